@@ -6,9 +6,10 @@ A command is a module bbp/NAME.py with
     run(args) -> int        the work; the result is the exit code (0 well done, 1 something failed)
     main(argv=None) -> int  `return cli.program("NAME", add_arguments, run, argv, summary=..., example=...)`
 
-and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME` and as `python -m bbp.NAME`. Wrong
-arguments raise `ParameterError`, unusable files `bbp.errors.FileError`, failed runs `bbp.errors.RunError`; `program` turns
-them into one line on stderr and an exit code. Results go to stdout, messages (the logger "bbp") to stderr.
+and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME` and as `python -m bbp.NAME`.
+Wrong arguments raise `ParameterError`, unusable files `bbp.errors.FileError`, failed runs `bbp.errors.RunError`;
+`program` turns them into one line on stderr and an exit code. Results go to stdout, messages (the logger "bbp") to
+stderr.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tqdm import tqdm
 
@@ -49,14 +50,15 @@ log = logging.getLogger("bbp")
 class Parser(argparse.ArgumentParser):
     """argparse with one-line errors, no abbreviations, and the nearest right name for a wrong one."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, prog: str, **kwargs: Any):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(prog, **kwargs)
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: error: {_one_line(message)} (see {self.prog} --help)\n")
 
-    def parse_args(self, args=None, namespace=None):  # type: ignore[override]
+    def parse_args(self, args=None, namespace=None):
         known, extra = self.parse_known_args(args, namespace)
         if extra:
             options = [text for action in self._actions for text in action.option_strings]
@@ -80,14 +82,12 @@ def program(
     summary: str,
     example: str,
 ) -> int:
-    """Parse, run and answer with an exit code: 0 done, 1 a failed run, 2 wrong arguments or files, 130 interrupted."""
+    """Parse, run, and answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 130 interrupted."""
     parser = Parser(prog=f"bbp {name}", description=summary, epilog=f"example:\n{example.rstrip()}")
     add_arguments(parser)
     noise = parser.add_mutually_exclusive_group()
     noise.add_argument("-q", "--quiet", action="store_true", help="no progress and no messages but errors")
-    noise.add_argument(
-        "-v", "--verbose", action="store_true", help="more messages; tracebacks of unforeseen errors"
-    )
+    noise.add_argument("-v", "--verbose", action="store_true", help="more messages, and tracebacks of bugs")
     parser.add_argument("--version", action="version", version=f"bbp {__version__}")
     try:
         args = parser.parse_args(argv)
@@ -110,7 +110,7 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
     except KeyboardInterrupt as error:
         return _complain(prog, f"interrupted; {error}" if str(error) else "interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of stdout has gone (`bbp info FILE | head`): point stdout elsewhere so that the exit flush is silent.
+        # The reader of stdout has gone (`bbp info FILE | head`): point it elsewhere, so the exit flush is silent.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except MemoryError as error:
@@ -182,7 +182,7 @@ def messages(prog: str, *, quiet: bool = False, verbose: bool = False) -> Iterat
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a plain line at most every `SPARSE_SECONDS`; nothing below the INFO level.
+    """A bar on a terminal; elsewhere a plain line at most every `SPARSE_SECONDS`; nothing when quiet.
 
     Use as a context manager; `advance(n, note)` after each piece of work, `grow(n)` when more work appears.
     """

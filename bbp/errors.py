@@ -6,7 +6,7 @@ from theory.checks import ParameterError
 
 
 class FileError(ParameterError):
-    """A file or directory that cannot be used as asked: foreign, truncated, taken, not writable. Exit code 2."""
+    """A file or directory that cannot be used as asked: foreign, truncated, taken, read-only. Exit code 2."""
 
 
 class RunError(RuntimeError):
