@@ -10,7 +10,7 @@ import numpy as np
 
 
 class ParameterError(ValueError):
-    """An argument a caller can mend. The message is one line: "alpha must be positive and finite, got -1.0"."""
+    """An argument the caller can mend; one line, like "alpha must be positive and finite, got -1.0"."""
 
 
 class NotConverged(RuntimeError):
@@ -22,12 +22,12 @@ class NotConverged(RuntimeError):
 
 
 def positive(name: str, value: Any) -> Any:
-    """`value` as float (or float64 array, same shape), every entry positive and finite; else ParameterError."""
+    """`value` as float (or float64 array of its shape), all positive and finite; else ParameterError."""
     return _real_array(name, value, lambda v: (v > 0) & np.isfinite(v), "positive and finite")
 
 
 def finite(name: str, value: Any) -> Any:
-    """`value` as float (or float64 array, same shape), every entry finite; else ParameterError."""
+    """`value` as float (or float64 array of its shape), all finite; else ParameterError."""
     return _real_array(name, value, np.isfinite, "finite")
 
 
