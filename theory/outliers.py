@@ -62,14 +62,14 @@ class TeacherBranch:
 def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
     """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive
     and finite."""
-    models, alpha, shape = problems(model, alpha)
-    r_edge = edge_root(models, alpha)
-    r = outlier_root(models, alpha, r_edge)
+    models, alphas, shape = problems(model, alpha)
+    r_edge = edge_root(models, alphas)
+    r = outlier_root(models, alphas, r_edge)
     found = np.isfinite(r)
     outlier, overlap = np.full((2, r.size), np.nan)
-    outlier[found] = unit(model) * shift(models.take(found), alpha[found], *split(r[found]))
-    overlap[found] = squared_overlap(models.take(found), alpha[found], r[found])
-    edge_value = unit(model) * shift(models, alpha, *split(r_edge))
+    outlier[found] = unit(model) * shift(models.take(found), alphas[found], *split(r[found]))
+    overlap[found] = squared_overlap(models.take(found), alphas[found], r[found])
+    edge_value = unit(model) * shift(models, alphas, *split(r_edge))
     return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
 
 
