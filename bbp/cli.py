@@ -6,10 +6,10 @@ A command is a module bbp/NAME.py with
     run(args) -> int        the work; the result is the exit code (0 well done, 1 something failed)
     main(argv=None) -> int  `return cli.program("NAME", add_arguments, run, argv, summary=..., example=...)`
 
-and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME` and as `python -m bbp.NAME`.
-Wrong arguments raise `ParameterError`, unusable files `bbp.errors.FileError`, failed runs `bbp.errors.RunError`;
-`program` turns them into one line on stderr and an exit code. Results go to stdout, messages (the logger "bbp") to
-stderr.
+and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME`, `python -m bbp.NAME`.
+Wrong arguments raise `ParameterError`, unusable files `bbp.errors.FileError`, failed runs
+`bbp.errors.RunError`; `program` turns them into one line on stderr and an exit code. Results go to stdout,
+messages (the logger "bbp") to stderr.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def program(
     summary: str,
     example: str,
 ) -> int:
-    """Parse, run, and answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 130 interrupted."""
+    """Parse, run, answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 130 interrupted."""
     parser = Parser(prog=f"bbp {name}", description=summary, epilog=f"example:\n{example.rstrip()}")
     add_arguments(parser)
     noise = parser.add_mutually_exclusive_group()
@@ -108,9 +108,9 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
     except (RunError, NotConverged) as error:
         return _complain(prog, error, FAILED)
     except KeyboardInterrupt as error:
-        return _complain(prog, f"interrupted; {error}" if str(error) else "interrupted", INTERRUPTED)
+        return _complain(prog, "; ".join(["interrupted", *filter(None, [str(error)])]), INTERRUPTED)
     except BrokenPipeError:
-        # The reader of stdout has gone (`bbp info FILE | head`): point it elsewhere, so the exit flush is silent.
+        # The reader of stdout has gone (`bbp info FILE | head`); point it elsewhere for a silent exit flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except MemoryError as error:

@@ -1,1 +1,5 @@
-"""Finite-N samples of the Hessian in JAX: drawing, building, lowest eigenpairs, overlaps. Switches JAX to 64 bits."""
+"""Finite-N samples of the Hessian in JAX: draws, matrix, lowest eigenpairs, overlaps. Switches JAX to 64 bits."""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)

@@ -12,5 +12,5 @@ jax.config.update("jax_numpy_dtype_promotion", "standard")
 
 @pytest.fixture(scope="session")
 def reference():
-    """Right values (thresholds, tricritical points, edges, outliers, overlaps, densities): data/values.json."""
+    """Right values: thresholds, tricritical points, edges, outliers, overlaps, densities."""
     return json.loads((Path(__file__).parents[1] / "data" / "values.json").read_text())

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class ParameterError(ValueError):
-    """An argument a caller can mend. The message is one line: "alpha must be positive and finite, got -1.0"."""
+    """An argument the caller can mend; one line, like "alpha must be positive and finite, got -1.0"."""
 
 
 class NotConverged(RuntimeError):
@@ -22,12 +22,12 @@ class NotConverged(RuntimeError):
 
 
 def positive(name: str, value: Any) -> Any:
-    """`value` as float (or float64 array, same shape), every entry positive and finite; else ParameterError."""
+    """`value` as float (or float64 array of its shape), all positive and finite; else ParameterError."""
     return _real_array(name, value, lambda v: (v > 0) & np.isfinite(v), "positive and finite")
 
 
 def finite(name: str, value: Any) -> Any:
-    """`value` as float (or float64 array, same shape), every entry finite; else ParameterError."""
+    """`value` as float (or float64 array of its shape), all finite; else ParameterError."""
     return _real_array(name, value, np.isfinite, "finite")
 
 
@@ -47,6 +47,14 @@ def width(name: str, value: Any) -> int | float:
     if number is None or number < 1:
         raise ParameterError(f"{name} must be an integer of at least 1 or inf, got {value!r}")
     return number
+
+
+def widths(name: str, value: Any, infinite: bool = True) -> Any:
+    """Layer widths as float64 (array or float): whole numbers from 1, inf only if allowed; else ParameterError."""
+    wanted = "integers of at least 1" + (" or inf" if infinite else "")
+    return _real_array(
+        name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), f"made of {wanted}"
+    )
 
 
 def _whole(value: Any) -> int | None:

@@ -1,12 +1,12 @@
 """The model: a quadratic committee student learning a quadratic committee teacher, at random initialisation.
 
-Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435, section 2. Student rows w_k (k = 1..p) and teacher rows w*_l
-(l = 1..p_star, orthogonal) lie on the sphere of radius sqrt(N); inputs x ~ N(0, I_N / N); preactivations lam_k = w_k.x and
-u_l = w*_l.x are then independent N(0, 1) as N -> inf, and
+Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435. Student rows w_k (k = 1..p) and teacher rows w*_l
+(l = 1..p_star, orthogonal) lie on the sphere of radius sqrt(N); inputs are x ~ N(0, I_N / N). The
+preactivations lam_k = w_k.x and u_l = w*_l.x are then independent N(0, 1) as N -> inf, and
 
     y = mean_l u_l^2      yhat = mean_k lam_k^2      loss = (1/2) sum_mu (y - yhat)^2 / (a + y).
 
-The Hessian in the student weights has p x p blocks H_{qq'} = sum_mu F^mu_{qq'} x^mu x^mu^T with the weight F below.
+The Hessian in the student weights has blocks H_{qq'} = sum_mu F^mu_{qq'} x^mu x^mu^T, with F (p, p) below.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Committee:
         return rng.standard_normal((m, self._finite_p())), rng.standard_normal((m, self.p_star))
 
     def weights(self, lam: ArrayLike, u: ArrayLike) -> Array:
-        """Hessian weights F (..., p, p) of preactivations lam (..., p), u (..., p_star): the second derivative of the loss.
+        """Hessian weights F (..., p, p) of preactivations lam (..., p), u (..., p_star).
 
         F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y)
         """

@@ -1,0 +1,120 @@
+"""The Hessian of the loss in the student weights: weights F, dense matrix, the loss written out.
+
+Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435, section 2 (the loss), differentiated twice:
+
+    H_{qq'} = sum_mu F^mu_{qq'} x^mu x^mu^T
+    F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y) = d I + c lam lam^T
+
+The pN x pN matrix is ordered block-major: index k N + i is component i of student row k.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
+from scipy.linalg.blas import get_blas_funcs
+
+from theory.model import Committee
+
+HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
+
+
+@jax.jit
+def weight_parts(a: ArrayLike, lam: ArrayLike, u: ArrayLike) -> tuple[jax.Array, jax.Array]:
+    """The weights as F = d I + c lam lam^T: d (M,) and c (M,) from a, lam (M, p) and u (M, p_star).
+
+    d = (2/p) (yhat - y) / (a + y), c = (2/p)^2 / (a + y). A row of zeros in lam and u has F = 0.
+    """
+    lam, u = jnp.asarray(lam), jnp.asarray(u)
+    p = lam.shape[-1]
+    y, yhat = jnp.mean(u**2, axis=-1), jnp.mean(lam**2, axis=-1)
+    a = jnp.asarray(a, y.dtype)
+    return (2 / p) * (yhat - y) / (a + y), (2 / p) ** 2 / (a + y)
+
+
+@jax.jit
+def _weights(a: ArrayLike, lam: jax.Array, u: jax.Array) -> jax.Array:
+    d, c = weight_parts(a, lam, u)
+    outer = lam[..., :, None] * lam[..., None, :]
+    return d[..., None, None] * jnp.eye(lam.shape[-1], dtype=d.dtype) + c[..., None, None] * outer
+
+
+def weights(model: Committee, lam: ArrayLike, u: ArrayLike) -> jax.Array:
+    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star); `Committee.weights` is the slow twin."""
+    return _weights(model.a, jnp.asarray(lam), jnp.asarray(u))
+
+
+@jax.jit
+def dense(data: jax.Array, F: jax.Array) -> jax.Array:
+    """The Hessian (pN, pN) from data (M, N) and weights F (M, p, p), by products of matrices on JAX's device.
+
+    Blocks k <= k' only: F is symmetric. On the CPU `dense_blas` does it in half the operations.
+    """
+    p, n = F.shape[-1], data.shape[1]
+    blocks = {
+        (k, j): jnp.matmul(data.T, F[:, k, j, None] * data, precision=HIGHEST)
+        for k in range(p)
+        for j in range(k, p)
+    }
+    symmetric = {pair: (block + block.T) / 2 for pair, block in blocks.items()}
+    return jnp.block([[symmetric[min(k, j), max(k, j)] for j in range(p)] for k in range(p)]).reshape(
+        p * n, p * n
+    )
+
+
+def loss(model: Committee, student: ArrayLike, teacher: ArrayLike, data: ArrayLike) -> jax.Array:
+    """The loss written out, (1/2) sum_mu (y - yhat)^2 / (a + y).
+
+    student (p, N), teacher (p_star, N), data (M, N).
+    """
+    data = jnp.asarray(data)
+    lam = jnp.matmul(data, jnp.asarray(student).T, precision=HIGHEST)
+    u = jnp.matmul(data, jnp.asarray(teacher).T, precision=HIGHEST)
+    y, yhat = jnp.mean(u**2, axis=1), jnp.mean(lam**2, axis=1)
+    return jnp.sum((y - yhat) ** 2 / (model.a + y)) / 2
+
+
+def dense_blas(data: NDArray, F: NDArray) -> NDArray:
+    """The Hessian (pN, pN) on the host, column-major, from data (M, N) and weights F (M, p, p).
+
+    Each block X^T diag(f) X is symmetric: rows of positive and of negative weight go to one symmetric rank
+    update each (syrk), half the operations of a general product.
+    """
+    data, F = np.asarray(data), np.asarray(F)
+    p, n = F.shape[-1], data.shape[1]
+    hessian = np.empty((p * n, p * n), data.dtype, order="F")
+    for k in range(p):
+        for j in range(k + 1):
+            block = _weighted_gram(data, F[:, k, j])
+            hessian[k * n : (k + 1) * n, j * n : (j + 1) * n] = block
+            if j < k:
+                hessian[j * n : (j + 1) * n, k * n : (k + 1) * n] = block
+    return hessian
+
+
+def _weighted_gram(data: NDArray, f: NDArray) -> NDArray:
+    """X^T diag(f) X, (N, N) column-major, for weights f (M,) of either sign."""
+    n = data.shape[1]
+    syrk = get_blas_funcs("syrk", (data,))
+    gram = np.zeros((n, n), data.dtype, order="F")
+    for sign in (1.0, -1.0):
+        rows = np.flatnonzero(sign * f > 0)
+        scaled = data[rows]
+        scaled *= np.sqrt(np.abs(f[rows]))[:, None]
+        if len(rows):  # scaled.T is (N, rows), column-major: no copy
+            gram = syrk(sign, scaled.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
+    return _mirrored(gram)
+
+
+def _mirrored(lower: NDArray, tile: int = 256) -> NDArray:
+    """Fill the upper triangle of a column-major matrix from its lower one, in place, by tiles (for the cache)."""
+    n = len(lower)
+    for i in range(0, n, tile):
+        diagonal = lower[i : i + tile, i : i + tile]
+        diagonal += np.tril(diagonal, -1).T
+        for j in range(i + tile, n, tile):
+            lower[i : i + tile, j : j + tile] = lower[j : j + tile, i : i + tile].T
+    return lower

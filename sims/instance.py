@@ -1,0 +1,257 @@
+"""Random instances of the model: student, teacher and data from one key. Nothing else in `sims` draws.
+
+Keys are threefry2x32, named explicitly. Every row of the data has a key of its own, folded from the data key
+and the row's index: rows nest (the first rows of a larger draw are those of a smaller one), any block of rows
+can be drawn again, and no draw depends on the size of batches or blocks or on the number of devices. Bits
+agree between runs on one kind of device; between kinds (CPU, GPU) the integers agree and the normal variates
+agree to rounding.
+
+Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves its
+neighbours. A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact, without a mask.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.checks import ParameterError, count, positive
+from theory.model import Committee
+
+ROWS = 128  # rows drawn by one call; the padded number of rows is a multiple of it
+_TEACHER, _STUDENT, _DATA = 0, 1, 2
+_WORD = 2**32
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One draw. Rows of student and teacher have norm sqrt(N); teacher rows are orthogonal.
+
+    model    the Committee
+    m        number of samples M
+    student  (p, N)
+    teacher  (p_star, N)
+    data     (padded M, N), rows x ~ N(0, I_N / N), zero from row M on; None: rows are drawn when needed
+    key      the key of the draw; `data_key(key)` is that of its rows
+    """
+
+    model: Committee
+    m: int
+    student: jax.Array
+    teacher: jax.Array
+    data: jax.Array | None
+    key: jax.Array
+
+    @property
+    def n(self) -> int:
+        """Input dimension N."""
+        return self.student.shape[1]
+
+    @property
+    def signal(self) -> jax.Array:
+        """Unit teacher rows w*_l / sqrt(N), (p_star, N)."""
+        return self.teacher / math.sqrt(self.n)
+
+
+def real_dtype(dtype: Any) -> np.dtype:
+    """`dtype` as np.dtype, float32 or float64; else ParameterError."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ParameterError(f"dtype must be float32 or float64, got {dtype!r}")
+    return found
+
+
+def samples_of(alpha: float, n: int) -> int:
+    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0."""
+    alpha, n = _scalar("alpha", alpha), count("n", n)
+    if alpha * n >= _WORD:
+        raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {n}")
+    m = round(alpha * n)
+    if m < 1:
+        raise ParameterError(f"alpha N must round to at least one sample, got alpha = {alpha!r}, N = {n}")
+    return m
+
+
+def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
+    """Key of one draw: a function of (seed, N, alpha, sample) alone. alpha = None: data shared by all alpha.
+
+    Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
+    """
+    key = jax.random.key(_below("seed", seed, 2**63), impl="threefry2x32")
+    words = [_below("n", count("n", n), _WORD)]
+    if alpha is not None:
+        words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
+    return _fold(key, np.asarray([*words, _below("sample", sample, _WORD)], dtype=np.uint32))
+
+
+def data_key(key: jax.Array) -> jax.Array:
+    """Key of the rows of the data of the draw with this key."""
+    return _fold(key, np.asarray([_DATA], dtype=np.uint32))
+
+
+def padded(m: int) -> int:
+    """Number of rows at or above m to which data are padded: at most 9 in each octave, multiples of ROWS."""
+    step = max(ROWS, 1 << max(0, (m - 1).bit_length() - 4))
+    return -(-m // step) * step
+
+
+@functools.partial(jax.jit, static_argnames=("count", "n", "dtype"))
+def row_block(
+    key: jax.Array, start: jax.Array | int, count: int, n: int, dtype: Any = "float64"
+) -> jax.Array:
+    """Rows start .. start + count - 1, each N(0, I/n), of the data with `key` (from `data_key`): (count, n).
+
+    Row mu is drawn from fold_in(key, mu), in `dtype`, whatever the block it is drawn in. `start` is traced: one
+    compilation serves every block of the same shape.
+    """
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(count, dtype=jnp.uint32))
+    return jax.vmap(lambda k: jax.random.normal(k, (n,), dtype))(keys) * jnp.asarray(1 / math.sqrt(n), dtype)
+
+
+def draw_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> NDArray:
+    """Rows 0 .. m - 1 of the data whose key is `key`, on the host: (m, n)."""
+    rows = np.empty((m, n), real_dtype(dtype))
+    for start in range(0, m, ROWS):
+        stop = min(start + ROWS, m)
+        rows[start:stop] = np.asarray(row_block(key, np.uint32(start), ROWS, n, str(rows.dtype)))[
+            : stop - start
+        ]
+    return rows
+
+
+def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Array:
+    """Rows 0 .. m - 1 of the data whose key is `key`, then zeros: (padded(m), n), on JAX's default device."""
+    dtype = str(real_dtype(dtype))
+    if jax.default_backend() == "cpu":
+        host = np.zeros((padded(m), n), dtype)
+        host[:m] = draw_rows(key, m, n, dtype)
+        return jax.device_put(host)
+    data = jnp.zeros((padded(m), n), dtype)
+    for start in range(0, m, ROWS):
+        data = _place(data, row_block(key, np.uint32(start), ROWS, n, dtype), start, m)
+    return data
+
+
+def draw(
+    model: Committee,
+    n: int,
+    alpha: float,
+    *,
+    seed: int = 0,
+    sample: int = 0,
+    dtype: Any = "float64",
+    data: bool = True,
+    shared: bool = False,
+) -> Instance:
+    """One instance at (N, alpha). data = False leaves the rows to be drawn when needed.
+
+    shared = True leaves alpha out of the key: teacher, student and the rows of the data are then those of every
+    other alpha (a larger alpha has more rows). Raises ParameterError on p = inf, p_star > N, M = 0 or an unfit
+    argument.
+    """
+    p, dtype = finite_p(model), str(real_dtype(dtype))
+    m = samples_of(alpha, n)
+    n = count("n", n)
+    if model.p_star > n:
+        raise ParameterError(
+            f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
+        )
+    key = draw_key(seed, n, None if shared else alpha, sample)
+    student, teacher = draw_weights(key, p, model.p_star, n, dtype)
+    rows = draw_data(data_key(key), m, n, dtype) if data else None
+    return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, key)
+
+
+def draw_weights(
+    key: jax.Array, p: int, p_star: int, n: int, dtype: Any = "float64"
+) -> tuple[NDArray, NDArray]:
+    """Student (p, n), rows independent and uniform on the sphere of radius sqrt(n), and teacher (p_star, n).
+
+    Teacher rows are likewise uniform and mutually orthogonal (Haar): QR of Gaussian rows with diag R > 0.
+    """
+    student = np.asarray(_gaussian(key, np.uint32(_STUDENT), p, n, str(real_dtype(dtype))))
+    teacher = np.asarray(_gaussian(key, np.uint32(_TEACHER), p_star, n, str(real_dtype(dtype))))
+    q, r = np.linalg.qr(teacher.T)
+    teacher = (q * np.where(np.diag(r) < 0, -1, 1).astype(q.dtype)).T
+    return _on_sphere(student), _on_sphere(teacher)
+
+
+def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
+    """lam = X w_k, (padded M, p), and u = X w*_l, (padded M, p_star), zero from row M on, in the run's dtype."""
+    if instance.data is None:
+        raise ParameterError("preactivations need the data of the instance, drawn with data=True")
+    precision = jax.lax.Precision.HIGHEST
+    return (
+        jnp.matmul(instance.data, instance.student.T, precision=precision),
+        jnp.matmul(instance.data, instance.teacher.T, precision=precision),
+    )
+
+
+def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """lam (M, p) and u (M, p_star) on the host in float64, not padded; rows are drawn again if data is None."""
+    weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T
+    if instance.data is None:
+        key, dtype = data_key(instance.key), str(weights.dtype)
+        starts = range(0, instance.m, ROWS)
+        blocks = (np.asarray(row_block(key, np.uint32(s), ROWS, instance.n, dtype)) for s in starts)
+        both = np.concatenate([block @ weights for block in blocks])
+    else:
+        both = np.asarray(instance.data) @ weights
+    both = both[: instance.m].astype(np.float64)
+    p = instance.student.shape[0]
+    return both[:, :p], both[:, p:]
+
+
+def finite_p(model: Committee) -> int:
+    """The student's width as an int; ParameterError for p = inf."""
+    if math.isinf(model.p):
+        raise ParameterError("p must be finite to draw samples, got inf")
+    return int(model.p)
+
+
+@functools.partial(jax.jit, static_argnames=("rows", "n", "dtype"))
+def _gaussian(key: jax.Array, role: jax.Array, rows: int, n: int, dtype: str) -> jax.Array:
+    # one key a row: student row k is the same whatever p
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(
+        jax.random.fold_in(key, role), jnp.arange(rows, dtype=jnp.uint32)
+    )
+    return jax.vmap(lambda k: jax.random.normal(k, (n,), dtype))(keys)
+
+
+@jax.jit
+def _fold(key: jax.Array, words: jax.Array) -> jax.Array:
+    return jax.lax.fori_loop(0, words.shape[0], lambda i, k: jax.random.fold_in(k, words[i]), key)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _place(data: jax.Array, block: jax.Array, start: jax.Array | int, m: jax.Array | int) -> jax.Array:
+    inside = start + jnp.arange(block.shape[0]) < m
+    return jax.lax.dynamic_update_slice_in_dim(data, jnp.where(inside[:, None], block, 0), start, axis=0)
+
+
+def _on_sphere(rows: NDArray) -> NDArray:
+    return rows * (math.sqrt(rows.shape[1]) / np.linalg.norm(rows, axis=1, keepdims=True)).astype(rows.dtype)
+
+
+def _scalar(name: str, value: Any) -> float:
+    number = positive(name, value)
+    if np.ndim(number):
+        raise ParameterError(f"{name} must be one number, got an array of shape {np.shape(number)}")
+    return number
+
+
+def _below(name: str, value: int, bound: int) -> int:
+    number = count(name, value, minimum=0)
+    if number >= bound:
+        raise ParameterError(f"{name} must be below {bound}, got {value!r}")
+    return number

@@ -1,0 +1,50 @@
+"""The Hessian's matrix against automatic differentiation of the loss written out."""
+
+import jax
+import numpy as np
+import pytest
+
+from sims import hessian, instance
+from theory.model import Committee
+
+
+@pytest.fixture(params=[(p, p_star) for p in (1, 2, 3) for p_star in (1, 2)], ids=str)
+def drawn(request):
+    p, p_star = request.param
+    return instance.draw(Committee(p, p_star, 0.3), 9, 2.5, seed=7)
+
+
+def weights_of(drawn):
+    return hessian.weights(drawn.model, *instance.preactivations(drawn))
+
+
+@pytest.mark.parametrize("build", [hessian.dense, hessian.dense_blas])
+def test_matrix_is_the_second_derivative_of_the_loss(drawn, build):
+    def flat(w):
+        return hessian.loss(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, drawn.data)
+
+    expected = jax.hessian(flat)(drawn.student.ravel())
+    np.testing.assert_allclose(build(drawn.data, weights_of(drawn)), expected, atol=1e-10, rtol=0)
+
+
+def test_weights_agree_with_the_model(drawn):
+    lam, u = instance.preactivations(drawn)
+    np.testing.assert_allclose(weights_of(drawn), drawn.model.weights(lam, u), atol=1e-13)
+    d, c = hessian.weight_parts(drawn.model.a, lam, u)
+    p = lam.shape[1]
+    parts = d[:, None, None] * np.eye(p) + c[:, None, None] * lam[:, :, None] * lam[:, None, :]
+    np.testing.assert_allclose(parts, drawn.model.weights(lam, u), atol=1e-13)
+
+
+def test_padding_weighs_nothing(drawn):
+    assert len(drawn.data) > drawn.m
+    assert not np.any(weights_of(drawn)[drawn.m :])
+    bare = hessian.dense(drawn.data[: drawn.m], weights_of(drawn)[: drawn.m])
+    np.testing.assert_allclose(hessian.dense(drawn.data, weights_of(drawn)), bare, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 600])
+def test_mirror(n):
+    matrix = np.asfortranarray(np.arange(n * n, dtype=float).reshape(n, n))
+    expected = np.tril(matrix) + np.tril(matrix, -1).T
+    np.testing.assert_array_equal(hessian._mirrored(matrix), expected)
