@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from bbp import style
 
 Array = NDArray[np.float64]
+TRICRITICAL: dict[str, Any] = {
+    "marker": "o",
+    "markersize": 6.0,
+    "markerfacecolor": "white",
+    "markeredgewidth": 1.2,
+}
+ALPHA_0_MARKERS = {"overlap": "x", "continuation": "+"}
 
 
 def width_name(p: float) -> str:
@@ -19,11 +28,16 @@ def width_name(p: float) -> str:
     return r"$p = \infty$" if math.isinf(p) else f"$p = {p:g}$"
 
 
-def width_look(index: int, p: float) -> dict[str, str]:
-    """Colour and marker of the curve of width p; p = inf is black."""
+def width_look(index: int, p: float) -> dict[str, Any]:
+    """Colour and sparse markers of the curve of width p; p = inf is plain black."""
     if math.isinf(p):
-        return {"color": style.BLACK, "marker": "*"}
-    return {"color": style.colour(index), "marker": style.marker(index)}
+        return {"color": style.BLACK, "linewidth": 1.6}
+    return {
+        "color": style.colour(index),
+        "marker": style.marker(index),
+        "markersize": 3.4,
+        "markevery": (0.05 + 0.02 * (index % 5), 0.2),
+    }
 
 
 def split_at(a: ArrayLike, alpha: ArrayLike, discontinuous: ArrayLike, a_c: float, alpha_c: float):
@@ -56,18 +70,11 @@ def threshold_curve(
     """
     look = width_look(index, p)
     below, above = split_at(a, alpha, discontinuous, a_c, alpha_c)
-    (solid,) = ax.plot(*below, color=look["color"], linestyle=style.KIND_LINES["continuous"])
-    (dashed,) = ax.plot(*above, color=look["color"], linestyle=style.KIND_LINES["discontinuous"])
+    (solid,) = ax.plot(*below, linestyle=style.KIND_LINES["continuous"], label=width_name(p), **look)
+    (dashed,) = ax.plot(*above, linestyle=style.KIND_LINES["discontinuous"], **look)
     inside = below.shape[1] + above.shape[1] > np.size(a)
-    (tricritical,) = ax.plot(
-        [a_c] if inside else [],
-        [alpha_c] if inside else [],
-        linestyle="none",
-        markersize=5.0,
-        markerfacecolor="white",
-        zorder=4,
-        **look,
-    )
+    point = ([a_c], [alpha_c]) if inside else ([], [])
+    (tricritical,) = ax.plot(*point, color=look["color"], linestyle="none", zorder=4, **TRICRITICAL)
     return solid, dashed, tricritical
 
 
@@ -77,12 +84,13 @@ def widths_curve(
     alpha: ArrayLike,
     discontinuous: ArrayLike,
     *,
-    alpha_0: ArrayLike | None = None,
+    alpha_0: Mapping[str, ArrayLike] | None = None,
     limit: float | None = None,
 ) -> dict[str, Line2D]:
     """alpha_BBP(p) at one a, arrays (p,) of finite widths: kinds by colour and marker; alpha_0 and the p = inf value.
 
-    Keys of the answer: "continuous", "discontinuous", and, where given, "alpha_0", "limit".
+    alpha_0 maps the name of an estimate ("overlap", "continuation") to its values (p,), NaN where there is none.
+    Keys of the answer: "continuous", "discontinuous", and, where given, "alpha_0 NAME" and "limit".
     """
     p, alpha = np.asarray(p, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
     jumps = np.asarray(discontinuous, dtype=bool)
@@ -99,12 +107,24 @@ def widths_curve(
             markerfacecolor=style.KIND_COLOURS[kind] if kind == "continuous" else "white",
             label=rf"$\alpha_\mathrm{{BBP}}$, {kind}",
         )
-    if alpha_0 is not None:
-        (artists["alpha_0"],) = ax.plot(
-            p, alpha_0, linestyle=":", marker="x", markersize=3.2, linewidth=0.8, color=style.BLACK, label=r"$\alpha_0$"
+    for name, values in (alpha_0 or {}).items():
+        (artists[f"alpha_0 {name}"],) = ax.plot(
+            p,
+            values,
+            linestyle=":",
+            linewidth=0.8,
+            marker=ALPHA_0_MARKERS[name],
+            markersize=4.0,
+            color=style.BLACK if name == "overlap" else style.GREEN,
+            label=rf"$\alpha_0$, {name}",
         )
     if limit is not None:
         artists["limit"] = ax.axhline(
-            limit, color=style.BLACK, linewidth=0.8, linestyle="-.", zorder=1, label=r"$\alpha_\mathrm{BBP}$, $p = \infty$"
+            limit,
+            color=style.BLACK,
+            linewidth=0.8,
+            linestyle="-.",
+            zorder=1,
+            label=r"$\alpha_\mathrm{BBP}$, $p = \infty$",
         )
     return artists

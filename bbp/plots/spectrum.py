@@ -17,14 +17,18 @@ def density_curve(ax: Axes, lam: ArrayLike, rho: ArrayLike) -> Line2D:
     return line
 
 
-def pooled_eigenvalues(ax: Axes, eigenvalues: ArrayLike, edges: ArrayLike, *, label: str | None = None) -> StepPatch:
+def pooled_eigenvalues(
+    ax: Axes, eigenvalues: ArrayLike, edges: ArrayLike, *, label: str | None = None
+) -> StepPatch:
     """Histogram of eigenvalues (any shape) over bins with these edges, as a density over ALL of them.
 
     Counts are divided by the number of eigenvalues, those outside the bins too, so the height is a density of states.
     """
     values, edges = np.ravel(eigenvalues), np.asarray(edges, dtype=np.float64)
     heights = np.histogram(values, edges)[0] / (values.size * np.diff(edges))
-    return ax.stairs(heights, edges, fill=True, color=style.SKY, alpha=0.65, linewidth=0.0, label=label, zorder=1)
+    return ax.stairs(
+        heights, edges, fill=True, color=style.SKY, alpha=0.65, linewidth=0.0, label=label, zorder=1
+    )
 
 
 def mark_edge(ax: Axes, edge: float, kind: str) -> Line2D:

@@ -42,7 +42,13 @@ def over_samples(values: ArrayLike) -> Sampled:
 
 
 def sampled_points(
-    ax: Axes, alpha: ArrayLike, values: ArrayLike, *, index: int = 0, filled: bool = True, label: str | None = None
+    ax: Axes,
+    alpha: ArrayLike,
+    values: ArrayLike,
+    *,
+    index: int = 0,
+    filled: bool = True,
+    label: str | None = None,
 ) -> ErrorbarContainer:
     """Means over samples with standard errors, values (alpha, sample); `index` picks colour and marker."""
     points = over_samples(values)
@@ -62,16 +68,22 @@ def sampled_points(
     )
 
 
-def edge_and_outlier(ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike) -> tuple[Line2D, Line2D]:
+def edge_and_outlier(
+    ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike
+) -> tuple[Line2D, Line2D]:
     """Theory curves of the left edge and of the outlier, shapes (alpha,); the outlier is NaN where there is none."""
-    (below,) = ax.plot(alpha, edge, color=style.GREY, linestyle=(0, (4, 1.6)), label="left edge, theory", zorder=2)
+    (below,) = ax.plot(
+        alpha, edge, color=style.GREY, linestyle=(0, (4, 1.6)), label="left edge, theory", zorder=2
+    )
     (out,) = ax.plot(alpha, outlier, color=style.BLACK, label="outlier, theory", zorder=2.1)
     return below, out
 
 
 def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike) -> Line2D:
     """Theory curve of the squared overlap (alpha,), zero where there is no outlier (NaN)."""
-    (line,) = ax.plot(alpha, np.nan_to_num(np.asarray(overlap, dtype=np.float64)), color=style.BLACK, zorder=2)
+    (line,) = ax.plot(
+        alpha, np.nan_to_num(np.asarray(overlap, dtype=np.float64)), color=style.BLACK, zorder=2
+    )
     line.set_label(r"$q^2$, theory")
     return line
 
