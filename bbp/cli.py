@@ -6,7 +6,7 @@ A command is a module bbp/NAME.py with
     run(args) -> int        the work; the result is the exit code (0 well done, 1 something failed)
     main(argv=None) -> int  `return cli.program("NAME", add_arguments, run, argv, summary=..., example=...)`
 
-and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME` and `python -m bbp.NAME`.
+and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME`, `python -m bbp.NAME`.
 Wrong arguments raise `ParameterError`, unusable files `bbp.errors.FileError`, failed runs
 `bbp.errors.RunError`; `program` turns them into one line on stderr and an exit code. Results go to stdout,
 messages (the logger "bbp") to stderr.

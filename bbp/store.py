@@ -1,0 +1,211 @@
+"""The sweep file: samples of the Hessian over (n, alpha, sample, eigenpair) beside the theory, for
+others to open.
+
+Layout (all datasets carry dimension scales, so xarray opens the file with no helper):
+
+    /alpha /n /sample /eigenpair            coordinates
+    /eigenvalues /overlaps /residuals       (n, alpha, sample, eigenpair) f8, lowest first; NaN where not run
+    /max_overlap_rank                       (n, alpha, sample) i8, -1 where unknown
+    /status /reason                         (n, alpha, sample): 0 not run, 1 done, 2 failed and why
+    /theory/edge, outlier, overlap          (alpha) f8, NaN where there is none
+    /config                                 JSON: every option that decides the numbers, defaults filled in
+    /provenance/unit...                     (unit): which samples were computed together, where, in what time
+    root attributes                         format, format_version, sha256, p, p_star, a, alpha_bbp,
+                                            kind, seed, dtype, device, prng, versions (JSON), commit, finished
+
+A product over (p, p_star, a) has one group per model, /model_000, /model_001, ..., each of this layout
+(and opened by xarray with group="model_000"), and the table of models at the root: p, p_star, a,
+alpha_bbp, kind over (model).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp import h5file
+from bbp.errors import FileError
+from theory.model import Committee
+
+FORMAT, VERSION = "bbp-sweep", 1
+NOT_RUN, DONE, FAILED = 0, 1, 2
+COORDINATES = ("n", "alpha", "sample", "eigenpair")
+ABOUT = {
+    "eigenvalues": "lowest eigenvalues of the Hessian, lowest first",
+    "overlaps": "squared overlap of each eigenvector with the signal space",
+    "residuals": "norm of H v - lambda v",
+    "max_overlap_rank": "rank, in the whole spectrum, of the eigenvector of largest overlap; -1 unknown",
+    "status": "0 not run, 1 done, 2 failed",
+    "reason": "why a sample failed",
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One model's sweep. Shapes: n (n,), alpha (alpha,), sample (sample,), eigenpair (eigenpair,);
+
+    eigenvalues, overlaps, residuals     (n, alpha, sample, eigenpair)
+    max_overlap_rank, status, reason     (n, alpha, sample)
+    edge, outlier, overlap               (alpha,) theory at N = infinity, NaN where there is none
+    provenance                           columns over units of work: n, alpha, first, count, seconds,
+                                         host, device
+    attributes                           the attributes of the file or group: p, p_star, a, seed, dtype,
+                                         versions...
+    """
+
+    model: Committee
+    alpha_bbp: float
+    kind: str
+    n: NDArray[np.int64]
+    alpha: NDArray[np.float64]
+    sample: NDArray[np.int64]
+    eigenpair: NDArray[np.int64]
+    eigenvalues: NDArray[np.float64]
+    overlaps: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    max_overlap_rank: NDArray[np.int64]
+    status: NDArray[np.int8]
+    reason: NDArray[np.object_]
+    edge: NDArray[np.float64]
+    outlier: NDArray[np.float64]
+    overlap: NDArray[np.float64]
+    config: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, NDArray[Any]] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every sample that the configuration asks for has been run."""
+        return bool(self.attributes.get("finished", 0))
+
+
+def save(path: str | Path, sweeps: Sequence[Sweep]) -> None:
+    """Write one model's sweep, or a product of several, to `path`, whole or not at all (OSError)."""
+
+    def fill(file: h5py.File) -> None:
+        if len(sweeps) == 1:
+            _fill(file, sweeps[0])
+            return
+        for index, sweep in enumerate(sweeps):
+            _fill(file.create_group(group_name(index)), sweep)
+        _fill_models(file, sweeps)
+
+    h5file.write(path, fill, format=FORMAT, version=VERSION)
+
+
+def load(path: str | Path, model: int | None = None, *, locking: h5file.Locking = None) -> Sweep:
+    """The sweep in the file at `path`; of a product over models, the one with index `model`.
+
+    locking is h5py's switch (None, True, False or "best-effort"). Raises FileError, one line: no such
+    file, not HDF5, truncated, foreign, damaged, of an older or newer format, or several models and none
+    chosen.
+    """
+    sweeps = load_all(path, locking=locking)
+    if model is None and len(sweeps) == 1:
+        return sweeps[0]
+    if model is None or not 0 <= model < len(sweeps):
+        held = "; ".join(f"{i}: {describe(sweep.model)}" for i, sweep in enumerate(sweeps[:8]))
+        more = "; ..." if len(sweeps) > 8 else ""
+        wanted = "choose one by its index" if model is None else f"none has index {model}"
+        raise FileError(f"{str(path)!r} holds {len(sweeps)} models ({held}{more}): {wanted}")
+    return sweeps[model]
+
+
+def load_all(path: str | Path, *, locking: h5file.Locking = None) -> list[Sweep]:
+    """Every model's sweep in the file at `path`, in order. Raises FileError as `load` does."""
+    with h5file.reading(path, FORMAT, VERSION, locking=locking) as file:
+        if "models" not in file.attrs:
+            return [_read(file)]
+        return [_read(file[group_name(index)]) for index in range(int(file.attrs["models"]))]
+
+
+def group_name(index: int) -> str:
+    """The group of the model with this index in a product file."""
+    return f"model_{index:03d}"
+
+
+def describe(model: Committee) -> str:
+    """A model in words: "p=2 p*=1 a=0.3"."""
+    return f"p={model.p} p*={model.p_star} a={model.a:g}"
+
+
+def _fill(group: h5py.Group, sweep: Sweep) -> None:
+    scales = {name: h5file.coordinate(group, name, getattr(sweep, name)) for name in COORDINATES}
+    for name, about in ABOUT.items():
+        values = getattr(sweep, name)
+        dtype = h5py.string_dtype() if values.dtype.kind == "O" else None
+        data = group.create_dataset(name, data=values, dtype=dtype)
+        h5file.attach(data, [scales[axis] for axis in COORDINATES[: data.ndim]])
+        data.attrs["long_name"] = about
+    theory = group.create_group("theory")
+    for name in ("edge", "outlier", "overlap"):
+        h5file.attach(theory.create_dataset(name, data=getattr(sweep, name)), [scales["alpha"]])
+    h5file.put_json(group, "config", sweep.config)
+    _fill_provenance(group.create_group("provenance"), sweep.provenance)
+    attributes = {
+        "alpha_bbp": sweep.alpha_bbp,
+        "kind": sweep.kind,
+        "p": sweep.model.p,
+        "p_star": sweep.model.p_star,
+    }
+    group.attrs.update(sweep.attributes | attributes | {"a": sweep.model.a})
+
+
+def _fill_provenance(group: h5py.Group, columns: dict[str, NDArray[Any]]) -> None:
+    length = len(next(iter(columns.values()))) if columns else 0
+    unit = h5file.coordinate(group, "unit", np.arange(length))
+    for name, values in columns.items():
+        dtype = h5py.string_dtype() if values.dtype.kind == "O" else None
+        h5file.attach(group.create_dataset(f"unit_{name}", data=values, dtype=dtype), [unit])
+
+
+def _fill_models(file: h5py.File, sweeps: Sequence[Sweep]) -> None:
+    model = h5file.coordinate(file, "model", np.arange(len(sweeps)))
+    columns: dict[str, list[Any]] = {
+        "p": [sweep.model.p for sweep in sweeps],
+        "p_star": [sweep.model.p_star for sweep in sweeps],
+        "a": [sweep.model.a for sweep in sweeps],
+        "alpha_bbp": [sweep.alpha_bbp for sweep in sweeps],
+    }
+    for name, values in columns.items():
+        h5file.attach(file.create_dataset(name, data=values), [model])
+    kinds = file.create_dataset("kind", data=[sweep.kind for sweep in sweeps], dtype=h5py.string_dtype())
+    h5file.attach(kinds, [model])
+    file.attrs["models"] = len(sweeps)
+    file.attrs["finished"] = int(all(sweep.finished for sweep in sweeps))
+
+
+def _read(group: h5py.Group) -> Sweep:
+    arrays = {name: group[name][()] for name in (*COORDINATES, *ABOUT) if name != "reason"}
+    arrays["reason"] = group["reason"].asstr()[()]
+    shape = tuple(len(arrays[name]) for name in COORDINATES)
+    for name in ABOUT:
+        if arrays[name].shape != shape[: arrays[name].ndim] or arrays[name].ndim < 3:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, the coordinates say {shape}")
+    theory = {name: group["theory"][name][()] for name in ("edge", "outlier", "overlap")}
+    columns = {name[5:]: _column(item) for name, item in group["provenance"].items() if name != "unit"}
+    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+    return Sweep(
+        model=Committee(attributes["p"], attributes["p_star"], attributes["a"]),
+        alpha_bbp=attributes["alpha_bbp"],
+        kind=attributes["kind"],
+        **arrays,
+        **theory,
+        config=h5file.get_json(group, "config"),
+        provenance=columns,
+        attributes=attributes,
+    )
+
+
+def _column(dataset: h5py.Dataset) -> NDArray[Any]:
+    return dataset.asstr()[()] if h5py.check_string_dtype(dataset.dtype) else dataset[()]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
