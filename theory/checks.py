@@ -49,6 +49,14 @@ def width(name: str, value: Any) -> int | float:
     return number
 
 
+def widths(name: str, value: Any, infinite: bool = True) -> Any:
+    """Layer widths as float64 (array or float): whole numbers from 1, inf only if allowed; else ParameterError."""
+    wanted = "integers of at least 1" + (" or inf" if infinite else "")
+    return _real_array(
+        name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), f"made of {wanted}"
+    )
+
+
 def _whole(value: Any) -> int | None:
     if isinstance(value, bool | np.bool_ | str | bytes):
         return None

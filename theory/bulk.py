@@ -1,0 +1,98 @@
+"""The bulk of the spectrum on the real axis: z(g), its derivatives, and the left edge.
+
+Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.walk for the form used
+here. Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z -
+H)^-1. The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.averages import Widths, average, edge, edge_slope, mean_phi
+from theory.checks import ParameterError, count, finite, positive
+from theory.model import Committee
+from theory.walk import edge_root, split
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Left edge of the bulk. Fields are scalars, or arrays of the shape of alpha when alpha is an array.
+
+    value  the edge, in units of the Hessian ((p/2) H for p = inf)
+    kind   "sharp" (density like a square root) or "smooth" (density like exp(-A/distance))
+    g      the resolvent trace there: -p/2 (-1 for p = inf) when smooth, above it when sharp
+    """
+
+    value: Any
+    kind: Any
+    g: Any
+
+
+def unit(model: Committee) -> float:
+    """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf."""
+    return 1.0 if math.isinf(model.p) else 2 / model.p
+
+
+def problems(model: Committee, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
+    """One model for each entry of alpha (checked: positive and finite), both flattened; and the shape of
+    alpha."""
+    alpha = np.asarray(positive("alpha", alpha))
+    models = Widths.of(model.p, model.p_star, model.a).broadcast((alpha.size,))
+    return models, alpha.ravel(), alpha.shape
+
+
+def shift(models: Widths, alpha: Array, t: Array, rest: Array) -> Array:
+    """z in units of (p/2) H: -1/t + alpha E[phi]."""
+    (mean,) = average([mean_phi], models, t, rest)
+    return -1 / t + alpha * mean
+
+
+def bulk_edge(model: Committee, alpha: ArrayLike) -> Edge:
+    """Left edge of the bulk at alpha = M/N (any shape), its kind and the resolvent trace there.
+
+    Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not
+    part of it. Raises ParameterError unless alpha is positive and finite.
+    """
+    models, alpha, shape = problems(model, alpha)
+    r = edge_root(models, alpha)
+    t, rest = split(r)
+    value = unit(model) * shift(models, alpha, t, rest)
+    kind = np.where(r > 0, "sharp", "smooth")
+    if not shape:
+        return Edge(float(value[0]), str(kind[0]), float(-t[0] / unit(model)))
+    return Edge(value.reshape(shape), kind.reshape(shape), (-t / unit(model)).reshape(shape))
+
+
+def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
+    """z(g) = 1/g + alpha K(g), or its first or second derivative in g, for g_min <= g < 0.
+
+    alpha and g broadcast; g_min = -p/2 (-1 for p = inf). Where dz/dg < 0 all the way from 0-, g is the
+    resolvent trace at z left of the bulk. At a sharp edge z' = 0 and z'' < 0 sets the scale of the square
+    root. Raises ParameterError for g outside [g_min, 0), alpha not positive, derivative not 0, 1 or 2.
+    """
+    order = count("derivative", derivative, 0)
+    if order > 2:
+        raise ParameterError(f"derivative must be 0, 1 or 2, got {derivative!r}")
+    alpha, g = np.broadcast_arrays(np.asarray(positive("alpha", alpha)), np.asarray(finite("g", g)))
+    t = -g * unit(model)
+    outside = (t <= 0) | (t > 1)
+    if np.any(outside):
+        raise ParameterError(f"g must lie in [{-1 / unit(model)}, 0), got {float(g[outside].flat[0])}")
+    models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
+    if order == 0:
+        z = unit(model) * shift(models, alpha, t, 1 - t)
+    elif order == 1:
+        (w,) = average([edge], models, t, 1 - t)
+        z = -(unit(model) ** 2) * (1 - alpha * w) / t**2
+    else:
+        w, slope = average([edge, edge_slope], models, t, 1 - t)
+        z = unit(model) ** 3 * (-alpha * slope / t**2 - 2 * (1 - alpha * w) / t**3)
+    return float(z) if z.ndim == 0 else z

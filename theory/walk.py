@@ -1,0 +1,114 @@
+"""The walk of t = -2g/p from 0 to 1 on the real axis: where the edge, the outlier and the threshold sit.
+
+With W = E[(t phi)^2] and U = t E[(1 - y) phi] of theory.averages, functions of t alone, the conditions of the
+paper read
+
+    edge        dz/dg = 0       <=>  alpha W(t) = 1   (sharp, t < 1), or t = 1 when alpha W(1) <= 1 (smooth)
+    outlier     z = alpha S     <=>  alpha U(t) = 1   with t below the edge's
+    threshold   both at once    <=>  U(t) = W(t)      (continuous), or t = 1 when W(1) <= U(1)
+                (discontinuous).
+
+|t phi| = |t f / (1 + t f)| grows with t for every f >= -1, so W grows from 0 and the edge is unique for all
+alpha > 0. z - alpha S(g(z)) is one over the Stieltjes transform of a spectral measure (that of the signal
+directions), hence grows with z left of the bulk: at most one outlier, present exactly when alpha U > 1 at the
+edge. No right edge exists (f is unbounded above), so nothing can leave the bulk on that side. For alpha <= 1
+z = -(1 - alpha + alpha E[(a + y)/D]) p/(2t) < 0 at every t: edge and outlier lie left of the atom at 0. For
+large alpha the edge is positive (alpha > 1 then, and no atom), reached by the same walk: g is negative left
+of the bulk wherever 0 is.
+
+Roots are found in v = log(1 + r/b), r = (1 - t)/t, in which log W and log U are close to straight lines: b is
+the scale of a + yhat at the low end of yhat, where 1/D^k gets its weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from theory.averages import Widths, average, edge, edge_slope, teacher, teacher_slope
+from theory.roots import Newton
+
+Array = Any
+
+SOLVER = Newton()
+
+
+def at_end(models: Widths, *kernels: Callable[..., Array]) -> list[Array]:
+    """Averages at t = 1, the end of the walk."""
+    return average(kernels, models, np.ones(models.shape), np.zeros(models.shape))
+
+
+def split(r: Array) -> tuple[Array, Array]:
+    """t = 1/(1 + r) and 1 - t, each to full relative precision."""
+    return 1 / (1 + r), r / (1 + r)
+
+
+def edge_root(models: Widths, alpha: Array) -> Array:
+    """r = (1-t)/t at the left edge: 0 where it is smooth. models and alpha 1-D of one length."""
+
+    def log_excess(v: Array, index: Array) -> tuple[Array, Array]:
+        w, slope, rate = _evaluate(models, v, index, edge, edge_slope)
+        return np.log(alpha[index] * w), slope / w * rate
+
+    (w_end,) = at_end(models, edge)
+    return _solve(models, log_excess, np.log(alpha * w_end))
+
+
+def outlier_root(models: Widths, alpha: Array, r_edge: Array) -> Array:
+    """r at the teacher outlier: NaN where none exists. All 1-D of one length."""
+
+    def log_excess(v: Array, index: Array) -> tuple[Array, Array]:
+        u, slope, rate = _evaluate(models, v, index, teacher, teacher_slope)
+        return np.log(alpha[index] * u), slope / u * rate
+
+    (u,) = average([teacher], models, *split(r_edge))
+    return _solve(models, log_excess, np.log(alpha * u), start=r_edge, absent=np.nan)
+
+
+def threshold_root(models: Widths) -> Array:
+    """r at the transition: 0 where it is discontinuous. models 1-D."""
+
+    def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
+        w, dw, u, du, rate = _evaluate(models, v, index, edge, edge_slope, teacher, teacher_slope)
+        return np.log(w / u), (dw / w - du / u) * rate
+
+    w, u = at_end(models, edge, teacher)
+    return _solve(models, log_ratio, np.log(w / u))
+
+
+def _solve(
+    models: Widths,
+    function: Callable[[Array, Array], tuple[Array, Array]],
+    value_at_start: Array,
+    start: Array | None = None,
+    absent: float = 0.0,
+) -> Array:
+    """Root r > start of a function of v that is positive at the start; `absent` where it is not."""
+    r = np.full(models.shape, absent)
+    chosen = np.flatnonzero(value_at_start > 0)
+    scale = _scale(models)[chosen]
+    low = np.zeros(chosen.size) if start is None else np.log1p(start[chosen] / scale)
+    v = SOLVER.solve(
+        lambda v, index: function(v, chosen[index]),
+        low + np.minimum(value_at_start[chosen], 4) / 2,
+        low,
+        np.full(chosen.size, np.inf),
+    )
+    r[chosen] = scale * np.expm1(v)
+    return r
+
+
+def _evaluate(models: Widths, v: Array, index: Array, *kernels: Callable[..., Array]) -> list[Array]:
+    """Averages at v for the models `index`, then dt/dv."""
+    part = models.take(index)
+    scale = _scale(part)
+    r = scale * np.expm1(v)
+    t, rest = split(r)
+    return [*average(kernels, part, t, rest), -(t**2) * (scale + r)]
+
+
+def _scale(models: Widths) -> Array:
+    low_end = models.a + np.maximum(1 - models.two_over_p, 0)
+    return low_end / (1 + low_end)
