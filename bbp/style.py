@@ -17,7 +17,7 @@ from theory.checks import ParameterError
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#767676"
 
-COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+COLOURS = (BLUE, ORANGE, GREEN, SKY, VERMILION, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 KINDS = ("continuous", "discontinuous")
 KIND_LINES = {"continuous": "-", "discontinuous": (0, (4, 1.6))}

@@ -18,14 +18,15 @@ def density_curve(ax: Axes, lam: ArrayLike, rho: ArrayLike) -> Line2D:
 
 
 def pooled_eigenvalues(
-    ax: Axes, eigenvalues: ArrayLike, edges: ArrayLike, *, label: str | None = None
+    ax: Axes, eigenvalues: ArrayLike, edges: ArrayLike, *, total: int, label: str | None = None
 ) -> StepPatch:
-    """Histogram of eigenvalues (any shape) over bins with these edges, as a density over ALL of them.
+    """Histogram of eigenvalues (any shape) over bins with these edges, as a density of states.
 
-    Counts are divided by the number of eigenvalues, those outside the bins too, so the height is a density of states.
+    `total` is the number of all eigenvalues of the matrices they come from, known or not: a histogram of the lowest
+    few is then the left part of the histogram of all.
     """
-    values, edges = np.ravel(eigenvalues), np.asarray(edges, dtype=np.float64)
-    heights = np.histogram(values, edges)[0] / (values.size * np.diff(edges))
+    edges = np.asarray(edges, dtype=np.float64)
+    heights = np.histogram(np.ravel(eigenvalues), edges)[0] / (total * np.diff(edges))
     return ax.stairs(
         heights, edges, fill=True, color=style.SKY, alpha=0.65, linewidth=0.0, label=label, zorder=1
     )
