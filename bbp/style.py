@@ -1,4 +1,4 @@
-"""The look of every figure: print sizes, colours told apart by colour-blind readers, markers and lines told apart in grey.
+"""The look of every figure: print sizes, colours for colour-blind readers, markers and lines told apart in grey.
 
 Colours are those of Okabe and Ito ("Color Universal Design", 2008) without the yellow, which is too light for lines.
 Neighbouring entries also differ in lightness. No LaTeX is called: mathematics is set by Matplotlib itself.
@@ -48,7 +48,7 @@ _RC: dict[str, Any] = {
     "xtick.minor.width": 0.5,
     "ytick.minor.width": 0.5,
     "lines.linewidth": 1.3,
-    "lines.markersize": 4.0,
+    "lines.markersize": 3.6,
     "lines.markeredgewidth": 0.9,
     "errorbar.capsize": 1.8,
     "legend.fontsize": 7.5,

@@ -17,7 +17,7 @@ from bbp import style
 from bbp.phase_file import Map, Phase
 from bbp.plots import phase as phase_plots
 from bbp.plots import sweep as sweep_plots
-from bbp.store import Sweep
+from bbp.store import DONE, Sweep
 from theory.outliers import teacher_branch
 
 Array = NDArray[np.float64]
@@ -26,40 +26,50 @@ FINE = 300  # points of a theory curve
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
-    """Lowest eigenvalues and squared overlaps of samples against alpha, with the theory's curves."""
+    """Lowest eigenvalues and squared overlaps of samples against alpha, with the theory's curves.
+
+    Points are means over the p p_star lowest eigenpairs, the ones that leave the bulk together; open points are the
+    eigenvalue after them, the lowest that stays.
+    """
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
     alpha, edge, outlier, overlap = theory_curves(sweep)
     sweep_plots.edge_and_outlier(values, alpha, edge, outlier)
     sweep_plots.overlap_curve(overlaps, alpha, overlap)
-    group = int(sweep.model.degeneracy)
-    for index, n in enumerate(sweep.n):
-        look = {"index": index, "label": rf"samples, $N = {n}$"}
-        sweep_plots.sampled_points(
-            values, sweep.alpha, sweep_plots.lowest_group(sweep.eigenvalues[index], group), **look
-        )
-        sweep_plots.sampled_points(
-            overlaps, sweep.alpha, sweep_plots.lowest_group(sweep.overlaps[index], group), **look
-        )
     for ax in (values, overlaps):
         sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
-        ax.set_xlabel(r"$\alpha = M/N$")
-        ax.label_outer()
-    which = "lowest eigenvalue" if group == 1 else rf"mean of the {group} lowest eigenvalues"
-    values.set_ylabel(which)
+        ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
+    for index, n in enumerate(sweep.n):
+        eigenvalues = done(sweep, sweep.eigenvalues)[index]
+        group = int(sweep.model.degeneracy)
+        look = {"index": index, "label": f"lowest, $N = {n}$"}
+        rest = {"index": index, "label": f"next, $N = {n}$", "filled": False}
+        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
+        if eigenvalues.shape[-1] > group:
+            sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
+        squared = done(sweep, sweep.overlaps)[index, ..., :group].mean(axis=-1)
+        sweep_plots.sampled_points(overlaps, sweep.alpha, squared, **look)
+    values.set_ylabel(r"eigenvalue $\lambda$")
     overlaps.set_ylabel(r"squared overlap $q^2$")
-    legend_above(fig, [values, overlaps], 3 if width == "double" else 2)
+    legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
 
 
-def theory_curves(sweep: Sweep) -> tuple[Array, Array, Array, Array]:
-    """alpha, edge, outlier, overlap of the sweep's model on a grid fine enough to draw, over the sweep's range.
+def done(sweep: Sweep, values: Array) -> Array:
+    """values (n, alpha, sample, eigenpair) with NaN for every sample that is not done."""
+    return np.where((sweep.status == DONE)[..., None], values, np.nan)
 
-    The threshold itself is on the grid: there the outlier leaves the edge and the overlap may jump.
+
+def theory_curves(sweep: Sweep) -> tuple[Array, Array, Array, Array]:
+    """alpha, edge, outlier, overlap of the sweep's model on a grid fine enough to draw, a little beyond its range.
+
+    The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.
     """
     low, high = float(sweep.alpha.min()), float(sweep.alpha.max())
     margin = 0.03 * (high - low) if high > low else 0.2 * low
     alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE)
+    sides = sweep.alpha_bbp * np.array([1 - 1e-9, 1 + 1e-9])
+    alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
     branch = teacher_branch(sweep.model, alpha)
     return alpha, branch.edge, branch.outlier, branch.overlap
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bbp import style
 
 Array = NDArray[np.float64]
+THEORY = r"outlier and its $q^2$, theory"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def edge_and_outlier(
     (below,) = ax.plot(
         alpha, edge, color=style.GREY, linestyle=(0, (4, 1.6)), label="left edge, theory", zorder=2
     )
-    (out,) = ax.plot(alpha, outlier, color=style.BLACK, label="outlier, theory", zorder=2.1)
+    (out,) = ax.plot(alpha, outlier, color=style.BLACK, label=THEORY, zorder=2.1)
     return below, out
 
 
@@ -84,7 +84,7 @@ def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike) -> Line2D:
     (line,) = ax.plot(
         alpha, np.nan_to_num(np.asarray(overlap, dtype=np.float64)), color=style.BLACK, zorder=2
     )
-    line.set_label(r"$q^2$, theory")
+    line.set_label(THEORY)
     return line
 
 
@@ -99,14 +99,3 @@ def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D:
         zorder=1,
         label=rf"$\alpha_\mathrm{{BBP}} = {alpha_bbp:.4g}$, {kind}",
     )
-
-
-def name_axes(ax: Axes, quantity: str, *, units: str | None = None) -> None:
-    """Names the axes: alpha = M/N below, the quantity at the left, "1" for a number without units."""
-    ax.set_xlabel(r"$\alpha = M/N$")
-    ax.set_ylabel(quantity if units is None else f"{quantity}  [{units}]")
-
-
-def lowest_group(values: ArrayLike, size: int) -> Any:
-    """Mean over the `size` lowest eigenpairs of values (..., eigenpair): the outlier's degenerate group."""
-    return np.asarray(values, dtype=np.float64)[..., :size].mean(axis=-1)
