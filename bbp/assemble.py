@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from theory.outliers import teacher_branch
-from theory.transition import bbp_threshold
 
 from bbp import __version__, adaptive
 from bbp.config import Config
 from bbp.store import NOT_RUN, Sweep
 from bbp.units import ARRAYS, Point, Result, Results
+from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "h5py")
 PRNG = "threefry2x32"
