@@ -5,6 +5,7 @@ directory.
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from pathlib import Path
 
@@ -47,7 +48,10 @@ def sync_directory(directory: Path) -> None:
 def sweep_leftovers(directory: Path, name: str = "") -> None:
     """Remove temporary files that killed runs left in `directory` (of the target `name`, or of any)."""
     for path in directory.glob(f".{name}*{SUFFIX}"):
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def prepare_directory(directory: Path) -> None:

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from tqdm import tqdm
 
 from bbp import __version__
-from bbp.errors import RunError
+from bbp.errors import RunError, Terminated
 from theory.checks import NotConverged, ParameterError
 
 COMMANDS = {
@@ -41,7 +41,7 @@ COMMANDS = {
     "descent": "gradient descent and the Hessian along it",
     "info": "what is in this file",
 }
-OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 SPARSE_SECONDS = 30.0
 
 log = logging.getLogger("bbp")
@@ -108,7 +108,10 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
     except (RunError, NotConverged) as error:
         return _complain(prog, error, FAILED)
     except KeyboardInterrupt as error:
-        return _complain(prog, "; ".join(["interrupted", *filter(None, [str(error)])]), INTERRUPTED)
+        word, code = (
+            ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+        )
+        return _complain(prog, "; ".join([word, *filter(None, [str(error)])]), code)
     except BrokenPipeError:
         # The reader of stdout has gone (`bbp info FILE | head`); point it elsewhere for a silent exit flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

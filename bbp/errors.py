@@ -15,3 +15,7 @@ class RunError(RuntimeError):
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with a one-line hint on how to go on. Exit code 130."""
+
+
+class Terminated(Interrupted):
+    """SIGTERM, with a one-line hint on how to go on. Exit code 143."""

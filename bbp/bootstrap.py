@@ -1,0 +1,89 @@
+"""Bootstrap over samples: estimates with a standard error and a percentile interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.checks import ParameterError, count
+
+Array = NDArray[np.float64]
+
+LEVEL = 0.95
+REPEATS = 1000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its standard error and its interval at `LEVEL`; NaN where there were too few samples."""
+
+    value: float
+    error: float
+    low: float
+    high: float
+
+    def sigmas(self, other: float) -> float:
+        """Distance from `other` in standard errors."""
+        return (self.value - other) / self.error
+
+
+NOTHING = Estimate(np.nan, np.nan, np.nan, np.nan)
+
+
+def from_replicates(value: float, replicates: ArrayLike) -> Estimate:
+    """Estimate whose spread is that of bootstrap replicates (r,); replicates that are not finite are left out."""
+    kept = np.asarray(replicates, dtype=np.float64)
+    kept = kept[np.isfinite(kept)]
+    if kept.size < 10 or not np.isfinite(value):
+        return Estimate(float(value), np.nan, np.nan, np.nan)
+    low, high = np.quantile(kept, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(float(value), float(kept.std(ddof=1)), float(low), float(high))
+
+
+def bootstrap(
+    values: ArrayLike,
+    rng: np.random.Generator,
+    statistic: Callable[..., Array] = np.mean,
+    repeats: int = REPEATS,
+) -> Estimate:
+    """Bootstrap of statistic(values, axis=-1) over samples, values (sample,); NaN marks a sample that is missing.
+
+    Fewer than two samples give the value without an error. Raises ParameterError on other shapes.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1:
+        raise ParameterError(f"values must have shape (sample,), got {values.shape}")
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return NOTHING
+    value = float(statistic(values, axis=-1))
+    if values.size < 2:
+        return Estimate(value, np.nan, np.nan, np.nan)
+    drawn = values[rng.integers(values.size, size=(count("repeats", repeats, minimum=10), values.size))]
+    return from_replicates(value, statistic(drawn, axis=-1))
+
+
+def bootstrap_fraction(hits: ArrayLike, rng: np.random.Generator, repeats: int = REPEATS) -> Estimate:
+    """Bootstrap of the fraction of hits (sample,), entries 0, 1 or NaN (missing).
+
+    Where all samples agree the bootstrap has no width: the interval there is Wilson's (J. Am. Stat. Assoc. 22 (1927)
+    209) and the error half the width that it has at one sigma.
+    """
+    estimate = bootstrap(hits, rng, repeats=repeats)
+    trials = int(np.isfinite(np.asarray(hits, dtype=np.float64)).sum())
+    if not trials or estimate.value not in (0.0, 1.0):
+        return estimate
+    low, high = wilson(estimate.value, trials, 1.959964)
+    near, far = wilson(estimate.value, trials, 1.0)
+    return Estimate(estimate.value, (far - near) / 2, low, high)
+
+
+def wilson(fraction: float, trials: int, sigmas: float) -> tuple[float, float]:
+    """Wilson's score interval of a fraction of `trials`, at `sigmas` standard normal deviations."""
+    z2 = sigmas**2 / trials
+    centre = (fraction + z2 / 2) / (1 + z2)
+    half = np.sqrt(fraction * (1 - fraction) * z2 + z2**2 / 4) / (1 + z2)
+    return max(0.0, centre - half), min(1.0, centre + half)

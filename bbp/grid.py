@@ -1,0 +1,117 @@
+"""Grids and lists of numbers as the command line and configuration files write them.
+
+0.5:2:16        16 points from 0.5 to 2, both ends included
+0.01:3:60:log   60 points, equally spaced in the logarithm
+0.5,1,2         these points
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from theory.checks import ParameterError, count, positive, width
+
+GRAMMAR = "START:STOP:COUNT (linear, both ends included), START:STOP:COUNT:log, or a comma list"
+LARGEST = 1_000_000
+DIGITS = 12
+
+
+def numbers(name: str, value: Any) -> tuple[float, ...]:
+    """Positive numbers, in rising order, from a grid "0.5:2:16", a list "0.5,1", a number, or a sequence of numbers.
+
+    Points of a grid are rounded to 12 significant digits: the same grid is the same numbers on every machine, and
+    0.1:0.3:3 is 0.1,0.2,0.3. Raises ParameterError (one line) on anything else, and on a number given twice.
+    """
+    if isinstance(value, str):
+        points = _grid(name, value) if ":" in value else [_number(name, item) for item in value.split(",")]
+    else:
+        points = [_number(name, item) for item in _items(name, value)]
+    points = sorted(positive(name, point) for point in points)
+    _refuse_repeats(name, points)
+    return tuple(points)
+
+
+def integers(name: str, value: Any, minimum: int = 1) -> tuple[int, ...]:
+    """Integers of at least `minimum`, in the order given, from "1,2,4", a number, a sequence; else ParameterError."""
+    whole = tuple(count(name, _number(name, item), minimum) for item in _items(name, value))
+    _refuse_repeats(name, sorted(whole))
+    return whole
+
+
+def widths(name: str, value: Any) -> tuple[int | float, ...]:
+    """Layer widths (integers of at least 1, or inf) in the order given; else ParameterError."""
+    found = tuple(width(name, _number(name, item)) for item in _items(name, value))
+    _refuse_repeats(name, sorted(found))
+    return found
+
+
+def integer(name: str, value: Any, minimum: int = 1) -> int:
+    """One integer of at least `minimum`; else ParameterError."""
+    return count(name, _number(name, value), minimum)
+
+
+def number(name: str, value: Any) -> float:
+    """One positive number; else ParameterError."""
+    return positive(name, _number(name, value))
+
+
+def around(centre: float, points: int = 11, spread: float = 0.5) -> tuple[float, ...]:
+    """The default grid: `points` points from (1 - spread) to (1 + spread) times `centre`.
+
+    Rounded to 6 significant digits, beyond which a computed centre may differ between machines.
+    """
+    return tuple(rounded(centre * factor, 6) for factor in np.linspace(1 - spread, 1 + spread, points))
+
+
+def _grid(name: str, text: str) -> list[float]:
+    parts = text.split(":")
+    if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3] != "log"):
+        raise ParameterError(f"{name} must be {GRAMMAR}, got {text!r}")
+    start, stop = (positive(name, _number(name, part)) for part in parts[:2])
+    points = count(f"{name}: the count", _number(name, parts[2]))
+    if points > LARGEST:
+        raise ParameterError(f"{name} must have at most {LARGEST} points, got {points}")
+    if (points == 1) != (start == stop) or start > stop:
+        raise ParameterError(
+            f"{name} must run from a smaller to a larger number in 2 points or more, got {text!r}"
+        )
+    space = np.geomspace if len(parts) == 4 else np.linspace
+    return [rounded(point, DIGITS) for point in space(start, stop, points)]
+
+
+def rounded(value: float, digits: int = DIGITS) -> float:
+    """`value` to so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def _items(name: str, value: Any) -> Sequence[Any]:
+    items = (
+        value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    )
+    if not items:
+        raise ParameterError(f"{name} must not be empty")
+    return items
+
+
+def _number(name: str, item: Any) -> int | float:
+    """A number from text or from a typed value; integers stay integers."""
+    if isinstance(item, int | float) and not isinstance(item, bool):
+        return item
+    if isinstance(item, str):
+        for kind in (int, float):
+            try:
+                return kind(item)
+            except ValueError:
+                continue
+    raise ParameterError(f"{name} must be a number, got {item!r}")
+
+
+def _refuse_repeats(name: str, ordered: Sequence[float]) -> None:
+    for one, two in pairwise(ordered):
+        if one == two or (math.isinf(one) and math.isinf(two)):
+            raise ParameterError(f"{name} lists {one!r} twice")

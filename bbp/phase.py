@@ -1,0 +1,190 @@
+"""Phase diagram: alpha_BBP, its kind, the overlap jump, both alpha_0 and a_c over widths p and normalisations a."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp import atomic, cli, grid, phase_file, provenance
+from bbp.errors import FileError
+from bbp.phase_file import Map, Phase
+from theory.model import Committee
+from theory.transition import alpha_zero, critical_normalisation, threshold_map
+
+Array = NDArray[np.float64]
+
+P, A_GRID = "1,2,4,inf", "0.01:3:60:log"
+CUTS, WIDTHS = "0.5,1", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf"
+METHODS = ("overlap", "continuation")
+ROWS = 6  # rows of the closing table for each p
+
+SUMMARY = (
+    "Transitions alpha_BBP, their kind and overlap jump, alpha_0 and a_c over widths p and normalisations a."
+)
+EXAMPLE = """\
+  bbp phase --p 1,2,4,inf --p-star 1 --a-grid 0.01:3:60:log --out phase.h5
+  bbp plot phase.h5 --out phase.pdf"""
+
+
+def thresholds(p: Sequence[float], p_star: int, a: Sequence[float]) -> Map:
+    """alpha_BBP, kind, jump and both alpha_0 on the product of widths p and normalisations a."""
+    widths, normalisations = np.array(p, dtype=np.float64), np.array(a, dtype=np.float64)
+    found = threshold_map(widths[:, None], p_star, normalisations)
+    zero = {name: np.full(found.alpha.shape, np.nan) for name in METHODS}
+    for row, column in zip(*np.nonzero(found.discontinuous), strict=True):
+        model = Committee(p[row], p_star, a[column])
+        for name in METHODS:
+            root = alpha_zero(model, method=name)
+            zero[name][row, column] = math.nan if root is None else root
+    return Map(
+        widths,
+        normalisations,
+        found.alpha,
+        found.discontinuous,
+        found.overlap,
+        alpha_0_overlap=zero["overlap"],
+        alpha_0_continuation=zero["continuation"],
+    )
+
+
+def tricritical(p: Sequence[float], p_star: int) -> tuple[Array, Array]:
+    """(a_c, alpha_BBP at a_c) for each width p; for p = inf their limits, 0 and p_star/2."""
+    a_c = np.array([0.0 if math.isinf(width) else critical_normalisation(width, p_star) for width in p])
+    alpha_c = np.full(a_c.shape, p_star / 2)
+    finite = np.isfinite(p)
+    alpha_c[finite] = threshold_map(np.array(p)[finite], p_star, a_c[finite]).alpha
+    return a_c, alpha_c
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `bbp phase`."""
+    add = parser.add_argument
+    add(
+        "--p",
+        default=P,
+        metavar="LIST",
+        help="student widths, a comma list; inf allowed (default %(default)s)",
+    )
+    add("--p-star", default=1, metavar="INT", help="teacher width (default %(default)s)")
+    add(
+        "--a-grid",
+        default=A_GRID,
+        metavar="GRID",
+        help=f"normalisations: {grid.GRAMMAR} (default %(default)s)",
+    )
+    add(
+        "--at-a",
+        default=CUTS,
+        metavar="GRID",
+        help="normalisations of the cuts against p (default %(default)s)",
+    )
+    add("--widths", default=WIDTHS, metavar="LIST", help="student widths of the cuts (default 1 to 64, inf)")
+    add("--out", default="results/phase.h5", metavar="FILE", help="HDF5 file to write (default %(default)s)")
+    add("--force", action="store_true", help="replace the file if it exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compute the phase diagram, write it, and print its table."""
+    config = configuration(args)
+    path = Path(args.out)
+    phase = None if args.force else finished(path, config)
+    if phase is None:
+        atomic.prepare_directory(path.parent)
+        phase = diagram(config)
+        phase_file.save(path, phase)
+        cli.log.info("wrote %s", path)
+    else:
+        cli.log.info("%s is already finished: this is what it holds", path)
+    print(table(phase))
+    return cli.OK
+
+
+def configuration(args: argparse.Namespace) -> dict[str, Any]:
+    """What decides the numbers, checked (ParameterError), as plain data."""
+    return {
+        "p": list(grid.widths("p", args.p)),
+        "p_star": grid.integer("p_star", args.p_star),
+        "a_grid": list(grid.numbers("a", args.a_grid)),
+        "at_a": list(grid.numbers("at_a", args.at_a)),
+        "widths": list(grid.widths("widths", args.widths)),
+    }
+
+
+def finished(path: Path, config: dict[str, Any]) -> Phase | None:
+    """The phase diagram at `path` if it answers this configuration, None if nothing is there; else FileError."""
+    if not path.exists():
+        return None
+    phase = phase_file.load(path)
+    for name in config:
+        if phase.config.get(name) != config[name]:
+            raise FileError(f"{str(path)!r} has another {name}: use --force to replace it, or another --out")
+    return phase
+
+
+def diagram(config: dict[str, Any]) -> Phase:
+    """The phase diagram of a checked configuration."""
+    p, p_star = sorted(config["p"]), config["p_star"]
+    a_c, alpha_c = tricritical(p, p_star)
+    return Phase(
+        p_star=p_star,
+        curves=thresholds(p, p_star, config["a_grid"]),
+        a_c=a_c,
+        alpha_c=alpha_c,
+        widths=thresholds(sorted(config["widths"]), p_star, config["at_a"]),
+        config=config,
+        attributes=provenance.record(),
+    )
+
+
+def table(phase: Phase) -> str:
+    """A few rows for each p, spread over a, and the tricritical point of each."""
+    head = f"{'a':>9}  {'alpha_BBP':>12}  {'kind':<13}  {'jump':>8}  {'alpha_0 (overlap)':>17}  {'(continuation)':>14}"
+    curves, lines = phase.curves, []
+    chosen = np.unique(np.linspace(0, curves.a.size - 1, min(ROWS, curves.a.size)).round().astype(int))
+    for row, p in enumerate(curves.p):
+        lines += [
+            f"p = {p:g}, p* = {phase.p_star}: {tricritical_words(phase.a_c[row], phase.alpha_c[row])}",
+            head,
+        ]
+        for column in chosen:
+            cells = [
+                f"{curves.a[column]:9.4g}",
+                f"{curves.alpha_bbp[row, column]:12.9f}",
+                f"{curves.kind[row, column]:<13}",
+                f"{curves.jump[row, column]:8.5f}",
+                _or_dash(curves.alpha_0_overlap[row, column], 17),
+                _or_dash(curves.alpha_0_continuation[row, column], 14),
+            ]
+            lines.append("  ".join(cells))
+        lines.append("")
+    lines.append(f"shown: {chosen.size} of {curves.a.size} a for each p; the file holds all")
+    return "\n".join(lines)
+
+
+def tricritical_words(a_c: float, alpha_c: float) -> str:
+    """Where the kind changes, in words."""
+    if a_c == 0:
+        return "discontinuous at every a"
+    if not math.isfinite(a_c):
+        return "continuous at every a"
+    return f"continuous below a_c = {a_c:.9g}, discontinuous above; alpha_BBP(a_c) = {alpha_c:.9g}"
+
+
+def _or_dash(value: float, width: int) -> str:
+    return f"{'-' if math.isnan(value) else f'{value:.6f}':>{width}}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program `bbp phase`."""
+    return cli.program("phase", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Plotting functions: each draws arrays on the axes it is given and returns the artists it added."""

@@ -1,0 +1,188 @@
+"""Whole figures at print width: panels wired to the plotting functions, with legends beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from numpy.typing import NDArray
+
+from bbp import style
+from bbp.phase_file import Map, Phase
+from bbp.plots import phase as phase_plots
+from bbp.plots import sweep as sweep_plots
+from bbp.store import DONE, Sweep
+from theory.outliers import teacher_branch
+
+Array = NDArray[np.float64]
+
+FINE = 300  # points of a theory curve
+
+
+def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
+    """Lowest eigenvalues and squared overlaps of samples against alpha, with the theory's curves.
+
+    Points are means over the p p_star lowest eigenpairs, the ones that leave the bulk together; open points are the
+    eigenvalue after them, the lowest that stays.
+    """
+    fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
+    values, overlaps = panels(fig, 2, width, share_x=True)
+    alpha, edge, outlier, overlap = theory_curves(sweep)
+    sweep_plots.edge_and_outlier(values, alpha, edge, outlier)
+    sweep_plots.overlap_curve(overlaps, alpha, overlap)
+    for ax in (values, overlaps):
+        sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
+        ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
+    for index, n in enumerate(sweep.n):
+        eigenvalues = done(sweep, sweep.eigenvalues)[index]
+        group = int(sweep.model.degeneracy)
+        look = {"index": index, "label": f"lowest, $N = {n}$"}
+        rest = {"index": index, "label": f"next, $N = {n}$", "filled": False}
+        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
+        if eigenvalues.shape[-1] > group:
+            sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
+        squared = done(sweep, sweep.overlaps)[index, ..., :group].mean(axis=-1)
+        sweep_plots.sampled_points(overlaps, sweep.alpha, squared, **look)
+    values.set_ylabel(r"eigenvalue $\lambda$")
+    overlaps.set_ylabel(r"squared overlap $q^2$")
+    legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
+    return fig
+
+
+def done(sweep: Sweep, values: Array) -> Array:
+    """values (n, alpha, sample, eigenpair) with NaN for every sample that is not done."""
+    return np.where((sweep.status == DONE)[..., None], values, np.nan)
+
+
+def theory_curves(sweep: Sweep) -> tuple[Array, Array, Array, Array]:
+    """alpha, edge, outlier, overlap of the sweep's model on a grid fine enough to draw, a little beyond its range.
+
+    The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.
+    """
+    low, high = float(sweep.alpha.min()), float(sweep.alpha.max())
+    margin = 0.03 * (high - low) if high > low else 0.2 * low
+    alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE)
+    sides = sweep.alpha_bbp * np.array([1 - 1e-9, 1 + 1e-9])
+    alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
+    branch = teacher_branch(sweep.model, alpha)
+    return alpha, branch.edge, branch.outlier, branch.overlap
+
+
+def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
+    """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a."""
+    cuts = int(phase.widths.a.size)
+    fig = style.new_figure(width, 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts)
+    main, *axes = phase_panels(fig, cuts, width)
+    threshold_panel(main, phase.curves, phase.a_c, phase.alpha_c)
+    for index, ax in enumerate(axes):
+        widths_panel(ax, phase.widths, index)
+        ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
+        ax.tick_params(labelbottom=index == cuts - 1)
+    if axes:
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=2)
+    return fig
+
+
+def phase_panels(fig: Figure, cuts: int, width: str) -> list[Axes]:
+    """The main panel, then `cuts` smaller ones in a column that share their abscissa."""
+    if width == "single" or not cuts:
+        return lettered(list(np.ravel(fig.subplots(1 + cuts, 1, height_ratios=[1.5] + [1.0] * cuts))))
+    grid = fig.add_gridspec(cuts, 2, width_ratios=[1.5, 1.0])
+    column = [fig.add_subplot(grid[row, 1]) for row in range(cuts)]
+    return lettered([fig.add_subplot(grid[:, 0]), *column])
+
+
+def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
+    """alpha_BBP(a), a curve for each p, with the key to line styles and the tricritical marks."""
+    handles: list[Artist] = []
+    for index, p in enumerate(curves.p):
+        drawn = phase_plots.threshold_curve(
+            ax,
+            curves.a,
+            curves.alpha_bbp[index],
+            curves.discontinuous[index],
+            p=p,
+            a_c=a_c[index],
+            alpha_c=alpha_c[index],
+            index=index,
+        )
+        handles.append(drawn[0])
+    for kind in style.KINDS:
+        handles.append(Line2D([], [], color=style.GREY, linestyle=style.KIND_LINES[kind], label=kind))
+    handles.append(
+        Line2D([], [], color=style.GREY, linestyle="none", label=r"$a_c$", **phase_plots.TRICRITICAL)
+    )
+    if is_logarithmic(curves.a):
+        plain_log_axis(ax)
+    ax.set_xlabel(r"normalisation $a$")
+    ax.set_ylabel(r"$\alpha_\mathrm{BBP}$")
+    ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=4)
+
+
+def widths_panel(ax: Axes, widths: Map, index: int) -> None:
+    """alpha_BBP(p) and both alpha_0 at one a, with the p = inf value if it is there."""
+    finite = np.isfinite(widths.p)
+    limit = widths.alpha_bbp[~finite, index]
+    phase_plots.widths_curve(
+        ax,
+        widths.p[finite],
+        widths.alpha_bbp[finite, index],
+        widths.discontinuous[finite, index],
+        alpha_0={
+            "overlap": widths.alpha_0_overlap[finite, index],
+            "continuation": widths.alpha_0_continuation[finite, index],
+        },
+        limit=float(limit[0]) if limit.size else None,
+    )
+    if is_logarithmic(widths.p[finite]):
+        plain_log_axis(ax)
+    ax.text(0.96, 0.93, f"$a = {widths.a[index]:g}$", transform=ax.transAxes, ha="right", va="top")
+    ax.set_ylabel(r"$\alpha$")
+
+
+def lettered(axes: list[Axes]) -> list[Axes]:
+    """The same axes, with (a), (b)... above their upper left corners if there are several."""
+    for ax, letter in zip(axes, "abcdefghijklmnopqrstuvwxyz", strict=False):
+        if len(axes) > 1:
+            ax.set_title(f"({letter})", loc="left", pad=3.0, fontweight="bold")
+    return axes
+
+
+def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> list[Axes]:
+    """`count` panels side by side at two-column width, one below the other at single width, lettered (a), (b)..."""
+    stacked = width == "single"
+    shape = (count, 1) if stacked else (1, count)
+    return lettered(list(np.ravel(fig.subplots(*shape, sharex=share_x and stacked))))
+
+
+def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:
+    """One legend over all panels: each label once, in the order drawn."""
+    entries: dict[str, Artist] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    fig.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns)
+
+
+def is_logarithmic(grid: Array) -> bool:
+    """Whether a grid of positive numbers is nearer to equal ratios than to equal steps."""
+    if grid.size < 3:
+        return False
+    ratios = np.array([two / one for one, two in pairwise(grid)])
+    steps = np.diff(grid)
+    return bool(np.ptp(np.log(ratios)) / np.log(ratios).mean() < np.ptp(steps) / steps.mean())
+
+
+def plain_log_axis(ax: Axes) -> None:
+    """A logarithmic abscissa labelled with plain numbers: 0.01, 0.1, 1."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(10))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,51 @@
+"""Where numbers come from: versions of the packages that decide them, the commit, the time."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+from bbp import __version__
+
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "h5py")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide the numbers."""
+    found = {"bbp": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def commit() -> str:
+    """The commit of the checkout this program runs from, "+" added if files differ; "unknown" outside one."""
+    here = Path(__file__).resolve().parents[1]
+    if not (here / ".git").exists():
+        return "unknown"
+    try:
+        head, changes = (
+            subprocess.run(
+                ["git", "-C", here, *words], capture_output=True, text=True, check=True, timeout=10
+            ).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return head + ("+" if changes else "")
+
+
+def record() -> dict[str, str]:
+    """Attributes of a file: versions (JSON), commit, created (local time with zone)."""
+    return {
+        "versions": json.dumps(versions()),
+        "commit": commit(),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
