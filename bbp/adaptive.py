@@ -122,7 +122,7 @@ def wanted(config: Config, results: Results, point: Point) -> int:
     for number in range(CHECK, config.samples, CHECK):
         if any(sample not in held for sample in range(number)):
             return number
-        if error(results, point, number) <= config.target_error:
+        if error(config, results, point, number) <= config.target_error:
             return number
     return config.samples
 
@@ -133,25 +133,30 @@ def complete(config: Config, results: Results, point: Point) -> bool:
     return all(sample in held for sample in range(wanted(config, results, point)))
 
 
-def error(results: Results, point: Point, number: int) -> float:
+def error(config: Config, results: Results, point: Point, number: int) -> float:
     """The larger of the standard errors of lowest eigenvalue and overlap over the first samples; inf below 2."""
-    errors = [_lowest(results, point, number, name)[1] for name in ("eigenvalues", "overlaps")]
+    lowest = results.first(point, number, "eigenvalues")
+    errors = (
+        mean_and_error(lowest[:, 0])[1] if len(lowest) else np.nan,
+        _overlap(config, results, point, number)[1],
+    )
     return float(np.nan_to_num(np.max(errors), nan=np.inf))
 
 
 def _steepest(config: Config, results: Results, index: int, n: int, grid: Sequence[float]) -> float:
     """The middle of the step of the grid over which the mean overlap changes most."""
-    means = [_lowest(results, Point(index, n, alpha), config.samples, "overlaps")[0] for alpha in grid]
+    means = [_overlap(config, results, Point(index, n, alpha), config.samples)[0] for alpha in grid]
     if len(grid) < 2:
         return grid[0]
     step = int(np.argmax(np.nan_to_num(np.abs(np.diff(means)))))
     return rounded((grid[step] + grid[step + 1]) / 2)
 
 
-def _lowest(results: Results, point: Point, number: int, name: str) -> tuple[float, float]:
-    """Mean and standard error of column `name` of the lowest eigenpair over the first `number` samples."""
-    values = results.first(point, number, name)
-    mean, spread = mean_and_error(values[:, 0] if len(values) else [])
+def _overlap(config: Config, results: Results, point: Point, number: int) -> tuple[float, float]:
+    """Mean and standard error of q2 over the first `number` samples, each averaged over the p p_star lowest pairs."""
+    values = results.first(point, number, "overlaps")
+    size = int(config.models[point.model].degeneracy)
+    mean, spread = mean_and_error(values[:, :size].mean(axis=1) if len(values) else [])
     return float(mean), float(spread)
 
 

@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
-import platform
-import subprocess
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from theory.outliers import teacher_branch
-from theory.transition import bbp_threshold
 
-from bbp import __version__, adaptive
+from bbp import adaptive, provenance
 from bbp.config import Config
 from bbp.store import NOT_RUN, Sweep
 from bbp.units import ARRAYS, Point, Result, Results
+from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "h5py")
 PRNG = "threefry2x32"
 
 
 def sweeps(config: Config, results: Results) -> list[Sweep]:
     """One `Sweep` a model, of all that has been run; samples not run are NaN with status 0."""
     return [_sweep(config, results, index) for index in range(len(config.models))]
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide the numbers."""
-    found = {"bbp": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def commit() -> str:
-    """The commit of the checkout this program runs from, "+" added if files differ from it; "unknown" outside one."""
-    here = Path(__file__).resolve().parents[1]
-    if not (here / ".git").exists():
-        return "unknown"
-    try:
-        texts = [
-            subprocess.run(
-                ["git", "-C", here, *words], capture_output=True, text=True, check=True, timeout=10
-            ).stdout
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
-        ]
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return texts[0].strip() + ("+" if texts[1].strip() else "")
 
 
 def _sweep(config: Config, results: Results, index: int) -> Sweep:
@@ -83,11 +48,9 @@ def _sweep(config: Config, results: Results, index: int) -> Sweep:
             "dtype": config.dtype,
             "device": ", ".join(sorted({unit.device for unit in units if unit.device})) or "none",
             "prng": PRNG,
-            "versions": json.dumps(versions()),
-            "commit": commit(),
-            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "finished": int(done),
-        },
+        }
+        | provenance.record(),
     )
 
 

@@ -11,13 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from theory.transition import bbp_threshold
-
 from bbp import cli, grid
 from bbp.errors import FileError
 from sims.instance import real_dtype, samples_of
 from theory.checks import ParameterError
 from theory.model import Committee
+from theory.transition import bbp_threshold
 
 AUTO = "auto"
 SOLVERS = ("auto", "dense", "krylov")
@@ -146,20 +145,20 @@ def differences(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> str:
     for old, new in zip(there, here, strict=True):
         for name in [*new, *(name for name in old if name not in new)]:
             if _canonical(old.get(name)) != _canonical(new.get(name)):
-                found[f"{name} {_short(old.get(name))} there, {_short(new.get(name))} here"] = None
+                found[f"{name} {short(old.get(name))} there, {short(new.get(name))} here"] = None
     return "; ".join(list(found)[:4]) + ("; ..." if len(found) > 4 else "")
 
 
 def _models(given: Mapping[str, Any], *, both: bool) -> tuple[Committee, ...]:
     if both:
         raise ParameterError("a and a_grid are two names of one thing: give one of them")
-    widths = [grid.widths("p", given["p"]), grid.integers("p_star", given["p_star"])]
-    if math.inf in widths[0]:
+    students, teachers = grid.widths("p", given["p"]), grid.integers("p_star", given["p_star"])
+    if math.inf in students:
         raise ParameterError("p must be finite to sample, got inf (bbp phase knows p = inf)")
     normalisations = (
         grid.numbers("a_grid", given["a_grid"]) if "a_grid" in given else grid.numbers("a", given["a"])
     )
-    return tuple(Committee(*values) for values in product(*widths, normalisations))
+    return tuple(Committee(p, p_star, a) for p, p_star, a in product(students, teachers, normalisations))
 
 
 def _alphas(value: Any, model: Committee) -> tuple[float, ...]:
@@ -217,7 +216,8 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value in a few words: lists of numbers by their ends."""
     if isinstance(value, list):
         return (
             ",".join(f"{item:g}" for item in value)

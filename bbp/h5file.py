@@ -39,7 +39,9 @@ def write(path: str | Path, fill: Callable[[h5py.File], None], *, format: str, v
 
 
 @contextmanager
-def reading(path: str | Path, format: str, version: int, *, locking: Locking = None) -> Iterator[h5py.File]:
+def reading(
+    path: str | Path, format: str, version: int | None = None, *, locking: Locking = None
+) -> Iterator[h5py.File]:
     """The open file at `path`, after checking its format, version and contents; FileError (one line)
     otherwise.
 
@@ -150,11 +152,12 @@ def _format(file: h5py.File, path: str) -> str:
     return found
 
 
-def _check_envelope(file: h5py.File, path: str, format: str, version: int) -> None:
+def _check_envelope(file: h5py.File, path: str, format: str, version: int | None) -> None:
     found = _format(file, path)
     if found != format:
         raise FileError(f"{path!r} is a {found} file, not a {format} file")
     number = int(file.attrs[VERSION])
+    version = number if version is None else version
     if number > version:
         raise FileError(
             f"{path!r} has {format} version {number}, newer than this program's {version}: update bbp"

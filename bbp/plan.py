@@ -3,16 +3,103 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from bbp import adaptive, cli
 from bbp.config import Config
 from bbp.run import Execution
 from bbp.store import describe as describe_model
-from bbp.units import Point, Results, compute
+from bbp.units import Point, Results, Unit, compute
 from sims import sampling
+from theory.checks import ParameterError
 
-PROBE = 300  # size p n of the matrix whose time is scaled up
+PROBE = 400  # size p n of the matrix whose time is scaled up
 
 
 def check_memory(config: Config, how: Execution) -> None:
     """ParameterError, with the bytes needed and what would fit, if the largest point does not fit in memory."""
+    here = available_bytes()
+    processes = how.workers or 1
+    for index, model in enumerate(config.models):
+        needed = _bytes(config, index, config.n[-1]) * processes
+        if how.scheduler is None and here is not None and needed > here:
+            fits = int(config.n[-1] * (here / needed) ** 0.5)
+            each = f" in {processes} workers" if processes > 1 else ""
+            raise ParameterError(
+                f"{describe_model(model)} at n = {config.n[-1]} needs {size(needed)}{each},"
+                f" {size(here)} are free: n near {fits} would fit"
+            )
+
+
+def describe(config: Config, how: Execution) -> str:
+    """The text of --dry-run: units, memory, and an estimate of time from one sample timed here."""
+    units = adaptive.pending(config, Results(), how.division)
+    seconds = _seconds(config, units)
+    lines = [f"{'model':24} {'N':>7} {'alphas':>7} {'samples':>8} {'units':>7} {'memory':>10}"]
+    for index, model in enumerate(config.models):
+        for n in config.n:
+            number = sum(unit.point.model == index and unit.point.n == n for unit in units)
+            lines.append(
+                f"{describe_model(model):24} {n:7d} {len(config.alphas[index]):7d} {config.samples:8d}"
+                f" {number:7d} {size(_bytes(config, index, n)):>10}"
+            )
+    total = sum(unit.count for unit in units)
+    lines.append(f"{len(units)} units, {total} samples, file {str(how.out)!r}")
+    processes = how.division.parallel
+    share = f" in {processes} processes" if processes > 1 else ""
+    lines.append(
+        f"about {cli.duration(seconds / processes)}{share}, scaled from one sample timed on this machine"
+    )
+    if config.target_error is not None or config.refine:
+        lines.append(
+            "this is the first round: --target-error and --refine ask for more as they see the samples"
+        )
+    return "\n".join(lines)
+
+
+def available_bytes() -> int | None:
+    """Memory that this machine has free, or None where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            fields = dict(line.split(":") for line in file)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def size(number: float) -> str:
+    """Bytes in words: "1.5 GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if number < 1024 or unit == "TiB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return ""
+
+
+def _bytes(config: Config, index: int, n: int) -> int:
+    """Bytes that one sample of the largest alpha takes."""
+    return sampling.bytes_needed(
+        config.models[index],
+        n,
+        config.alphas[index][-1],
+        eigenpairs=config.eigenpairs[index],
+        dtype=config.dtype,
+        solver=config.solver,
+    )
+
+
+def _seconds(config: Config, units: Sequence[Unit]) -> float:
+    """Seconds that `units` take one after another: one sample is timed, and scaled as the cube of p n."""
+    if not units:
+        return 0.0
+    first = units[0]
+    small = Point(
+        first.point.model, max(min(first.point.n, PROBE // int(first.model.p)), 16), first.point.alpha
+    )
+    probe = adaptive.unit(config, small, 0, 1)
+    compute(probe)  # compiles
+    start = time.perf_counter()
+    compute(probe)
+    one = time.perf_counter() - start
+    cubes = [unit.count * float(unit.model.p * unit.point.n) ** 3 for unit in units]
+    return one * sum(cubes) / float(probe.model.p * small.n) ** 3

@@ -9,12 +9,14 @@ import subprocess
 import time
 from pathlib import Path
 
-PACKAGES = ("hessian-bbp", "jax", "jaxlib", "numpy", "scipy", "h5py")
+from bbp import __version__
+
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "h5py")
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide the numbers."""
-    found = {"python": platform.python_version()}
+    found = {"bbp": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)

@@ -133,7 +133,7 @@ def _begin(wanted: config.Config, how: Execution, parts: Parts) -> Results:
         raise FileError(f"nothing to merge: there is no {str(parts.path)!r}")
     found = parts.exist()
     parts.begin(wanted.records())
-    results = Results(parts.load())
+    results = Results(parts.load(set_aside=not how.task))
     if found and results.units and not how.continues:
         raise FileError(
             f"{str(how.out)!r} has an unfinished run ({results.samples} samples in {str(parts.path)!r}):"

@@ -70,8 +70,8 @@ class Parts:
             self.path / shard_name(result.point, result.first, result.count), buffer.getvalue()
         )
 
-    def load(self) -> Iterator[Result]:
-        """Every sound shard, in order of name. A damaged one is renamed to *.damaged, with a warning."""
+    def load(self, *, set_aside: bool = False) -> Iterator[Result]:
+        """Every sound shard, in order of name; a warning for a damaged one, which `set_aside` renames *.damaged."""
         for path in sorted(self.path.glob("*.npz")):
             try:
                 yield _read(path)
@@ -83,8 +83,9 @@ class Parts:
                 zipfile.BadZipFile,
                 zipfile.LargeZipFile,
             ) as error:
-                log.warning("shard %s is damaged (%s): it will be computed again", path.name, error)
-                path.replace(path.with_suffix(".damaged"))
+                log.warning("shard %s is damaged (%s): it does not count", path.name, error)
+                if set_aside:
+                    path.replace(path.with_suffix(".damaged"))
 
     def tidy(self) -> None:
         """Remove what killed writers left half written. Only while no other process writes here."""

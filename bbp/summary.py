@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bbp.observables import observables
 from bbp.store import DONE, FAILED, Sweep, describe
 
 
@@ -15,7 +16,7 @@ class Summary:
     """Sampled averages of one model, each (n, alpha); NaN where fewer samples than the quantity needs.
 
     lowest, lowest_error    mean and standard error of the lowest eigenvalue
-    overlap, overlap_error  the same of the squared overlap q2 of its eigenvector
+    overlap, overlap_error  the same of q2, the mean squared overlap of the p p_star lowest eigenvectors
     done, failed            numbers of samples
     """
 
@@ -29,11 +30,9 @@ class Summary:
 
 def summarise(sweep: Sweep) -> Summary:
     """Averages over the samples of a sweep that are done."""
-    good = sweep.status == DONE
-    lowest, lowest_error = mean_and_error(np.where(good, sweep.eigenvalues[..., 0], np.nan))
-    overlap, overlap_error = mean_and_error(np.where(good, sweep.overlaps[..., 0], np.nan))
-    failed = (sweep.status == FAILED).sum(axis=-1)
-    return Summary(lowest, lowest_error, overlap, overlap_error, good.sum(axis=-1), failed)
+    sampled = observables(sweep)
+    done, failed = ((sweep.status == code).sum(axis=-1) for code in (DONE, FAILED))
+    return Summary(*mean_and_error(sampled.lowest), *mean_and_error(sampled.overlap), done, failed)
 
 
 def mean_and_error(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -66,7 +65,7 @@ def table(sweep: Sweep) -> str:
 
 
 HEAD = "  ".join(
-    ["    alpha", " samples", f"{'lowest eigenvalue':>18}", f"{'its q2':>18}"]
+    ["    alpha", " samples", f"{'lowest eigenvalue':>18}", f"{'q2':>18}"]
     + [f"{name:>9}" for name in ("edge", "outlier", "q2")]
 )
 

@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bbp import cli, config, grid, plan, run, store, summary
+from bbp import cli, config, grid, plan, summary
+from bbp import run as engine
 from bbp.adaptive import Division
 from bbp.cli import log
+from bbp.h5file import Locking
 from theory.checks import ParameterError
 
 EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 alphas around alpha_BBP, under a minute
@@ -43,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _option(what, "--a-grid", "the same, as a grid", metavar="GRID")
     _option(what, "--n", "input dimensions N, such as 200,400 (400)")
     _option(what, "--samples", "samples a point (16); at most so many with --target-error")
-    _option(what, "--seed", "of the sweep (0); a sample depends on seed, n, alpha and its number, nothing else")
+    _option(
+        what, "--seed", "of the sweep (0); a sample depends on seed, n, alpha and its number, nothing else"
+    )
     _option(what, "--eigenpairs", "how many of the lowest eigenpairs (p p* + 4, the least)", metavar="K")
     _option(what, "--dtype", "float64 or float32 (float64)")
     _option(what, "--solver", f"{', '.join(config.SOLVERS)} (auto)")
@@ -53,12 +57,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "stop sampling a point when the standard errors of its lowest eigenvalue and its q2 are both at most E",
         metavar="E",
     )
-    _option(what, "--refine", "rounds of refinement: halve the step of alpha where q2 changes most (0)", metavar="R")
+    _option(
+        what,
+        "--refine",
+        "rounds of refinement: halve the step of alpha where q2 changes most (0)",
+        metavar="R",
+    )
     how = parser.add_argument_group("how to compute it (changes no number)")
     _option(how, "--out", "the file to write (results/sweep.h5)", metavar="FILE.h5")
     _option(how, "--block", "samples a unit of work (as many as take some seconds)")
     _option(how, "--batch", "samples diagonalised together (chosen by memory)")
-    _option(how, "--workers", "processes of a local dask cluster; one GPU each where there are GPUs", metavar="N")
+    _option(
+        how, "--workers", "processes of a local dask cluster; one GPU each where there are GPUs", metavar="N"
+    )
     _option(how, "--scheduler", "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS")
     _option(how, "--task", "run part I of N (from 1), as a task of a job array", metavar="I/N")
     _option(how, "--locking", "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)")
@@ -81,23 +92,30 @@ def run(args: argparse.Namespace) -> int:
         print(plan.describe(wanted, how))
         return cli.OK
     plan.check_memory(wanted, how)
-    before = run.existing(wanted, how)
-    sweeps = before or run.sweep(wanted, how)
+    before = engine.existing(wanted, how)
+    sweeps = before or engine.sweep(wanted, how)
     if sweeps is None:
         number = f"{how.division.index} of {how.division.count}"
-        log.info("task %s is done; when all are, the same command with --merge instead of --task writes the file", number)
+        log.info(
+            "task %s is done; when all are, the same command with --merge instead of --task writes the file",
+            number,
+        )
         return cli.OK
     print("\n\n".join(summary.table(sweep) for sweep in sweeps))
     if before:
         log.info("%s was already finished: nothing to compute", how.out)
     else:
         log.info("wrote %s", how.out)
-    return cli.FAILED if run.report_failures(sweeps) else cli.OK
+    return cli.FAILED if engine.report_failures(sweeps) else cli.OK
 
 
-def execution(options: Mapping[str, Any]) -> run.Execution:
+def execution(options: Mapping[str, Any]) -> engine.Execution:
     """How to run, from options by name; ParameterError on a bad one or on two that exclude each other."""
-    given = config.EXECUTION | dict.fromkeys(FLAGS) | {k: v for k, v in options.items() if k not in config.DEFAULTS}
+    given = (
+        config.EXECUTION
+        | dict.fromkeys(FLAGS)
+        | {k: v for k, v in options.items() if k not in config.DEFAULTS}
+    )
     _exclude(given, ("task", "merge"), ("workers", "scheduler"), ("task", "workers"), ("task", "scheduler"))
     _exclude(given, ("task", "force"), ("merge", "force"), ("task", "retry_failed"))
     if given["partial"] and not given["merge"]:
@@ -106,7 +124,7 @@ def execution(options: Mapping[str, Any]) -> run.Execution:
         raise ParameterError("--refine looks at the whole sweep: run it without --task")
     index, count = _task(given["task"]) if given["task"] is not None else (1, 1)
     workers = _count(given, "workers")
-    return run.Execution(
+    return engine.Execution(
         out=_path(given["out"]),
         division=Division(_count(given, "block"), _count(given, "batch"), workers or 1, index, count),
         workers=workers,
@@ -119,7 +137,7 @@ def execution(options: Mapping[str, Any]) -> run.Execution:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `bbp sweep`."""
-    return cli.program("sweep", add_arguments, run_sweep, argv, summary=__doc__ or "", example=EXAMPLE)
+    return cli.program("sweep", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
 def _option(group: Any, flag: str, text: str, **more: Any) -> None:
@@ -168,9 +186,11 @@ def _path(value: Any) -> Path:
     return Path(value)
 
 
-def _locking(value: Any) -> bool | str | None:
-    choices = {"true": True, "false": False, "best-effort": "best-effort", True: True, False: False, None: None}
-    if not isinstance(value, str | bool | None) or value not in choices:
+def _locking(value: Any) -> Locking:
+    choices: dict[Any, Locking] = {"true": True, "false": False, "best-effort": "best-effort"}
+    if value is None or isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or value not in choices:
         raise ParameterError(f"locking must be true, false or best-effort, got {value!r}")
     return choices[value]
 

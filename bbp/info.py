@@ -1,0 +1,116 @@
+"""What is in this file: format, models, sizes, how complete it is, where it came from.
+
+Reads any file of this package; of a sweep it tells the configuration, the samples done and failed, versions and times.
+With an unfinished sweep's FILE.h5.parts beside it, tells how far that has come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from bbp import cli, h5file, store, summary
+from bbp.config import short
+from bbp.errors import FileError
+from bbp.shards import Parts
+from bbp.units import Results
+
+EXAMPLE = """  bbp info results/sweep.h5             one screen
+  bbp info results/sweep.h5 --table     and the closing table
+  bbp info results/sweep.h5 --json      the configuration, to be read by programs"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `bbp info`."""
+    parser.add_argument(
+        "file", metavar="FILE.h5", help="a file that bbp wrote, or that an unfinished sweep is to write"
+    )
+    parser.add_argument("--table", action="store_true", help="the closing table of a sweep too")
+    parser.add_argument(
+        "--json", action="store_true", help="only the configuration, as JSON (a list, one a model)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Describe the file on stdout."""
+    path = Path(args.file)
+    parts = Parts(path)
+    if not path.exists() and parts.exist():
+        print(_unfinished(path, parts))
+        return cli.OK
+    found = h5file.format_of(path)
+    if found != store.FORMAT:
+        if args.table or args.json:
+            raise FileError(f"{args.file!r} is a {found} file: --table and --json are for sweeps")
+        print(_any(path, found))
+        return cli.OK
+    sweeps = store.load_all(path)
+    if args.json:
+        print(json.dumps([sweep.config for sweep in sweeps], indent=1))
+        return cli.OK
+    print("\n\n".join(describe(sweep) for sweep in sweeps))
+    if args.table:
+        print("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
+    return cli.OK
+
+
+def describe(sweep: store.Sweep) -> str:
+    """A sweep in some lines of text."""
+    status = sweep.status
+    seconds = sweep.provenance.get("seconds", np.zeros(0))
+    versions = json.loads(sweep.attributes.get("versions", "{}"))
+    lines = {
+        "sweep": f"{store.describe(sweep.model)}, alpha_BBP = {sweep.alpha_bbp:.6g} ({sweep.kind})",
+        "finished": "yes" if sweep.finished else "no",
+        "N": short(sweep.n.tolist()),
+        "alpha": short(sweep.alpha.tolist()),
+        "samples": f"{len(sweep.sample)} a point; {np.sum(status == store.DONE)} done, "
+        f"{np.sum(status == store.FAILED)} failed, {np.sum(status == store.NOT_RUN)} not run",
+        "eigenpairs": str(len(sweep.eigenpair)),
+        "seed": f"{sweep.attributes.get('seed')} ({sweep.attributes.get('prng', 'unknown')})",
+        "computed": f"in {sweep.attributes.get('dtype')} on {sweep.attributes.get('device')}, "
+        f"{len(seconds)} units, {cli.duration(float(seconds.sum()))}",
+        "written": f"{sweep.attributes.get('created')} at commit {sweep.attributes.get('commit')}",
+        "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+    }
+    if (status == store.FAILED).any():
+        lines["first failure"] = str(sweep.reason[status == store.FAILED][0])
+    return "\n".join(f"{name:14}{text}" for name, text in lines.items())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp info`."""
+    return cli.program("info", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+
+
+def _unfinished(path: Path, parts: Parts) -> str:
+    results = Results(parts.load())
+    return (
+        f"{str(path)!r} is not written yet: {results.samples} samples in {len(results.units)} units are kept in"
+        f" {str(parts.path)!r}, {results.failed} failed"
+    )
+
+
+def _any(path: Path, found: str) -> str:
+    """The attributes and datasets of a file of another format."""
+    lines = [f"{'format':14}{found}"]
+    with h5file.reading(path, found) as file:
+        lines += [f"{name:14}{value}" for name, value in sorted(file.attrs.items())]
+        file.visititems(
+            lambda name, item: lines.append(_dataset(name, item)) if isinstance(item, h5py.Dataset) else None
+        )
+    return "\n".join(lines)
+
+
+def _dataset(name: str, item: h5py.Dataset) -> str:
+    return f"{name:14}{item.dtype} {item.shape}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
