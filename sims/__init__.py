@@ -1,4 +1,4 @@
-"""Finite-N samples of the Hessian in JAX: draws, matrix, lowest eigenpairs, overlaps. Switches JAX to 64 bits."""
+"""Finite-N samples of the Hessian in JAX: draws, matrix, eigenpairs, overlaps. Switches JAX to 64 bits."""
 
 import jax
 

@@ -43,7 +43,7 @@ def _weights(a: ArrayLike, lam: jax.Array, u: jax.Array) -> jax.Array:
 
 
 def weights(model: Committee, lam: ArrayLike, u: ArrayLike) -> jax.Array:
-    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star); `Committee.weights` is the slow twin."""
+    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star); slow twin: `Committee.weights`."""
     return _weights(model.a, jnp.asarray(lam), jnp.asarray(u))
 
 
@@ -110,11 +110,11 @@ def _weighted_gram(data: NDArray, f: NDArray) -> NDArray:
 
 
 def _mirrored(lower: NDArray, tile: int = 256) -> NDArray:
-    """Fill the upper triangle of a column-major matrix from its lower one, in place, by tiles (for the cache)."""
+    """Fill the upper triangle of a column-major matrix from its lower one, in place, by tiles."""
     n = len(lower)
     for i in range(0, n, tile):
         diagonal = lower[i : i + tile, i : i + tile]
-        diagonal += np.tril(diagonal, -1).T
+        diagonal[:] = np.tril(diagonal) + np.tril(diagonal, -1).T
         for j in range(i + tile, n, tile):
             lower[i : i + tile, j : j + tile] = lower[j : j + tile, i : i + tile].T
     return lower

@@ -6,8 +6,9 @@ can be drawn again, and no draw depends on the size of batches or blocks or on t
 agree between runs on one kind of device; between kinds (CPU, GPU) the integers agree and the normal variates
 agree to rounding.
 
-Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves its
-neighbours. A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact, without a mask.
+Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves
+its neighbours. A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs
+no mask.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ def row_block(
 ) -> jax.Array:
     """Rows start .. start + count - 1, each N(0, I/n), of the data with `key` (from `data_key`): (count, n).
 
-    Row mu is drawn from fold_in(key, mu), in `dtype`, whatever the block it is drawn in. `start` is traced: one
-    compilation serves every block of the same shape.
+    Row mu is drawn from fold_in(key, mu), in `dtype`, whatever the block it is drawn in. `start` is traced:
+    one compilation serves every block of the same shape.
     """
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(count, dtype=jnp.uint32))
     return jax.vmap(lambda k: jax.random.normal(k, (n,), dtype))(keys) * jnp.asarray(1 / math.sqrt(n), dtype)
@@ -155,9 +156,9 @@ def draw(
 ) -> Instance:
     """One instance at (N, alpha). data = False leaves the rows to be drawn when needed.
 
-    shared = True leaves alpha out of the key: teacher, student and the rows of the data are then those of every
-    other alpha (a larger alpha has more rows). Raises ParameterError on p = inf, p_star > N, M = 0 or an unfit
-    argument.
+    shared = True leaves alpha out of the key: teacher, student and the rows of the data are then those of
+    every other alpha (a larger alpha has more rows). Raises ParameterError on p = inf, p_star > N, M = 0
+    or an unfit argument.
     """
     p, dtype = finite_p(model), str(real_dtype(dtype))
     m = samples_of(alpha, n)
@@ -187,7 +188,7 @@ def draw_weights(
 
 
 def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
-    """lam = X w_k, (padded M, p), and u = X w*_l, (padded M, p_star), zero from row M on, in the run's dtype."""
+    """lam = X w_k, (padded M, p), and u = X w*_l, (padded M, p_star), zero from row M on."""
     if instance.data is None:
         raise ParameterError("preactivations need the data of the instance, drawn with data=True")
     precision = jax.lax.Precision.HIGHEST
@@ -198,7 +199,7 @@ def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
 
 
 def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """lam (M, p) and u (M, p_star) on the host in float64, not padded; rows are drawn again if data is None."""
+    """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn."""
     weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T
     if instance.data is None:
         key, dtype = data_key(instance.key), str(weights.dtype)

@@ -1,0 +1,233 @@
+"""Lowest eigenpairs of a dense Hessian, with residuals, a result code and overlaps of the whole spectrum.
+
+On the CPU: Householder reduction to a tridiagonal matrix T (sytrd), the k lowest pairs of T (bisection
+and inverse iteration), and only those k vectors carried back (ormqr). This is what SciPy's `eigh` does
+for a subset. It differs in keeping T: squared overlaps of ALL eigenvectors with a few given directions
+then cost O(n^2) (`sims.tridiagonal`) where `eigh` would form n vectors. On a GPU: the device's own
+`eigh`, whose result JAX does not check; here it is.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh, eigh_tridiagonal, get_lapack_funcs
+from scipy.linalg.blas import get_blas_funcs
+
+from sims.tridiagonal import group_means, groups, spectrum_overlaps
+from theory.checks import ParameterError, count
+
+HIGHEST = jax.lax.Precision.HIGHEST
+WIDEST = {
+    "cpu": 46_340,
+    "gpu": 26_700,
+}  # largest n: n^2 within 31 bits; the workspace of cuSOLVER's syevd likewise
+
+
+class Code(enum.IntEnum):
+    """How a solve ended."""
+
+    CONVERGED = 0
+    NOT_CONVERGED = 1  # an iteration ran out of steps; the best pairs are returned
+    INVALID = 2  # NaN or infinity in the matrix or in the result
+    INACCURATE = 3  # residuals or orthonormality beyond tolerance
+    FAILED = 4  # a library routine gave up
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """All eigenvalues (n,), ascending, and squared overlaps (n,) of their vectors with given directions.
+
+    In a degenerate space every member is given the space's mean overlap, which does not depend on the basis.
+    """
+
+    values: NDArray
+    overlaps: NDArray
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Lowest eigenpairs of an n x n symmetric matrix, lowest first.
+
+    values     (k,)
+    vectors    (n, k), orthonormal columns
+    residuals  (k,), ||H v - lambda v||
+    code       Code.CONVERGED if every pair passed the checks
+    stats      how it was found: "method", "orthonormality" (largest entry of V'V - I), iterations, products
+    spectrum   overlaps of all eigenvectors, where asked for and available
+    """
+
+    values: NDArray
+    vectors: NDArray
+    residuals: NDArray
+    code: Code
+    stats: dict[str, Any] = field(default_factory=dict)
+    spectrum: Spectrum | None = None
+
+
+def lowest_dense(
+    hessian: ArrayLike, k: int, signal: ArrayLike | None = None, *, overwrite: bool = False
+) -> Eigenpairs:
+    """The k lowest eigenpairs of a symmetric matrix (n, n), both triangles filled.
+
+    signal     (n, r) orthonormal columns: also find the squared overlaps of all n eigenvectors with their
+    span
+    overwrite  allow a column-major NumPy matrix to be destroyed
+
+    Raises ParameterError for k outside 1..n or n beyond what the routines can index. A result that fails
+    the checks is computed again by `scipy.linalg.eigh` of the whole matrix, and returned with its code if
+    that fails too.
+    """
+    n = np.shape(hessian)[0]
+    if count("k", k) > n:
+        raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {n}")
+    check_order(n)
+    if isinstance(hessian, jax.Array) and jax.default_backend() != "cpu":
+        found = _on_device(hessian, k, signal)
+        if found.code is Code.CONVERGED:
+            return found
+        hessian = np.array(hessian, order="F")
+    matrix = (
+        np.asarray(hessian)
+        if overwrite and not isinstance(hessian, jax.Array)
+        else np.array(hessian, order="F")
+    )
+    found, matrix = _tridiagonal(np.asfortranarray(matrix), k, signal)
+    return found if found.code in (Code.CONVERGED, Code.INVALID) else _whole(matrix, k, signal)
+
+
+def check_order(n: int, platform: str | None = None) -> None:
+    """ParameterError if dense routines cannot index a matrix of order n on this platform (default: JAX's)."""
+    platform = platform or jax.default_backend()
+    widest = WIDEST.get(platform, WIDEST["gpu"])
+    if n > widest:
+        raise ParameterError(
+            f"a dense Hessian of order p N = {n} is beyond the {widest} that {platform} routines index"
+        )
+
+
+def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eigenpairs, NDArray]:
+    """Pairs by reduction to tridiagonal form, and the matrix, its lower triangle destroyed."""
+    if not np.isfinite(np.sum(matrix)):
+        return _nothing(matrix, k, Code.INVALID, "not finite"), matrix
+    diagonal = np.diagonal(matrix).copy()
+    reduced, d, e, tau = _reduce(matrix)
+    norm = _norm(d, e)
+    spectrum = None
+    try:
+        low, vectors = eigh_tridiagonal(d, e, select="i", select_range=(0, k - 1), lapack_driver="stebz")
+        if signal is not None:
+            rotated = _apply(reduced, tau, np.asarray(signal), "T")
+            spectrum = Spectrum(*spectrum_overlaps(d, e, rotated, np.finfo(matrix.dtype).eps * norm))
+        vectors = _apply(reduced, tau, vectors.astype(matrix.dtype), "N")
+        failure = None
+    except (np.linalg.LinAlgError, ValueError) as error:
+        failure = str(error).splitlines()[0]
+    # sytrd on the lower triangle leaves the strict upper one: with the diagonal put back it is the matrix
+    # again
+    np.fill_diagonal(reduced, diagonal)
+    if failure is not None:
+        return _nothing(reduced, k, Code.FAILED, failure), reduced
+    symm = get_blas_funcs("symm", (reduced,))
+    return _checked(
+        low, vectors, symm(1.0, reduced, vectors, lower=0), norm, "tridiagonal", spectrum
+    ), reduced
+
+
+def _reduce(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Q' H Q = T in place: reflectors under the subdiagonal; d (n,), e (n - 1,) of T in float64; tau."""
+    sytrd, query = get_lapack_funcs(("sytrd", "sytrd_lwork"), (matrix,))
+    lwork = int(query(len(matrix), lower=1)[0].real)
+    reduced, d, e, tau, _ = sytrd(matrix, lower=1, lwork=lwork, overwrite_a=1)
+    # T in float64 whatever the matrix: all that follows is O(n^2), and loses nothing more
+    return reduced, d.astype(np.float64), e.astype(np.float64), tau
+
+
+def _apply(reduced: NDArray, tau: NDArray, columns: NDArray, trans: str) -> NDArray:
+    """Q or Q' times columns (n, c). SciPy does not expose ormtr; it is ormqr on all rows but the first."""
+    n, c = columns.shape
+    result = np.asfortranarray(columns)
+    if n == 1:
+        return result
+    # reflector j starts at entry (j + 1, j): the same memory read from its second entry on, without a copy
+    reflectors = reduced.ravel("K")[1 : 1 + n * (n - 1)].reshape((n, n - 1), order="F")
+    ormqr = get_lapack_funcs("ormqr", (reduced,))
+    rotated, _, info = ormqr("L", trans, reflectors, tau, result[1:], 64 * c)
+    if info:
+        raise np.linalg.LinAlgError(f"ormqr returned {info}")
+    return np.concatenate([result[:1], rotated])
+
+
+def _whole(matrix: NDArray, k: int, signal: ArrayLike | None) -> Eigenpairs:
+    """Every pair by `scipy.linalg.eigh` from the upper triangle: the slow twin and the fallback."""
+    upper = np.triu(matrix)
+    full = upper + np.triu(matrix, 1).T
+    try:
+        values, vectors = eigh(full)
+    except (np.linalg.LinAlgError, ValueError) as error:
+        return _nothing(matrix, k, Code.FAILED, str(error).splitlines()[0])
+    return _from_all(full, values, vectors, k, signal, "eigh")
+
+
+def _on_device(hessian: jax.Array, k: int, signal: ArrayLike | None) -> Eigenpairs:
+    values, vectors = jnp.linalg.eigh(hessian)
+    product = jnp.matmul(hessian, vectors[:, :k], precision=HIGHEST)
+    spectrum = None
+    if signal is not None:
+        amplitude = jnp.matmul(vectors.T, jnp.asarray(signal), precision=HIGHEST)
+        spectrum = _grouped(np.asarray(values), np.asarray(jnp.sum(amplitude**2, axis=1)))
+    norm = float(jnp.maximum(abs(values[0]), abs(values[-1])))
+    low, vectors = np.asarray(values[:k]), np.asarray(vectors[:, :k])
+    return _checked(low, vectors, np.asarray(product), norm, "device eigh", spectrum)
+
+
+def _from_all(
+    full: NDArray, values: NDArray, vectors: NDArray, k: int, signal: ArrayLike | None, method: str
+) -> Eigenpairs:
+    spectrum = None
+    if signal is not None:
+        spectrum = _grouped(values, np.sum((vectors.T @ np.asarray(signal)) ** 2, axis=1))
+    norm = float(max(abs(values[0]), abs(values[-1])))
+    return _checked(values[:k], vectors[:, :k], full @ vectors[:, :k], norm, method, spectrum)
+
+
+def _grouped(values: NDArray, raw: NDArray) -> Spectrum:
+    width = 4 * np.finfo(values.dtype).eps * max(abs(values[0]), abs(values[-1]))
+    return Spectrum(values.astype(np.float64), group_means(raw.astype(np.float64), *groups(values, width)))
+
+
+def _checked(
+    values: NDArray, vectors: NDArray, product: NDArray, norm: float, method: str, spectrum: Spectrum | None
+) -> Eigenpairs:
+    """Pairs with their residuals and the code these deserve; product = H V."""
+    dtype = vectors.dtype
+    residuals = np.linalg.norm(product - vectors * values.astype(dtype), axis=0)
+    skew = float(np.max(np.abs(vectors.T @ vectors - np.eye(len(values), dtype=dtype))))
+    unit = 50 * np.sqrt(len(vectors)) * np.finfo(dtype).eps
+    if not (np.all(np.isfinite(values)) and np.isfinite(skew)):
+        code = Code.INVALID
+    elif np.max(residuals) > unit * norm or skew > unit:
+        code = Code.INACCURATE
+    else:
+        code = Code.CONVERGED
+    stats = {"method": method, "orthonormality": skew}
+    return Eigenpairs(values.astype(np.float64), vectors, residuals.astype(np.float64), code, stats, spectrum)
+
+
+def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:
+    blank = np.full(k, np.nan)
+    return Eigenpairs(
+        blank, np.full((len(matrix), k), np.nan, matrix.dtype), blank.copy(), code, {"failure": why}
+    )
+
+
+def _norm(d: NDArray, e: NDArray) -> float:
+    """Gershgorin bound on |T|."""
+    beside = np.abs(np.append(e, 0)) + np.abs(np.append(0, e))
+    return float(np.max(np.abs(d) + beside))
