@@ -44,10 +44,11 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     for ax in (values, overlaps):
         sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
+    group = int(sweep.model.degeneracy)
     for index, n in enumerate(sweep.n):
         eigenvalues = done(sweep, sweep.eigenvalues)[index]
-        group = int(sweep.model.degeneracy)
-        look = {"index": index, "label": f"lowest, $N = {n}$"}
+        named = "lowest" if group == 1 else f"lowest {group}, mean"
+        look = {"index": index, "label": f"{named}, $N = {n}$"}
         rest = {"index": index, "label": f"next, $N = {n}$", "filled": False}
         sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
         if eigenvalues.shape[-1] > group:
@@ -102,8 +103,7 @@ def phase_panels(fig: Figure, cuts: int, width: str) -> list[Axes]:
     if width == "single" or not cuts:
         return lettered(list(np.ravel(fig.subplots(1 + cuts, 1, height_ratios=[1.5] + [1.0] * cuts))))
     grid = fig.add_gridspec(cuts, 2, width_ratios=[1.5, 1.0])
-    column = [fig.add_subplot(grid[row, 1]) for row in range(cuts)]
-    return lettered([fig.add_subplot(grid[:, 0]), *column])
+    return lettered([fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[row, 1]) for row in range(cuts))])
 
 
 def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:

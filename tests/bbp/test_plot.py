@@ -3,8 +3,8 @@
 import h5py
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
-from tests.bbp.samples import made_up
 
 from bbp import h5file, phase, plot, spectrum, store, style
 from bbp.errors import FileError
@@ -17,8 +17,8 @@ MODEL = Committee(2, 1, 0.3)
 SIGNATURES = {"png": b"\x89PNG\r\n", "pdf": b"%PDF-", "svg": b"<?xml"}
 
 
-@pytest.fixture(scope="module")
-def sweep_file(tmp_path_factory):
+@pytest.fixture
+def sweep_file(tmp_path_factory, made_up):
     path = tmp_path_factory.mktemp("plot") / "sweep.h5"
     store.save(path, [made_up(MODEL)])
     return path
@@ -49,7 +49,10 @@ def test_a_sweep_s_points_are_means_over_the_degenerate_group(sweep_file):
         assert points[2, 1] == pytest.approx(array[0, 2, :, :2].mean())
     following = values.containers[1].lines[0].get_ydata()
     assert following[2] == pytest.approx(sweep.eigenvalues[0, 2, :, 2].mean())
-    assert [c.get_label() for c in overlaps.containers] == ["lowest, $N = 20$", "lowest, $N = 40$"]
+    assert [c.get_label() for c in overlaps.containers] == [
+        "lowest 2, mean, $N = 20$",
+        "lowest 2, mean, $N = 40$",
+    ]
 
 
 def test_a_sweep_s_curves_are_the_theory(sweep_file):
@@ -66,7 +69,7 @@ def test_a_sweep_s_curves_are_the_theory(sweep_file):
     assert mark.get_xdata()[0] == sweep.alpha_bbp and "continuous" in mark.get_label()
 
 
-def test_the_curve_jumps_at_a_discontinuous_threshold():
+def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
     """q2 goes from 0 to the jump between two neighbouring points of the curve at alpha_BBP."""
     model = Committee(2, 1, 1.5)
     threshold = 1.322937607089938
@@ -77,12 +80,12 @@ def test_the_curve_jumps_at_a_discontinuous_threshold():
     assert np.isnan(overlap[at - 1]) and overlap[at] > 0.05
 
 
-def test_one_alpha_and_one_sample_can_be_drawn(tmp_path):
+def test_one_alpha_and_one_sample_can_be_drawn(tmp_path, made_up):
     path = tmp_path / "one.h5"
-    base = vars(made_up(MODEL, n=(20,), alphas=(1.0,), samples=4))
-    cut = {name: base[name][..., 2:3, :] for name in ("eigenvalues", "overlaps", "residuals")}
-    cut |= {name: base[name][..., 3:4] for name in ("max_overlap_rank", "status", "reason", "sample")}
-    cut |= {name: base[name][:1] for name in ("edge", "outlier", "overlap")}
+    base = vars(made_up(MODEL))
+    cut = {name: base[name][:1, 1:2, 3:] for name in (*store.ABOUT,)}
+    cut |= {"n": base["n"][:1], "alpha": base["alpha"][1:2], "sample": base["sample"][3:]}
+    cut |= {name: base[name][1:2] for name in ("edge", "outlier", "overlap")}
     store.save(path, [store.Sweep(**{**base, **cut})])
     assert plot.main([str(path), "--out", str(tmp_path / "one.png")]) == 0
 
@@ -112,7 +115,7 @@ def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5):
     for path in (sweep_file, phase_h5):
         for width in style.WIDTHS:
             figure = plot.draw(path, width=width)
-            figure.canvas.draw()
+            FigureCanvasAgg(figure).draw()
             boxes = []
             for ax in figure.axes:
                 texts = [ax.xaxis.label, ax.yaxis.label, ax.title, ax._left_title, ax._right_title]
@@ -170,7 +173,9 @@ def test_an_existing_picture_is_kept_unless_forced(sweep_file, tmp_path, capsys)
         (["--out", "f.png", "--spectrum", "-1"], "spectrum must be positive and finite"),
     ],
 )
-def test_bad_options_are_one_line_and_exit_code_2(options, message, sweep_file, tmp_path, monkeypatch, capsys):
+def test_bad_options_are_one_line_and_exit_code_2(
+    options, message, sweep_file, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert plot.main([str(sweep_file), *options]) == 2
     err = capsys.readouterr().err
@@ -248,7 +253,7 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     assert whole.complete_below == np.inf
 
 
-def test_an_alpha_without_samples_has_no_spectrum():
+def test_an_alpha_without_samples_has_no_spectrum(made_up):
     sweep = made_up(MODEL)
     nothing = store.Sweep(**{**vars(sweep), "status": np.zeros_like(sweep.status)})
     with pytest.raises(ParameterError, match="finished samples"):
