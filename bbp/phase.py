@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from bbp import atomic, cli, grid, phase_file, provenance
 from bbp.errors import FileError
 from bbp.phase_file import Map, Phase
-from theory.model import Committee
-from theory.transition import alpha_zero, critical_normalisation, threshold_map
+from theory.alpha_zero import alpha_zero_map
+from theory.transition import critical_normalisation, critical_width, threshold_map
 
 Array = NDArray[np.float64]
 
 P, A_GRID = "1,2,4,inf", "0.01:3:60:log"
 CUTS, WIDTHS = "0.5,1", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf"
-METHODS = ("overlap", "continuation")
 ROWS = 6  # rows of the closing table for each p
 
 SUMMARY = (
@@ -36,30 +35,26 @@ EXAMPLE = """\
 def thresholds(p: Sequence[float], p_star: int, a: Sequence[float]) -> Map:
     """alpha_BBP, kind, jump and both alpha_0 on the product of widths p and normalisations a."""
     widths, normalisations = np.array(p, dtype=np.float64), np.array(a, dtype=np.float64)
-    found = threshold_map(widths[:, None], p_star, normalisations)
-    zero = {name: np.full(found.alpha.shape, np.nan) for name in METHODS}
-    for row, column in zip(*np.nonzero(found.discontinuous), strict=True):
-        model = Committee(p[row], p_star, a[column])
-        for name in METHODS:
-            root = alpha_zero(model, method=name)
-            zero[name][row, column] = math.nan if root is None else root
+    models = widths[:, None], p_star, normalisations
+    found = threshold_map(*models)
     return Map(
-        widths,
-        normalisations,
-        found.alpha,
-        found.discontinuous,
-        found.overlap,
-        alpha_0_overlap=zero["overlap"],
-        alpha_0_continuation=zero["continuation"],
+        p=widths,
+        a=normalisations,
+        alpha_bbp=found.alpha,
+        discontinuous=found.discontinuous,
+        jump=found.overlap,
+        alpha_0_overlap=alpha_zero_map(*models, method="overlap"),
+        alpha_0_continuation=alpha_zero_map(*models, method="continuation"),
     )
 
 
 def tricritical(p: Sequence[float], p_star: int) -> tuple[Array, Array]:
     """(a_c, alpha_BBP at a_c) for each width p; for p = inf their limits, 0 and p_star/2."""
-    a_c = np.array([0.0 if math.isinf(width) else critical_normalisation(width, p_star) for width in p])
+    widths = np.array(p, dtype=np.float64)
+    a_c = critical_normalisation(widths, p_star)
     alpha_c = np.full(a_c.shape, p_star / 2)
-    finite = np.isfinite(p)
-    alpha_c[finite] = threshold_map(np.array(p)[finite], p_star, a_c[finite]).alpha
+    finite = np.isfinite(widths)
+    alpha_c[finite] = threshold_map(widths[finite], p_star, a_c[finite]).alpha
     return a_c, alpha_c
 
 
@@ -137,6 +132,7 @@ def diagram(config: dict[str, Any]) -> Phase:
         curves=thresholds(p, p_star, config["a_grid"]),
         a_c=a_c,
         alpha_c=alpha_c,
+        p_c=critical_width(np.array(config["a_grid"]), p_star),
         widths=thresholds(sorted(config["widths"]), p_star, config["at_a"]),
         config=config,
         attributes=provenance.record(),

@@ -5,8 +5,9 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /p /a                          coordinates; p is a float, inf for infinite width
     /alpha_bbp /jump               (p, a) f8: the transition, and the jump of the squared overlap (0 if continuous)
     /kind                          (p, a) "continuous" or "discontinuous"
-    /alpha_0_overlap               (p, a) f8: the two estimates of alpha_0; NaN where the transition is continuous
-    /alpha_0_continuation          and where an estimate has no root
+    /alpha_0_overlap               (p, a) f8: the two estimates of alpha_0; NaN where an estimate has no root,
+    /alpha_0_continuation          alpha_BBP where the transition is continuous
+    /p_c                           (a) i8: the smallest width whose transition is discontinuous
     /a_c /alpha_c                  (p) f8: where the kind changes, and alpha_BBP there; a_c = 0 and alpha_c = its
                                    limit for p = inf
     /n, /finite_a                  coordinates of the finite-N thresholds, if any were asked for
@@ -45,7 +46,7 @@ FINITE = {
 
 @dataclass(frozen=True)
 class Map:
-    """Transitions over widths and normalisations: p (p,), a (a,); the rest (p, a), alpha_0 NaN where there is none."""
+    """Transitions over widths and normalisations: p (p,), a (a,); the rest (p, a), alpha_0 NaN where there is no root."""
 
     p: Array
     a: Array
@@ -73,7 +74,7 @@ class Finite:
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase diagram: the map over (p, a), the tricritical point (a_c, alpha_c) of each p, and cuts at fixed a.
+    """A phase diagram: the map over (p, a), the point (a_c, alpha_c) of each p, p_c of each a, cuts at fixed a.
 
     widths   the map over many p at a few a
     finite   thresholds at finite N, or None
@@ -83,6 +84,7 @@ class Phase:
     curves: Map
     a_c: Array
     alpha_c: Array
+    p_c: NDArray[np.int64]
     widths: Map
     finite: Finite | None = None
     config: dict[str, Any] = field(default_factory=dict)
@@ -93,9 +95,10 @@ def save(path: str | Path, phase: Phase) -> None:
     """Write the phase diagram to `path`, whole or not at all (OSError)."""
 
     def fill(file: h5py.File) -> None:
-        p, _ = _fill_map(file, phase.curves)
+        p, a = _fill_map(file, phase.curves)
         for name, about in PER_WIDTH.items():
             _dataset(file, name, getattr(phase, name), [p], about)
+        _dataset(file, "p_c", phase.p_c, [a], "smallest width whose transition is discontinuous")
         _fill_map(file.create_group("widths"), phase.widths)
         if phase.finite is not None:
             _fill_finite(file, phase.finite, p)
@@ -114,6 +117,7 @@ def load(path: str | Path, *, locking: h5file.Locking = None) -> Phase:
             curves=_read_map(file),
             a_c=file["a_c"][()],
             alpha_c=file["alpha_c"][()],
+            p_c=file["p_c"][()],
             widths=_read_map(file["widths"]),
             finite=_read_finite(file) if "n" in file else None,
             config=h5file.get_json(file, "config"),
@@ -138,7 +142,9 @@ def _fill_finite(file: h5py.File, finite: Finite, p: h5py.Dataset) -> None:
         _dataset(file, name, values, [n, p, a], about)
 
 
-def _dataset(group: h5py.Group, name: str, values: Array, scales: list[h5py.Dataset], about: str) -> None:
+def _dataset(
+    group: h5py.Group, name: str, values: NDArray[Any], scales: list[h5py.Dataset], about: str
+) -> None:
     data = group.create_dataset(name, data=values)
     h5file.attach(data, scales)
     data.attrs["long_name"] = about

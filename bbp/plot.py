@@ -1,4 +1,4 @@
-"""The figure that fits a file: a sweep, a phase diagram or a spectrum, as PNG, PDF or SVG."""
+"""The figure that fits a file (a sweep or a phase diagram), or the spectrum at one alpha, as PNG, PDF or SVG."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bbp import atomic, cli, h5file, phase_file, store, style
+from bbp import atomic, cli, grid, h5file, phase_file, spectrum, store, style
 from bbp.errors import FileError
 from bbp.plots import figures
+from bbp.store import Sweep
 from theory.checks import ParameterError
+from theory.model import Committee
 
-SUMMARY = "Draw the figure that fits a file of bbp: a sweep, a phase diagram or a spectrum."
+SUMMARY = "Draw the figure that fits a file of bbp, a sweep or a phase diagram; or the spectrum at one alpha."
 EXAMPLE = """\
   bbp plot results/sweep.h5 --out sweep.pdf
-  bbp plot results/phase.h5 --out phase.png --width single"""
+  bbp plot results/phase.h5 --out phase.png --width single
+  bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg"""
 
 # No dates: the same file gives the same picture, byte for byte.
 METADATA: dict[str, dict[str, None]] = {
@@ -37,8 +40,23 @@ def draw(path: str | Path, *, width: str = "double", model: int | None = None) -
     found = h5file.format_of(path)
     if found not in DRAWERS:
         raise FileError(f"{str(path)!r} is a {found} file, which has no figure here")
+    if model is not None and found != store.FORMAT:
+        raise ParameterError(
+            f"model chooses one of a sweep over several, but {str(path)!r} is a {found} file"
+        )
     with style.figure_style():
         return DRAWERS[found](path, model, width)
+
+
+def draw_spectrum(source: Sweep | Committee, alpha: float, *, width: str = "double") -> Figure:
+    """The spectrum at alpha: theory, and the eigenvalues of a sweep's samples there if `source` is a sweep."""
+    found = (
+        spectrum.of_model(source, alpha)
+        if isinstance(source, Committee)
+        else spectrum.of_sweep(source, alpha)
+    )
+    with style.figure_style():
+        return figures.spectrum_figure(found, width=width)
 
 
 def render(figure: Figure, form: str, dpi: float) -> bytes:
@@ -61,11 +79,7 @@ def _sweep(path: str | Path, model: int | None, width: str) -> Figure:
     return figures.sweep_figure(store.load(path, model), width=width)
 
 
-def _phase(path: str | Path, model: int | None, width: str) -> Figure:
-    if model is not None:
-        raise ParameterError(
-            f"model chooses one of a sweep over several models; {str(path)!r} is a phase diagram"
-        )
+def _phase(path: str | Path, _: int | None, width: str) -> Figure:
     return figures.phase_figure(phase_file.load(path), width=width)
 
 
@@ -78,7 +92,7 @@ DRAWERS: dict[str, Callable[[str | Path, int | None, str], Figure]] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `bbp plot`."""
     add = parser.add_argument
-    add("file", metavar="FILE", help="a file written by bbp sweep, bbp phase or bbp spectrum")
+    add("file", metavar="FILE", nargs="?", help="a file written by bbp sweep or bbp phase")
     add("--out", metavar="FIG", help="picture to write: .png, .pdf or .svg (default: FILE with .png)")
     add(
         "--width", choices=list(style.WIDTHS), default="double", help="columns of print (default %(default)s)"
@@ -86,23 +100,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=int, metavar="INDEX", help="which model of a sweep over several")
     add("--dpi", type=float, default=300.0, help="dots per inch of a .png (default %(default)g)")
     add("--force", action="store_true", help="replace the picture if it exists")
+    one = parser.add_argument_group(
+        "the spectrum at one alpha",
+        "with FILE, a sweep: theory and its samples there; without: theory of the model given",
+    )
+    one.add_argument("--spectrum", metavar="ALPHA", help="draw the spectrum at this alpha")
+    for name, text in {
+        "--p": "student width",
+        "--p-star": "teacher width",
+        "--a": "normalisation of the loss",
+    }.items():
+        one.add_argument(name, help=f"{text} (1), without FILE")
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw the file's figure and write it."""
-    out = Path(args.out) if args.out else Path(args.file).with_suffix(".png")
+    out = _output(args)
     form = form_of(out)
     if not 10 <= args.dpi <= 2400:
         raise ParameterError(f"dpi must lie between 10 and 2400, got {args.dpi!r}")
-    if out.exists() and not args.force:
-        raise FileError(f"{str(out)!r} exists: use --force to replace it")
     if out.is_dir():
         raise FileError(f"{str(out)!r} is a directory")
-    figure = draw(args.file, width=args.width, model=args.model)
+    if out.exists() and not args.force:
+        raise FileError(f"{str(out)!r} exists: use --force to replace it")
     atomic.prepare_directory(out.parent)
-    atomic.write_bytes(out, render(figure, form, args.dpi))
+    atomic.write_bytes(out, render(_figure(args), form, args.dpi))
     print(f"wrote {out}")
     return cli.OK
+
+
+def _output(args: argparse.Namespace) -> Path:
+    if args.out is None and args.file is None:
+        raise ParameterError("out must be given where there is no FILE to name the picture after")
+    return Path(args.file).with_suffix(".png") if args.out is None else Path(args.out)
+
+
+def _figure(args: argparse.Namespace) -> Figure:
+    given = [name for name in ("p", "p_star", "a") if getattr(args, name) is not None]
+    if args.file is not None and given:
+        raise ParameterError(f"{given[0]} is for a spectrum without FILE: {args.file!r} has its own model")
+    if args.spectrum is None:
+        if args.file is None:
+            raise ParameterError("FILE or --spectrum ALPHA must be given")
+        return draw(args.file, width=args.width, model=args.model)
+    alpha = grid.number("spectrum", args.spectrum)
+    if args.file is not None:
+        return draw_spectrum(store.load(args.file, args.model), alpha, width=args.width)
+    p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
+    model = Committee(grid.widths("p", p)[0], grid.integer("p_star", p_star), grid.number("a", a))
+    return draw_spectrum(model, alpha, width=args.width)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,13 +16,18 @@ from numpy.typing import NDArray
 from bbp import style
 from bbp.phase_file import Map, Phase
 from bbp.plots import phase as phase_plots
+from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import sweep as sweep_plots
+from bbp.spectrum import Spectrum
 from bbp.store import DONE, Sweep
+from theory.model import Committee
 from theory.outliers import teacher_branch
 
 Array = NDArray[np.float64]
 
 FINE = 300  # points of a theory curve
+BINS = 48  # of a histogram of eigenvalues
+ZERO = 1e-10  # eigenvalues below this times the largest belong to the atom at 0
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
@@ -39,16 +44,18 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     for ax in (values, overlaps):
         sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
+    group = int(sweep.model.degeneracy)
     for index, n in enumerate(sweep.n):
         eigenvalues = done(sweep, sweep.eigenvalues)[index]
-        group = int(sweep.model.degeneracy)
-        look = {"index": index, "label": f"lowest, $N = {n}$"}
+        named = "lowest" if group == 1 else f"lowest {group}, mean"
+        look = {"index": index, "label": f"{named}, $N = {n}$"}
         rest = {"index": index, "label": f"next, $N = {n}$", "filled": False}
         sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
         if eigenvalues.shape[-1] > group:
             sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
         squared = done(sweep, sweep.overlaps)[index, ..., :group].mean(axis=-1)
         sweep_plots.sampled_points(overlaps, sweep.alpha, squared, **look)
+    name_model(values, sweep.model)
     values.set_ylabel(r"eigenvalue $\lambda$")
     overlaps.set_ylabel(r"squared overlap $q^2$")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
@@ -80,6 +87,7 @@ def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
     fig = style.new_figure(width, 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts)
     main, *axes = phase_panels(fig, cuts, width)
     threshold_panel(main, phase.curves, phase.a_c, phase.alpha_c)
+    main.set_title(f"$p^* = {phase.p_star}$", loc="right", pad=3.0)
     for index, ax in enumerate(axes):
         widths_panel(ax, phase.widths, index)
         ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
@@ -95,8 +103,7 @@ def phase_panels(fig: Figure, cuts: int, width: str) -> list[Axes]:
     if width == "single" or not cuts:
         return lettered(list(np.ravel(fig.subplots(1 + cuts, 1, height_ratios=[1.5] + [1.0] * cuts))))
     grid = fig.add_gridspec(cuts, 2, width_ratios=[1.5, 1.0])
-    column = [fig.add_subplot(grid[row, 1]) for row in range(cuts)]
-    return lettered([fig.add_subplot(grid[:, 0]), *column])
+    return lettered([fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[row, 1]) for row in range(cuts))])
 
 
 def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
@@ -129,15 +136,15 @@ def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
 def widths_panel(ax: Axes, widths: Map, index: int) -> None:
     """alpha_BBP(p) and both alpha_0 at one a, with the p = inf value if it is there."""
     finite = np.isfinite(widths.p)
-    limit = widths.alpha_bbp[~finite, index]
+    limit, jumps = widths.alpha_bbp[~finite, index], widths.discontinuous[finite, index]
     phase_plots.widths_curve(
         ax,
         widths.p[finite],
         widths.alpha_bbp[finite, index],
-        widths.discontinuous[finite, index],
+        jumps,
         alpha_0={
-            "overlap": widths.alpha_0_overlap[finite, index],
-            "continuation": widths.alpha_0_continuation[finite, index],
+            "overlap": np.where(jumps, widths.alpha_0_overlap[finite, index], np.nan),
+            "continuation": np.where(jumps, widths.alpha_0_continuation[finite, index], np.nan),
         },
         limit=float(limit[0]) if limit.size else None,
     )
@@ -155,11 +162,79 @@ def lettered(axes: list[Axes]) -> list[Axes]:
     return axes
 
 
+def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:
+    """Density of states with edge, outlier and pooled eigenvalues: most of the bulk, and the left edge close up."""
+    fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
+    whole, close = panels(fig, 2, width)
+    spectrum_panel(whole, spectrum, *whole_window(spectrum))
+    spectrum_panel(close, spectrum, *edge_window(spectrum))
+    name_model(whole, spectrum.model, rf"$\alpha = {spectrum.alpha:.6g}$")
+    # Near alpha = 1 the density has a peak at 0 that would hide the rest.
+    low = spectrum.rho[spectrum.lam < 0.5 * spectrum.edge.value]
+    if low.size:
+        whole.set_ylim(0, min(1.1 * spectrum.rho.max(), 5 * low.max()))
+    legend_above(fig, [whole, close], 4 if width == "double" else 2)
+    return fig
+
+
+def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> None:
+    """The spectrum between two eigenvalues."""
+    pool = spectrum.pool
+    if pool is not None:
+        known = min(right, pool.complete_below)
+        bins = np.linspace(left, right, BINS + 1)
+        bins = bins[bins <= known]
+        values = pool.eigenvalues[np.abs(pool.eigenvalues) > ZERO * np.abs(pool.eigenvalues).max()]
+        label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
+        if bins.size > 1:
+            spectrum_plots.pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
+    shown = (spectrum.lam >= left) & (spectrum.lam <= right)
+    spectrum_plots.density_curve(ax, spectrum.lam[shown], spectrum.rho[shown])
+    spectrum_plots.mark_edge(ax, spectrum.edge.value, spectrum.edge.kind)
+    if spectrum.outlier is not None:
+        spectrum_plots.mark_outlier(ax, spectrum.outlier.value, spectrum.outlier.overlap)
+    if spectrum.atom and left < 0 < right:
+        spectrum_plots.mark_atom(ax, spectrum.atom)
+    ax.set_xlim(left, right)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(r"eigenvalue $\lambda$")
+    ax.set_ylabel(r"density of states $\rho(\lambda)$")
+
+
+def lowest(spectrum: Spectrum) -> float:
+    """The lowest eigenvalue there is: edge, outlier or sample."""
+    found = [spectrum.edge.value]
+    if spectrum.outlier is not None:
+        found.append(spectrum.outlier.value)
+    if spectrum.pool is not None:
+        found.append(float(spectrum.pool.eigenvalues.min()))
+    return min(found)
+
+
+def whole_window(spectrum: Spectrum) -> tuple[float, float]:
+    """From a little left of the lowest eigenvalue to the end of the density's grid."""
+    left, right = lowest(spectrum), float(spectrum.lam.max())
+    return left - 0.05 * (right - left), right
+
+
+def edge_window(spectrum: Spectrum) -> tuple[float, float]:
+    """The left edge and what lies left of it, with as much of the bulk again."""
+    left, edge = lowest(spectrum), spectrum.edge.value
+    reach = max(edge - left, 0.05 * (spectrum.lam.max() - edge))
+    return left - 0.3 * reach, edge + 1.5 * reach
+
+
 def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> list[Axes]:
     """`count` panels side by side at two-column width, one below the other at single width, lettered (a), (b)..."""
     stacked = width == "single"
     shape = (count, 1) if stacked else (1, count)
     return lettered(list(np.ravel(fig.subplots(*shape, sharex=share_x and stacked))))
+
+
+def name_model(ax: Axes, model: Committee, more: str = "") -> None:
+    """The model above the upper right corner: p, p*, a, and what is added."""
+    parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$", f"$a = {model.a:.6g}$"]
+    ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
 
 
 def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:

@@ -40,16 +40,23 @@ def mark_edge(ax: Axes, edge: float, kind: str) -> Line2D:
 
 
 def mark_outlier(ax: Axes, outlier: float, overlap: float) -> Line2D:
-    """Arrow-like marker on the axis at the outlier; its label gives the squared overlap."""
+    """A spike that stands on the axis at the outlier, a sixth of the panel high; its label gives the squared overlap."""
     (line,) = ax.plot(
-        [outlier],
-        [0.0],
-        linestyle="none",
+        [outlier, outlier],
+        [0.0, 1 / 6],
+        transform=ax.get_xaxis_transform(),
         marker="^",
-        markersize=6.5,
+        markevery=[1],
+        markersize=5.5,
         color=style.VERMILION,
-        clip_on=False,
         zorder=5,
         label=rf"outlier, $q^2 = {overlap:.3f}$",
     )
     return line
+
+
+def mark_atom(ax: Axes, mass: float) -> Line2D:
+    """Dotted line at 0, where eigenvalues of total mass `mass` sit; its label gives the mass."""
+    return ax.axvline(
+        0.0, color=style.PURPLE, linestyle=":", linewidth=1.2, zorder=2, label=f"atom at 0, mass {mass:.3g}"
+    )

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bbp import style
+from bbp.summary import mean_and_error
 
-Array = NDArray[np.float64]
 THEORY = r"outlier and its $q^2$, theory"
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """What samples of one size N say at each alpha, shapes (alpha,): mean and standard error over the samples."""
-
-    mean: Array
-    error: Array
-    count: NDArray[np.int64]
-
-
-def over_samples(values: ArrayLike) -> Sampled:
-    """Mean and standard error of values (alpha, sample); NaN marks a sample that is missing.
-
-    The error is NaN where fewer than two samples are left, the mean is NaN where none is.
-    """
-    values = np.asarray(values, dtype=np.float64)
-    present = np.isfinite(values)
-    count = present.sum(axis=1)
-    kept = np.where(present, values, 0.0)
-    some, several = np.maximum(count, 1), np.maximum(count - 1, 1)
-    mean = np.where(count > 0, kept.sum(axis=1) / some, np.nan)
-    spread = np.where(present, values - mean[:, None], 0.0)
-    error = np.sqrt((spread**2).sum(axis=1) / several / some)
-    return Sampled(mean, np.where(count > 1, error, np.nan), count)
 
 
 def sampled_points(
@@ -51,13 +24,13 @@ def sampled_points(
     label: str | None = None,
 ) -> ErrorbarContainer:
     """Means over samples with standard errors, values (alpha, sample); `index` picks colour and marker."""
-    points = over_samples(values)
-    shown = points.count > 0
+    mean, error = mean_and_error(values)
+    shown = np.isfinite(mean)
     tint = style.colour(index)
     return ax.errorbar(
         np.asarray(alpha, dtype=np.float64)[shown],
-        points.mean[shown],
-        yerr=np.nan_to_num(points.error[shown]),
+        mean[shown],
+        yerr=np.nan_to_num(error[shown]),
         linestyle="none",
         marker=style.marker(index),
         color=tint,

@@ -21,14 +21,6 @@ def ax():
     return Figure().subplots()
 
 
-def test_means_and_standard_errors_leave_out_missing_samples():
-    values = np.array([[1.0, 3.0, 5.0], [2.0, np.nan, 4.0], [7.0, np.nan, np.nan], [np.nan] * 3])
-    found = sweep_plots.over_samples(values)
-    np.testing.assert_allclose(found.mean, [3.0, 3.0, 7.0, np.nan])
-    np.testing.assert_allclose(found.error, [2 / math.sqrt(3), 1.0, np.nan, np.nan])
-    np.testing.assert_array_equal(found.count, [3, 2, 1, 0])
-
-
 def test_sampled_points_carry_means_and_error_bars(ax):
     alpha, values = [0.5, 1.0, 2.0], np.array([[1.0, 3.0], [np.nan, np.nan], [5.0, np.nan]])
     points, _, bars = sweep_plots.sampled_points(ax, alpha, values, index=1, filled=False, label="N").lines

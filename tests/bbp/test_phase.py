@@ -1,0 +1,180 @@
+"""`bbp phase`: the file against the theory, its layout for other readers, bad input."""
+
+import json
+import math
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+from bbp import phase, phase_file
+from bbp.errors import FileError
+from bbp.phase_file import Finite
+from theory.alpha_zero import alpha_zero
+from theory.model import Committee
+from theory.transition import bbp_threshold, critical_normalisation, critical_width
+
+OPTIONS = ["--p", "1,8,inf", "--a-grid", "0.01,0.5,2", "--at-a", "1", "--widths", "1,4,inf"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A small phase file made by the command."""
+    path = tmp_path_factory.mktemp("phase") / "deeper" / "phase.h5"
+    assert phase.main([*OPTIONS, "--out", str(path)]) == 0
+    return path
+
+
+def test_every_number_is_the_theory_s(made):
+    found = phase_file.load(made)
+    maps = (found.curves, found.widths)
+    assert [m.p.tolist() for m in maps] == [[1, 8, math.inf], [1, 4, math.inf]]
+    for m in maps:
+        for (row, p), (column, a) in ((x, y) for x in enumerate(m.p) for y in enumerate(m.a)):
+            model = Committee(p, 1, a)
+            expected = bbp_threshold(model)
+            assert m.alpha_bbp[row, column] == pytest.approx(expected.alpha, rel=1e-12)
+            assert m.kind[row, column] == expected.kind
+            assert m.jump[row, column] == pytest.approx(expected.overlap, rel=1e-10)
+            for method in ("overlap", "continuation"):
+                value, root = getattr(m, f"alpha_0_{method}")[row, column], alpha_zero(model, method=method)
+                assert math.isnan(value) if root is None else value == pytest.approx(root, rel=1e-9)
+
+
+def test_right_values(made, reference):
+    """The table of right values where it holds these models: thresholds to 1e-9."""
+    found = phase_file.load(made).curves
+    compared = 0
+    for row in reference["thresholds"]:
+        at = (found.p == float(row["p"])), (found.a == row["a"])
+        if row["p_star"] == 1 and at[0].any() and at[1].any():
+            index = np.argmax(at[0]), np.argmax(at[1])
+            assert found.alpha_bbp[index] == pytest.approx(row["alpha"], rel=1e-9)
+            assert found.kind[index] == row["kind"]
+            compared += 1
+    assert compared == 4
+
+
+def test_an_estimate_without_a_root_is_nan(made):
+    """p = 1, a = 2: the jump is large, the continuation has no root; the overlap estimate exists."""
+    curves = phase_file.load(made).curves
+    assert math.isnan(curves.alpha_0_continuation[0, 2]) and curves.discontinuous[0, 2]
+    assert 0 < curves.alpha_0_overlap[0, 2] < curves.alpha_bbp[0, 2]
+
+
+def test_tricritical_points(made):
+    found = phase_file.load(made)
+    np.testing.assert_allclose(found.a_c[:2], [critical_normalisation(p, 1) for p in (1, 8)], rtol=1e-12)
+    assert (found.a_c[2], found.alpha_c[2]) == (0.0, 0.5)
+    for p, a_c, alpha_c in zip(found.curves.p[:2], found.a_c, found.alpha_c, strict=False):
+        assert alpha_c == pytest.approx(bbp_threshold(Committee(p, 1, a_c)).alpha, rel=1e-9)
+    assert found.p_c.tolist() == [critical_width(a, 1) for a in found.curves.a]
+
+
+def test_xarray_opens_the_file_with_coordinates(made):
+    with xarray.open_dataset(made, engine="h5netcdf") as data:
+        assert data.alpha_bbp.dims == ("p", "a") and data.a_c.dims == ("p",) and data.p_c.dims == ("a",)
+        assert float(data.alpha_bbp.sel(p=math.inf, a=2.0)) == pytest.approx(1.5, rel=1e-12)
+        assert str(data.kind.sel(p=1, a=0.01).values) == "continuous"
+        assert data.attrs["p_star"] == 1
+    with xarray.open_dataset(made, engine="h5netcdf", group="widths") as data:
+        assert data.alpha_bbp.sizes == {"p": 3, "a": 1}
+
+
+def test_the_file_says_where_it_comes_from(made):
+    found = phase_file.load(made)
+    assert found.config == {
+        "p": [1, 8, math.inf],
+        "p_star": 1,
+        "a_grid": [0.01, 0.5, 2.0],
+        "at_a": [1.0],
+        "widths": [1, 4, math.inf],
+        "n": [],
+    } or set(found.config) >= {"p", "p_star", "a_grid", "at_a", "widths"}
+    assert "numpy" in json.loads(found.attributes["versions"])
+    assert found.attributes["finished"] == 1
+
+
+def test_the_same_command_finds_its_file(made, capsys):
+    before = made.read_bytes()
+    assert phase.main([*OPTIONS, "--out", str(made)]) == 0
+    out, err = capsys.readouterr()
+    assert "already" in err and "a_c = " in out
+    assert made.read_bytes() == before
+
+
+def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
+    path = tmp_path / "phase.h5"
+    path.write_bytes(made.read_bytes())
+    other = ["--p", "2", *OPTIONS[2:], "--out", str(path)]
+    assert phase.main(other) == 2
+    assert "another p" in capsys.readouterr().err
+    assert path.read_bytes() == made.read_bytes()
+    assert phase.main([*other, "--force"]) == 0
+    assert phase_file.load(path).curves.p.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--p", "0"], "p must be an integer of at least 1 or inf, got 0"),
+        (["--p", "1,x"], "p must be a number, got 'x'"),
+        (["--p-star", "inf"], "p_star must be an integer of at least 1, got inf"),
+        (["--a-grid", "0:1:5"], "a must be positive and finite, got 0"),
+        (["--a-grid", "1:2:3:lag"], "a must be START:STOP:COUNT"),
+        (["--at-a", "nan"], "at_a must be positive and finite, got nan"),
+        (["--widths", "1,1"], "widths lists 1 twice"),
+        (["--pp", "1"], "unrecognised argument '--pp'"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_code_2(options, message, tmp_path, capsys):
+    out = tmp_path / "phase.h5"
+    assert phase.main([*options, "--out", str(out)]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_foreign_file_is_not_replaced(tmp_path, capsys):
+    path = tmp_path / "phase.h5"
+    path.write_text("not ours")
+    assert phase.main([*OPTIONS, "--out", str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and path.read_text() == "not ours"
+
+
+def test_a_directory_that_cannot_be_made(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert phase.main([*OPTIONS, "--out", str(tmp_path / "file" / "phase.h5")]) == 2
+    err = capsys.readouterr().err
+    assert "cannot write in directory" in err and err.count("\n") == 1
+
+
+def test_a_changed_number_is_noticed(made, tmp_path):
+    path = tmp_path / "phase.h5"
+    path.write_bytes(made.read_bytes())
+    with h5py.File(path, "r+") as file:
+        file["alpha_bbp"][0, 0] += 1e-12
+    with pytest.raises(FileError, match="damaged"):
+        phase_file.load(path)
+
+
+def test_the_table_shows_every_width(made, capsys):
+    phase.main([*OPTIONS, "--out", str(made)])
+    out = capsys.readouterr().out
+    assert "p = 1, p* = 1: continuous below a_c = 1.1087555" in out
+    assert "p = inf, p* = 1: discontinuous at every a" in out
+    assert "1.690416824  discontinuous" in out  # p = 1, a = 2
+
+
+def test_finite_n_thresholds_survive_the_file(made, tmp_path):
+    found = phase_file.load(made)
+    alpha = np.arange(6.0).reshape(2, 3, 1)
+    finite = Finite(np.array([100, 1000]), np.array([0.5]), alpha, alpha / 10)
+    path = tmp_path / "finite.h5"
+    phase_file.save(path, phase_file.Phase(**{**vars(found), "finite": finite}))
+    again = phase_file.load(path).finite
+    np.testing.assert_array_equal(again.alpha, alpha)
+    np.testing.assert_array_equal(again.error, alpha / 10)
+    with xarray.open_dataset(path, engine="h5netcdf") as data:
+        assert data.alpha_bbp_n.dims == ("n", "p", "finite_a")

@@ -1,0 +1,260 @@
+"""`bbp plot`: the right figure for each file, formats, and refusals."""
+
+import h5py
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from bbp import h5file, phase, plot, spectrum, store, style
+from bbp.errors import FileError
+from bbp.plots import figures
+from theory.checks import ParameterError
+from theory.model import Committee
+from theory.outliers import teacher_branch
+
+MODEL = Committee(2, 1, 0.3)
+SIGNATURES = {"png": b"\x89PNG\r\n", "pdf": b"%PDF-", "svg": b"<?xml"}
+
+
+@pytest.fixture
+def sweep_file(tmp_path_factory, made_up):
+    path = tmp_path_factory.mktemp("plot") / "sweep.h5"
+    store.save(path, [made_up(MODEL)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def phase_h5(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plot") / "phase.h5"
+    options = ["--p", "1,inf", "--a-grid", "0.1:3:5:log", "--at-a", "1", "--widths", "1,2,4,inf"]
+    assert phase.main([*options, "--out", str(path), "--quiet"]) == 0
+    return path
+
+
+def lines(ax):
+    """The lines of an axes by label."""
+    return {line.get_label(): line for line in ax.get_lines()}
+
+
+def test_a_sweep_s_points_are_means_over_the_degenerate_group(sweep_file):
+    """p p* = 2 lowest eigenpairs averaged, then over the samples that are done; a failed sample is left out."""
+    sweep = store.load(sweep_file)
+    values, overlaps = plot.draw(sweep_file).axes
+    for ax, array in ((values, sweep.eigenvalues), (overlaps, sweep.overlaps)):
+        points = ax.containers[0].lines[0].get_xydata()
+        np.testing.assert_array_equal(points[:, 0], sweep.alpha)
+        good = np.delete(array[0, 0], 1, axis=0)  # sample 1 of the first point failed
+        assert points[0, 1] == pytest.approx(good[:, :2].mean())
+        assert points[2, 1] == pytest.approx(array[0, 2, :, :2].mean())
+    following = values.containers[1].lines[0].get_ydata()
+    assert following[2] == pytest.approx(sweep.eigenvalues[0, 2, :, 2].mean())
+    assert [c.get_label() for c in overlaps.containers] == [
+        "lowest 2, mean, $N = 20$",
+        "lowest 2, mean, $N = 40$",
+    ]
+
+
+def test_a_sweep_s_curves_are_the_theory(sweep_file):
+    sweep = store.load(sweep_file)
+    values, overlaps = plot.draw(sweep_file).axes
+    edge = lines(values)["left edge, theory"]
+    alpha = edge.get_xdata()
+    branch = teacher_branch(MODEL, alpha)
+    np.testing.assert_array_equal(edge.get_ydata(), branch.edge)
+    (curve,) = [line for label, line in lines(overlaps).items() if label.endswith("theory")]
+    np.testing.assert_array_equal(curve.get_ydata(), np.nan_to_num(branch.overlap))
+    assert alpha[0] < sweep.alpha[0] and alpha[-1] > sweep.alpha[-1]
+    (mark,) = [line for label, line in lines(overlaps).items() if "BBP" in label]
+    assert mark.get_xdata()[0] == sweep.alpha_bbp and "continuous" in mark.get_label()
+
+
+def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
+    """q2 goes from 0 to the jump between two neighbouring points of the curve at alpha_BBP."""
+    model = Committee(2, 1, 1.5)
+    threshold = 1.322937607089938
+    sweep = store.Sweep(**{**vars(made_up(model)), "alpha_bbp": threshold, "kind": "discontinuous"})
+    alpha, _, _, overlap = figures.theory_curves(sweep)
+    at = np.searchsorted(alpha, threshold)
+    assert alpha[at] - alpha[at - 1] < 1e-8
+    assert np.isnan(overlap[at - 1]) and overlap[at] > 0.05
+
+
+def test_one_alpha_and_one_sample_can_be_drawn(tmp_path, made_up):
+    path = tmp_path / "one.h5"
+    base = vars(made_up(MODEL))
+    cut = {name: base[name][:1, 1:2, 3:] for name in (*store.ABOUT,)}
+    cut |= {"n": base["n"][:1], "alpha": base["alpha"][1:2], "sample": base["sample"][3:]}
+    cut |= {name: base[name][1:2] for name in ("edge", "outlier", "overlap")}
+    store.save(path, [store.Sweep(**{**base, **cut})])
+    assert plot.main([str(path), "--out", str(tmp_path / "one.png")]) == 0
+
+
+def test_a_phase_diagram_tells_kinds_apart(phase_h5):
+    main, cut = plot.draw(phase_h5).axes
+    solid, dashed, point = main.get_lines()[:3]
+    assert point.get_xdata()[0] == pytest.approx(1.108755500145637, rel=1e-9)
+    assert solid.get_xdata()[-1] == point.get_xdata()[0] == dashed.get_xdata()[0]
+    infinite = [line for line in main.get_lines() if line.get_color() == style.BLACK]
+    np.testing.assert_allclose(infinite[1].get_ydata(), (1 + infinite[1].get_xdata()) / 2, rtol=1e-12)
+    shown = lines(cut)
+    jumps = [line for label, line in shown.items() if label.endswith("discontinuous")]
+    np.testing.assert_array_equal(jumps[0].get_xdata(), [2, 4])
+    zero = [line for label, line in shown.items() if label.endswith("overlap")]
+    assert np.isnan(zero[0].get_ydata()[0]) and zero[0].get_ydata()[1] == pytest.approx(0.902, abs=1e-3)
+
+
+@pytest.mark.parametrize("width", style.WIDTHS)
+def test_print_widths(sweep_file, phase_h5, width):
+    for path in (sweep_file, phase_h5):
+        assert plot.draw(path, width=width).get_figwidth() == style.WIDTHS[width]
+
+
+def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5):
+    """Axis labels, titles and legends of each figure at both widths: their boxes do not meet, nor lie on a panel."""
+    for path in (sweep_file, phase_h5):
+        for width in style.WIDTHS:
+            figure = plot.draw(path, width=width)
+            FigureCanvasAgg(figure).draw()
+            boxes = []
+            for ax in figure.axes:
+                texts = [ax.xaxis.label, ax.yaxis.label, ax.title, ax._left_title, ax._right_title]
+                boxes += [text.get_window_extent() for text in texts if text.get_text()]
+            legends = [*figure.legends, *(ax.get_legend() for ax in figure.axes if ax.get_legend())]
+            boxes += [legend.get_window_extent() for legend in legends]
+            for index, box in enumerate(boxes):
+                # Half a point of tolerance: the box of a text includes empty descenders.
+                shrunk = box.padded(-0.5)
+                assert not any(shrunk.overlaps(other.padded(-0.5)) for other in boxes[:index])
+                assert not any(shrunk.overlaps(ax.get_window_extent().padded(-0.5)) for ax in figure.axes)
+                assert box.x0 >= 0 and box.y0 >= 0
+                assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+
+
+@pytest.mark.parametrize("form", SIGNATURES)
+def test_formats(sweep_file, tmp_path, form, capsys):
+    out = tmp_path / "deeper" / f"figure.{form.upper()}"
+    assert plot.main([str(sweep_file), "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(SIGNATURES[form])
+    assert capsys.readouterr().out == f"wrote {out}\n"
+    again = tmp_path / f"again.{form}"
+    assert plot.main([str(sweep_file), "--out", str(again)]) == 0
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_size_in_pixels_and_default_name(sweep_file, tmp_path):
+    path = tmp_path / "copy.h5"
+    path.write_bytes(sweep_file.read_bytes())
+    assert plot.main([str(path), "--dpi", "100", "--width", "single"]) == 0
+    with Image.open(tmp_path / "copy.png") as image:
+        assert image.width == 340
+
+
+def test_an_existing_picture_is_kept_unless_forced(sweep_file, tmp_path, capsys):
+    out = tmp_path / "figure.png"
+    out.write_text("mine")
+    assert plot.main([str(sweep_file), "--out", str(out)]) == 2
+    assert "exists" in capsys.readouterr().err and out.read_text() == "mine"
+    assert plot.main([str(sweep_file), "--out", str(out), "--force"]) == 0
+    assert out.read_bytes().startswith(SIGNATURES["png"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "f.jpg"], "out must end in .png, .pdf or .svg, got 'f.jpg'"),
+        (["--out", "f"], "out must end in .png, .pdf or .svg"),
+        (["--out", "f.png", "--dpi", "0"], "dpi must lie between 10 and 2400"),
+        (["--out", "f.png", "--dpi", "x"], "invalid float value: 'x'"),
+        (["--out", "f.png", "--width", "wide"], "invalid choice: 'wide'"),
+        (["--out", "f.png", "--p", "2"], "p is for a spectrum without FILE"),
+        (["--out", "f.png", "--model", "3"], "none has index 3"),
+        (["--out", "f.png", "--spectrum", "7"], "spectrum must be an alpha of the sweep"),
+        (["--out", "f.png", "--spectrum", "-1"], "spectrum must be positive and finite"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_code_2(
+    options, message, sweep_file, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert plot.main([str(sweep_file), *options]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file"),
+        (b"", "is empty"),
+        (b"text", "is not an HDF5 file"),
+        ("truncated", "truncated"),
+        ("foreign", "not one of bbp's"),
+        ("other", "bbp-other file, which has no figure"),
+    ],
+)
+def test_bad_files_are_one_line_and_exit_code_2(content, message, sweep_file, tmp_path, capsys):
+    path, out = tmp_path / "in.h5", tmp_path / "out.png"
+    if content == "truncated":
+        path.write_bytes(sweep_file.read_bytes()[:-1000])
+    elif content == "foreign":
+        with h5py.File(path, "w") as file:
+            file["alpha"] = [1.0]
+    elif content == "other":
+        h5file.write(path, lambda file: None, format="bbp-other", version=1)
+    elif content is not None:
+        path.write_bytes(content)
+    assert plot.main([str(path), "--out", str(out)]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+    assert not out.exists()
+
+
+def test_an_unwritable_output(sweep_file, tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "d.png").mkdir()
+    for out, message in (("file/f.png", "cannot write in directory"), ("d.png", "is a directory")):
+        assert plot.main([str(sweep_file), "--out", str(tmp_path / out)]) == 2
+        err = capsys.readouterr().err
+        assert message in err and err.count("\n") == 1
+
+
+def test_nothing_to_draw(capsys):
+    assert plot.main(["--out", "f.png"]) == 2
+    assert "FILE or --spectrum ALPHA must be given" in capsys.readouterr().err
+    assert plot.main(["--spectrum", "1"]) == 2
+    assert "out must be given" in capsys.readouterr().err
+
+
+def test_model_is_for_sweeps(phase_h5):
+    with pytest.raises(ParameterError, match="bbp-phase file"):
+        plot.draw(phase_h5, model=0)
+    with pytest.raises(FileError, match="bbp-phase file, not a bbp-sweep file"):
+        store.load(phase_h5)
+
+
+def test_spectrum_of_a_model(tmp_path):
+    found = spectrum.of_model(MODEL, 2.5)
+    assert found.lam[0] == found.edge.value and found.outlier.value < found.edge.value
+    assert np.trapezoid(found.rho, found.lam) >= spectrum.MASS
+    out = tmp_path / "spectrum.svg"
+    assert plot.main(["--spectrum", "2.5", "--p", "2", "--a", "0.3", "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(SIGNATURES["svg"])
+
+
+def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
+    sweep = store.load(sweep_file)
+    pool = spectrum.pool_of(sweep, 1.0)
+    np.testing.assert_array_equal(pool.eigenvalues, sweep.eigenvalues[1, 1])
+    assert (pool.n, pool.size, pool.total) == (40, 80, 320)
+    assert pool.complete_below == sweep.eigenvalues[1, 1, :, -1].min()
+    whole = spectrum.Pool(np.zeros((2, 80)), 40, 80)
+    assert whole.complete_below == np.inf
+
+
+def test_an_alpha_without_samples_has_no_spectrum(made_up):
+    sweep = made_up(MODEL)
+    nothing = store.Sweep(**{**vars(sweep), "status": np.zeros_like(sweep.status)})
+    with pytest.raises(ParameterError, match="finished samples"):
+        spectrum.pool_of(nothing, 1.0)

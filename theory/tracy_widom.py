@@ -1,0 +1,99 @@
+"""The Tracy-Widom law of real symmetric matrices (beta = 1) from its Fredholm determinant.
+
+Source: Ferrari and Spohn, J. Phys. A 38 (2005) L557: F1(s) = det(I - B) on L^2(0, inf) with kernel
+B(x, y) = Ai(x + y + s). Bornemann, Math. Comp. 79 (2010) 871: with Gauss-Legendre nodes the determinant of the
+finite matrix converges exponentially, and its derivative comes with it:
+
+    F1'(s) / F1(s) = -tr[(I - B)^{-1} dB/ds],       dB/ds = Ai'(x + y + s).
+
+The discretised kernel is symmetric, so its eigenvalues give F1 and 1 - F1 alike to full relative accuracy on the
+right. On the left F1 itself has an absolute accuracy of about 1e-15. Agrees with the values of Painleve II in
+Bornemann, Markov Process. Related Fields 16 (2010) 803 (tests).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import airy
+
+from theory.checks import ParameterError, finite
+
+Array = NDArray[np.floating[Any]]
+
+MEAN = -1.2065335745820
+VARIANCE = 1.607781034581
+
+_AIRY_END = 15.0  # Ai beyond it is below 1e-17
+_LEFT, _RIGHT = -20.0, 40.0  # F1 is 0 and 1 beyond, to 1e-70
+
+
+def tracy_widom_cdf(s: ArrayLike) -> Any:
+    """P(TW1 <= s), absolute accuracy 1e-14; s of any shape. Raises ParameterError unless s is finite."""
+    return _over(s, lambda v: np.exp(_log_cdf(v)))
+
+
+def tracy_widom_sf(s: ArrayLike) -> Any:
+    """P(TW1 > s), to full relative accuracy on the right; s of any shape. Raises ParameterError unless s is finite."""
+    return _over(s, lambda v: -np.expm1(_log_cdf(v)))
+
+
+def tracy_widom_pdf(s: ArrayLike) -> Any:
+    """Density of TW1, absolute accuracy 1e-13; s of any shape. Raises ParameterError unless s is finite."""
+    return _over(s, _pdf)
+
+
+def tracy_widom_quantile(probability: ArrayLike) -> Any:
+    """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 - 1e-12."""
+    values = np.asarray(finite("probability", probability))
+    outside = values[(values < 1e-12) | (values > 1 - 1e-12)]
+    if outside.size:
+        raise ParameterError(f"probability must lie in [1e-12, 1 - 1e-12], got {outside.flat[0]}")
+    roots = [brentq(lambda s, q=q: tracy_widom_cdf(s) - q, -10, 14, xtol=1e-12) for q in values.ravel()]
+    return roots[0] if values.ndim == 0 else np.reshape(roots, values.shape)
+
+
+def _over(s: ArrayLike, function: Any) -> Any:
+    values = np.asarray(finite("s", s))
+    results = [function(v) for v in np.clip(values, _LEFT, _RIGHT).ravel()]
+    return float(results[0]) if values.ndim == 0 else np.reshape(results, values.shape)
+
+
+def _nodes(s: float) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and square roots of weights on (0, L), past which the Airy function is negligible."""
+    x, w = _legendre(int(np.clip(36 - 3 * s, 36, 72)))  # enough for 1e-14 (tests)
+    half = max(_AIRY_END - s, 1.0) / 2
+    return half * (1 + x), np.sqrt(half * w)
+
+
+@lru_cache(maxsize=64)
+def _legendre(nodes: int) -> tuple[Array, Array]:
+    return np.polynomial.legendre.leggauss(nodes)
+
+
+def _kernel(s: float) -> tuple[Array, Array]:
+    x, root = _nodes(s)
+    rows, cols = np.triu_indices(len(x))
+    values = np.array(airy(x[rows] + x[cols] + s)[:2]) * (root[rows] * root[cols])
+    kernels = np.empty((2, len(x), len(x)))
+    kernels[:, rows, cols] = kernels[:, cols, rows] = values
+    return kernels[0], kernels[1]
+
+
+def _log_cdf(s: float) -> float:
+    eigenvalues = np.linalg.eigvalsh(_kernel(s)[0])
+    return float(np.sum(np.log1p(-np.minimum(eigenvalues, 1 - 1e-16))))
+
+
+def _pdf(s: float) -> float:
+    kernel, slope = _kernel(s)
+    eigenvalues, vectors = np.linalg.eigh(kernel)
+    gaps = 1 - eigenvalues
+    rates = np.einsum("ij,ij->j", vectors, slope @ vectors)
+    # The product without one factor, for each: no division by a gap that rounding has closed on the far left.
+    others = np.array([np.prod(np.delete(gaps, i)) for i in range(len(gaps))])
+    return max(float(-rates @ others), 0.0)
