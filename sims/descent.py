@@ -2,7 +2,7 @@
 
     w_k  <-  sqrt(N) (w_k - s g_k) / |w_k - s g_k|,      g = the gradient projected on the tangent space (Riemannian gradient)
 
-The step s is min(1 / L, twice the last step), L a power-iteration estimate of the Riemannian Hessian's largest eigenvalue that is
+The step s is min(share / L, twice the last step), L a power-iteration estimate of the Riemannian Hessian's largest eigenvalue that is
 renewed at every record, and it is then halved until the loss falls by at least `armijo` s |g|^2 (Armijo's test), so that the
 loss is monotone by test and not by hope. Steps never exceed 1 / L, which keeps the path near that of gradient flow, and the
 sum of the steps is the flow's time. One step costs two products with the data: the trial preactivations of every s are
@@ -50,7 +50,8 @@ class Descent:
     records           about how many points of the path are kept, log-spaced in steps, start and end among them
     tolerance         converged when |g| / sqrt(N) is at most this (g the Riemannian gradient); None takes 1e-6 in
                       float64 and 1e-3 in float32
-    armijo            share of the linear prediction s |g|^2 by which the loss must fall, in (0, 1/2]
+    share             largest step as a share of 1 / L, in (0, 1]: small shares follow gradient flow more closely
+    armijo            part of the linear prediction s |g|^2 by which the loss must fall, in (0, 1/2]
     power_iterations  matrix-vector products per renewal of the step's bound
 
     Raises ParameterError.
@@ -59,6 +60,7 @@ class Descent:
     steps: int = 3000
     records: int = 40
     tolerance: float | None = None
+    share: float = 1.0
     armijo: float = 0.25
     power_iterations: int = 20
 
@@ -67,8 +69,11 @@ class Descent:
             object.__setattr__(self, name, count(name, getattr(self, name), least))
         if self.tolerance is not None:
             object.__setattr__(self, "tolerance", positive("tolerance", self.tolerance))
-        if not 0 < self.armijo <= 0.5:
-            raise ParameterError(f"armijo must be above 0 and at most 0.5, got {self.armijo!r}")
+        for name, most in (("share", 1.0), ("armijo", 0.5)):
+            value = positive(name, getattr(self, name))
+            if value > most:
+                raise ParameterError(f"{name} must be at most {most}, got {value!r}")
+            object.__setattr__(self, name, value)
 
     @property
     def recorded_steps(self) -> tuple[int, ...]:
@@ -188,29 +193,28 @@ def _one(data: Array, y: Array, student: Array, a: Array, rules: Descent) -> Pat
             lambda s: _step(s, data, y, a, rules, floor),
             state._replace(left=length),
         )
-        state = _renew(state, data, y, a, rules)
+        state = _renew(state, data, y, a, rules, floor)
         norm = jnp.sqrt(state.slope / student.shape[-1])
         return state, (state.student, state.loss, norm, state.time, state.taken)
 
     lengths = jnp.diff(jnp.asarray(rules.recorded_steps, jnp.int32), prepend=0).astype(jnp.int32)
-    state, kept = jax.lax.scan(record, _begin(data, y, student, a, rules, floor), lengths)
+    state, kept = jax.lax.scan(record, _begin(data, y, student, a), lengths)
     return Path(*kept, code=jnp.where(state.code == _RUNNING, int(Code.STEP_LIMIT), state.code))
 
 
-def _begin(data: Array, y: Array, student: Array, a: Array, rules: Descent, floor: float) -> _State:
+def _begin(data: Array, y: Array, student: Array, a: Array) -> _State:
+    """The start; the first record, of no steps, fills in the rest."""
     zero = jnp.zeros((), data.dtype)
     whole = jnp.zeros((), jnp.int32)
     student = retract(student)
     # The first direction of the power iteration is fixed, not drawn: nothing outside sims.instance draws numbers. The gradient lies
     # in the span of the data, so it meets the top eigenvector.
     top = riemannian_gradient(student, data, y, a)
-    state = _State(student, data @ student.T, zero, zero, zero + jnp.inf, zero, top, zero, whole, whole, whole - 1)
-    state = _renew(state, data, y, a, rules)
-    return state._replace(code=_verdict(state, student.shape[-1], floor))
+    return _State(student, data @ student.T, zero, zero, zero + jnp.inf, zero, top, zero, whole, whole, whole + _RUNNING)
 
 
-def _renew(state: _State, data: Array, y: Array, a: Array, rules: Descent) -> _State:
-    """Preactivations, loss and slope afresh from the weights (rounding must not build up), and the step's bound 1 / L."""
+def _renew(state: _State, data: Array, y: Array, a: Array, rules: Descent, floor: float) -> _State:
+    """Preactivations, loss and slope afresh from the weights (rounding must not build up), and the step's bound."""
     lam = data @ state.student.T
 
     def iterate(_: Array, vector: Array) -> Array:
@@ -219,23 +223,24 @@ def _renew(state: _State, data: Array, y: Array, a: Array, rules: Descent) -> _S
 
     top = jax.lax.fori_loop(0, rules.power_iterations, iterate, tangent(state.student, state.top))
     largest = jnp.linalg.norm(top)
-    gradient = riemannian_gradient(state.student, data, y, a)
-    return state._replace(
+    gradient = tangent(state.student, gradient_of(data, lam, y, a))
+    fresh = state._replace(
         lam=lam,
         loss=loss_of(lam, y, a),
         slope=jnp.sum(gradient**2),
-        # A vector of zeros (start at a critical point, no data) says nothing about L: its step is never taken.
-        bound=jnp.where(largest > 0, 1 / largest, 1.0),
+        # Zeros (a start at a critical point) say nothing about L; no step is taken there either.
+        bound=jnp.where(largest > 0, rules.share / largest, 1.0),
         top=jnp.where(largest > 0, top, state.top),
     )
+    return fresh._replace(code=_verdict(fresh, floor))
 
 
-def _verdict(state: _State, n: int, floor: float) -> Array:
-    """Code of a state: not finite, converged, or running."""
-    small = state.slope <= n * floor**2
+def _verdict(state: _State, floor: float) -> Array:
+    """The state's code: kept if it has ended, else not finite, converged, or running."""
+    small = state.slope <= state.student.shape[-1] * floor**2
     bad = ~(jnp.isfinite(state.loss) & jnp.isfinite(state.slope))
-    code = jnp.where(small, int(Code.CONVERGED), _RUNNING)
-    return jnp.where(bad, int(Code.NOT_FINITE), code).astype(jnp.int32)
+    code = jnp.where(bad, int(Code.NOT_FINITE), jnp.where(small, int(Code.CONVERGED), _RUNNING))
+    return jnp.where(state.code == _RUNNING, code, state.code).astype(jnp.int32)
 
 
 def _step(state: _State, data: Array, y: Array, a: Array, rules: Descent, floor: float) -> _State:
@@ -275,5 +280,4 @@ def _step(state: _State, data: Array, y: Array, a: Array, rules: Descent, floor:
     )
     stalled = state._replace(code=jnp.asarray(int(Code.STALLED), jnp.int32))
     state = jax.tree.map(lambda new, old: jnp.where(taken, new, old), moved, stalled)
-    verdict = _verdict(state, n, floor)
-    return state._replace(code=jnp.where(state.code == _RUNNING, verdict, state.code))
+    return state._replace(code=_verdict(state, floor))

@@ -88,7 +88,7 @@ def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
 
 
 def spectral_start_with(
-    preprocessing: Callable[[Array], Array] = spectral_start.optimal_preprocessing,
+    preprocessing: Callable[[Array], Array] = spectral_start.OPTIMAL,
     *,
     end: str = "top",
     spread: float = 0.1,

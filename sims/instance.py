@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
-ROWS = 128  # rows drawn by one call; the padded number of rows is a multiple of it
+ROWS = 32  # rows drawn by one call
 _TEACHER, _STUDENT, _DATA = 0, 1, 2
 _WORD = 2**32
 
@@ -64,12 +64,12 @@ class Instance:
 def real_dtype(dtype: Any) -> np.dtype:
     """`dtype` as np.dtype, float32 or float64; else ParameterError."""
     try:
-        found = np.dtype(dtype)
+        name = np.dtype(dtype).name
     except TypeError:
-        found = None
-    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
+        name = ""
+    if dtype is None or name not in ("float32", "float64"):
         raise ParameterError(f"dtype must be float32 or float64, got {dtype!r}")
-    return found
+    return np.dtype(name)
 
 
 def samples_of(alpha: float, n: int) -> int:
@@ -92,17 +92,17 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
     words = [_below("n", count("n", n), _WORD)]
     if alpha is not None:
         words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
-    return _fold(key, np.asarray([*words, _below("sample", sample, _WORD)], dtype=np.uint32))
+    return functools.reduce(_fold, [*words, _below("sample", sample, _WORD)], key)
 
 
 def data_key(key: jax.Array) -> jax.Array:
     """Key of the rows of the data of the draw with this key."""
-    return _fold(key, np.asarray([_DATA], dtype=np.uint32))
+    return _fold(key, _DATA)
 
 
 def padded(m: int) -> int:
-    """Number of rows at or above m to which data are padded: at most 9 in each octave, multiples of ROWS."""
-    step = max(ROWS, 1 << max(0, (m - 1).bit_length() - 4))
+    """Number of rows at or above m to which data are padded: multiples of 128, at most 9 in each octave."""
+    step = max(128, 1 << max(0, (m - 1).bit_length() - 4))
     return -(-m // step) * step
 
 
@@ -180,9 +180,8 @@ def draw_weights(
 
     Teacher rows are likewise uniform and mutually orthogonal (Haar): QR of Gaussian rows with diag R > 0.
     """
-    student = np.asarray(_gaussian(key, np.uint32(_STUDENT), p, n, str(real_dtype(dtype))))
-    teacher = np.asarray(_gaussian(key, np.uint32(_TEACHER), p_star, n, str(real_dtype(dtype))))
-    q, r = np.linalg.qr(teacher.T)
+    student = draw_rows(_fold(key, _STUDENT), p, n, dtype)
+    q, r = np.linalg.qr(draw_rows(_fold(key, _TEACHER), p_star, n, dtype).T)
     teacher = (q * np.where(np.diag(r) < 0, -1, 1).astype(q.dtype)).T
     return _on_sphere(student), _on_sphere(teacher)
 
@@ -220,24 +219,14 @@ def finite_p(model: Committee) -> int:
     return int(model.p)
 
 
-@functools.partial(jax.jit, static_argnames=("rows", "n", "dtype"))
-def _gaussian(key: jax.Array, role: jax.Array, rows: int, n: int, dtype: str) -> jax.Array:
-    # one key a row: student row k is the same whatever p
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(
-        jax.random.fold_in(key, role), jnp.arange(rows, dtype=jnp.uint32)
-    )
-    return jax.vmap(lambda k: jax.random.normal(k, (n,), dtype))(keys)
-
-
-@jax.jit
-def _fold(key: jax.Array, words: jax.Array) -> jax.Array:
-    return jax.lax.fori_loop(0, words.shape[0], lambda i, k: jax.random.fold_in(k, words[i]), key)
-
-
 @functools.partial(jax.jit, donate_argnums=0)
 def _place(data: jax.Array, block: jax.Array, start: jax.Array | int, m: jax.Array | int) -> jax.Array:
     inside = start + jnp.arange(block.shape[0]) < m
     return jax.lax.dynamic_update_slice_in_dim(data, jnp.where(inside[:, None], block, 0), start, axis=0)
+
+
+def _fold(key: jax.Array, word: int) -> jax.Array:
+    return jax.random.fold_in(key, np.uint32(word))
 
 
 def _on_sphere(rows: NDArray) -> NDArray:

@@ -3,10 +3,8 @@
 Both give an estimate of the span of the teacher, an orthonormal (p_star, N), and from it a student. Rows k and k + p_star of a
 student wider than the teacher would start equal and, the loss being symmetric in its rows, stay equal for ever; `spread` sets them apart.
 
-Sources: the weighted covariance sum_mu T(y^mu) x^mu x^mu^T is that of Lu and Li (arXiv 1702.06435) and of Mondelli and Montanari
-(arXiv 1708.05932). T(y) = 1 - 1/y is the noiseless real case of the optimal 1 - E[P(y|u)] / E[u^2 P(y|u)] of Luo, Alghamdi and
-Lu (arXiv 1811.04420). For a teacher of p_star rows it is derived here: what enters is E[u_l^2 | y], the mean square of a teacher
-preactivation at given label, which is y for every p_star by the symmetry of y = mean_l u_l^2 in its terms.
+The weighted covariance sum_mu T(y^mu) x^mu x^mu^T, its sources, its choices of T (`optimal` by default) and its theory at N = inf are
+those of theory.spectral_methods.
 """
 
 from __future__ import annotations
@@ -18,20 +16,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from theory.checks import ParameterError, count
+from theory.spectral_methods import optimal
 
 Array = NDArray[np.float64]
+OPTIMAL = optimal()
 
 
-def optimal_preprocessing(y: Array) -> Array:
-    """T(y) = 1 - 1/y, which detects the teacher down to alpha = p_star/2; bounded above by 1, so the top eigenvectors tell.
-
-    A label of exactly 0 (a padding row) has weight 0.
-    """
-    y = np.asarray(y)
-    return np.where(y > 0, 1 - 1 / np.where(y > 0, y, 1), 0.0)
-
-
-def spectral_matrix(data: Array, y: Array, preprocessing: Callable[[Array], Array] = optimal_preprocessing) -> Array:
+def spectral_matrix(data: Array, y: Array, preprocessing: Callable[[Array], Array] = OPTIMAL) -> Array:
     """sum_mu T(y^mu) x^mu x^mu^T (N, N), symmetric; data (M, N), y (M,)."""
     return (data * np.asarray(preprocessing(y))[:, None]).T @ data
 
@@ -40,7 +31,7 @@ def spectral_directions(
     data: Array,
     y: Array,
     p_star: int,
-    preprocessing: Callable[[Array], Array] = optimal_preprocessing,
+    preprocessing: Callable[[Array], Array] = OPTIMAL,
     *,
     end: str = "top",
 ) -> Array:

@@ -48,4 +48,4 @@ def riemannian_hessian(student: NDArray, gradient: NDArray, hessian: NDArray, li
     crossed = shifted @ normal
     # P S P + lift Q, Q = 1 - P, written so that the result is symmetric to the last bit
     half = normal @ (crossed.T - (normal.T @ crossed) @ normal.T / 2)
-    return shifted - half - half.T + lift * (normal @ normal.T)
+    return shifted - (half + half.T) + lift * (normal @ normal.T)

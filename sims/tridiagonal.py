@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
 CHUNK = 512  # eigenvalues side by side: the carried rows of all n steps stay within the cache
-SMALL = 64  # up to this order the vectors are formed
+SMALL = 128  # up to this order the vectors are formed
 _APART = 1e-9  # relative gap below which a vector of its own cannot be told
 
 
@@ -91,7 +91,7 @@ def _in_chunks(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
 
 
 @functools.partial(jax.jit, static_argnames="unroll")
-def _twisted(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array, unroll: int = 4) -> jax.Array:
+def _twisted(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array, unroll: int = 1) -> jax.Array:
     """Squared overlaps of the eigenvectors at x (c,) with directions s (n, r): see the top of the module."""
     tiny = jnp.sqrt(jnp.finfo(x.dtype).tiny)
     zero, many = jnp.zeros_like(x), jnp.zeros((s.shape[1], len(x)))

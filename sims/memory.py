@@ -1,0 +1,104 @@
+"""Bytes a sample will need, bytes there are, and the refusal of what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from sims.eigen import WIDEST
+from sims.instance import finite_p, padded, real_dtype, samples_of
+from sims.tridiagonal import CHUNK
+from theory.checks import ParameterError
+from theory.model import Committee
+
+_MEMINFO = Path("/proc/meminfo")
+_CGROUP = Path("/sys/fs/cgroup")
+_ROOM = 0.9  # share of the free memory that may be planned for
+
+
+def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
+    """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
+
+    CPU: the matrix (reduced in place), one block of it, the data and a scaled copy, the weights, the
+    sweeps of `sims.tridiagonal`, the vectors. GPU: the matrix, its vectors, the workspace of syevd (2
+    n^2) and the blocks it is built from, with the padded data.
+    """
+    p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize
+    order, signal = p * n, p * model.p_star
+    columns = 4 * order * (eigenpairs + signal)
+    if jax.default_backend() != "cpu":
+        return item * (5 * order**2 + 2 * padded(m) * n + columns + 3 * padded(m) * p**2)
+    sweeps = 8 * order * min(CHUNK, order) * (2 + signal)
+    return item * (order**2 + n**2 + 2 * padded(m) * n + columns) + 8 * m * 3 * p**2 + sweeps
+
+
+def available_bytes() -> int | None:
+    """Bytes free for new arrays on JAX's first device; None where the system does not say.
+
+    GPU: the pool's limit less what is in use. CPU: the smallest of MemAvailable and what control groups
+    (v2, v1) leave.
+    """
+    if jax.default_backend() != "cpu":
+        stats = jax.devices()[0].memory_stats() or {}
+        return stats["bytes_limit"] - stats.get("bytes_in_use", 0) if "bytes_limit" in stats else None
+    known = [free for free in (_system_free(), _group_free()) if free is not None]
+    return min(known) if known else None
+
+
+def require_fit(
+    need: Callable[[int], int], n: int, p: int, *, free: int | None = None, dense: bool = True
+) -> None:
+    """ParameterError if need(n) bytes are not free, or a dense matrix of order p n cannot be indexed.
+
+    need  bytes as an increasing function of N, used to say which N would fit
+    free  bytes to go by; default `available_bytes()`
+    """
+    free = available_bytes() if free is None else free
+    widest = WIDEST.get(jax.default_backend(), WIDEST["gpu"]) if dense else None
+
+    def fits(size: int) -> bool:
+        return (free is None or need(size) <= _ROOM * free) and (widest is None or p * size <= widest)
+
+    if fits(n):
+        return
+    largest = _largest(fits, n)
+    advice = f"N = {largest} would fit" if largest else "no N would fit"
+    what = f"{'a dense Hessian' if dense else 'a sample'} at N = {n}, p = {p} needs {need(n)} bytes and"
+    if widest is not None and p * n > widest:
+        raise ParameterError(f"{what} has order {p * n} where the routines index {widest}: {advice}")
+    raise ParameterError(f"{what} {free} are free: {advice}")
+
+
+def _largest(fits: Callable[[int], bool], n: int) -> int:
+    """Largest size below n that fits, 0 if none does: bisection on a predicate that holds below some size."""
+    low, high = 0, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _system_free() -> int | None:
+    lines = _text(_MEMINFO).splitlines()
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else None
+
+
+def _group_free() -> int | None:
+    version_1 = ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
+    for limit, usage in (("memory.max", "memory.current"), version_1):
+        bound, used = _text(_CGROUP / limit).strip(), _text(_CGROUP / usage).strip()
+        if bound.isdigit() and used.isdigit() and int(bound) < np.iinfo(np.int64).max // 2:
+            return max(0, int(bound) - int(used))
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

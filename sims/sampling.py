@@ -1,0 +1,205 @@
+"""Samples of the Hessian at one point (model, N, alpha): lowest eigenvalues, overlaps, how each solve ended.
+
+Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from sims import hessian, instance
+from sims.eigen import Code, Eigenpairs, lowest_dense
+from sims.instance import Instance
+from sims.memory import dense_bytes, require_fit
+from sims.observables import overlaps, signal_vectors
+from theory.checks import ParameterError, count
+from theory.model import Committee
+
+DONE, FAILED = 1, 2  # 0 is for samples not run
+MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """Samples at one point, S of them with k eigenpairs each, lowest first, in units of the Hessian.
+
+    samples           (S,) indices
+    eigenvalues       (S, k), NaN where a solve gave nothing
+    overlaps          (S, k) squared overlaps q2 with the signal space
+    residuals         (S, k) ||H v - lambda v||
+    max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 if
+    unknown
+    status            (S,) 1 done, 2 failed
+    codes             (S,) `sims.eigen.Code` of the solve
+    reasons           S strings, empty where done
+    solver            the solver used
+    """
+
+    samples: NDArray[np.int64]
+    eigenvalues: NDArray[np.float64]
+    overlaps: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    max_overlap_rank: NDArray[np.int64]
+    status: NDArray[np.int8]
+    codes: NDArray[np.int8]
+    reasons: tuple[str, ...]
+    solver: str
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A way to eigenpairs.
+
+    solve  (instance, k) -> Eigenpairs
+    bytes  (model, n, alpha, *, eigenpairs, dtype) -> peak bytes of one sample
+    rows   whether solve wants the data drawn beforehand
+    dense  whether it indexes a dense matrix of order p N
+    """
+
+    solve: Callable[[Instance, int], Eigenpairs]
+    bytes: Callable[..., int]
+    rows: bool = True
+    dense: bool = False
+
+
+def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
+    """Lowest k eigenpairs of an instance through its dense Hessian, with overlaps of the whole spectrum."""
+    signal = signal_vectors(drawn.teacher, drawn.student.shape[0])
+    if jax.default_backend() == "cpu":
+        data, labels = np.asarray(drawn.data)[: drawn.m], instance.labels(drawn)
+        return lowest_dense(hessian.dense_blas(data, drawn.model.weights(*labels)), k, signal, overwrite=True)
+    weights = hessian.weights(drawn.model, *instance.preactivations(drawn))
+    return lowest_dense(hessian.dense(drawn.data, weights), k, signal)
+
+
+SOLVERS: Mapping[str, Solver] = MappingProxyType({"dense": Solver(solve_dense, dense_bytes, dense=True)})
+
+
+def sample_point(
+    model: Committee,
+    n: int,
+    alpha: float,
+    samples: Sequence[int],
+    seed: int,
+    *,
+    eigenpairs: int | None = None,
+    dtype: Any = "float64",
+    solver: str = "auto",
+    batch: int | None = None,
+) -> PointResult:
+    """Draw and solve the given samples at (N, alpha): see PointResult.
+
+    samples     indices, each a draw of its own with the key of (seed, N, alpha, index)
+    eigenpairs  k, at most p N; default p p_star + 4, or p N if that is less
+    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5)
+    batch       draws held at once, default 1; changes memory and time, no result
+
+    A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
+    on an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
+    """
+    k, name, size = _request(model, n, eigenpairs, solver, batch)
+    indices = [count("sample", sample, minimum=0) for sample in samples]
+    need = _bytes_of(model, alpha, k, dtype, name)
+    require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
+    instance.draw_key(seed, n, alpha, max(indices, default=0))  # an unfit seed is refused even for no samples
+    records = []
+    for start in range(0, len(indices), size):
+        drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in indices[start : start + size]]
+        while drawn:
+            records.append(_solve(drawn.pop(0), k, name))
+    return _collected(indices, records, k, name)
+
+
+def bytes_needed(
+    model: Committee,
+    n: int,
+    alpha: float,
+    *,
+    eigenpairs: int | None = None,
+    dtype: Any = "float64",
+    solver: str = "auto",
+    batch: int | None = None,
+) -> int:
+    """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones."""
+    k, name, size = _request(model, n, eigenpairs, solver, batch)
+    return size * _bytes_of(model, alpha, k, dtype, name)(n)
+
+
+@dataclass(frozen=True)
+class _Record:
+    pairs: Eigenpairs | None
+    overlaps: NDArray | None
+    rank: int
+    code: Code
+    reason: str
+
+
+def _request(
+    model: Committee, n: int, eigenpairs: int | None, solver: str, batch: int | None
+) -> tuple[int, str, int]:
+    order = instance.finite_p(model) * count("n", n)
+    k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
+    if k > order:
+        raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
+    if solver != "auto" and solver not in SOLVERS:
+        raise ParameterError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}")
+    return k, "dense" if solver == "auto" else solver, 1 if batch is None else count("batch", batch)
+
+
+def _bytes_of(model: Committee, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
+    def need(n: int) -> int:
+        return SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
+
+    return need
+
+
+def _draw(model: Committee, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:
+    return instance.draw(model, n, alpha, seed=seed, sample=index, dtype=dtype, data=SOLVERS[name].rows)
+
+
+def _solve(drawn: Instance, k: int, name: str) -> _Record:
+    try:
+        pairs = SOLVERS[name].solve(drawn, k)
+    except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
+        first = (str(error).splitlines() or [""])[0]
+        return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
+    if pairs.spectrum is None:
+        rank, q2 = -1, np.asarray(overlaps(pairs.vectors, drawn.teacher))
+    else:
+        rank, q2 = int(np.argmax(pairs.spectrum.overlaps)), pairs.spectrum.overlaps[:k]
+    reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)
+    return _Record(pairs, q2, rank, pairs.code, reason)
+
+
+def _reason(pairs: Eigenpairs) -> str:
+    details = [f"largest residual {np.max(pairs.residuals):.2g}"]
+    details += [f"{name} {value}" for name, value in pairs.stats.items()]
+    return f"{pairs.code.name.lower().replace('_', ' ')}: {', '.join(details)}"
+
+
+def _collected(indices: list[int], records: list[_Record], k: int, name: str) -> PointResult:
+    def table(pick: Callable[[_Record], NDArray | None]) -> NDArray[np.float64]:
+        rows = [pick(record) for record in records]
+        return np.array([np.full(k, np.nan) if row is None else row for row in rows], np.float64).reshape(
+            -1, k
+        )
+
+    return PointResult(
+        samples=np.array(indices, np.int64),
+        eigenvalues=table(lambda r: r.pairs.values if r.pairs else None),
+        overlaps=table(lambda r: r.overlaps),
+        residuals=table(lambda r: r.pairs.residuals if r.pairs else None),
+        max_overlap_rank=np.array([r.rank for r in records], np.int64),
+        status=np.array([DONE if r.code is Code.CONVERGED else FAILED for r in records], np.int8),
+        codes=np.array([r.code for r in records], np.int8),
+        reasons=tuple(r.reason for r in records),
+        solver=name,
+    )

@@ -1,0 +1,175 @@
+"""Samples at one point: their values, independence of how they are asked for, refusals, failures."""
+
+import dataclasses
+import logging
+
+import jax
+import numpy as np
+import pytest
+
+from sims import eigen, hessian, instance, memory, sampling
+from sims.sampling import sample_point
+from theory.checks import ParameterError
+from theory.model import Committee
+
+MODEL = Committee(2, 1, 0.3)
+
+
+def by_hand(model, n, alpha, sample, seed):
+    drawn = instance.draw(model, n, alpha, sample=sample, seed=seed)
+    weights = hessian.weights(model, *instance.preactivations(drawn))
+    values, vectors = np.linalg.eigh(hessian.dense(drawn.data, weights))
+    unit = drawn.teacher / np.sqrt(n)
+    q2 = np.sum(np.einsum("ln,knj->klj", unit, vectors.reshape(-1, n, vectors.shape[1])) ** 2, axis=(0, 1))
+    return values, q2
+
+
+@pytest.mark.parametrize("p, p_star", [(1, 1), (2, 1), (3, 2)])
+def test_samples_are_those_of_the_dense_matrix(p, p_star):
+    model = Committee(p, p_star, 0.3)
+    found = sample_point(model, 50, 2.5, [3, 0], 5)
+    k = p * p_star + 4
+    assert found.eigenvalues.shape == found.overlaps.shape == found.residuals.shape == (2, k)
+    assert list(found.samples) == [3, 0] and list(found.status) == [1, 1] and found.reasons == ("", "")
+    for row, sample in enumerate([3, 0]):
+        values, q2 = by_hand(model, 50, 2.5, sample, 5)
+        np.testing.assert_allclose(found.eigenvalues[row], values[:k], atol=1e-12)
+        np.testing.assert_allclose(found.overlaps[row], q2[:k], atol=1e-9)
+        assert found.max_overlap_rank[row] == np.argmax(q2)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_bits_do_not_depend_on_batch_or_company(batch, dtype):
+    together = sample_point(MODEL, 80, 1.3, range(5), 1, dtype=dtype, batch=batch)
+    for i in range(5):
+        alone = sample_point(MODEL, 80, 1.3, [i], 1, dtype=dtype)
+        for name in ("eigenvalues", "overlaps", "residuals", "max_overlap_rank"):
+            np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name)[0])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_smallest_sizes(n):
+    found = sample_point(MODEL, n, 2.0, [0, 1], 0)
+    assert found.eigenvalues.shape == (2, min(2 * n, 6)) and np.all(found.status == 1)
+    everything = sample_point(MODEL, n, 2.0, [0, 1], 0, eigenpairs=2 * n)
+    np.testing.assert_allclose(np.sum(everything.overlaps, axis=1), 2, rtol=1e-12)  # p p_star
+    assert sample_point(MODEL, n, 2.0, [0], 0, eigenpairs=1).eigenvalues.shape == (1, 1)
+
+
+def test_fewer_samples_than_dimensions_leave_zero_eigenvalues():
+    n, m = 100, 60
+    found = sample_point(MODEL, n, m / n, [0, 1], 0, eigenpairs=2 * n)
+    assert np.all(found.status == 1)
+    null = np.abs(found.eigenvalues) < 1e-12 * np.max(found.eigenvalues)
+    np.testing.assert_array_equal(np.sum(null, axis=1), 2 * (n - m))
+    assert np.max(np.ptp(found.overlaps[0][null[0]])) < 1e-15  # the null space's share, spread evenly
+    np.testing.assert_allclose(np.sum(found.overlaps, axis=1), 2, rtol=1e-12)
+
+
+def test_single_precision_differs_by_its_rounding(monkeypatch):
+    """An instance rounded to float32 and solved there has eigenvalues within 1e-5 of those in float64."""
+    exact = instance.draw(MODEL, 160, 2.5)
+    rounded = dataclasses.replace(
+        exact, **{name: getattr(exact, name).astype("float32") for name in ("student", "teacher", "data")}
+    )
+    double, single = sampling.solve_dense(exact, 6), sampling.solve_dense(rounded, 6)
+    assert single.vectors.dtype == np.float32
+    error = np.max(np.abs(double.values - single.values))
+    assert 1e-9 < error < 1e-5
+    np.testing.assert_allclose(double.spectrum.overlaps, single.spectrum.overlaps, atol=1e-3)
+    run = sample_point(MODEL, 160, 2.5, [0], 0, dtype="float32")
+    assert np.all(run.residuals < 1e-4) and np.all(run.status == 1)
+
+
+def test_no_compilation_for_another_alpha(caplog):
+    """Values of alpha close by share the padded length; on the CPU nothing at all depends on M."""
+    sample_point(MODEL, 80, 2.0, [0], 0)
+    drawn = instance.draw(MODEL, 80, 2.0)
+    hessian.dense(drawn.data, hessian.weights(MODEL, *instance.preactivations(drawn)))
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        for alpha in (1.95, 1.9, 1.85):
+            sample_point(Committee(2, 1, 0.7), 80, alpha, [0, 1], 3)
+            drawn = instance.draw(MODEL, 80, alpha)
+            hessian.dense(
+                drawn.data, hessian.weights(Committee(2, 1, alpha), *instance.preactivations(drawn))
+            )
+        assert not [r for r in caplog.records if "Compiling" in r.message]
+        sample_point(MODEL, 81, 2.0, [0], 0)
+        assert [r for r in caplog.records if "Compiling" in r.message]  # the counter counts
+
+
+def test_a_failed_sample_is_recorded_and_others_go_on(monkeypatch):
+    honest, calls = eigen.eigh_tridiagonal, []
+
+    def stumbling(*args, **kwargs):
+        calls.append(0)
+        if len(calls) == 1:
+            raise RuntimeError("out of luck\nand more")
+        return honest(*args, **kwargs)
+
+    monkeypatch.setattr(eigen, "eigh_tridiagonal", stumbling)
+    found = sample_point(MODEL, 50, 2.0, [0, 1], 0)
+    assert list(found.status) == [2, 1]
+    assert found.reasons == ("RuntimeError: out of luck", "")
+    assert np.all(np.isnan(found.eigenvalues[0])) and np.all(np.isfinite(found.eigenvalues[1]))
+
+
+def test_a_sample_that_is_not_finite_says_so(monkeypatch):
+    monkeypatch.setattr(hessian, "dense_blas", lambda data, weights: np.full((100, 100), np.nan))
+    found = sample_point(MODEL, 50, 2.0, [0], 0)
+    assert found.status[0] == 2 and found.reasons[0].startswith("invalid")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"alpha": -1.0}, "alpha must be positive and finite, got -1.0"),
+        ({"alpha": np.nan}, "alpha must be positive and finite, got nan"),
+        ({"alpha": np.inf}, "alpha must be positive and finite, got inf"),
+        ({"alpha": "2"}, "alpha must be positive and finite, got '2'"),
+        ({"alpha": [1.0, 2.0]}, "alpha must be one number"),
+        ({"alpha": 0.001}, "alpha N must round to at least one sample"),
+        ({"n": 0}, "n must be an integer of at least 1, got 0"),
+        ({"n": 10.5}, "n must be an integer of at least 1, got 10.5"),
+        ({"n": "ten"}, "n must be an integer of at least 1, got 'ten'"),
+        ({"model": Committee(1, 31)}, "p_star must be at most N"),
+        ({"model": Committee(np.inf, 1)}, "p must be finite to draw samples, got inf"),
+        ({"eigenpairs": 61}, "eigenpairs must be at most p N = 60, got 61"),
+        ({"eigenpairs": 0}, "eigenpairs must be an integer of at least 1, got 0"),
+        ({"dtype": "float16"}, "dtype must be float32 or float64, got 'float16'"),
+        ({"dtype": "fish"}, "dtype must be float32 or float64, got 'fish'"),
+        ({"solver": "magic"}, "solver must be one of auto, dense"),
+        ({"batch": 0}, "batch must be an integer of at least 1, got 0"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+        ({"seed": 2**63}, "seed must be below"),
+        ({"samples": [0, -1]}, "sample must be an integer of at least 0, got -1"),
+        ({"samples": [2**32]}, "sample must be below 4294967296"),
+    ],
+)
+def test_unfit_arguments_are_refused_in_one_line(change, message):
+    sound = {"model": MODEL, "n": 30, "alpha": 2.0, "samples": [0], "seed": 0}
+    with pytest.raises(ParameterError) as caught:
+        sample_point(**(sound | change))
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_what_does_not_fit_is_refused_with_what_would(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**8)
+
+    def need(n):
+        return sampling.bytes_needed(MODEL, n, 2.0)
+
+    message = rf"needs {need(4000)} bytes and 100000000 are free: N = (\d+) would fit"
+    with pytest.raises(ParameterError, match=message) as caught:
+        sample_point(MODEL, 4000, 2.0, [0], 0)
+    largest = int(str(caught.value).split("N = ")[-1].split()[0])
+    assert need(largest) <= 0.9e8 < need(largest + 1)
+
+
+def test_an_order_beyond_the_index_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    with pytest.raises(
+        ParameterError, match=r"has order 60000 where the routines index 46340: N = 23170 would"
+    ):
+        sample_point(MODEL, 30_000, 2.0, [0], 0)
