@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,7 @@ def _bulk(model: Committee, alpha: float, edge: float, mass: float) -> tuple[Arr
     ends = edge + step * (2.0 ** np.arange(STRETCHES + 1) - 1)
     parts: list[tuple[Array, Array]] = []
     held = 0.0
-    for left, right in zip(ends[:-1], ends[1:], strict=True):
+    for left, right in pairwise(ends):
         # Squares crowd the points of the first stretch at the edge, where rho rises like a square root.
         unit = np.linspace(0, 1, POINTS, endpoint=False)
         lam = left + (right - left) * (unit**2 if not parts else unit)

@@ -22,6 +22,7 @@ from bbp.spectrum import Spectrum
 from bbp.store import DONE, Sweep
 from theory.model import Committee
 from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold
 
 Array = NDArray[np.float64]
 
@@ -82,28 +83,44 @@ def theory_curves(sweep: Sweep) -> tuple[Array, Array, Array, Array]:
 
 
 def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
-    """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a."""
-    cuts = int(phase.widths.a.size)
-    fig = style.new_figure(width, 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts)
-    main, *axes = phase_panels(fig, cuts, width)
+    """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a.
+
+    Thresholds at finite N, if the file has them, stand in a row below, again a panel for each a.
+    """
+    cuts, sizes = int(phase.widths.a.size), 0 if phase.finite is None else int(phase.finite.a.size)
+    top = 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts
+    fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
+    main, *axes = phase_panels(fig, cuts, sizes, width)
     threshold_panel(main, phase.curves, phase.a_c, phase.alpha_c)
     main.set_title(f"$p^* = {phase.p_star}$", loc="right", pad=3.0)
-    for index, ax in enumerate(axes):
+    for index, ax in enumerate(axes[:cuts]):
         widths_panel(ax, phase.widths, index)
         ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
         ax.tick_params(labelbottom=index == cuts - 1)
-    if axes:
+    if cuts:
         handles, labels = axes[0].get_legend_handles_labels()
         axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=2)
+    for index, ax in enumerate(axes[cuts:]):
+        finite_panel(ax, phase, index)
     return fig
 
 
-def phase_panels(fig: Figure, cuts: int, width: str) -> list[Axes]:
-    """The main panel, then `cuts` smaller ones in a column that share their abscissa."""
-    if width == "single" or not cuts:
-        return lettered(list(np.ravel(fig.subplots(1 + cuts, 1, height_ratios=[1.5] + [1.0] * cuts))))
-    grid = fig.add_gridspec(cuts, 2, width_ratios=[1.5, 1.0])
-    return lettered([fig.add_subplot(grid[:, 0]), *(fig.add_subplot(grid[row, 1]) for row in range(cuts))])
+def phase_panels(fig: Figure, cuts: int, sizes: int, width: str) -> list[Axes]:
+    """The main panel, `cuts` smaller ones in a column, `sizes` in a row below; all in one column at single width."""
+    if width == "single":
+        ratios = [1.5] + [1.0] * (cuts + sizes)
+        return lettered(list(np.ravel(fig.subplots(len(ratios), 1, height_ratios=ratios))))
+    rows = (
+        fig.add_gridspec(2, 1, height_ratios=[1.9 * max(cuts, 2), 2.1]) if sizes else fig.add_gridspec(1, 1)
+    )
+    if cuts:
+        upper = rows[0].subgridspec(cuts, 2, width_ratios=[1.5, 1.0])
+        places = [upper[:, 0], *(upper[row, 1] for row in range(cuts))]
+    else:
+        places = [rows[0]]
+    if sizes:
+        places += list(rows[1].subgridspec(1, sizes))
+    return lettered([fig.add_subplot(place) for place in places])
 
 
 def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
@@ -160,6 +177,23 @@ def lettered(axes: list[Axes]) -> list[Axes]:
         if len(axes) > 1:
             ax.set_title(f"({letter})", loc="left", pad=3.0, fontweight="bold")
     return axes
+
+
+def finite_panel(ax: Axes, phase: Phase, index: int) -> None:
+    """alpha_BBP(N) of each p at one a, with its limit at N = inf."""
+    finite = phase.finite
+    assert finite is not None
+    a = finite.a[index]
+    for row, p in enumerate(phase.curves.p):
+        alpha = finite.alpha[:, row, index]
+        if np.isfinite(alpha).any():
+            phase_plots.finite_curve(ax, finite.n, alpha, finite.error[:, row, index], p=p, index=row)
+            limit = bbp_threshold(Committee(p, phase.p_star, a))
+            phase_plots.limit_line(ax, limit.alpha, limit.kind, p=p, index=row)
+    plain_log_axis(ax)
+    ax.set_xlabel(r"input dimension $N$")
+    ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")
+    ax.set_title(f"$a = {a:g}$", loc="right", pad=3.0)
 
 
 def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:
@@ -256,8 +290,12 @@ def is_logarithmic(grid: Array) -> bool:
 
 
 def plain_log_axis(ax: Axes) -> None:
-    """A logarithmic abscissa labelled with plain numbers: 0.01, 0.1, 1."""
+    """A logarithmic abscissa labelled with plain numbers (0.01, 0.1, 1), and with powers of ten from 10^4 on."""
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(10))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(_decade))
     ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _decade(value: float, _: int) -> str:
+    return f"{value:g}" if 1e-3 < value < 9e3 else f"$10^{{{round(np.log10(value))}}}$"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
@@ -128,3 +129,25 @@ def widths_curve(
             label=r"$\alpha_\mathrm{BBP}$, $p = \infty$",
         )
     return artists
+
+
+def finite_curve(
+    ax: Axes, n: ArrayLike, alpha: ArrayLike, error: ArrayLike, *, p: float, index: int = 0
+) -> ErrorbarContainer:
+    """Thresholds at finite N with standard errors, arrays (n,), at one width."""
+    look = width_look(index, p)
+    return ax.errorbar(
+        np.asarray(n),
+        alpha,
+        yerr=error,
+        color=look["color"],
+        marker=look.get("marker"),
+        label=width_name(p),
+        zorder=3,
+    )
+
+
+def limit_line(ax: Axes, alpha: float, kind: str, *, p: float, index: int = 0) -> Line2D:
+    """Horizontal line at the N = inf threshold of one width: solid if continuous, dashed if not."""
+    tint = width_look(index, p)["color"]
+    return ax.axhline(alpha, color=tint, linestyle=style.KIND_LINES[kind], linewidth=0.8, zorder=1)
