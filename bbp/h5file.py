@@ -123,6 +123,8 @@ def _open(path: str | Path, locking: Locking) -> h5py.File:
         raise FileError(f"no such file: {str(path)!r}")
     if path.is_dir():
         raise FileError(f"{str(path)!r} is a directory, not a file")
+    if not path.is_file():
+        raise FileError(f"{str(path)!r} is not a regular file")
     with open(path, "rb") as file:
         if not file.read(1):
             raise FileError(f"{str(path)!r} is empty")

@@ -54,24 +54,17 @@ class Lock:
         """A handle that holds the lock; None to try again."""
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not _flock(handle, shared=self.shared):
-                return self._exclusively(handle)
-            if not _same(handle, self.path):
-                os.close(handle)
-                return None
+            works = _flock(handle, shared=self.shared)
+            if works and _same(handle, self.path):
+                return self._signed(handle)
         except BlockingIOError:
             os.close(handle)
             raise self._taken() from None
-        except BaseException:
-            os.close(handle)
-            raise
-        if not self.shared:
-            _sign(handle)
-        return handle
-
-    def _exclusively(self, handle: int) -> int | None:
-        """The lock by exclusive creation of a second file, where flock does not work."""
         os.close(handle)
+        return None if works else self._exclusively()
+
+    def _exclusively(self) -> int | None:
+        """The lock by exclusive creation of the file, where flock does not work; shared holders then hold nothing."""
         if self.shared:
             return os.open(os.devnull, os.O_RDONLY)
         owner = self._owner()
@@ -79,10 +72,20 @@ class Lock:
             raise self._taken()
         self.path.unlink(missing_ok=True)
         try:
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+            return self._signed(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
         except FileExistsError:
             return None
-        _sign(handle)
+
+    def _signed(self, handle: int) -> int:
+        """The handle, after writing into the file who holds it."""
+        if not self.shared:
+            owner = {
+                "pid": os.getpid(),
+                "host": socket.gethostname(),
+                "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+            }
+            os.truncate(handle, 0)
+            os.pwrite(handle, json.dumps(owner).encode(), 0)
         return handle
 
     def _owner(self) -> dict[str, Any]:
@@ -119,12 +122,6 @@ def _same(handle: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def _sign(handle: int) -> None:
-    owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    os.truncate(handle, 0)
-    os.pwrite(handle, json.dumps(owner).encode(), 0)
 
 
 def _gone(owner: dict[str, Any]) -> bool:

@@ -173,13 +173,12 @@ def _sampled(unit: Unit) -> dict[str, NDArray[Any]]:
         solver=unit.solver,
         batch=unit.batch,
     )
-    bad = np.asarray(found.status) != 0
     return {
         "eigenvalues": np.asarray(found.eigenvalues, dtype=np.float64),
         "overlaps": np.asarray(found.overlaps, dtype=np.float64),
         "residuals": np.asarray(found.residuals, dtype=np.float64),
         "max_overlap_rank": np.asarray(found.max_overlap_rank, dtype=np.int64),
-        "status": np.where(bad, FAILED, DONE).astype(np.int8),
+        "status": np.asarray(found.status, dtype=np.int8),
         "reason": np.array(found.reasons, dtype=np.str_),
     }
 

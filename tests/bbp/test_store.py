@@ -7,7 +7,6 @@ import xarray
 
 from bbp import h5file, store
 from bbp.errors import FileError
-from tests.bbp.samples import made_up
 from theory.model import Committee
 
 
@@ -16,13 +15,7 @@ def path(tmp_path):
     return tmp_path / "sweep.h5"
 
 
-def same(one, two):
-    assert (one.model, one.kind, one.alpha_bbp) == (two.model, two.kind, two.alpha_bbp)
-    for name in ("n", "alpha", "sample", "eigenpair", *store.ABOUT, "edge", "outlier", "overlap"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
-
-
-def test_what_is_saved_is_loaded(path):
+def test_what_is_saved_is_loaded(path, made_up, same):
     sweep = made_up()
     store.save(path, [sweep])
     back = store.load(path)
@@ -32,7 +25,7 @@ def test_what_is_saved_is_loaded(path):
     assert not back.finished and back.attributes["seed"] == 0
 
 
-def test_the_contract_in_h5py(path):
+def test_the_contract_in_h5py(path, made_up):
     store.save(path, [made_up()])
     with h5py.File(path) as file:
         for name in ("eigenvalues", "overlaps", "residuals"):
@@ -47,7 +40,7 @@ def test_the_contract_in_h5py(path):
             assert name in file.attrs, name
 
 
-def test_xarray_opens_it_with_no_helper(path):
+def test_xarray_opens_it_with_no_helper(path, made_up):
     sweep = made_up()
     store.save(path, [sweep])
     with xarray.open_dataset(path, engine="h5netcdf") as data:
@@ -60,7 +53,7 @@ def test_xarray_opens_it_with_no_helper(path):
         assert tree["provenance"].unit_seconds.dims == ("unit",)
 
 
-def test_a_product_has_a_group_a_model(path):
+def test_a_product_has_a_group_a_model(path, made_up, same):
     models = [Committee(1, 1, 0.5), Committee(2, 1, 0.5)]
     sweeps = [made_up(model, seed=index) for index, model in enumerate(models)]
     store.save(path, sweeps)
@@ -78,7 +71,7 @@ def test_a_product_has_a_group_a_model(path):
             store.load(path, index)
 
 
-def test_a_changed_number_does_not_pass(path):
+def test_a_changed_number_does_not_pass(path, made_up):
     store.save(path, [made_up()])
     with h5py.File(path, "r+") as file:
         file["eigenvalues"][0, 0, 0, 0] += 1e-9
@@ -97,7 +90,7 @@ def test_formats_are_told_apart(path):
             store.load(path)
 
 
-def test_the_locking_switch(path):
+def test_the_locking_switch(path, made_up):
     store.save(path, [made_up()])
     for locking in (None, True, False, "best-effort"):
         assert store.load(path, locking=locking).alpha.size == 3

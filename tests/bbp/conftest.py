@@ -1,0 +1,105 @@
+"""Fixtures of the programs' tests: made-up sweeps, and a way to call a command and see what it said."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bbp import cli, sweep
+from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
+from theory.model import Committee
+
+TINY = ["--alpha-grid", "0.8:2:4", "--n", "12,16", "--samples", "6", "--block", "2"]
+
+
+@pytest.fixture
+def tiny():
+    """Options of a sweep of 2 x 4 points, 6 samples each, in 24 units."""
+    return list(TINY)
+
+
+@dataclasses.dataclass
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def bbp(capsys):
+    """Call `bbp COMMAND ...` in this process: exit code, stdout, stderr. There is never a traceback."""
+
+    def call(*words):
+        capsys.readouterr()
+        code = cli.dispatch([str(word) for word in words])
+        said = Said(code, *capsys.readouterr())
+        assert "Traceback" not in said.err
+        return said
+
+    return call
+
+
+@pytest.fixture
+def count_samples(monkeypatch):
+    """A list that gets (n, alpha, sample) of every sample computed."""
+    seen = []
+    real = sweep.engine.compute
+
+    def compute(unit):
+        seen.extend((unit.point.n, unit.point.alpha, sample) for sample in unit.samples)
+        return real(unit)
+
+    monkeypatch.setattr(sweep.engine, "compute", compute)
+    return seen
+
+
+@pytest.fixture
+def same():
+    """Assert that two sweeps hold the same numbers, bit for bit; where and when they were computed may differ."""
+
+    def check(one, two):
+        assert (one.model, one.kind, one.alpha_bbp) == (two.model, two.kind, two.alpha_bbp)
+        for name in ("n", "alpha", "sample", "eigenpair", *ABOUT, "edge", "outlier", "overlap"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
+
+    return check
+
+
+@pytest.fixture
+def made_up():
+    """A function that makes up a `Sweep`: right shapes, arbitrary numbers, one failed and one missing sample."""
+    return _made_up
+
+
+def _made_up(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0):
+    """A `Sweep` with one failed and one missing sample."""
+    model = model or Committee(1, 1, 0.5)
+    rng = np.random.default_rng(seed)
+    shape = (len(n), len(alphas), samples, 5)
+    status = np.full(shape[:3], DONE, dtype=np.int8)
+    status[0, 0, 1], status[0, 1, 2] = FAILED, NOT_RUN
+    reason = np.full(shape[:3], "", dtype=object)
+    reason[0, 0, 1] = "eigensolver: no convergence é"
+    values = np.sort(rng.normal(size=shape), axis=-1)
+    values[status != DONE] = np.nan
+    return Sweep(
+        model=model,
+        alpha_bbp=1.38,
+        kind="continuous",
+        n=np.array(n),
+        alpha=np.array(alphas),
+        sample=np.arange(samples),
+        eigenpair=np.arange(5),
+        eigenvalues=values,
+        overlaps=np.where(status[..., None] == DONE, rng.uniform(size=shape), np.nan),
+        residuals=np.full(shape, 1e-14),
+        max_overlap_rank=rng.integers(0, 9, size=shape[:3]),
+        status=status,
+        reason=reason,
+        edge=np.array([-2.2, -2.1, -1.8]),
+        outlier=np.array([np.nan, np.nan, -1.9]),
+        overlap=np.array([np.nan, np.nan, 0.1]),
+        config={"samples": samples, "long": "x" * 100_000},
+        provenance={"seconds": np.array([0.1, 0.2]), "host": np.array(["one", "two"], dtype=object)},
+        attributes={"seed": seed, "dtype": "float64", "device": "cpu", "finished": 0},
+    )

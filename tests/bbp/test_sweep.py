@@ -1,0 +1,306 @@
+"""The sweep: one command from options to a file, the same file whatever the way there."""
+
+import json
+import random
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+from bbp import adaptive, config, run, shards, store, summary, sweep, units
+from sims import sampling
+from theory.model import Committee
+from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs" / "sweep.h5"
+
+
+@pytest.fixture
+def reference(bbp, tiny, tmp_path):
+    """The tiny sweep, run in one go."""
+    path = tmp_path / "reference.h5"
+    assert bbp("sweep", *tiny, "--out", path).code == 0
+    return store.load(path)
+
+
+def test_the_file_is_as_contracted(bbp, tiny, out):
+    said = bbp("sweep", *tiny, "--out", out, "--p", "2", "--a", "0.3", "--seed", "7")
+    assert said.code == 0 and "alpha_BBP = 1.06884 (continuous)" in said.out and "N = 16" in said.out
+    model = Committee(2, 1, 0.3)
+    with h5py.File(out) as file:
+        assert file["eigenvalues"].shape == file["overlaps"].shape == file["residuals"].shape == (2, 4, 6, 6)
+        assert file["eigenvalues"].dtype == np.float64
+        assert (file["status"][()] == store.DONE).all() and file["max_overlap_rank"].shape == (2, 4, 6)
+        assert (np.diff(file["eigenvalues"][()], axis=-1) >= 0).all()
+        assert file["residuals"][()].max() < 1e-10 and (0 <= file["overlaps"][()]).all()
+        assert file["alpha"][()].tolist() == [0.8, 1.2, 1.6, 2.0] and file["n"][()].tolist() == [12, 16]
+        assert {k: file.attrs[k] for k in ("p", "p_star", "a", "seed", "dtype", "finished", "kind")} == {
+            "p": 2, "p_star": 1, "a": 0.3, "seed": 7, "dtype": "float64", "finished": 1, "kind": "continuous",
+        }  # fmt: skip
+        assert file.attrs["alpha_bbp"] == bbp_threshold(model).alpha and file.attrs["device"] == "cpu"
+        branch = teacher_branch(model, file["alpha"][()])
+        for name in ("edge", "outlier", "overlap"):
+            np.testing.assert_array_equal(file["theory"][name][()], getattr(branch, name))
+        stored = json.loads(file["config"].asstr()[()])
+        assert stored["samples"] == 6 and stored["solver"] == "auto" and stored["eigenpairs"] == 6
+        assert set(json.loads(file.attrs["versions"])) >= {"bbp", "jax", "numpy", "scipy", "h5py", "python"}
+    with xarray.open_dataset(out, engine="h5netcdf") as data:
+        assert data.eigenvalues.sel(n=16, alpha=1.2, sample=3, eigenpair=0).shape == ()
+    loaded = store.load(out)
+    assert loaded.provenance["count"].sum() == 48 and (loaded.provenance["seconds"] > 0).all()
+    assert not out.with_name("sweep.h5.parts").exists() and not out.with_name("sweep.h5.lock").exists()
+
+
+def test_the_table_says_what_the_file_holds(made_up):
+    made = made_up()
+    text = summary.table(made).splitlines()
+    assert text[0] == "p=1 p*=1 a=0.5: alpha_BBP = 1.38 (continuous)"
+    values = made.eigenvalues[1, 2, :, 0]
+    row = f"{values.mean():.4f} ± {values.std(ddof=1) / 2:.4f}"
+    assert row in text[-1] and text[-1].split()[-3:] == ["-1.8000", "-1.9000", "0.1000"]
+    assert text[4].split()[1] == "3" and text[4].split()[-2:] == ["-", "-"]
+
+
+def test_the_same_command_again_computes_nothing(bbp, tiny, out, count_samples):
+    first = bbp("sweep", *tiny, "--out", out)
+    done = len(count_samples)
+    again = bbp("sweep", *tiny, "--out", out)
+    assert done == 48 and len(count_samples) == done
+    assert again.code == 0 and again.out == first.out and "was already finished" in again.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--samples", "7"], "samples 6 there, 7 here"),
+        (["--seed", "1"], "seed 0 there, 1 here"),
+        (["--p", "1,2"], "1 model(s) there, 2 here"),
+        (["--alpha-grid", "0.8:2:5"], "alpha_grid 0.8..2 (4 points) there, 0.8..2 (5 points) here"),
+        (["--dtype", "float32"], "dtype float64 there, float32 here"),
+    ],
+)
+def test_another_sweep_under_that_name_is_refused(bbp, tiny, out, words, message):
+    bbp("sweep", *tiny, "--out", out)
+    before = out.read_bytes()
+    said = bbp("sweep", *tiny, "--out", out, *words)
+    assert said.code == 2 and message in said.err and said.err.count("\n") == 1
+    assert out.read_bytes() == before
+
+
+def test_force_replaces(bbp, tiny, out):
+    bbp("sweep", *tiny, "--out", out)
+    assert bbp("sweep", *tiny, "--out", out, "--seed", "1", "--force").code == 0
+    assert store.load(out).attributes["seed"] == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["--block", "1"], ["--block", "6"], ["--batch", "1"], ["--block", "5", "--batch", "3"]]
+)
+def test_blocks_and_batches_change_no_number(bbp, tiny, out, reference, same, words):
+    assert bbp("sweep", *tiny, "--out", out, *words).code == 0
+    same(store.load(out), reference)
+
+
+def test_the_order_of_units_changes_no_number(bbp, tiny, out, reference, same, monkeypatch):
+    real = adaptive.pending
+
+    def shuffled(*args):
+        found = real(*args)
+        random.Random(5).shuffle(found)
+        return found
+
+    monkeypatch.setattr(run.adaptive, "pending", shuffled)
+    assert bbp("sweep", *tiny, "--out", out).code == 0
+    same(store.load(out), reference)
+
+
+def test_samples_do_not_depend_on_the_grid_they_are_part_of(bbp, out, reference):
+    words = ["--alpha-grid", "1.2", "--n", "16", "--samples", "2", "--out", out]
+    assert bbp("sweep", *words).code == 0
+    one = store.load(out)
+    np.testing.assert_array_equal(one.eigenvalues[0, 0], reference.eigenvalues[1, 1, :2])
+
+
+def test_tasks_then_merge(bbp, tiny, out, reference, same):
+    early = bbp("sweep", *tiny, "--out", out, "--merge")
+    assert early.code == 2 and "nothing to merge" in early.err
+    for task in (3, 1):
+        assert bbp("sweep", *tiny, "--out", out, "--task", f"{task}/3").code == 0
+        assert not out.exists()
+    early = bbp("sweep", *tiny, "--out", out, "--merge")
+    assert early.code == 1 and "16 samples are missing" in early.err and not out.exists()
+    assert bbp("sweep", *tiny, "--out", out, "--merge", "--partial").code == 0
+    part = store.load(out)
+    assert not part.finished and (part.status == store.NOT_RUN).sum() == 16
+    assert bbp("sweep", *tiny, "--out", out, "--task", "2/3").code == 0
+    assert bbp("sweep", *tiny, "--out", out, "--merge").code == 0
+    same(store.load(out), reference)
+    assert store.load(out).finished
+
+
+def test_tasks_share_the_work_without_overlap(bbp, tiny, out, count_samples):
+    for task in range(1, 6):
+        assert bbp("sweep", *tiny, "--out", out, "--task", f"{task}/5").code == 0
+    assert len(count_samples) == len(set(count_samples)) == 48
+
+
+def test_a_failed_sample_is_recorded_and_the_rest_goes_on(bbp, tiny, out, reference, same, monkeypatch):
+    real = sampling.sample_point
+
+    def sometimes(model, n, alpha, samples, seed, **options):
+        if n == 16 and alpha == 1.2 and 3 in samples:
+            raise FloatingPointError("no convergence\nat all")
+        return real(model, n, alpha, samples, seed, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(units.sampling, "sample_point", sometimes)
+        said = bbp("sweep", *tiny, "--out", out)
+        again = bbp("sweep", *tiny, "--out", out)
+    assert said.code == again.code == 1
+    assert "1 samples failed, the first because: FloatingPointError: no convergence at all" in said.err
+    broken = store.load(out)
+    assert np.argwhere(broken.status == store.FAILED).tolist() == [[1, 1, 3]] and broken.finished
+    assert np.isnan(broken.eigenvalues[1, 1, 3]).all() and (broken.status == store.DONE).sum() == 47
+    assert bbp("sweep", *tiny, "--out", out, "--retry-failed").code == 0
+    same(store.load(out), reference)
+    assert not out.with_name("sweep.h5.parts").exists()
+
+
+def test_resume_computes_only_what_is_missing(bbp, tiny, out, reference, same, count_samples, monkeypatch):
+    real = shards.Parts.save
+
+    def stop_after(parts, result):
+        if len(list(parts.path.glob("*.npz"))) == 10:
+            raise KeyboardInterrupt
+        real(parts, result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards.Parts, "save", stop_after)
+        said = bbp("sweep", *tiny, "--out", out)
+    assert (
+        said.code == 130 and "20 samples are kept" in said.err and "--resume" in said.err and not out.exists()
+    )
+    refused = bbp("sweep", *tiny, "--out", out)
+    assert refused.code == 2 and "has an unfinished run" in refused.err
+    other = bbp("sweep", *tiny, "--out", out, "--resume", "--seed", "3")
+    assert other.code == 2 and "seed 0 there, 3 here" in other.err
+    count_samples.clear()
+    assert bbp("sweep", *tiny, "--out", out, "--resume", "--block", "5").code == 0
+    assert len(count_samples) == 28
+    same(store.load(out), reference)
+
+
+def test_resume_starts_where_there_is_nothing(bbp, tiny, out):
+    assert bbp("sweep", *tiny, "--out", out, "--resume").code == 0
+
+
+def test_a_damaged_shard_is_computed_again(bbp, tiny, out, reference, same):
+    for task in (1, 2):
+        bbp("sweep", *tiny, "--out", out, "--task", f"{task}/2")
+    damaged = sorted(out.with_name("sweep.h5.parts").glob("*.npz"))
+    damaged[0].write_bytes(damaged[0].read_bytes()[:100])
+    flipped = bytearray(damaged[1].read_bytes())
+    flipped[len(flipped) // 2] ^= 0xFF
+    damaged[1].write_bytes(flipped)
+    damaged[2].write_bytes(damaged[3].read_bytes())
+    said = bbp("sweep", *tiny, "--out", out, "--resume")
+    assert said.code == 0 and said.err.count("is damaged") == 3
+    same(store.load(out), reference)
+
+
+def test_a_product_of_models(bbp, out, same):
+    words = ["--n", "12", "--samples", "2", "--p", "1,2", "--a-grid", "0.5:1:2", "--out", out]
+    assert bbp("sweep", "--alpha-grid", *words).code == 0
+    found = store.load_all(out)
+    assert [(sweep.model.p, sweep.model.a) for sweep in found] == [(1, 0.5), (1, 1.0), (2, 0.5), (2, 1.0)]
+    assert [sweep.eigenvalues.shape[-1] for sweep in found] == [5, 5, 6, 6]
+    single = out.with_name("single.h5")
+    bbp("sweep", "--alpha-grid", "--n", "12", "--samples", "2", "--p", "2", "--a", "0.5", "--out", single)
+    same(found[2], store.load(single))
+    assert bbp("sweep", "--alpha-grid", *words).code == 0
+
+
+def test_target_error_stops_a_point_when_it_is_reached(bbp, out):
+    words = ["--alpha-grid", "0.8:2:3", "--n", "14", "--samples", "32", "--target-error", "0.15"]
+    assert bbp("sweep", *words, "--out", out).code == 0
+    one = store.load(out)
+    averages = summary.summarise(one)
+    stopped = averages.done < 32
+    assert stopped.any() and (averages.done % adaptive.CHECK == 0).all() and one.finished
+    assert (averages.lowest_error[stopped] <= 0.15).all() and (averages.overlap_error[stopped] <= 0.15).all()
+    other = out.with_name("other.h5")
+    for task in (1, 2):
+        assert bbp("sweep", *words, "--out", other, "--task", f"{task}/2", "--block", "3").code == 0
+    assert bbp("sweep", *words, "--out", other, "--merge").code == 0
+    np.testing.assert_array_equal(store.load(other).eigenvalues, one.eigenvalues)
+
+
+def test_refinement_halves_the_steepest_step(bbp, tiny, out, reference):
+    assert bbp("sweep", *tiny, "--refine", "1", "--out", out).code == 0
+    fine = store.load(out)
+    old = np.isin(fine.alpha, reference.alpha)
+    np.testing.assert_array_equal(fine.eigenvalues[:, old], reference.eigenvalues)
+    steps = np.abs(np.diff(summary.summarise(reference).overlap, axis=1)).argmax(axis=1)
+    expected = {(reference.alpha[i] + reference.alpha[i + 1]) / 2 for i in steps}
+    np.testing.assert_allclose(sorted(expected), fine.alpha[~old], rtol=1e-12)
+    assert (fine.status == store.DONE).all() and np.isfinite(fine.edge).all()
+
+
+def test_a_toml_file_and_the_command_line_wins(bbp, tmp_path, out):
+    path = tmp_path / "sweep.toml"
+    path.write_text(f'alpha-grid = [0.8, 1.2]\nn = [12]\nsamples = 9\na_grid = "0.5:1:2"\nout = "{out}"\n')
+    assert bbp("sweep", "--config", path, "--samples", "2", "--a", "0.7").code == 0
+    one = store.load(out)
+    assert one.sample.size == 2 and one.model.a == 0.7 and one.alpha.tolist() == [0.8, 1.2]
+
+
+def test_a_dry_run_computes_nothing_and_writes_nothing(bbp, tiny, out):
+    said = bbp("sweep", *tiny, "--out", out, "--dry-run")
+    assert said.code == 0 and "24 units, 48 samples" in said.out and "KiB" in said.out and "about" in said.out
+    assert not out.parent.exists()
+
+
+def test_two_runs_on_one_output_are_refused(bbp, tiny, out):
+    out.parent.mkdir()
+    with run.Lock(out.with_name("sweep.h5.lock"), str(out)):
+        said = bbp("sweep", *tiny, "--out", out)
+    assert said.code == 2 and "is being written by process" in said.err and not out.exists()
+    with run.Lock(out.with_name("sweep.h5.lock"), str(out), shared=True):
+        assert bbp("sweep", *tiny, "--out", out, "--merge").code == 2
+        assert bbp("sweep", *tiny, "--out", out, "--task", "1/2").code == 0
+
+
+def test_quiet_says_nothing_but_the_table(bbp, tiny, out):
+    said = bbp("sweep", *tiny, "--out", out, "--quiet")
+    assert said.err == "" and "N = 12" in said.out
+
+
+def test_a_hessian_too_large_for_memory_says_what_would_fit(bbp, out):
+    said = bbp("sweep", "--alpha-grid", "1", "--n", "4000000", "--solver", "dense", "--out", out)
+    assert said.code == 2 and said.err.count("\n") == 1 and "bytes" in said.err and "would fit" in said.err
+    assert not out.parent.exists()
+
+
+def test_blocks_cut_what_is_missing_into_runs():
+    assert list(units.blocks([0, 1, 2, 3, 4], 2)) == [(0, 2), (2, 2), (4, 1)]
+    assert list(units.blocks([1, 2, 5, 6, 7], 9)) == [(1, 2), (5, 3)]
+    assert list(units.blocks([], 3)) == []
+
+
+def test_units_are_cut_finer_for_many_workers():
+    wanted = config.build({"n": 20, "alpha_grid": "1,2", "samples": 64})
+    few = adaptive.pending(wanted, units.Results(), adaptive.Division())
+    many = adaptive.pending(wanted, units.Results(), adaptive.Division(parallel=4))
+    assert len(few) == 2 and len(many) == 16 and sum(unit.count for unit in many) == 128
+
+
+def test_the_options_of_the_command_are_those_of_the_configuration():
+    parser = sweep.cli.Parser(prog="x")
+    sweep.add_arguments(parser)
+    names = {action.dest for action in parser._actions} - {"help", "config", *sweep.FLAGS}
+    assert names == {*config.DEFAULTS, "a_grid", *config.EXECUTION}
