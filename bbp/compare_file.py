@@ -43,7 +43,13 @@ def save(path: str | Path, comparison: Comparison, **config: Any) -> None:
         _put(file, "samples", comparison.samples, n, alpha)
         for name in NAMES:
             for part in PARTS:
-                _put(file, name if part == "value" else f"{name}_{part}", comparison.measured[name][part], n, alpha)
+                _put(
+                    file,
+                    name if part == "value" else f"{name}_{part}",
+                    comparison.measured[name][part],
+                    n,
+                    alpha,
+                )
         if comparison.quenched is not None:
             for name in _QUENCHED:
                 _put(file, f"quenched_{name}", getattr(comparison.quenched, name), n, alpha)
@@ -68,8 +74,12 @@ def load(path: str | Path, *, locking: h5file.Locking = None) -> Comparison:
         get = {name: item[()] for name, item in file.items() if isinstance(item, h5py.Dataset)}
         kinds = {name: file[name].asstr()[()] for name in ("shift_kind", "shift_preferred")}
         attributes = {k: v.item() if isinstance(v, np.generic) else v for k, v in file.attrs.items()}
-    measured = {name: {part: get[name if part == "value" else f"{name}_{part}"] for part in PARTS} for name in NAMES}
-    quenched = QuenchedCurve(*(get[f"quenched_{name}"] for name in _QUENCHED)) if "quenched_lowest" in get else None
+    measured = {
+        name: {part: get[name if part == "value" else f"{name}_{part}"] for part in PARTS} for name in NAMES
+    }
+    quenched = (
+        QuenchedCurve(*(get[f"quenched_{name}"] for name in _QUENCHED)) if "quenched_lowest" in get else None
+    )
     return Comparison(
         model=Committee(attributes["p"], attributes["p_star"], attributes["a"]),
         alpha_bbp=attributes["alpha_bbp"],
@@ -120,7 +130,11 @@ def _crossings(get: dict[str, Any]) -> list[Crossing]:
     columns = [get["crossing_alpha" if part == "value" else f"crossing_alpha_{part}"] for part in PARTS]
     sizes = zip(get["crossing_n_small"], get["crossing_n_large"], strict=True)
     return [
-        Crossing((int(small), int(large)), Estimate(*(float(c[i]) for c in columns)), float(get["crossing_found"][i]))
+        Crossing(
+            (int(small), int(large)),
+            Estimate(*(float(c[i]) for c in columns)),
+            float(get["crossing_found"][i]),
+        )
         for i, (small, large) in enumerate(sizes)
     ]
 
@@ -144,7 +158,9 @@ def _put_shifts(file: h5py.File, shifts: list[tuple[float, str, ShiftFit]]) -> N
 def _shifts(get: dict[str, Any]) -> list[tuple[float, str, ShiftFit]]:
     rows = []
     for i, alpha in enumerate(get["shift_alpha"]):
-        laws = [{law: float(get[f"shift_{p}_{law}"][i]) for law in LAWS} for p in ("coefficient", "error", "chi2")]
+        laws = [
+            {law: float(get[f"shift_{p}_{law}"][i]) for law in LAWS} for p in ("coefficient", "error", "chi2")
+        ]
         fit = ShiftFit(
             *laws,
             preferred=str(get["shift_preferred"][i]),

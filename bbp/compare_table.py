@@ -57,7 +57,11 @@ def _shifts(c: Comparison) -> list[str]:
     for alpha, kind, fit in c.shifts:
         verdict = f"{fit.preferred} law preferred{', decisively' if fit.decisive else ', not decisively'}"
         chi2 = ", ".join(f"chi2({law}) = {value:.3g}" for law, value in fit.chi2.items())
-        free = "" if math.isnan(fit.exponent) else f", free exponent {fit.exponent:.3f} ± {fit.exponent_error:.3f}"
+        free = (
+            ""
+            if math.isnan(fit.exponent)
+            else f", free exponent {fit.exponent:.3f} ± {fit.exponent_error:.3f}"
+        )
         lines.append(f"  alpha = {alpha:.5g} ({kind} edge): {verdict}; {chi2} on {fit.degrees} degrees{free}")
     head = "shift of the lowest eigenvalue from the edge below alpha_BBP, N^(-2/3) (power) against 1/log N (logarithm):"
     return ["", head, *lines] if lines else []

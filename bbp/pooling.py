@@ -37,7 +37,12 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
     for sweep in sweeps:
         for index in np.ndindex(sweep.status.shape):
             i, j, k = index
-            draw = (sweep.attributes.get("seed"), int(sweep.n[i]), float(sweep.alpha[j]), int(sweep.sample[k]))
+            draw = (
+                sweep.attributes.get("seed"),
+                int(sweep.n[i]),
+                float(sweep.alpha[j]),
+                int(sweep.sample[k]),
+            )
             if sweep.status[index] == NOT_RUN or draw in seen:
                 continue
             seen.add(draw)

@@ -28,9 +28,16 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
             for ax, name in zip(axes, ("lowest", "overlap", "phi_group", "gap"), strict=True):
                 measured(ax, comparison, name, index, label=f"$N = {n}$")
             if comparison.quenched is not None:
-                for ax, curve in zip(axes, (comparison.quenched.lowest, comparison.quenched.overlap), strict=False):
+                for ax, curve in zip(
+                    axes, (comparison.quenched.lowest, comparison.quenched.overlap), strict=False
+                ):
                     quenched_line(ax, comparison.alpha, curve[index], index)
-        names = (r"lowest eigenvalue $\lambda_1$", r"squared overlap $q^2$", r"fraction $\phi$", r"gap $\Delta\lambda$")
+        names = (
+            r"lowest eigenvalue $\lambda_1$",
+            r"squared overlap $q^2$",
+            r"fraction $\phi$",
+            r"gap $\Delta\lambda$",
+        )
         for ax, name in zip(axes, names, strict=True):
             sweep_plots.mark_threshold(ax, comparison.alpha_bbp, comparison.kind)
             sweep_plots.name_axes(ax, name)
