@@ -40,7 +40,8 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
         )
         for ax, name in zip(axes, names, strict=True):
             sweep_plots.mark_threshold(ax, comparison.alpha_bbp, comparison.kind)
-            sweep_plots.name_axes(ax, name)
+            ax.set_xlabel(r"$\alpha = M/N$")
+            ax.set_ylabel(name)
         figures.legend_above(fig, axes, 4 if width == "double" else 2)
     return fig
 
