@@ -8,17 +8,17 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from theory.alpha_zero import alpha_zero
-from theory.tracy_widom import MEAN as TRACY_WIDOM_MEAN
 
 from bbp.bootstrap import Estimate
 from bbp.observables import NAMES, estimates, observables
 from bbp.scaling import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.store import DONE, Sweep
+from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
 from theory.checks import NotConverged, ParameterError
 from theory.model import Committee
 from theory.quenched import quenched
+from theory.tracy_widom import MEAN as TRACY_WIDOM_MEAN
 
 Array = NDArray[np.float64]
 
