@@ -74,6 +74,17 @@ class SpikeBlock:
         t = np.einsum("ijm,jm->im", state.b[state.shape.position], loaded)
         return state.shape.coordinates((t * state.c) @ t.T)
 
+    def at(self, edge: DysonEdge) -> State:
+        """The sums at the edge; raises ParameterError if the edge is not that of this equation."""
+        state = self.dyson.state(edge.q)
+        if state is None:
+            raise ParameterError("edge does not belong to this Dyson equation")
+        return state
+
+    def xi_at(self, edge: DysonEdge) -> Array:
+        """Xi (k p, k p) at the edge."""
+        return self.xi(self.at(edge))
+
     def level(self, state: State, order: int) -> tuple[float, Array]:
         """The ordered eigenvalue of Xi and its eigenvector (k, p)."""
         levels, vectors = np.linalg.eigh(self.xi(state))
@@ -112,13 +123,10 @@ def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
     Raises ParameterError on bad shapes; NotConverged if an outlier that must exist is not found.
     """
     block = SpikeBlock(dyson, vectors)
-    start = dyson.state(edge.q)
-    if start is None:
-        raise ParameterError("edge does not belong to this Dyson equation")
-    margins = edge.value - np.linalg.eigvalsh(block.xi(start))
+    state = block.at(edge)
+    margins = edge.value - np.linalg.eigvalsh(block.xi(state))
     k, p = block.v.shape[1], dyson.p
     found: list[tuple[float, float, Array]] = []
-    state = start
     for order in reversed(range(int(np.sum(margins > 0)))):
         # The outlier nearest the edge first: each is a good start for the next.
         state, z, direction = _outlier(block, state, order, edge.value)
