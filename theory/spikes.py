@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite
 from theory.dyson import Dyson, DysonEdge, State, newton_step
-from theory.symmetric import Symmetric
+from theory.symmetric import symmetric
 
 Array = NDArray[np.floating[Any]]
 
@@ -56,7 +56,7 @@ class SpikeBlock:
                 f"vectors must have shape ({len(dyson.c)}, k) with k at least 1, got {v.shape}"
             )
         self.dyson, self.v = dyson, v
-        self.pairs = Symmetric(v.shape[1])
+        self.pairs = symmetric(v.shape[1])
         self.products = v.T[self.pairs.rows] * v.T[self.pairs.cols]
 
     def xi(self, state: State) -> Array:
@@ -160,10 +160,7 @@ def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[
             break
         best = min(best, size)
         slope = block.slope(state, direction)
-        d = len(slope)
-        p = state.shape.coordinates(state.p)
-        lhs = np.block([[state.map - np.eye(d), -p[:, None]], [slope, -1.0]])
-        step = np.linalg.solve(lhs, np.append(-residual, z - level))
+        step = state.bordered(slope, -1.0, residual, z - level)
         state, taken = block.dyson.step(state, step[:-1])
         z += taken * step[-1]
     return block.bisected(order, edge)
