@@ -119,7 +119,7 @@ class Plan:
             block = count("block", settings.block)
             if block < k:
                 raise ParameterError(f"block must be at least the number of pairs {k}, got {block}")
-        basis = default_basis(block) if settings.basis is None else count("basis", settings.basis)
+        basis = default_basis(order, block) if settings.basis is None else count("basis", settings.basis)
         if basis < 4 * block:
             raise ParameterError(f"basis must hold at least 4 blocks of {block} columns, got {basis}")
         tol = settings.tol
@@ -127,9 +127,9 @@ class Plan:
         return cls(k, block, basis // block * block, tol, count("products", settings.products))
 
 
-def default_basis(block: int) -> int:
-    """Columns kept before a restart: 96 blocks, but not beyond 1536 columns, and 12 blocks at least."""
-    return block * max(12, min(96, 1536 // block))
+def default_basis(order: int, block: int) -> int:
+    """Columns kept before a restart: 1536, or half the order if that is less, but 12 blocks at least."""
+    return max(min(1536, order // 2), 12 * block)
 
 
 def lowest_krylov(
@@ -315,6 +315,7 @@ class _Space:
     def ritz(self) -> tuple[NDArray, NDArray, NDArray]:
         """Lowest Ritz values, their mixing of the basis, and the estimates of their residuals."""
         d = self.dimension
+        self.norm = max(self.norm, _norm(self.projected[:d, :d]))
         values, mixing = eigh(self.projected[:d, :d], subset_by_index=[0, min(d, self.kept) - 1])
         estimates = np.linalg.norm(self.factor @ mixing[d - self.plan.block :], axis=0)
         return values, mixing, estimates
@@ -341,6 +342,14 @@ class _Space:
 
     def stats(self, products: int) -> dict[str, Any]:
         return {"products": products, "restarts": self.restarts, "block": self.plan.block}
+
+
+def _norm(matrix: NDArray, steps: int = 12) -> float:
+    """A lower bound on |T|, good to a few per cent: power steps."""
+    vector = np.linalg.norm(matrix, axis=0)
+    for _ in range(steps):
+        vector = matrix @ (vector / (np.linalg.norm(vector) or 1.0))
+    return float(np.linalg.norm(vector))
 
 
 def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | None) -> int:

@@ -27,11 +27,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from sims.hessian import HIGHEST, weight_parts
-from sims.instance import ROWS, Instance, data_key, finite_p, real_dtype, row_block
+from sims.instance import ROWS, Instance, data_key, finite_p, padded, real_dtype, row_block
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
-BLOCK_BYTES = {"cpu": 64 << 20, "gpu": 1 << 30}  # data in one block of rows
+BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,11 @@ class Rows:
 
 
 def block_size(m: int, n: int, dtype: Any, size: int | None = None) -> int:
-    """Rows in a block: a multiple of 128 near BLOCK_BYTES, no more than needed for m rows; or `size` as given."""
+    """Rows in a block: a multiple of 128 near BLOCK_BYTES, or `padded(m)` if that is less; or `size` as given."""
     if size is not None:
         return count("block size", size)
     target = BLOCK_BYTES.get(jax.default_backend(), BLOCK_BYTES["gpu"])
-    largest = max(1, target // (n * np.dtype(dtype).itemsize * ROWS)) * ROWS
-    return min(largest, -(-m // ROWS) * ROWS)
+    return min(max(1, target // (n * np.dtype(dtype).itemsize * ROWS)) * ROWS, padded(m))
 
 
 def stored_rows(
