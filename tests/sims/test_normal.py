@@ -9,11 +9,13 @@ from scipy import stats
 from sims import normal
 
 COUNT = 200_000
+draw = jax.jit(normal.normal_row, static_argnums=(1, 2))
+circle = jax.jit(normal.circle, static_argnums=1)
+from_bits = jax.jit(normal.from_bits, static_argnums=1)
 
 
 @pytest.fixture(scope="module", params=["float64", "float32"])
 def variates(request):
-    draw = jax.jit(normal.normal_row, static_argnums=(1, 2))
     return np.asarray(draw(jax.random.key(11, impl="threefry2x32"), COUNT, request.param))
 
 
@@ -44,7 +46,7 @@ def test_circle(dtype, word):
     size = np.dtype(word).itemsize * 8
     words = np.random.default_rng(0).integers(0, 2**size, 20_000, dtype=word)
     words[:5] = [0, 2**size - 1, 2 ** (size - 2), 2 ** (size - 1), 3 * 2 ** (size - 2)]
-    cosine, sine = normal.circle(jnp.asarray(words), dtype)
+    cosine, sine = circle(jnp.asarray(words), dtype)
     tolerance = 4 * np.finfo(dtype).eps
     np.testing.assert_allclose(cosine**2 + sine**2, 1, atol=tolerance)
     # each quadrant is turned back by an eighth of a circle: a rotation, which the law does not see
@@ -58,11 +60,11 @@ def test_circle(dtype, word):
 )
 def test_extreme_words_give_finite_variates(dtype, word, bits, largest):
     top = np.iinfo(word).max
-    z = np.abs(normal.from_bits(jnp.asarray([[0, top], [top // 8, top // 8]], word), dtype))
+    z = np.abs(from_bits(jnp.asarray([[0, top], [top // 8, top // 8]], word), dtype))
     assert np.all(np.isfinite(z)) and np.isclose(np.max(z), largest, atol=0.02)
     assert np.isclose(largest, np.sqrt(2 * (bits + 1) * np.log(2)), atol=0.02)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 7])
 def test_lengths(n):
-    assert normal.normal_row(jax.random.key(0, impl="threefry2x32"), n).shape == (n,)
+    assert draw(jax.random.key(0, impl="threefry2x32"), n, "float64").shape == (n,)
