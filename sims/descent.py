@@ -44,7 +44,7 @@ _RUNNING = -1
 
 @dataclass(frozen=True)
 class Descent:
-    """The rules of a descent (hashable, so it can be a static argument).
+    """The rules of a descent.
 
     steps             largest number of steps
     records           about how many points of the path are kept, log-spaced in steps, start and end among them
@@ -172,33 +172,49 @@ def descend(
     if group is None:
         group = 1 if jax.default_backend() == "cpu" else samples
     group = min(count("group", group), max(samples, 1))
-    return _descend(data, y, student, jnp.asarray(a, data.dtype), rules, group)
+    return _descend(data, y, student, jnp.asarray(a, data.dtype), _numbers(rules, data.dtype), group)
 
 
-@partial(jax.jit, static_argnames=("rules", "group"))
-def _descend(data: Array, y: Array, student: Array, a: Array, rules: Descent, group: int) -> Path:
+class _Numbers(NamedTuple):
+    """The rules as arrays: arguments of the compiled program and not part of it, so that other rules need no other program."""
+
+    lengths: Array
+    power_iterations: Array
+    floor: Array
+    share: Array
+    armijo: Array
+
+
+def _numbers(rules: Descent, dtype: np.dtype) -> _Numbers:
+    lengths = np.diff(rules.recorded_steps, prepend=0).astype(np.int32)
+    reals = (rules.tolerance_for(dtype), rules.share, rules.armijo)
+    return _Numbers(
+        jnp.asarray(lengths), jnp.int32(rules.power_iterations), *(jnp.asarray(real, dtype) for real in reals)
+    )
+
+
+@partial(jax.jit, static_argnames="group")
+def _descend(data: Array, y: Array, student: Array, a: Array, rules: _Numbers, group: int) -> Path:
     def one(sample: tuple[Array, Array, Array]) -> Path:
         return _one(*sample, a, rules)
 
     return jax.lax.map(one, (data, y, student), batch_size=None if group == 1 else group)
 
 
-def _one(data: Array, y: Array, student: Array, a: Array, rules: Descent) -> Path:
+def _one(data: Array, y: Array, student: Array, a: Array, rules: _Numbers) -> Path:
     """The descent of one sample: a scan over records, in each a while loop over steps."""
-    floor = rules.tolerance_for(data.dtype)
 
     def record(state: _State, length: Array) -> tuple[_State, tuple[Array, ...]]:
         state = jax.lax.while_loop(
             lambda s: (s.left > 0) & (s.code == _RUNNING),
-            lambda s: _step(s, data, y, a, rules, floor),
+            lambda s: _step(s, data, y, a, rules),
             state._replace(left=length),
         )
-        state = _renew(state, data, y, a, rules, floor)
+        state = _renew(state, data, y, a, rules)
         norm = jnp.sqrt(state.slope / student.shape[-1])
         return state, (state.student, state.loss, norm, state.time, state.taken)
 
-    lengths = jnp.diff(jnp.asarray(rules.recorded_steps, jnp.int32), prepend=0).astype(jnp.int32)
-    state, kept = jax.lax.scan(record, _begin(data, y, student, a), lengths)
+    state, kept = jax.lax.scan(record, _begin(data, y, student, a), rules.lengths)
     return Path(*kept, code=jnp.where(state.code == _RUNNING, int(Code.STEP_LIMIT), state.code))
 
 
@@ -213,7 +229,7 @@ def _begin(data: Array, y: Array, student: Array, a: Array) -> _State:
     return _State(student, data @ student.T, zero, zero, zero + jnp.inf, zero, top, zero, whole, whole, whole + _RUNNING)
 
 
-def _renew(state: _State, data: Array, y: Array, a: Array, rules: Descent, floor: float) -> _State:
+def _renew(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _State:
     """Preactivations, loss and slope afresh from the weights (rounding must not build up), and the step's bound."""
     lam = data @ state.student.T
 
@@ -232,10 +248,10 @@ def _renew(state: _State, data: Array, y: Array, a: Array, rules: Descent, floor
         bound=jnp.where(largest > 0, rules.share / largest, 1.0),
         top=jnp.where(largest > 0, top, state.top),
     )
-    return fresh._replace(code=_verdict(fresh, floor))
+    return fresh._replace(code=_verdict(fresh, rules.floor))
 
 
-def _verdict(state: _State, floor: float) -> Array:
+def _verdict(state: _State, floor: Array) -> Array:
     """The state's code: kept if it has ended, else not finite, converged, or running."""
     small = state.slope <= state.student.shape[-1] * floor**2
     bad = ~(jnp.isfinite(state.loss) & jnp.isfinite(state.slope))
@@ -243,41 +259,49 @@ def _verdict(state: _State, floor: float) -> Array:
     return jnp.where(state.code == _RUNNING, code, state.code).astype(jnp.int32)
 
 
-def _step(state: _State, data: Array, y: Array, a: Array, rules: Descent, floor: float) -> _State:
+def _step(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _State:
     """One step with its line search. The loss never rises: a step that fails Armijo's test is not taken."""
     n = state.student.shape[-1]
-    gradient = tangent(state.student, gradient_of(data, state.lam, y, a))
+    # Projected twice: the first leaves a normal part of a rounding error of the whole gradient, which near a critical point is no
+    # longer small beside the tangent part, and the whole gradient does not vanish there.
+    gradient = tangent(state.student, tangent(state.student, gradient_of(data, state.lam, y, a)))
     slope = jnp.sum(gradient**2)
     pushed = data @ gradient.T
     squares = jnp.sum(gradient**2, axis=-1)
+    residual = jnp.mean(state.lam**2, axis=-1) - y
 
     def trial(step: Array) -> tuple[Array, Array]:
-        # |w - s g|^2 = N + s^2 |g|^2, as g is tangent
-        lam = (state.lam - step * pushed) * jnp.sqrt(n / (n + step**2 * squares))
-        return lam, loss_of(lam, y, a)
+        # |w - s g|^2 = N + s^2 |g|^2, as g is tangent: the rows shrink by `scale` = 1 + `less`. Changes of lam and loss are formed
+        # without subtracting nearly equal numbers, so that Armijo's test still means something close to a critical point.
+        ratio = step**2 * squares / n
+        less = -ratio / (jnp.sqrt(1 + ratio) * (1 + jnp.sqrt(1 + ratio)))
+        change = state.lam * less - step * pushed * (1 + less)
+        moved = jnp.mean(change * (2 * state.lam + change), axis=-1)
+        return change, 0.5 * jnp.sum(moved * (2 * residual + moved) / (a + y))
 
     def rejected(carry: tuple[Array, Array, Array, Array]) -> Array:
-        halved, step, _, loss = carry
-        return (halved < HALVINGS) & ~(loss <= state.loss - rules.armijo * step * slope)
+        halved, step, _, drop = carry
+        return (halved < HALVINGS) & ~(drop <= -rules.armijo * step * slope)
 
     def halve(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         halved, step, _, _ = carry
         return (halved + 1, step / 2, *trial(step / 2))
 
     first = jnp.minimum(state.bound, 2 * state.step)
-    search = jax.lax.while_loop(rejected, halve, (jnp.zeros((), jnp.int32), first, *trial(first)))
-    halved, step, lam, loss = search
-    taken = loss <= state.loss - rules.armijo * step * slope
+    _, step, change, drop = jax.lax.while_loop(
+        rejected, halve, (jnp.zeros((), jnp.int32), first, *trial(first))
+    )
     moved = state._replace(
         student=retract(state.student - step * gradient),
-        lam=lam,
-        loss=loss,
+        lam=state.lam + change,
+        loss=state.loss + drop,
         slope=slope,
         step=step,
         time=state.time + step,
         taken=state.taken + 1,
         left=state.left - 1,
     )
+    taken = drop <= -rules.armijo * step * slope
     stalled = state._replace(code=jnp.asarray(int(Code.STALLED), jnp.int32))
     state = jax.tree.map(lambda new, old: jnp.where(taken, new, old), moved, stalled)
-    return state._replace(code=_verdict(state, floor))
+    return state._replace(code=_verdict(state, rules.floor))

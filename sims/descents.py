@@ -209,9 +209,11 @@ def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dt
     values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)
     known = values.copy()
     for s in range(len(indices) if len(moments) else 0):
-        if not reasons[s]:
+        if code[s] != Code.NOT_FINITE:
             rows = np.asarray(data[s, :m], dtype=np.float64)
             values[s], known[s] = landscape.lowest_along(model, rows, teachers[s], kept[s, moments], eigenpairs)
+            if not np.all(np.isfinite(values[s])):
+                reasons[s] = "eigenpairs along the path failed their checks"
     failures = {Code.STALLED: "no step lowered the loss", Code.NOT_FINITE: "loss or gradient not finite"}
     return {
         "overlap_matrix": np.einsum("srkn,sln->srkl", kept, teachers) / n,

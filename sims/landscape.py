@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.eigen import lowest_dense
+from sims.eigen import Code, lowest_dense
 from sims.hessian import dense_blas
 from sims.observables import overlaps
 from sims.sphere import riemannian_hessian
@@ -24,7 +24,10 @@ FRAMES = ("plain", "riemannian")
 
 
 class Lowest(NamedTuple):
-    """Lowest eigenpairs at T points: eigenvalues and squared overlaps with the signal space (T, 2, k), frames in order of FRAMES."""
+    """Lowest eigenpairs at T points: eigenvalues and squared overlaps with the signal space (T, 2, k), frames in order of FRAMES.
+
+    NaN where a solve did not pass its checks (sims.eigen.Code).
+    """
 
     eigenvalues: Array
     overlaps: Array
@@ -56,7 +59,8 @@ def lowest_along(model: Committee, data: Array, teacher: Array, students: Array,
     known = np.empty_like(values)
     for t, student in enumerate(students):
         for frame, hessian in enumerate(hessians(model, data, teacher, student)):
-            pairs = lowest_dense(hessian, eigenpairs)
-            values[t, frame] = pairs.values
-            known[t, frame] = overlaps(pairs.vectors, teacher)
+            pairs = lowest_dense(hessian, eigenpairs, overwrite=True)
+            good = pairs.code is Code.CONVERGED
+            values[t, frame] = pairs.values if good else np.nan
+            known[t, frame] = overlaps(pairs.vectors, teacher) if good else np.nan
     return Lowest(values, known)

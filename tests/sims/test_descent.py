@@ -127,15 +127,15 @@ def test_a_student_that_equals_the_teacher_stays(p, p_star):
 
 
 def test_a_converged_descent_is_at_a_critical_point_with_the_gradient_it_states():
-    model, data, y, student, _ = problem(p=1, n=20, alpha=6.0, samples=4, seed=1)
-    path = descend(data, y, student, model.a, Descent(steps=5000, tolerance=1e-8))
+    model, data, y, student, _ = problem(p=1, n=10, alpha=6.0, samples=6, seed=1)
+    path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-8))
     np.testing.assert_array_equal(path.code, Code.CONVERGED)
-    for s in range(4):
+    for s in range(6):
         gradient = riemannian_gradient(path.student[s, -1], data[s], y[s], model.a)
-        norm = float(jnp.linalg.norm(gradient)) / np.sqrt(20)
+        norm = float(jnp.linalg.norm(gradient)) / np.sqrt(10)
         assert norm <= 1e-8 * (1 + 1e-6)
         np.testing.assert_allclose(path.gradient[s, -1], norm, rtol=1e-5)
-    assert np.all(np.diff(path.steps, axis=1) >= 0) and np.all(path.steps[:, -1] < 5000)
+    assert np.all(np.diff(path.steps, axis=1) >= 0) and np.all(path.steps[:, -1] < 20_000)
 
 
 def test_rows_of_zeros_change_nothing():
@@ -150,7 +150,7 @@ def test_rows_of_zeros_change_nothing():
 @pytest.mark.parametrize("group", [1, 2, 3])
 def test_a_sample_does_not_depend_on_its_neighbours(group):
     model, data, y, student, _ = problem(samples=3)
-    rules = Descent(steps=40)
+    rules = Descent(steps=30)
     alone = [descend(data[s : s + 1], y[s : s + 1], student[s : s + 1], model.a, rules, group=1) for s in range(3)]
     together = descend(data, y, student, model.a, rules, group=group)
     for s in range(3):
@@ -161,25 +161,36 @@ def test_a_sample_does_not_depend_on_its_neighbours(group):
 
 def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
     model, data, y, student, _ = problem(samples=3)
-    good = descend(data, y, student, model.a, Descent(steps=20))
-    path = descend(data, y, student.at[1].set(jnp.nan), model.a, Descent(steps=20))
+    good = descend(data, y, student, model.a, Descent(steps=30))
+    path = descend(data, y, student.at[1].set(jnp.nan), model.a, Descent(steps=30))
     np.testing.assert_array_equal(path.code, [Code.STEP_LIMIT, Code.NOT_FINITE, Code.STEP_LIMIT])
     np.testing.assert_array_equal(path.student[::2], good.student[::2])
     assert path.steps[1, -1] == 0
 
 
-def test_a_tolerance_out_of_reach_ends_as_stalled_and_not_as_converged():
-    model, data, y, student, _ = problem(p=1, n=10, alpha=1.5, samples=4, seed=5)
-    path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-300))
-    assert set(np.asarray(path.code)) <= {Code.STALLED, Code.STEP_LIMIT} and Code.STALLED in path.code
-    assert np.all(np.diff(path.loss, axis=1) <= 1e-14 * path.loss[:, :-1])
+def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
+    model, data, y, student, _ = problem()
+    rules = Descent(steps=30)
+    # more than the whole linear prediction: no step of a function that curves upwards can pass, and the rules refuse such a number
+    object.__setattr__(rules, "armijo", 2.0)
+    path = descend(data, y, student, model.a, rules)
+    np.testing.assert_array_equal(path.code, Code.STALLED)
+    np.testing.assert_array_equal(path.steps, 0)
+    np.testing.assert_allclose(path.student[:, -1], student, rtol=1e-15)
+
+
+def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
+    model, data, y, student, _ = problem(p=1, n=10, alpha=1.5, samples=6, seed=5)
+    path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-12))
+    np.testing.assert_array_equal(path.code, Code.CONVERGED)
+    assert np.sum(np.asarray(path.loss[:, -1]) > 0.01) >= 4
 
 
 def test_float32_descends_in_float32():
-    model, data, y, student, _ = problem(n=30, alpha=8.0)
-    single = descend(*(x.astype(jnp.float32) for x in (data, y, student)), model.a, Descent(steps=300))
+    model, data, y, student, _ = problem()
+    single = descend(*(x.astype(jnp.float32) for x in (data, y, student)), model.a, Descent(steps=30))
     assert single.student.dtype == jnp.float32
-    double = descend(data, y, student, model.a, Descent(steps=5))
+    double = descend(data, y, student, model.a, Descent(steps=30))
     np.testing.assert_allclose(single.student[:, :3], double.student[:, :3], atol=2e-4)
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
 
