@@ -47,18 +47,19 @@ CASES: dict[str, tuple[tuple[Callable, Callable, Callable], float]] = {
     "tanh": ((np.tanh, _tanh_first, _tanh_second), 50.0),
 }
 ALPHA = np.linspace(1, 10, 7)
+FINE = np.linspace(0.6, 10.4, 40)
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Overlap of the lowest eigenvector with the teacher row, p = p* = 1, samples and theory of mixed outliers."""
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(10, 40)
-    arrays: dict[str, Named] = {"alpha": (("alpha",), ALPHA), "n": ((), np.int64(n))}
+    arrays: dict[str, Named] = {"alpha": (("alpha",), ALPHA), "fine": (("fine",), FINE), "n": ((), np.int64(n))}
     for name, (activation, a) in CASES.items():
         weight = activation_weight(*activation, a=a)
         rows = [[_overlap(weight, n, alpha, effort.seed, s) for s in range(samples)] for alpha in ALPHA]
-        theory = [_theory(weight, alpha, effort.seed) for alpha in ALPHA]
+        theory = [_theory(weight, alpha, effort.seed) for alpha in FINE]
         arrays[f"{name}_overlap"] = ("alpha", "sample"), np.array(rows)
-        arrays[f"{name}_theory"] = ("alpha",), np.array(theory)
+        arrays[f"{name}_theory"] = ("fine",), np.array(theory)
     return arrays
 
 
@@ -75,7 +76,7 @@ def _overlap(weight: Callable, n: int, alpha: float, seed: int, sample: int) -> 
 def _theory(weight: Callable, alpha: float, seed: int) -> float:
     """Teacher's part of the lowest outlier's overlap; 0 where none leaves the bulk, NaN where there is no edge."""
     try:
-        found = general_spectrum(weight, float(alpha), points=2**12, scramblings=4, seed=seed)
+        found = general_spectrum(weight, float(alpha), points=2**12, scramblings=2, seed=seed)
     except NotConverged:
         return math.nan
     return float(found.overlaps[0] * found.teacher_share[0]) if found.outliers.size else 0.0
@@ -89,7 +90,7 @@ def draw(data: Data) -> Figure:
         label = f"{name}, $a = {a:g}$: samples, $N = {int(data['n'])}$"
         sweep_plots.sampled_points(ax, data["alpha"], data[f"{name}_overlap"], index=index, label=label)
         line = {"color": style.colour(index), "linewidth": 1.0, "linestyle": ("-", (0, (4, 1.6)))[index]}
-        ax.plot(data["alpha"], data[f"{name}_theory"], label=f"{name}: theory, $N = \\infty$", **line)
+        ax.plot(data["fine"], data[f"{name}_theory"], label=f"{name}: theory, $N = \\infty$", **line)
     ax.set_xlabel(r"$\alpha = M/N$")
     ax.set_ylabel(r"squared overlap $q^2$ with the teacher")
     ax.set_ylim(bottom=0)

@@ -21,7 +21,7 @@ CASES = {
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """All eigenvalues of a few samples for each case; the theory is computed when the figure is drawn."""
-    (n, *_), samples = effort.sizes([200], [1000]), effort.count(8, 20)
+    (n, *_), samples = effort.sizes([200], [1000]), effort.count(30, 40)
     arrays: dict[str, Named] = {"n": ((), np.int64(n))}
     for name, (model, alpha) in CASES.items():
         order = int(model.p) * n

@@ -16,7 +16,7 @@ from bbp.phase import thresholds, tricritical
 from bbp.phase_file import Map, Phase
 from bbp.plots import figures
 from bbp.plots import phase as phase_plots
-from theory.transition import critical_normalisation, threshold_map
+from theory.transition import critical_normalisation, critical_width, threshold_map
 
 WIDTHS = (1, 2, 4, 8, math.inf)
 CUTS = (0.5, 1.0)
@@ -46,13 +46,14 @@ def build_phase(p_star: int) -> Mapping[str, Named]:
     a_c, alpha_c = tricritical(WIDTHS, p_star)
     arrays = as_arrays(thresholds(WIDTHS, p_star, list(NORMALISATIONS)))
     arrays |= as_arrays(thresholds([*CUT_WIDTHS, math.inf], p_star, CUTS), "cut_")
-    return arrays | {"a_c": (("p",), a_c), "alpha_c": (("p",), alpha_c), "p_star": ((), np.int64(p_star))}
+    arrays |= {"a_c": (("p",), a_c), "alpha_c": (("p",), alpha_c), "p_star": ((), np.int64(p_star))}
+    return arrays | {"p_c": (("a",), critical_width(NORMALISATIONS, p_star))}
 
 
 def draw_phase(data: Data) -> Figure:
     """The figure of a phase diagram."""
-    found = Phase(int(data["p_star"]), as_map(data), data["a_c"], data["alpha_c"], as_map(data, "cut_"))
-    return figures.phase_figure(found)
+    marks = data["a_c"], data["alpha_c"], data["p_c"]
+    return figures.phase_figure(Phase(int(data["p_star"]), as_map(data), *marks, as_map(data, "cut_")))
 
 
 def build_alpha_zero(effort: Effort) -> Mapping[str, Named]:
