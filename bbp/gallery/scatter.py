@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -69,7 +70,7 @@ def draw(data: Data) -> Figure:
         ax.plot(ends, ends, color=style.BLACK, linewidth=0.9, label="equality")
         limit = float(data[f"{name}_limit"])
         ax.axhline(limit, color=style.GREY, linestyle=(0, (4, 1.6)), label=r"theory, $N = \infty$")
-        look = {
+        look: dict[str, Any] = {
             "color": style.colour(index),
             "marker": style.marker(index),
             "linestyle": "none",
