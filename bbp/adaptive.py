@@ -20,7 +20,7 @@ from bbp.units import Point, Results, Unit, blocks
 CHECK = 8  # with target_error a point is judged after every CHECK samples
 LARGEST_BLOCK = 256
 UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
-SECONDS_PER_CUBE = 5e-10  # one dense sample takes about this times (p n)^3 on one core
+SECONDS_PER_CUBE = 1e-9  # one dense sample takes about this times (p n)^3 on one core
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,9 @@ def complete(config: Config, results: Results, point: Point) -> bool:
 def error(config: Config, results: Results, point: Point, number: int) -> float:
     """The larger of the standard errors of lowest eigenvalue and overlap over the first samples; inf below 2."""
     lowest = results.first(point, number, "eigenvalues")
-    errors = (
-        mean_and_error(lowest[:, 0])[1] if len(lowest) else np.nan,
-        _overlap(config, results, point, number)[1],
-    )
-    return float(np.nan_to_num(np.max(errors), nan=np.inf))
+    spread = float(mean_and_error(lowest[:, 0] if len(lowest) else [])[1])
+    errors = np.array([spread, _overlap(config, results, point, number)[1]])
+    return float(np.nan_to_num(errors, nan=np.inf).max())
 
 
 def _steepest(config: Config, results: Results, index: int, n: int, grid: Sequence[float]) -> float:

@@ -7,14 +7,13 @@ dask gives to others; a unit that takes several workers down with it is recorded
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from dask.distributed import Client, KilledWorker, Nanny, Scheduler, SpecCluster, as_completed
 
 from bbp.cli import log
+from bbp.devices import gpus
 from bbp.errors import RunError
 from bbp.units import Result, Unit, compute, failure
 from theory.checks import ParameterError
@@ -71,15 +70,6 @@ def local(workers: int) -> SpecCluster:
         },
         silence_logs=logging.CRITICAL,
     )
-
-
-def gpus() -> list[str]:
-    """Names (for CUDA_VISIBLE_DEVICES) of the GPUs this process may use, found without touching them."""
-    if os.environ.get("JAX_PLATFORMS", "").startswith("cpu"):
-        return []
-    if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name and name != "-1"]
-    return [str(index) for index, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]
 
 
 def _connect(address: str) -> Client:

@@ -13,13 +13,14 @@ from typing import Any
 
 from bbp import cli, grid
 from bbp.errors import FileError
+from sims import sampling
 from sims.instance import real_dtype, samples_of
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
 AUTO = "auto"
-SOLVERS = ("auto", "dense", "krylov")
+SOLVERS = ("auto", *sampling.SOLVERS)
 DEFAULTS: dict[str, Any] = {
     "alpha_grid": AUTO,
     "p": 1,
@@ -56,7 +57,7 @@ class Config:
     seed         of the whole sweep
     eigenpairs   for each model, how many of the lowest eigenpairs
     dtype        "float64" or "float32"
-    solver       "auto", "dense" or "krylov"
+    solver       one of SOLVERS
     target_error standard error at which a point is done, or None
     refine       rounds of points added where the overlap changes most
     """

@@ -7,28 +7,34 @@ from collections.abc import Sequence
 
 from bbp import adaptive, cli
 from bbp.config import Config
+from bbp.devices import gpus
 from bbp.run import Execution
 from bbp.store import describe as describe_model
 from bbp.units import Point, Results, Unit, compute
 from sims import sampling
-from theory.checks import ParameterError
 
 PROBE = 400  # size p n of the matrix whose time is scaled up
 
 
 def check_memory(config: Config, how: Execution) -> None:
-    """ParameterError, with the bytes needed and what would fit, if the largest point does not fit in memory."""
-    here = available_bytes()
-    processes = how.workers or 1
+    """ParameterError, with the bytes needed and what would fit, if the largest points do not fit in memory here.
+
+    Workers elsewhere, or with a GPU each, check for themselves.
+    """
+    if how.scheduler is not None or (how.workers is not None and gpus()):
+        return
     for index, model in enumerate(config.models):
-        needed = _bytes(config, index, config.n[-1]) * processes
-        if how.scheduler is None and here is not None and needed > here:
-            fits = int(config.n[-1] * (here / needed) ** 0.5)
-            each = f" in {processes} workers" if processes > 1 else ""
-            raise ParameterError(
-                f"{describe_model(model)} at n = {config.n[-1]} needs {size(needed)}{each},"
-                f" {size(here)} are free: n near {fits} would fit"
-            )
+        sampling.sample_point(
+            model,
+            config.n[-1],
+            config.alphas[index][-1],
+            [],
+            config.seed,
+            eigenpairs=config.eigenpairs[index],
+            dtype=config.dtype,
+            solver=config.solver,
+            batch=(how.division.batch or 1) * (how.workers or 1),
+        )
 
 
 def describe(config: Config, how: Execution) -> str:
@@ -41,7 +47,7 @@ def describe(config: Config, how: Execution) -> str:
             number = sum(unit.point.model == index and unit.point.n == n for unit in units)
             lines.append(
                 f"{describe_model(model):24} {n:7d} {len(config.alphas[index]):7d} {config.samples:8d}"
-                f" {number:7d} {size(_bytes(config, index, n)):>10}"
+                f" {number:7d} {size(_bytes(config, index, n, how.division.batch)):>10}"
             )
     total = sum(unit.count for unit in units)
     lines.append(f"{len(units)} units, {total} samples, file {str(how.out)!r}")
@@ -57,16 +63,6 @@ def describe(config: Config, how: Execution) -> str:
     return "\n".join(lines)
 
 
-def available_bytes() -> int | None:
-    """Memory that this machine has free, or None where the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            fields = dict(line.split(":") for line in file)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return None
-
-
 def size(number: float) -> str:
     """Bytes in words: "1.5 GiB"."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
@@ -76,8 +72,8 @@ def size(number: float) -> str:
     return ""
 
 
-def _bytes(config: Config, index: int, n: int) -> int:
-    """Bytes that one sample of the largest alpha takes."""
+def _bytes(config: Config, index: int, n: int, batch: int | None) -> int:
+    """Bytes that sampling takes at the largest alpha."""
     return sampling.bytes_needed(
         config.models[index],
         n,
@@ -85,6 +81,7 @@ def _bytes(config: Config, index: int, n: int) -> int:
         eigenpairs=config.eigenpairs[index],
         dtype=config.dtype,
         solver=config.solver,
+        batch=batch,
     )
 
 

@@ -35,10 +35,11 @@ Array = Any  # float64 or longdouble arrays
 
 # Steps are dyadic, hence exact in every precision; errors below 1e-15 and 1e-19 (tests compare with halved
 # steps).
-_STEP = {np.dtype(np.float64): 3 / 16, np.dtype(np.longdouble): 9 / 64}
+_STEP = {np.dtype(np.float64): 13 / 64, np.dtype(np.longdouble): 10 / 64}
+_RAY_STEP = 1 / 10  # times cos theta, the width of the strip
 _START = -4.0  # exp(-4 - exp(4)) = 4e-26: what lies left of it is below rounding
 _KNEE = 0.02  # s_0 in units of 1/(1 + a): below it the integrand is a plain power of s
-_CHUNK = 256  # models in flight at a time: their nodes then stay in cache
+_CHUNK = 128  # models in flight at a time: their nodes then stay in cache
 
 
 @dataclass(frozen=True)
@@ -59,16 +60,16 @@ class Widths:
 
     def broadcast(self, shape: tuple[int, ...]) -> Widths:
         """The same models repeated to a wider shape."""
-        return Widths(*(np.broadcast_to(v, shape) for v in self._fields))
+        return Widths(*(np.broadcast_to(v, shape) for v in self.fields))
 
     def take(self, index: Any) -> Widths:
         """The models at `index` (anything NumPy indexes with)."""
-        return Widths(*(v[index] for v in self._fields))
+        return Widths(*(v[index] for v in self.fields))
 
     def astype(self, dtype: Any) -> Widths:
         """The same models in another precision: 2/p is recomputed, so that it is right to the last bit of
         `dtype`."""
-        two_over_p, two_over_p_star, a = (np.asarray(v, dtype=dtype) for v in self._fields)
+        two_over_p, two_over_p_star, a = (np.asarray(v, dtype=dtype) for v in self.fields)
         two = two_over_p.dtype.type(2)
         return Widths(
             np.where(two_over_p > 0, two / np.rint(two / np.where(two_over_p > 0, two_over_p, two)), 0),
@@ -77,7 +78,7 @@ class Widths:
         )
 
     @property
-    def _fields(self) -> tuple[Array, Array, Array]:
+    def fields(self) -> tuple[Array, Array, Array]:
         return self.two_over_p, self.two_over_p_star, self.a
 
     @property
@@ -86,19 +87,48 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class Tilt:
-    """The tilted gamma laws at the nodes s (nodes,) of models (models, 1), for one branch c."""
+class Teacher:
+    """The tilted law of y at the nodes s (models, nodes), common to both branches."""
 
     models: Widths
     t: Array
     rest: Array
-    c: int
     s: Array
 
     @cached_property
     def m(self) -> Array:
         """Mean of y."""
         return 1 / (1 + self.models.two_over_p_star * self.rest * self.s)
+
+    @cached_property
+    def exponent(self) -> Array:
+        """-log of the mean of exp(-s (a + (1-t) y))."""
+        return self.models.a * self.s + _cumulant(self.models.two_over_p_star, self.rest * self.s)
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """The tilted laws of y and c yhat at the nodes s (models, nodes) of one branch c; parameters are columns."""
+
+    law: Teacher
+    c: int
+
+    @property
+    def models(self) -> Widths:
+        return self.law.models
+
+    @property
+    def t(self) -> Array:
+        return self.law.t
+
+    @property
+    def s(self) -> Array:
+        return self.law.s
+
+    @property
+    def m(self) -> Array:
+        """Mean of y."""
+        return self.law.m
 
     @cached_property
     def m_hat(self) -> Array:
@@ -108,7 +138,7 @@ class Tilt:
     @cached_property
     def gap(self) -> Array:
         """Mean of c yhat - y, free of cancellation for c = 1."""
-        skew = self.models.two_over_p_star * self.rest - self.models.two_over_p * self.t
+        skew = self.models.two_over_p_star * self.law.rest - self.models.two_over_p * self.t
         return self.m_hat * self.m * ((self.c - 1) / self.models.a.dtype.type(self.c) + skew * self.s)
 
     def square(self, bias: int) -> Array:
@@ -123,16 +153,25 @@ class Tilt:
     @cached_property
     def mass(self) -> Array:
         """Mean of exp(-s D)."""
-        exponent = self.models.a * self.s
-        exponent = exponent + _cumulant(self.models.two_over_p, self.c * self.t * self.s)
-        exponent = exponent + _cumulant(self.models.two_over_p_star, self.rest * self.s)
-        return np.exp(-exponent)
+        return np.exp(-(self.law.exponent + _cumulant(self.models.two_over_p, self.c * self.t * self.s)))
 
 
-def _cumulant(two_over_p: Array, x: Array) -> Array:
-    """-log E exp(-x yhat) = (p/2) log(1 + 2x/p), and x for p = inf."""
-    safe = np.where(two_over_p > 0, two_over_p, 1)
-    return np.where(two_over_p > 0, np.log1p(two_over_p * x) / safe, x)
+def _cumulant(two_over_k: Array, x: Array) -> Array:
+    """-log E exp(-x y) = (k/2) log(1 + 2x/k) of a chi-square mean of k squares, and x for k = inf."""
+    finite = two_over_k > 0
+    if np.all(finite):
+        return _log1p(two_over_k * x) / two_over_k
+    return np.where(finite, _log1p(two_over_k * x) / np.where(finite, two_over_k, 1), x)
+
+
+def _log1p(z: Array) -> Array:
+    """log(1 + z); for complex z built from real functions, several times faster than NumPy's."""
+    if not np.iscomplexobj(z):
+        return np.log1p(z)
+    out = np.empty_like(z)
+    out.real = np.log1p(z.real * (2 + z.real) + z.imag**2) / 2
+    out.imag = np.arctan2(z.imag, 1 + z.real)
+    return out
 
 
 Kernel = Callable[[Tilt], Array]
@@ -171,6 +210,16 @@ def teacher_slope(tilt: Tilt) -> Array:
     )
 
 
+def edge_in_a(tilt: Tilt) -> Array:
+    """Kernel of dW/da at fixed t: -2 t^2 E[(c yhat - y)^2 / D^3]."""
+    return -(tilt.t**2) * tilt.s**2 * tilt.square(0)
+
+
+def teacher_in_a(tilt: Tilt) -> Array:
+    """Kernel of dU/da at t = 1, where U = (2/p_star) E[1/D]: -(2/p_star) E[1/D^2]."""
+    return -tilt.models.two_over_p_star * tilt.s
+
+
 def signal(tilt: Tilt) -> Array:
     """Kernel of V = E[y (t phi)^2], which fixes the overlap."""
     return tilt.t**2 * tilt.s * tilt.m * tilt.square(1)
@@ -185,39 +234,63 @@ def signal_slope(tilt: Tilt) -> Array:
 def average(
     kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array, branches: Sequence[int] = (1, 3)
 ) -> list[Array]:
-    """Averages of `kernels` at t, with rest = 1 - t given apart so that it keeps its digits near t = 1.
+    """Averages of `kernels` at 0 < t <= 1, with rest = 1 - t given apart so that it keeps its digits near t = 1.
 
-    models, t, rest: one shape; the precision is that of t (float64, or longdouble for a polish). Returns one
-    array of that shape for each kernel: the mixture (1 - 1/p) [c = 1] + (1/p) [c = 3], or a single branch
-    when one is named.
+    models, t, rest: one shape; the precision is that of t (float64, or longdouble for a polish). Returns one array of
+    that shape for each kernel: the mixture (1 - 1/p) [c = 1] + (1/p) [c = 3], or a single branch when one is named.
     """
+    return _chunked(kernels, models, t, rest, branches, _straight)
+
+
+def continued(kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array) -> list[Array]:
+    """Averages at t > 1, where D vanishes at some y: principal value, Hadamard finite part at the double pole.
+
+    The half-sum of the analytic continuations around either side, which is what these mean, is the real part of one of
+    them. Continuing t off the real axis turns the path of s with it: the same integral along the ray s = |s| e^(i theta),
+    which keeps clear of the branch point at s = p_star/(2(t-1)). Shapes as in `average`; float64.
+    """
+    return _chunked(kernels, models, t, rest, (1, 3), _ray)
+
+
+def _chunked(
+    kernels: Sequence[Kernel],
+    models: Widths,
+    t: Array,
+    rest: Array,
+    branches: Sequence[int],
+    path: Callable[[Widths], tuple[Array, Array]],
+) -> list[Array]:
     t, rest = np.asarray(t), np.asarray(rest)
-    flat = models.broadcast(t.shape).take(...)
-    flat = Widths(*(np.ravel(v) for v in flat._fields)).astype(t.dtype)
-    t, rest, shape = t.ravel(), rest.ravel(), t.shape
-    out = [np.empty(t.size, dtype=t.dtype) for _ in kernels]
+    flat = Widths(*(np.ravel(v) for v in models.broadcast(t.shape).fields)).astype(t.dtype)
+    shape, t, rest = t.shape, t.ravel(), rest.ravel()
+    # Models of like a need like nodes: sorted, no chunk carries the long tail of one small a.
+    order = np.lexsort((flat.a, flat.two_over_p_star))
+    out = np.empty((len(kernels), t.size), dtype=t.dtype)
     for start in range(0, t.size, _CHUNK):
-        part = slice(start, start + _CHUNK)
-        sums = _chunk(kernels, flat.take(part), t[part], rest[part], branches)
-        for whole, piece in zip(out, sums, strict=True):
-            whole[part] = piece
+        part = order[start : start + _CHUNK]
+        out[:, part] = _sums(kernels, flat.take(part), t[part], rest[part], branches, path)
     return [v.reshape(shape) for v in out]
 
 
-def _chunk(
-    kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array, branches: Sequence[int]
+def _sums(
+    kernels: Sequence[Kernel],
+    models: Widths,
+    t: Array,
+    rest: Array,
+    branches: Sequence[int],
+    path: Callable[[Widths], tuple[Array, Array]],
 ) -> list[Array]:
-    columns = models.take((slice(None), None))
-    s, weight = _nodes(models.a, t.dtype)
-    totals = [np.zeros(t.size, dtype=t.dtype) for _ in kernels]
+    s, weight = path(models)
+    law = Teacher(models.take((slice(None), None)), t[:, None], rest[:, None], s)
+    totals = [np.zeros_like(t) for _ in kernels]
     for c in branches:
         share = _share(models, c) if len(branches) > 1 else np.ones_like(t)
         if not np.any(share):
             continue
-        tilt = Tilt(columns, t[:, None], rest[:, None], c, s)
+        tilt = Tilt(law, c)
         density = weight * tilt.mass
         for total, kernel in zip(totals, kernels, strict=True):
-            total += share * np.einsum("ij,ij->i", density, kernel(tilt))
+            total += share * np.einsum("ij,ij->i", density, kernel(tilt)).real
     return totals
 
 
@@ -226,12 +299,25 @@ def _share(models: Widths, c: int) -> Array:
     return models.two_over_p / 2 if c == 3 else 1 - models.two_over_p / 2
 
 
-def _nodes(a: Array, dtype: np.dtype) -> tuple[Array, Array]:
-    """Nodes s and weights ds (models, nodes): trapezoid in x, s = s_0 exp(x - exp(-x))."""
-    step = _STEP[dtype]
-    knee = np.asarray(_KNEE, dtype) / (1 + a)
-    stop = math.log(46 / float(np.min(a * knee))) + 0.1  # exp(-46) = 1e-20
-    x = np.arange(math.floor(_START / step), math.ceil(stop / step) + 1).astype(dtype) * dtype.type(step)
-    shape, growth = np.exp(x - np.exp(-x)), 1 + np.exp(-x)
-    s = knee[:, None] * shape
-    return s, s * (dtype.type(step) * growth)
+def _straight(models: Widths) -> tuple[Array, Array]:
+    """Nodes s and weights ds (models, nodes) on the real axis, in the precision of the models."""
+    return _nodes(models.a, models.a, _STEP[models.a.dtype])
+
+
+def _ray(models: Widths) -> tuple[Array, Array]:
+    """Nodes and weights on the ray. Its angle is 45 degrees, or steeper for large p_star: close to the branch point the
+    tilted mass grows like (sin theta)^(-p_star/2), and is kept below 2 by cos theta = (2/p_star)^(1/2) / 2."""
+    cosine = np.minimum(np.sqrt(0.5), np.sqrt(models.two_over_p_star) / 2)
+    angle = np.arccos(cosine)
+    s, weight = _nodes(models.a, models.a * cosine, _RAY_STEP * float(np.min(cosine)))
+    turn = np.exp(1j * angle)[:, None]
+    return s * turn, weight * turn
+
+
+def _nodes(a: Array, decay: Array, step: float) -> tuple[Array, Array]:
+    """Trapezoid in x with s = s_0 exp(x - exp(-x)): |s| and d|s| (models, nodes), out to exp(-decay s) = 1e-20."""
+    knee = a.dtype.type(_KNEE) / (1 + a)
+    stop = math.log(46 / float(np.min(decay * knee))) + 0.1
+    x = np.arange(math.floor(_START / step), math.ceil(stop / step) + 1).astype(a.dtype) * a.dtype.type(step)
+    s = knee[:, None] * np.exp(x - np.exp(-x))
+    return s, s * (a.dtype.type(step) * (1 + np.exp(-x)))

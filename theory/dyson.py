@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from theory.checks import NotConverged, ParameterError, finite, positive
-from theory.symmetric import Symmetric
+from theory.symmetric import Symmetric, symmetric
 
 Array = NDArray[np.floating[Any]]
 
@@ -72,8 +72,10 @@ class DysonEdge:
 class State:
     """The sums over weights at one admissible Q; everything a solver needs there."""
 
-    def __init__(self, q: Array, coefficients: Array, shape: Symmetric, inverse: Array):
-        values, vectors = np.linalg.eigh(q)
+    def __init__(
+        self, q: Array, eigen: tuple[Array, Array], coefficients: Array, shape: Symmetric, inverse: Array
+    ):
+        values, vectors = eigen
         self.q = q
         self.root = (vectors * np.sqrt(values)) @ vectors.T
         self.p = (vectors / values) @ vectors.T
@@ -103,9 +105,19 @@ class State:
         """Derivative of rho along whitened X: <W, X>, W = -2 sym sum c (I - B) E B E B; coordinates (D,)."""
         full = self.shape.matrix(e)
         b = self.b[self.shape.position]
-        ebe = np.einsum("ikm,kjm->ijm", b, np.tensordot(full, b, axes=1))[self.shape.rows, self.shape.cols]
+        eb = (full @ b.reshape(len(full), -1)).reshape(b.shape)
+        ebe = np.einsum("dkm,kdm->dm", b[self.shape.rows], eb[:, self.shape.cols])
         w = full @ self.shape.unpack(ebe @ self.c) - self.shape.triple(self.weighted @ ebe.T, full)
         return self.shape.coordinates(-(w + w.T))
+
+    def bordered(self, row: Array, corner: float, residual: Array, rest: float) -> Array:
+        """Newton step (x, dz) of Z(Q) = z with one more equation: <row, x> + corner dz = rest."""
+        d = len(row)
+        lhs = np.empty((d + 1, d + 1))
+        lhs[:d, :d] = self.map - np.eye(d)
+        lhs[:d, d] = -self.shape.coordinates(self.p)
+        lhs[d, :d], lhs[d, d] = row, corner
+        return np.linalg.solve(lhs, np.append(-residual, rest))
 
     def moved(self, x: Array) -> Array:
         """Q after a whitened step x (D,)."""
@@ -135,7 +147,7 @@ class Dyson:
         if c.shape not in ((), (len(f),)):
             raise ParameterError(f"coefficients must be one number or have shape ({len(f)},), got {c.shape}")
         self.p = f.shape[1]
-        self.shape = Symmetric(self.p)
+        self.shape = symmetric(self.p)
         self.packed = np.ascontiguousarray(f[:, self.shape.rows, self.shape.cols].T)
         skew = np.abs(self.packed - f[:, self.shape.cols, self.shape.rows].T).max()
         if skew > 1e-12 * np.abs(self.packed).max():
@@ -151,9 +163,10 @@ class Dyson:
         """The sums at Q (p, p), or None where Q is not admissible."""
         shifted = self.packed + q[self.shape.rows, self.shape.cols][:, None]
         inverse = self.shape.invert(shifted)
-        if inverse is None or (self.p > 1 and np.linalg.eigvalsh(q)[0] <= 0) or q[0, 0] <= 0:
+        eigen = np.linalg.eigh(q)
+        if inverse is None or eigen[0][0] <= 0:
             return None
-        return State(q, self.c, self.shape, inverse)
+        return State(q, (eigen[0], eigen[1]), self.c, self.shape, inverse)
 
     def edge(self) -> DysonEdge:
         """The left edge, with its null vector and curvature.

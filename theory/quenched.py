@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from theory.checks import ParameterError, count, finite, positive
 from theory.dyson import Dyson
 from theory.model import Committee
-from theory.spikes import spikes
+from theory.spikes import SpikeBlock, spikes
 
 Array = NDArray[np.floating[Any]]
 
@@ -79,6 +79,17 @@ def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched
         scale=(int(model.p) * n) ** (2 / 3) * (2 / abs(edge.curvature)) ** (1 / 3),
         g=edge.g,
     )
+
+
+def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
+    """Mean over the p p_star directions of the signal of the margin edge - Xi(edge).
+
+    lam (m, p), teacher outputs y (m,) = mean of u^2, coefficients (m,) or one number: 1/n for a sample.
+    """
+    lam, root = np.asarray(lam, dtype=np.float64), np.sqrt(np.asarray(y, dtype=np.float64))[:, None]
+    dyson = Dyson(model.weights(lam, root), coefficients, _eigenvalues(model, lam, root))
+    edge = dyson.edge()
+    return edge.value - float(np.trace(SpikeBlock(dyson, root).xi_at(edge))) / dyson.p
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite
 from theory.dyson import Dyson, DysonEdge, State, newton_step
-from theory.symmetric import Symmetric
+from theory.symmetric import symmetric
 
 Array = NDArray[np.floating[Any]]
 
@@ -56,7 +56,7 @@ class SpikeBlock:
                 f"vectors must have shape ({len(dyson.c)}, k) with k at least 1, got {v.shape}"
             )
         self.dyson, self.v = dyson, v
-        self.pairs = Symmetric(v.shape[1])
+        self.pairs = symmetric(v.shape[1])
         self.products = v.T[self.pairs.rows] * v.T[self.pairs.cols]
 
     def xi(self, state: State) -> Array:
@@ -73,6 +73,17 @@ class SpikeBlock:
         loaded = state.root @ direction.T @ self.v.T
         t = np.einsum("ijm,jm->im", state.b[state.shape.position], loaded)
         return state.shape.coordinates((t * state.c) @ t.T)
+
+    def at(self, edge: DysonEdge) -> State:
+        """The sums at the edge; raises ParameterError if the edge is not that of this equation."""
+        state = self.dyson.state(edge.q)
+        if state is None:
+            raise ParameterError("edge does not belong to this Dyson equation")
+        return state
+
+    def xi_at(self, edge: DysonEdge) -> Array:
+        """Xi (k p, k p) at the edge."""
+        return self.xi(self.at(edge))
 
     def level(self, state: State, order: int) -> tuple[float, Array]:
         """The ordered eigenvalue of Xi and its eigenvector (k, p)."""
@@ -112,13 +123,10 @@ def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
     Raises ParameterError on bad shapes; NotConverged if an outlier that must exist is not found.
     """
     block = SpikeBlock(dyson, vectors)
-    start = dyson.state(edge.q)
-    if start is None:
-        raise ParameterError("edge does not belong to this Dyson equation")
-    margins = edge.value - np.linalg.eigvalsh(block.xi(start))
+    state = block.at(edge)
+    margins = edge.value - np.linalg.eigvalsh(block.xi(state))
     k, p = block.v.shape[1], dyson.p
     found: list[tuple[float, float, Array]] = []
-    state = start
     for order in reversed(range(int(np.sum(margins > 0)))):
         # The outlier nearest the edge first: each is a good start for the next.
         state, z, direction = _outlier(block, state, order, edge.value)
@@ -152,10 +160,7 @@ def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[
             break
         best = min(best, size)
         slope = block.slope(state, direction)
-        d = len(slope)
-        p = state.shape.coordinates(state.p)
-        lhs = np.block([[state.map - np.eye(d), -p[:, None]], [slope, -1.0]])
-        step = np.linalg.solve(lhs, np.append(-residual, z - level))
+        step = state.bordered(slope, -1.0, residual, z - level)
         state, taken = block.dyson.step(state, step[:-1])
         z += taken * step[-1]
     return block.bisected(order, edge)

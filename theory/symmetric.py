@@ -3,6 +3,7 @@ operators on them."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ Array = NDArray[np.floating[Any]]
 
 
 class Symmetric:
-    """Index tables for symmetric p x p matrices: packed rows, orthonormal coordinates, operators on them."""
+    """Tables for one size p; take them from `symmetric(p)`, which keeps them."""
 
     def __init__(self, p: int):
         self.size = p
@@ -38,7 +39,7 @@ class Symmetric:
 
     def matrix(self, x: Array) -> Array:
         """The symmetric matrix with coordinates x (D,)."""
-        return np.tensordot(x, self.basis, axes=1)
+        return (x @ self.flat).reshape(self.size, self.size)
 
     def unpack(self, packed: Array) -> Array:
         """(p, p) of packed upper-triangle entries (D,)."""
@@ -98,3 +99,9 @@ class Symmetric:
             for j in range(i, p):
                 out[at[i, j]] = sum(inverse[k, i] * inverse[k, j] for k in range(j, p))
         return out
+
+
+@lru_cache(maxsize=32)
+def symmetric(p: int) -> Symmetric:
+    """The tables for symmetric p x p matrices; read-only, shared between callers."""
+    return Symmetric(p)

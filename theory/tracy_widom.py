@@ -1,14 +1,14 @@
 """The Tracy-Widom law of real symmetric matrices (beta = 1) from its Fredholm determinant.
 
 Source: Ferrari and Spohn, J. Phys. A 38 (2005) L557: F1(s) = det(I - B) on L^2(0, inf) with kernel
-B(x, y) = Ai(x + y + s). Bornemann, Math. Comp. 79 (2010) 871: with Gauss-Legendre nodes the determinant of the
-finite matrix converges exponentially, and its derivative comes with it:
+B(x, y) = Ai(x + y + s). Bornemann, Math. Comp. 79 (2010) 871: with Gauss-Legendre nodes the determinant of
+the finite matrix converges exponentially, and its derivative comes with it:
 
     F1'(s) / F1(s) = -tr[(I - B)^{-1} dB/ds],       dB/ds = Ai'(x + y + s).
 
-The discretised kernel is symmetric, so its eigenvalues give F1 and 1 - F1 alike to full relative accuracy on the
-right. On the left F1 itself has an absolute accuracy of about 1e-15. Agrees with the values of Painleve II in
-Bornemann, Markov Process. Related Fields 16 (2010) 803 (tests).
+The discretised kernel is symmetric, so its eigenvalues give F1 and 1 - F1 alike to full relative accuracy on
+the right. On the left F1 itself has an absolute accuracy of about 1e-15. Agrees with the values of Painleve
+II in Bornemann, Markov Process. Related Fields 16 (2010) 803 (tests).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def tracy_widom_cdf(s: ArrayLike) -> Any:
 
 
 def tracy_widom_sf(s: ArrayLike) -> Any:
-    """P(TW1 > s), to full relative accuracy on the right; s of any shape. Raises ParameterError unless s is finite."""
+    """P(TW1 > s), to full relative accuracy on the right; s of any shape. Raises ParameterError unless s is
+    finite."""
     return _over(s, lambda v: -np.expm1(_log_cdf(v)))
 
 
@@ -48,7 +49,8 @@ def tracy_widom_pdf(s: ArrayLike) -> Any:
 
 
 def tracy_widom_quantile(probability: ArrayLike) -> Any:
-    """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 - 1e-12."""
+    """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 -
+    1e-12."""
     values = np.asarray(finite("probability", probability))
     outside = values[(values < 1e-12) | (values > 1 - 1e-12)]
     if outside.size:
@@ -64,7 +66,8 @@ def _over(s: ArrayLike, function: Any) -> Any:
 
 
 def _nodes(s: float) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and square roots of weights on (0, L), past which the Airy function is negligible."""
+    """Gauss-Legendre nodes and square roots of weights on (0, L), past which the Airy function is
+    negligible."""
     x, w = _legendre(int(np.clip(36 - 3 * s, 36, 72)))  # enough for 1e-14 (tests)
     half = max(_AIRY_END - s, 1.0) / 2
     return half * (1 + x), np.sqrt(half * w)

@@ -8,18 +8,20 @@ a)/2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, edge, signal, teacher
-from theory.checks import positive, widths
+from theory.averages import Widths, average, edge, edge_in_a, signal, teacher, teacher_in_a
+from theory.checks import ParameterError, positive, widths
 from theory.model import Committee
-from theory.walk import at_end, split, threshold_root
+from theory.walk import SOLVER, at_end, split, threshold_root
 
 Array = Any
+
+_WIDEST = 2.0**40
 
 
 @dataclass(frozen=True)
@@ -51,32 +53,96 @@ class ThresholdMap:
 
 
 def bbp_threshold(model: Committee) -> Threshold:
-    """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the
-    overlap."""
-    alpha, discontinuous, overlap = _transition(Widths.of([model.p], model.p_star, model.a))
-    return Threshold(
-        float(alpha[0]), "discontinuous" if discontinuous[0] else "continuous", float(overlap[0])
-    )
+    """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap."""
+    found = transition(models_of(model.p, model.p_star, model.a)[0])
+    kind = "discontinuous" if found.discontinuous[0] else "continuous"
+    return Threshold(float(found.alpha[0]), kind, float(found.overlap[0]))
 
 
 def threshold_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0) -> ThresholdMap:
-    """alpha_BBP, its kind and the overlap jump for arrays of p, p_star and a that broadcast against one
-    another.
+    """alpha_BBP, its kind and the overlap jump for arrays of p, p_star and a that broadcast against one another.
 
     p (inf allowed) and p_star are widths, a is positive. Raises ParameterError on any entry that is not.
     """
-    models = Widths.of(widths("p", p), widths("p_star", p_star, infinite=False), positive("a", a))
-    flat = Widths(*(np.ravel(v) for v in (models.two_over_p, models.two_over_p_star, models.a)))
-    return ThresholdMap(*(v.reshape(models.shape) for v in _transition(flat)))
+    models, shape = models_of(p, p_star, a)
+    found = transition(models)
+    return ThresholdMap(
+        found.alpha.reshape(shape), found.discontinuous.reshape(shape), found.overlap.reshape(shape)
+    )
 
 
-def _transition(models: Widths) -> tuple[Array, Array, Array]:
+def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
+    """a_c, the normalisation where the transition changes kind: continuous for a < a_c, discontinuous from a_c on.
+
+    p and p_star are widths and broadcast (a float for two scalars). a_c falls with p like 1/p and is 0 for p = inf, where
+    every transition is discontinuous. alpha_BBP(a) at fixed p has its minimum at a_c. Raises ParameterError on bad widths.
+
+    Derived here: W(1) = U(1), that is E[(c yhat - y)^2/(c yhat + a)^2] = (2/p_star) E[1/(c yhat + a)] on average over the
+    branches; W/U falls with a.
+    """
+    models, shape = models_of(p, p_star, 1.0)
+    finite = np.flatnonzero(models.two_over_p > 0)
+    chosen = models.take(finite)
+    scale = chosen.two_over_p * (1 + 1 / chosen.two_over_p_star)
+
+    def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
+        part = chosen.take(index)
+        a = scale[index] * np.expm1(v)
+        w, dw, u, du = at_end(replace(part, a=a), edge, edge_in_a, teacher, teacher_in_a)
+        return np.log(w / u), (dw / w - du / u) * (a + scale[index])
+
+    start = np.full(finite.size, 0.5)
+    a_c = np.zeros(models.shape)
+    a_c[finite] = scale * np.expm1(SOLVER.solve(log_ratio, start, 0 * start, np.inf + start))
+    return a_c.reshape(shape) if shape else float(a_c[0])
+
+
+def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
+    """p_c, the smallest width p whose transition is discontinuous: an int, or int64 array of the broadcast shape.
+
+    Raises ParameterError unless a is positive and p_star a width, or when a is so small that p_c passes 2^40 (p_c grows
+    like 1/a). Derived here: W(1)/U(1) falls with p, so p_c is found by doubling and bisection.
+    """
+    models, shape = models_of(1, p_star, a)
+
+    def discontinuous(p: Array) -> Array:
+        w, u = at_end(replace(models, two_over_p=2 / p), edge, teacher)
+        return w <= u
+
+    high = np.ones(models.shape)
+    while np.any(growing := ~discontinuous(high)):
+        if np.max(high) >= _WIDEST:
+            raise ParameterError(
+                f"a must be large enough for p_c below 2^40, got {float(np.min(models.a[growing]))}"
+            )
+        high = np.where(growing, 2 * high, high)
+    low = np.floor(high / 2)  # 0, or a width that is continuous
+    while np.any(high - low > 1):
+        middle = np.maximum(np.floor((low + high) / 2), 1)
+        yes = discontinuous(middle)
+        low, high = np.where(yes, low, np.minimum(middle, high - 1)), np.where(yes, middle, high)
+    return high.astype(np.int64).reshape(shape) if shape else int(high[0])
+
+
+def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tuple[int, ...]]:
+    """Checked models, broadcast and flattened; and their shape. Raises ParameterError."""
+    p, p_star, a = widths("p", p), widths("p_star", p_star, infinite=False), positive("a", a)
+    try:
+        models = Widths.of(p, p_star, a)
+    except ValueError:
+        shapes = ", ".join(str(np.shape(v)) for v in (p, p_star, a))
+        raise ParameterError(f"p, p_star and a must broadcast, got shapes {shapes}") from None
+    return Widths(*(np.ravel(v) for v in models.fields)), models.shape
+
+
+def transition(models: Widths) -> ThresholdMap:
+    """threshold_map of flattened models, unchecked."""
     r = threshold_root(models)
     (u,) = average([teacher], models, *split(r))
     jumps = np.flatnonzero(r == 0)
     overlap = np.zeros(models.shape)
     overlap[jumps] = _jump(models.take(jumps))
-    return 1 / u, r == 0, overlap
+    return ThresholdMap(1 / u, r == 0, overlap)
 
 
 def _jump(models: Widths) -> Array:

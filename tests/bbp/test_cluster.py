@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from bbp import cluster, run, store
+from bbp import cluster, devices, run, store
 
 WORDS = ["--alpha-grid", "0.8:2:4", "--n", "60", "--samples", "40", "--block", "1"]
 
@@ -78,4 +78,4 @@ def test_gpus_are_counted_without_touching_them(monkeypatch, environment, found)
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert cluster.gpus() == found
+    assert devices.gpus() == found

@@ -1,0 +1,75 @@
+"""A comparison: lowest eigenvalue, overlap, phi and gap against alpha for several N, with both theories."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from bbp import style
+from bbp.comparison import Comparison
+from bbp.plots import figures
+from bbp.plots import sweep as sweep_plots
+
+Array = NDArray[np.float64]
+
+
+def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
+    """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Points: samples with bootstrap errors; thin lines in the
+    colour of an N: quenched theory at that N; black and grey: N = infinity."""
+    with style.figure_style():
+        fig = style.new_figure(width, 5.0 if width == "double" else 8.6)
+        shape = (2, 2) if width == "double" else (4, 1)
+        axes = figures.lettered(list(np.ravel(fig.subplots(*shape))))
+        _theory(axes, comparison)
+        for index, n in enumerate(comparison.n):
+            for ax, name in zip(axes, ("lowest", "overlap", "phi_group", "gap"), strict=True):
+                measured(ax, comparison, name, index, label=f"$N = {n}$")
+            if comparison.quenched is not None:
+                for ax, curve in zip(
+                    axes, (comparison.quenched.lowest, comparison.quenched.overlap), strict=False
+                ):
+                    quenched_line(ax, comparison.alpha, curve[index], index)
+        names = (
+            r"lowest eigenvalue $\lambda_1$",
+            r"squared overlap $q^2$",
+            r"fraction $\phi$",
+            r"gap $\Delta\lambda$",
+        )
+        for ax, name in zip(axes, names, strict=True):
+            sweep_plots.mark_threshold(ax, comparison.alpha_bbp, comparison.kind)
+            ax.set_xlabel(r"$\alpha = M/N$")
+            ax.set_ylabel(name)
+        figures.legend_above(fig, axes, 4 if width == "double" else 2)
+    return fig
+
+
+def measured(ax: Axes, comparison: Comparison, name: str, index: int, *, label: str) -> ErrorbarContainer:
+    """One observable of one size with its bootstrap errors."""
+    columns = comparison.measured[name]
+    shown = np.isfinite(columns["value"][index])
+    tint = style.colour(index)
+    return ax.errorbar(
+        comparison.alpha[shown],
+        columns["value"][index][shown],
+        yerr=np.nan_to_num(columns["error"][index][shown]),
+        linestyle="none",
+        marker=style.marker(index),
+        color=tint,
+        elinewidth=0.9,
+        zorder=3,
+        label=label,
+    )
+
+
+def quenched_line(ax: Axes, alpha: Array, values: Array, index: int) -> None:
+    """Thin line of the quenched theory at one size."""
+    ax.plot(alpha, values, color=style.colour(index), linewidth=0.8, linestyle="-", zorder=2.2)
+
+
+def _theory(axes: list[Axes], comparison: Comparison) -> None:
+    alpha, edge, outlier, overlap = figures.theory_curves(comparison)
+    sweep_plots.edge_and_outlier(axes[0], alpha, edge, outlier)
+    sweep_plots.overlap_curve(axes[1], alpha, overlap)

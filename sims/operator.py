@@ -1,0 +1,290 @@
+"""The Hessian as an operator: H V from the data and the weights, never forming H.
+
+With F = d I + c lam lam^T for each sample (`sims.hessian`), a block V of k vectors costs two products with the data,
+
+    Y = X V,    Z_q = d Y_q + c lam_q (sum_r lam_r Y_r),    H V = X^T Z,
+
+and O(M p k) between them. The data are held as blocks of rows, each an array of its own, and one compiled step adds the
+share of one block: its shape, and so its compilation, does not depend on alpha, and nothing is ever sliced out of a large
+array (a slice of the data inside a compiled loop is a copy, three times the traffic). Rows of zeros in the last block carry
+weight zero. Blocks are stored, or drawn again from their key whenever they are needed.
+
+Several Hessians that share their data (the same draw at several alpha or a) are served by one pass: their vectors stand side
+by side as columns of V, each with its own weights.
+
+Vectors are kept as panels (N, sets, p, k): the matrix that meets the data, (N, sets p k), is then a view of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sims.hessian import HIGHEST, weight_parts
+from sims.instance import ROWS, Instance, data_key, finite_p, padded, real_dtype, row_block
+from theory.checks import ParameterError, count, positive
+from theory.model import Committee
+
+BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Blocks of rows of the data, all of one shape (size, n); rows from M on are zero or carry weight zero.
+
+    stored  one pair (block (size, n), its transpose (n, size) or None) for each block; None: drawn when needed
+    key     key of the rows (`data_key`), for blocks drawn when needed
+
+    The transpose is a second copy, for the CPU: XLA's product with a row-major matrix reads it at the speed of the memory bus,
+    that with its transpose at a third of it.
+    """
+
+    m: int
+    n: int
+    size: int
+    dtype: np.dtype
+    stored: tuple[tuple[jax.Array, jax.Array | None], ...] | None
+    key: jax.Array
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.m // self.size)
+
+    def __iter__(self) -> Iterator[tuple[jax.Array, jax.Array | None]]:
+        if self.stored is not None:
+            yield from self.stored
+            return
+        for i in range(self.blocks):
+            yield row_block(self.key, np.uint32(i * self.size), self.size, self.n, str(self.dtype)), None
+
+
+def block_size(m: int, n: int, dtype: Any, size: int | None = None) -> int:
+    """Rows in a block: a multiple of 128 near BLOCK_BYTES, or `padded(m)` if that is less; or `size` as given."""
+    if size is not None:
+        return count("block size", size)
+    target = BLOCK_BYTES.get(jax.default_backend(), BLOCK_BYTES["gpu"])
+    return min(max(1, target // (n * np.dtype(dtype).itemsize * ROWS)) * ROWS, padded(m))
+
+
+def stored_rows(
+    key: jax.Array,
+    m: int,
+    n: int,
+    dtype: Any = "float64",
+    *,
+    size: int | None = None,
+    mirror: bool | None = None,
+) -> Rows:
+    """The first m rows of the data with `key` (from `data_key`), in memory.
+
+    size    rows in a block (default: by bytes, `block_size`)
+    mirror  keep the transpose of each block too (default: on the CPU)
+    """
+    streamed = streamed_rows(key, m, n, dtype, size=size)
+    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
+    blocks = tuple((block, jnp.array(block.T) if mirror else None) for block, _ in streamed)
+    return replace(streamed, stored=blocks)
+
+
+def streamed_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64", *, size: int | None = None) -> Rows:
+    """The first m rows of the data with `key`, drawn again block by block at every pass: memory O(size n)."""
+    m, n, dtype = count("m", m), count("n", n), real_dtype(dtype)
+    return Rows(m, n, block_size(m, n, dtype, size), dtype, None, key)
+
+
+@dataclass(frozen=True)
+class HessianOperator:
+    """Hessians (sets of them) on shared data. `operator(V)` is H V.
+
+    rows   the data
+    parts  for each block of rows: d (sets, size), c (sets, size), lam (size, p); zero where a set has no such row
+    p      student width
+    """
+
+    rows: Rows
+    parts: tuple[tuple[jax.Array, jax.Array, jax.Array], ...]
+    p: int
+    selected: dict[tuple[int, ...], HessianOperator] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def sets(self) -> int:
+        """How many Hessians the operator holds."""
+        return self.parts[0][0].shape[0]
+
+    @property
+    def n(self) -> int:
+        """Input dimension N."""
+        return self.rows.n
+
+    @property
+    def order(self) -> int:
+        """Order p N of each Hessian."""
+        return self.p * self.rows.n
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the data and the products."""
+        return self.rows.dtype
+
+    def panel(self, vectors: jax.Array) -> jax.Array:
+        """H V for a panel V (N, sets, p, k): the same shape."""
+        columns = vectors.reshape(self.n, -1)
+        total = jnp.zeros_like(columns)
+        for (block, mirror), (d, c, lam) in zip(self.rows, self.parts, strict=True):
+            total = _add_block(total, block, mirror, columns, d, c, lam)
+        return total.reshape(vectors.shape)
+
+    def __call__(self, vectors: Any) -> jax.Array:
+        """H V for V (p, N, k) of one Hessian, or (sets, p, N, k) of several: the same shape, in the run's dtype."""
+        vectors = jnp.asarray(vectors, self.dtype)
+        wanted = (self.p, self.n) if self.sets == 1 and vectors.ndim == 3 else (self.sets, self.p, self.n)
+        if vectors.shape[:-1] != wanted:
+            raise ParameterError(f"vectors must have shape {(*wanted, 'k')}, got {vectors.shape}")
+        panel = to_panel(vectors.reshape(self.sets, self.p, self.n, -1))
+        return from_panel(self.panel(panel)).reshape(vectors.shape)
+
+    def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
+        """H V for one block V (order, k), rows i p + q, of each chosen set, in one pass over the data."""
+        p = self.p
+        panel = jnp.stack([v.reshape(self.n, p, -1) for v in blocks], axis=1)
+        result = self.select(chosen).panel(panel)
+        return [result[:, i].reshape(self.order, -1) for i in range(len(blocks))]
+
+    def select(self, chosen: Sequence[int]) -> HessianOperator:
+        """The operator of the chosen sets, on the same data."""
+        key = tuple(chosen)
+        if key == tuple(range(self.sets)):
+            return self
+        if key not in self.selected:
+            index = np.asarray(key)
+            self.selected[key] = replace(
+                self, parts=tuple((d[index], c[index], lam) for d, c, lam in self.parts), selected={}
+            )
+        return self.selected[key]
+
+    def ordered(self, vectors: jax.Array) -> jax.Array:
+        """Vectors (p N, k) with rows i p + q, as in panels, to block-major rows q N + i."""
+        panel = vectors.reshape(self.n, self.p, -1)
+        return jnp.transpose(panel, (1, 0, 2)).reshape(vectors.shape)
+
+    def lowered(self) -> HessianOperator | None:
+        """The same operator with data and weights rounded to float32; None where rows are not stored.
+
+        The operator itself if it is of float32.
+        """
+        if self.dtype == np.float32:
+            return self
+        if self.rows.stored is None:
+            return None
+        stored = tuple((_single(b), None if t is None else _single(t)) for b, t in self.rows.stored)
+        rows = replace(self.rows, dtype=np.dtype("float32"), stored=stored)
+        return replace(
+            self, rows=rows, parts=tuple((_single(d), _single(c), _single(x)) for d, c, x in self.parts)
+        )
+
+
+def hessian_operator(
+    instance: Instance, *, stored: bool = True, size: int | None = None, mirror: bool | None = None
+) -> HessianOperator:
+    """The operator of one instance. stored = False: rows are drawn again at every product.
+
+    size, mirror as in `stored_rows`. Data the instance already carries are cut into blocks (a copy: let go of the instance).
+    """
+    dtype = instance.student.dtype
+    if not stored:
+        rows = streamed_rows(data_key(instance.key), instance.m, instance.n, dtype, size=size)
+    elif instance.data is None:
+        rows = stored_rows(data_key(instance.key), instance.m, instance.n, dtype, size=size, mirror=mirror)
+    else:
+        rows = cut_rows(instance, size=size, mirror=mirror)
+    return weighted(rows, instance.student, instance.teacher, [(instance.model, instance.m)])
+
+
+def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None = None) -> Rows:
+    """The data of an instance as blocks of rows."""
+    data = instance.data
+    if data is None:
+        raise ParameterError("cut_rows needs the data of the instance, drawn with data=True")
+    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
+    size = block_size(instance.m, instance.n, data.dtype, size)
+    blocks = []
+    for start in range(0, instance.m, size):
+        block = data[start : start + size]
+        block = jnp.pad(block, ((0, size - block.shape[0]), (0, 0)))
+        blocks.append((block, jnp.array(block.T) if mirror else None))
+    return Rows(instance.m, instance.n, size, np.dtype(data.dtype), tuple(blocks), data_key(instance.key))
+
+
+def weighted(
+    rows: Rows, student: Any, teacher: Any, points: Sequence[tuple[Committee, int]]
+) -> HessianOperator:
+    """The Hessians of `points` on the same rows, student (p, N) and teacher (p_star, N): one set each.
+
+    points  (model, samples M) with M at most rows.m: the first M rows count. Widths are those of student and teacher.
+    """
+    both = jnp.concatenate([jnp.asarray(student), jnp.asarray(teacher)]).astype(rows.dtype)
+    p, p_star = len(student), len(teacher)
+    for model, m in points:
+        if (finite_p(model), model.p_star) != (p, p_star):
+            raise ParameterError(f"points must share p = {p}, p_star = {p_star}, got {model}")
+        if not 1 <= m <= rows.m:
+            raise ParameterError(f"samples of a point must lie in 1..{rows.m}, got {m}")
+    a = jnp.asarray([positive("a", model.a) for model, _ in points])
+    m = jnp.asarray([m for _, m in points])
+    parts = tuple(_parts(block, both, a, m, i * rows.size, p) for i, (block, _) in enumerate(rows))
+    return HessianOperator(rows, parts, p)
+
+
+def to_panel(vectors: jax.Array) -> jax.Array:
+    """(sets, p, N, k) -> (N, sets, p, k)."""
+    return jnp.transpose(vectors, (2, 0, 1, 3))
+
+
+def from_panel(panel: jax.Array) -> jax.Array:
+    """(N, sets, p, k) -> (sets, p, N, k)."""
+    return jnp.transpose(panel, (1, 2, 0, 3))
+
+
+def _single(x: jax.Array) -> jax.Array:
+    return x.astype(jnp.float32)
+
+
+@functools.partial(jax.jit, static_argnames="p")
+def _parts(
+    block: jax.Array, both: jax.Array, a: jax.Array, m: jax.Array, start: jax.Array | int, p: int
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """d (sets, size), c (sets, size), lam (size, p) of one block, zero on rows from m on."""
+    labels = jnp.matmul(block, both.T, precision=HIGHEST)
+    lam, u = labels[:, :p], labels[:, p:]
+    d, c = jax.vmap(weight_parts, (0, None, None))(a, lam.astype(jnp.float64), u.astype(jnp.float64))
+    inside = start + jnp.arange(block.shape[0]) < m[:, None]
+    return jnp.where(inside, d, 0).astype(block.dtype), jnp.where(inside, c, 0).astype(block.dtype), lam
+
+
+def block_share(
+    block: jax.Array, mirror: jax.Array | None, columns: jax.Array, d: jax.Array, c: jax.Array, lam: jax.Array
+) -> jax.Array:
+    """The share of one block of rows in H V: columns (N, sets p k) -> (N, sets p k)."""
+    size, p = lam.shape
+    y = jnp.matmul(block, columns, precision=HIGHEST).reshape(size, d.shape[0], p, -1)
+    along = jnp.sum(lam[:, None, :, None] * y, axis=2) * c.T[:, :, None]
+    z = d.T[:, :, None, None] * y + lam[:, None, :, None] * along[:, :, None, :]
+    across = block.T if mirror is None else mirror
+    return jnp.matmul(across, z.reshape(size, -1), precision=HIGHEST)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _add_block(total: jax.Array, *block: Any) -> jax.Array:
+    return total + block_share(*block)
+
+
+def compiled_steps() -> int:
+    """How many shapes the step over one block of rows has been compiled for: the compile count of a sweep."""
+    return _add_block._cache_size()

@@ -1,0 +1,170 @@
+"""The comparison: pooling, observables, table, file and figure, on made-up sweeps whose answers are known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray
+
+from bbp import compare_file, store
+from bbp.compare import main
+from bbp.compare_table import table
+from bbp.comparison import compare
+from bbp.observables import observables
+from bbp.plots.compare import compare_figure
+from bbp.pooling import pool
+from theory.checks import ParameterError
+from theory.model import Committee
+from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold
+
+MODEL = Committee(1, 1, 0.5)
+ALPHA = np.array([1.0, 1.2, 1.3796, 1.5, 1.65])
+
+
+def made_up(n=(50, 100), alpha=ALPHA, samples=40, seed=0, model=MODEL):
+    """A sweep of numbers drawn from known laws: lowest = edge + 2 N^(-2/3) + noise, phi logistic, q2 uniform noise."""
+    rng = np.random.default_rng(seed)
+    alpha = np.asarray(alpha, dtype=float)
+    shape = len(n), len(alpha), samples
+    branch, threshold = teacher_branch(model, alpha), bbp_threshold(model)
+    pairs = int(model.degeneracy) + 4
+    shift = 2 * np.array(n, dtype=float)[:, None, None] ** (-2 / 3) + 0.01 * rng.standard_normal(shape)
+    lowest = branch.edge[None, :, None] + shift
+    values = lowest[..., None] + 0.1 * np.arange(pairs)
+    phi = 1 / (1 + np.exp(-(alpha - threshold.alpha)[None, :, None] * np.array(n)[:, None, None] / 10))
+    rank = np.where(rng.random(shape) < phi, 0, 7)
+    overlaps = np.broadcast_to(rng.uniform(0.2, 0.4, shape)[..., None], values.shape).copy()
+    return store.Sweep(
+        model=model,
+        alpha_bbp=threshold.alpha,
+        kind=threshold.kind,
+        n=np.array(n),
+        alpha=alpha,
+        sample=np.arange(samples),
+        eigenpair=np.arange(pairs),
+        eigenvalues=values,
+        overlaps=overlaps,
+        residuals=np.zeros_like(values),
+        max_overlap_rank=rank,
+        status=np.full(shape, store.DONE, dtype=np.int8),
+        reason=np.full(shape, "", dtype=object),
+        edge=branch.edge,
+        outlier=branch.outlier,
+        overlap=branch.overlap,
+        attributes={"seed": seed, "finished": 1},
+    )
+
+
+def test_observables_leave_out_what_failed_or_is_unknown():
+    sweep = made_up()
+    sweep.status[0, 0, 0] = store.FAILED
+    sweep.max_overlap_rank[0, 0, 1] = -1
+    found = observables(sweep)
+    assert np.isnan(found.lowest[0, 0, 0]) and np.isnan(found.phi[0, 0, 0]) and np.isnan(found.phi[0, 0, 1])
+    assert np.isfinite(found.lowest[0, 0, 1])
+    assert found.gap[0, 0, 2] == pytest.approx(0.1)
+
+
+def test_pooling_unites_sizes_and_drops_repeated_draws():
+    small, large = made_up(n=(50,)), made_up(n=(100,), alpha=ALPHA[1:])
+    again, other = made_up(n=(50,)), made_up(n=(50,), seed=1)
+    (merged,) = pool([small, large, again, other])
+    assert merged.n.tolist() == [50, 100] and merged.alpha.tolist() == ALPHA.tolist()
+    done = (merged.status == store.DONE).sum(axis=-1)
+    assert done[0].tolist() == [80] * 5 and done[1].tolist() == [0, 40, 40, 40, 40]
+    np.testing.assert_array_equal(merged.eigenvalues[0, :, :40], small.eigenvalues[0])
+    np.testing.assert_array_equal(merged.edge, small.edge)
+    assert len(pool([small, made_up(model=Committee(2, 1, 0.3), alpha=[2.0])])) == 2
+    with pytest.raises(ParameterError, match="no sweep"):
+        pool([])
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(made_up(n=(50, 100, 200)), draws=3, repeats=200)
+
+
+def test_comparison_finds_what_was_put_in(comparison):
+    """Crossing at alpha_BBP within 4 sigma; every shift prefers N^(-2/3) decisively; quenched curves near theory."""
+    assert [c.sizes for c in comparison.crossings] == [(50, 100), (100, 200)]
+    for crossing in comparison.crossings:
+        assert abs(crossing.alpha.sigmas(comparison.alpha_bbp)) < 4
+    assert {kind for _, kind, _ in comparison.shifts} == {"sharp"}
+    for _, _, fit in comparison.shifts:
+        assert fit.preferred == "power" and fit.decisive
+        assert fit.coefficient["power"] == pytest.approx(2, rel=0.05)
+    assert list(comparison.alpha_zero_sampled) == [50, 100, 200]
+    assert np.all(np.abs(comparison.quenched.lowest[2] - comparison.edge) < 0.5)
+
+
+def test_table_shows_every_part(comparison):
+    text = table(comparison)
+    for words in (
+        "alpha_BBP = 1.37962 (continuous)",
+        "N = 200",
+        "crossings of phi",
+        "power law preferred",
+        "alpha_0:",
+    ):
+        assert words in text
+
+
+def test_file_round_trip_and_xarray(comparison, tmp_path):
+    path = tmp_path / "compare.h5"
+    compare_file.save(path, comparison, draws=3)
+    back = compare_file.load(path)
+    assert back.model == comparison.model and back.kind == comparison.kind
+    np.testing.assert_array_equal(back.measured["gap"]["error"], comparison.measured["gap"]["error"])
+    np.testing.assert_array_equal(back.quenched.overlap, comparison.quenched.overlap)
+    for name in (
+        "crossings",
+        "shifts",
+        "alpha_zero_sampled",
+        "alpha_zero",
+    ):  # as text: NaN equals itself there
+        assert repr(getattr(back, name)) == repr(getattr(comparison, name))
+    with xarray.open_dataset(path, engine="h5netcdf") as data:
+        assert data["phi_group"].dims == ("n", "alpha")
+
+
+def test_figure_carries_the_data(comparison):
+    figure = compare_figure(comparison)
+    assert len(figure.axes) == 4
+    points = figure.axes[0].containers[0].lines[0].get_ydata()
+    np.testing.assert_array_equal(points, comparison.measured["lowest"]["value"][0])
+
+
+def test_program(tmp_path, capsys):
+    source, picture, numbers = tmp_path / "sweep.h5", tmp_path / "fig.png", tmp_path / "numbers.h5"
+    store.save(source, [made_up()])
+    assert main([str(source), "--draws", "0", "--out", str(picture), "--save", str(numbers), "-q"]) == 0
+    assert "crossings of phi" in capsys.readouterr().out
+    assert picture.read_bytes()[:4] == b"\x89PNG" and compare_file.load(numbers).quenched is None
+    before = picture.read_bytes()
+    assert main([str(source), "--out", str(picture)]) == 2
+    assert picture.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.h5"], "missing.h5"),
+        (["SWEEP", "--draws", "-1"], "draws must be an integer"),
+        (["SWEEP", "--draws", "x"], "draws must be an integer"),
+        (["SWEEP", "--repeats", "5"], "repeats must be an integer"),
+        (["SWEEP", "--out", "fig.bmp"], "must end in .png"),
+        (["TWO", "--out", "fig.png"], "holds 2 models|hold 2 models"),
+        (["EMPTY"], "no finished sample"),
+    ],
+)
+def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep = made_up(samples=4)
+    store.save("SWEEP", [sweep])
+    store.save("TWO", [sweep, made_up(model=Committee(2, 1, 0.3), alpha=[2.0])])
+    store.save("EMPTY", [replace(sweep, status=np.zeros_like(sweep.status))])
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and any(part in error for part in message.split("|"))
+    assert not (tmp_path / "fig.png").exists()

@@ -1,0 +1,154 @@
+"""alpha_0: where a discontinuous transition would lose its last overlap, were the overlap to vanish continuously.
+
+Finite-N transitions of discontinuous models sit well below alpha_BBP. Source of the idea: arXiv 2510.18435, "the residual
+overlap vanishes like a square root". Two estimates, in the variables of theory.walk:
+
+overlap        q2(alpha) just above alpha_BBP, extrapolated along its tangent to zero: alpha_BBP - q2/(dq2/dalpha).
+continuation   the sharp-edge and outlier conditions U = W together, continued past g_min (t > 1) with principal values
+               and Hadamard finite parts; alpha_0 = 1/U at the first such t, sought while U stays positive.
+
+A continuous transition loses its overlap at alpha_BBP itself: there the tangent starts from q2 = 0 and U = W is met at
+t < 1 already, so both estimates are alpha_BBP by their own definitions, and that is what is returned. Either estimate
+may not exist (a tangent that reaches no alpha > 0; no root, as for a large jump): None, or NaN in a map.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.averages import (
+    Widths,
+    continued,
+    edge,
+    edge_slope,
+    signal,
+    signal_slope,
+    teacher,
+    teacher_slope,
+)
+from theory.checks import ParameterError
+from theory.model import Committee
+from theory.transition import models_of, transition
+from theory.walk import SOLVER, at_end
+
+Array = Any
+
+# t - 1 in units of 1 + a: from the end of the walk to far beyond where U has turned negative.
+_GRID = np.concatenate([[0.0], np.geomspace(0.01, 30.0, 40)])
+_STRIDE = 8  # nodes of the grid looked at before the models that are done drop out
+_BISECTIONS = 45
+
+
+def alpha_zero(model: Committee, method: str = "overlap") -> float | None:
+    """alpha_0 of a model by the method "overlap" or "continuation"; None where that estimate does not exist.
+
+    For a continuous transition both are alpha_BBP. Raises ParameterError for another method.
+    """
+    value = float(alpha_zero_map(model.p, model.p_star, model.a, method))
+    return None if np.isnan(value) else value
+
+
+def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, method: str = "overlap") -> Array:
+    """alpha_0 for arrays of p, p_star and a that broadcast against one another: their shape, NaN where there is none.
+
+    Raises ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
+    """
+    if method not in _METHODS:
+        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {method!r}")
+    models, shape = models_of(p, p_star, a)
+    found = transition(models)
+    value = found.alpha.copy()
+    jumps = np.flatnonzero(found.discontinuous)
+    value[jumps] = _METHODS[method](models.take(jumps))
+    return value.reshape(shape)
+
+
+def _by_overlap(models: Widths) -> Array:
+    """Tangent of q2 = (U - W)/(U - W + V) against alpha = 1/U at t = 1."""
+    u, w, v, du, dw, dv = at_end(models, teacher, edge, signal, teacher_slope, edge_slope, signal_slope)
+    rest, growth = u - w, (du - dw) * v - (u - w) * dv
+    falls = growth < 0  # q2 falls with t, as alpha does
+    with np.errstate(divide="ignore"):
+        zero = 1 / u + rest * (rest + v) * du / (growth * u**2)
+    return np.where(falls & (zero > 0), zero, np.nan)
+
+
+def _by_continuation(models: Widths) -> Array:
+    low, high = _first_bracket(models)
+    found = np.flatnonzero(np.isfinite(high))
+    value = np.full(models.shape, np.nan)
+    chosen = models.take(found)
+
+    def gap(v: Array, index: Array) -> tuple[Array, Array]:
+        gap, slope, _ = _gap(chosen.take(index), v)
+        return gap, slope
+
+    root = SOLVER.solve(gap, (low[found] + high[found]) / 2, low[found], high[found])
+    value[found] = 1 / _gap(chosen, root)[2]
+    return value
+
+
+def _first_bracket(models: Widths) -> tuple[Array, Array]:
+    """Bracket in t - 1 of the first root of U - W, which is positive at t = 1; high is inf where there is none."""
+    low, high = np.zeros(models.shape), np.full(models.shape, np.inf)
+    open_ = np.arange(models.a.size)
+    for start in range(0, _GRID.size - 1, _STRIDE):
+        part = models.take(open_)
+        ends = (1 + part.a)[:, None] * _GRID[start : start + _STRIDE + 1]
+        columns = Widths(*(v[:, None] for v in part.fields))
+        closed = [
+            _scan(part.take([i]), ends[i], *values, low=low[k : k + 1], high=high[k : k + 1])
+            for i, (k, *values) in enumerate(
+                zip(open_, *_gap(columns.broadcast(ends.shape), ends), strict=True)
+            )
+        ]
+        open_ = open_[~np.array(closed, dtype=bool)]
+        if not open_.size:
+            break
+    return low, high
+
+
+def _scan(model: Widths, ends: Array, gap: Array, slope: Array, u: Array, *, low: Array, high: Array) -> bool:
+    """Look for the first root between the nodes `ends`: sets low and high if there; True if the search is over."""
+    stop = _first(u <= 0)
+    crossing = min(_first(gap <= 0), stop)
+    for dip in np.flatnonzero((slope[:-1] < 0) & (slope[1:] > 0)):
+        # The gap turns between two nodes: it may touch zero there unseen.
+        if dip + 1 >= crossing:
+            break
+        bottom, depth = _bottom(model, ends[dip], ends[dip + 1])
+        if depth <= 0:
+            low[:], high[:] = ends[dip], bottom
+            return True
+    if crossing < stop:
+        low[:], high[:] = ends[crossing - 1], ends[crossing]
+    return min(stop, crossing) < ends.size
+
+
+def _first(condition: Array) -> int:
+    """Index of the first True, or the length where there is none."""
+    return int(np.argmax(condition)) if np.any(condition) else condition.size
+
+
+def _bottom(model: Widths, low: float, high: float) -> tuple[float, float]:
+    """A place where U - W <= 0 between two nodes where its slope changes sign, and the value there; or, after bisection,
+    a place near the minimum from where the slope cannot bring it down to 0."""
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        depth, slope, _ = _gap(model, np.array([middle]))
+        if depth[0] <= 0 or depth[0] > abs(slope[0]) * (high - low):
+            break
+        low, high = (middle, high) if slope[0] < 0 else (low, middle)
+    return middle, float(depth[0])
+
+
+def _gap(models: Widths, beyond: Array) -> tuple[Array, Array, Array]:
+    """U - W, its derivative in t, and U at t = 1 + beyond."""
+    u, w, du, dw = continued([teacher, edge, teacher_slope, edge_slope], models, 1 + beyond, -beyond)
+    return u - w, du - dw, u
+
+
+_METHODS = {"overlap": _by_overlap, "continuation": _by_continuation}

@@ -1,0 +1,178 @@
+"""The bulk spectrum of the Hessian: resolvent, density on the real line, atom at 0, moments.
+
+Everything follows from the scalar Dyson equation (arXiv 2510.18435; resummation of the self-energy)
+
+    1/g = z - alpha E[ ((p-1)/p) phi_1 + (1/p) phi_2 ],    phi_i = f_i/(1 - g f_i),    g = (1/pN) E Tr (z -
+    H)^{-1},
+
+which gives z explicitly as a function of g. With t = -2g/p, and in the units of (p/2) H, it reads
+
+    Z(t) = -1/t + alpha K(t) = z
+
+(theory.weight_law: K; theory.resolvent: solving it). The density is the imaginary part of t on the real line.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.checks import ParameterError, count, finite, positive
+from theory.model import Committee
+from theory.resolvent import solve, solve_sorted
+from theory.weight_law import WeightLaw, excess_density, student_law, teacher_law, weight_law, weight_moments
+
+Real = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+
+def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
+    """Resolvent g(z) = (1/pN) E Tr (z - H)^{-1} as N -> inf, for Im z > 0.
+
+    alpha and z broadcast against each other, any shapes; returns complex (or a complex array), in units of
+    1/H; for p = inf the resolvent of (p/2) H. Raises ParameterError unless every alpha > 0, z finite and Im
+    z > 0.
+    """
+    alpha = positive("alpha", alpha)
+    z = _upper_half_plane(z)
+    scale = _scale(model)
+    alpha, z = np.broadcast_arrays(np.asarray(alpha), np.asarray(z))
+    law = weight_law(model)
+    t = solve(law, alpha.ravel(), z.ravel() * (scale + 0j)).reshape(z.shape)
+    g = -scale * t
+    return complex(g) if g.ndim == 0 else g
+
+
+def density(model: Committee, alpha: ArrayLike, lam: ArrayLike) -> Any:
+    """Density of eigenvalues, -(1/pi) Im g(lambda + i0) as N -> inf, without the atom at 0 (see `atom`).
+
+    alpha and lam broadcast against each other, any shapes; returns float (or a float array), in units of 1/H
+    (for p = inf of 1/((p/2) H)). Exactly 0 outside the support. Inside it the accuracy is relative down to
+    about 1e-300, limited only by the rounding of lam itself (1e-16 |lam| times the slope of log rho, or of
+    sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
+    for alpha = 1. Raises ParameterError unless alpha > 0 and lam is finite.
+    """
+    alpha, lam = np.broadcast_arrays(np.asarray(positive("alpha", alpha)), np.asarray(finite("lam", lam)))
+    scale = _scale(model)
+    law = weight_law(model)
+    flat_alpha, energy = alpha.ravel(), lam.ravel() * scale
+    rho = np.zeros(energy.shape)
+    for value in np.unique(flat_alpha):
+        mine = flat_alpha == value
+        rho[mine] = _density_of(law, float(value), energy[mine])
+    rho = (scale * rho).reshape(lam.shape)
+    return float(rho) if rho.ndim == 0 else rho
+
+
+def atom(model: Committee, alpha: ArrayLike) -> Any:
+    """Mass of the eigenvalue 0: 1 - alpha for alpha < 1, else 0, as H is a sum of M = alpha N terms of rank p.
+
+    alpha: positive, any shape; returns the same shape. Raises ParameterError otherwise.
+    """
+    mass = np.maximum(0.0, 1.0 - np.asarray(positive("alpha", alpha)))
+    return float(mass) if mass.ndim == 0 else mass
+
+
+def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
+    """k-th moment of the spectrum, int lambda^k d(mu) = lim (1/pN) E Tr H^k, the atom included; k >= 0.
+
+    The spectrum is a free compound Poisson law: its free cumulants are kappa_n = alpha E[(1/p) Tr F^n], and
+    the moments follow by counting non-crossing partitions, m_n = sum_s kappa_s [x^{n-s}] (sum_i m_i x^i)^s.
+    alpha: any shape; returns the same shape, in units of H^k ((p/2) H for p = inf). Raises ParameterError on
+    bad arguments or overflow.
+    """
+    alpha = np.asarray(positive("alpha", alpha))
+    k = count("k", k, 0)
+    scale = _scale(model)
+    with np.errstate(over="ignore", invalid="ignore"):
+        cumulants = [alpha * value for value in weight_moments(model, k)]
+        moments = [np.ones_like(alpha)]
+        for n in range(1, k + 1):
+            total = np.zeros_like(alpha)
+            power = [np.ones_like(alpha)] + [np.zeros_like(alpha)] * (
+                n - 1
+            )  # series of (sum_i m_i x^i)^s, here s = 0
+            for s in range(1, n + 1):
+                power = [sum(moments[i] * power[j - i] for i in range(j + 1)) for j in range(n - s + 1)]
+                total = total + cumulants[s - 1] * power[n - s]
+            moments.append(total)
+        value = moments[k] / scale**k
+    if not np.all(np.isfinite(value)):
+        raise ParameterError(f"k = {k} is too high a moment for this model: it overflows")
+    return float(value) if value.ndim == 0 else value
+
+
+# ---- units, arguments --------------------------------------------------------------------------------------
+
+
+def _scale(model: Committee) -> float:
+    """Factor from H to the units of the calculation, (p/2) H; 1 where public numbers are in those units already."""
+    if not isinstance(model, Committee):
+        raise ParameterError(f"model must be a Committee, got {model!r}")
+    return 1.0 if math.isinf(model.p) else model.p / 2
+
+
+def _upper_half_plane(z: Any) -> Any:
+    try:
+        array = np.asarray(z, dtype=np.complex128)
+    except (TypeError, ValueError):
+        raise ParameterError(f"z must be complex with positive imaginary part, got {z!r}") from None
+    good = np.isfinite(array) & (array.imag > 0)
+    if not np.all(good):
+        raise ParameterError(f"z must be finite with positive imaginary part, got {array[~good].flat[0]!r}")
+    return array
+
+
+# ---- the real line -----------------------------------------------------------------------------------------
+
+
+def _density_of(law: WeightLaw, alpha: float, energy: Real) -> Real:
+    """Density (units of the calculation) at one alpha, energies (n,)."""
+    rho = np.zeros(energy.shape)
+    left = _branch_end(law, alpha, 1.0)
+    right = _branch_end(law, alpha, -law.model.a) if math.isinf(law.model.p) else math.inf
+    origin = np.abs(energy) < _unresolved(alpha)
+    rho[origin] = _at_zero(law, alpha)
+    inside = (energy > left) & (energy < right) & ~origin
+    if np.any(inside):
+        distinct, back = np.unique(energy[inside], return_inverse=True)
+        rho[inside] = solve_sorted(law, alpha, distinct, left).imag[back] / math.pi
+    return rho
+
+
+def _branch_end(law: WeightLaw, alpha: float, limit: float) -> float:
+    """Edge of the support: Z where the real branch from t = 0 ends, at dZ/dt = 0 or at `limit` (1 left, -a right).
+
+    t^2 Z'(t) = 1 - alpha E[(t f/(1 + t f))^2] falls steadily along the branch, so bisection in t cannot miss.
+    """
+
+    def rises(t: float) -> bool:
+        if t == -law.model.a and law.model.p_star <= 4:
+            return False  # y^(p_star/2 - 1)/y^2 is not integrable at y = 0
+        return 1 + alpha * t**2 * law.transform(np.array([t], dtype=np.complex128))[1].real[0] >= 0
+
+    t, beyond = (limit, limit) if rises(limit) else (0.0, limit)
+    while (middle := 0.5 * (t + beyond)) not in (t, beyond):
+        t, beyond = (middle, beyond) if rises(middle) else (t, middle)
+    return -1 / t + alpha * float(law.transform(np.array([t], dtype=np.complex128))[0].real[0])
+
+
+def _unresolved(alpha: float) -> float:
+    """Energies below this count as 0, where t is infinite for alpha <= 1: squares of t must not overflow."""
+    return 0.0 if alpha > 1 else 1e-100 if alpha < 1 else 1e-200
+
+
+def _at_zero(law: WeightLaw, alpha: float) -> float:
+    """Density at 0 for alpha <= 1: alpha q(0)/(1 - alpha), q the density of f (t -> inf in Z(t) = lambda)."""
+    model = law.model
+    if alpha == 1 or model.p + model.p_star <= 2:
+        return math.inf
+    if math.isinf(model.p):
+        (teacher,) = teacher_law(model)
+        weight = (1 + model.a) * float(np.exp(teacher.log_density(np.array([1.0])))[0])
+    else:
+        weight = float(excess_density(student_law(model), teacher_law(model), model.a, np.array([1e-100]))[0])
+    return alpha * weight / (1 - alpha)

@@ -1,0 +1,187 @@
+"""Finite N at the left edge, in closed form: Tracy-Widom scale, label fluctuation, and the 1/log N law.
+
+Sharp edge. Two independent sources move the lowest bulk eigenvalue. The labels of the draw move the edge
+itself, by O(N^{-1/2}); about that edge the eigenvalue fluctuates by O(N^{-2/3}), as -TW1 / kappa.
+
+* kappa. Near a sharp edge z = z_e - |z''| (g - g_e)^2 / 2, so the density per dimension is sqrt(2 x / |z''|)
+  / pi at a distance x inside, and pN times its integral counts (2 / 3 pi) (kappa x)^{3/2} levels with
+
+      kappa = (pN)^{2/3} (2 / |z''|)^{1/3};
+
+  in the Airy process the count to depth s is (2 / 3 pi) s^{3/2}: kappa x is the variable of Tracy and Widom.
+  The law's soft end points outwards, hence lambda_min = edge - TW1 / kappa. (The tests recover Johnstone's
+  scale for Wishart and 2 for a unit semicircle.)
+* Labels. The edge is the maximum over g of z(g), so to first order it moves by the change of z at fixed g =
+  g_e. With z = 1/g + (1/N) sum_mu k_mu, k = ((p-1)/p) phi_1 + (1/p) phi_2, and M = alpha N fixed,
+
+      Var(edge) = (alpha / N) Var[k(g_e)].
+
+  For p > 1 the edge is that of a matrix equation, G = g I + O(N^{-1/2}). To first order it moves by <E, dZ> /
+  <E, I> with E the null vector of the linearised equation; at N = inf the law of the weights is invariant
+  under rotations of the p blocks, so E = I and the trace form above is exact. The traceless part enters at
+  O(1/N).
+
+Smooth edge. The walk of t = -2 g / p stops at t = 1, where 1 - g f vanishes at y = inf. A sample's largest
+labels end the walk later: a label's own pole is at t = (a + y) / (y - c yhat) (c = 3 for p = 1, else 1), and
+the smallest of M of these is 1 + delta, with
+
+      M P(delta) = exp(-gamma),    P(delta) = P( delta y > a + c (1 + delta) yhat )
+
+in the mean of an extreme of M labels (gamma is Euler's constant). At leading order delta = a p_star / (2 log
+M). Between 1 and 1 + delta z continues smoothly, as far as samples can tell, and the pole itself costs only
+O(N^{-1/2}):
+
+      edge(N) = edge + z'(1) delta + z''(1) delta^2 / 2,     z' = dz/dt > 0:    right of the edge by O(1 / log
+                                                             N).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import gammaincc
+
+from theory.bulk import bulk_edge, z_of_g
+from theory.checks import ParameterError, count, positive
+from theory.model import Committee
+from theory.quadrature import chi_square_law
+from theory.tracy_widom import MEAN, VARIANCE
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class FiniteEdge:
+    """Lowest bulk eigenvalue at finite N, units of the Hessian.
+
+    kind       "sharp" or "smooth"
+    edge       the N = inf edge
+    label_std  standard deviation over draws of labels of the quenched edge, to O(N^{-1/2})
+    scale      kappa: about the quenched edge the lowest eigenvalue is distributed as -TW1 / kappa; NaN at a
+               smooth edge
+    mean       mean of the lowest eigenvalue (sharp), or of the quenched edge (smooth: its two-term 1/log N
+               law)
+    std        standard deviation of the lowest eigenvalue (sharp); that of the labels alone where smooth
+    """
+
+    kind: str
+    edge: float
+    label_std: float
+    scale: float
+    mean: float
+    std: float
+
+
+def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
+    """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module
+    docstring.
+
+    Left out: O(1/n) at sharp edges, O(1/log^3) and O(n^{-1/2}) in the mean at smooth ones. Where an outlier
+    exists it is the lowest eigenvalue instead (theory.quenched). Raises ParameterError on bad arguments or p
+    = inf.
+    """
+    n, alpha = count("n", n), positive("alpha", alpha)
+    edge = bulk_edge(model, alpha)
+    label_std = math.sqrt(alpha / n * label_variance(model, edge.g))
+    if edge.kind == "smooth":
+        return FiniteEdge(
+            "smooth", edge.value, label_std, math.nan, smooth_edge_mean(model, alpha, n), label_std
+        )
+    scale = edge_scale(model, alpha, n)
+    std = math.sqrt(label_std**2 + VARIANCE / scale**2)
+    return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
+
+
+def edge_scale(model: Committee, alpha: float, n: int) -> float:
+    """kappa = (p n)^{2/3} (2 / |z''(g_edge)|)^{1/3}, inverse units of the Hessian.
+
+    Raises ParameterError at a smooth edge, which has no Tracy-Widom law, and for p = inf, which has no such
+    n.
+    """
+    p, n = _finite_width(model), count("n", n)
+    edge = bulk_edge(model, positive("alpha", alpha))
+    if edge.kind == "smooth":
+        raise ParameterError(
+            f"alpha must have a sharp edge for a Tracy-Widom scale, got {alpha} with a smooth one"
+        )
+    return float((p * n) ** (2 / 3) * (2 / abs(z_of_g(model, alpha, edge.g, derivative=2))) ** (1 / 3))
+
+
+def label_variance(model: Committee, g: float) -> float:
+    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over one sample's labels, for -p/2 <= g < 0; units of the
+    Hessian^2.
+
+    Raises ParameterError on g outside or p = inf.
+    """
+    p = _finite_width(model)
+    if not -p / 2 <= g < 0:
+        raise ParameterError(f"g must lie in [{-p / 2}, 0), got {g!r}")
+    yhat, y, probability = label_grid(p, model.p_star)
+    k = trace_term(model, yhat, y, -2 * g / p)
+    mean = np.sum(probability * k)
+    return float((2 / p) ** 2 * np.sum(probability * (k - mean) ** 2))
+
+
+def smooth_edge_mean(model: Committee, alpha: float, n: int) -> float:
+    """Mean position of the quenched edge in dimension n where the N = inf edge is smooth: the two-term 1/log
+    n law.
+
+    Raises ParameterError where the edge is sharp, and for p = inf.
+    """
+    p, n = _finite_width(model), count("n", n)
+    edge = bulk_edge(model, positive("alpha", alpha))
+    if edge.kind == "sharp":
+        raise ParameterError(
+            f"alpha must have a smooth edge for the 1/log n law, got {alpha} with a sharp one"
+        )
+    step = -p / 2 * walk_excess(model, count("samples", round(alpha * n)))
+    first, second = (z_of_g(model, alpha, edge.g, derivative=order) for order in (1, 2))
+    return float(edge.value + first * step + second * step**2 / 2)
+
+
+def walk_excess(model: Committee, m: int) -> float:
+    """delta: how far beyond t = 1 the smallest pole t = (a + y) / (y - c yhat) of m samples lies, in the
+    mean.
+
+    Solves m P(delta) = exp(-gamma); delta = a p_star / (2 log m) to leading order. Infinite where m samples
+    do not reach y > c yhat on average. Raises ParameterError for p = inf.
+    """
+    p, m = _finite_width(model), count("m", m)
+    target = math.exp(-np.euler_gamma) / m
+    low, high = math.log(model.a / (50 + 4 * math.log(m) + 4 * model.p_star)), math.log(1e9 * (1 + model.a))
+    if pole_probability(model, p, math.exp(high)) <= target:
+        return math.inf
+    return math.exp(brentq(lambda v: math.log(pole_probability(model, p, math.exp(v)) / target), low, high))
+
+
+def pole_probability(model: Committee, p: int, delta: float) -> float:
+    """P(delta y > a + c (1 + delta) yhat) for one sample."""
+    yhat, probability = chi_square_law(p)
+    c = 3 if p == 1 else 1
+    needed = (model.a + c * (1 + delta) * yhat) / delta
+    return float(probability @ gammaincc(model.p_star / 2, model.p_star * needed / 2))
+
+
+def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:
+    """Nodes yhat, y (n,) and probabilities (n,) of the product law of one sample's labels."""
+    (yhat, one), (y, two) = chi_square_law(p), chi_square_law(p_star)
+    pairs = [v.ravel() for v in np.meshgrid(yhat, y, indexing="ij")]
+    return pairs[0], pairs[1], np.outer(one, two).ravel()
+
+
+def trace_term(model: Committee, yhat: Array, y: Array, t: float) -> Array:
+    """k(g) in units of (p/2) H: the mean over the p eigenvalues f of f / (1 + t f), t = -2 g / p."""
+    p = _finite_width(model)
+    low, high = (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)
+    return ((p - 1) * low / (1 + t * low) + high / (1 + t * high)) / p
+
+
+def _finite_width(model: Committee) -> int:
+    if math.isinf(model.p):
+        raise ParameterError("p must be finite at finite N, got inf")
+    return int(model.p)

@@ -1,0 +1,253 @@
+"""The law of the Hessian's weight f and its transform K(t) at complex t: the one average the density needs.
+
+Notation (derived here; units of (p/2) H). With w the label factor of the weight, w = yhat with probability
+(p-1)/p and w = 3 yhat with probability 1/p, the weight is f = (w - y)/(a + y); with t = -(resolvent) in the
+upper half plane the Dyson equation reads
+
+    z = Z(t) = -1/t + alpha K(t),        K(t) = E[ f / (1 + t f) ].
+
+f has a density on (-1, inf). The pole f = -1/t lies in the upper half plane, so the integral over f may be
+moved into the lower one, where the density continues analytically on f > 0 and on f < 0 separately.
+Trapezoid nodes there turn K into a plain sum over poles, good for every t of the closed upper half plane,
+the real axis from above included:
+
+    K(t) = sum_j mass_j / (t - pole_j),      pole_j = -1/f_j  in the lower half plane.
+
+On f > 0 the variable is v = f; on f < 0 it is v = -f/(1 + f) = (y - w)/(a + w), with the pole at 1 + 1/v.
+Both sides need the same function, the density at v of (A - B)/(a + B) on A > B, for independent positive A
+and B:
+
+    D(v) = int_0^inf db h_B(b) (a + b) h_A(b + v (a + b)).
+
+Nodes are uniform in log v, hence blind to scale: neither a -> 0 nor t -> inf (lambda -> 0 when alpha < 1)
+costs accuracy. The imaginary part of K on the real axis itself, exponentially small at a smooth edge, is D
+again, at real v: Im K(x + i0) = -pi D(-1/x)/x^2 for x < 0, -pi D(1/(x-1))/(x-1)^2 for x > 1, and 0 between.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from theory.model import Committee
+
+Real = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+STEP = 0.11  # trapezoid step in the mapped logarithm: with TILT this leaves about 1e-15
+TILT = math.pi / 4  # how far the contour is turned away from the real axis, in the mapped logarithm
+SMALLEST = 1e-17  # probability left out below the first node
+DECAY = 40.0  # exponents beyond this are dropped (4e-18)
+ROWS = 64  # rows of a matrix of nodes worked on at a time, so that it stays in cache
+
+
+@dataclass(frozen=True)
+class Chi:
+    """A scaled chi-square variable: mean `scale`, `dof` degrees of freedom, carrying probability `share`."""
+
+    share: float
+    dof: float
+    scale: float
+
+    def log_density(self, x: Real | Complex) -> Real | Complex:
+        """Logarithm of share times the density at x, real or complex; a few eps times sqrt(dof) in the bulk."""
+        half = self.dof / 2
+        ratio = x / self.scale
+        log = _log(ratio)
+        return half * (log - (ratio - 1)) - log + (_stirling(half) + math.log(self.share / self.scale))
+
+    def largest(self, decay: float = DECAY) -> float:
+        """A point beyond which less than exp(-decay) of the probability lies."""
+        return self.scale * (1 + 2 * math.sqrt(2 * decay / self.dof) + 2 * decay / self.dof)
+
+
+def _log(x):
+    """Logarithm of real or complex x, also relatively accurate near 1: half the degrees of freedom multiply it."""
+    delta = x - 1
+    near = np.abs(delta) < 0.5
+    if not np.iscomplexobj(x):
+        return np.where(near, np.log1p(np.where(near, delta, 0)), np.log(x))
+    real, imag = np.where(near, delta.real, 0), delta.imag
+    out = np.empty_like(x)
+    out.real = np.where(near, 0.5 * np.log1p(2 * real + real**2 + imag**2), np.log(np.abs(x)))
+    out.imag = np.arctan2(x.imag, x.real)
+    return out
+
+
+def _stirling(half: float) -> float:
+    """log( half^half exp(-half) / Gamma(half) ) without cancellation at large half."""
+    if half < 30:
+        return half * math.log(half) - half - float(gammaln(half))
+    series = 1 / (12 * half) - 1 / (360 * half**3) + 1 / (1260 * half**5)
+    return 0.5 * math.log(half / (2 * math.pi)) - series
+
+
+def teacher_law(model: Committee) -> tuple[Chi, ...]:
+    return (Chi(1.0, model.p_star, 1.0),)
+
+
+def student_law(model: Committee) -> tuple[Chi, ...]:
+    p = model.p
+    along = Chi(1 / p, p, 3.0)
+    return (along,) if p == 1 else (Chi((p - 1) / p, p, 1.0), along)
+
+
+# ---- the density D(v) --------------------------------------------------------------------------------------
+
+
+def graded(low: float, high: float, start: float, ratio: float, step: float, tilt: float = 0.0):
+    """Trapezoid nodes and weights for int_low^high dv: uniform in log v up to about `start`, `ratio` finer above.
+
+    The map log v = s - (1 - ratio) log(1 + e^(s - log start)) is analytic; `tilt` shifts s by -i tilt, which
+    turns v by -tilt below start and by -ratio tilt above.
+    """
+    origin = math.log(start)
+    first = math.log(low) - origin
+    last = math.log(high / start) / ratio if high > start else math.log(high / start)
+    s = np.arange(math.floor(first / step), math.ceil(max(last, first + 1) / step) + 1) * step - 1j * tilt
+    soft = np.where(s.real > 0, s, 0) + np.log1p(np.exp(-np.where(s.real > 0, s, -s)))
+    log_v = origin + s - (1 - ratio) * soft
+    slope = 1 - (1 - ratio) / (1 + np.exp(-s))
+    v = np.exp(log_v)
+    weight = step * slope * v
+    return (v, weight) if tilt else (v.real, weight.real)
+
+
+def fineness(dof: float) -> float:
+    """Relative width of a chi-square of `dof`, in units of one broad enough for the coarse step."""
+    return min(1.0, math.acos(10 ** (-1 / max(dof, 2))) / TILT)
+
+
+def excess_density(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v):
+    """Density D at v (n,) of (A - B)/(a + B) on A > B, A from `upper`, B from `lower`; v > 0 or |arg v| < pi/2.
+
+    Relative accuracy about 1e-13 also where exponentially small (real v); underflows to 0 below about 1e-300.
+    """
+    out = np.empty(v.shape, dtype=v.dtype)
+    order = np.argsort(np.abs(v))
+    with np.errstate(under="ignore", divide="ignore"):
+        for first in range(0, v.size, ROWS):
+            rows = order[first : first + ROWS]
+            b, measure = _lower_measure(upper, lower, a, max(float(np.abs(v[rows[0]])), 1e-200))
+            at = b + v[rows, None] * (a + b)
+            out[rows] = sum(np.exp(law.log_density(at) + measure).sum(axis=1) for law in upper)
+    return out
+
+
+def _lower_measure(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v: float) -> tuple[Real, Real]:
+    """Nodes b and log of h_B(b) (a + b) db, fit for |v| of at least v: A with one degree of freedom feels b ~ a v."""
+    ratio = min(fineness(upper[0].dof), fineness(lower[0].dof))
+    low = min(1.0, a * v if upper[0].dof < 2 else 1.0) * math.exp(-2 * DECAY / lower[0].dof)
+    start = 0.2 * (min(1.0, a) if upper[0].dof > 2 else 1.0)
+    b, weight = graded(low, max(law.largest() for law in lower), start, ratio, 2 * STEP)
+    measure = np.log(weight * (a + b)) + np.log(sum(np.exp(law.log_density(b)) for law in lower))
+    return b, measure
+
+
+# ---- the transform K(t) ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class WeightLaw:
+    """The law of f for one model as masses on poles in the lower half plane; see the module's docstring.
+
+    pole, mass (n,) complex, ordered by |pole|.
+    """
+
+    model: Committee
+    pole: Complex
+    mass: Complex
+
+    def transform(self, t: Complex, order: int = 1) -> tuple[Complex, ...]:
+        """K(t), K'(t), ... up to derivative `order`, at t (n,) in the closed upper half plane."""
+        out = np.empty((order + 1, t.size), dtype=np.complex128)
+        pole, mass = self._relevant(t)
+        for first in range(0, t.size, ROWS):
+            rows = slice(first, first + ROWS)
+            inverse = np.reciprocal(t[rows, None] - pole)
+            power = inverse
+            for k in range(order + 1):
+                out[k, rows] = (power @ mass) * (-1) ** k * math.factorial(k)
+                power = power * inverse if k < order else power
+        return tuple(out)
+
+    def slope(self, x: Real, t: Complex) -> Complex:
+        """(K(t) - K(x + i0)) / (t - x) without cancellation: real x (n,), t (n,) in the closed upper half plane."""
+        out = np.empty(t.size, dtype=np.complex128)
+        pole, mass = self._relevant(t)
+        for first in range(0, t.size, ROWS):
+            rows = slice(first, first + ROWS)
+            out[rows] = np.reciprocal((x[rows, None] - pole) * (t[rows, None] - pole)) @ -mass
+        return out
+
+    def jump(self, x: Real) -> Real:
+        """-Im K(x + i0) / pi at real x (n,), with relative accuracy however small; exactly 0 on [0, 1]."""
+        a, out = self.model.a, np.zeros(x.size)
+        left, right = x > 1, x < 0
+        if math.isinf(self.model.p):
+            right = x < -a
+            both = left | right
+            y = (x[both] + a) / (x[both] - 1)
+            density = sum(np.exp(law.log_density(y)) for law in teacher_law(self.model))
+            out[both] = density * (1 + a) / (x[both] - 1) ** 2
+            return out
+        student, teacher = student_law(self.model), teacher_law(self.model)
+        out[right] = excess_density(student, teacher, a, -1 / x[right]) / x[right] ** 2
+        out[left] = excess_density(teacher, student, a, 1 / (x[left] - 1)) / (x[left] - 1) ** 2
+        return out
+
+    def _relevant(self, t: Complex) -> tuple[Complex, Complex]:
+        """The poles that matter at these t: far beyond every |t|, probability falls off with the distance."""
+        last = np.searchsorted(np.abs(self.pole), 1e10 * max(1.0, float(np.max(np.abs(t), initial=0.0))))
+        return self.pole[:last], self.mass[:last]
+
+
+@lru_cache(maxsize=64)
+def weight_law(model: Committee) -> WeightLaw:
+    """The law of f for a model, computed once."""
+    pole, mass = _infinite_width(model) if math.isinf(model.p) else _finite_width(model)
+    order = np.argsort(np.abs(pole))
+    return WeightLaw(model, pole[order], mass[order])
+
+
+def _finite_width(model: Committee) -> tuple[Complex, Complex]:
+    student, teacher = student_law(model), teacher_law(model)
+    f, positive = _side(student, teacher, model.a)
+    u, negative = _side(teacher, student, model.a)
+    return np.concatenate([-1 / f, 1 + 1 / u.conj()]), np.concatenate([positive, negative.conj()])
+
+
+def _side(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, tilt: float = TILT, decay: float = DECAY):
+    """Nodes v, turned into the lower half plane by `tilt`, and probabilities D(v) dv on one side of f = 0."""
+    high = max(law.largest(decay) for law in upper) / a
+    ratio = fineness(upper[0].dof)
+    v, dv = graded(SMALLEST / (1 + a), high, min(0.3 / (1 + a), high / 2), ratio, STEP, tilt)
+    return v, excess_density(upper, lower, a, v) * dv
+
+
+def _infinite_width(model: Committee) -> tuple[Complex, Complex]:
+    """p = inf: yhat = 1, f = (1 - y)/(a + y); y turned into the upper half plane."""
+    (law,) = teacher_law(model)
+    y, dy = graded(math.exp(-2 * DECAY / law.dof), law.largest(), 0.2, fineness(law.dof), STEP, TILT)
+    y, dy = y.conj(), dy.conj()
+    return (model.a + y) / (y - 1), np.exp(law.log_density(y)) * dy
+
+
+def weight_moments(model: Committee, order: int) -> Real:
+    """E[f^n] for n = 1..order (units of (p/2) H): (1/p) E Tr ((p/2) F)^n, from nodes on the real line."""
+    a, decay = model.a, DECAY + 4 * order
+    student, teacher = student_law(model), teacher_law(model)
+    if math.isinf(model.p):
+        (law,) = teacher
+        y, dy = graded(math.exp(-2 * DECAY / law.dof), law.largest(decay), 0.2, fineness(law.dof), STEP)
+        f, mass = (1 - y) / (a + y), np.exp(law.log_density(y)) * dy
+    else:
+        v, positive = _side(student, teacher, a, 0.0, decay)
+        u, negative = _side(teacher, student, a, 0.0, decay)
+        f, mass = np.concatenate([v, -u / (1 + u)]), np.concatenate([positive, negative])
+    return np.array([np.sum(mass * f**n) for n in range(1, order + 1)])
