@@ -82,12 +82,17 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
             raise kind(_kept(how, parts, results)) from None
         except OSError as error:
             raise RunError(f"{cli.describe(error)}; {_kept(how, parts, results)}") from None
+        except (RunError, ParameterError):
+            _kept(how, parts, results)
+            raise
 
 
 def existing(wanted: config.Config, how: Execution) -> list[Sweep] | None:
     """The sweeps of a finished file of this configuration; None if there is work to do; FileError if it is taken."""
     if how.out.is_dir():
         raise FileError(f"{str(how.out)!r} is a directory, not a file")
+    if how.out.is_symlink() and not how.out.exists():
+        raise FileError(f"{str(how.out)!r} is a link to nothing")
     if not how.out.exists() or how.force:
         return None
     try:

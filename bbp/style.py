@@ -20,7 +20,7 @@ SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#767676"
 COLOURS = (BLUE, ORANGE, GREEN, SKY, VERMILION, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 KINDS = ("continuous", "discontinuous")
-KIND_LINES = {"continuous": "-", "discontinuous": (0, (4, 1.6))}
+KIND_LINES: dict[str, Any] = {"continuous": "-", "discontinuous": (0, (4, 1.6))}
 KIND_COLOURS = {"continuous": BLUE, "discontinuous": VERMILION}
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and two columns of a journal page
@@ -66,7 +66,9 @@ _RC: dict[str, Any] = {
 
 def figure_style() -> AbstractContextManager[None]:
     """Context in which figures take this style; the user's own settings return afterwards."""
-    return mpl.rc_context({**mpl.rcParamsDefault, **_RC, "backend": mpl.rcParams["backend"]})
+    settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC
+    settings.pop("backend", None)  # the choice of a display stays the user's
+    return mpl.rc_context(settings)
 
 
 def colour(index: int) -> str:

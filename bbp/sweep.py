@@ -183,7 +183,9 @@ def _text(given: Mapping[str, Any], name: str) -> str | None:
 def _path(value: Any) -> Path:
     if not isinstance(value, str) or not value or "\0" in value:
         raise ParameterError(f"out must be the name of a file, got {value!r}")
-    return Path(value)
+    # Through a link: the file it points to is the one to replace, and its parts lie beside it.
+    path = Path(value)
+    return path.resolve() if path.is_symlink() and path.exists() else path
 
 
 def _locking(value: Any) -> Locking:

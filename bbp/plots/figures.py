@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -49,8 +50,8 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     for index, n in enumerate(sweep.n):
         eigenvalues = done(sweep, sweep.eigenvalues)[index]
         named = "lowest" if group == 1 else f"lowest {group}, mean"
-        look = {"index": index, "label": f"{named}, $N = {n}$"}
-        rest = {"index": index, "label": f"next, $N = {n}$", "filled": False}
+        look: dict[str, Any] = {"index": index, "label": f"{named}, $N = {n}$"}
+        rest: dict[str, Any] = {"index": index, "label": f"next, $N = {n}$", "filled": False}
         sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
         if eigenvalues.shape[-1] > group:
             sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
@@ -119,7 +120,8 @@ def phase_panels(fig: Figure, cuts: int, sizes: int, width: str) -> list[Axes]:
     else:
         places = [rows[0]]
     if sizes:
-        places += list(rows[1].subgridspec(1, sizes))
+        lower = rows[1].subgridspec(1, sizes)
+        places += [lower[0, column] for column in range(sizes)]
     return lettered([fig.add_subplot(place) for place in places])
 
 
