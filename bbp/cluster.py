@@ -23,7 +23,7 @@ CONNECT_SECONDS = 30
 
 @contextmanager
 def pool(
-    workers: int | None, scheduler: str | None
+    workers: int | None, scheduler: str | None, cache: str | None = None
 ) -> Iterator[Callable[[Sequence[Unit]], Iterator[Result]]]:
     """A function that runs units on `workers` local processes, or on the cluster of the scheduler at this address.
 
