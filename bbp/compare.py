@@ -12,14 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bbp import atomic, cli, compare_file, plot, store, style
+from bbp import atomic, cli, compare_file, grid, plot, store, style
 from bbp.cli import log
 from bbp.compare_table import table
 from bbp.comparison import Comparison, compare
 from bbp.errors import FileError
 from bbp.plots.compare import compare_figure
 from bbp.pooling import pool
-from theory.checks import count
 
 EXAMPLE = """  bbp sweep --alpha-grid 0.8:2:13 --n 200,400,800 --a 0.5 --samples 64 --out results/sizes.h5
   bbp compare results/sizes.h5 --out sizes.png --save results/sizes-compare.h5"""
@@ -45,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the command."""
-    draws, repeats = _whole("draws", args.draws, 0), _whole("repeats", args.repeats, 100)
-    seed = _whole("seed", args.seed, 0)
+    draws, repeats = grid.integer("draws", args.draws, 0), grid.integer("repeats", args.repeats, 100)
+    seed = grid.integer("seed", args.seed, 0)
     outputs = [Path(path) for path in (args.out, args.save) if path is not None]
     form = plot.form_of(Path(args.out)) if args.out is not None else ""
     for path in outputs:
@@ -80,14 +79,6 @@ def _check_free(path: Path, force: bool) -> None:
     if path.exists() and not force:
         raise FileError(f"{str(path)!r} exists: use --force to replace it")
     atomic.prepare_directory(path.parent)
-
-
-def _whole(name: str, text: str, minimum: int) -> int:
-    try:
-        value: object = int(text)
-    except ValueError:
-        value = text
-    return count(name, value, minimum=minimum)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -40,9 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Describe the file on stdout."""
     path = Path(args.file)
-    parts = Parts(path)
-    if not path.exists() and parts.exist():
-        print(_unfinished(path, parts))
+    if not path.exists() and Parts(path).exist():
+        print(_unfinished(path, Parts(path)))
         return cli.OK
     found = h5file.format_of(path)
     if found != store.FORMAT:

@@ -189,6 +189,9 @@ def _read(group: h5py.Group) -> Sweep:
         if arrays[name].shape != shape[: arrays[name].ndim] or arrays[name].ndim < 3:
             raise ValueError(f"{name} has shape {arrays[name].shape}, the coordinates say {shape}")
     theory = {name: group["theory"][name][()] for name in ("edge", "outlier", "overlap")}
+    for name, values in theory.items():
+        if values.shape != shape[1:2]:
+            raise ValueError(f"theory/{name} has shape {values.shape}, the coordinates say {shape[1:2]}")
     columns = {name[5:]: _column(item) for name, item in group["provenance"].items() if name != "unit"}
     attributes = {name: _plain(value) for name, value in group.attrs.items()}
     return Sweep(

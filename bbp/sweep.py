@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _option(how, "--scheduler", "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS")
     _option(how, "--task", "run part I of N (from 1), as a task of a job array", metavar="I/N")
     _option(how, "--locking", "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)")
+    _option(how, "--cache", "keep compiled programs here for the next run or task (nowhere)", metavar="DIR")
     for flag, text in {
         "--merge": "write the file from what tasks have left",
         "--partial": "with --merge: even if samples are missing",
@@ -130,6 +131,7 @@ def execution(options: Mapping[str, Any]) -> engine.Execution:
         workers=workers,
         scheduler=_text(given, "scheduler"),
         locking=_locking(given["locking"]),
+        cache=_text(given, "cache"),
         task=given["task"] is not None,
         **{name: bool(given[name]) for name in ("merge", "partial", "resume", "retry_failed", "force")},
     )
@@ -183,7 +185,9 @@ def _text(given: Mapping[str, Any], name: str) -> str | None:
 def _path(value: Any) -> Path:
     if not isinstance(value, str) or not value or "\0" in value:
         raise ParameterError(f"out must be the name of a file, got {value!r}")
-    return Path(value)
+    # Through a link: the file it points to is the one to replace, and its parts lie beside it.
+    path = Path(value)
+    return path.resolve() if path.is_symlink() and path.exists() else path
 
 
 def _locking(value: Any) -> Locking:

@@ -85,6 +85,8 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
     """
     data, F = np.asarray(data), np.asarray(F)
     p, n = F.shape[-1], data.shape[1]
+    if p == 1:
+        return _weighted_gram(data, F[:, 0, 0])
     hessian = np.empty((p * n, p * n), data.dtype, order="F")
     for k in range(p):
         for j in range(k + 1):
@@ -109,7 +111,7 @@ def _weighted_gram(data: NDArray, f: NDArray) -> NDArray:
     return _mirrored(gram)
 
 
-def _mirrored(lower: NDArray, tile: int = 256) -> NDArray:
+def _mirrored(lower: NDArray, tile: int = 64) -> NDArray:
     """Fill the upper triangle of a column-major matrix from its lower one, in place, by tiles."""
     n = len(lower)
     for i in range(0, n, tile):

@@ -23,11 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.normal import normal_row
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
-ROWS = 32  # rows drawn by one call
-_TEACHER, _STUDENT, _DATA = 0, 1, 2
+ROWS = 64  # rows drawn by one call
+_WEIGHTS, _DATA = 0, 1
 _WORD = 2**32
 
 
@@ -116,17 +117,20 @@ def row_block(
     one compilation serves every block of the same shape.
     """
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(count, dtype=jnp.uint32))
-    return jax.vmap(lambda k: jax.random.normal(k, (n,), dtype))(keys) * jnp.asarray(1 / math.sqrt(n), dtype)
+    return jax.vmap(lambda k: normal_row(k, n, dtype))(keys) * jnp.asarray(1 / math.sqrt(n), dtype)
 
 
-def draw_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> NDArray:
-    """Rows 0 .. m - 1 of the data whose key is `key`, on the host: (m, n)."""
-    rows = np.empty((m, n), real_dtype(dtype))
+def draw_rows(
+    key: jax.Array, m: int, n: int, dtype: Any = "float64", *, length: int | None = None
+) -> NDArray:
+    """Rows 0 .. m - 1 of the data whose key is `key`, then zeros, on the host: (length, n), length m by default."""
+    rows = _aligned(length or m, n, real_dtype(dtype))
     for start in range(0, m, ROWS):
         stop = min(start + ROWS, m)
         rows[start:stop] = np.asarray(row_block(key, np.uint32(start), ROWS, n, str(rows.dtype)))[
             : stop - start
         ]
+    rows[m:] = 0
     return rows
 
 
@@ -134,9 +138,7 @@ def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Arr
     """Rows 0 .. m - 1 of the data whose key is `key`, then zeros: (padded(m), n), on JAX's default device."""
     dtype = str(real_dtype(dtype))
     if jax.default_backend() == "cpu":
-        host = np.zeros((padded(m), n), dtype)
-        host[:m] = draw_rows(key, m, n, dtype)
-        return jax.device_put(host)
+        return jax.device_put(draw_rows(key, m, n, dtype, length=padded(m)), may_alias=True)
     data = jnp.zeros((padded(m), n), dtype)
     for start in range(0, m, ROWS):
         data = _place(data, row_block(key, np.uint32(start), ROWS, n, dtype), start, m)
@@ -180,8 +182,9 @@ def draw_weights(
 
     Teacher rows are likewise uniform and mutually orthogonal (Haar): QR of Gaussian rows with diag R > 0.
     """
-    student = draw_rows(_fold(key, _STUDENT), p, n, dtype)
-    q, r = np.linalg.qr(draw_rows(_fold(key, _TEACHER), p_star, n, dtype).T)
+    rows = draw_rows(_fold(key, _WEIGHTS), 2 * max(p, p_star), n, dtype)
+    student = rows[0 : 2 * p : 2]  # even and odd rows: each is the same whatever the widths
+    q, r = np.linalg.qr(rows[1 : 2 * p_star : 2].T)
     teacher = (q * np.where(np.diag(r) < 0, -1, 1).astype(q.dtype)).T
     return _on_sphere(student), _on_sphere(teacher)
 
@@ -227,6 +230,14 @@ def _place(data: jax.Array, block: jax.Array, start: jax.Array | int, m: jax.Arr
 
 def _fold(key: jax.Array, word: int) -> jax.Array:
     return jax.random.fold_in(key, np.uint32(word))
+
+
+def _aligned(m: int, n: int, dtype: np.dtype) -> NDArray:
+    """An empty (m, n) array on a 64-byte boundary, where JAX's CPU client takes it over without a copy."""
+    size = m * n * dtype.itemsize
+    memory = np.empty(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(m, n)
 
 
 def _on_sphere(rows: NDArray) -> NDArray:

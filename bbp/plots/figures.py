@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from bbp import style
+from bbp.comparison import Comparison
 from bbp.phase_file import Map, Phase
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
@@ -69,7 +70,7 @@ def done(sweep: Sweep, values: Array) -> Array:
     return np.where((sweep.status == DONE)[..., None], values, np.nan)
 
 
-def theory_curves(sweep: Sweep) -> tuple[Array, Array, Array, Array]:
+def theory_curves(sweep: Sweep | Comparison) -> tuple[Array, Array, Array, Array]:
     """alpha, edge, outlier, overlap of the sweep's model on a grid fine enough to draw, a little beyond its range.
 
     The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.

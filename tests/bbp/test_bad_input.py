@@ -180,8 +180,10 @@ def edited(change):
     def make(path):
         buffer = io.BytesIO(good(path))
         with h5py.File(buffer, "r+") as file:
+            file.attrs[h5file.DIGEST] = ""
             change(file)
-            file.attrs[h5file.DIGEST] = h5file.digest(file)
+            if h5file.DIGEST in file.attrs:
+                file.attrs[h5file.DIGEST] = h5file.digest(file)
         path.write_bytes(buffer.getvalue())
 
     return make
@@ -274,7 +276,7 @@ def test_a_bad_file_is_refused(bbp, tmp_path, monkeypatch, name):
         ["plot", path],
         ["sweep", "--n", "12", "--samples", "1", "--out", path],
     ):
-        if words[0] == "sweep" and name in ("nowhere", "dangling link"):
+        if words[0] == "sweep" and name == "nowhere":
             continue
         said = bbp(*words)
         assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said
@@ -304,7 +306,7 @@ def test_a_flipped_bit_is_never_silently_another_number(tmp_path, same):
 def test_help_teaches_with_an_example(bbp, name):
     said = bbp(name, "--help")
     assert said.code == 0 and said.err == ""
-    assert f"example:\n  bbp {name} " in said.out
+    assert f"\n  bbp {name} " in said.out.partition("example:")[2]
     assert bbp(name, "--version").out.startswith("bbp ")
 
 
@@ -343,9 +345,10 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     path = tmp_path / "x.h5"
     good(path)
     words = [sys.executable, "-m", "bbp.info", path]
-    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    child.stdout.close()
-    assert child.stderr.read() == b"" and child.wait() == cli.BROKEN_PIPE
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        child.stdout.close()
+        said = child.stderr.read()
+    assert (said, child.returncode) == (b"", cli.BROKEN_PIPE)
 
 
 def test_a_bug_is_one_line_unless_verbose(capsys):

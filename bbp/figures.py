@@ -1,0 +1,117 @@
+"""Make the figures of the paper, and what it lacks: theory and samples, each with its data in HDF5.
+
+A figure whose data were computed before, with the same options, is drawn again without computing. One that fails is
+reported and the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bbp import atomic, cli, grid, plot, style
+from bbp.cli import log
+from bbp.errors import FileError
+from bbp.gallery import base
+from bbp.gallery.base import Effort, Entry
+from bbp.gallery.entries import ENTRIES
+from theory.checks import ParameterError
+
+EXAMPLE = """  bbp figures --out figures                     all, quick mode: under ten minutes on two cores
+  bbp figures phi overlap --out figures --paper
+  bbp figures phi --n 200,400,800 --samples 300 --format pdf"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `bbp figures`."""
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"figures to make (all): {', '.join(ENTRIES)}"
+    )
+    parser.add_argument("--out", default="results/figures", metavar="DIR", help="directory (results/figures)")
+    parser.add_argument("--paper", action="store_true", help="sizes of the paper; hours on two cores")
+    parser.add_argument(
+        "--n", metavar="LIST", help="input dimensions N in place of the figures' own, such as 200,400"
+    )
+    parser.add_argument("--samples", metavar="S", help="samples a point in place of the figures' own")
+    parser.add_argument("--seed", default="0", help="of the samples (0)")
+    parser.add_argument(
+        "--format", choices=["png", "pdf", "svg"], default="png", help="of the pictures (png)"
+    )
+    parser.add_argument("--force", action="store_true", help="compute again and replace what is there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the command; 1 if a figure failed."""
+    effort = Effort(
+        mode="paper" if args.paper else "quick",
+        n=None if args.n is None else tuple(sorted(grid.integers("n", args.n))),
+        samples=None if args.samples is None else grid.integer("samples", args.samples, 2),
+        seed=grid.integer("seed", args.seed, 0),
+    )
+    entries = [_entry(name) for name in args.names] or list(ENTRIES.values())
+    out = Path(args.out)
+    atomic.prepare_directory(out)
+    stored = {entry.name: None if args.force else _stored(out, entry, effort) for entry in entries}
+    failed = 0
+    with cli.Progress(len(entries), unit="figure") as progress:
+        for entry in entries:
+            failed += not _make(entry, effort, out, args.format, stored[entry.name])
+            progress.advance(note=entry.name)
+    return cli.FAILED if failed else cli.OK
+
+
+def _make(entry: Entry, effort: Effort, out: Path, form: str, data: base.Data | None) -> bool:
+    """Data and picture of one figure; whether it was made."""
+    path = out / f"{entry.name}.h5"
+    how = "data were there"
+    try:
+        if data is None:
+            start = time.perf_counter()
+            arrays = entry.build(effort)
+            seconds = time.perf_counter() - start
+            base.save(path, entry, arrays, effort, seconds)
+            data, _ = base.load(path)
+            how = f"computed in {cli.duration(seconds)}"
+        with style.figure_style():
+            figure = entry.draw(data)
+        picture = out / f"{entry.name}.{form}"
+        atomic.write_bytes(picture, plot.render(figure, form, 300))
+    except Exception as error:  # whatever went wrong with one figure, the others go on
+        log.error("%s failed: %s: %s", entry.name, type(error).__name__, " ".join(str(error).split()))
+        log.debug("traceback", exc_info=True)
+        return False
+    print(f"{picture} ({how}): {entry.caption}", flush=True)
+    return True
+
+
+def _stored(out: Path, entry: Entry, effort: Effort) -> base.Data | None:
+    """The figure's data if they are there and answer these options; FileError if they answer others."""
+    path = out / f"{entry.name}.h5"
+    if not path.exists():
+        return None
+    data, config = base.load(path)
+    if config != base.config(entry, effort):
+        raise FileError(
+            f"{str(path)!r} was made with other options: use --force to replace it, or another --out"
+        )
+    return data
+
+
+def _entry(name: str) -> Entry:
+    if name not in ENTRIES:
+        raise ParameterError(
+            f"no figure {name!r}{cli.nearest(name, list(ENTRIES))}; there are {', '.join(ENTRIES)}"
+        )
+    return ENTRIES[name]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp figures`."""
+    return cli.program("figures", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""What a figure of the gallery is: how its data are made, stored and drawn.
+
+An `Entry` has a name, a caption, a function `build(effort) -> arrays` and a function `draw(data) -> Figure`. Its data land in
+one HDF5 file (dimension scales attached, so xarray opens it), with the configuration that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from bbp import h5file, provenance
+from sims.sampling import DONE, sample_point
+from theory.model import Committee
+
+Array = NDArray[Any]
+Named = tuple[tuple[str, ...], Any]  # names of the dimensions, array (or a NumPy number)
+
+FORMAT, VERSION = "bbp-figure", 1
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to compute. mode "quick" or "paper"; n and samples override the entry's own sizes where given."""
+
+    mode: str = "quick"
+    n: tuple[int, ...] | None = None
+    samples: int | None = None
+    seed: int = 0
+
+    def sizes(self, quick: Sequence[int], paper: Sequence[int]) -> tuple[int, ...]:
+        """Input dimensions: those asked for, else the entry's for the mode."""
+        return self.n if self.n is not None else tuple(quick if self.mode == "quick" else paper)
+
+    def count(self, quick: int, paper: int) -> int:
+        """Number of samples: the one asked for, else the entry's for the mode."""
+        return self.samples if self.samples is not None else (quick if self.mode == "quick" else paper)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Arrays of one figure: name -> (names of the dimensions, array); a coordinate is the array named as its dimension."""
+
+    arrays: Mapping[str, Named]
+    attributes: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name][1]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.arrays
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One figure: `build` gives the arrays, `draw` the picture from stored data."""
+
+    name: str
+    caption: str
+    build: Callable[[Effort], Mapping[str, Named]]
+    draw: Callable[[Data], Figure]
+
+
+def save(path: Path, entry: Entry, arrays: Mapping[str, Named], effort: Effort, seconds: float) -> None:
+    """Write the data of one figure, whole or not at all (OSError)."""
+
+    def fill(file: h5py.File) -> None:
+        scales = {}
+        for name, (dims, values) in arrays.items():
+            if dims == (name,):
+                scales[name] = h5file.coordinate(file, name, values)
+        for name, (dims, values) in arrays.items():
+            for dim, length in zip(dims, np.shape(values), strict=True):
+                if dim not in scales:
+                    scales[dim] = h5file.coordinate(file, dim, np.arange(length))
+            if dims != (name,):
+                h5file.attach(file.create_dataset(name, data=values), [scales[dim] for dim in dims])
+        h5file.put_json(file, "config", config(entry, effort))
+        file.attrs.update(
+            provenance.record() | {"figure": entry.name, "caption": entry.caption, "seconds": seconds}
+        )
+        file.attrs["finished"] = 1
+
+    h5file.write(path, fill, format=FORMAT, version=VERSION)
+
+
+def load(path: str | Path, *, locking: h5file.Locking = None) -> tuple[Data, dict[str, Any]]:
+    """Data and configuration of a stored figure; FileError, one line, where the file is not one or is damaged."""
+    with h5file.reading(path, FORMAT, VERSION, locking=locking) as file:
+        names = {item.name: name for name, item in file.items()}
+        arrays: dict[str, Named] = {}
+        for name, item in file.items():
+            if name == "config":
+                continue
+            dims = (name,) if item.is_scale else tuple(names[dim[0].name] for dim in item.dims)
+            arrays[name] = dims, item[()]
+        stored = h5file.get_json(file, "config")
+        return Data(arrays, dict(file.attrs)), stored
+
+
+def config(entry: Entry, effort: Effort) -> dict[str, Any]:
+    """What decides the numbers of a figure, as plain data."""
+    plain = asdict(effort)
+    return {"figure": entry.name, **plain, "n": None if effort.n is None else list(effort.n)}
+
+
+def sampled(
+    model: Committee,
+    n: int,
+    alphas: Sequence[float] | Array,
+    samples: int,
+    seed: int,
+    eigenpairs: int | None = None,
+) -> dict[str, Array]:
+    """Samples at every alpha: lowest, overlap (mean q2 of the p p_star lowest), hit (largest overlap among these), each
+
+    (alpha, sample), NaN for a sample that failed; eigenvalues (alpha, sample, k) too.
+    """
+    size = int(model.degeneracy)
+    rows: dict[str, list[Array]] = {"lowest": [], "overlap": [], "hit": [], "eigenvalues": []}
+    for alpha in alphas:
+        found = sample_point(model, n, float(alpha), range(samples), seed, eigenpairs=eigenpairs)
+        done = found.status == DONE
+        rows["lowest"].append(np.where(done, found.eigenvalues[:, 0], np.nan))
+        rows["overlap"].append(np.where(done, found.overlaps[:, :size].mean(axis=1), np.nan))
+        known = done & (found.max_overlap_rank >= 0)
+        rows["hit"].append(np.where(known, (found.max_overlap_rank < size).astype(float), np.nan))
+        rows["eigenvalues"].append(np.where(done[:, None], found.eigenvalues, np.nan))
+    return {name: np.array(values) for name, values in rows.items()}

@@ -1,0 +1,102 @@
+"""Thresholds at finite N, from N = 100 to 1e8: quenched theory, with samples on top where samples can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from bbp import style
+from bbp.gallery.base import Data, Effort, Entry, Named, sampled
+from bbp.plots import figures
+from bbp.scaling import logit_fit
+from theory.finite_threshold import alpha_bbp_finite
+from theory.model import Committee
+from theory.transition import bbp_threshold
+
+MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
+RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.5, 1.05)}
+
+Array = NDArray[np.float64]
+
+
+def build(effort: Effort) -> Mapping[str, Named]:
+    """alpha_bbp_finite(N) with errors, and the alpha at which half of the samples have phi = 1."""
+    sizes, samples = effort.sizes([100, 200, 400], [100, 200, 400, 800, 1600]), effort.count(40, 200)
+    n = np.array([100, 300, 1000, 10**4, 10**5, 10**6, 10**7, 10**8])
+    arrays: dict[str, Named] = {"n": (("n",), n), "sampled_n": (("sampled_n",), np.array(sizes))}
+    rng = np.random.default_rng([effort.seed, 3])
+    for kind, model in MODELS.items():
+        found = alpha_bbp_finite(model, n, draws=effort.count(40, 200), seed=effort.seed)
+        limit = bbp_threshold(model).alpha
+        alpha = np.linspace(*RANGES[kind], 7) * limit
+        hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
+        halves = np.array([half_point(alpha, h, rng) for h in hits])
+        arrays |= {
+            f"{kind}_alpha": (("n",), found.alpha),
+            f"{kind}_error": (("n",), found.error),
+            f"{kind}_half": (("n",), found.half),
+            f"{kind}_sampled": (("sampled_n",), halves[:, 0]),
+            f"{kind}_sampled_error": (("sampled_n",), halves[:, 1]),
+            f"{kind}_limit": ((), np.float64(limit)),
+        }
+    return arrays
+
+
+def half_point(
+    alpha: Array, hits: Array, rng: np.random.Generator, repeats: int = 200
+) -> tuple[float, float]:
+    """alpha at which the fraction of hits (alpha, sample) passes 1/2, by a logistic fit, with its bootstrap error."""
+    trials = np.isfinite(hits).sum(axis=1)
+    successes = np.nansum(hits, axis=1)
+    x = (alpha - alpha.mean()) / np.ptp(alpha)
+
+    def fitted(drawn: Array) -> float:
+        constant, slope = logit_fit(x, drawn, trials, degree=1)
+        return float(alpha.mean() - np.ptp(alpha) * constant / slope)
+
+    fraction = (successes + 0.5) / (trials + 1)
+    replicates = [fitted(rng.binomial(trials, fraction)) for _ in range(repeats)]
+    return fitted(successes), float(np.std(replicates, ddof=1))
+
+
+def draw(data: Data) -> Figure:
+    """A panel for each kind, alpha against N on a logarithmic axis."""
+    fig = style.new_figure("double", 2.9)
+    axes = figures.panels(fig, 2, "double")
+    for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
+        look: dict[str, Any] = {"color": style.BLUE, "marker": "o", "markersize": 3, "linewidth": 1.0}
+        name = r"quenched theory $\alpha_\mathrm{BBP}(N)$"
+        ax.errorbar(data["n"], data[f"{kind}_alpha"], yerr=data[f"{kind}_error"], label=name, **look)
+        half: dict[str, Any] = {
+            "color": style.GREEN,
+            "linestyle": (0, (1, 1)),
+            "label": "half of the draws have an outlier",
+        }
+        ax.plot(data["n"], data[f"{kind}_half"], **half)
+        look = {"color": style.VERMILION, "marker": "s", "linestyle": "none", "markersize": 4, "zorder": 4}
+        error = data[f"{kind}_sampled_error"]
+        ax.errorbar(
+            data["sampled_n"], data[f"{kind}_sampled"], yerr=error, label=r"samples, $\phi = 1/2$", **look
+        )
+        limit = float(data[f"{kind}_limit"])
+        ax.axhline(limit, color=style.BLACK, linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$, $N = \infty$")
+        figures.plain_log_axis(ax)
+        ax.margins(y=0.12)
+        figures.name_model(ax, model, kind)
+        ax.set_xlabel(r"input dimension $N$")
+        ax.set_ylabel(r"$\alpha = M/N$")
+    figures.legend_above(fig, axes, 4)
+    return fig
+
+
+ENTRY = Entry(
+    "finite-thresholds",
+    "BBP threshold at finite N from draws of labels (quenched theory) out to N = 1e8, and the alpha at which half of the "
+    "samples have their largest overlap in the lowest eigenvector; continuous (a = 0.5) and discontinuous (a = 2), p = p* = 1.",
+    build,
+    draw,
+)

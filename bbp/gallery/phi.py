@@ -1,0 +1,92 @@
+"""phi(alpha; N) for p = p* = 1: fraction of samples whose lowest eigenvector has the largest overlap, several N."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bbp import style
+from bbp.bootstrap import bootstrap_fraction
+from bbp.gallery.base import Data, Effort, Entry, Named, sampled
+from bbp.plots import figures
+from bbp.plots import sweep as sweep_plots
+from bbp.scaling import phi_crossing
+from theory.alpha_zero import alpha_zero
+from theory.model import Committee
+from theory.transition import bbp_threshold
+
+MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
+RANGES = {"continuous": (0.75, 1.3), "discontinuous": (0.5, 1.1)}  # of alpha_BBP: where phi rises at these N
+
+
+def build(effort: Effort) -> Mapping[str, Named]:
+    """Hits (n, alpha, sample) of both kinds, fractions with errors, crossings of successive N."""
+    sizes, samples = effort.sizes([100, 200, 400], [200, 400, 800, 1600]), effort.count(60, 400)
+    arrays: dict[str, Named] = {
+        "n": (("n",), np.array(sizes)),
+        "pair": (("pair",), np.arange(len(sizes) - 1)),
+    }
+    rng = np.random.default_rng([effort.seed, 7])
+    for kind, model in MODELS.items():
+        threshold = bbp_threshold(model).alpha
+        alpha = np.linspace(*RANGES[kind], 9) * threshold
+        hits = np.array([sampled(model, n, alpha, samples, effort.seed)["hit"] for n in sizes])
+        phi = [[bootstrap_fraction(cell, rng) for cell in row] for row in hits]
+        crossings = [
+            phi_crossing(alpha, (hits[i], hits[j]), (sizes[i], sizes[j]), rng).alpha
+            for i, j in pairwise(range(len(sizes)))
+        ]
+        zero = alpha_zero(model)
+        name = f"{kind}_alpha"
+        arrays |= {
+            name: ((name,), alpha),
+            f"{kind}_hit": (("n", name, "sample"), hits),
+            f"{kind}_phi": (("n", name), np.array([[e.value for e in row] for row in phi])),
+            f"{kind}_phi_error": (("n", name), np.array([[e.error for e in row] for row in phi])),
+            f"{kind}_crossing": (("pair",), np.array([c.value for c in crossings])),
+            f"{kind}_crossing_error": (("pair",), np.array([c.error for c in crossings])),
+            f"{kind}_alpha_bbp": ((), np.float64(threshold)),
+            f"{kind}_alpha_0": ((), np.float64(np.nan if zero is None else zero)),
+        }
+    return arrays
+
+
+def draw(data: Data) -> Figure:
+    """A panel for each kind: phi against alpha, a curve for each N, alpha_BBP and alpha_0 marked."""
+    fig = style.new_figure("double", 3.0)
+    axes = figures.panels(fig, 2, "double")
+    for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
+        alpha = data[f"{kind}_alpha"]
+        for index, n in enumerate(data["n"]):
+            phi, error = data[f"{kind}_phi"][index], data[f"{kind}_phi_error"][index]
+            look: dict[str, Any] = {
+                "color": style.colour(index),
+                "marker": style.marker(index),
+                "linewidth": 0.8,
+                "elinewidth": 0.9,
+            }
+            ax.errorbar(alpha, phi, yerr=error, label=f"$N = {n}$", **look)
+        sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
+        zero = float(data[f"{kind}_alpha_0"])
+        if kind == "discontinuous" and np.isfinite(zero):
+            ax.axvline(zero, color=style.GREY, linestyle=":", label=rf"$\alpha_0 = {zero:.4g}$ (overlap)")
+        figures.name_model(ax, model)
+        ax.set_xlabel(r"$\alpha = M/N$")
+        ax.set_ylabel(r"fraction $\phi$")
+        ax.set_ylim(-0.03, 1.03)
+    figures.legend_above(fig, axes, 3)
+    return fig
+
+
+ENTRY = Entry(
+    "phi",
+    "Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p* = 1: "
+    "curves of different N cross at alpha_BBP when the transition is continuous (a = 0.5), well below it when it is "
+    "discontinuous (a = 2).",
+    build,
+    draw,
+)

@@ -1,0 +1,87 @@
+"""One dense sample against bare LAPACK on the same matrix for the same pairs, both measured in one run.
+
+A sample is: draw teacher, student and data, build the Hessian, its p p_star + 4 lowest eigenpairs with checked residuals,
+and the squared overlaps of ALL eigenvectors with the signal. Bare LAPACK is `scipy.linalg.eigh` of the finished matrix for
+the same lowest pairs, by the faster of its drivers evr and evx; the whole spectrum's overlaps would take all vectors
+(last column). Wall and processor time, least of the repetitions, taken in turns.
+
+    python benchmarks/dense_sample.py [--cases 400:1:1.0,1000:2:1.0] [--repeat 5] [--dtype float64]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sims import hessian, instance, sampling
+from theory.model import Committee
+
+CASES = "400:1:1.0,400:2:1.0,400:4:1.0,1000:1:1.0,1000:2:1.0,1000:1:2.0,1000:2:2.0,2000:1:1.0"
+
+
+def clocks(action: Callable[[], object]) -> tuple[float, float]:
+    """Wall and processor seconds of one call."""
+    wall, processor = time.perf_counter(), time.process_time()
+    action()
+    return time.perf_counter() - wall, time.process_time() - processor
+
+
+def least(actions: dict[str, Callable[[], object]], repeat: int) -> dict[str, np.ndarray]:
+    """Least wall and processor time of each action over repetitions taken in turns, after one that does not count."""
+    for action in actions.values():
+        action()
+    seen = [{name: clocks(action) for name, action in actions.items()} for _ in range(repeat)]
+    return {name: np.min([once[name] for once in seen], axis=0) for name in actions}
+
+
+def measure(n: int, p: int, alpha: float, dtype: str, repeat: int) -> dict[str, np.ndarray]:
+    model = Committee(p, 1, 0.3)
+    drawn = instance.draw(model, n, alpha, dtype=dtype)
+    data, weights = np.asarray(drawn.data)[: drawn.m], model.weights(*instance.labels(drawn))
+    matrix = hessian.dense_blas(data, weights)
+    subset = (0, p + sampling.MARGIN - 1)
+    return least(
+        {
+            "sample": lambda: sampling.sample_point(model, n, alpha, [0], 0, dtype=dtype),
+            "draw": lambda: instance.draw(model, n, alpha, dtype=dtype),
+            "build": lambda: hessian.dense_blas(data, weights),
+            "evr": lambda: eigh(matrix, subset_by_index=subset, driver="evr"),
+            "evx": lambda: eigh(matrix, subset_by_index=subset, driver="evx"),
+            "all": lambda: eigh(matrix),
+        },
+        repeat,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", default=CASES, help="N:p:alpha, comma-separated")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--dtype", default="float64", choices=["float64", "float32"])
+    options = parser.parse_args()
+    print("milliseconds: wall (processor)")
+    print(
+        f"{'N':>5} {'p':>2} {'alpha':>5} {'sample':>15} {'draw':>15} {'build':>15} {'LAPACK':>15}  ratio   all vectors"
+    )
+    for case in options.cases.split(","):
+        n, p, alpha = case.split(":")
+        t = measure(int(n), int(p), float(alpha), options.dtype, options.repeat)
+        bare = np.minimum(t["evr"], t["evx"])
+        columns = " ".join(
+            f"{1e3 * w:7.1f} ({1e3 * c:5.0f})" for w, c in (t["sample"], t["draw"], t["build"], bare)
+        )
+        wall, processor = t["sample"] / bare
+        print(
+            f"{n:>5} {p:>2} {alpha:>5} {columns}  {wall:4.2f} ({processor:4.2f}) {1e3 * t['all'][0]:7.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

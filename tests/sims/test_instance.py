@@ -1,0 +1,128 @@
+"""Draws: what they depend on and what they do not, their law, their geometry."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from sims import instance
+from theory.checks import ParameterError
+from theory.model import Committee
+
+N = 60
+MODEL = Committee(2, 2, 0.3)
+
+
+def rows_of(alpha, **options):
+    drawn = instance.draw(MODEL, N, alpha, **options)
+    return np.asarray(drawn.data)[: drawn.m]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_geometry(dtype):
+    drawn = instance.draw(Committee(3, 2, 0.3), N, 2.5, dtype=dtype)
+    eps = np.finfo(dtype).eps
+    assert (drawn.m, drawn.n, drawn.data.shape) == (150, N, (256, N))
+    assert drawn.data.dtype == drawn.student.dtype == drawn.teacher.dtype == dtype
+    np.testing.assert_allclose(drawn.teacher @ drawn.teacher.T, N * np.eye(2), atol=20 * N * eps)
+    np.testing.assert_allclose(np.sum(np.square(drawn.student), axis=1), N, rtol=20 * eps)
+    assert abs(drawn.student[0] @ drawn.student[1]) > 1e-3  # student rows are not made orthogonal
+    assert not np.any(drawn.data[drawn.m :]) and np.all(np.any(drawn.data[: drawn.m], axis=1))
+    np.testing.assert_allclose(drawn.signal * np.sqrt(N), drawn.teacher, rtol=4 * eps)
+
+
+def test_rows_nest_and_any_block_can_be_drawn_again():
+    key = instance.data_key(instance.draw_key(0, N, None, 0))
+    long, short = instance.draw_rows(key, 200, N), instance.draw_rows(key, 37, N)
+    np.testing.assert_array_equal(long[:37], short)
+    np.testing.assert_array_equal(instance.draw_data(key, 200, N)[:200], long)
+    for start, count in ((0, 1), (63, 2), (100, 100)):
+        block = instance.row_block(key, np.uint32(start), count, N, "float64")
+        np.testing.assert_array_equal(block, long[start : start + count])
+
+
+def test_shared_draws_nest_across_alpha():
+    short, long = rows_of(1.5, shared=True), rows_of(2.5, shared=True)
+    np.testing.assert_array_equal(long[: len(short)], short)
+    one, other = (instance.draw(MODEL, N, alpha, shared=True, data=False) for alpha in (1.5, 2.5))
+    np.testing.assert_array_equal(one.teacher, other.teacher)
+
+
+def test_a_draw_depends_on_seed_n_alpha_and_sample_alone():
+    same = rows_of(1.5, seed=3, sample=2)
+    np.testing.assert_array_equal(same, rows_of(1.5, seed=3, sample=2))
+    others = [
+        rows_of(1.5, seed=4, sample=2),
+        rows_of(1.5, seed=3, sample=1),
+        rows_of(np.nextafter(1.5, 2), seed=3, sample=2),
+        rows_of(1.5, seed=3, sample=2, shared=True),
+    ]
+    assert all(not np.any(other == same) for other in others)
+    words = {jax.random.key_data(instance.draw_key(0, n, 1.0, 0)).tobytes() for n in range(1, 50)}
+    assert len(words) == 49
+
+
+def test_widths_share_their_rows():
+    """Student row k and teacher row l are the same directions whatever p and p_star, up to orthogonalisation."""
+    narrow, wide = instance.draw(Committee(1, 1, 0.3), N, 1.5), instance.draw(Committee(4, 3, 1.0), N, 1.5)
+    np.testing.assert_allclose(wide.student[:1], narrow.student, rtol=1e-14)
+    np.testing.assert_allclose(wide.teacher[:1], narrow.teacher, rtol=1e-12)
+
+
+def test_different_seeds_are_independent():
+    """Correlation of two draws of 9000 entries is N(0, 1/9000): within 4.5 sigma, false alarm 7e-6 a pair."""
+    draws = [rows_of(2.5, seed=seed).ravel() for seed in (0, 1, 2**40)] + [rows_of(2.5, sample=1).ravel()]
+    correlations = np.corrcoef(draws)[np.triu_indices(4, 1)]
+    assert np.max(np.abs(correlations)) < 4.5 / np.sqrt(len(draws[0]))
+
+
+def test_law_of_rows_and_labels():
+    """Rows are N(0, 1/N); labels are u = w*.x and lam = w.x, standard normal (Kolmogorov-Smirnov, false alarms 1e-5)."""
+    drawn = instance.draw(MODEL, N, 100.0)
+    data = np.asarray(drawn.data)[: drawn.m]
+    assert stats.kstest(data.ravel() * np.sqrt(N), "norm").pvalue > 1e-5
+    lam, u = instance.labels(drawn)
+    assert lam.shape == (6000, 2) and u.shape == (6000, 2)
+    np.testing.assert_allclose(lam, data @ np.asarray(drawn.student).T, atol=1e-12)
+    for column in (*lam.T, *u.T):
+        assert stats.kstest(column, "norm").pvalue > 1e-5
+    padded_lam, padded_u = instance.preactivations(drawn)
+    np.testing.assert_allclose(padded_lam[: drawn.m], lam, atol=1e-12)
+    assert not np.any(padded_lam[drawn.m :]) and not np.any(padded_u[drawn.m :])
+
+
+def test_directions_are_uniform():
+    """First component of a direction in dimension 5 against its exact law, x^2 ~ Beta(1/2, 2): 600 of each kind."""
+    draws = [instance.draw(MODEL, 5, 1.0, sample=i, data=False) for i in range(300)]
+    for rows in (np.concatenate([d.student for d in draws]), np.concatenate([d.teacher for d in draws])):
+        assert stats.kstest(rows[:, 0] ** 2 / 5, stats.beta(0.5, 2).cdf).pvalue > 1e-4
+        assert abs(np.mean(np.sign(rows[:, 0]))) < 4.5 / np.sqrt(600)
+    inner = [d.student[0] @ d.teacher[0] / 5 for d in draws]
+    assert abs(np.mean(inner)) < 4.5 * np.sqrt(1 / 5 / 300)
+
+
+def test_labels_without_data_are_those_with_data():
+    with_data, without = (instance.draw(MODEL, N, 2.5, data=data) for data in (True, False))
+    assert without.data is None
+    for left, right in zip(instance.labels(with_data), instance.labels(without), strict=True):
+        np.testing.assert_allclose(left, right, atol=1e-13)
+    with pytest.raises(ParameterError, match="drawn with data=True"):
+        instance.preactivations(without)
+
+
+def test_padded_lengths():
+    lengths = [instance.padded(m) for m in range(1, 5000)]
+    assert all(length >= m for m, length in enumerate(lengths, start=1))
+    assert all(length < m + max(128, m / 8 + 1) for m, length in enumerate(lengths, start=1))
+    assert len({length for length in lengths if 2048 < length <= 4096}) <= 8
+
+
+@pytest.mark.parametrize(
+    "alpha, n, m", [(0.5, 1, None), (0.51, 1, 1), (1.0, 1, 1), (2.5, 3, 8), (1e-4, 4999, None)]
+)
+def test_number_of_samples(alpha, n, m):
+    if m is None:
+        with pytest.raises(ParameterError, match="must round to at least one sample"):
+            instance.samples_of(alpha, n)
+    else:
+        assert instance.samples_of(alpha, n) == m

@@ -1,0 +1,19 @@
+"""The README's Python examples print what it says; its programs exist."""
+
+import doctest
+import re
+from pathlib import Path
+
+from bbp.cli import COMMANDS
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_examples_run():
+    found = doctest.testfile(str(README), module_relative=False)
+    assert found.attempted >= 10 and found.failed == 0
+
+
+def test_every_program_is_described():
+    described = set(re.findall(r"`bbp (\w+)", README.read_text()))
+    assert set(COMMANDS) <= described
