@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -31,6 +31,17 @@ Array = NDArray[np.float64]
 FINE = 300  # points of a theory curve
 BINS = 48  # of a histogram of eigenvalues
 ZERO = 1e-10  # eigenvalues below this times the largest belong to the atom at 0
+
+
+class Along(Protocol):
+    """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
+
+    @property
+    def model(self) -> Committee: ...
+    @property
+    def alpha(self) -> Array: ...
+    @property
+    def alpha_bbp(self) -> float: ...
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
