@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""The figure that fits a file (sweep, phase diagram, comparison), or the spectrum at one alpha, as PNG, PDF or SVG."""
-=======
-"""The figure that fits a file (a sweep, a phase diagram, descents), or the spectrum at one alpha, as PNG, PDF or SVG."""
->>>>>>> descent
+"""The figure that fits a file (sweep, phase diagram, comparison, descents), or the spectrum at one alpha."""
 
 from __future__ import annotations
 
@@ -14,12 +10,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-<<<<<<< HEAD
-from bbp import atomic, cli, compare_file, grid, h5file, phase_file, spectrum, store, style
-=======
-from bbp import atomic, cli, descent_file, grid, h5file, phase_file, spectrum, store, style
->>>>>>> descent
+from bbp import atomic, cli, compare_file, descent_file, grid, h5file, phase_file, spectrum, store, style
 from bbp.errors import FileError
+from bbp.gallery import base
+from bbp.gallery.entries import ENTRIES
 from bbp.plots import descent as descent_plots
 from bbp.plots import figures
 from bbp.plots.compare import compare_figure
@@ -27,13 +21,7 @@ from bbp.store import Sweep
 from theory.checks import ParameterError
 from theory.model import Committee
 
-<<<<<<< HEAD
-SUMMARY = (
-    "Draw the figure that fits a file: a sweep, phase diagram or comparison; or the spectrum at one alpha."
-)
-=======
-SUMMARY = "Draw the figure that fits a file of bbp, a sweep, a phase diagram or descents; or the spectrum at one alpha."
->>>>>>> descent
+SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
 EXAMPLE = """\
   bbp plot results/sweep.h5 --out sweep.pdf
   bbp plot results/phase.h5 --out phase.png --width single
@@ -99,34 +87,38 @@ def _phase(path: str | Path, _: int | None, width: str) -> Figure:
     return figures.phase_figure(phase_file.load(path), width=width)
 
 
-<<<<<<< HEAD
 def _compare(path: str | Path, _: int | None, width: str) -> Figure:
     return compare_figure(compare_file.load(path), width=width)
-=======
+
+
 def _descent(path: str | Path, _: int | None, width: str) -> Figure:
     return descent_plots.descent_figure(descent_file.load(path), width=width)
->>>>>>> descent
+
+
+def _figure(path: str | Path, _: int | None, width: str) -> Figure:
+    data, config = base.load(path)
+    del width  # a figure of the gallery has a width of its own
+    return ENTRIES[config["figure"]].draw(data)
 
 
 DRAWERS: dict[str, Callable[[str | Path, int | None, str], Figure]] = {
     store.FORMAT: _sweep,
     phase_file.FORMAT: _phase,
-<<<<<<< HEAD
     compare_file.FORMAT: _compare,
-=======
     descent_file.FORMAT: _descent,
->>>>>>> descent
+    base.FORMAT: _figure,
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `bbp plot`."""
     add = parser.add_argument
-<<<<<<< HEAD
-    add("file", metavar="FILE", nargs="?", help="a file written by bbp sweep, phase or compare")
-=======
-    add("file", metavar="FILE", nargs="?", help="a file written by bbp sweep, bbp phase or bbp descent")
->>>>>>> descent
+    add(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="a file written by bbp sweep, phase, compare, descent or figures",
+    )
     add("--out", metavar="FIG", help="picture to write: .png, .pdf or .svg (default: FILE with .png)")
     add(
         "--width", choices=list(style.WIDTHS), default="double", help="columns of print (default %(default)s)"
