@@ -29,9 +29,10 @@ from theory.transition import critical_normalisation, threshold_map
 from theory.walk import edge_root, outlier_root, threshold_root
 
 DIGITS = 30
-GUARD = 45  # partial fractions in y lose digits near t = 1, like a power of 1/(1 - t)
 
 mp.mp.dps = DIGITS + 5
+
+_NOTHING = mp.mpf(10) ** -38
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def _over_yhat(inner, p, a):
     for i in range(int(-6 / step), int((8 - mp.log(knee)) / step)):
         w = i * step
         x = knee * mp.exp(w - mp.exp(-w))
-        weight = step * (1 + mp.exp(-w)) * norm * x**half * mp.exp(-half * x)
-        if weight > mp.mpf(10) ** -42:
+        weight = step * (1 + mp.exp(-w)) * norm * _power(x, p) * mp.exp(-half * x)
+        if weight > _NOTHING:
             total = [s + weight * v for s, v in zip(total, inner(x), strict=True)]
     return total
 
@@ -86,7 +87,10 @@ def by_adaptive_quadrature(p, p_star, a, r, c):
 
 def _over_y(p_star, a, r, c, x):
     """E over y of phi, phi^2, y phi, y phi^2 at yhat = x; phi = (n - y)/D, D = a + c t x + (1 - t) y, n = c x."""
-    with mp.workdps(DIGITS + GUARD):
+    # Partial fractions lose digits near t = 1 and for large a, like powers of the pole; mpmath's Gamma, with p_star.
+    pole_digits = 0 if r == 0 else abs(math.log10((1 + a) * (1 + r) / r))
+    lost = int(5 * pole_digits + p_star)
+    with mp.workdps(DIGITS + 15 + lost):
         k = mp.mpf(p_star) / 2
         t, q, n = 1 / (1 + r), r / (1 + r), c * x
         if r == 0:
@@ -94,7 +98,7 @@ def _over_y(p_star, a, r, c, x):
             return (n - 1) / d, (n * n - 2 * n + m2) / d**2, (n - m2) / d, (n * n - 2 * n * m2 + m3) / d**2
         pole = (a + t * n) / q
         b = k * pole
-        tail = mp.exp(b) * b ** (k - 1) * _upper_gamma(1 - k, b)
+        tail = mp.exp(b) * _power(b, p_star - 2) * _upper_gamma(1 - k, b)
         r1 = k * tail  # E[1/(y + pole)]
         r2 = -(k**2) * ((1 + (k - 1) / b) * tail - 1 / b)  # E[1/(y + pole)^2]
         top = n + pole
@@ -111,6 +115,11 @@ def _upper_gamma(order, b):
     if order == 0.5:
         return mp.sqrt(mp.pi) * mp.erfc(mp.sqrt(b))
     return mp.e1(b) if order == 0 else mp.gammainc(order, b)
+
+
+def _power(x, twice):
+    """x^(twice/2), faster than a general power."""
+    return x ** (twice // 2) * mp.sqrt(x) if twice % 2 else x ** (twice // 2)
 
 
 def z(alpha, r, e: Averages):
