@@ -53,16 +53,16 @@ def bootstrap(
 
     Fewer than two samples give the value without an error. Raises ParameterError on other shapes.
     """
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim != 1:
-        raise ParameterError(f"values must have shape (sample,), got {values.shape}")
-    values = values[np.isfinite(values)]
-    if not values.size:
+    given: Array = np.asarray(values, dtype=np.float64)
+    if given.ndim != 1:
+        raise ParameterError(f"values must have shape (sample,), got {given.shape}")
+    kept = given[np.isfinite(given)]
+    if not kept.size:
         return NOTHING
-    value = float(statistic(values, axis=-1))
-    if values.size < 2:
+    value = float(statistic(kept, axis=-1))
+    if kept.size < 2:
         return Estimate(value, np.nan, np.nan, np.nan)
-    drawn = values[rng.integers(values.size, size=(count("repeats", repeats, minimum=10), values.size))]
+    drawn = kept[rng.integers(kept.size, size=(count("repeats", repeats, minimum=10), kept.size))]
     return from_replicates(value, statistic(drawn, axis=-1))
 
 

@@ -15,7 +15,7 @@ from dask.distributed import Client, KilledWorker, Nanny, Scheduler, SpecCluster
 from bbp.cli import log
 from bbp.devices import gpus
 from bbp.errors import RunError
-from bbp.units import Result, Unit, compute, failure
+from bbp.units import CACHE, Result, Unit, compute, failure
 from theory.checks import ParameterError
 
 CONNECT_SECONDS = 30
@@ -23,15 +23,18 @@ CONNECT_SECONDS = 30
 
 @contextmanager
 def pool(
-    workers: int | None, scheduler: str | None
+    workers: int | None, scheduler: str | None, cache: str | None = None
 ) -> Iterator[Callable[[Sequence[Unit]], Iterator[Result]]]:
-    """A function that runs units on `workers` local processes, or on the cluster of the scheduler at this address."""
+    """A function that runs units on `workers` local processes, or on the cluster of the scheduler at this address.
+
+    cache   directory in which local workers keep compiled programs; RunError if the scheduler cannot be reached
+    """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if scheduler is not None:
         with _connect(scheduler) as client:
             yield lambda units: run(client, units)
         return
-    with local(workers or 1) as cluster, Client(cluster) as client:
+    with local(workers or 1, cache) as cluster, Client(cluster) as client:
         yield lambda units: run(client, units)
 
 
@@ -46,7 +49,7 @@ def run(client: Client, units: Sequence[Unit]) -> Iterator[Result]:
         client.cancel(list(futures))
 
 
-def local(workers: int) -> SpecCluster:
+def local(workers: int, cache: str | None = None) -> SpecCluster:
     """Processes on this machine, one thread each; with GPUs, one GPU each (ParameterError for more workers)."""
     devices = gpus()
     if devices and workers > len(devices):
@@ -54,6 +57,8 @@ def local(workers: int) -> SpecCluster:
             f"workers must be at most {len(devices)}, one for each GPU, got {workers}"
             " (JAX_PLATFORMS=cpu leaves the GPUs alone)"
         )
+    kept = {name.upper(): str(value) for name, value in CACHE.items()} if cache else {}
+    kept |= {"JAX_COMPILATION_CACHE_DIR": cache} if cache else {}
     return SpecCluster(
         scheduler={"cls": Scheduler, "options": {"dashboard": False, "port": 0, "host": "127.0.0.1"}},
         workers={
@@ -63,7 +68,8 @@ def local(workers: int) -> SpecCluster:
                     "nthreads": 1,
                     "memory_limit": 0,
                     "dashboard": False,
-                    "env": {"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {},
+                    "silence_logs": logging.CRITICAL,
+                    "env": kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
                 },
             }
             for index in range(workers)
@@ -89,6 +95,6 @@ def _result(future: object, unit: Unit) -> Result:
     try:
         return future.result()  # type: ignore[attr-defined]
     except KilledWorker as error:
-        return failure(unit, f"its workers died: {' '.join(str(error).split())}")
+        return failure(unit, f"each of the {error.allowed_failures + 1} workers that tried it died")
     except Exception as error:
         return failure(unit, f"{type(error).__name__}: {' '.join(str(error).split())}")

@@ -158,11 +158,14 @@ def _put_shifts(file: h5py.File, shifts: list[tuple[float, str, ShiftFit]]) -> N
 def _shifts(get: dict[str, Any]) -> list[tuple[float, str, ShiftFit]]:
     rows = []
     for i, alpha in enumerate(get["shift_alpha"]):
-        laws = [
-            {law: float(get[f"shift_{p}_{law}"][i]) for law in LAWS} for p in ("coefficient", "error", "chi2")
-        ]
+        coefficient, error, chi2 = (
+            {law: float(get[f"shift_{part}_{law}"][i]) for law in LAWS}
+            for part in ("coefficient", "error", "chi2")
+        )
         fit = ShiftFit(
-            *laws,
+            coefficient,
+            error,
+            chi2,
             preferred=str(get["shift_preferred"][i]),
             decisive=bool(get["shift_decisive"][i]),
             exponent=float(get["shift_exponent"][i]),

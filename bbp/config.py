@@ -43,6 +43,7 @@ EXECUTION: dict[str, Any] = {
     "workers": None,
     "scheduler": None,
     "locking": None,
+    "cache": None,
 }
 
 

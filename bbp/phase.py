@@ -12,16 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp import atomic, cli, grid, phase_file, provenance
+from bbp import atomic, cli, grid, phase_file, provenance, store
 from bbp.errors import FileError
 from bbp.phase_file import Finite, Map, Phase
 from theory.alpha_zero import alpha_zero_map
+from theory.checks import NotConverged
+from theory.finite_threshold import alpha_bbp_finite
+from theory.model import Committee
 from theory.transition import critical_normalisation, critical_width, threshold_map
 
 Array = NDArray[np.float64]
 
 P, A_GRID = "1,2,4,inf", "0.01:3:60:log"
 CUTS, WIDTHS = "0.5,1", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf"
+LEAST_N = 10
 ROWS = 6  # rows of the closing table for each p
 
 SUMMARY = (
@@ -29,6 +33,7 @@ SUMMARY = (
 )
 EXAMPLE = """\
   bbp phase --p 1,2,4,inf --p-star 1 --a-grid 0.01:3:60:log --out phase.h5
+  bbp phase --p 1,2 --at-a 0.5,1.5 --n 1e3,1e4,1e6 --out finite.h5
   bbp plot phase.h5 --out phase.pdf"""
 
 
@@ -58,6 +63,30 @@ def tricritical(p: Sequence[float], p_star: int) -> tuple[Array, Array]:
     return a_c, alpha_c
 
 
+def finite_thresholds(
+    p: Sequence[float], p_star: int, a: Sequence[float], n: Sequence[int], *, draws: int, seed: int
+) -> Finite:
+    """The transition at finite N from quenched draws of labels, for every n, finite p and a; NaN where none is found.
+
+    A failed point is told in a warning, and the others go on.
+    """
+    alpha, error = np.full((2, len(n), len(p), len(a)), math.nan)
+    points = [
+        (row, column) for row, width in enumerate(p) for column in range(len(a)) if math.isfinite(width)
+    ]
+    with cli.Progress(len(n) * len(points), unit="thresholds at finite N") as progress:
+        for index, size in enumerate(n):
+            for row, column in points:
+                model = Committee(p[row], p_star, a[column])
+                try:
+                    found = alpha_bbp_finite(model, size, draws=draws, seed=seed)
+                    alpha[index, row, column], error[index, row, column] = found.alpha, found.error
+                except NotConverged as failure:
+                    cli.log.warning("N = %d, %s: %s", size, store.describe(model), failure)
+                progress.advance(note=f"N = {size:.3g}")
+    return Finite(np.array(n, dtype=np.int64), np.array(a, dtype=np.float64), alpha, error)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `bbp phase`."""
     add = parser.add_argument
@@ -81,6 +110,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="normalisations of the cuts against p (default %(default)s)",
     )
     add("--widths", default=WIDTHS, metavar="LIST", help="student widths of the cuts (default 1 to 64, inf)")
+    add(
+        "--n",
+        metavar="LIST",
+        help="input dimensions, such as 1e3,1e6: thresholds at finite N for every p at --at-a",
+    )
+    add("--draws", default=100, metavar="INT", help="draws of labels for each of those (default %(default)s)")
+    add("--seed", default=0, metavar="INT", help="seed of those draws (default %(default)s)")
     add("--out", default="results/phase.h5", metavar="FILE", help="HDF5 file to write (default %(default)s)")
     add("--force", action="store_true", help="replace the file if it exists")
 
@@ -109,6 +145,9 @@ def configuration(args: argparse.Namespace) -> dict[str, Any]:
         "a_grid": list(grid.numbers("a", args.a_grid)),
         "at_a": list(grid.numbers("at_a", args.at_a)),
         "widths": list(grid.widths("widths", args.widths)),
+        "n": [] if args.n is None else sorted(grid.integers("n", args.n, LEAST_N)),
+        "draws": grid.integer("draws", args.draws, 2),
+        "seed": grid.integer("seed", args.seed, 0),
     }
 
 
@@ -127,6 +166,10 @@ def diagram(config: dict[str, Any]) -> Phase:
     """The phase diagram of a checked configuration."""
     p, p_star = sorted(config["p"]), config["p_star"]
     a_c, alpha_c = tricritical(p, p_star)
+    finite = None
+    if config["n"]:
+        draws, seed = config["draws"], config["seed"]
+        finite = finite_thresholds(p, p_star, config["at_a"], config["n"], draws=draws, seed=seed)
     return Phase(
         p_star=p_star,
         curves=thresholds(p, p_star, config["a_grid"]),
@@ -134,6 +177,7 @@ def diagram(config: dict[str, Any]) -> Phase:
         alpha_c=alpha_c,
         p_c=critical_width(np.array(config["a_grid"]), p_star),
         widths=thresholds(sorted(config["widths"]), p_star, config["at_a"]),
+        finite=finite,
         config=config,
         attributes=provenance.record(),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -49,13 +50,15 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
             place = int(np.searchsorted(n, sweep.n[i])), int(np.searchsorted(alpha, sweep.alpha[j]))
             cells.setdefault(place, []).append((sweep, i, j, k))
     width = max((len(entries) for entries in cells.values()), default=0)
-    arrays = _empty(sweeps[0], (len(n), len(alpha), width, len(pairs)))
+    arrays: dict[str, Any] = _empty(sweeps[0], (len(n), len(alpha), width, len(pairs)))
     for (i, j), entries in cells.items():
-        for k, (sweep, *index) in enumerate(entries):
+        for k, (sweep, *source_index) in enumerate(entries):
             for name in ABOUT:
-                source = getattr(sweep, name)[tuple(index)]
+                source = getattr(sweep, name)[tuple(source_index)]
                 arrays[name][i, j, k] = source[: len(pairs)] if name in _FOUR else source
-    theory = {name: _join_theory(sweeps, name, alpha) for name in ("edge", "outlier", "overlap")}
+    theory: dict[str, Any] = {
+        name: _join_theory(sweeps, name, alpha) for name in ("edge", "outlier", "overlap")
+    }
     return replace(sweeps[0], n=n, alpha=alpha, sample=np.arange(width), eigenpair=pairs, **arrays, **theory)
 
 

@@ -19,7 +19,7 @@ from bbp.h5file import Locking
 from bbp.lock import Lock
 from bbp.shards import Parts
 from bbp.store import Sweep
-from bbp.units import Result, Results, Unit, compute
+from bbp.units import Result, Results, Unit, compute, keep_compiled
 from theory.checks import ParameterError
 
 Executor = Callable[[Sequence[Unit]], Iterable[Result]]
@@ -34,6 +34,7 @@ class Execution:
     workers       processes of a local dask cluster, or None
     scheduler     address of a dask scheduler, or None
     locking       h5py's switch for reading an existing file
+    cache         directory in which JAX keeps compiled programs, or None
     task          run this task's share only, and leave the file to a later merge
     merge         only assemble what tasks have left; partial: even if some of it is missing
     resume        go on from the parts of an unfinished run; retry_failed: and run failed samples again
@@ -45,6 +46,7 @@ class Execution:
     workers: int | None = None
     scheduler: str | None = None
     locking: Locking = None
+    cache: str | None = None
     task: bool = False
     merge: bool = False
     partial: bool = False
@@ -115,6 +117,8 @@ def existing(wanted: config.Config, how: Execution) -> list[Sweep] | None:
 def executor(how: Execution) -> Iterator[Executor]:
     """What runs units: this process, or a dask cluster. RunError if dask is not installed or cannot be reached."""
     if how.workers is None and how.scheduler is None:
+        if how.cache is not None:
+            keep_compiled(how.cache)
         yield lambda units: map(compute, units)
         return
     try:
@@ -123,7 +127,7 @@ def executor(how: Execution) -> Iterator[Executor]:
         raise ParameterError(
             f"--workers and --scheduler need {error.name}: pip install 'hessian-bbp[cluster]'"
         ) from None
-    with cluster.pool(how.workers, how.scheduler) as run:
+    with cluster.pool(how.workers, how.scheduler, how.cache) as run:
         yield run
 
 
@@ -186,7 +190,8 @@ def _kept(how: Execution, parts: Parts, results: Results) -> str:
         parts.discard()
         return "no unit was finished, nothing is kept"
     kept = f"{results.samples} samples are kept in {str(parts.path)!r}"
-    return f"{kept}: the same command goes on from there" + ("" if how.task else " with --resume added")
+    how_to = "the same command" if how.task else "the same command with --resume"
+    return f"{kept}: {how_to} goes on from there"
 
 
 @contextmanager

@@ -73,6 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _option(how, "--scheduler", "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS")
     _option(how, "--task", "run part I of N (from 1), as a task of a job array", metavar="I/N")
     _option(how, "--locking", "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)")
+    _option(how, "--cache", "keep compiled programs here for the next run or task (nowhere)", metavar="DIR")
     for flag, text in {
         "--merge": "write the file from what tasks have left",
         "--partial": "with --merge: even if samples are missing",
@@ -130,6 +131,7 @@ def execution(options: Mapping[str, Any]) -> engine.Execution:
         workers=workers,
         scheduler=_text(given, "scheduler"),
         locking=_locking(given["locking"]),
+        cache=_text(given, "cache"),
         task=given["task"] is not None,
         **{name: bool(given[name]) for name in ("merge", "partial", "resume", "retry_failed", "force")},
     )

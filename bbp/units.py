@@ -17,6 +17,8 @@ from sims import sampling
 from theory.model import Committee
 
 ARRAYS = ("eigenvalues", "overlaps", "residuals", "max_overlap_rank", "status", "reason")
+# Our programs are many and small: JAX by itself keeps only those that took a second to compile.
+CACHE = {"jax_persistent_cache_min_compile_time_secs": 0, "jax_persistent_cache_min_entry_size_bytes": -1}
 
 
 class Point(NamedTuple):
@@ -143,6 +145,13 @@ def failure(unit: Unit, reason: str) -> Result:
     """The result of a unit that could not be run at all."""
     columns = _failed(unit, reason)
     return Result(unit.point, unit.first, unit.count, **columns, seconds=0.0, host="", device="")
+
+
+def keep_compiled(directory: str) -> None:
+    """Let JAX keep every program it compiles in `directory`, and find there those of earlier processes."""
+    for name, value in CACHE.items():
+        jax.config.update(name, value)
+    jax.config.update("jax_compilation_cache_dir", directory)
 
 
 def device() -> str:

@@ -1,15 +1,15 @@
 """alpha_0: where a discontinuous transition would lose its last overlap, were the overlap to vanish continuously.
 
-Finite-N transitions of discontinuous models sit well below alpha_BBP. Source of the idea: arXiv 2510.18435, "the residual
-overlap vanishes like a square root". Two estimates, in the variables of theory.walk:
+Finite-N transitions of discontinuous models sit well below alpha_BBP. Source of the idea: arXiv 2510.18435, "the
+residual overlap vanishes like a square root". Two estimates, in the variables of theory.walk:
 
 overlap        q2(alpha) just above alpha_BBP, extrapolated along its tangent to zero: alpha_BBP - q2/(dq2/dalpha).
-continuation   the sharp-edge and outlier conditions U = W together, continued past g_min (t > 1) with principal values
-               and Hadamard finite parts; alpha_0 = 1/U at the first such t, sought while U stays positive.
+continuation   the sharp-edge and outlier conditions together, U = W, continued past g_min (t > 1) with principal
+               values and Hadamard finite parts; alpha_0 = 1/U at the first such t, sought while U stays positive.
 
-A continuous transition loses its overlap at alpha_BBP itself: there the tangent starts from q2 = 0 and U = W is met at
-t < 1 already, so both estimates are alpha_BBP by their own definitions, and that is what is returned. Either estimate
-may not exist (a tangent that reaches no alpha > 0; no root, as for a large jump): None, or NaN in a map.
+A continuous transition loses its overlap at alpha_BBP itself: there the tangent starts from q2 = 0 and U = W is met
+at t < 1 already, so both estimates are alpha_BBP by their own definitions, and that is what is returned. Either
+estimate may not exist (a tangent that reaches no alpha > 0; no root, as for a large jump): None, or NaN in a map.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def _first(condition: Array) -> int:
 
 
 def _bottom(model: Widths, low: float, high: float) -> tuple[float, float]:
-    """A place where U - W <= 0 between two nodes where its slope changes sign, and the value there; or, after bisection,
-    a place near the minimum from where the slope cannot bring it down to 0."""
+    """Bisect for the minimum of U - W between two nodes where its slope changes sign: place and value, of a point
+    with U - W <= 0 if one is met, else of one so near the minimum that its slope cannot bring it down to 0."""
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         depth, slope, _ = _gap(model, np.array([middle]))

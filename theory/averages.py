@@ -231,6 +231,11 @@ def signal_slope(tilt: Tilt) -> Array:
     return tilt.t * tilt.s**2 * tilt.m * (tilt.models.a * tilt.square(1) + twice * tilt.square(2))
 
 
+def student(tilt: Tilt) -> Array:
+    """Kernel of E[yhat phi] of a single branch."""
+    return tilt.m_hat / tilt.c * (tilt.gap + tilt.models.two_over_p * tilt.m_hat)
+
+
 def average(
     kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array, branches: Sequence[int] = (1, 3)
 ) -> list[Array]:
@@ -245,9 +250,9 @@ def average(
 def continued(kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array) -> list[Array]:
     """Averages at t > 1, where D vanishes at some y: principal value, Hadamard finite part at the double pole.
 
-    The half-sum of the analytic continuations around either side, which is what these mean, is the real part of one of
-    them. Continuing t off the real axis turns the path of s with it: the same integral along the ray s = |s| e^(i theta),
-    which keeps clear of the branch point at s = p_star/(2(t-1)). Shapes as in `average`; float64.
+    The half-sum of the analytic continuations around either side, which is what these mean, is the real part of one
+    of them. Continuing t off the real axis turns the path of s with it: the same integral along the ray
+    s = |s| e^(i theta) keeps clear of the branch point at s = p_star/(2(t-1)). Shapes as in `average`; float64.
     """
     return _chunked(kernels, models, t, rest, (1, 3), _ray)
 
@@ -305,8 +310,8 @@ def _straight(models: Widths) -> tuple[Array, Array]:
 
 
 def _ray(models: Widths) -> tuple[Array, Array]:
-    """Nodes and weights on the ray. Its angle is 45 degrees, or steeper for large p_star: close to the branch point the
-    tilted mass grows like (sin theta)^(-p_star/2), and is kept below 2 by cos theta = (2/p_star)^(1/2) / 2."""
+    """Nodes and weights on the ray. Its angle is 45 degrees, or steeper for large p_star: close to the branch point
+    the tilted mass grows like (sin theta)^(-p_star/2), kept below 2 by cos theta = (2/p_star)^(1/2) / 2."""
     cosine = np.minimum(np.sqrt(0.5), np.sqrt(models.two_over_p_star) / 2)
     angle = np.arccos(cosine)
     s, weight = _nodes(models.a, models.a * cosine, _RAY_STEP * float(np.min(cosine)))

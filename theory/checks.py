@@ -51,9 +51,9 @@ def width(name: str, value: Any) -> int | float:
 
 def widths(name: str, value: Any, infinite: bool = True) -> Any:
     """Layer widths as float64 (array or float): whole numbers from 1, inf only if allowed; else ParameterError."""
-    wanted = "integers of at least 1" + (" or inf" if infinite else "")
+    wanted = "an integer of at least 1" + (" or inf" if infinite else "")
     return _real_array(
-        name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), f"made of {wanted}"
+        name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted
     )
 
 
@@ -80,6 +80,6 @@ def _real_array(name: str, value: Any, accept: Any, wanted: str) -> Any:
         raise ParameterError(f"{name} must be {wanted}, got {value!r}") from None
     good = accept(array)
     if not np.all(good):
-        culprit = value if array.ndim == 0 else array[~good].flat[0]
+        culprit = value if array.ndim == 0 else array[~good].flat[0].item()
         raise ParameterError(f"{name} must be {wanted}, got {culprit!r}")
     return float(array) if array.ndim == 0 else array

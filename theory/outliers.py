@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, edge, signal, teacher, teacher_slope
+from theory.averages import Kernel, Widths, average, edge, edge_slope, signal, teacher, teacher_slope
 from theory.bulk import problems, shift, unit
+from theory.checks import ParameterError
 from theory.model import Committee
 from theory.walk import edge_root, outlier_root, split
 
 Array = Any
 
 _SMALL = 0.03  # below this 1 - alpha W is polished in extended precision
+_CLOSE = 0.03  # edge and outlier this close in r = (1-t)/t, relative to 1 + r: the gap is integrated
+_GAUSS = 12
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,11 @@ def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
 def outlier(model: Committee, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
 
-    Raises ParameterError unless alpha is positive and finite. For arrays of alpha see teacher_branch.
+    Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
     """
-    models, alphas, _ = problems(model, alpha)
+    models, alphas, shape = problems(model, alpha)
+    if shape:
+        raise ParameterError(f"alpha must be one number here, got an array of shape {shape}")
     r = outlier_root(models, alphas, edge_root(models, alphas))
     if not np.isfinite(r[0]):
         return None
@@ -88,21 +93,58 @@ def outlier(model: Committee, alpha: float) -> Outlier | None:
     return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
 
 
+def edge_gap(model: Committee, alpha: ArrayLike) -> Array:
+    """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
+
+    Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:
+    it is integrated instead, dz/dt = (1 - alpha W)/t^2 from outlier to edge, in extended precision. Raises
+    ParameterError unless alpha is positive and finite.
+    """
+    models, alphas, shape = problems(model, alpha)
+    r_edge = edge_root(models, alphas)
+    r = outlier_root(models, alphas, r_edge)
+    gap = np.full(r.size, np.nan)
+    found = np.isfinite(r)
+    near = found & (r - r_edge < _CLOSE * (1 + r))
+    far = np.flatnonzero(found & ~near)
+    chosen, at = models.take(far), alphas[far]
+    gap[far] = shift(chosen, at, *split(r_edge[far])) - shift(chosen, at, *split(r[far]))
+    near = np.flatnonzero(near)
+    gap[near] = _integrated_gap(models.take(near), alphas[near], r_edge[near], r[near])
+    return (unit(model) * gap).reshape(shape)[()]
+
+
 def squared_overlap(models: Widths, alpha: Array, r: Array) -> Array:
     """q2 at the outlier r = (1-t)/t; models, alpha and r 1-D of one length."""
     w, v = average([edge, signal], models, *split(r))
     rest = 1 - alpha * w
     near = np.flatnonzero(rest < _SMALL)
     if near.size:
-        rest[near] = _stability(models.take(near), alpha[near], r[near])
+        alpha_near = alpha[near].astype(np.longdouble)
+        r_near = _polished(models.take(near), alpha_near, r[near], teacher, teacher_slope)
+        (w_near,) = average([edge], models.take(near), *split(r_near))
+        rest[near] = (1 - alpha_near * w_near).astype(np.float64)
     return rest / (rest + alpha * v)
 
 
-def _stability(models: Widths, alpha: Array, r: Array) -> Array:
-    """1 - alpha W at the outlier near r: one Newton step and the average in extended precision."""
-    r, alpha = r.astype(np.longdouble), alpha.astype(np.longdouble)
+def _polished(models: Widths, alpha: Array, r: Array, kernel: Kernel, slope: Kernel) -> Array:
+    """r in extended precision: one Newton step on alpha * average = 1 from the double-precision root."""
+    r = r.astype(np.longdouble)
     t, rest = split(r)
-    u, slope = average([teacher, teacher_slope], models, t, rest)
-    r = r - (u - 1 / alpha) / (-slope * t**2)
-    (w,) = average([edge], models, *split(r))
-    return (1 - alpha * w).astype(np.float64)
+    value, rate = average([kernel, slope], models, t, rest)
+    return r + (value - 1 / alpha) / (rate * t**2)
+
+
+def _integrated_gap(models: Widths, alpha: Array, r_edge: Array, r: Array) -> Array:
+    """Integral of |dz/dr| = 1 - alpha W between the close r of edge and outlier, by Gauss-Legendre."""
+    alpha = alpha.astype(np.longdouble)
+    sharp = r_edge > 0
+    top = r_edge.astype(np.longdouble)
+    top[sharp] = _polished(models.take(sharp), alpha[sharp], r_edge[sharp], edge, edge_slope)
+    bottom = _polished(models, alpha, r, teacher, teacher_slope)
+    total = np.zeros(r.size, dtype=np.longdouble)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(_GAUSS), strict=True):
+        t, rest = split(top + (bottom - top) * (1 - node) / 2)
+        (w,) = average([edge], models, t, rest)
+        total += weight / 2 * (1 - alpha * w)
+    return (total * (bottom - top)).astype(np.float64)

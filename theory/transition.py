@@ -74,11 +74,12 @@ def threshold_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0) -> Th
 def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
     """a_c, the normalisation where the transition changes kind: continuous for a < a_c, discontinuous from a_c on.
 
-    p and p_star are widths and broadcast (a float for two scalars). a_c falls with p like 1/p and is 0 for p = inf, where
-    every transition is discontinuous. alpha_BBP(a) at fixed p has its minimum at a_c. Raises ParameterError on bad widths.
+    p and p_star are widths and broadcast (a float for two scalars). a_c falls with p like 1/p and is 0 for p = inf,
+    where every transition is discontinuous. alpha_BBP(a) at fixed p has its minimum at a_c. Raises ParameterError on
+    bad widths.
 
-    Derived here: W(1) = U(1), that is E[(c yhat - y)^2/(c yhat + a)^2] = (2/p_star) E[1/(c yhat + a)] on average over the
-    branches; W/U falls with a.
+    Derived here: W(1) = U(1), that is E[(c yhat - y)^2/(c yhat + a)^2] = (2/p_star) E[1/(c yhat + a)] on average over
+    the branches; W/U falls with a.
     """
     models, shape = models_of(p, p_star, 1.0)
     finite = np.flatnonzero(models.two_over_p > 0)
@@ -100,8 +101,8 @@ def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
 def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
     """p_c, the smallest width p whose transition is discontinuous: an int, or int64 array of the broadcast shape.
 
-    Raises ParameterError unless a is positive and p_star a width, or when a is so small that p_c passes 2^40 (p_c grows
-    like 1/a). Derived here: W(1)/U(1) falls with p, so p_c is found by doubling and bisection.
+    Raises ParameterError unless a is positive and p_star a width, or when a is so small that p_c passes 2^40 (p_c
+    grows like 1/a). Derived here: W(1)/U(1) falls with p, so p_c is found by doubling and bisection.
     """
     models, shape = models_of(1, p_star, a)
 
@@ -137,15 +138,10 @@ def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tu
 
 def transition(models: Widths) -> ThresholdMap:
     """threshold_map of flattened models, unchecked."""
-    r = threshold_root(models)
-    (u,) = average([teacher], models, *split(r))
-    jumps = np.flatnonzero(r == 0)
-    overlap = np.zeros(models.shape)
-    overlap[jumps] = _jump(models.take(jumps))
-    return ThresholdMap(1 / u, r == 0, overlap)
-
-
-def _jump(models: Widths) -> Array:
-    """q2 at t = 1: (U - W)/(U - W + V)."""
     u, w, v = at_end(models, teacher, edge, signal)
-    return (u - w) / (u - w + v)
+    r = threshold_root(models, np.log(w / u))
+    crossing = np.flatnonzero(r > 0)
+    (u_crossing,) = average([teacher], models.take(crossing), *split(r[crossing]))
+    rest = np.maximum(u - w, 0)
+    u[crossing] = u_crossing
+    return ThresholdMap(1 / u, r == 0, rest / (rest + v))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -53,7 +54,11 @@ FINE = np.linspace(0.6, 10.4, 40)
 def build(effort: Effort) -> Mapping[str, Named]:
     """Overlap of the lowest eigenvector with the teacher row, p = p* = 1, samples and theory of mixed outliers."""
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(10, 40)
-    arrays: dict[str, Named] = {"alpha": (("alpha",), ALPHA), "fine": (("fine",), FINE), "n": ((), np.int64(n))}
+    arrays: dict[str, Named] = {
+        "alpha": (("alpha",), ALPHA),
+        "fine": (("fine",), FINE),
+        "n": ((), np.int64(n)),
+    }
     for name, (activation, a) in CASES.items():
         weight = activation_weight(*activation, a=a)
         rows = [[_overlap(weight, n, alpha, effort.seed, s) for s in range(samples)] for alpha in ALPHA]
@@ -89,7 +94,11 @@ def draw(data: Data) -> Figure:
     for index, (name, (_, a)) in enumerate(CASES.items()):
         label = f"{name}, $a = {a:g}$: samples, $N = {int(data['n'])}$"
         sweep_plots.sampled_points(ax, data["alpha"], data[f"{name}_overlap"], index=index, label=label)
-        line = {"color": style.colour(index), "linewidth": 1.0, "linestyle": ("-", (0, (4, 1.6)))[index]}
+        line: dict[str, Any] = {
+            "color": style.colour(index),
+            "linewidth": 1.0,
+            "linestyle": ("-", (0, (4, 1.6)))[index],
+        }
         ax.plot(data["fine"], data[f"{name}_theory"], label=f"{name}: theory, $N = \\infty$", **line)
     ax.set_xlabel(r"$\alpha = M/N$")
     ax.set_ylabel(r"squared overlap $q^2$ with the teacher")

@@ -21,7 +21,7 @@ from sims.sampling import DONE, sample_point
 from theory.model import Committee
 
 Array = NDArray[Any]
-Named = tuple[tuple[str, ...], Array]
+Named = tuple[tuple[str, ...], Any]  # names of the dimensions, array (or a NumPy number)
 
 FORMAT, VERSION = "bbp-figure", 1
 
@@ -112,7 +112,12 @@ def config(entry: Entry, effort: Effort) -> dict[str, Any]:
 
 
 def sampled(
-    model: Committee, n: int, alphas: Sequence[float], samples: int, seed: int, eigenpairs: int | None = None
+    model: Committee,
+    n: int,
+    alphas: Sequence[float] | Array,
+    samples: int,
+    seed: int,
+    eigenpairs: int | None = None,
 ) -> dict[str, Array]:
     """Samples at every alpha: lowest, overlap (mean q2 of the p p_star lowest), hit (largest overlap among these), each
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -29,7 +30,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     arrays: dict[str, Named] = {"n": (("n",), n), "sampled_n": (("sampled_n",), np.array(sizes))}
     rng = np.random.default_rng([effort.seed, 3])
     for kind, model in MODELS.items():
-        found = alpha_bbp_finite(model, n, draws=effort.count(40, 200), seed=effort.seed)
+        found = alpha_bbp_finite(model, n, draws=max(20, effort.count(40, 200)), seed=effort.seed)
         limit = bbp_threshold(model).alpha
         alpha = np.linspace(*RANGES[kind], 7) * limit
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
@@ -67,10 +68,14 @@ def draw(data: Data) -> Figure:
     fig = style.new_figure("double", 2.9)
     axes = figures.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
-        look = {"color": style.BLUE, "marker": "o", "markersize": 3, "linewidth": 1.0}
+        look: dict[str, Any] = {"color": style.BLUE, "marker": "o", "markersize": 3, "linewidth": 1.0}
         name = r"quenched theory $\alpha_\mathrm{BBP}(N)$"
         ax.errorbar(data["n"], data[f"{kind}_alpha"], yerr=data[f"{kind}_error"], label=name, **look)
-        half = {"color": style.GREEN, "linestyle": (0, (1, 1)), "label": "half of the draws have an outlier"}
+        half: dict[str, Any] = {
+            "color": style.GREEN,
+            "linestyle": (0, (1, 1)),
+            "label": "half of the draws have an outlier",
+        }
         ax.plot(data["n"], data[f"{kind}_half"], **half)
         look = {"color": style.VERMILION, "marker": "s", "linestyle": "none", "markersize": 4, "zorder": 4}
         error = data[f"{kind}_sampled_error"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -62,7 +63,7 @@ def draw(data: Data) -> Figure:
         alpha = data[f"{kind}_alpha"]
         for index, n in enumerate(data["n"]):
             phi, error = data[f"{kind}_phi"][index], data[f"{kind}_phi_error"][index]
-            look = {
+            look: dict[str, Any] = {
                 "color": style.colour(index),
                 "marker": style.marker(index),
                 "linewidth": 0.8,

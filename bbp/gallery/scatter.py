@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,6 +16,7 @@ from sims.instance import draw as draw_instance
 from sims.instance import labels
 from sims.sampling import sample_point
 from theory.bulk import bulk_edge
+from theory.checks import NotConverged
 from theory.model import Committee
 from theory.outliers import outlier
 from theory.quenched import quenched
@@ -46,7 +49,10 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 
 def _predicted(model: Committee, n: int, alpha: float, seed: int, sample: int) -> float:
-    found = quenched(model, *labels(draw_instance(model, n, alpha, seed=seed, sample=sample)), n)
+    try:
+        found = quenched(model, *labels(draw_instance(model, n, alpha, seed=seed, sample=sample)), n)
+    except NotConverged:
+        return math.nan
     edge = found.edge - TRACY_WIDOM_MEAN / found.scale
     return found.lowest if np.isfinite(found.outliers).any() else edge
 
@@ -54,8 +60,8 @@ def _predicted(model: Committee, n: int, alpha: float, seed: int, sample: int) -
 def ratio(data: Data, name: str) -> float:
     """Residual variance about the quenched prediction over that about the N = infinity value: below 1 it predicts better."""
     measured = data[f"{name}_measured"]
-    residual = np.mean((measured - data[f"{name}_predicted"]) ** 2)
-    return float(residual / np.mean((measured - float(data[f"{name}_limit"])) ** 2))
+    residual = np.nanmean((measured - data[f"{name}_predicted"]) ** 2)
+    return float(residual / np.nanmean((measured - float(data[f"{name}_limit"])) ** 2))
 
 
 def draw(data: Data) -> Figure:
@@ -69,7 +75,7 @@ def draw(data: Data) -> Figure:
         ax.plot(ends, ends, color=style.BLACK, linewidth=0.9, label="equality")
         limit = float(data[f"{name}_limit"])
         ax.axhline(limit, color=style.GREY, linestyle=(0, (4, 1.6)), label=r"theory, $N = \infty$")
-        look = {
+        look: dict[str, Any] = {
             "color": style.colour(index),
             "marker": style.marker(index),
             "linestyle": "none",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -65,7 +66,7 @@ def draw(data: Data) -> Figure:
     ax.plot(data["alpha"], data["trimmed"], color=style.GREY, linestyle=":", label="trimmed $T(y)$, $y < 6$")
     for index, (p, a) in enumerate(zip(data["p"], data["a"], strict=True)):
         label = f"Hessian, {phase_plots.width_name(p)}, $a = {a:g}$"
-        style_of = {"linestyle": (0, (5, 1))} if math.isinf(p) else {}
+        style_of: dict[str, Any] = {"linestyle": (0, (5, 1))} if math.isinf(p) else {}
         ax.plot(data["alpha"], data["hessian"][index], color=style.colour(index), label=label, **style_of)
     n = int(data["n"])
     sweep_plots.sampled_points(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 
 import numpy as np
@@ -108,7 +108,7 @@ def draw_teachers(data: Data) -> Figure:
     ax.set_xlabel(r"normalisation $a$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP} / p^*$")
     ax.set_title("$p = 1$", loc="right", pad=3.0)
-    handles: Sequence[Line2D] = ax.get_legend_handles_labels()[0]
+    handles = ax.get_legend_handles_labels()[0]
     kinds = [
         Line2D([], [], color=style.GREY, linestyle=style.KIND_LINES[kind], label=kind) for kind in style.KINDS
     ]

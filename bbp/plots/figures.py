@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from bbp import style
+from bbp.comparison import Comparison
 from bbp.phase_file import Map, Phase
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
@@ -30,6 +31,17 @@ Array = NDArray[np.float64]
 FINE = 300  # points of a theory curve
 BINS = 48  # of a histogram of eigenvalues
 ZERO = 1e-10  # eigenvalues below this times the largest belong to the atom at 0
+
+
+class Along(Protocol):
+    """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
+
+    @property
+    def model(self) -> Committee: ...
+    @property
+    def alpha(self) -> Array: ...
+    @property
+    def alpha_bbp(self) -> float: ...
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
@@ -69,7 +81,7 @@ def done(sweep: Sweep, values: Array) -> Array:
     return np.where((sweep.status == DONE)[..., None], values, np.nan)
 
 
-def theory_curves(sweep: Sweep) -> tuple[Array, Array, Array, Array]:
+def theory_curves(sweep: Sweep | Comparison) -> tuple[Array, Array, Array, Array]:
     """alpha, edge, outlier, overlap of the sweep's model on a grid fine enough to draw, a little beyond its range.
 
     The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import xarray
 
-from bbp import phase, phase_file
+from bbp import cli, phase, phase_file, plot
 from bbp.errors import FileError
 from bbp.phase_file import Finite
 from theory.alpha_zero import alpha_zero
+from theory.checks import NotConverged
+from theory.finite_threshold import alpha_bbp_finite
 from theory.model import Committee
 from theory.transition import bbp_threshold, critical_normalisation, critical_width
 
@@ -91,7 +93,9 @@ def test_the_file_says_where_it_comes_from(made):
         "at_a": [1.0],
         "widths": [1, 4, math.inf],
         "n": [],
-    } or set(found.config) >= {"p", "p_star", "a_grid", "at_a", "widths"}
+        "draws": 100,
+        "seed": 0,
+    }
     assert "numpy" in json.loads(found.attributes["versions"])
     assert found.attributes["finished"] == 1
 
@@ -125,6 +129,8 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
         (["--a-grid", "1:2:3:lag"], "a must be START:STOP:COUNT"),
         (["--at-a", "nan"], "at_a must be positive and finite, got nan"),
         (["--widths", "1,1"], "widths lists 1 twice"),
+        (["--n", "5"], "n must be an integer of at least 10, got 5"),
+        (["--n", "100", "--draws", "1"], "draws must be an integer of at least 2, got 1"),
         (["--pp", "1"], "unrecognised argument '--pp'"),
     ],
 )
@@ -178,3 +184,29 @@ def test_finite_n_thresholds_survive_the_file(made, tmp_path):
     np.testing.assert_array_equal(again.error, alpha / 10)
     with xarray.open_dataset(path, engine="h5netcdf") as data:
         assert data.alpha_bbp_n.dims == ("n", "p", "finite_a")
+
+
+def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
+    path = tmp_path / "finite.h5"
+    options = ["--p", "1,inf", "--a-grid", "0.5", "--at-a", "0.5", "--widths", "1,2", "--n", "100,50", "--draws", "4"]
+    assert phase.main([*options, "--seed", "3", "--out", str(path)]) == 0
+    found = phase_file.load(path)
+    assert found.finite.n.tolist() == [50, 100] and found.finite.a.tolist() == [0.5]
+    expected = alpha_bbp_finite(Committee(1, 1, 0.5), 100, draws=4, seed=3)
+    assert found.finite.alpha[1, 0, 0] == pytest.approx(expected.alpha, rel=1e-12)
+    assert found.finite.error[1, 0, 0] == pytest.approx(expected.error, rel=1e-9)
+    assert np.isnan(found.finite.alpha[:, 1]).all()  # p = inf has no finite N
+    assert f"{expected.alpha:.6f}" in capsys.readouterr().out
+    panel = plot.draw(path).axes[-1]
+    np.testing.assert_array_equal(panel.containers[0].lines[0].get_ydata(), found.finite.alpha[:, 0, 0])
+
+
+def test_a_finite_n_threshold_that_is_not_found_is_nan_and_told(monkeypatch, capsys):
+    def lost(*args, **kwargs):
+        raise NotConverged("no threshold found", 1.0)
+
+    monkeypatch.setattr(phase, "alpha_bbp_finite", lost)
+    with cli.messages("bbp phase"):
+        found = phase.finite_thresholds([1.0], 1, [0.5], [100], draws=4, seed=0)
+    assert np.isnan(found.alpha).all() and found.alpha.shape == (1, 1, 1)
+    assert "N = 100, p=1 p*=1 a=0.5: no threshold found" in capsys.readouterr().err

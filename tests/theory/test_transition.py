@@ -1,0 +1,153 @@
+"""alpha_BBP, a_c, p_c and both alpha_0: reference values, closed forms, facts of the paper, bad input."""
+
+import math
+
+import numpy as np
+import pytest
+
+from theory.alpha_zero import alpha_zero, alpha_zero_map
+from theory.checks import ParameterError
+from theory.model import Committee
+from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold, critical_normalisation, critical_width, threshold_map
+
+
+def test_tricritical_points(reference):
+    for row in reference["tricritical"]:
+        assert critical_normalisation(row["p"], row["p_star"]) == pytest.approx(row["a_c"], rel=1e-12)
+
+
+def test_kind_changes_at_the_critical_normalisation():
+    for p, p_star in ((1, 1), (2, 1), (5, 3), (40, 1), (512, 50), (1, 200)):
+        a_c = critical_normalisation(p, p_star)
+        below, above = (bbp_threshold(Committee(p, p_star, a_c * x)) for x in (1 - 1e-11, 1 + 1e-11))
+        assert (below.kind, above.kind) == ("continuous", "discontinuous")
+        assert below.overlap == 0 and 0 < above.overlap < 1e-9
+        assert below.alpha == pytest.approx(above.alpha, rel=1e-9)
+
+
+def test_threshold_is_lowest_at_the_critical_normalisation():
+    """At fixed p the minimum of alpha_BBP(a) sits at a_c, a kink; beyond, the curve is almost linear."""
+    for p, p_star in ((1, 1), (2, 1), (4, 1), (16, 2)):
+        a_c = critical_normalisation(p, p_star)
+        a = a_c * (1 + np.linspace(-0.5, 1.0, 301))
+        alpha = threshold_map(p, p_star, a).alpha
+        assert abs(a[np.argmin(alpha)] - a_c) < 0.01 * a_c
+        slope = np.diff(alpha)
+        assert np.all(slope[:99] < 0) and np.all(slope[101:] > 0)
+        assert np.ptp(slope[101:]) < 0.25 * slope[-1]
+
+
+def test_threshold_falls_with_p_while_continuous_and_may_rise_after():
+    for a in (0.1, 0.5):
+        found = threshold_map(np.arange(1, 80), 1, a)
+        p_c = critical_width(a)
+        assert np.all(np.diff(found.alpha[: p_c - 1]) < 0)
+        assert np.all(found.discontinuous == (np.arange(1, 80) >= p_c))
+    wide = threshold_map([5, 6, 7, 8, 16, 64], 1, 1.5).alpha
+    assert wide.max() - wide.min() < 0.1
+
+
+def test_infinite_width_closed_form():
+    p_star, a = np.array([1, 2, 7, 50])[:, None], np.array([1e-4, 0.5, 30.0])
+    found = threshold_map(math.inf, p_star, a)
+    np.testing.assert_allclose(found.alpha, p_star * (1 + a) / 2, rtol=1e-14)
+    assert np.all(found.discontinuous)
+    # q2 there: U = (2/p_star)/(1+a), W = U/(1+a), V = E[y (1-y)^2]/(1+a)^2, E[y (1-y)^2] = (2/p_star)(1 + 4/p_star)
+    np.testing.assert_allclose(found.overlap, a / (a + 1 + 4 / p_star), rtol=1e-10)
+
+
+def test_wide_students_approach_infinite_width():
+    limit = bbp_threshold(Committee(math.inf, 1, 0.3))
+    for p, bound in ((512, 0.01), (100_000, 5e-5)):
+        found = bbp_threshold(Committee(p, 1, 0.3))
+        assert abs(found.alpha - limit.alpha) < bound and abs(found.overlap - limit.overlap) < bound
+
+
+def test_critical_width_brackets_the_critical_normalisation():
+    for a, p_star in ((0.05, 1), (0.3, 1), (0.9, 2), (3.0, 10), (1e-4, 1)):
+        p_c = critical_width(a, p_star)
+        assert critical_normalisation(p_c, p_star) <= a
+        assert p_c == 1 or critical_normalisation(p_c - 1, p_star) > a
+    widths = critical_width([[0.1], [0.5]], [1, 2, 3])
+    assert widths.shape == (2, 3) and widths.dtype == np.int64 and widths[1, 0] == critical_width(0.5, 1)
+    assert critical_width(100.0) == 1
+
+
+def test_critical_normalisation_of_many():
+    table = critical_normalisation([[1], [2], [1000], [math.inf]], [1, 2])
+    assert table.shape == (4, 2) and np.all(table[3] == 0) and table[1, 1] == critical_normalisation(2, 2)
+    assert np.all(np.diff(table, axis=0) < 0)
+
+
+def test_overlap_extrapolation(reference):
+    for row in reference["alpha_0_overlap"]:
+        value = alpha_zero(Committee(row["p"], row["p_star"], row["a"]), "overlap")
+        assert value == pytest.approx(row["alpha_0"], abs=6e-4)
+
+
+def test_overlap_extrapolation_is_the_tangent_of_the_branch():
+    for model in (Committee(2, 1, 1.0), Committee(math.inf, 3, 0.4), Committee(5, 2, 2.0)):
+        threshold, h = bbp_threshold(model), 1e-5
+        at = threshold.alpha * (1 + np.array([1, 2]) * h)
+        near, far = teacher_branch(model, at).overlap
+        slope = (-3 * threshold.overlap + 4 * near - far) / (
+            2 * h * threshold.alpha
+        )  # one-sided, second order
+        expected = threshold.alpha - threshold.overlap / slope
+        assert alpha_zero(model) == pytest.approx(expected, rel=1e-5)
+
+
+def test_continuation_values():
+    """Four digits known from principal values with the Dawson function, p_star = 1; no root for p = 1, a = 2."""
+    assert alpha_zero(Committee(2, 1, 1.0), "continuation") == pytest.approx(0.9015, abs=5e-5)
+    assert alpha_zero(Committee(8, 1, 0.5), "continuation") == pytest.approx(0.6712, abs=5e-5)
+    assert alpha_zero(Committee(1, 1, 2.0), "continuation") is None
+
+
+def test_both_estimates_meet_where_the_jump_is_small():
+    for p, p_star in ((1, 1), (2, 1), (16, 1), (2, 2), (3, 20), (1, 50)):
+        model = Committee(p, p_star, critical_normalisation(p, p_star) * 1.01)
+        pair = [alpha_zero(model, method) for method in ("overlap", "continuation")]
+        assert pair[0] == pytest.approx(pair[1], rel=2e-4)
+        assert pair[0] < bbp_threshold(model).alpha
+
+
+def test_continuous_models_lose_their_overlap_at_the_threshold():
+    model = Committee(2, 1, 0.3)
+    for method in ("overlap", "continuation"):
+        assert alpha_zero(model, method) == bbp_threshold(model).alpha
+
+
+def test_alpha_zero_map():
+    p, a = np.array([1, 2, 8, math.inf])[:, None], np.array([0.5, 1.0, 2.0])
+    for method in ("overlap", "continuation"):
+        table = alpha_zero_map(p, 1, a, method)
+        assert table.shape == (4, 3)
+        for (i, j), value in np.ndenumerate(table):
+            single = alpha_zero(Committee(p[i, 0], 1, a[j]), method)
+            assert (single is None and math.isnan(value)) or single == pytest.approx(value, rel=1e-12)
+
+
+def test_alpha_zero_falls_with_p():
+    """At fixed a the extrapolation is monotone decreasing in p, as the paper finds."""
+    assert np.all(np.diff(alpha_zero_map(np.arange(2, 65), 1, 1.0)) < 0)
+
+
+def test_bad_input():
+    with pytest.raises(ParameterError, match=r"^p must be an integer of at least 1 or inf, got 1.5$"):
+        threshold_map([1, 1.5])
+    with pytest.raises(ParameterError, match=r"^p_star must be an integer of at least 1, got inf$"):
+        threshold_map(1, math.inf)
+    with pytest.raises(ParameterError, match=r"^a must be positive and finite, got"):
+        threshold_map(1, 1, [0.5, 0.0])
+    with pytest.raises(ParameterError, match=r"^p, p_star and a must broadcast, got shapes"):
+        threshold_map([1, 2, 3], 1, [0.5, 0.6])
+    with pytest.raises(ParameterError, match=r"^method must be one of overlap, continuation, got 'tangent'$"):
+        alpha_zero(Committee(), "tangent")
+    with pytest.raises(ParameterError, match=r"^p must be"):
+        critical_normalisation(0)
+    with pytest.raises(ParameterError, match=r"^a must be"):
+        critical_width(-1.0)
+    with pytest.raises(ParameterError, match=r"^a must be large enough"):
+        critical_width(1e-20)
