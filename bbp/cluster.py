@@ -68,6 +68,7 @@ def local(workers: int, cache: str | None = None) -> SpecCluster:
                     "nthreads": 1,
                     "memory_limit": 0,
                     "dashboard": False,
+                    "silence_logs": logging.CRITICAL,
                     "env": kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
                 },
             }
@@ -94,6 +95,6 @@ def _result(future: object, unit: Unit) -> Result:
     try:
         return future.result()  # type: ignore[attr-defined]
     except KilledWorker as error:
-        return failure(unit, f"its workers died: {' '.join(str(error).split())}")
+        return failure(unit, f"each of the {error.allowed_failures + 1} workers that tried it died")
     except Exception as error:
         return failure(unit, f"{type(error).__name__}: {' '.join(str(error).split())}")

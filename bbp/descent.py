@@ -1,8 +1,8 @@
 """Gradient descent on the product of spheres against alpha, and the Hessian along it, into one HDF5 file.
 
-Descents start from random students, from the outlier eigenvectors of the Hessian there, and from the classical spectral method;
-the overlaps with the teacher, the loss and the lowest eigenpairs of the Hessian are recorded on the way. The file is written
-whole or not at all; the same command finds a finished file and shows it.
+Descents start from random students, from the outlier eigenvectors of the Hessian there, and from the classical
+spectral method; the overlaps with the teacher, the loss and the lowest eigenpairs of the Hessian are recorded
+on the way. The file is written whole or not at all; the same command finds a finished file and shows it.
 """
 
 from __future__ import annotations
@@ -62,14 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--hessians", default="8", help="points of the path with a Hessian (default %(default)s)")
     add("--eigenpairs", help="lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)")
     add("--dtype", default="float64", help="float64 or float32 (default %(default)s)")
-    add("--batch", help="samples descended together (default: as many as fit in 8 GiB)")
+    add("--batch", help="samples descended together (default: 1 on a CPU, elsewhere as many as fit in 8 GiB)")
+    add("--workers", help="threads, one batch each (default: one a core on a CPU, else 1)")
     add(
         "--threshold",
         default=str(THRESHOLD),
         help="a sample has recovered when the largest share of a student row in the teacher's span (m2 for p* = 1) ends above"
         " this (default %(default)s)",
     )
-    add("--out", default="results/descent.h5", metavar="FILE", help="HDF5 file to write (default %(default)s)")
+    add(
+        "--out", default="results/descent.h5", metavar="FILE", help="HDF5 file to write (default %(default)s)"
+    )
     add("--force", action="store_true", help="replace the file if it exists")
 
 
@@ -80,7 +83,9 @@ def configuration(args: argparse.Namespace) -> dict[str, Any]:
         raise ParameterError(f"p must be one finite width, got {args.p!r}")
     model = Committee(widths[0], grid.integer("p_star", args.p_star), grid.number("a", args.a))
     rules = Descent(steps=grid.integer("steps", args.steps), records=grid.integer("records", args.records, 2))
-    pairs = model.degeneracy + 2 if args.eigenpairs is None else grid.integer("eigenpairs", args.eigenpairs, 0)
+    pairs = (
+        model.degeneracy + 2 if args.eigenpairs is None else grid.integer("eigenpairs", args.eigenpairs, 0)
+    )
     found = {
         "p": int(model.p),
         "p_star": model.p_star,
@@ -112,7 +117,9 @@ def run(args: argparse.Namespace) -> int:
         if path.is_dir():
             raise FileError(f"{str(path)!r} is a directory")
         atomic.prepare_directory(path.parent)
-        found = descents(wanted, threshold, None if args.batch is None else grid.integer("batch", args.batch))
+        found = descents(
+            wanted, threshold, batch=_count("batch", args.batch), workers=_count("workers", args.workers)
+        )
         descent_file.save(path, found)
         cli.log.info("wrote %s", path)
     else:
@@ -132,15 +139,25 @@ def finished(path: Path, wanted: dict[str, Any]) -> Descended | None:
     found = descent_file.load(path)
     apart = config.differences([found.config], [wanted])
     if apart:
-        raise FileError(f"{str(path)!r} holds another run ({apart}): use --force to replace it, or another --out")
+        raise FileError(
+            f"{str(path)!r} holds another run ({apart}): use --force to replace it, or another --out"
+        )
     return found
 
 
-def descents(wanted: dict[str, Any], threshold: float = THRESHOLD, batch: int | None = None) -> Descended:
+def descents(
+    wanted: dict[str, Any],
+    threshold: float = THRESHOLD,
+    *,
+    batch: int | None = None,
+    workers: int | None = None,
+) -> Descended:
     """The descents of a checked configuration."""
     model = Committee(wanted["p"], wanted["p_star"], wanted["a"])
     rules = Descent(steps=wanted["steps"], records=wanted["records"])
-    points = [(n, start, alpha) for n in wanted["n"] for start in wanted["start"] for alpha in wanted["alpha_grid"]]
+    points = [
+        (n, start, alpha) for n in wanted["n"] for start in wanted["start"] for alpha in wanted["alpha_grid"]
+    ]
     began, parts = time.monotonic(), []
     with cli.Progress(len(points), unit="points") as progress:
         for n, start, alpha in points:
@@ -157,6 +174,7 @@ def descents(wanted: dict[str, Any], threshold: float = THRESHOLD, batch: int | 
                     hessians=wanted["hessians"],
                     dtype=wanted["dtype"],
                     batch=batch,
+                    workers=workers,
                 )
             )
             progress.advance(1, f"N = {n}, {start}, alpha = {alpha:g}")
@@ -200,7 +218,9 @@ def _rows(found: Descended, n: int, start: str, seen: Recovery) -> list[str]:
             f"  {share.value:6.3f} ± {share.error:5.3f}  {done:9.2f}"
         )
     middle = seen.midpoint
-    lines.append(f"half of the samples recover at alpha = {_or_none(middle.value)} ± {_or_none(middle.error)}")
+    lines.append(
+        f"half of the samples recover at alpha = {_or_none(middle.value)} ± {_or_none(middle.error)}"
+    )
     lines.append(f"the final m2 stays above that of random students from alpha = {_or_none(seen.onset)} on")
     return lines
 
@@ -216,11 +236,17 @@ def _alphas(value: Any, model: Committee) -> tuple[float, ...]:
     return grid.numbers("alpha", value)
 
 
+def _count(name: str, value: str | None) -> int | None:
+    return None if value is None else grid.integer(name, value)
+
+
 def _starts(value: str) -> list[str]:
     names = value.split(",")
     for name in names:
         if name not in STARTS:
-            raise ParameterError(f"start must be among {', '.join(STARTS)}, got {name!r}{cli.nearest(name, list(STARTS))}")
+            raise ParameterError(
+                f"start must be among {', '.join(STARTS)}, got {name!r}{cli.nearest(name, list(STARTS))}"
+            )
     if len(set(names)) < len(names):
         raise ParameterError(f"start names one start twice, got {value!r}")
     return names
@@ -253,7 +279,11 @@ def _check_sizes(model: Committee, found: dict[str, Any]) -> None:
 
 
 def _assembled(
-    model: Committee, wanted: dict[str, Any], parts: list[Descents], rules: Descent, attributes: dict[str, Any]
+    model: Committee,
+    wanted: dict[str, Any],
+    parts: list[Descents],
+    rules: Descent,
+    attributes: dict[str, Any],
 ) -> Descended:
     lead = (len(wanted["n"]), len(wanted["start"]), len(wanted["alpha_grid"]))
 
@@ -263,7 +293,9 @@ def _assembled(
 
     code, reason = gathered("code"), gathered("reason")
     steps = np.asarray(rules.recorded_steps)
-    moments = hessian_moments(len(steps), wanted["hessians"]) if wanted["eigenpairs"] else np.zeros(0, np.int64)
+    moments = (
+        hessian_moments(len(steps), wanted["hessians"]) if wanted["eigenpairs"] else np.zeros(0, np.int64)
+    )
     dims = {
         "n": np.array(wanted["n"]),
         "start": np.array(wanted["start"], dtype=object),
@@ -280,6 +312,8 @@ def _assembled(
         model=model,
         dims=dims,
         overlap_matrix=gathered("overlap_matrix"),
+        m2=gathered("m2"),
+        projection=gathered("projection"),
         loss=gathered("loss"),
         gradient=gathered("gradient"),
         time=gathered("time"),

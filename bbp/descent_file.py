@@ -1,19 +1,21 @@
-"""The descent file: gradient descents over (n, start, alpha, sample), their overlaps with the teacher and Hessians along the way.
+"""The descent file: gradient descents, their overlaps with the teacher, and the Hessians along the way.
 
 Layout (all datasets carry dimension scales, so xarray opens the file with no helper):
 
-    /n /alpha /sample /start              coordinates; start is "random", "hessian" or "spectral"
-    /step /hessian_step                   steps at which the path, and the Hessians along it, were recorded (a sample that
-                                          has converged before repeats its end)
-    /student_row /teacher_row /frame /eigenpair   the other dimensions; frame is "plain" or "riemannian"
-    /overlap_matrix                       (n, start, alpha, sample, step, student_row, teacher_row) w_k . w*_l / N
-    /m2 /projection                       (n, start, alpha, sample, step) max_kl m_kl^2 and max_k sum_l m_kl^2
-    /loss /gradient /time /steps_taken    the same shape: loss, |Riemannian gradient| / sqrt(N), time of the flow, steps
-    /eigenvalues /overlaps                (n, start, alpha, sample, hessian_step, frame, eigenpair) lowest pairs and q2
-    /status /code /reason                 (n, start, alpha, sample): 1 done, 2 failed; how it ended (sims.descent.Code); why
-    /config                               JSON: every option that decides the numbers, defaults filled in
-    root attributes                       format, format_version, sha256, p, p_star, a, alpha_bbp, kind, seed, dtype, device,
-                                          threshold, versions (JSON), commit, created, seconds, finished
+    /n /alpha /sample /start     coordinates; start is "random", "hessian" or "spectral"
+    /step /hessian_step          steps at which the path, and the Hessians along it, were recorded (a sample that
+                                 has converged before repeats its end)
+    /student_row /teacher_row /frame /eigenpair
+                                 the other dimensions; frame is "plain" or "riemannian"
+    /overlap_matrix              (n, start, alpha, sample, step, student_row, teacher_row) w_k . w*_l / N
+    /m2 /projection              (n, start, alpha, sample, step) max_kl m_kl^2 and max_k sum_l m_kl^2
+    /loss /gradient              the same shape: loss, and |Riemannian gradient| / sqrt(N)
+    /time /steps_taken           the same shape: time of gradient flow, and steps
+    /eigenvalues /overlaps       (n, start, alpha, sample, hessian_step, frame, eigenpair) lowest pairs and q2
+    /status /code /reason        (n, start, alpha, sample): 1 done, 2 failed; how it ended (sims.descent.Code); why
+    /config                      JSON: every option that decides the numbers, defaults filled in
+    root attributes              format, format_version, sha256, p, p_star, a, alpha_bbp, kind, seed, dtype,
+                                 device, threshold, versions (JSON), commit, created, seconds, finished
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp import h5file
-from sims.descents import largest_projection, largest_squared
 from theory.model import Committee
 
 FORMAT, VERSION = "bbp-descent", 1
@@ -37,6 +38,8 @@ SAMPLES = ("n", "start", "alpha", "sample")
 PATH = (*SAMPLES, "step")
 DIMENSIONS = {
     "overlap_matrix": (*PATH, "student_row", "teacher_row"),
+    "m2": PATH,
+    "projection": PATH,
     "loss": PATH,
     "gradient": PATH,
     "time": PATH,
@@ -47,7 +50,6 @@ DIMENSIONS = {
     "code": SAMPLES,
     "reason": SAMPLES,
 }
-DERIVED = ("m2", "projection")
 ABOUT = {
     "overlap_matrix": "w_k . w*_l / N",
     "m2": "largest squared magnetisation, max_kl m_kl^2",
@@ -71,6 +73,8 @@ class Descended:
     model: Committee
     dims: dict[str, NDArray[Any]]
     overlap_matrix: Array
+    m2: Array
+    projection: Array
     loss: Array
     gradient: Array
     time: Array
@@ -82,16 +86,6 @@ class Descended:
     reason: NDArray[np.object_]
     config: dict[str, Any] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def m2(self) -> Array:
-        """Largest squared magnetisation (n, start, alpha, sample, step)."""
-        return largest_squared(self.overlap_matrix)
-
-    @property
-    def projection(self) -> Array:
-        """Largest share of a student row in the teacher's span (n, start, alpha, sample, step)."""
-        return largest_projection(self.overlap_matrix)
 
     @property
     def alpha_bbp(self) -> float:
@@ -106,8 +100,6 @@ def save(path: str | Path, found: Descended) -> None:
         scales = {name: _coordinate(file, name, values) for name, values in found.dims.items()}
         for name, axes in DIMENSIONS.items():
             _dataset(file, name, getattr(found, name), [scales[axis] for axis in axes])
-        for name in DERIVED:
-            _dataset(file, name, getattr(found, name), [scales[axis] for axis in PATH])
         h5file.put_json(file, "config", found.config)
         own = {"p": found.model.p, "p_star": found.model.p_star, "a": found.model.a, "finished": 1}
         file.attrs.update(found.attributes | own)

@@ -1,4 +1,4 @@
-"""The figure that fits a file (sweep, phase diagram, comparison), or the spectrum at one alpha, as PNG, PDF or SVG."""
+"""The figure that fits a file (sweep, phase diagram, comparison, descents), or the spectrum at one alpha."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bbp import atomic, cli, compare_file, grid, h5file, phase_file, spectrum, store, style
+from bbp import atomic, cli, compare_file, descent_file, grid, h5file, phase_file, spectrum, store, style
 from bbp.errors import FileError
+from bbp.gallery import base
+from bbp.gallery.entries import ENTRIES
+from bbp.plots import descent as descent_plots
 from bbp.plots import figures
 from bbp.plots.compare import compare_figure
 from bbp.store import Sweep
 from theory.checks import ParameterError
 from theory.model import Committee
 
-SUMMARY = (
-    "Draw the figure that fits a file: a sweep, phase diagram or comparison; or the spectrum at one alpha."
-)
+SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
 EXAMPLE = """\
   bbp plot results/sweep.h5 --out sweep.pdf
   bbp plot results/phase.h5 --out phase.png --width single
@@ -90,17 +91,34 @@ def _compare(path: str | Path, _: int | None, width: str) -> Figure:
     return compare_figure(compare_file.load(path), width=width)
 
 
+def _descent(path: str | Path, _: int | None, width: str) -> Figure:
+    return descent_plots.descent_figure(descent_file.load(path), width=width)
+
+
+def _figure(path: str | Path, _: int | None, width: str) -> Figure:
+    data, config = base.load(path)
+    del width  # a figure of the gallery has a width of its own
+    return ENTRIES[config["figure"]].draw(data)
+
+
 DRAWERS: dict[str, Callable[[str | Path, int | None, str], Figure]] = {
     store.FORMAT: _sweep,
     phase_file.FORMAT: _phase,
     compare_file.FORMAT: _compare,
+    descent_file.FORMAT: _descent,
+    base.FORMAT: _figure,
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `bbp plot`."""
     add = parser.add_argument
-    add("file", metavar="FILE", nargs="?", help="a file written by bbp sweep, phase or compare")
+    add(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="a file written by bbp sweep, phase, compare, descent or figures",
+    )
     add("--out", metavar="FIG", help="picture to write: .png, .pdf or .svg (default: FILE with .png)")
     add(
         "--width", choices=list(style.WIDTHS), default="double", help="columns of print (default %(default)s)"

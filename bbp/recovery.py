@@ -1,4 +1,4 @@
-"""What descents say about recovery: the fraction of samples that recover, where it crosses one half, where m2 leaves chance.
+"""What descents say about recovery: how many samples recover, where half of them do, where m2 leaves chance.
 
 Success of a sample: its final `projection` (max_k sum_l m_kl^2, which is m2 for p_star = 1) exceeds a stated threshold.
 """
@@ -27,8 +27,9 @@ class Recovery:
     success   fraction of samples whose final projection exceeds the threshold
     final     mean final m2; initial: mean m2 of the starts
     midpoint  alpha at which the fraction first crosses 1/2 upwards (linear between grid points), bootstrap error
-    onset     smallest alpha of the grid from which on the mean final m2 exceeds the mean m2 of RANDOM students of the same N by
-              ONSET_SIGMAS standard errors, at this and every larger alpha; NaN if there is none
+    onset     smallest alpha of the grid from which on the mean final m2 exceeds the mean m2 of RANDOM students
+              of the same N by ONSET_SIGMAS standard errors, at this and every larger alpha; NaN if there is
+              none
     """
 
     alpha: Array
@@ -65,7 +66,9 @@ def midpoint(alpha: Array, hits: Array, rng: np.random.Generator, repeats: int =
     if any(row.size < 2 for row in present):
         return NOTHING
     fraction = np.array([row.mean() for row in present])
-    drawn = np.stack([row[rng.integers(row.size, size=(repeats, row.size))].mean(axis=1) for row in present], axis=1)
+    drawn = np.stack(
+        [row[rng.integers(row.size, size=(repeats, row.size))].mean(axis=1) for row in present], axis=1
+    )
     replicates = np.array([crossing(alpha, one) for one in drawn])
     if np.mean(np.isfinite(replicates)) < 0.9:
         # the crossing lies so near an end of the grid that its error would be that of the lucky replicates only
@@ -74,7 +77,10 @@ def midpoint(alpha: Array, hits: Array, rng: np.random.Generator, repeats: int =
 
 
 def crossing(alpha: Array, fraction: Array, level: float = 0.5) -> float:
-    """First upward crossing of `level` by the piecewise linear fraction (alpha,); NaN if it starts above or never gets there."""
+    """First upward crossing of `level` by the piecewise linear fraction (alpha,).
+
+    NaN if it starts above or never gets there.
+    """
     above = np.flatnonzero(fraction >= level)
     if not above.size or above[0] == 0:
         return float("nan")
@@ -91,7 +97,7 @@ def onset(alpha: Array, final: list[Estimate], base: float) -> float:
 
 
 def chance(p: int | float, p_star: int, n: int) -> float:
-    """Mean of m2 for random students: the largest of p p_star squared overlaps, each that of a N(0, 1/N) number as N grows.
+    """Mean of m2 for random students: of the largest of p p_star squared N(0, 1/N) overlaps (as N grows).
 
     E[max] = integral of 1 - P(g^2 < x)^(p p_star), P(g^2 < x) = erf(sqrt(x/2)), by the trapezoid rule in sqrt(x).
     """

@@ -190,7 +190,8 @@ def _kept(how: Execution, parts: Parts, results: Results) -> str:
         parts.discard()
         return "no unit was finished, nothing is kept"
     kept = f"{results.samples} samples are kept in {str(parts.path)!r}"
-    return f"{kept}: the same command goes on from there" + ("" if how.task else " with --resume added")
+    how_to = "the same command" if how.task else "the same command with --resume"
+    return f"{kept}: {how_to} goes on from there"
 
 
 @contextmanager

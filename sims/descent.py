@@ -1,15 +1,16 @@
 """Gradient descent of the loss on the product of spheres |w_k|^2 = N, many samples at once.
 
-    w_k  <-  sqrt(N) (w_k - s g_k) / |w_k - s g_k|,      g = the gradient projected on the tangent space (Riemannian gradient)
+    w_k  <-  sqrt(N) (w_k - s g_k) / |w_k - s g_k|,      g = the gradient's tangent part (Riemannian gradient)
 
-The step s is min(share / L, twice the last step), L a power-iteration estimate of the Riemannian Hessian's largest eigenvalue that is
-renewed at every record, and it is then halved until the loss falls by at least `armijo` s |g|^2 (Armijo's test), so that the
-loss is monotone by test and not by hope. Steps never exceed 1 / L, which keeps the path near that of gradient flow, and the
-sum of the steps is the flow's time. One step costs two products with the data: the trial preactivations of every s are
-sqrt(N) (lam - s X g) / |w - s g|, so halving s costs none.
+The step s is min(share / L, twice the last step), L a power-iteration estimate of the Riemannian Hessian's
+largest eigenvalue that is renewed at every record, and it is then halved until the loss falls by at least
+`armijo` s |g|^2 (Armijo's test), so that the loss is monotone by test and not by hope. Steps never exceed
+1 / L, which keeps the path near that of gradient flow, and the sum of the steps is the flow's time. One step costs
+two products with the data: the trial preactivations of every s are sqrt(N) (lam - s X g) / |w - s g|, so
+halving s costs none.
 
-The model is that of theory.model (arXiv 2510.18435, section 2). Rows of zeros may pad the data: their label and residual are 0,
-which leaves loss and gradient exact, so that one compiled program serves every alpha of a grid.
+The model is that of theory.model (arXiv 2510.18435, section 2). Rows of zeros may pad the data: their label and
+residual are 0, which leaves loss and gradient exact, so that one compiled program serves every alpha of a grid.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ HALVINGS = 50
 
 
 class Code(IntEnum):
-    """How a descent ended. STALLED: no step of the line search lowered the loss by enough; NOT_FINITE: loss overflowed."""
+    """How a descent ended. STALLED: no step lowered the loss by enough; NOT_FINITE: loss or gradient is not."""
 
     CONVERGED = 0
     STEP_LIMIT = 1
@@ -140,7 +141,9 @@ def riemannian_gradient(student: Array, data: Array, y: Array, a: float | Array)
     return tangent(student, gradient_of(data, data @ student.T, y, a))
 
 
-def hessian_product(student: Array, vector: Array, data: Array, lam: Array, y: Array, a: float | Array) -> Array:
+def hessian_product(
+    student: Array, vector: Array, data: Array, lam: Array, y: Array, a: float | Array
+) -> Array:
     """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.sphere)."""
     p = student.shape[0]
     pull = _pull(lam, y, a)[:, None]
@@ -155,10 +158,13 @@ def descend(
 ) -> Path:
     """Gradient descent of a batch of samples from the given students.
 
-    data (S, M, N), y (S, M) labels, student (S, p, N) starts (rows are scaled to norm sqrt(N)); a the normalisation of the loss.
-    group  samples run side by side (vmapped), the groups one after another in one compiled loop. None takes 1 on a CPU, where one
-           sample's data stays in the cache (measured: 2 to 3 times faster than all side by side at N = 100) and a
-           sample that has converged costs nothing more, and all of them elsewhere.
+    data     (S, M, N), rows of zeros allowed; y (S, M) their labels
+    student  (S, p, N) starts; rows are scaled to norm sqrt(N)
+    a        normalisation of the loss
+    group    samples run side by side (vmapped), the groups one after another in one compiled loop. None takes
+             1 on a CPU, where one sample's data stays in the cache (all side by side was 2 times slower at N = 100,
+             M = 400) and a sample that has converged costs nothing more, and all of them elsewhere.
+
     Returns a Path. A sample that fails (STALLED, NOT_FINITE) keeps its last good point and does not disturb the others.
     Raises ParameterError if the shapes do not fit or a is not positive.
     """
@@ -176,7 +182,7 @@ def descend(
 
 
 class _Numbers(NamedTuple):
-    """The rules as arrays: arguments of the compiled program and not part of it, so that other rules need no other program."""
+    """The rules as arrays: arguments of the compiled program, so that other rules need no other program."""
 
     lengths: Array
     power_iterations: Array
@@ -223,10 +229,12 @@ def _begin(data: Array, y: Array, student: Array, a: Array) -> _State:
     zero = jnp.zeros((), data.dtype)
     whole = jnp.zeros((), jnp.int32)
     student = retract(student)
-    # The first direction of the power iteration is fixed, not drawn: nothing outside sims.instance draws numbers. The gradient lies
-    # in the span of the data, so it meets the top eigenvector.
+    # The first direction of the power iteration is fixed, not drawn: nothing outside sims.instance draws
+    # numbers. The gradient lies in the span of the data, so it meets the top eigenvector.
     top = riemannian_gradient(student, data, y, a)
-    return _State(student, data @ student.T, zero, zero, zero + jnp.inf, zero, top, zero, whole, whole, whole + _RUNNING)
+    return _State(
+        student, data @ student.T, zero, zero, zero + jnp.inf, zero, top, zero, whole, whole, whole + _RUNNING
+    )
 
 
 def _renew(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _State:
@@ -262,8 +270,8 @@ def _verdict(state: _State, floor: Array) -> Array:
 def _step(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _State:
     """One step with its line search. The loss never rises: a step that fails Armijo's test is not taken."""
     n = state.student.shape[-1]
-    # Projected twice: the first leaves a normal part of a rounding error of the whole gradient, which near a critical point is no
-    # longer small beside the tangent part, and the whole gradient does not vanish there.
+    # Projected twice: the first leaves a normal part of a rounding error of the whole gradient, which near a
+    # critical point is no longer small beside the tangent part, and the whole gradient does not vanish there.
     gradient = tangent(state.student, tangent(state.student, gradient_of(data, state.lam, y, a)))
     slope = jnp.sum(gradient**2)
     pushed = data @ gradient.T
@@ -271,8 +279,9 @@ def _step(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _S
     residual = jnp.mean(state.lam**2, axis=-1) - y
 
     def trial(step: Array) -> tuple[Array, Array]:
-        # |w - s g|^2 = N + s^2 |g|^2, as g is tangent: the rows shrink by `scale` = 1 + `less`. Changes of lam and loss are formed
-        # without subtracting nearly equal numbers, so that Armijo's test still means something close to a critical point.
+        # |w - s g|^2 = N + s^2 |g|^2, as g is tangent: the rows shrink by `scale` = 1 + `less`. Changes of lam
+        # and loss are formed without subtracting nearly equal numbers, so that Armijo's test still means
+        # something close to a critical point.
         ratio = step**2 * squares / n
         less = -ratio / (jnp.sqrt(1 + ratio) * (1 + jnp.sqrt(1 + ratio)))
         change = state.lam * less - step * pushed * (1 + less)

@@ -1,13 +1,16 @@
 """Samples of gradient descent: draw, start, descend, and measure the overlaps with the teacher along the path.
 
-The draws are those of sims.instance, so a sample is a function of (seed, N, alpha, sample index), and the same for every start, width
-of the student (its first rows) and batch. Descents of a batch run in one compiled program; the starts and the Hessians along the
-path are computed on the host.
+The draws are those of sims.instance, so a sample is a function of (seed, N, alpha, sample index), and the same
+for every start, width of the student (its first rows), batch and number of threads. Descents of a batch run in
+one compiled program; the starts and the Hessians along the path are computed on the host. On a CPU batches are
+single samples, shared out to threads: two cores then work on two samples, whose data stay in their caches.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import jax
@@ -57,6 +60,11 @@ class Descents:
         """Largest squared magnetisation (S, R): max_kl (w_k . w*_l / N)^2."""
         return largest_squared(self.overlap_matrix)
 
+    @property
+    def projection(self) -> Array:
+        """Largest share of a student row in the teacher's span (S, R): max_k sum_l (w_k . w*_l / N)^2."""
+        return largest_projection(self.overlap_matrix)
+
 
 def largest_squared(overlap_matrix: Array) -> Array:
     """m2 = max_kl m_kl^2 of overlap matrices (..., p, p_star): shape (...)."""
@@ -64,10 +72,10 @@ def largest_squared(overlap_matrix: Array) -> Array:
 
 
 def largest_projection(overlap_matrix: Array) -> Array:
-    """max_k sum_l m_kl^2 of overlap matrices (..., p, p_star): the share of the best student row inside the teacher's span.
+    """max_k sum_l m_kl^2 of overlap matrices (..., p, p_star): the best student row's share in the teacher's span.
 
-    Equal to m2 for p_star = 1. For p_star > 1 the loss knows the teacher up to a rotation of its rows, and this is the measure that
-    such a rotation leaves alone: 1 when the row lies in the span.
+    Equal to m2 for p_star = 1. For p_star > 1 the loss knows the teacher up to a rotation of its rows, and this
+    is the measure that such a rotation leaves alone: 1 when the row lies in the span.
     """
     return np.max(np.sum(overlap_matrix**2, axis=-1), axis=-1)
 
@@ -113,9 +121,16 @@ STARTS: dict[str, Start] = {
 
 
 def bytes_needed(
-    model: Committee, n: int, alpha: float, *, batch: int, records: int, dtype: str = "float64", hessians: bool = True
+    model: Committee,
+    n: int,
+    alpha: float,
+    *,
+    batch: int,
+    records: int,
+    dtype: str = "float64",
+    hessians: bool = True,
 ) -> int:
-    """Bytes that a batch of descents takes: data, kept students, and (on the host, one at a time) dense Hessians in float64."""
+    """Bytes that a batch of descents takes: data, kept students, and dense Hessians (one at a time, in float64)."""
     p, item = finite_p(model), real_dtype(dtype).itemsize
     rows = padded(samples_of(alpha, n))
     descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * n)
@@ -140,14 +155,18 @@ def sample_descents(
     hessians: int = 8,
     dtype: str = "float64",
     batch: int | None = None,
+    workers: int | None = None,
     memory: int = MEMORY,
 ) -> Descents:
     """Descents of the samples with the given indices at (N, alpha).
 
     start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
-    batch       samples drawn and descended together; None takes as many as `memory` bytes allow
-    Raises ParameterError for unfit arguments and where one sample alone would take more than `memory` bytes.
+    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow
+                elsewhere
+    workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
+    Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
+    workers than asked for are used where only they fit.
     """
     rules = Descent() if rules is None else rules
     begin = _start(start)
@@ -155,13 +174,21 @@ def sample_descents(
     moments = hessian_moments(len(rules.recorded_steps), count("hessians", hessians, 2))
     moments = moments if eigenpairs else moments[:0]
     indices = [count("sample", s, 0) for s in samples]
-    batch = _fitting(model, n, alpha, rules, dtype, memory, len(indices), eigenpairs > 0, batch)
-    parts = [
-        _batch(model, n, alpha, indices[i : i + batch], seed, begin, rules, moments, eigenpairs, dtype)
-        for i in range(0, len(indices), batch)
-    ]
-    if not parts:
+    if not indices:
         raise ParameterError("samples must name at least one sample, got none")
+    need = _need(model, n, alpha, rules, dtype, eigenpairs > 0)
+    batch = _batch_size(need, len(indices), batch, memory)
+    workers = _workers(workers, memory // need(batch))
+
+    def part(first: int) -> dict[str, NDArray]:
+        chosen = indices[first : first + batch]
+        return _batch(model, n, alpha, chosen, seed, begin, rules, moments, eigenpairs, dtype)
+
+    firsts = range(0, len(indices), batch)
+    # the first batch alone: it compiles what the others then find compiled
+    parts = [part(0)]
+    with ThreadPoolExecutor(workers) as pool:
+        parts += pool.map(part, firsts[1:])
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Descents(**joined, recorded_steps=np.asarray(rules.recorded_steps), hessian_records=moments)
 
@@ -174,25 +201,38 @@ def _start(start: str | Start) -> Start:
     return STARTS[start]
 
 
-def _fitting(model, n, alpha, rules, dtype, memory, samples, hessians, batch) -> int:
-    """The size of a batch that fits in `memory` bytes; ParameterError with the numbers if it does not."""
+def _need(model, n, alpha, rules, dtype, hessians) -> Callable[[int], int]:
+    """Bytes needed as a function of the size of the batch."""
+    return lambda size: bytes_needed(
+        model, n, alpha, batch=size, records=len(rules.recorded_steps), dtype=dtype, hessians=hessians
+    )
 
-    def need(size: int) -> int:
-        return bytes_needed(
-            model, n, alpha, batch=size, records=len(rules.recorded_steps), dtype=dtype, hessians=hessians
-        )
 
+def _batch_size(need: Callable[[int], int], samples: int, batch: int | None, memory: int) -> int:
+    """The size of a batch, fitting in `memory` bytes; ParameterError with the numbers if it does not."""
     one, each = need(1), need(2) - need(1)
     most = 1 + (memory - one) // each if one <= memory else 0
-    if batch is None and most:
-        return int(min(most, max(samples, 1)))
-    batch = 1 if batch is None else count("batch", batch)
+    if batch is None:
+        batch = 1 if jax.default_backend() == "cpu" else max(1, int(min(most, samples)))
+    batch = min(count("batch", batch), samples)
     if batch > most:
-        advice = f"a batch of {most} fits" if most else f"one sample takes {one / 2**30:.3g} GiB: a smaller N or alpha fits"
+        advice = (
+            f"a batch of {most} fits"
+            if most
+            else f"one sample takes {one / 2**30:.3g} GiB: a smaller N or alpha fits"
+        )
         raise ParameterError(
-            f"descents need {need(batch) / 2**30:.3g} GiB for a batch of {batch}, the limit is {memory / 2**30:.3g} GiB; {advice}"
+            f"descents need {need(batch) / 2**30:.3g} GiB for a batch of {batch}, the limit is"
+            f" {memory / 2**30:.3g} GiB; {advice}"
         )
     return batch
+
+
+def _workers(workers: int | None, fitting: int) -> int:
+    """Number of threads, at most so many as fit in memory."""
+    if workers is None:
+        workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    return max(1, min(count("workers", workers), fitting))
 
 
 def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dtype) -> dict[str, NDArray]:
@@ -211,7 +251,9 @@ def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dt
     for s in range(len(indices) if len(moments) else 0):
         if code[s] != Code.NOT_FINITE:
             rows = np.asarray(data[s, :m], dtype=np.float64)
-            values[s], known[s] = landscape.lowest_along(model, rows, teachers[s], kept[s, moments], eigenpairs)
+            values[s], known[s] = landscape.lowest_along(
+                model, rows, teachers[s], kept[s, moments], eigenpairs
+            )
             if not np.all(np.isfinite(values[s])):
                 reasons[s] = "eigenpairs along the path failed their checks"
     failures = {Code.STALLED: "no step lowered the loss", Code.NOT_FINITE: "loss or gradient not finite"}
@@ -224,7 +266,9 @@ def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dt
         "eigenvalues": values,
         "overlaps": known,
         "code": code.astype(np.int8),
-        "reason": np.array([r or failures.get(c, "") for r, c in zip(reasons, code, strict=True)], dtype=object),
+        "reason": np.array(
+            [r or failures.get(c, "") for r, c in zip(reasons, code, strict=True)], dtype=object
+        ),
     }
 
 

@@ -126,6 +126,16 @@ class Plan:
         tol = (1e-4 if dtype == np.float32 else 1e-8) if tol is None else positive("tol", tol)
         return cls(k, block, basis // block * block, tol, count("products", settings.products))
 
+    @property
+    def smallest(self) -> int:
+        """Orders up to this are diagonalised whole."""
+        return self.basis + 2 * self.block
+
+    @property
+    def width(self) -> int:
+        """Columns in a chunk of the basis."""
+        return self.block * max(1, -(-128 // self.block))
+
 
 def default_basis(order: int, block: int) -> int:
     """Columns kept before a restart: 1536, or half the order if that is less, but 12 blocks at least."""
@@ -153,13 +163,18 @@ def lowest_of_sets(
     """The k lowest eigenpairs of every set of an operator; each step one pass over the data serves all sets."""
     settings = settings or Settings()
     plan = Plan.of(operator.order, operator.dtype, k, degeneracy, settings)
-    mixed = settings.mixed and operator.dtype == np.float64 and plan.tol >= MIXED
+    mixed = mixes(settings, plan, operator.dtype) and operator.order > plan.smallest
     lowered = operator.lowered() if mixed else None
     solvers = [
         solve(operator.order, operator.dtype, plan, settings.seed, mixed=lowered is not None)
         for _ in range(operator.sets)
     ]
     return [_public(operator, ritz, k) for ritz in drive(operator, lowered, solvers)]
+
+
+def mixes(settings: Settings, plan: Plan, dtype: Any) -> bool:
+    """Whether a solve searches in float32 and is judged in float64."""
+    return settings.mixed and dtype == np.float64 and plan.tol >= MIXED
 
 
 def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Solver]) -> list[Ritz]:
@@ -192,7 +207,7 @@ def _bucket(number: int, largest: int) -> int:
 def solve(order: int, dtype: np.dtype, plan: Plan, seed: int, *, mixed: bool) -> Solver:
     """The lowest pairs of one matrix: whole if small, else by search, in float32 first if `mixed`."""
     rng = np.random.default_rng(seed)
-    if order <= plan.basis + 2 * plan.block:
+    if order <= plan.smallest:
         return (yield from whole(order, dtype, plan))
     start = jnp.asarray(rng.standard_normal((order, plan.block)), np.float32 if mixed else dtype)
     if not mixed:
@@ -271,7 +286,7 @@ class _Space:
 
     def __init__(self, start: jax.Array, plan: Plan, rng: np.random.Generator):
         self.plan, self.rng = plan, rng
-        self.basis = Basis(start.shape[0], plan.block, start.dtype)
+        self.basis = Basis(start.shape[0], plan.block, start.dtype, plan.width)
         self.eps = float(jnp.finfo(start.dtype).eps)
         self.projected = np.zeros((plan.basis, plan.basis))
         self.norm = 0.0

@@ -28,9 +28,9 @@ class Basis:
     block  columns that come together; divides the width
     """
 
-    def __init__(self, n: int, block: int, dtype: Any, width: int | None = None):
+    def __init__(self, n: int, block: int, dtype: Any, width: int):
         self.n, self.block, self.dtype = n, block, np.dtype(dtype)
-        self.width = block * max(1, -(-128 // block)) if width is None else width
+        self.width = width
         self.mirror = jax.default_backend() == "cpu"
         self.dimension = 0
         self._chunks: list[Chunk] = []

@@ -1,8 +1,9 @@
 """The Hessian along a path of descent: its lowest eigenpairs and what they know of the teacher.
 
-Two Hessians are followed: the plain one (second derivative in the weights, the matrix of sims.hessian) and the Riemannian one (along
-geodesics of the product of spheres), which is the curvature that the descent feels. Far from critical points they differ by a
-shift of each block and by p directions. Companion paper: Bonnaire, Biroli, Cammarota, arXiv 2403.02418.
+Two Hessians are followed: the plain one (second derivative in the weights, the matrix of sims.hessian) and the
+Riemannian one (along geodesics of the product of spheres), which is the curvature that the descent feels. Far
+from critical points they differ by a shift of each block and by p directions. Companion paper: Bonnaire,
+Biroli, Cammarota, arXiv 2403.02418.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ FRAMES = ("plain", "riemannian")
 
 
 class Lowest(NamedTuple):
-    """Lowest eigenpairs at T points: eigenvalues and squared overlaps with the signal space (T, 2, k), frames in order of FRAMES.
+    """Lowest eigenpairs at T points: eigenvalues and squared overlaps with the signal space (T, 2, k), frames
+    in order of FRAMES.
 
     NaN where a solve did not pass its checks (sims.eigen.Code).
     """

@@ -12,7 +12,8 @@ weight zero. Blocks are stored, or drawn again from their key whenever they are 
 Several Hessians that share their data (the same draw at several alpha or a) are served by one pass: their vectors stand side
 by side as columns of V, each with its own weights.
 
-Vectors are kept as panels (N, sets, p, k): the matrix that meets the data, (N, sets p k), is then a view of it.
+Vectors stand as columns (N, sets p k). For one set that is the same memory as (p N, k) with rows ordered i p + q, the order
+in which the solvers keep their vectors.
 """
 
 from __future__ import annotations
@@ -133,13 +134,12 @@ class HessianOperator:
         """Of the data and the products."""
         return self.rows.dtype
 
-    def panel(self, vectors: jax.Array) -> jax.Array:
-        """H V for a panel V (N, sets, p, k): the same shape."""
-        columns = vectors.reshape(self.n, -1)
+    def columns(self, columns: jax.Array) -> jax.Array:
+        """H V for V as a matrix (N, sets p k), columns ordered by set, then student row, then vector."""
         total = jnp.zeros_like(columns)
         for (block, mirror), (d, c, lam) in zip(self.rows, self.parts, strict=True):
             total = _add_block(total, block, mirror, columns, d, c, lam)
-        return total.reshape(vectors.shape)
+        return total
 
     def __call__(self, vectors: Any) -> jax.Array:
         """H V for V (p, N, k) of one Hessian, or (sets, p, N, k) of several: the same shape, in the run's dtype."""
@@ -147,15 +147,13 @@ class HessianOperator:
         wanted = (self.p, self.n) if self.sets == 1 and vectors.ndim == 3 else (self.sets, self.p, self.n)
         if vectors.shape[:-1] != wanted:
             raise ParameterError(f"vectors must have shape {(*wanted, 'k')}, got {vectors.shape}")
-        panel = to_panel(vectors.reshape(self.sets, self.p, self.n, -1))
-        return from_panel(self.panel(panel)).reshape(vectors.shape)
+        columns = _to_columns(vectors.reshape(self.sets, self.p, self.n, -1))
+        return _from_columns(self.columns(columns), (self.sets, self.p)).reshape(vectors.shape)
 
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
         """H V for one block V (order, k), rows i p + q, of each chosen set, in one pass over the data."""
-        p = self.p
-        panel = jnp.stack([v.reshape(self.n, p, -1) for v in blocks], axis=1)
-        result = self.select(chosen).panel(panel)
-        return [result[:, i].reshape(self.order, -1) for i in range(len(blocks))]
+        columns = _beside(tuple(blocks), self.n)
+        return _apart(self.select(chosen).columns(columns), len(blocks), self.order)
 
     def select(self, chosen: Sequence[int]) -> HessianOperator:
         """The operator of the chosen sets, on the same data."""
@@ -170,9 +168,8 @@ class HessianOperator:
         return self.selected[key]
 
     def ordered(self, vectors: jax.Array) -> jax.Array:
-        """Vectors (p N, k) with rows i p + q, as in panels, to block-major rows q N + i."""
-        panel = vectors.reshape(self.n, self.p, -1)
-        return jnp.transpose(panel, (1, 0, 2)).reshape(vectors.shape)
+        """Vectors (p N, k) with rows i p + q to block-major rows q N + i."""
+        return _block_major(vectors, self.p)
 
     def lowered(self) -> HessianOperator | None:
         """The same operator with data and weights rounded to float32; None where rows are not stored.
@@ -237,19 +234,38 @@ def weighted(
         if not 1 <= m <= rows.m:
             raise ParameterError(f"samples of a point must lie in 1..{rows.m}, got {m}")
     a = jnp.asarray([positive("a", model.a) for model, _ in points])
-    m = jnp.asarray([m for _, m in points])
-    parts = tuple(_parts(block, both, a, m, i * rows.size, p) for i, (block, _) in enumerate(rows))
+    reach = jnp.asarray([m for _, m in points])
+    parts = tuple(_parts(block, both, a, reach, i * rows.size, p) for i, (block, _) in enumerate(rows))
     return HessianOperator(rows, parts, p)
 
 
-def to_panel(vectors: jax.Array) -> jax.Array:
-    """(sets, p, N, k) -> (N, sets, p, k)."""
-    return jnp.transpose(vectors, (2, 0, 1, 3))
+@jax.jit
+def _to_columns(vectors: jax.Array) -> jax.Array:
+    """(sets, p, N, k) -> (N, sets p k)."""
+    return jnp.transpose(vectors, (2, 0, 1, 3)).reshape(vectors.shape[2], -1)
 
 
-def from_panel(panel: jax.Array) -> jax.Array:
-    """(N, sets, p, k) -> (sets, p, N, k)."""
-    return jnp.transpose(panel, (1, 2, 0, 3))
+@functools.partial(jax.jit, static_argnums=1)
+def _from_columns(columns: jax.Array, sets_and_p: tuple[int, int]) -> jax.Array:
+    """(N, sets p k) -> (sets, p, N, k)."""
+    return jnp.transpose(columns.reshape(len(columns), *sets_and_p, -1), (1, 2, 0, 3))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _block_major(vectors: jax.Array, p: int) -> jax.Array:
+    return jnp.transpose(vectors.reshape(-1, p, vectors.shape[1]), (1, 0, 2)).reshape(vectors.shape)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _beside(blocks: tuple[jax.Array, ...], n: int) -> jax.Array:
+    """Blocks (order, k), rows i p + q, as columns (N, sets p k)."""
+    return jnp.concatenate([block.reshape(n, -1) for block in blocks], axis=1)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _apart(columns: jax.Array, number: int, order: int) -> list[jax.Array]:
+    """The inverse of `_beside`."""
+    return [part.reshape(order, -1) for part in jnp.split(columns, number, axis=1)]
 
 
 def _single(x: jax.Array) -> jax.Array:
@@ -283,8 +299,3 @@ def block_share(
 @functools.partial(jax.jit, donate_argnums=0)
 def _add_block(total: jax.Array, *block: Any) -> jax.Array:
     return total + block_share(*block)
-
-
-def compiled_steps() -> int:
-    """How many shapes the step over one block of rows has been compiled for: the compile count of a sweep."""
-    return _add_block._cache_size()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -41,7 +41,7 @@ def row_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 class ShardedRows(Rows):
     """Blocks of rows as in `Rows`, each block spread over the devices of a mesh."""
 
-    mesh: Mesh | None = None
+    mesh: Mesh = field(default_factory=row_mesh)
 
     def __iter__(self) -> Iterator[tuple[jax.Array, jax.Array | None]]:
         if self.stored is not None:
@@ -54,17 +54,19 @@ class ShardedRows(Rows):
 
 @dataclass(frozen=True)
 class ShardedOperator(HessianOperator):
-    """`HessianOperator` whose rows are `ShardedRows`."""
+    """`HessianOperator` on `ShardedRows`."""
 
-    def panel(self, vectors: jax.Array) -> jax.Array:
-        """H V for a panel V (N, sets, p, k), on the device V is on."""
-        mesh = self.rows.mesh
-        columns = _replicate(vectors.reshape(self.n, -1), mesh)
+    mesh: Mesh = field(default_factory=row_mesh)
+
+    def columns(self, columns: jax.Array) -> jax.Array:
+        """H V for V as a matrix (N, sets p k), on the first device of this process."""
+        mesh = self.mesh
+        columns = _replicate(columns, mesh)
         total = _zeros(mesh, columns.shape, str(self.dtype))
         add = _adder(mesh, self.rows.stored is not None and self.rows.stored[0][1] is not None)
         for (block, mirror), (d, c, lam) in zip(self.rows, self.parts, strict=True):
             total = add(total, block, mirror, columns, d, c, lam)
-        return _local(_sum(mesh)(total)).reshape(vectors.shape)
+        return _local(_sum(mesh)(total))
 
 
 def sharded_operator(
@@ -83,7 +85,7 @@ def sharded_operator(
         rows = replace(rows, stored=tuple((b, mirror(b) if mirror else None) for b, _ in rows))
     whole = weighted(rows, instance.student, instance.teacher, [(instance.model, instance.m)])
     spread = _spreader(mesh)
-    return ShardedOperator(rows, tuple(spread(*part) for part in whole.parts), whole.p)
+    return ShardedOperator(rows, tuple(spread(*part) for part in whole.parts), whole.p, mesh=mesh)
 
 
 @functools.cache

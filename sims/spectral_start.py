@@ -1,10 +1,11 @@
-"""Starts of gradient descent taken from eigenvectors: of the Hessian's own outliers, and of the classical spectral method.
+"""Starts of gradient descent from eigenvectors: the Hessian's own outliers, and the classical spectral method.
 
-Both give an estimate of the span of the teacher, an orthonormal (p_star, N), and from it a student. Rows k and k + p_star of a
-student wider than the teacher would start equal and, the loss being symmetric in its rows, stay equal for ever; `spread` sets them apart.
+Both give an estimate of the span of the teacher, an orthonormal (p_star, N), and from it a student. Rows k and
+k + p_star of a student wider than the teacher would start equal and, the loss being symmetric in its rows, stay
+equal for ever; `spread` sets them apart.
 
-The weighted covariance sum_mu T(y^mu) x^mu x^mu^T, its sources, its choices of T (`optimal` by default) and its theory at N = inf are
-those of theory.spectral_methods.
+The weighted covariance sum_mu T(y^mu) x^mu x^mu^T, its sources, its choices of T (`optimal` by default) and its
+theory at N = inf are those of theory.spectral_methods.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def spectral_directions(
 ) -> Array:
     """The estimate of the teacher's span by the spectral method: orthonormal (p_star, N), the strongest first.
 
-    data (M, N), y (M,); preprocessing maps labels to weights T(y); end "top" or "lowest" says at which end of the spectrum
-    the teacher shows (top for an increasing T, lowest for the weights of a Hessian). Raises ParameterError.
+    data (M, N), y (M,); preprocessing maps labels to weights T(y); end "top" or "lowest" says at which end of
+    the spectrum the teacher shows (top for an increasing T, lowest for the weights of a Hessian). Raises
+    ParameterError.
     """
     n = data.shape[1]
     p_star = count("p_star", p_star)
@@ -55,13 +57,15 @@ def spectral_directions(
 
 
 def outlier_directions(vectors: Array, p: int, p_star: int) -> Array:
-    """Each student row's estimate of its share of the teacher's span from the Hessian's outlier eigenvectors: (p, N), unit rows.
+    """Each student row's estimate of its share of the teacher's span from the Hessian's outlier eigenvectors:
+    (p, N), unit rows.
 
     vectors  (pN, J) eigenvectors of the p p_star lowest eigenvalues, block-major (k N + i).
 
-    Ideally they span e_k (x) w*_l, in an unknown basis. Block k of all of them (N, J) has the teacher's span as its p_star leading left
-    singular vectors; all blocks side by side give one common estimate d_l. Row k is d_l, l = k mod p_star, seen by block k alone
-    (projected on its leading singular vectors), so that rows of equal l differ by their blocks' own errors.
+    Ideally they span e_k (x) w*_l, in an unknown basis. Block k of all of them (N, J) has the teacher's span as
+    its p_star leading left singular vectors; all blocks side by side give one common estimate d_l. Row k is
+    d_l, l = k mod p_star, seen by block k alone (projected on its leading singular vectors), so that rows of
+    equal l differ by their blocks' own errors.
     """
     n = vectors.shape[0] // p
     blocks = vectors.reshape(p, n, -1)
@@ -77,8 +81,9 @@ def outlier_directions(vectors: Array, p: int, p_star: int) -> Array:
 def student_from(directions: Array, p: int, other: Array, *, spread: float = 0.1) -> Array:
     """A student (p, N), rows of norm sqrt(N): row k along direction k mod (number of directions).
 
-    directions  (d, N) unit rows; other (p, N) a student drawn at random, which sets repeated rows apart: they have the share `spread`^2
-                / (1 + spread^2) of their squared norm (about) along it. Students with p <= d are the directions themselves.
+    directions  (d, N) unit rows; other (p, N) a student drawn at random, which sets repeated rows apart: they
+                have the share `spread`^2 / (1 + spread^2) of their squared norm (about) along it. Students with
+                p <= d are the directions themselves.
     """
     d, n = directions.shape
     rows = directions[np.arange(p) % d]

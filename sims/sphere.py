@@ -1,7 +1,8 @@
 """Geometry of the student's space: the product of p spheres of radius sqrt(N), one per row of the student.
 
-A point is a student (..., p, N) whose rows have squared norm N. Its tangent space is the set of (..., p, N) whose row k is
-orthogonal to w_k; the metric is that of the surrounding space. Everything here is derived from those two lines.
+A point is a student (..., p, N) whose rows have squared norm N. Its tangent space is the set of (..., p, N)
+whose row k is orthogonal to w_k; the metric is that of the surrounding space. Everything here is derived from
+those two lines.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ def riemannian_hessian(student: NDArray, gradient: NDArray, hessian: NDArray, li
 
     student  (p, N) rows of norm sqrt(N); gradient (p, N) and hessian (pN, pN) of the loss in the surrounding space
     lift     eigenvalue given to the p normal directions, which the tangent space does not contain. The matrix is
-             P (H - diag(w_k . gradient_k / N)) P + lift (1 - P), P the projection on the tangent space; put `lift` above the
-             spectrum to keep those directions away from its lower end.
+             P (H - diag(w_k . gradient_k / N)) P + lift (1 - P), P the projection on the tangent space; put
+             `lift` above the spectrum to keep those directions away from its lower end.
 
-    Derivation: along the great circle w_k(t) with speed v_k, the loss has second derivative v.H v + gradient . w''(0), and
-    w_k''(0) = -w_k |v_k|^2 / N.
+    Derivation: along the great circle w_k(t) with speed v_k, the loss has second derivative v.H v + gradient .
+    w''(0), and w_k''(0) = -w_k |v_k|^2 / N.
     """
     p, n = student.shape
     normal = np.zeros((p * n, p), hessian.dtype)

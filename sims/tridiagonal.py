@@ -87,7 +87,8 @@ def _in_chunks(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
     size = min(CHUNK, len(values))
     padding = -len(values) % size
     shifts = np.append(values, np.full(padding, values[-1])).reshape(-1, size)
-    return np.concatenate([np.asarray(_twisted(d, e, s, x)) for x in shifts])[: len(values)]
+    started = [_twisted(d, e, s, x) for x in shifts]  # all dispatched before the first is waited for
+    return np.concatenate([np.asarray(chunk) for chunk in started])[: len(values)]
 
 
 @functools.partial(jax.jit, static_argnames="unroll")

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theory.bulk import bulk_edge
 from theory.checks import ParameterError, count, finite, positive
 from theory.model import Committee
 from theory.resolvent import solve, solve_sorted
@@ -27,6 +28,10 @@ from theory.weight_law import WeightLaw, excess_density, student_law, teacher_la
 
 Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
+
+SMALLEST = 1e-100  # energies below this count as 0 when alpha < 1
+SMALL = 1e-28  # energies below this follow the power law of alpha = 1
+ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
 
 def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
@@ -36,12 +41,10 @@ def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
     1/H; for p = inf the resolvent of (p/2) H. Raises ParameterError unless every alpha > 0, z finite and Im
     z > 0.
     """
-    alpha = positive("alpha", alpha)
-    z = _upper_half_plane(z)
     scale = _scale(model)
-    alpha, z = np.broadcast_arrays(np.asarray(alpha), np.asarray(z))
+    alphas, points = _together("z", positive("alpha", alpha), _upper_half_plane(z))
     law = weight_law(model)
-    t = solve(law, alpha.ravel(), z.ravel() * (scale + 0j)).reshape(z.shape)
+    t = solve(law, alphas.ravel(), points.ravel() * (scale + 0j)).reshape(points.shape)
     g = -scale * t
     return complex(g) if g.ndim == 0 else g
 
@@ -55,15 +58,16 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike) -> Any:
     sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
     for alpha = 1. Raises ParameterError unless alpha > 0 and lam is finite.
     """
-    alpha, lam = np.broadcast_arrays(np.asarray(positive("alpha", alpha)), np.asarray(finite("lam", lam)))
+    alphas, lams = _together("lam", positive("alpha", alpha), finite("lam", lam))
     scale = _scale(model)
     law = weight_law(model)
-    flat_alpha, energy = alpha.ravel(), lam.ravel() * scale
+    flat_alpha, energy = alphas.ravel(), lams.ravel() * scale
     rho = np.zeros(energy.shape)
     for value in np.unique(flat_alpha):
         mine = flat_alpha == value
-        rho[mine] = _density_of(law, float(value), energy[mine])
-    rho = (scale * rho).reshape(lam.shape)
+        left = bulk_edge(model, float(value)).value * scale
+        rho[mine] = _density_of(law, float(value), energy[mine], left)
+    rho = (scale * rho).reshape(lams.shape)
     return float(rho) if rho.ndim == 0 else rho
 
 
@@ -115,6 +119,17 @@ def _scale(model: Committee) -> float:
     return 1.0 if math.isinf(model.p) else model.p / 2
 
 
+def _together(name: str, alpha: Any, value: Any) -> tuple[Any, Any]:
+    try:
+        first, second = np.broadcast_arrays(np.asarray(alpha), np.asarray(value))
+        return first, second
+    except ValueError:
+        shapes = f"{np.shape(alpha)} and {np.shape(value)}"
+        raise ParameterError(
+            f"alpha and {name} must broadcast against each other, got shapes {shapes}"
+        ) from None
+
+
 def _upper_half_plane(z: Any) -> Any:
     try:
         array = np.asarray(z, dtype=np.complex128)
@@ -129,28 +144,38 @@ def _upper_half_plane(z: Any) -> Any:
 # ---- the real line -----------------------------------------------------------------------------------------
 
 
-def _density_of(law: WeightLaw, alpha: float, energy: Real) -> Real:
-    """Density (units of the calculation) at one alpha, energies (n,)."""
+def _density_of(law: WeightLaw, alpha: float, energy: Real, left: float) -> Real:
+    """Density (units of the calculation) at one alpha, energies (n,), left edge given."""
+    right = _right_edge(law, alpha) if math.isinf(law.model.p) else math.inf
+    blur = ROUNDING * np.abs(energy)
+    inside = (energy - blur > left) & (energy + blur < right)
+    origin = np.abs(energy) < (
+        SMALLEST if alpha < 1 else 0
+    )  # t ~ 1/energy there; its square must not overflow
+    factor = np.ones(energy.shape)
+    if alpha == 1:  # t ~ |energy|^(-1/2): continued by that law, before the nodes of small f run out
+        critical = np.abs(energy) < SMALL
+        with np.errstate(divide="ignore"):
+            factor[critical] = np.sqrt(SMALL / np.abs(energy[critical]))
+        energy = np.where(critical, np.copysign(SMALL, energy), energy)
     rho = np.zeros(energy.shape)
-    left = _branch_end(law, alpha, 1.0)
-    right = _branch_end(law, alpha, -law.model.a) if math.isinf(law.model.p) else math.inf
-    origin = np.abs(energy) < _unresolved(alpha)
-    rho[origin] = _at_zero(law, alpha)
-    inside = (energy > left) & (energy < right) & ~origin
-    if np.any(inside):
-        distinct, back = np.unique(energy[inside], return_inverse=True)
-        rho[inside] = solve_sorted(law, alpha, distinct, left).imag[back] / math.pi
-    return rho
+    if np.any(inside & ~origin):
+        distinct, back = np.unique(energy[inside & ~origin], return_inverse=True)
+        rho[inside & ~origin] = solve_sorted(law, alpha, distinct, left).imag[back] / math.pi
+    if np.any(origin):
+        rho[origin] = _limit_at_zero(law, alpha)
+    return rho * factor
 
 
-def _branch_end(law: WeightLaw, alpha: float, limit: float) -> float:
-    """Edge of the support: Z where the real branch from t = 0 ends, at dZ/dt = 0 or at `limit` (1 left, -a right).
+def _right_edge(law: WeightLaw, alpha: float) -> float:
+    """Right edge for p = inf, where f < 1/a: Z where the real branch from t = 0- ends, at dZ/dt = 0 or at t = -a.
 
     t^2 Z'(t) = 1 - alpha E[(t f/(1 + t f))^2] falls steadily along the branch, so bisection in t cannot miss.
     """
+    limit = -law.model.a
 
     def rises(t: float) -> bool:
-        if t == -law.model.a and law.model.p_star <= 4:
+        if t == limit and law.model.p_star <= 4:
             return False  # y^(p_star/2 - 1)/y^2 is not integrable at y = 0
         return 1 + alpha * t**2 * law.transform(np.array([t], dtype=np.complex128))[1].real[0] >= 0
 
@@ -160,15 +185,10 @@ def _branch_end(law: WeightLaw, alpha: float, limit: float) -> float:
     return -1 / t + alpha * float(law.transform(np.array([t], dtype=np.complex128))[0].real[0])
 
 
-def _unresolved(alpha: float) -> float:
-    """Energies below this count as 0, where t is infinite for alpha <= 1: squares of t must not overflow."""
-    return 0.0 if alpha > 1 else 1e-100 if alpha < 1 else 1e-200
-
-
-def _at_zero(law: WeightLaw, alpha: float) -> float:
-    """Density at 0 for alpha <= 1: alpha q(0)/(1 - alpha), q the density of f (t -> inf in Z(t) = lambda)."""
+def _limit_at_zero(law: WeightLaw, alpha: float) -> float:
+    """Density at 0 for alpha < 1: alpha q(0)/(1 - alpha), q the density of f (t -> inf in Z(t) = lambda)."""
     model = law.model
-    if alpha == 1 or model.p + model.p_star <= 2:
+    if model.p + model.p_star <= 2:
         return math.inf
     if math.isinf(model.p):
         (teacher,) = teacher_law(model)

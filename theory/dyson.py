@@ -179,13 +179,10 @@ class Dyson:
         if state is None:
             raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
         z = float(np.trace(state.z())) / self.p
-        found = self.newton_edge(state, z, steps) or self.newton_edge(*self.bisected(state), steps)
-        if found is None:
-            raise NotConverged("left edge not found", float(np.linalg.eigvalsh(state.z())[0]))
-        return found
+        return self.newton_edge(state, z, steps) or self.climbed_edge(q, steps)
 
     def newton_edge(self, state: State | None, z: float, steps: int) -> DysonEdge | None:
-        """Newton's method on Z(Q) = z I, rho^{-1/2} = 1 from a good start; None where it does not settle."""
+        """Newton's method on Z(Q) = z I, rho^{-1/2} = 1 from a good start; None as soon as it moves away."""
         best = np.inf
         for _ in range(_STEPS):
             if state is None:
@@ -195,14 +192,51 @@ class Dyson:
             size = max(float(np.abs(residual).max()), abs(rho - 1))
             if size < _TOLERANCE or (size < _STAGNATION and size >= best):
                 return self._edge_at(state, z, e, w, size, steps)
+            if size > 4 * best:
+                return None
             best = min(best, size)
-            lhs = np.block(
-                [[state.map - np.eye(len(e)), -state.shape.coordinates(state.p)[:, None]], [w, 0.0]]
-            )
-            step = np.linalg.solve(lhs, np.append(-residual, 2 * rho * (1 - np.sqrt(rho))))
+            step = state.bordered(w, 0.0, residual, 2 * rho * (1 - np.sqrt(rho)))
             state, taken = self.step(state, step[:-1])
             z, steps = z + taken * step[-1], steps + 1
         return None
+
+    def climbed_edge(self, q: float, steps: int = 0) -> DysonEdge:
+        """The edge by a climb along the branch rho < 1 from Q = q I or farther right, then Newton's method.
+
+        Where several eigenvalues of L are close to 1 Newton's method from outside the branch wanders. On the branch the
+        smallest eigenvalue of Z(Q) bounds the edge from below; with 1 - rho falling linearly along the null direction
+        the rest of the way is (1 - rho)^2 / (2 |<W, E>| tr P E). Each step aims at a part of it by one Kleinman
+        step, which stays on the branch for every aim left of the edge.
+        """
+        state = self._on_branch(q)
+        rho, e = state.top()
+        attempt, part = 0.3, 0.9
+        for _ in range(4 * _STEPS):
+            steps += 1
+            bound = float(np.linalg.eigvalsh(state.z())[0])
+            if 1 - rho < attempt:
+                attempt = (1 - rho) / 2
+                found = self.newton_edge(state, bound, steps)
+                if found is not None:
+                    return found
+            w = -state.gradient(e) @ e
+            aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.shape.coordinates(state.p) @ e))
+            x = newton_step(state, state.residual(aim))
+            moved = None if x is None else self.state(state.moved(x))
+            if moved is not None and moved.top()[0] < 1:
+                state, (rho, e), part = moved, moved.top(), min(0.9, 2 * part)
+            else:
+                part /= 4
+        raise NotConverged("left edge not found", bound)
+
+    def _on_branch(self, q: float) -> State:
+        """The first of q I, 1.1 q I, ... that is admissible with rho < 1."""
+        for _ in range(20 * _STEPS):
+            state = self.state(q * np.eye(self.p))
+            if state is not None and state.top()[0] < 0.98:
+                return state
+            q *= 1.1
+        raise NotConverged("left edge not found", -q)
 
     def step(self, state: State, x: Array) -> tuple[State | None, float]:
         """The first admissible of the steps x, x/2, x/4, ... and the fraction taken."""
@@ -217,28 +251,6 @@ class Dyson:
         pull = float(state.shape.coordinates(state.p) @ e)
         curvature = float(w @ e) * self.p**2 / pull**3
         return DysonEdge(z, state.q, state.shape.matrix(e), curvature, size, steps)
-
-    def bisected(self, start: State) -> tuple[State | None, float]:
-        """A state close to the edge by bisection in z, each z tested by the globally convergent `solve`: slow
-        and sure."""
-        low = float(np.linalg.eigvalsh(start.z())[0])
-        low = low - 1e-6 * (1 + abs(low))
-        state = self.state_at(low)
-        width = 1e-3 * (1 + abs(low))
-        high = low + width
-        while (above := self.state_at(high)) is not None and width < 1e300:
-            low, state, width = high, above, 2 * width
-            high = low + width
-        for _ in range(60):
-            middle = (low + high) / 2
-            trial = self.state_at(middle)
-            if trial is None:
-                high = middle
-            else:
-                low, state = middle, trial
-            if high - low < 1e-7 * (1 + abs(low)):
-                break
-        return state, low
 
     def solve(self, z: float) -> Array:
         """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""

@@ -10,7 +10,7 @@ itself, by O(N^{-1/2}); about that edge the eigenvalue fluctuates by O(N^{-2/3})
 
   in the Airy process the count to depth s is (2 / 3 pi) s^{3/2}: kappa x is the variable of Tracy and Widom.
   The law's soft end points outwards, hence lambda_min = edge - TW1 / kappa. (The tests recover Johnstone's
-  scale for Wishart and 2 for a unit semicircle.)
+  scale of a white Wishart matrix and N^{2/3} for a unit semicircle.)
 * Labels. The edge is the maximum over g of z(g), so to first order it moves by the change of z at fixed g =
   g_e. With z = 1/g + (1/N) sum_mu k_mu, k = ((p-1)/p) phi_1 + (1/p) phi_2, and M = alpha N fixed,
 
@@ -21,18 +21,8 @@ itself, by O(N^{-1/2}); about that edge the eigenvalue fluctuates by O(N^{-2/3})
   under rotations of the p blocks, so E = I and the trace form above is exact. The traceless part enters at
   O(1/N).
 
-Smooth edge. The walk of t = -2 g / p stops at t = 1, where 1 - g f vanishes at y = inf. A sample's largest
-labels end the walk later: a label's own pole is at t = (a + y) / (y - c yhat) (c = 3 for p = 1, else 1), and
-the smallest of M of these is 1 + delta, with
-
-      M P(delta) = exp(-gamma),    P(delta) = P( delta y > a + c (1 + delta) yhat )
-
-in the mean of an extreme of M labels (gamma is Euler's constant). At leading order delta = a p_star / (2 log
-M). Between 1 and 1 + delta z continues smoothly, as far as samples can tell, and the pole itself costs only
-O(N^{-1/2}):
-
-      edge(N) = edge + z'(1) delta + z''(1) delta^2 / 2,     z' = dz/dt > 0:    right of the edge by O(1 / log
-                                                             N).
+Smooth edge. No Tracy-Widom law; the quenched edge approaches the N = inf one like 1/log N, see
+theory.typical.
 """
 
 from __future__ import annotations
@@ -43,14 +33,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import gammaincc
 
 from theory.bulk import bulk_edge, z_of_g
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 from theory.quadrature import chi_square_law
 from theory.tracy_widom import MEAN, VARIANCE
+from theory.typical import typical_edge
 
 Array = NDArray[np.floating[Any]]
 
@@ -64,8 +53,7 @@ class FiniteEdge:
     label_std  standard deviation over draws of labels of the quenched edge, to O(N^{-1/2})
     scale      kappa: about the quenched edge the lowest eigenvalue is distributed as -TW1 / kappa; NaN at a
                smooth edge
-    mean       mean of the lowest eigenvalue (sharp), or of the quenched edge (smooth: its two-term 1/log N
-               law)
+    mean       mean of the lowest eigenvalue (sharp), or of the quenched edge (smooth: theory.typical)
     std        standard deviation of the lowest eigenvalue (sharp); that of the labels alone where smooth
     """
 
@@ -81,7 +69,7 @@ def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
     """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module
     docstring.
 
-    Left out: O(1/n) at sharp edges, O(1/log^3) and O(n^{-1/2}) in the mean at smooth ones. Where an outlier
+    Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier
     exists it is the lowest eigenvalue instead (theory.quenched). Raises ParameterError on bad arguments or p
     = inf.
     """
@@ -89,9 +77,7 @@ def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
     edge = bulk_edge(model, alpha)
     label_std = math.sqrt(alpha / n * label_variance(model, edge.g))
     if edge.kind == "smooth":
-        return FiniteEdge(
-            "smooth", edge.value, label_std, math.nan, smooth_edge_mean(model, alpha, n), label_std
-        )
+        return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
     scale = edge_scale(model, alpha, n)
     std = math.sqrt(label_std**2 + VARIANCE / scale**2)
     return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
@@ -125,46 +111,6 @@ def label_variance(model: Committee, g: float) -> float:
     k = trace_term(model, yhat, y, -2 * g / p)
     mean = np.sum(probability * k)
     return float((2 / p) ** 2 * np.sum(probability * (k - mean) ** 2))
-
-
-def smooth_edge_mean(model: Committee, alpha: float, n: int) -> float:
-    """Mean position of the quenched edge in dimension n where the N = inf edge is smooth: the two-term 1/log
-    n law.
-
-    Raises ParameterError where the edge is sharp, and for p = inf.
-    """
-    p, n = _finite_width(model), count("n", n)
-    edge = bulk_edge(model, positive("alpha", alpha))
-    if edge.kind == "sharp":
-        raise ParameterError(
-            f"alpha must have a smooth edge for the 1/log n law, got {alpha} with a sharp one"
-        )
-    step = -p / 2 * walk_excess(model, count("samples", round(alpha * n)))
-    first, second = (z_of_g(model, alpha, edge.g, derivative=order) for order in (1, 2))
-    return float(edge.value + first * step + second * step**2 / 2)
-
-
-def walk_excess(model: Committee, m: int) -> float:
-    """delta: how far beyond t = 1 the smallest pole t = (a + y) / (y - c yhat) of m samples lies, in the
-    mean.
-
-    Solves m P(delta) = exp(-gamma); delta = a p_star / (2 log m) to leading order. Infinite where m samples
-    do not reach y > c yhat on average. Raises ParameterError for p = inf.
-    """
-    p, m = _finite_width(model), count("m", m)
-    target = math.exp(-np.euler_gamma) / m
-    low, high = math.log(model.a / (50 + 4 * math.log(m) + 4 * model.p_star)), math.log(1e9 * (1 + model.a))
-    if pole_probability(model, p, math.exp(high)) <= target:
-        return math.inf
-    return math.exp(brentq(lambda v: math.log(pole_probability(model, p, math.exp(v)) / target), low, high))
-
-
-def pole_probability(model: Committee, p: int, delta: float) -> float:
-    """P(delta y > a + c (1 + delta) yhat) for one sample."""
-    yhat, probability = chi_square_law(p)
-    c = 3 if p == 1 else 1
-    needed = (model.a + c * (1 + delta) * yhat) / delta
-    return float(probability @ gammaincc(model.p_star / 2, model.p_star * needed / 2))
 
 
 def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:

@@ -36,8 +36,8 @@ from scipy.optimize import brentq
 from scipy.special import gammaincc, gammainccinv, gammaln
 
 from theory.checks import ParameterError
-from theory.finite_size import pole_probability
 from theory.model import Committee
+from theory.typical import pole_probability
 
 Array = NDArray[np.floating[Any]]
 
@@ -80,7 +80,7 @@ class LabelTail:
         rate = min(extremes / samples, 0.1)
 
         def excess(v: float) -> float:
-            return np.log(pole_probability(model, self.p, np.exp(v)) + 1e-300) - np.log(rate)
+            return np.log(pole_probability(model, np.exp(v)) + 1e-300) - np.log(rate)
 
         self.delta = float(np.exp(brentq(excess, -9.0, 20.0)))
         self.mean = self._quadrature()
@@ -112,7 +112,7 @@ class LabelTail:
         return Labels(lam[keep], y[keep], np.full(len(keep), share))
 
     def _extreme(self, rng: np.random.Generator) -> Labels:
-        number = rng.poisson(self.samples * pole_probability(self.model, self.p, self.delta))
+        number = rng.poisson(self.samples * pole_probability(self.model, self.delta))
         half, start = self.model.p_star / 2, float(self.cut(np.zeros(1))[0])
         tail = gammaincc(half, half * start)
         # log P(y > start + x) falls at least at this rate: the hazard of a chi-square law is monotone, with
@@ -137,7 +137,7 @@ class LabelTail:
         s = np.sqrt(min(len(draw.rest.y) / m, 1.0))
         here = draw.extreme.share * self.samples <= m
         parts = [
-            Labels(draw.extreme.lam[here], draw.extreme.y[here], np.full(np.sum(here), 1 / n)),
+            Labels(draw.extreme.lam[here], draw.extreme.y[here], np.full(int(np.sum(here)), 1 / n)),
             Labels(draw.rest.lam, draw.rest.y, s * alpha * draw.rest.share),
             Labels(self.mean.lam, self.mean.y, (1 - s) * alpha * self.mean.share),
         ]

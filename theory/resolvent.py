@@ -104,14 +104,14 @@ def newton(law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Any = Fal
     good = np.zeros(t.size, dtype=bool)
     loose = np.broadcast_to(loose, t.shape)
     todo = np.arange(t.size)
-    for _ in range(STEPS):
+    for count in range(STEPS):
         at = t[todo]
-        step, near = _step(law, alpha[todo], z[todo], at)
+        step, near, exact = _step(law, alpha[todo], z[todo], at)
         new = at + step
         low = new.imag < np.where(near, 0.0, 0.1 * at.imag)
         new.imag[low] = 0.1 * at.imag[low]
         t[todo] = new
-        small = _settled(new, step, near, loose[todo])
+        small = _settled(new, step, near, exact, loose[todo] | (count == STEPS - 1))
         good[todo[small]] = True
         todo = todo[~small & np.isfinite(new)]
         if not todo.size:
@@ -119,14 +119,12 @@ def newton(law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Any = Fal
     return t, good
 
 
-def _step(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex, Mask]:
-    """Newton step in t, and where the accurate form of the imaginary part was used."""
-    value, slope = law.transform(t)
-    residual = -1 / t + alpha * value - z
-    derivative = 1 / t**2 + alpha * slope
+def _step(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex, Mask, Mask]:
+    """Newton step in t; where the accurate form of the imaginary part was used; where Re F is down to rounding."""
+    residual, derivative, noise = _equation(law, alpha, z, t)
     near = t.imag < NEAR_AXIS * np.abs(t)
     if not np.any(near):
-        return _moebius(t, residual, derivative), near
+        return _moebius(t, residual, derivative), near, np.abs(residual) < noise
     x, y = t[near].real, t[near].imag
     factor = 1 / np.abs(t[near]) ** 2 + alpha[near] * law.slope(x, t[near]).real
     source = alpha[near] * math.pi * law.jump(x) + z[near].imag
@@ -136,7 +134,27 @@ def _step(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex,
     step = _moebius(t, residual, derivative)
     linear = flat[near]
     step.imag[flat] = source[linear] / factor[linear] - y[linear]
-    return step, near
+    return step, flat, np.abs(np.where(flat, residual.real, residual)) < noise
+
+
+def _equation(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex, Complex, Real]:
+    """F = Z(t) - z, its derivative, and the rounding error of F."""
+    eps = 4 * np.finfo(float).eps
+    value, slope = law.transform(t)
+    residual = -1 / t + alpha * value - z
+    derivative = 1 / t**2 + alpha * slope
+    noise = eps * (1 / np.abs(t) + np.abs(alpha * value) + np.abs(z))
+    cancels = (np.abs(alpha - 1) < 0.01) & (
+        np.abs(t) > 100
+    )  # -1/t + alpha K(t) = -(1 - alpha + alpha R)/t there
+    if np.any(cancels):
+        far, rest, share = t[cancels], 1 - alpha[cancels], alpha[cancels]
+        left, left_slope = law.remainder(far)
+        sum_ = rest + share * left
+        residual[cancels] = -sum_ / far - z[cancels]
+        derivative[cancels] = (sum_ / far - share * left_slope) / far
+        noise[cancels] = eps * (np.abs(sum_ / far) + np.abs(z[cancels]))
+    return residual, derivative, noise
 
 
 def _moebius(t: Complex, residual: Complex, derivative: Complex) -> Complex:
@@ -150,13 +168,19 @@ def _flat(derivative: Complex) -> Mask:
     return np.abs(derivative.imag) < 1e-3 * np.abs(derivative.real)
 
 
-def _settled(t: Complex, step: Complex, near: Mask, loose: Mask) -> Mask:
-    """Newton's stopping test. Quadratic convergence makes the error after a step far smaller than the step itself."""
+def _settled(t: Complex, step: Complex, near: Mask, exact: Mask, loose: Mask) -> Mask:
+    """Newton's stopping test. Quadratic convergence makes the error after a step far smaller than the step itself.
+
+    Where the equation holds to rounding (`exact`), an interior point is done; a point near the axis once Im t, which
+    then moves only with the rounding of Re t, is steady.
+    """
     real, imag = np.abs(step.real), np.abs(step.imag)
-    exact = real <= 4 * np.finfo(float).eps * np.abs(t)  # Im t then moves only with the rounding of Re t
     tolerance = np.where(loose, 1e-3, np.where(near & ~exact, 1e-11, 1e-8))
-    return (imag <= np.maximum(tolerance * t.imag, TINY)) & (
-        real <= tolerance * np.where(near, np.abs(t), t.imag)
+    steady = imag <= np.maximum(tolerance * t.imag, TINY)
+    return np.where(
+        near,
+        steady & (exact | (real <= tolerance * np.abs(t))),
+        exact | (steady & (real <= tolerance * t.imag)),
     )
 
 
@@ -164,7 +188,7 @@ def _far_above(law: WeightLaw, alpha: Real, z: Complex) -> tuple[Complex, Real]:
     """A distance eta so far above z that the plain iteration contracts fast, and t there to a few digits."""
     spread = math.sqrt(abs(np.sum(law.mass / law.pole**2)))  # sqrt of E f^2
     eta = np.asarray(4 * (1 + np.abs(z) + alpha * (1 + spread)), dtype=np.float64)
-    t = -1 / (z + 1j * eta)
+    t: Any = -1 / (z + 1j * eta)
     for _ in range(5):
         t = -1 / (z + 1j * eta - alpha * law.transform(t, 0)[0])
     return t, eta

@@ -138,15 +138,10 @@ def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tu
 
 def transition(models: Widths) -> ThresholdMap:
     """threshold_map of flattened models, unchecked."""
-    r = threshold_root(models)
-    (u,) = average([teacher], models, *split(r))
-    jumps = np.flatnonzero(r == 0)
-    overlap = np.zeros(models.shape)
-    overlap[jumps] = _jump(models.take(jumps))
-    return ThresholdMap(1 / u, r == 0, overlap)
-
-
-def _jump(models: Widths) -> Array:
-    """q2 at t = 1: (U - W)/(U - W + V)."""
     u, w, v = at_end(models, teacher, edge, signal)
-    return (u - w) / (u - w + v)
+    r = threshold_root(models, np.log(w / u))
+    crossing = np.flatnonzero(r > 0)
+    (u_crossing,) = average([teacher], models.take(crossing), *split(r[crossing]))
+    rest = np.maximum(u - w, 0)
+    u[crossing] = u_crossing
+    return ThresholdMap(1 / u, r == 0, rest / (rest + v))

@@ -67,15 +67,17 @@ def outlier_root(models: Widths, alpha: Array, r_edge: Array) -> Array:
     return _solve(models, log_excess, np.log(alpha * u), start=r_edge, absent=np.nan)
 
 
-def threshold_root(models: Widths) -> Array:
-    """r at the transition: 0 where it is discontinuous. models 1-D."""
+def threshold_root(models: Widths, log_ratio_at_end: Array | None = None) -> Array:
+    """r at the transition: 0 where it is discontinuous. models 1-D; log W(1)/U(1) may be given if known."""
 
     def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
         w, dw, u, du, rate = _evaluate(models, v, index, edge, edge_slope, teacher, teacher_slope)
         return np.log(w / u), (dw / w - du / u) * rate
 
-    w, u = at_end(models, edge, teacher)
-    return _solve(models, log_ratio, np.log(w / u))
+    if log_ratio_at_end is None:
+        w, u = at_end(models, edge, teacher)
+        log_ratio_at_end = np.log(w / u)
+    return _solve(models, log_ratio, log_ratio_at_end)
 
 
 def _solve(

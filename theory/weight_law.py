@@ -176,6 +176,16 @@ class WeightLaw:
                 power = power * inverse if k < order else power
         return tuple(out)
 
+    def remainder(self, t: Complex) -> tuple[Complex, Complex]:
+        """R(t) = 1 - t K(t) = E[1/(1 + t f)] and R'(t) without cancellation at large t (n,): there R ~ 1/t."""
+        out = np.empty((2, t.size), dtype=np.complex128)
+        weighted = self.mass * self.pole
+        for first in range(0, t.size, ROWS):
+            rows = slice(first, first + ROWS)
+            inverse = np.reciprocal(t[rows, None] - self.pole)
+            out[0, rows], out[1, rows] = -(inverse @ weighted), inverse**2 @ weighted
+        return out[0], out[1]
+
     def slope(self, x: Real, t: Complex) -> Complex:
         """(K(t) - K(x + i0)) / (t - x) without cancellation: real x (n,), t (n,) in the closed upper half plane."""
         out = np.empty(t.size, dtype=np.complex128)

@@ -30,7 +30,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     arrays: dict[str, Named] = {"n": (("n",), n), "sampled_n": (("sampled_n",), np.array(sizes))}
     rng = np.random.default_rng([effort.seed, 3])
     for kind, model in MODELS.items():
-        found = alpha_bbp_finite(model, n, draws=effort.count(40, 200), seed=effort.seed)
+        found = alpha_bbp_finite(model, n, draws=max(20, effort.count(40, 200)), seed=effort.seed)
         limit = bbp_threshold(model).alpha
         alpha = np.linspace(*RANGES[kind], 7) * limit
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from sims.instance import draw as draw_instance
 from sims.instance import labels
 from sims.sampling import sample_point
 from theory.bulk import bulk_edge
+from theory.checks import NotConverged
 from theory.model import Committee
 from theory.outliers import outlier
 from theory.quenched import quenched
@@ -47,7 +49,10 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 
 def _predicted(model: Committee, n: int, alpha: float, seed: int, sample: int) -> float:
-    found = quenched(model, *labels(draw_instance(model, n, alpha, seed=seed, sample=sample)), n)
+    try:
+        found = quenched(model, *labels(draw_instance(model, n, alpha, seed=seed, sample=sample)), n)
+    except NotConverged:
+        return math.nan
     edge = found.edge - TRACY_WIDOM_MEAN / found.scale
     return found.lowest if np.isfinite(found.outliers).any() else edge
 
@@ -55,8 +60,8 @@ def _predicted(model: Committee, n: int, alpha: float, seed: int, sample: int) -
 def ratio(data: Data, name: str) -> float:
     """Residual variance about the quenched prediction over that about the N = infinity value: below 1 it predicts better."""
     measured = data[f"{name}_measured"]
-    residual = np.mean((measured - data[f"{name}_predicted"]) ** 2)
-    return float(residual / np.mean((measured - float(data[f"{name}_limit"])) ** 2))
+    residual = np.nanmean((measured - data[f"{name}_predicted"]) ** 2)
+    return float(residual / np.nanmean((measured - float(data[f"{name}_limit"])) ** 2))
 
 
 def draw(data: Data) -> Figure:

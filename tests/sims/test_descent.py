@@ -1,4 +1,6 @@
-"""Gradient descent: derivatives against automatic differentiation, the flow against an ODE solver, and what every step must keep."""
+"""Gradient descent: derivatives against automatic differentiation, the flow against an ODE solver,
+and what every step must keep.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +20,17 @@ def problem(p=2, p_star=1, a=0.7, n=20, alpha=2.0, samples=3, seed=0):
     model = Committee(p, p_star, a)
     draws = [instance.draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
     y = [jnp.mean(instance.preactivations(d)[1] ** 2, axis=1) for d in draws]
-    data, student, teacher = (jnp.stack([getattr(d, name) for d in draws]) for name in ("data", "student", "teacher"))
+    data, student, teacher = (
+        jnp.stack([getattr(d, name) for d in draws]) for name in ("data", "student", "teacher")
+    )
     return model, data, jnp.stack(y), student, teacher
 
 
 @pytest.mark.parametrize(("p", "p_star", "a"), [(1, 1, 0.5), (2, 1, 0.7), (3, 2, 1.9)])
 def test_gradient_and_hessian_product_are_derivatives_on_the_spheres(p, p_star, a):
-    model, data, y, student, teacher = (x if isinstance(x, Committee) else x[0] for x in problem(p, p_star, a, n=9))
+    model, data, y, student, teacher = (
+        x if isinstance(x, Committee) else x[0] for x in problem(p, p_star, a, n=9)
+    )
 
     def along(v):
         return hessian.loss(model, retract(student + tangent(student, v)), teacher, data)
@@ -67,16 +73,16 @@ def test_every_step_lowers_the_loss_by_armijos_share(every_step):
 
 
 def test_steps_stay_below_the_inverse_of_the_largest_curvature(every_step):
-    model, data, teacher, rules, path = every_step
+    model, data, teacher, _, path = every_step
     step = np.asarray(path.time[:, 1:] - path.time[:, :-1])
     for s in range(data.shape[0]):
         # the bound is renewed at each record, here before every step
         for r in (0, 5, 59):
             w = path.student[s, r]
             top = np.linalg.eigvalsh(
-                jax.hessian(lambda v, w=w, s=s: hessian.loss(model, retract(w + tangent(w, v)), teacher[s], data[s]))(
-                    jnp.zeros_like(w)
-                ).reshape(w.size, w.size)
+                jax.hessian(
+                    lambda v, w=w, s=s: hessian.loss(model, retract(w + tangent(w, v)), teacher[s], data[s])
+                )(jnp.zeros_like(w)).reshape(w.size, w.size)
             )[-1]
             # power iteration approaches the top from below: 20 products leave a few per cent
             assert step[s, r] <= 1.1 / top
@@ -91,7 +97,7 @@ def test_records_and_limits(every_step):
 
 
 def test_small_steps_follow_gradient_flow_to_first_order():
-    model, data, y, student, teacher = problem(p=2, n=15, alpha=3.0, samples=1)
+    model, data, y, student, _ = problem(p=2, n=15, alpha=3.0, samples=1)
     errors = []
     for share in (0.1, 0.05):
         path = descend(data, y, student, model.a, Descent(steps=round(30 / share), records=3, share=share))
@@ -151,7 +157,9 @@ def test_rows_of_zeros_change_nothing():
 def test_a_sample_does_not_depend_on_its_neighbours(group):
     model, data, y, student, _ = problem(samples=3)
     rules = Descent(steps=30)
-    alone = [descend(data[s : s + 1], y[s : s + 1], student[s : s + 1], model.a, rules, group=1) for s in range(3)]
+    alone = [
+        descend(data[s : s + 1], y[s : s + 1], student[s : s + 1], model.a, rules, group=1) for s in range(3)
+    ]
     together = descend(data, y, student, model.a, rules, group=group)
     for s in range(3):
         np.testing.assert_allclose(together.student[s], alone[s].student[0], atol=1e-9)
@@ -171,7 +179,8 @@ def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
 def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
     model, data, y, student, _ = problem()
     rules = Descent(steps=30)
-    # more than the whole linear prediction: no step of a function that curves upwards can pass, and the rules refuse such a number
+    # more than the whole linear prediction: no step of a function that curves upwards can pass, and the rules
+    # refuse such a number
     object.__setattr__(rules, "armijo", 2.0)
     path = descend(data, y, student, model.a, rules)
     np.testing.assert_array_equal(path.code, Code.STALLED)
@@ -197,7 +206,15 @@ def test_float32_descends_in_float32():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"steps": 0}, {"records": 1}, {"armijo": 0.6}, {"armijo": 0.0}, {"share": 1.5}, {"tolerance": -1.0}, {"steps": 2.5}],
+    [
+        {"steps": 0},
+        {"records": 1},
+        {"armijo": 0.6},
+        {"armijo": 0.0},
+        {"share": 1.5},
+        {"tolerance": -1.0},
+        {"steps": 2.5},
+    ],
     ids=str,
 )
 def test_unfit_rules_are_refused(bad):

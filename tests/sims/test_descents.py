@@ -21,7 +21,8 @@ SHORT = Descent(steps=30)
 def test_recovery_at_large_alpha():
     found = sample_descents(Committee(2, 1, 1.0), 100, 10.0, range(4), rules=Descent(steps=1000))
     assert np.all(found.m2[:, 0] < 0.3)
-    # for p > p_star the loss grows as the fourth power of the distance along some directions: 1 - m2 falls as 1 / time only
+    # for p > p_star the loss grows as the fourth power of the distance along some directions: 1 - m2 falls as 1
+    # / time only
     assert np.all(found.m2[:, -1] > 0.99)
     assert np.all(found.loss[:, -1] < 1e-5 * found.loss[:, 0])
     assert not np.any(found.reason)
@@ -40,9 +41,13 @@ def test_no_recovery_at_tiny_alpha():
 def test_a_sample_is_that_of_its_index_whatever_the_batch():
     model = Committee(2, 1, 0.7)
     whole = sample_descents(model, 30, 2.0, range(4), seed=5, rules=SHORT, eigenpairs=3, hessians=3)
-    parts = sample_descents(model, 30, 2.0, [3, 1], seed=5, rules=SHORT, eigenpairs=3, hessians=3, batch=1)
+    parts = sample_descents(
+        model, 30, 2.0, [3, 1, 0], seed=5, rules=SHORT, eigenpairs=3, hessians=3, batch=2, workers=1
+    )
     for name in ("overlap_matrix", "loss", "gradient", "time", "steps", "eigenvalues", "overlaps", "code"):
-        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name)[[3, 1]], rtol=1e-9, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(parts, name), getattr(whole, name)[[3, 1, 0]], rtol=1e-9, atol=1e-9, err_msg=name
+        )
 
 
 def test_shapes_and_what_they_hold():
@@ -73,7 +78,9 @@ def test_measures_of_the_overlap_matrix():
 def test_informed_starts_know_more_than_random_ones(start, p, p_star):
     model, alpha = Committee(p, p_star, 1.0), 6.0 * p_star
     known = {
-        name: largest_projection(sample_descents(model, 60, alpha, range(4), start=name, rules=SHORT).overlap_matrix)
+        name: largest_projection(
+            sample_descents(model, 60, alpha, range(4), start=name, rules=SHORT).overlap_matrix
+        )
         for name in ("random", start)
     }
     assert np.mean(known[start][:, 0]) > 0.4 > np.mean(known["random"][:, 0]) + 0.1
@@ -81,7 +88,12 @@ def test_informed_starts_know_more_than_random_ones(start, p, p_star):
 
 def test_a_start_of_ones_own():
     found = sample_descents(
-        Committee(1, 1, 1.0), 20, 3.0, range(2), start=lambda drawn, data, y: np.asarray(drawn.teacher), rules=SHORT
+        Committee(1, 1, 1.0),
+        20,
+        3.0,
+        range(2),
+        start=lambda drawn, data, y: np.asarray(drawn.teacher),
+        rules=SHORT,
     )
     np.testing.assert_allclose(found.m2, 1, rtol=1e-12)
     np.testing.assert_array_equal(found.code, Code.CONVERGED)
@@ -97,7 +109,11 @@ def test_a_start_that_fails_is_recorded_and_the_rest_goes_on():
     found = sample_descents(model, 20, 3.0, range(3), start=start, rules=SHORT, eigenpairs=2)
     good = sample_descents(model, 20, 3.0, range(3), rules=SHORT, eigenpairs=2)
     assert found.reason.tolist() == ["", "no start: no eigenvectors today", ""]
-    assert found.code[1] == Code.NOT_FINITE and np.all(np.isnan(found.m2[1])) and np.all(np.isnan(found.eigenvalues[1]))
+    assert (
+        found.code[1] == Code.NOT_FINITE
+        and np.all(np.isnan(found.m2[1]))
+        and np.all(np.isnan(found.eigenvalues[1]))
+    )
     np.testing.assert_array_equal(found.m2[[0, 2]], good.m2[[0, 2]])
 
 
@@ -105,7 +121,9 @@ def test_what_does_not_fit_in_memory_is_refused_with_what_would():
     model = Committee(2, 1, 1.0)
     one = bytes_needed(model, 100, 2.0, batch=1, records=40)
     assert one > 8 * 200 * 100
-    with pytest.raises(ParameterError, match=r"need .* GiB for a batch of 50, the limit is .*; a batch of [1-9]\d* fits"):
+    with pytest.raises(
+        ParameterError, match=r"need .* GiB for a batch of 50, the limit is .*; a batch of [1-9]\d* fits"
+    ):
         sample_descents(model, 100, 2.0, range(50), batch=50, memory=10 * one, rules=SHORT)
     with pytest.raises(ParameterError, match="a smaller N or alpha fits"):
         sample_descents(model, 100, 2.0, range(2), memory=1000, rules=SHORT)
@@ -126,12 +144,20 @@ def test_what_does_not_fit_in_memory_is_refused_with_what_would():
     ids=str,
 )
 def test_unfit_arguments_are_refused(change, message):
-    arguments = {"model": Committee(2, 1, 1.0), "n": 20, "alpha": 2.0, "samples": [0], "rules": SHORT} | change
+    arguments = {
+        "model": Committee(2, 1, 1.0),
+        "n": 20,
+        "alpha": 2.0,
+        "samples": [0],
+        "rules": SHORT,
+    } | change
     with pytest.raises(ParameterError, match=message):
         sample_descents(**arguments)
 
 
 def test_float32_recovers_too():
-    found = sample_descents(Committee(1, 1, 1.0), 30, 10.0, range(4), rules=Descent(steps=300), dtype="float32", eigenpairs=2)
+    found = sample_descents(
+        Committee(1, 1, 1.0), 30, 10.0, range(4), rules=Descent(steps=300), dtype="float32", eigenpairs=2
+    )
     assert np.sum(found.m2[:, -1] > 0.999) >= 3
     assert not np.any(found.reason) and np.all(np.isfinite(found.eigenvalues))

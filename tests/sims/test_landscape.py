@@ -52,7 +52,9 @@ def test_lowest_pairs_are_those_of_the_whole_spectrum(drawn):
     for t, student in enumerate(students):
         for frame, matrix in enumerate(landscape.hessians(drawn.model, data, teacher, student)):
             values, vectors = np.linalg.eigh(matrix)
-            np.testing.assert_allclose(found.eigenvalues[t, frame], values[:3], atol=1e-12 * np.abs(values).max())
+            np.testing.assert_allclose(
+                found.eigenvalues[t, frame], values[:3], atol=1e-12 * np.abs(values).max()
+            )
             expected = np.sum((signal @ vectors[:, :3]) ** 2, axis=0)
             np.testing.assert_allclose(found.overlaps[t, frame], expected, atol=1e-8)
 

@@ -41,7 +41,9 @@ def test_spectral_matrix_is_the_weighted_covariance():
     rng = np.random.default_rng(1)
     data, y = rng.standard_normal((15, 6)), rng.chisquare(1, 15)
     expected = sum(t * np.outer(x, x) for t, x in zip(1 - 1 / y, data, strict=True))
-    np.testing.assert_allclose(spectral_matrix(data, y), expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        spectral_matrix(data, y), expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max()
+    )
 
 
 def test_the_two_ends_and_any_preprocessing():
@@ -50,7 +52,7 @@ def test_the_two_ends_and_any_preprocessing():
     top = spectral_directions(data, y, 2, subset(1.0))
     low = spectral_directions(data, y, 2, lambda label: -subset(1.0)(label), end="lowest")
     np.testing.assert_allclose(np.abs(np.sum(top * low, axis=1)), 1, rtol=1e-12)
-    values, vectors = np.linalg.eigh(spectral_matrix(data, y, subset(1.0)))
+    _, vectors = np.linalg.eigh(spectral_matrix(data, y, subset(1.0)))
     np.testing.assert_allclose(np.abs(np.sum(top * vectors[:, [-1, -2]].T, axis=1)), 1, rtol=1e-10)
     with pytest.raises(ParameterError, match='end must be "top" or "lowest"'):
         spectral_directions(data, y, 1, end="left")

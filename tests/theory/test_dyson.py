@@ -165,13 +165,17 @@ def test_curvature_is_that_of_the_branch():
     assert 2 * estimates[0] - estimates[1] == pytest.approx(edge.curvature, rel=2e-3)
 
 
-def test_bisection_reaches_the_same_edge():
-    weights, _, n = draw(3, a=1.5, seed=4)
-    dyson = Dyson(weights, 1 / n)
-    edge = dyson.edge()
-    start = dyson.state(edge.q * 5)
-    found = dyson.newton_edge(*dyson.bisected(start), 0)
-    assert found is not None and found.value == pytest.approx(edge.value, rel=1e-12)
+@pytest.mark.parametrize(("p", "a", "n"), [(2, 1.0, 400), (3, 0.3, 400), (3, 1.0, 50), (8, 0.5, 100)])
+def test_climbing_reaches_the_same_edge(p, a, n):
+    """Cases in which Newton's method alone may wander: the climb always arrives, whatever its start."""
+    for seed in range(3):
+        weights, _, _ = draw(p, a=a, n=n, alpha=1.0, seed=seed)
+        dyson = Dyson(weights, 1 / n)
+        edge = dyson.edge()
+        assert edge.residual < 1e-9
+        for factor in (1.0, 4.0):
+            found = dyson.climbed_edge(factor * float(np.trace(edge.q)) / p)
+            assert found.value == pytest.approx(edge.value, rel=1e-12)
 
 
 def test_scalar_edge_without_a_root():

@@ -1,0 +1,127 @@
+"""What gradient descent shows: width helps, where recovery begins beside alpha_BBP, and the direction that is lost.
+
+    python benchmarks/descent_claims.py --out DIR          40 samples at N = 100 and 20 at N = 200
+    python benchmarks/descent_claims.py --out DIR --quick  8 samples at N = 60
+
+Runs `bbp descent` for each case into DIR (a finished file of the same case is read, not computed again), prints the numbers with
+their errors, and draws DIR/descent_recovery_a*.png and DIR/descent_path.png. Nothing is fitted or chosen by its result: the grids
+are stated below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from bbp import cli, descent_file, plot
+from bbp.descent_file import Descended
+from bbp.plots import descent as descent_plots
+from bbp.recovery import chance, recovery
+from bbp.style import figure_style
+
+GRID = "0.5:5:10"
+CASES = {0.5: (1, 2, 4), 1.5: (1, 2)}  # a: student widths; p* = 1
+FULL = {"100": "40", "200": "20"}
+QUICK = {"60": "8"}
+STEPS = "2000"
+
+
+def descended(folder: Path, p: int, a: float, n: str, samples: str, *more: str) -> Descended:
+    """The descents of one case, from its file or computed."""
+    path = folder / f"descent_p{p}_a{a:g}_n{n}{'_path' if more else ''}.h5"
+    words = [
+        "--p",
+        str(p),
+        "--a",
+        str(a),
+        "--n",
+        n,
+        "--samples",
+        samples,
+        "--steps",
+        STEPS,
+        "--out",
+        str(path),
+    ]
+    words += more or ["--alpha-grid", GRID, "--start", "random", "--eigenpairs", "0", "--records", "12"]
+    if cli.dispatch(["descent", *words]) != cli.OK:
+        raise SystemExit(f"bbp descent failed for {path}")
+    return descent_file.load(path)
+
+
+def width_claim(runs: dict[tuple[int, str], Descended], a: float) -> list[str]:
+    """Midpoints of the recovered fraction for every p and N, and their distance from p = 1 in standard errors."""
+    lines = [f"a = {a:g}: alpha at which half of the samples recover (final m2 > 0.5), random starts"]
+    for (p, n), found in runs.items():
+        middle = recovery(found, int(n), "random").midpoint
+        base = recovery(runs[1, n], int(n), "random").midpoint
+        gain = base.value - middle.value
+        sigma = gain / np.hypot(base.error, middle.error) if p > 1 else np.nan
+        lines.append(
+            f"  p = {p}, N = {n}: {middle.value:.3f} ± {middle.error:.3f}"
+            + (f"   lower than p = 1 by {gain:.3f} ({sigma:.1f} sigma)" if p > 1 else "")
+        )
+    return lines
+
+
+def onset_claim(runs: dict[tuple[int, str], Descended], a: float) -> list[str]:
+    """Excess of the final m2 over chance against alpha, at both N: weak recovery is an excess that does not fall as 1/N."""
+    lines = [f"a = {a:g}: N (final m2 - chance), mean ± error, and where it leaves chance for good"]
+    for (p, n), found in runs.items():
+        seen, size = recovery(found, int(n), "random"), int(n)
+        base = chance(p, 1, size)
+        cells = [f"{e.value - base:.3f}±{e.error:.3f}" for e in seen.final]
+        lines.append(f"  p = {p}, N = {n}: " + "  ".join(cells))
+        lines.append(
+            f"     onset {seen.onset:.3g}, alpha_BBP {found.alpha_bbp:.4g} ({found.attributes['kind']})"
+        )
+    return lines
+
+
+def lost_claim(found: Descended) -> list[str]:
+    """Largest q2 among the lowest eigenvectors at the start of the path and at its end, random starts."""
+    lines = [
+        f"p = {found.model.p}, a = {found.model.a:g}: largest q2 of the lowest eigenvectors (Riemannian), start -> end"
+    ]
+    for i, alpha in enumerate(found.dims["alpha"]):
+        q2 = found.overlaps[0, 0, i, :, :, 1].max(axis=-1)
+        lost = found.m2[0, 0, i, :, -1] < 0.5
+        ends = q2[lost][:, [0, -1]] if lost.any() else np.full((1, 2), np.nan)
+        mean = ends.mean(axis=0)
+        error = ends.std(axis=0, ddof=1) / np.sqrt(len(ends)) if len(ends) > 1 else np.full(2, np.nan)
+        lines.append(
+            f"  alpha = {alpha:.3g}: {mean[0]:.3f} ± {error[0]:.3f} -> {mean[1]:.3f} ± {error[1]:.3f}"
+            f"   in the {lost.sum()} of {lost.size} samples that do not recover"
+        )
+    return lines
+
+
+def main() -> int:
+    """Run every case and print what it shows."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="where files and pictures go")
+    parser.add_argument("--quick", action="store_true", help="small and rough")
+    args = parser.parse_args()
+    folder = Path(args.out)
+    sizes = QUICK if args.quick else FULL
+    for a, widths in CASES.items():
+        runs = {(p, n): descended(folder, p, a, n, samples) for p in widths for n, samples in sizes.items()}
+        print("\n".join([*width_claim(runs, a), *onset_claim(runs, a)]), flush=True)
+        with figure_style():
+            figure = descent_plots.recovery_figure(list(runs.values()))
+        (folder / f"descent_recovery_a{a:g}.png").write_bytes(plot.render(figure, "png", 200))
+    n, samples = next(iter(sizes.items()))
+    path = descended(folder, 1, 0.5, n, samples, "--alpha-grid", "1,2,3,4", "--hessians", "10")
+    print("\n".join(lost_claim(path)))
+    with figure_style():
+        (folder / "descent_path.png").write_bytes(plot.render(descent_plots.descent_figure(path), "png", 200))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,271 @@
+"""bbp descent: one command to one file that others can open; what is refused; recovery worked out of made-up outcomes."""
+
+import dataclasses
+import json
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+from matplotlib.figure import Figure
+
+from bbp import descent, descent_file, plot, recovery
+from bbp.descent_file import DIMENSIONS, Descended
+from bbp.plots import descent as descent_plots
+from sims.descent import Code, Descent
+from sims.descents import sample_descents
+from theory.checks import ParameterError
+from theory.model import Committee
+from theory.transition import bbp_threshold
+
+TINY = [
+    "--alpha-grid",
+    "1,4",
+    "--p",
+    "2",
+    "--a",
+    "0.7",
+    "--n",
+    "16",
+    "--samples",
+    "3",
+    "--steps",
+    "30",
+    "--hessians",
+    "3",
+]
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs" / "descent.h5"
+
+
+@pytest.fixture(scope="module")
+def tiny_run():
+    """The configuration TINY asks for, and its descents."""
+    wanted = {
+        "p": 2, "p_star": 1, "a": 0.7, "alpha_grid": [1.0, 4.0], "n": [16], "samples": 3, "seed": 0,
+        "start": ["random", "hessian", "spectral"], "steps": 30, "records": 40, "hessians": 3, "eigenpairs": 4,
+        "dtype": "float64",
+    }  # fmt: skip
+    return wanted, descent.descents(wanted)
+
+
+def test_the_file_holds_the_descents_and_opens_anywhere(bbp, out, tiny_run):
+    said = bbp("descent", *TINY, "--out", out)
+    assert (
+        said.code == 0
+        and "alpha_BBP = 0.927055 (continuous)" in said.out
+        and "N = 16, start spectral" in said.out
+    )
+    wanted, expected = tiny_run
+    found = descent_file.load(out)
+    assert found.config == wanted
+    for name in DIMENSIONS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+    with h5py.File(out) as file:
+        assert json.loads(file["config"].asstr()[()]) == wanted
+        assert {k: file.attrs[k] for k in ("p", "p_star", "a", "seed", "dtype", "finished", "kind", "threshold")} == {
+            "p": 2, "p_star": 1, "a": 0.7, "seed": 0, "dtype": "float64", "finished": 1, "kind": "continuous",
+            "threshold": 0.5,
+        }  # fmt: skip
+        assert file.attrs["alpha_bbp"] == bbp_threshold(Committee(2, 1, 0.7)).alpha
+        assert set(json.loads(file.attrs["versions"])) >= {"bbp", "jax", "numpy", "scipy", "h5py", "python"}
+    with xarray.open_dataset(out, engine="h5netcdf") as data:
+        assert data.m2.dims == ("n", "start", "alpha", "sample", "step")
+        np.testing.assert_array_equal((data.overlap_matrix**2).max(("student_row", "teacher_row")), data.m2)
+        assert (
+            float(data.m2.sel(n=16, alpha=4.0, sample=1, step=30).isel(start=0)) == found.m2[0, 0, 1, 1, -1]
+        )
+        assert data.overlaps.sel(eigenpair=0, hessian_step=0).isel(frame=1).shape == (1, 3, 2, 3)
+
+
+def test_the_numbers_are_those_of_the_library(tiny_run):
+    _, found = tiny_run
+    direct = sample_descents(
+        Committee(2, 1, 0.7), 16, 4.0, [2], start="hessian", rules=Descent(steps=30), eigenpairs=4, hessians=3
+    )
+    np.testing.assert_array_equal(found.overlap_matrix[0, 1, 1, 2], direct.overlap_matrix[0])
+    np.testing.assert_array_equal(found.eigenvalues[0, 1, 1, 2], direct.eigenvalues[0])
+    np.testing.assert_array_equal(found.dims["hessian_step"], direct.recorded_steps[direct.hessian_records])
+    assert np.all(found.status == descent_file.DONE)
+
+
+def test_the_same_command_again_computes_nothing_and_another_is_refused(bbp, out, monkeypatch):
+    first = bbp("descent", *TINY, "--out", out)
+    before = out.read_bytes()
+
+    def never(*_, **__):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(descent, "sample_descents", never)
+    again = bbp("descent", *TINY, "--out", out, "--threshold", "0.9")
+    assert again.code == 0 and "was already finished" in again.err and "above 0.9" in again.out
+    assert bbp("descent", *TINY, "--out", out).out == first.out
+    other = bbp("descent", *TINY, "--out", out, "--seed", "1")
+    assert other.code == 2 and "seed 0 there, 1 here" in other.err and "--force" in other.err
+    assert out.read_bytes() == before
+
+
+def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeypatch):
+    bbp("descent", *TINY, "--out", out)
+    assert bbp("descent", *TINY, "--out", out, "--seed", "1", "--force").code == 0
+    assert descent_file.load(out).config["seed"] == 1
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    before = out.read_bytes()
+    monkeypatch.setattr("bbp.atomic.os.fsync", full)
+    said = bbp("descent", *TINY, "--out", out, "--force")
+    assert said.code == 1 and "No space left" in said.err
+    assert out.read_bytes() == before and [path.name for path in out.parent.iterdir()] == [out.name]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--p", "inf"], "p must be one finite width"),
+        (["--p", "1,2"], "p must be one finite width"),
+        (["--start", "random,hesian"], "did you mean hessian?"),
+        (["--start", "random,random"], "start names one start twice"),
+        (["--steps", "0"], "steps must be an integer of at least 1"),
+        (["--records", "1"], "records must be an integer of at least 2"),
+        (["--eigenpairs", "31"], "eigenpairs must be at most p (n - 1) = 30, got 31 at n = 16"),
+        (["--threshold", "1"], "threshold must be below 1"),
+        (["--alpha-grid", "0.001:1:3"], "at least one sample"),
+        (["--n", "1000000"], "GiB"),
+        (["--dtype", "float16"], "dtype must be"),
+        (["--workers", "0"], "workers must be"),
+        (["--p-star", "17"], "p_star must be at most n"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_one_line_and_exit_two(bbp, out, words, message):
+    said = bbp("descent", *TINY, *words, "--out", out)
+    assert said.code == 2 and message in said.err and said.err.count("\n") == 1
+    assert not out.exists()
+
+
+def test_files_of_others_are_not_descents(bbp, out, tmp_path):
+    out.parent.mkdir(parents=True)
+    out.write_bytes(b"no HDF5 at all")
+    said = bbp("descent", *TINY, "--out", out)
+    assert said.code == 2 and "is not an HDF5 file" in said.err
+    assert out.read_bytes() == b"no HDF5 at all"
+    said = bbp("descent", *TINY, "--out", tmp_path)
+    assert said.code == 2 and "is a directory" in said.err
+
+
+def test_a_failed_descent_is_counted_and_the_file_still_written(bbp, out, monkeypatch):
+    real = descent.sample_descents
+
+    def failing(*arguments, **options):
+        found = real(*arguments, **options)
+        reason, code = found.reason.copy(), found.code.copy()
+        reason[1], code[1] = "loss or gradient not finite", Code.NOT_FINITE
+        return dataclasses.replace(found, reason=reason, code=code)
+
+    monkeypatch.setattr(descent, "sample_descents", failing)
+    said = bbp("descent", *TINY, "--start", "random", "--out", out)
+    assert said.code == 1 and "2 of 6 descents failed; the first: loss or gradient not finite" in said.err
+    assert descent_file.load(out).status[0, 0, :, 1].tolist() == [descent_file.FAILED] * 2
+
+
+def made_up(ends, starts=0.01, alphas=(1.0, 2.0, 3.0)) -> Descended:
+    """Descents at p = p* = 1, N = 100 whose final m2 is `ends` (alpha, sample)."""
+    ends = np.asarray(ends, dtype=np.float64)
+    m2 = np.stack([np.full_like(ends, starts), ends], axis=-1)[None, None]
+    shape = m2.shape[:4]
+    return Descended(
+        model=Committee(1, 1, 1.0),
+        dims={
+            "n": np.array([100]), "start": np.array(["random"], dtype=object), "alpha": np.array(alphas),
+            "sample": np.arange(ends.shape[1]), "step": np.array([0, 10]), "student_row": np.arange(1),
+            "teacher_row": np.arange(1), "hessian_step": np.zeros(0, dtype=int), "frame": np.array(["plain"], dtype=object),
+            "eigenpair": np.arange(0),
+        },
+        overlap_matrix=np.sqrt(m2)[..., None, None], m2=m2, projection=m2, loss=m2, gradient=m2,
+        time=np.broadcast_to([0.0, 5.0], m2.shape), steps_taken=np.broadcast_to([0, 10], m2.shape),
+        eigenvalues=np.zeros((*shape, 0, 1, 0)), overlaps=np.zeros((*shape, 0, 1, 0)),
+        status=np.ones(shape, np.int8), code=np.zeros(shape, np.int8), reason=np.full(shape, "", dtype=object),
+        attributes={"alpha_bbp": 1.5, "kind": "continuous"},
+    )  # fmt: skip
+
+
+def test_recovery_of_made_up_outcomes():
+    """Fractions 0, 1/4, 3/4 cross one half at 2.5."""
+    ends = np.tile([0.0, 0.02], (3, 20))
+    ends[1, :10], ends[2, :30] = 0.9, 0.95
+    seen = recovery.recovery(made_up(ends), 100, "random")
+    assert [e.value for e in seen.success] == [0.0, 0.25, 0.75]
+    assert seen.midpoint.value == 2.5
+    # delta method: the fractions' binomial errors over the slope 1/2 a unit of alpha
+    expected = np.sqrt(2 * 0.25 * 0.75 / 40 / 4) / 0.5
+    assert seen.midpoint.error == pytest.approx(expected, rel=0.25)
+    assert seen.onset == 2.0
+    strict = recovery.recovery(made_up(ends), 100, "random", threshold=0.92)
+    assert [e.value for e in strict.success] == [0.0, 0.0, 0.75]
+
+
+def test_no_crossing_is_nan():
+    nothing = recovery.recovery(made_up(np.tile([0.0, 0.02], (3, 4))), 100, "random")
+    everything = recovery.recovery(made_up(np.full((3, 8), 0.99)), 100, "random")
+    assert np.isnan(nothing.midpoint.value) and np.isnan(nothing.onset)
+    assert np.isnan(everything.midpoint.value) and everything.onset == 1.0
+
+
+def test_missing_samples_are_left_out():
+    ends = np.full((3, 8), 0.9)
+    ends[0] = 0.01
+    ends[:, 2] = np.nan
+    seen = recovery.recovery(made_up(ends), 100, "random")
+    assert [e.value for e in seen.success] == [0.0, 1.0, 1.0] and seen.midpoint.value == 1.5
+    with pytest.raises(ParameterError, match="start must be one of random, got 'hessian'"):
+        recovery.recovery(made_up(ends), 100, "hessian")
+    with pytest.raises(ParameterError, match="threshold must be below 1"):
+        recovery.recovery(made_up(ends), 100, "random", threshold=1.0)
+
+
+@pytest.mark.parametrize(("p", "p_star"), [(1, 1), (2, 1), (3, 2)])
+def test_chance_is_the_mean_largest_square_of_normals(p, p_star):
+    """4 standard errors of 200,000 draws: false alarm 6e-5."""
+    drawn = np.max(np.random.default_rng(0).standard_normal((200_000, p * p_star)) ** 2, axis=1)
+    assert abs(100 * recovery.chance(p, p_star, 100) - drawn.mean()) < 4 * drawn.std() / np.sqrt(200_000)
+    assert recovery.chance(1, 1, 50) == pytest.approx(1 / 50, rel=1e-6)
+
+
+def test_mean_in_time_interpolates_each_sample():
+    time = np.array([[0.0, 1.0, 100.0], [0.0, 2.0, 50.0], [0.0, 0.0, 0.0]])
+    common, mean = descent_plots.mean_in_time(
+        time, np.where(time > 0, 3 + np.log(np.maximum(time, 1e-9)), 0.5)
+    )
+    np.testing.assert_allclose(common, [0, 1.5, 75])
+    # sample 1 runs from 1 to 100, sample 2 from 2 to 50, and each keeps its ends beyond them
+    np.testing.assert_allclose(
+        mean[1:], [3 + (np.log(1.5) + np.log(2)) / 2, 3 + (np.log(75) + np.log(50)) / 2]
+    )
+    assert mean[0] == 0.5
+    assert descent_plots.mean_in_time(time[2:], time[2:])[0].size == 0
+
+
+@pytest.mark.parametrize("width", ["single", "double"])
+def test_figures_of_a_file(bbp, out, tiny_run, width):
+    descent_file.save(_made(out), tiny_run[1])
+    said = bbp("plot", out, "--out", out.with_suffix(f".{width}.png"), "--width", width, "--dpi", "60")
+    assert said.code == 0
+    figure = plot.draw(out, width=width)
+    assert isinstance(figure, Figure) and len(figure.axes) == 3
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "random start" in labels and any("alpha_" in label for label in labels)
+    points = figure.axes[0].containers
+    assert len(points) == 3
+    np.testing.assert_allclose(points[0].lines[0].get_ydata(), tiny_run[1].m2[0, 0, :, :, -1].mean(axis=-1))
+    several = descent_plots.recovery_figure([tiny_run[1], made_up(np.full((3, 4), 0.5))], width=width)
+    assert len(several.axes) == 2 and len(several.axes[1].containers) == 2
+
+
+def _made(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,97 @@
+"""The gallery: every figure builds, lands in a file that others open, is drawn, and is not computed twice."""
+
+import numpy as np
+import pytest
+import xarray
+
+from bbp.figures import main
+from bbp.gallery import base
+from bbp.gallery.base import Data, Effort, Entry
+from bbp.gallery.entries import ENTRIES
+from bbp.gallery.finite import half_point
+from bbp.gallery.scatter import ratio
+from bbp.gallery.thresholds import as_arrays, as_map
+from bbp.phase import thresholds
+
+SMALL = ["--n", "16,24", "--samples", "2"]
+PNG = b"\x89PNG"
+
+
+@pytest.mark.parametrize("name", list(ENTRIES))
+def test_every_figure(name, tmp_path, capsys):
+    assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
+    picture, data = tmp_path / f"{name}.png", tmp_path / f"{name}.h5"
+    assert picture.read_bytes()[:4] == PNG
+    assert "computed in" in capsys.readouterr().out
+    with xarray.open_dataset(data, engine="h5netcdf") as opened:
+        assert opened.attrs["figure"] == name and len(opened.data_vars) >= 1
+    assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
+    assert "data were there" in capsys.readouterr().out
+
+
+def test_other_options_are_refused_and_nothing_is_replaced(tmp_path, capsys):
+    assert main(["underparametrised", "--out", str(tmp_path), "-q"]) == 0
+    before = (tmp_path / "underparametrised.h5").read_bytes()
+    assert main(["underparametrised", "--out", str(tmp_path), "--seed", "1"]) == 2
+    assert "other options" in capsys.readouterr().err
+    assert (tmp_path / "underparametrised.h5").read_bytes() == before
+
+
+def test_one_failure_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
+    def broken(effort):
+        raise FloatingPointError("made to fail")
+
+    entry = ENTRIES["underparametrised"]
+    monkeypatch.setitem(ENTRIES, "alpha-zero", Entry("alpha-zero", "", broken, entry.draw))
+    assert main(["alpha-zero", "underparametrised", "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "alpha-zero failed: FloatingPointError: made to fail" in said.err
+    assert (tmp_path / "underparametrised.png").exists() and not (tmp_path / "alpha-zero.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["phy"], "did you mean phi?"),
+        (["phi", "--n", "0"], "n must be an integer"),
+        (["phi", "--n", "a,b"], "n must be"),
+        (["phi", "--samples", "1"], "samples must be an integer of at least 2"),
+        (["phi", "--seed", "-1"], "seed must be an integer"),
+        (["phi", "--format", "bmp"], "invalid choice"),
+    ],
+)
+def test_bad_use(arguments, message, tmp_path, capsys):
+    assert main([*arguments, "--out", str(tmp_path / "figures")]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not list(tmp_path.glob("figures/*"))
+
+
+def test_map_round_trip(tmp_path):
+    found = thresholds((1, 4), 1, (0.5, 2.0))
+    entry = Entry("x", "", dict, lambda data: None)
+    base.save(tmp_path / "x.h5", entry, as_arrays(found, "cut_"), Effort(), 0.0)
+    data, config = base.load(tmp_path / "x.h5")
+    back = as_map(data, "cut_")
+    np.testing.assert_array_equal(back.alpha_bbp, found.alpha_bbp)
+    np.testing.assert_array_equal(back.discontinuous, found.discontinuous)
+    assert config == base.config(entry, Effort())
+
+
+def test_effort_overrides():
+    assert Effort().sizes([1], [2]) == (1,) and Effort("paper").sizes([1], [2]) == (2,)
+    assert Effort(n=(5,)).sizes([1], [2]) == (5,) and Effort(samples=3).count(1, 2) == 3
+
+
+def test_half_point_is_where_the_fraction_is_one_half():
+    """A logistic curve through 1/2 at alpha = 1.2, 2000 samples a point: within 4 standard errors (false alarm 6e-5)."""
+    rng = np.random.default_rng(0)
+    alpha = np.linspace(0.9, 1.5, 7)
+    hits = (rng.random((7, 2000)) < 1 / (1 + np.exp(-(alpha - 1.2) / 0.1))[:, None]).astype(float)
+    value, error = half_point(alpha, hits, rng)
+    assert abs(value - 1.2) < 4 * error and error < 0.01
+
+
+def test_variance_ratio():
+    arrays = {"x_measured": (("s",), np.array([1.0, 3.0])), "x_predicted": (("s",), np.array([1.5, 2.5]))}
+    assert ratio(Data(arrays | {"x_limit": ((), np.float64(2.0))}, {}), "x") == pytest.approx(0.25)

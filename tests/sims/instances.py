@@ -1,0 +1,63 @@
+"""Random instances for the tests of the matrix-free path, with their dense Hessians."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sims.hessian import dense_blas
+from sims.instance import Instance, draw, labels
+from theory.model import Committee
+
+
+@dataclass(frozen=True)
+class Case:
+    """A point, its seed, and the number of pairs asked for."""
+
+    n: int
+    p: int
+    p_star: int
+    a: float
+    alpha: float
+    seed: int
+    k: int
+
+    @property
+    def model(self) -> Committee:
+        return Committee(p=self.p, p_star=self.p_star, a=self.a)
+
+    def instance(self, dtype: str = "float64") -> Instance:
+        return draw(self.model, self.n, self.alpha, seed=self.seed, dtype=dtype)
+
+
+def dense_hessian(instance: Instance) -> NDArray[np.float64]:
+    """(p N, p N), block-major, from the stored data, in float64."""
+    data = np.asarray(instance.data, np.float64)[: instance.m]
+    return np.asarray(dense_blas(data, instance.model.weights(*labels(instance))))
+
+
+def random_cases(shapes: list[tuple[int, int]], number: int, seed: int) -> list[Case]:
+    """`number` instances at each (N, p): p_star = 1..3, a on both sides of a_c, alpha near and far from threshold."""
+    rng = np.random.default_rng(seed)
+    cases = []
+    for n, p in shapes:
+        for _ in range(number):
+            p_star = int(rng.integers(1, min(3, n) + 1))
+            a = float(rng.choice([0.05, 0.3, 1.0, 3.0]))
+            alpha = float(rng.choice([0.3, 0.9, 1.2, 1.8, 4.0])) + (1.0 if n < 4 else 0.0)
+            k = int(rng.integers(1, min(p * n, 8) + 1))
+            cases.append(Case(n, p, p_star, a, alpha, int(rng.integers(2**31)), k))
+    return cases
+
+
+def projector_error(
+    values: NDArray, found: NDArray, all_values: NDArray, all_vectors: NDArray, width: float
+) -> float:
+    """Largest norm of the part of a found vector outside the eigenvectors within `width` of its value."""
+    worst = 0.0
+    for value, vector in zip(values, found.T, strict=True):
+        near = all_vectors[:, np.abs(all_values - value) <= width]
+        worst = max(worst, float(np.linalg.norm(vector - near @ (near.T @ vector))))
+    return worst
