@@ -11,7 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from bbp import style
@@ -20,7 +20,7 @@ from bbp.phase_file import Map, Phase
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import sweep as sweep_plots
-from bbp.spectrum import Spectrum
+from bbp.spectrum import Pool, Spectrum
 from bbp.store import DONE, Sweep
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -29,7 +29,7 @@ from theory.transition import bbp_threshold
 Array = NDArray[np.float64]
 
 FINE = 300  # points of a theory curve
-BINS = 48  # of a histogram of eigenvalues
+MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
 ZERO = 1e-10  # eigenvalues below this times the largest belong to the atom at 0
 
 
@@ -230,7 +230,7 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
     pool = spectrum.pool
     if pool is not None:
         known = min(right, pool.complete_below)
-        bins = np.linspace(left, right, BINS + 1)
+        bins = np.linspace(left, right, bin_count(pool, left, right) + 1)
         bins = bins[bins <= known]
         values = pool.eigenvalues[np.abs(pool.eigenvalues) > ZERO * np.abs(pool.eigenvalues).max()]
         label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
@@ -245,8 +245,15 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
         spectrum_plots.mark_atom(ax, spectrum.atom)
     ax.set_xlim(left, right)
     ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
     ax.set_xlabel(r"eigenvalue $\lambda$")
     ax.set_ylabel(r"density of states $\rho(\lambda)$")
+
+
+def bin_count(pool: Pool, left: float, right: float) -> int:
+    """Bins of a histogram between left and right: `PER_BIN` eigenvalues each on average, within limits."""
+    inside = np.count_nonzero((pool.eigenvalues >= left) & (pool.eigenvalues <= right))
+    return int(np.clip(inside / PER_BIN, FEWEST_BINS, MOST_BINS))
 
 
 def lowest(spectrum: Spectrum) -> float:
@@ -268,7 +275,7 @@ def whole_window(spectrum: Spectrum) -> tuple[float, float]:
 def edge_window(spectrum: Spectrum) -> tuple[float, float]:
     """The left edge and what lies left of it, with as much of the bulk again."""
     left, edge = lowest(spectrum), spectrum.edge.value
-    reach = max(edge - left, 0.05 * (spectrum.lam.max() - edge))
+    reach = max(edge - left, 0.08 * (spectrum.lam.max() - edge))
     return left - 0.3 * reach, edge + 1.5 * reach
 
 

@@ -255,6 +255,13 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     assert whole.complete_below == np.inf
 
 
+def test_bins_of_a_histogram_are_as_fine_as_the_sample_allows():
+    """12 eigenvalues a bin on average, between 12 and 48 bins; those outside the window do not count."""
+    for inside, bins in ((10, 12), (12 * 20, 20), (10_000, 48)):
+        values = np.concatenate([np.linspace(0, 1, inside), np.full(500, 7.0)])[None, :]
+        assert figures.bin_count(spectrum.Pool(values, 10, values.size), 0, 1) == bins
+
+
 def test_an_alpha_without_samples_has_no_spectrum(made_up):
     sweep = made_up(MODEL)
     nothing = store.Sweep(**{**vars(sweep), "status": np.zeros_like(sweep.status)})
