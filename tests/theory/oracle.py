@@ -20,6 +20,7 @@ import json
 import math
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 
 import mpmath as mp
 import numpy as np
@@ -45,6 +46,7 @@ class Averages:
     y_phi2: mp.mpf
 
 
+@lru_cache(maxsize=100)
 def averages(p, p_star, a, r) -> Averages:
     """The averages at t = 1/(1 + r), r >= 0; every argument exact (int, float or mpf)."""
     total = [mp.mpf(0)] * 4
@@ -128,7 +130,7 @@ def z(alpha, r, e: Averages):
 
 
 def root(function, guess):
-    """Root in r near `guess` to 30 digits of it, by the secant method in log r."""
+    """Root in r near `guess`, by the secant method in log r: the step after one of 1e-26 leaves 30 digits of it."""
     start = mp.log(mp.mpf(guess))
     found = mp.findroot(
         lambda x: function(mp.exp(x)),
@@ -245,12 +247,14 @@ def text(number):
 
 def main():
     """Print the table, one model a line; the count goes to stderr."""
-    rows = []
-    for model in models():
-        rows.append(json.dumps(row(*model)))
-        print(f"{len(rows)}/{len(models())} {model}", file=sys.stderr, flush=True)
-    about = "Units of (p/2) H; regenerate with: PYTHONPATH=. python tests/theory/oracle.py > data/theory_oracle.json"
-    print('{"about": ' + json.dumps(about) + ',\n "models": [\n' + ",\n".join(rows) + "\n]}")
+    about = (
+        "Units of (p/2) H. Regenerate: PYTHONPATH=. python tests/theory/oracle.py > data/theory_oracle.json"
+    )
+    table = models()
+    print('{"about": ' + json.dumps(about) + ',\n "models": [')
+    for i, model in enumerate(table):
+        print(json.dumps(row(*model)) + ("," if i + 1 < len(table) else "\n]}"), flush=True)
+        print(f"{i + 1}/{len(table)} {model}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
