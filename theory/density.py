@@ -23,29 +23,38 @@ from numpy.typing import ArrayLike, NDArray
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError, count, finite, positive
 from theory.model import Committee
-from theory.resolvent import solve, solve_sorted
+from theory.resolvent import SKELETON, solve, solve_sorted
 from theory.weight_law import WeightLaw, excess_density, student_law, teacher_law, weight_law, weight_moments
 
 Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-SMALLEST = 1e-100  # energies below this count as 0 when alpha < 1
-SMALL = 1e-28  # energies below this follow the power law of alpha = 1
+SMALLEST, LARGEST = 1e-100, 1e100  # |z| beyond these: the leading law, as squares of t must not overflow
+CRITICAL = (
+    1e-25  # |z| below this follow the power law of alpha = 1, as the nodes of small f run out (rel. 1e-6)
+)
 ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
 
 def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
     """Resolvent g(z) = (1/pN) E Tr (z - H)^{-1} as N -> inf, for Im z > 0.
 
-    alpha and z broadcast against each other, any shapes; returns complex (or a complex array), in units of
-    1/H; for p = inf the resolvent of (p/2) H. Raises ParameterError unless every alpha > 0, z finite and Im
-    z > 0.
+    alpha and z broadcast against each other, any shapes; returns complex (or a complex array), in units of 1/H;
+    for p = inf the resolvent of (p/2) H. Real and imaginary part are each accurate relatively, however close z is
+    to the real axis. Raises ParameterError unless alpha > 0, Im z > 0 and 1e-300 <= |z| <= 1e300.
     """
-    scale = _scale(model)
     alphas, points = _together("z", positive("alpha", alpha), _upper_half_plane(z))
-    law = weight_law(model)
-    t = solve(law, alphas.ravel(), points.ravel() * (scale + 0j)).reshape(points.shape)
-    g = -scale * t
+    scale, law = _scale(model), weight_law(model)
+    shape, alphas, points = points.shape, alphas.ravel(), points.ravel() * (scale + 0j)
+    far, origin = np.abs(points) > LARGEST, (np.abs(points) < SMALLEST) & (alphas < 1)
+    inner = ~(far | origin)
+    t = -np.where(origin, 1 - alphas, 1.0) / points
+    for i in np.flatnonzero(origin):
+        rest = math.pi * _limit_at_zero(law, float(alphas[i]))
+        t[i] += 1j * rest if math.isfinite(rest) else 0.0
+    moved, factor = _off_critical(alphas[inner], points[inner])
+    t[inner] = factor * solve(law, alphas[inner], moved)
+    g = (-scale * t).reshape(shape)
     return complex(g) if g.ndim == 0 else g
 
 
@@ -54,20 +63,23 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike) -> Any:
 
     alpha and lam broadcast against each other, any shapes; returns float (or a float array), in units of 1/H
     (for p = inf of 1/((p/2) H)). Exactly 0 outside the support. Inside it the accuracy is relative down to
-    about 1e-300, limited only by the rounding of lam itself (1e-16 |lam| times the slope of log rho, or of
+    about 1e-290, limited only by the rounding of lam itself (1e-16 |lam| times the slope of log rho, or of
     sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
-    for alpha = 1. Raises ParameterError unless alpha > 0 and lam is finite.
+    for alpha = 1. Many lam at one alpha are fastest. Raises ParameterError unless alpha > 0 and lam is finite.
     """
     alphas, lams = _together("lam", positive("alpha", alpha), finite("lam", lam))
-    scale = _scale(model)
-    law = weight_law(model)
-    flat_alpha, energy = alphas.ravel(), lams.ravel() * scale
+    scale, law = _scale(model), weight_law(model)
+    shape, alphas, energy = lams.shape, alphas.ravel(), np.clip(lams.ravel(), -LARGEST, LARGEST) * scale
+    left, right = _edges(law, alphas)
+    blur = ROUNDING * np.abs(energy)
+    origin = (np.abs(energy) < SMALLEST) & (alphas < 1)
+    inside = (energy - blur > left) & (energy + blur < right) & ~origin
     rho = np.zeros(energy.shape)
-    for value in np.unique(flat_alpha):
-        mine = flat_alpha == value
-        left = bulk_edge(model, float(value)).value * scale
-        rho[mine] = _density_of(law, float(value), energy[mine], left)
-    rho = (scale * rho).reshape(lams.shape)
+    for i in np.flatnonzero(origin):
+        rho[i] = _limit_at_zero(law, float(alphas[i]))
+    moved, factor = _off_critical(alphas[inside], energy[inside])
+    rho[inside] = factor * _solve_real(law, alphas[inside], moved, left[inside]).imag / math.pi
+    rho = (scale * rho).reshape(shape)
     return float(rho) if rho.ndim == 0 else rho
 
 
@@ -135,36 +147,53 @@ def _upper_half_plane(z: Any) -> Any:
         array = np.asarray(z, dtype=np.complex128)
     except (TypeError, ValueError):
         raise ParameterError(f"z must be complex with positive imaginary part, got {z!r}") from None
-    good = np.isfinite(array) & (array.imag > 0)
+    size = np.abs(array)
+    good = (array.imag > 0) & (size >= 1e-300) & (size <= 1e300)
     if not np.all(good):
-        raise ParameterError(f"z must be finite with positive imaginary part, got {array[~good].flat[0]!r}")
+        culprit = complex(array[~good].flat[0])
+        raise ParameterError(f"z must be finite and not 0, with positive imaginary part, got {culprit!r}")
     return array
 
 
 # ---- the real line -----------------------------------------------------------------------------------------
 
 
-def _density_of(law: WeightLaw, alpha: float, energy: Real, left: float) -> Real:
-    """Density (units of the calculation) at one alpha, energies (n,), left edge given."""
-    right = _right_edge(law, alpha) if math.isinf(law.model.p) else math.inf
-    blur = ROUNDING * np.abs(energy)
-    inside = (energy - blur > left) & (energy + blur < right)
-    origin = np.abs(energy) < (
-        SMALLEST if alpha < 1 else 0
-    )  # t ~ 1/energy there; its square must not overflow
-    factor = np.ones(energy.shape)
-    if alpha == 1:  # t ~ |energy|^(-1/2): continued by that law, before the nodes of small f run out
-        critical = np.abs(energy) < SMALL
-        with np.errstate(divide="ignore"):
-            factor[critical] = np.sqrt(SMALL / np.abs(energy[critical]))
-        energy = np.where(critical, np.copysign(SMALL, energy), energy)
-    rho = np.zeros(energy.shape)
-    if np.any(inside & ~origin):
-        distinct, back = np.unique(energy[inside & ~origin], return_inverse=True)
-        rho[inside & ~origin] = solve_sorted(law, alpha, distinct, left).imag[back] / math.pi
-    if np.any(origin):
-        rho[origin] = _limit_at_zero(law, alpha)
-    return rho * factor
+def _solve_real(law: WeightLaw, alpha: Real, energy: Real, left: Real) -> Complex:
+    """t at energies (n,) inside the support: alpha by alpha where many energies share one, the others together."""
+    t = np.empty(energy.shape, dtype=np.complex128)
+    values, group, members = np.unique(alpha, return_inverse=True, return_counts=True)
+    crowded = members[group] > SKELETON
+    t[~crowded] = solve(law, alpha[~crowded], energy[~crowded].astype(np.complex128))
+    for index in np.flatnonzero(members > SKELETON):
+        mine = np.flatnonzero(group == index)
+        distinct, back = np.unique(energy[mine], return_inverse=True)
+        t[mine] = solve_sorted(law, float(values[index]), distinct, float(left[mine[0]]))[back]
+    return t
+
+
+def _off_critical(alpha: Real, z: Any) -> tuple[Any, Real]:
+    """At alpha = 1, where t ~ z^(-1/2): z moved out to |z| = CRITICAL, and the factor that takes t back; 1 elsewhere."""
+    size = np.abs(z)
+    critical = (alpha == 1) & (size < CRITICAL)
+    with np.errstate(divide="ignore"):
+        ratio = CRITICAL / size[critical]
+    factor = np.ones(z.shape)
+    factor[critical] = np.sqrt(ratio)
+    moved: Any = z.copy()
+    moved[critical] = np.where(
+        size[critical] > 0, z[critical] * np.where(np.isinf(ratio), 1, ratio), CRITICAL
+    )
+    return moved, factor
+
+
+def _edges(law: WeightLaw, alpha: Real) -> tuple[Real, Real]:
+    """Left and right end of the support at each alpha (n,), in units of (p/2) H; the right one is inf unless p = inf."""
+    values, back = np.unique(alpha, return_inverse=True)
+    left = np.asarray(bulk_edge(law.model, values).value) * _scale(law.model)
+    right = np.full(values.shape, math.inf)
+    if math.isinf(law.model.p):
+        right[:] = [_right_edge(law, float(value)) for value in values]
+    return left[back], right[back]
 
 
 def _right_edge(law: WeightLaw, alpha: float) -> float:

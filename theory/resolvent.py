@@ -45,6 +45,8 @@ def solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
     Every point moves at its own pace: a stage whose Newton iteration fails is shortened. Raises
     NotConverged, whose `best` holds the last t of every point.
     """
+    if not z.size:
+        return np.empty(0, dtype=np.complex128)
     t, eta = _far_above(law, alpha, z)
     shrink = np.full(z.size, SHRINK)
     result = np.empty(z.size, dtype=np.complex128)
@@ -190,7 +192,7 @@ def _far_above(law: WeightLaw, alpha: Real, z: Complex) -> tuple[Complex, Real]:
     eta = np.asarray(4 * (1 + np.abs(z) + alpha * (1 + spread)), dtype=np.float64)
     t: Any = -1 / (z + 1j * eta)
     for _ in range(5):
-        t = -1 / (z + 1j * eta - alpha * law.transform(t, 0)[0])
+        t = -1 / (z + 1j * eta - alpha * law.transform(t)[0])
     return t, eta
 
 

@@ -27,6 +27,7 @@ again, at real v: Im K(x + i0) = -pi D(-1/x)/x^2 for x < 0, -pi D(1/(x-1))/(x-1)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,6 +44,7 @@ STEP = 0.11  # trapezoid step in the mapped logarithm: with TILT this leaves abo
 TILT = math.pi / 4  # how far the contour is turned away from the real axis, in the mapped logarithm
 SMALLEST = 1e-17  # probability left out below the first node
 DECAY = 40.0  # exponents beyond this are dropped (4e-18)
+FAR = 4e3  # poles this many times further out than t are summed as a cubic-order series: error below 1e-17
 ROWS = 64  # rows of a matrix of nodes worked on at a time, so that it stays in cache
 
 
@@ -133,20 +135,27 @@ def excess_density(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v):
     with np.errstate(under="ignore", divide="ignore"):
         for first in range(0, v.size, ROWS):
             rows = order[first : first + ROWS]
-            b, measure = _lower_measure(upper, lower, a, max(float(np.abs(v[rows[0]])), 1e-200))
+            b, measure = _lower_measure(upper, lower, a, np.abs(v[rows[[0, -1]]]))
             at = b + v[rows, None] * (a + b)
             out[rows] = sum(np.exp(law.log_density(at) + measure).sum(axis=1) for law in upper)
     return out
 
 
-def _lower_measure(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v: float) -> tuple[Real, Real]:
-    """Nodes b and log of h_B(b) (a + b) db, fit for |v| of at least v: A with one degree of freedom feels b ~ a v."""
+def _lower_measure(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, ends: Real) -> tuple[Real, Real]:
+    """Nodes b and log of h_B(b) (a + b) db fit for |v| between ends (2,), nodes without weight left out."""
+    smallest = max(float(ends[0]), 1e-200)
     ratio = min(fineness(upper[0].dof), fineness(lower[0].dof))
-    low = min(1.0, a * v if upper[0].dof < 2 else 1.0) * math.exp(-2 * DECAY / lower[0].dof)
+    low = math.exp(-2 * DECAY / lower[0].dof)
+    if upper[0].dof < 2:
+        low *= min(1.0, a * smallest)  # the density of A, singular at 0, feels b ~ a v
     start = 0.2 * (min(1.0, a) if upper[0].dof > 2 else 1.0)
     b, weight = graded(low, max(law.largest() for law in lower), start, ratio, 2 * STEP)
     measure = np.log(weight * (a + b)) + np.log(sum(np.exp(law.log_density(b)) for law in lower))
-    return b, measure
+    near, far = b + ends[:, None] * (a + b)
+    at_ends = np.maximum.reduce([law.log_density(np.stack([near, far])) for law in upper]) + measure
+    best = np.maximum.reduce([law.log_density(np.clip(law.scale, near, far)) for law in upper]) + measure
+    kept = best > np.min(np.max(at_ends, axis=1)) - DECAY - 10  # 10: growth of h_A off the real axis
+    return b[kept], measure[kept]
 
 
 # ---- the transform K(t) ------------------------------------------------------------------------------------
@@ -156,25 +165,26 @@ def _lower_measure(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v: 
 class WeightLaw:
     """The law of f for one model as masses on poles in the lower half plane; see the module's docstring.
 
-    pole, mass (n,) complex, ordered by |pole|.
+    pole, mass (n,)     complex, ordered by |pole|
+    distance (n,)       |pole|
+    beyond (3, n + 1)   -sum of mass/pole^(k+1) over the poles from each one on: powers of t that stand for far poles
     """
 
     model: Committee
     pole: Complex
     mass: Complex
+    distance: Real
+    beyond: Complex
 
-    def transform(self, t: Complex, order: int = 1) -> tuple[Complex, ...]:
-        """K(t), K'(t), ... up to derivative `order`, at t (n,) in the closed upper half plane."""
-        out = np.empty((order + 1, t.size), dtype=np.complex128)
-        pole, mass = self._relevant(t)
-        for first in range(0, t.size, ROWS):
-            rows = slice(first, first + ROWS)
-            inverse = np.reciprocal(t[rows, None] - pole)
-            power = inverse
-            for k in range(order + 1):
-                out[k, rows] = (power @ mass) * (-1) ** k * math.factorial(k)
-                power = power * inverse if k < order else power
-        return tuple(out)
+    def transform(self, t: Complex) -> tuple[Complex, Complex]:
+        """K(t) and K'(t), at t (n,) in the closed upper half plane."""
+        out = np.empty((2, t.size), dtype=np.complex128)
+        for rows, last, (c0, c1, c2) in self._blocks(t):
+            at, mass = t[rows], self.mass[:last]
+            inverse = np.reciprocal(at[:, None] - self.pole[:last])
+            out[0, rows] = inverse @ mass + (c0 + at * (c1 + at * c2))
+            out[1, rows] = (c1 + 2 * at * c2) - (inverse * inverse) @ mass
+        return out[0], out[1]
 
     def remainder(self, t: Complex) -> tuple[Complex, Complex]:
         """R(t) = 1 - t K(t) = E[1/(1 + t f)] and R'(t) without cancellation at large t (n,): there R ~ 1/t."""
@@ -189,10 +199,9 @@ class WeightLaw:
     def slope(self, x: Real, t: Complex) -> Complex:
         """(K(t) - K(x + i0)) / (t - x) without cancellation: real x (n,), t (n,) in the closed upper half plane."""
         out = np.empty(t.size, dtype=np.complex128)
-        pole, mass = self._relevant(t)
-        for first in range(0, t.size, ROWS):
-            rows = slice(first, first + ROWS)
-            out[rows] = np.reciprocal((x[rows, None] - pole) * (t[rows, None] - pole)) @ -mass
+        for rows, last, (_, c1, c2) in self._blocks(t):
+            product = (x[rows, None] - self.pole[:last]) * (t[rows, None] - self.pole[:last])
+            out[rows] = (c1 + (x[rows] + t[rows]) * c2) - np.reciprocal(product) @ self.mass[:last]
         return out
 
     def jump(self, x: Real) -> Real:
@@ -211,10 +220,12 @@ class WeightLaw:
         out[left] = excess_density(teacher, student, a, 1 / (x[left] - 1)) / (x[left] - 1) ** 2
         return out
 
-    def _relevant(self, t: Complex) -> tuple[Complex, Complex]:
-        """The poles that matter at these t: far beyond every |t|, probability falls off with the distance."""
-        last = np.searchsorted(np.abs(self.pole), 1e10 * max(1.0, float(np.max(np.abs(t), initial=0.0))))
-        return self.pole[:last], self.mass[:last]
+    def _blocks(self, t: Complex) -> Iterator[tuple[slice, int, Complex]]:
+        """Rows of t that fit the cache, the number of poles close enough to count singly, the rest as a series in t."""
+        for first in range(0, t.size, ROWS):
+            rows = slice(first, first + ROWS)
+            last = int(np.searchsorted(self.distance, FAR * max(1.0, float(np.max(np.abs(t[rows]))))))
+            yield rows, last, self.beyond[:, last]
 
 
 @lru_cache(maxsize=64)
@@ -222,7 +233,10 @@ def weight_law(model: Committee) -> WeightLaw:
     """The law of f for a model, computed once."""
     pole, mass = _infinite_width(model) if math.isinf(model.p) else _finite_width(model)
     order = np.argsort(np.abs(pole))
-    return WeightLaw(model, pole[order], mass[order])
+    pole, mass = pole[order], mass[order]
+    terms = -mass / pole ** np.arange(1, 4)[:, None]
+    beyond = np.concatenate([np.cumsum(terms[:, ::-1], axis=1)[:, ::-1], np.zeros((3, 1))], axis=1)
+    return WeightLaw(model, pole, mass, np.abs(pole), beyond)
 
 
 def _finite_width(model: Committee) -> tuple[Complex, Complex]:
@@ -236,7 +250,10 @@ def _side(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, tilt: float 
     """Nodes v, turned into the lower half plane by `tilt`, and probabilities D(v) dv on one side of f = 0."""
     high = max(law.largest(decay) for law in upper) / a
     ratio = fineness(upper[0].dof)
-    v, dv = graded(SMALLEST / (1 + a), high, min(0.3 / (1 + a), high / 2), ratio, STEP, tilt)
+    start = min(
+        0.5 * ratio / (1 + a), high / 2
+    )  # h_A at b + v (a + b) feels the turn of v once v (1 + a) is not small
+    v, dv = graded(SMALLEST / (1 + a), high, start, ratio, STEP, tilt)
     return v, excess_density(upper, lower, a, v) * dv
 
 
