@@ -19,14 +19,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from theory.checks import NotConverged, ParameterError, count
-from theory.label_tail import LabelTail
+from theory.label_tail import WIDEST, LabelTail
 from theory.model import Committee
 from theory.quenched import mean_margin
 from theory.transition import bbp_threshold
 
 Array = NDArray[np.floating[Any]]
 
-_LABELS_UP_TO = 20_000
+_LABELS_UP_TO = 3000
+_MEMORY = 4e9  # bytes of labels kept at once
 _REST = 4000  # labels that stand for the fluctuation of those that are not extreme
 _METHODS = ("auto", "labels", "extremes")
 
@@ -37,7 +38,7 @@ class FiniteThreshold:
 
     alpha   where the mean over draws of the margin is zero
     error   its standard error from the scatter of the draws
-    half    where half of the draws have a positive margin
+    half    where half of the draws have a positive margin: the median of their crossings, linearised about alpha
     """
 
     alpha: Any
@@ -54,14 +55,12 @@ def alpha_bbp_finite(
     method: str = "auto",
     extremes: int = 2000,
 ) -> FiniteThreshold:
-    """Finite-N BBP threshold of `model` in dimension n (a number or an array, any size: 1e8 costs what 1e5
-    does).
+    """Finite-N BBP threshold of `model` in dimension n: a number or an array, of any size (1e8 costs what 1e5 does).
 
-    draws     independent draws of labels; each serves all alpha, its first round(alpha n) labels being the
-              sample
-    method    "labels": every label drawn, p x p matrix equation. "extremes": only about `extremes` labels
-              drawn one by one and the rest by its mean (theory.label_tail states the approximation). "auto":
-              labels up to n = 20,000.
+    draws     independent draws of labels; each serves every alpha, its first round(alpha n) labels being the sample
+    method    "labels": every label drawn. "extremes": about `extremes` labels drawn one by one, the rest by its mean and
+              Gaussian fluctuation (theory.label_tail states the approximation), p <= 8. "auto": labels up to
+              n = 3,000 and for p > 8.
     Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
     """
     draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
@@ -77,8 +76,8 @@ def alpha_bbp_finite(
         ]
         fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half"))
         return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
-    size = count("n", n, 10)
-    labels = method == "labels" or (method == "auto" and size <= _LABELS_UP_TO)
+    size = count("n", n, 100)
+    labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
     rng = np.random.default_rng(seed)
     centre = bbp_threshold(model).alpha
     for reach in (1.5, 3.0, 8.0):
@@ -91,17 +90,22 @@ def alpha_bbp_finite(
 
 def _crossing(margins: Callable[[float], Array], low: float, high: float) -> FiniteThreshold:
     alpha = brentq(lambda v: margins(v).mean(), low, high, xtol=1e-5 * low)
-    step = 0.03 * alpha
-    slope = (margins(alpha + step).mean() - margins(alpha - step).mean()) / (2 * step)
-    here = margins(alpha)
-    error = here.std(ddof=1) / math.sqrt(len(here)) / slope
-    half = brentq(lambda v: np.mean(margins(v) > 0) - 0.5 + 1e-9, low, high, xtol=1e-4 * low)
-    return FiniteThreshold(float(alpha), float(error), float(half))
+    step, here = 0.03 * alpha, margins(alpha)
+    slopes = (margins(alpha + step) - margins(alpha - step)) / (2 * step)
+    error = here.std(ddof=1) / math.sqrt(len(here)) / slopes.mean()
+    # Where a draw's own slope is small or negative (a large label arriving) its crossing is not where it points.
+    crossings = alpha - here / np.maximum(slopes, 0.1 * slopes.mean())
+    return FiniteThreshold(float(alpha), float(error), float(np.median(crossings)))
 
 
 def _by_labels(
     model: Committee, n: int, top: float, draws: int, _: int, rng: np.random.Generator
 ) -> Callable[[float], Array]:
+    needed = 8 * draws * top * n * (model.p + model.p_star)
+    if needed > _MEMORY:
+        raise ParameterError(
+            f"n must be at most {int(n * _MEMORY / needed)} with every label of {draws} draws kept, got {n}"
+        )
     samples = [model.draw_labels(math.ceil(top * n) + 1, rng) for _ in range(draws)]
     outputs = [np.mean(u**2, axis=1) for _, u in samples]
 

@@ -43,7 +43,7 @@ Array = NDArray[np.floating[Any]]
 
 _NODES = 36  # Gauss-Legendre nodes in yhat and in y
 _REACH = 9.0  # of the chi laws beyond their mean: exp(-40)
-_WIDEST = 8  # the cubature has 2^(p-1) + p directions
+WIDEST = 8  # the cubature has 2^(p-1) + p directions
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class LabelTail:
     """
 
     def __init__(self, model: Committee, samples: float, extremes: int, rest: int):
-        if model.p > _WIDEST:
-            raise ParameterError(f"p must be at most {_WIDEST} for extreme labels only, got {model.p}")
+        if model.p > WIDEST:
+            raise ParameterError(f"p must be at most {WIDEST} for extreme labels only, got {model.p}")
         self.model, self.samples, self.rest = model, samples, rest
         self.p = int(model.p)
         self.c = 3 if self.p == 1 else 1
@@ -108,8 +108,7 @@ class LabelTail:
         lam, u = self.model.draw_labels(2 * self.rest, rng)
         y = np.mean(u**2, axis=1)
         keep = np.flatnonzero(y <= self.cut(np.mean(lam**2, axis=1)))[: self.rest]
-        share = self.mean.share.sum() / len(keep)
-        return Labels(lam[keep], y[keep], np.full(len(keep), share))
+        return Labels(lam[keep], y[keep], np.ones(len(keep)))
 
     def _extreme(self, rng: np.random.Generator) -> Labels:
         number = rng.poisson(self.samples * pole_probability(self.model, self.delta))
@@ -134,11 +133,16 @@ class LabelTail:
     def sample(self, draw: TailDraw, alpha: float, n: float) -> Labels:
         """The first alpha n labels of a draw, with coefficients for theory.dyson as `share`."""
         m = alpha * n
-        s = np.sqrt(min(len(draw.rest.y) / m, 1.0))
+        kept = min(len(draw.rest.y), max(round(m * self.mean.share.sum()), 1))
+        s = np.sqrt(min(kept / m, 1.0)) if kept == len(draw.rest.y) else 1.0
         here = draw.extreme.share * self.samples <= m
         parts = [
             Labels(draw.extreme.lam[here], draw.extreme.y[here], np.full(int(np.sum(here)), 1 / n)),
-            Labels(draw.rest.lam, draw.rest.y, s * alpha * draw.rest.share),
+            Labels(
+                draw.rest.lam[:kept],
+                draw.rest.y[:kept],
+                np.full(kept, s * alpha * self.mean.share.sum() / kept),
+            ),
             Labels(self.mean.lam, self.mean.y, (1 - s) * alpha * self.mean.share),
         ]
         if s == 1:

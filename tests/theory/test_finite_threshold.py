@@ -97,7 +97,8 @@ def test_discontinuous_threshold_sits_far_below_its_limit():
         ({"n": 5}, "n must be"),
         ({"n": 100, "method": "guess"}, "method must be one of"),
         ({"n": 100, "draws": 1}, "draws must be"),
-        ({"n": 10**6, "model": Committee(9, 1, 1.0)}, "p must be at most"),
+        ({"n": 10**6, "method": "extremes", "model": Committee(9, 1, 1.0)}, "p must be at most"),
+        ({"n": 10**8, "method": "labels"}, "n must be at most"),
         ({"n": 10**6, "model": Committee(math.inf, 1, 1.0)}, "p must be finite"),
     ],
 )
