@@ -188,7 +188,20 @@ def test_finite_n_thresholds_survive_the_file(made, tmp_path):
 
 def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
     path = tmp_path / "finite.h5"
-    options = ["--p", "1,inf", "--a-grid", "0.5", "--at-a", "0.5", "--widths", "1,2", "--n", "100,50", "--draws", "4"]
+    options = [
+        "--p",
+        "1,inf",
+        "--a-grid",
+        "0.5",
+        "--at-a",
+        "0.5",
+        "--widths",
+        "1,2",
+        "--n",
+        "100,50",
+        "--draws",
+        "4",
+    ]
     assert phase.main([*options, "--seed", "3", "--out", str(path)]) == 0
     found = phase_file.load(path)
     assert found.finite.n.tolist() == [50, 100] and found.finite.a.tolist() == [0.5]
