@@ -95,7 +95,7 @@ def _descent(path: str | Path, _: int | None, width: str) -> Figure:
     return descent_plots.descent_figure(descent_file.load(path), width=width)
 
 
-def _figure(path: str | Path, _: int | None, width: str) -> Figure:
+def _gallery(path: str | Path, _: int | None, width: str) -> Figure:
     data, config = base.load(path)
     del width  # a figure of the gallery has a width of its own
     return ENTRIES[config["figure"]].draw(data)
@@ -106,7 +106,7 @@ DRAWERS: dict[str, Callable[[str | Path, int | None, str], Figure]] = {
     phase_file.FORMAT: _phase,
     compare_file.FORMAT: _compare,
     descent_file.FORMAT: _descent,
-    base.FORMAT: _figure,
+    base.FORMAT: _gallery,
 }
 
 

@@ -101,7 +101,7 @@ def chance(p: int | float, p_star: int, n: int) -> float:
 
     E[max] = integral of 1 - P(g^2 < x)^(p p_star), P(g^2 < x) = erf(sqrt(x/2)), by the trapezoid rule in sqrt(x).
     """
-    root = np.linspace(0, 12, 2001)
+    root = np.linspace(0, 12, 20_001)
     return float(np.trapezoid((1 - erf(root / np.sqrt(2)) ** (int(p) * p_star)) * 2 * root, root)) / n
 
 

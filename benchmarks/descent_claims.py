@@ -3,9 +3,9 @@
     python benchmarks/descent_claims.py --out DIR          40 samples at N = 100 and 20 at N = 200
     python benchmarks/descent_claims.py --out DIR --quick  8 samples at N = 60
 
-Runs `bbp descent` for each case into DIR (a finished file of the same case is read, not computed again), prints the numbers with
-their errors, and draws DIR/descent_recovery_a*.png and DIR/descent_path.png. Nothing is fitted or chosen by its result: the grids
-are stated below.
+Runs `bbp descent` for each case into DIR (a finished file of the same case is read, not computed again), prints the
+numbers with their errors, and draws DIR/descent_recovery_a*.png and DIR/descent_path.png. Nothing is fitted or
+chosen by its result: the grids are stated below.
 """
 
 from __future__ import annotations

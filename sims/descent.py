@@ -221,7 +221,9 @@ def _one(data: Array, y: Array, student: Array, a: Array, rules: _Numbers) -> Pa
         return state, (state.student, state.loss, norm, state.time, state.taken)
 
     state, kept = jax.lax.scan(record, _begin(data, y, student, a), rules.lengths)
-    return Path(*kept, code=jnp.where(state.code == _RUNNING, int(Code.STEP_LIMIT), state.code))
+    ended = jnp.where(state.code == _RUNNING, int(Code.STEP_LIMIT), state.code)
+    students, loss, norm, time, taken = kept
+    return Path(students, loss, norm, time, taken, ended)
 
 
 def _begin(data: Array, y: Array, student: Array, a: Array) -> _State:

@@ -240,7 +240,7 @@ def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dt
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]
     m = draws[0].m
     teachers = np.stack([np.asarray(d.teacher, dtype=np.float64) for d in draws])
-    data = jnp.stack([d.data for d in draws])
+    data = jnp.stack([d.data for d in draws if d.data is not None])
     y = _labels(data, jnp.stack([d.teacher for d in draws]))
     students, reasons = _starts(draws, data, y, m, begin)
     path = descend(data, y, jnp.asarray(students, data.dtype), model.a, rules)

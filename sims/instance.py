@@ -93,7 +93,7 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
     words = [_below("n", count("n", n), _WORD)]
     if alpha is not None:
         words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
-    return functools.reduce(_fold, [*words, _below("sample", sample, _WORD)], key)
+    return _fold(key, *words, _below("sample", sample, _WORD))
 
 
 def data_key(key: jax.Array) -> jax.Array:
@@ -228,8 +228,13 @@ def _place(data: jax.Array, block: jax.Array, start: jax.Array | int, m: jax.Arr
     return jax.lax.dynamic_update_slice_in_dim(data, jnp.where(inside[:, None], block, 0), start, axis=0)
 
 
-def _fold(key: jax.Array, word: int) -> jax.Array:
-    return jax.random.fold_in(key, np.uint32(word))
+def _fold(key: jax.Array, *words: int) -> jax.Array:
+    return _folded(key, np.asarray(words, dtype=np.uint32))
+
+
+@jax.jit
+def _folded(key: jax.Array, words: jax.Array) -> jax.Array:
+    return jax.lax.fori_loop(0, words.shape[0], lambda i, k: jax.random.fold_in(k, words[i]), key)
 
 
 def _aligned(m: int, n: int, dtype: np.dtype) -> NDArray:

@@ -23,7 +23,7 @@ _ROOM = 0.9  # share of the free memory that may be planned for
 def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
     """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
 
-    CPU: the matrix (reduced in place), one block of it, the data and a scaled copy, the weights, the
+    CPU: the matrix (reduced in place), two blocks of it, the data and a scaled copy, the weights, the
     sweeps of `sims.tridiagonal`, the vectors. GPU: the matrix, its vectors, the workspace of syevd (2
     n^2) and the blocks it is built from, with the padded data.
     """
@@ -33,7 +33,7 @@ def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtyp
     if jax.default_backend() != "cpu":
         return item * (5 * order**2 + 2 * padded(m) * n + columns + 3 * padded(m) * p**2)
     sweeps = 8 * order * min(CHUNK, order) * (2 + signal)
-    return item * (order**2 + n**2 + 2 * padded(m) * n + columns) + 8 * m * 3 * p**2 + sweeps
+    return item * (order**2 + 2 * n**2 + 2 * padded(m) * n + columns) + 8 * m * 3 * p**2 + sweeps
 
 
 def available_bytes() -> int | None:

@@ -221,7 +221,7 @@ class Dyson:
                     return found
             w = -state.gradient(e) @ e
             aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.shape.coordinates(state.p) @ e))
-            x = newton_step(state, state.residual(aim))
+            x = newton_step(state, state.residual(float(aim)))
             moved = None if x is None else self.state(state.moved(x))
             if moved is not None and moved.top()[0] < 1:
                 state, (rho, e), part = moved, moved.top(), min(0.9, 2 * part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -183,10 +184,13 @@ def spread_alphas(found: Descended, count: int = CURVES) -> list[float]:
 def _points(
     ax: Axes, alpha: Array, estimates: list[Estimate], *, index: int, label: str, line: bool
 ) -> ErrorbarContainer:
+    values = np.array([e.value for e in estimates])
+    errors = np.nan_to_num([e.error for e in estimates])
     return ax.errorbar(
         alpha,
-        [e.value for e in estimates],
-        yerr=np.nan_to_num([e.error for e in estimates]),
+        values,
+        # means of numbers between 0 and 1: no bar leaves that range
+        yerr=np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)]).clip(0),
         linestyle="-" if line else "none",
         linewidth=0.8,
         marker=style.marker(index),
@@ -197,7 +201,7 @@ def _points(
     )
 
 
-def _look(index: int, count: int) -> dict[str, str | tuple[float, ...]]:
+def _look(index: int, count: int) -> dict[str, Any]:
     """Colour, from dark to light as alpha grows, and line of curve number `index` of `count`."""
     tint = mpl.colormaps["viridis"](0.85 * index / max(count - 1, 1))
     return {"color": tint, "linestyle": LINES[index % len(LINES)]}

@@ -43,7 +43,10 @@ def test_a_unit_that_kills_its_workers_is_recorded_as_failed():
 
     from_unit = run.adaptive.unit(run.config.build({"n": 12}), run.adaptive.Point(0, 12, 1.0), 0, 2)
     found = cluster._result(Future(), from_unit)
-    assert found.status.tolist() == [store.FAILED] * 2 and found.reason[0] == "each of the 4 workers that tried it died"
+    assert (
+        found.status.tolist() == [store.FAILED] * 2
+        and found.reason[0] == "each of the 4 workers that tried it died"
+    )
 
 
 def test_a_scheduler_out_of_reach_is_one_line(bbp, tiny, tmp_path, monkeypatch):

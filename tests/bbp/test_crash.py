@@ -1,6 +1,9 @@
 """Sweeps that are killed, interrupted, or run out of disk: nothing is lost, nothing is wrong, and they say so."""
 
+import contextlib
 import errno
+import io
+import itertools
 import multiprocessing
 import os
 import random
@@ -76,54 +79,69 @@ def test_killed_while_the_file_is_assembled(bbp, tiny, out, same, processes):
     same(store.load(out), store.load(reference))
 
 
-FAULTS = {"write": (errno.ENOSPC, "No space left on device"), "fsync": (errno.EIO, "Input/output error")}
-FAULTS["replace"] = (errno.EROFS, "Read-only file system")
-FAULTS["quota"] = (errno.EDQUOT, "Disk quota exceeded")
+def broken(number):
+    def call(*args, **options):
+        raise OSError(number, os.strerror(number), "somewhere")
+
+    return call
+
+
+class Full(io.FileIO):
+    """A file that takes half of what it is given."""
+
+    def write(self, data):
+        super().write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
+
+
+# Steps of landing a file, what stands in for each, and what the message must say.
+FAULTS = {
+    "write": (atomic, "open", Full, "No space left on device"),
+    "sync": (os, "fsync", broken(errno.EDQUOT), "Disk quota exceeded"),
+    "rename": (os, "replace", broken(errno.EROFS), "Read-only file system"),
+}
 WRITES = 6  # the plan, four shards, the file
 
 
-@pytest.fixture
-def fail_at(monkeypatch):
-    """Make the i-th file fail to land, at one of the steps of landing; returns the patch context."""
+@contextlib.contextmanager
+def failing(step, index):
+    """The index-th file does not land: it fails at this step."""
+    where, name, stand_in, _ = FAULTS[step]
+    real, seen = atomic.write_bytes, itertools.count()
 
-    def arm(step, index):
-        number, text = FAULTS[step]
-        real = atomic.write_bytes
-        seen = iter(range(10_000))
+    def write_bytes(path, data):
+        with pytest.MonkeyPatch.context() as patch:
+            if next(seen) == index:
+                patch.setattr(where, name, stand_in, raising=False)
+            real(path, data)
 
-        def refuse(*args, **options):
-            raise OSError(number, os.strerror(number), "somewhere")
-
-        def write_bytes(path, data):
-            with monkeypatch.context() as patch:
-                if next(seen) == index:
-                    name = "replace" if step == "replace" else "fsync"
-                    patch.setattr(atomic.os, name, refuse)
-                real(path, data)
-
-        context = monkeypatch.context()
-        patch = context.__enter__()
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(atomic, "write_bytes", write_bytes)
-        return context, text
+        yield
 
-    return arm
+
+SMALL = ["--alpha-grid", "0.8,1.2", "--n", "12", "--samples", "2", "--block", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def small_reference(tmp_path_factory):
+    """The small sweep, run in one go."""
+    path = tmp_path_factory.mktemp("small") / "reference.h5"
+    assert sweep.main([*SMALL, "--out", str(path)]) == 0
+    return store.load(path)
 
 
 @pytest.mark.parametrize("step", FAULTS)
 @pytest.mark.parametrize("index", range(WRITES))
-def test_a_write_that_fails_at_any_moment_is_told_and_mended(bbp, out, same, fail_at, step, index):
-    words = ["--alpha-grid", "0.8,1.2", "--n", "12", "--samples", "2", "--block", "1", "--out", out]
-    context, text = fail_at(step, index)
-    said = bbp("sweep", *words)
-    context.__exit__(None, None, None)
-    assert said.code == 1 and text in said.err and said.err.count("\n") == 1 and not out.exists()
+def test_a_write_that_fails_at_any_moment_is_told_and_mended(bbp, out, same, small_reference, step, index):
+    with failing(step, index):
+        said = bbp("sweep", *SMALL, "--out", out)
+    assert said.code == 1 and FAULTS[step][-1] in said.err and said.err.count("\n") == 1 and not out.exists()
     kept = len(shard_files(out))
     assert kept == max(index - 1, 0) and (f"{kept} samples are kept" in said.err) == (kept > 0)
     assert not list(out.parent.rglob("*.tmp")) and not list(out.parent.glob("*.lock"))
-    assert bbp("sweep", *words, "--resume").code == 0
-    reference = out.with_name("reference.h5")
-    assert bbp("sweep", *words[:-1], reference).code == 0
-    same(store.load(out), store.load(reference))
+    assert bbp("sweep", *SMALL, "--out", out, "--resume").code == 0
+    same(store.load(out), small_reference)
 
 
 @pytest.fixture

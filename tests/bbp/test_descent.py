@@ -261,7 +261,8 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
     assert "random start" in labels and any("alpha_" in label for label in labels)
     points = figure.axes[0].containers
     assert len(points) == 3
-    np.testing.assert_allclose(points[0].lines[0].get_ydata(), tiny_run[1].m2[0, 0, :, :, -1].mean(axis=-1))
+    drawn = np.asarray(points[0].lines[0].get_ydata(), dtype=np.float64)
+    np.testing.assert_allclose(drawn, tiny_run[1].m2[0, 0, :, :, -1].mean(axis=-1))
     several = descent_plots.recovery_figure([tiny_run[1], made_up(np.full((3, 4), 0.5))], width=width)
     assert len(several.axes) == 2 and len(several.axes[1].containers) == 2
 

@@ -82,6 +82,36 @@ def test_single_precision_differs_by_its_rounding(monkeypatch):
     assert np.all(run.residuals < 1e-4) and np.all(run.status == 1)
 
 
+@pytest.mark.parametrize("p, p_star", [(1, 1), (2, 2)])
+def test_the_path_of_a_gpu_agrees(monkeypatch, p, p_star):
+    """The device's own routines, here run on the CPU: drawing, matrix, eigenpairs, overlaps."""
+    model = Committee(p, p_star, 0.3)
+    host = sample_point(model, 50, 2.5, [0, 1], 0)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    drawn = instance.draw(model, 50, 2.5)
+    found = eigen.lowest_dense(
+        hessian.dense(drawn.data, hessian.weights(model, *instance.preactivations(drawn))), 2
+    )
+    assert found.stats["method"] == "device eigh" and found.spectrum is None
+    device = sample_point(model, 50, 2.5, [0, 1], 0)
+    np.testing.assert_allclose(device.eigenvalues, host.eigenvalues, atol=1e-12)
+    np.testing.assert_allclose(device.overlaps, host.overlaps, atol=1e-9)
+    np.testing.assert_array_equal(device.max_overlap_rank, host.max_overlap_rank)
+    assert np.all(device.status == 1) and np.all(device.residuals < 1e-12)
+    assert sampling.bytes_needed(model, 50, 2.5) > 5 * 8 * (50 * p) ** 2
+
+
+def test_a_device_that_returns_rubbish_is_found_out(monkeypatch):
+    """NaN is the only sign of failure that JAX's eigh gives; vectors that are not orthonormal give none at all."""
+    matrix = jax.numpy.asarray(np.diag(np.arange(30.0)) - 3.0)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for rubbish in (np.full((30, 30), np.nan), np.ones((30, 30)), np.zeros((30, 30))):
+        monkeypatch.setattr(jax.numpy.linalg, "eigh", lambda h, v=rubbish: (np.arange(30.0), v))
+        found = eigen.lowest_dense(matrix, 3)
+        assert found.code is eigen.Code.CONVERGED and found.stats["method"] == "tridiagonal"
+        np.testing.assert_allclose(found.values, np.linalg.eigvalsh(matrix)[:3], atol=1e-12)
+
+
 def test_no_compilation_for_another_alpha(caplog):
     """Values of alpha close by share the padded length; on the CPU nothing at all depends on M."""
     sample_point(MODEL, 80, 2.0, [0], 0)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from theory.alpha_zero import alpha_zero, alpha_zero_map
+from theory.averages import Widths
 from theory.checks import ParameterError
 from theory.model import Committee
-from theory.outliers import teacher_branch
+from theory.outliers import squared_overlap, teacher_branch
 from theory.transition import bbp_threshold, critical_normalisation, critical_width, threshold_map
+from theory.walk import edge_root, outlier_root
 
 
 def test_tricritical_points(reference):
@@ -38,14 +40,40 @@ def test_threshold_is_lowest_at_the_critical_normalisation():
         assert np.ptp(slope[101:]) < 0.25 * slope[-1]
 
 
-def test_threshold_falls_with_p_while_continuous_and_may_rise_after():
+def test_threshold_falls_with_p_while_continuous():
     for a in (0.1, 0.5):
         found = threshold_map(np.arange(1, 80), 1, a)
         p_c = critical_width(a)
         assert np.all(np.diff(found.alpha[: p_c - 1]) < 0)
         assert np.all(found.discontinuous == (np.arange(1, 80) >= p_c))
-    wide = threshold_map([5, 6, 7, 8, 16, 64], 1, 1.5).alpha
-    assert wide.max() - wide.min() < 0.1
+
+
+def test_threshold_of_wide_students_rises_with_p_below_a_of_one_and_falls_above():
+    """Expanding the closed form in 1/p: alpha = (p_star/2)(1 + a)(1 - (2/p)(1/(1+a)^2 - 1/(3+a)) + ...)."""
+    p = np.array([200, 400, 800, 1600])
+    for a, rises in ((0.2, True), (0.8, True), (1.3, False), (4.0, False)):
+        alpha = threshold_map(p, 3, a).alpha
+        assert np.all((np.diff(alpha) > 0) == rises)
+        expected = 1.5 * (1 + a) * (1 - 2 / p * (1 / (1 + a) ** 2 - 1 / (3 + a)))
+        np.testing.assert_allclose(alpha, expected, rtol=1e-3)
+
+
+def test_extreme_models_are_solved_without_a_warning():
+    """p to 1e9 and inf, p_star to 1e6, a from 1e-14 to 1e8, alpha from 1e-12 to 1e12 of the threshold."""
+    rng = np.random.default_rng(0)
+    p = np.where(rng.random(300) < 0.1, np.inf, np.floor(10 ** (9 * rng.random(300) * rng.random(300))))
+    p_star = np.floor(10 ** (6 * rng.random(300) * rng.random(300)))
+    a = 10 ** rng.uniform(-14, 8, 300)
+    found = threshold_map(p, p_star, a)
+    assert np.all(np.isfinite(found.alpha)) and np.all(found.alpha > 0.4999 * p_star)
+    models = Widths.of(p, p_star, a)
+    for factor in (1e-12, 0.99, 1 - 1e-9, 1 + 1e-9, 1.01, 1e12):
+        alpha = found.alpha * factor
+        r = outlier_root(models, alpha, edge_root(models, alpha))
+        assert np.all(np.isfinite(r) == (factor > 1))
+        if factor > 1:
+            overlap = squared_overlap(models, alpha, r)
+            assert np.all(overlap > 0) and np.all(overlap <= 1)
 
 
 def test_infinite_width_closed_form():

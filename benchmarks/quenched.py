@@ -1,0 +1,234 @@
+"""Quenched theory against dense samples, its split of the labels against full draws, and its speed against eigh.
+
+    python benchmarks/quenched.py samples     # one by one: lowest eigenvalue and overlaps, both theories
+    python benchmarks/quenched.py threshold   # crossing of phi = 1/2 in samples against alpha_bbp_finite
+    python benchmarks/quenched.py split       # extreme labels plus continuum against full draws, N = 1e4 .. 1e6
+    python benchmarks/quenched.py speed       # one prediction at M = 2,000, p = 2 against LAPACK on the same sample
+
+Dense matrices are built and diagonalised here with NumPy alone. Each sample's prediction is conditioned on its own
+preactivations. --quick takes few samples of small matrices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from theory.bulk import bulk_edge
+from theory.finite_size import edge_scale
+from theory.finite_threshold import alpha_bbp_finite
+from theory.label_tail import LabelTail
+from theory.model import Committee
+from theory.outliers import outlier
+from theory.quenched import mean_margin, quenched
+from theory.tracy_widom import MEAN
+from theory.transition import bbp_threshold
+from theory.typical import alpha_bbp_typical
+
+# p, p_star, a, alpha, n, samples: outlier present, then edges without one, each for both kinds of transition
+SAMPLES = [
+    (1, 1, 0.5, 3.0, 300, 60),
+    (1, 1, 0.5, 3.0, 1000, 24),
+    (1, 1, 2.0, 3.0, 500, 40),
+    (2, 1, 0.3, 2.5, 400, 40),
+    (2, 1, 1.5, 2.5, 400, 40),
+    (3, 1, 0.3, 2.5, 300, 40),
+    (1, 1, 0.5, 0.8, 300, 60),
+    (1, 1, 0.5, 0.8, 2000, 8),
+    (1, 1, 2.0, 0.7, 500, 40),
+    (2, 1, 0.3, 0.6, 400, 40),
+    (2, 1, 1.5, 0.5, 400, 40),
+    (3, 1, 0.3, 0.5, 300, 40),
+]
+# p, p_star, a, n, samples at each alpha
+THRESHOLDS = [
+    (1, 1, 0.5, 300, 200),
+    (1, 1, 0.5, 1000, 24),
+    (1, 1, 2.0, 300, 200),
+    (1, 1, 2.0, 1000, 24),
+    (2, 1, 1.0, 300, 60),
+]
+
+
+@dataclass
+class Sample:
+    """One dense Hessian: its preactivations, ascending eigenvalues and each eigenvector's squared overlap."""
+
+    lam: np.ndarray
+    u: np.ndarray
+    values: np.ndarray
+    overlaps: np.ndarray
+
+
+def dense(model: Committee, n: int, alpha: float, rng: np.random.Generator) -> Sample:
+    p, q, m = int(model.p), model.p_star, round(alpha * n)
+    student = rng.standard_normal((p, n))
+    student *= np.sqrt(n) / np.linalg.norm(student, axis=1, keepdims=True)
+    teacher = np.linalg.qr(rng.standard_normal((n, q)))[0].T
+    data = rng.standard_normal((m, n)) / np.sqrt(n)
+    lam, u = data @ student.T, data @ teacher.T * np.sqrt(n)
+    values, vectors = scipy.linalg.eigh(hessian(model, data, lam, u), overwrite_a=True, check_finite=False)
+    overlaps = np.sum((teacher @ vectors.reshape(p, n, p * n)) ** 2, axis=(0, 1))
+    return Sample(lam, u, values, overlaps)
+
+
+def hessian(model: Committee, data: np.ndarray, lam: np.ndarray, u: np.ndarray) -> np.ndarray:
+    p, n = int(model.p), data.shape[1]
+    weights = model.weights(lam, u)
+    out = np.empty((p, n, p, n))
+    for i in range(p):
+        for j in range(i + 1):
+            out[i, :, j, :] = (data.T * weights[:, i, j]) @ data
+            out[j, :, i, :] = out[i, :, j, :]
+    return out.reshape(p * n, p * n)
+
+
+def infinite(model: Committee, alpha: float, n: int) -> tuple[float, float]:
+    """Lowest eigenvalue and overlap by the N = inf theory, with the mean Tracy-Widom shift where it has a sharp edge."""
+    found = outlier(model, alpha)
+    if found is not None:
+        return found.value, found.overlap
+    edge = bulk_edge(model, alpha)
+    shift = MEAN / edge_scale(model, alpha, n) if edge.kind == "sharp" else 0.0
+    return edge.value - shift, np.nan
+
+
+def samples(quick: bool) -> None:
+    print(
+        "Lowest eigenvalue, sample by sample. MSE and variance of (found - predicted); ratio = N = inf over quenched"
+    )
+    print(
+        " p p*    a alpha     n  runs |  var inf  var quen ratio |  MSE inf  MSE quen ratio | q2 found      quenched N=inf"
+    )
+    for p, p_star, a, alpha, n, runs in SAMPLES[:: 3 if quick else 1]:
+        model, rng = Committee(p, p_star, a), np.random.default_rng([p, n, int(100 * alpha)])
+        n, runs = (150, 8) if quick else (n, runs)
+        value, overlap = infinite(model, alpha, n)
+        rows = []
+        for _ in range(runs):
+            sample = dense(model, n, alpha, rng)
+            predicted = quenched(model, sample.lam, sample.u, n)
+            present = int(np.sum(np.isfinite(predicted.outliers)))
+            lowest = predicted.lowest - (0 if present else MEAN / predicted.scale)
+            full = present == len(predicted.outliers)
+            q2 = (sample.overlaps[:present].mean(), predicted.overlaps.mean()) if full else (np.nan, np.nan)
+            rows.append((sample.values[0] - value, sample.values[0] - lowest, *q2))
+        plain, ours, found, expected = np.array(rows).T
+        seen = np.isfinite(found)
+        text = "no outlier"
+        if np.isfinite(overlap) and seen.sum() > 1:
+            gap = found[seen] - expected[seen]
+            error = found[seen].std(ddof=1) / np.sqrt(seen.sum())
+            text = f"{found[seen].mean():.3f} +- {error:.3f}  {expected[seen].mean():.3f}   {overlap:.3f}"
+            text += f"  (per sample {gap.mean():+.3f} +- {gap.std(ddof=1) / np.sqrt(seen.sum()):.3f}, {seen.sum()} samples)"
+        var, mse = (plain.var(ddof=1), ours.var(ddof=1)), (np.mean(plain**2), np.mean(ours**2))
+        print(
+            f"{p:2d} {p_star:2d} {a:4g} {alpha:5g} {n:5d} {runs:5d} | {var[0]:.2e}  {var[1]:.2e} {var[0] / var[1]:5.1f} |"
+            f" {mse[0]:.2e}  {mse[1]:.2e} {mse[0] / mse[1]:5.1f} | {text}",
+            flush=True,
+        )
+
+
+def threshold(quick: bool) -> None:
+    print(
+        "phi = 1/2 in samples (the eigenvector of largest overlap is the lowest in half of them), logit fit in alpha"
+    )
+    print(" p p*    a     n runs x 7 | samples         alpha_bbp_finite  (half)  typical  N = inf")
+    for p, p_star, a, n, runs in THRESHOLDS[:: 2 if quick else 1]:
+        model, rng = Committee(p, p_star, a), np.random.default_rng([p, n])
+        n, runs = (100, 10) if quick else (n, runs)
+        predicted = alpha_bbp_finite(model, n, draws=20 if quick else 300)
+        alphas = predicted.alpha * np.linspace(0.5, 1.7, 7)
+        hits = [
+            [np.argmax(dense(model, n, v, rng).overlaps) < model.degeneracy for _ in range(runs)]
+            for v in alphas
+        ]
+        half, error = logit_half(alphas, np.mean(hits, axis=1), runs)
+        print(
+            f"{p:2d} {p_star:2d} {a:4g} {n:5d} {runs:4d}     | {half:.3f} +- {error:.3f}"
+            f"  {predicted.alpha:.3f} +- {predicted.error:.3f}  ({predicted.half:.3f})"
+            f"  {alpha_bbp_typical(model, n):.3f}    {bbp_threshold(model).alpha:.3f}",
+            flush=True,
+        )
+
+
+def logit_half(x: np.ndarray, fraction: np.ndarray, runs: int) -> tuple[float, float]:
+    """Where a logistic curve fitted by iterated least squares to `fraction` is 1/2, and its standard error."""
+    centre, scale = x.mean(), x.std()
+    design = np.stack([np.ones_like(x), (x - centre) / scale], axis=1)
+    beta = np.array([0.0, 2.0])
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-design @ beta))
+        weight = np.maximum(runs * chance * (1 - chance), 1e-9)
+        information = design.T @ (weight[:, None] * design)
+        beta = beta + np.clip(np.linalg.solve(information, design.T @ (runs * (fraction - chance))), -1, 1)
+    gradient = np.array([-1 / beta[1], beta[0] / beta[1] ** 2])
+    error = np.sqrt(gradient @ np.linalg.solve(information, gradient))
+    return centre - scale * beta[0] / beta[1], scale * error
+
+
+def split(quick: bool) -> None:
+    print("Mean margin at alpha_BBP: extreme labels one by one plus continuum, against every label drawn")
+    print(" p    a        n | full draws                 split                     difference in its sigma")
+    for p, a in ((1, 0.5), (1, 2.0), (2, 0.3), (2, 1.0)):
+        model, alpha = Committee(p, 1, a), bbp_threshold(Committee(p, 1, a)).alpha
+        for n, draws in ((3000, 20),) if quick else ((10_000, 200), (100_000, 40), (1_000_000, 8)):
+            rng = np.random.default_rng([p, n])
+            full = []
+            for _ in range(draws):
+                lam, u = model.draw_labels(round(alpha * n), rng)
+                full.append(mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n))
+            tail = LabelTail(model, 1.01 * alpha * n, min(2000, n // 10), 4000)
+            parts = (tail.sample(tail.draw(rng), alpha, n) for _ in range(max(draws, 60)))
+            cut = [mean_margin(model, v.lam, v.y, v.share) for v in parts]
+            (one, e1), (two, e2) = ((np.mean(v), np.std(v, ddof=1) / np.sqrt(len(v))) for v in (full, cut))
+            print(
+                f"{p:2d} {a:4g} {n:8d} | {one:+.5f} +- {e1:.5f}  {two:+.5f} +- {e2:.5f}  {(two - one) / np.hypot(e1, e2):+.1f}",
+                flush=True,
+            )
+
+
+def speed(quick: bool) -> None:
+    model, n, alpha = Committee(2, 1, 1.0), 200 if quick else 1000, 2.0
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
+    student, teacher = (rng.standard_normal((k, n)) for k in (2, 1))
+    lam, u = (
+        data @ (v * np.sqrt(n) / np.linalg.norm(v, axis=1, keepdims=True)).T for v in (student, teacher)
+    )
+    times = []
+    for _ in range(30):
+        start = time.perf_counter()
+        result = quenched(model, lam, u, n)
+        times.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    matrix = hessian(model, data, lam, u)
+    built = time.perf_counter() - start
+    values = scipy.linalg.eigh(matrix, subset_by_index=[0, 2], overwrite_a=True, check_finite=False)[0]
+    peer = time.perf_counter() - start
+    ours = np.median(times)
+    print(
+        f"M = {len(lam)}, p = 2, N = {n}: edge, {len(result.outliers)} outliers, overlaps in {1e3 * ours:.1f} ms"
+    )
+    print(
+        f"LAPACK, three lowest pairs of the same sample: {peer:.2f} s (of which building the matrix {built:.2f} s)"
+    )
+    print(f"ratio {peer / ours:.0f}; predicted {np.round(result.outliers, 4)}, found {np.round(values, 4)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=["samples", "threshold", "split", "speed"])
+    parser.add_argument("--quick", action="store_true", help="few samples of small matrices")
+    options = parser.parse_args()
+    globals()[options.part](options.quick)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Bytes: what is free, and the estimate against what a sample really takes."""
+
+import os
+import tracemalloc
+
+import pytest
+
+from sims import memory
+from sims.sampling import bytes_needed, sample_point
+from sims.tridiagonal import CHUNK
+from theory.checks import ParameterError
+from theory.model import Committee
+
+
+@pytest.mark.parametrize("p, n, dtype", [(2, 300, "float64"), (1, 600, "float32")])
+def test_the_estimate_is_an_upper_bound_and_not_far(p, n, dtype):
+    """Peak of NumPy's memory in one sample; the sweeps of `sims.tridiagonal`, in JAX's memory, are in the estimate alone."""
+    model = Committee(p, 1, 0.3)
+    sample_point(model, n, 1.5, [0], 0, dtype=dtype)
+    tracemalloc.start()
+    sample_point(model, n, 1.5, [0], 0, dtype=dtype)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    sweeps = 8 * p * n * min(CHUNK, p * n) * (2 + p)
+    estimate = bytes_needed(model, n, 1.5, dtype=dtype) - sweeps
+    assert estimate / 2 < peak < estimate
+
+
+def test_free_memory_of_this_system():
+    free = memory.available_bytes()
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < free <= total
+
+
+def written(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "files, left",
+    [
+        ({"memory.max": "1000\n", "memory.current": "400\n"}, 600),
+        ({"memory.max": "max\n", "memory.current": "400\n"}, 9 * 1024),
+        ({"memory/memory.limit_in_bytes": "1000\n", "memory/memory.usage_in_bytes": "2000\n"}, 0),
+        (
+            {"memory/memory.limit_in_bytes": f"{2**63 - 4096}\n", "memory/memory.usage_in_bytes": "1\n"},
+            9 * 1024,
+        ),
+        ({}, 9 * 1024),
+    ],
+)
+def test_control_groups_bound_what_is_free(tmp_path, monkeypatch, files, left):
+    monkeypatch.setattr(memory, "_CGROUP", written(tmp_path, files))
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  20 kB\nMemAvailable:    9 kB\n")
+    monkeypatch.setattr(memory, "_MEMINFO", meminfo)
+    assert memory.available_bytes() == left
+
+
+def test_unknown_memory_refuses_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "absent")
+    assert memory.available_bytes() is None
+    memory.require_fit(lambda n: 2**60 * n, 10, 1)
+
+
+def test_nothing_fits():
+    with pytest.raises(ParameterError, match="needs 100 bytes and 5 are free: no N would fit"):
+        memory.require_fit(lambda n: 10 * n, 10, 1, free=5)
+    memory.require_fit(lambda n: 10 * n, 10, 1, free=200)
+
+
+def test_estimates_grow():
+    sizes = [memory.dense_bytes(Committee(2), n, 1.5, eigenpairs=4) for n in range(1, 400)]
+    assert sizes == sorted(sizes)
+    assert memory.dense_bytes(Committee(2), 300, 1.5, eigenpairs=4, dtype="float32") < sizes[299]

@@ -1,0 +1,83 @@
+"""Dense samples against the theory of N = inf: outlier and squared overlap, at transitions of both kinds.
+
+Statistics: the mean over S samples of the p p_star lowest eigenvalues, and of their q2, against the theory's value.
+The allowed difference is 4.5 standard errors (false alarm 7e-6 a comparison, 1e-4 for the module, were the seeds free)
+and a bias of order 1/N: at most 3/N on eigenvalues and 7/N on q2, the largest measured at N = 100 being 2.8 +- 1.4 and
+5.4 +- 0.5. Eigenvalues of one sample scatter by O(N^{-1/2}) because of its labels.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from sims.sampling import sample_point
+from theory.model import Committee
+from theory.outliers import outlier
+
+
+def assert_near(values, theory, bias):
+    values = np.asarray(values)
+    error = values.std(ddof=1) / math.sqrt(len(values))
+    assert abs(values.mean() - theory) < 4.5 * error + bias
+
+
+def signal_means(model, n, alpha, samples, seed=1):
+    """Mean over the p p_star lowest pairs of eigenvalue and q2, each (samples,)."""
+    found = sample_point(model, n, alpha, range(samples), seed, eigenpairs=model.degeneracy)
+    assert np.all(found.status == 1)
+    return found.eigenvalues.mean(axis=1), found.overlaps.mean(axis=1)
+
+
+@pytest.mark.parametrize(
+    "p, p_star, a, alpha, n, samples",
+    [
+        (1, 1, 0.5, 3.0, 200, 120),
+        (2, 1, 0.3, 2.5, 200, 120),
+        (2, 1, 1.0, 2.0, 150, 120),
+        (2, 2, 0.3, 5.0, 150, 100),
+    ],
+)
+def test_outlier_and_overlap(reference, p, p_star, a, alpha, n, samples):
+    key = {"p": p, "p_star": p_star, "a": a, "alpha": alpha}
+    point = next(q for q in reference["points"] if key.items() <= q.items())
+    values, q2 = signal_means(Committee(p, p_star, a), n, alpha, samples)
+    assert_near(values, point["outlier"], 3 / n)
+    assert_near(q2, point["overlap"], 7 / n)
+    assert values.mean() < point["edge"]
+
+
+def test_outlier_and_overlap_beyond_a_discontinuous_transition():
+    """p = 1, a = 2: the transition is at alpha = 1.690, with a jump of the overlap."""
+    model, n = Committee(1, 1, 2.0), 200
+    theory = outlier(model, 3.0)
+    values, q2 = signal_means(model, n, 3.0, 120)
+    assert_near(values, theory.value, 3 / n)
+    assert_near(q2, theory.overlap, 7 / n)
+
+
+def test_overlap_fades_below_the_transition():
+    """p = 2, a = 1, alpha = 0.5 < 0.97: no outlier; q2 of the lowest pairs falls with N, by more than 4.5 sigma."""
+    model = Committee(2, 1, 1.0)
+    assert outlier(model, 0.5) is None
+    small, large = (signal_means(model, n, 0.5, 100)[1] for n in (40, 160))
+    error = math.hypot(small.std(), large.std()) / math.sqrt(100)
+    assert small.mean() - large.mean() > 4.5 * error and large.mean() < small.mean() / 1.5
+
+
+def test_rank_of_the_largest_overlap():
+    """Far above the transition it is that of the outlier; below, it spreads over the spectrum."""
+    above = sample_point(Committee(1, 1, 0.5), 200, 6.0, range(40), 0).max_overlap_rank
+    below = sample_point(Committee(1, 1, 0.5), 200, 0.2, range(40), 0).max_overlap_rank
+    assert np.mean(above == 0) > 0.8
+    assert np.mean(below == 0) < 0.6 and len(set(below)) > 5 and np.all((below >= 0) & (below < 200))
+
+
+@pytest.mark.slow
+def test_outlier_and_overlap_at_a_thousand(reference):
+    """N = 1000, p = 2, a = 0.3, alpha = 2.5: outlier -0.9664, q2 0.3832, from 24 samples."""
+    values, q2 = signal_means(Committee(2, 1, 0.3), 1000, 2.5, 24)
+    for name, seen in (("outlier", values), ("q2", q2)):
+        print(f"{name} {seen.mean():.4f} +- {seen.std(ddof=1) / math.sqrt(24):.4f}")
+    assert_near(values, -0.9664, 3 / 1000)
+    assert_near(q2, 0.3832, 7 / 1000)
