@@ -140,15 +140,20 @@ def run(args: argparse.Namespace) -> int:
 def configuration(args: argparse.Namespace) -> dict[str, Any]:
     """What decides the numbers, checked (ParameterError), as plain data."""
     return {
-        "p": list(grid.widths("p", args.p)),
+        "p": widths_record("p", args.p),
         "p_star": grid.integer("p_star", args.p_star),
         "a_grid": list(grid.numbers("a", args.a_grid)),
         "at_a": list(grid.numbers("at_a", args.at_a)),
-        "widths": list(grid.widths("widths", args.widths)),
+        "widths": widths_record("widths", args.widths),
         "n": [] if args.n is None else sorted(grid.integers("n", args.n, LEAST_N)),
         "draws": grid.integer("draws", args.draws, 2),
         "seed": grid.integer("seed", args.seed, 0),
     }
+
+
+def widths_record(name: str, value: str) -> list[int | str]:
+    """Widths in rising order as JSON knows them: integers, and "inf" in words."""
+    return ["inf" if math.isinf(width) else int(width) for width in sorted(grid.widths(name, value))]
 
 
 def finished(path: Path, config: dict[str, Any]) -> Phase | None:
@@ -164,7 +169,7 @@ def finished(path: Path, config: dict[str, Any]) -> Phase | None:
 
 def diagram(config: dict[str, Any]) -> Phase:
     """The phase diagram of a checked configuration."""
-    p, p_star = sorted(config["p"]), config["p_star"]
+    p, p_star = [float(width) for width in config["p"]], config["p_star"]
     a_c, alpha_c = tricritical(p, p_star)
     finite = None
     if config["n"]:
@@ -176,7 +181,7 @@ def diagram(config: dict[str, Any]) -> Phase:
         a_c=a_c,
         alpha_c=alpha_c,
         p_c=critical_width(np.array(config["a_grid"]), p_star),
-        widths=thresholds(sorted(config["widths"]), p_star, config["at_a"]),
+        widths=thresholds([float(width) for width in config["widths"]], p_star, config["at_a"]),
         finite=finite,
         config=config,
         attributes=provenance.record(),

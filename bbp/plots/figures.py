@@ -245,7 +245,7 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
         spectrum_plots.mark_atom(ax, spectrum.atom)
     ax.set_xlim(left, right)
     ax.set_ylim(bottom=0)
-    ax.xaxis.set_major_locator(MaxNLocator(6))
+    ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     ax.set_xlabel(r"eigenvalue $\lambda$")
     ax.set_ylabel(r"density of states $\rho(\lambda)$")
 

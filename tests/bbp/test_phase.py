@@ -17,7 +17,7 @@ from theory.finite_threshold import alpha_bbp_finite
 from theory.model import Committee
 from theory.transition import bbp_threshold, critical_normalisation, critical_width
 
-OPTIONS = ["--p", "1,8,inf", "--a-grid", "0.01,0.5,2", "--at-a", "1", "--widths", "1,4,inf"]
+OPTIONS = ["--p", "inf,1,8", "--a-grid", "0.01,0.5,2", "--at-a", "1", "--widths", "1,4,inf"]
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +87,11 @@ def test_xarray_opens_the_file_with_coordinates(made):
 def test_the_file_says_where_it_comes_from(made):
     found = phase_file.load(made)
     assert found.config == {
-        "p": [1, 8, math.inf],
+        "p": [1, 8, "inf"],
         "p_star": 1,
         "a_grid": [0.01, 0.5, 2.0],
         "at_a": [1.0],
-        "widths": [1, 4, math.inf],
+        "widths": [1, 4, "inf"],
         "n": [],
         "draws": 100,
         "seed": 0,

@@ -6,7 +6,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from bbp import h5file, phase, plot, spectrum, store, style
+from bbp import compare_file, h5file, phase, plot, spectrum, store, style
+from bbp.comparison import compare
 from bbp.errors import FileError
 from bbp.plots import figures
 from theory.checks import ParameterError
@@ -267,3 +268,10 @@ def test_an_alpha_without_samples_has_no_spectrum(made_up):
     nothing = store.Sweep(**{**vars(sweep), "status": np.zeros_like(sweep.status)})
     with pytest.raises(ParameterError, match="finished samples"):
         spectrum.pool_of(nothing, 1.0)
+
+
+def test_a_comparison_is_drawn(tmp_path, made_up):
+    path = tmp_path / "compare.h5"
+    compare_file.save(path, compare(made_up(MODEL), draws=0, repeats=20))
+    lowest = plot.draw(path, width="single").axes[0]
+    assert "lowest eigenvalue" in lowest.get_ylabel() and len(lowest.containers) == 2
