@@ -13,8 +13,7 @@ elementary functions: e^(-s D) only tilts the two independent chi-squares, which
 squared coefficients of variation 2/p and 2/p_star, and total mass
 e^(-as) (1 + 2cts/p)^(-p/2) (1 + 2(1-t)s/p_star)^(-p_star/2); p = inf is the limit e^(-cts). A factor y or y^2
 raises the shape of the law of y, hence the "biased" means below. Averages written this way are sums of
-positive terms wherever the average is positive by nature, so nothing cancels at large p, at small a or near t
-= 1.
+positive terms wherever the average is positive by nature: nothing cancels at large p, at small a or near t = 1.
 
 The integral over s uses the trapezoidal rule in x with s = s_0 exp(x - exp(-x)). The integrand is bounded
 wherever Re s > 0, whatever p, p_star and a, so the rule converges like exp(-2 pi d / h) with the same d for
@@ -33,8 +32,7 @@ import numpy as np
 
 Array = Any  # float64 or longdouble arrays
 
-# Steps are dyadic, hence exact in every precision; errors below 1e-15 and 1e-19 (tests compare with halved
-# steps).
+# Steps are dyadic, hence exact in every precision; errors are below 1e-15 and 1e-18 (the tests halve them).
 _STEP = {np.dtype(np.float64): 13 / 64, np.dtype(np.longdouble): 10 / 64}
 _RAY_STEP = 1 / 10  # times cos theta, the width of the strip
 _START = -4.0  # exp(-4 - exp(4)) = 4e-26: what lies left of it is below rounding
@@ -67,8 +65,7 @@ class Widths:
         return Widths(*(v[index] for v in self.fields))
 
     def astype(self, dtype: Any) -> Widths:
-        """The same models in another precision: 2/p is recomputed, so that it is right to the last bit of
-        `dtype`."""
+        """The same models in another precision: 2/p is recomputed, to be right to its last bit."""
         two_over_p, two_over_p_star, a = (np.asarray(v, dtype=dtype) for v in self.fields)
         two = two_over_p.dtype.type(2)
         return Widths(

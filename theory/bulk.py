@@ -1,8 +1,8 @@
 """The bulk of the spectrum on the real axis: z(g), its derivatives, and the left edge.
 
-Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.walk for the form used
-here. Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z -
-H)^-1. The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
+Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.walk for the form used here.
+Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1.
+The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ def unit(model: Committee) -> float:
 
 
 def problems(model: Committee, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
-    """One model for each entry of alpha (checked: positive and finite), both flattened; and the shape of
-    alpha."""
+    """One model for each entry of alpha (checked: positive and finite), both flattened; and the shape of alpha."""
     alpha = np.asarray(positive("alpha", alpha))
     models = Widths.of(model.p, model.p_star, model.a).broadcast((alpha.size,))
     return models, alpha.ravel(), alpha.shape

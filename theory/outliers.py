@@ -48,8 +48,7 @@ class Outlier:
 
 @dataclass(frozen=True)
 class TeacherBranch:
-    """Edge, teacher outlier and overlap along alpha: arrays of the shape of alpha, NaN where there is no
-    outlier.
+    """Edge, teacher outlier and overlap along alpha: arrays of the shape of alpha, NaN where there is none.
 
     edge, outlier   in units of the Hessian ((p/2) H for p = inf)
     overlap         squared overlap q2

@@ -20,11 +20,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Newton:
-    """Safeguarded Newton for increasing or decreasing functions of v >= 0.
+    """Safeguarded Newton for functions of v >= 0 that change sign once, from positive to negative.
 
-    tolerance   a step below tolerance * v is the last one: convergence being quadratic, its error is far
-                below rounding floor       absolute part of that test, where v itself is tiny steps
-                evaluations allowed
+    tolerance   a step below tolerance * v is the last one: convergence being quadratic, its error is below rounding
+    floor       absolute part of that test, where v itself is tiny
+    steps       evaluations allowed
     """
 
     tolerance: float = 1e-8
@@ -58,8 +58,7 @@ class Newton:
 
 
 def _step(v: Array, value: Array, slope: Array, low: Array, high: Array) -> Array:
-    """Newton where it stays inside the bracket, else bisection (doubling where there is no upper bound
-    yet)."""
+    """Newton where it stays inside the bracket, else bisection (doubling where there is no upper bound yet)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         newton = v - value / slope
     middle = np.where(np.isfinite(high), (low + high) / 2, 2 * low + 1)

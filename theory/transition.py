@@ -1,9 +1,12 @@
 """The BBP transition: where the teacher outlier leaves the bulk, and how.
 
-Source: arXiv 2510.18435. In the variables of theory.walk the transition is discontinuous when W(1) <= U(1),
-then alpha = 1/U(1) = (p_star/2) / E[((p-1)/p)/(yhat + a) + (1/p)/(3 yhat + a)]; else continuous, alpha =
-1/U(t) = 1/W(t) at the t in (0, 1) where U = W. For p = inf it is always discontinuous, alpha = p_star (1 +
-a)/2.
+Source: arXiv 2510.18435. In the variables of theory.walk the transition is discontinuous when W(1) <= U(1), then
+
+    alpha = 1/U(1) = (p_star/2) / E[((p-1)/p)/(yhat + a) + (1/p)/(3 yhat + a)];
+
+else continuous, alpha = 1/U(t) = 1/W(t) at the t in (0, 1) where U = W. For p = inf it is always discontinuous,
+alpha = p_star (1 + a)/2. Expanding the closed form in 1/p (derived here), wide students approach that from below when
+a < 1, so that alpha_BBP rises with p beyond p_c, and from above when a > 1.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ class Threshold:
     """The BBP transition of one model.
 
     alpha    the transition, alpha = M/N
-    kind     "continuous" (the edge there is sharp, the overlap grows from 0) or "discontinuous" (smooth, it
-             jumps) overlap  the jump of the squared overlap q2: 0.0 when continuous
+    kind     "continuous" (the edge there is sharp, the overlap grows from 0) or "discontinuous" (smooth, it jumps)
+    overlap  the jump of the squared overlap q2: 0.0 when continuous
     """
 
     alpha: float

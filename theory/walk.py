@@ -5,8 +5,7 @@ paper read
 
     edge        dz/dg = 0       <=>  alpha W(t) = 1   (sharp, t < 1), or t = 1 when alpha W(1) <= 1 (smooth)
     outlier     z = alpha S     <=>  alpha U(t) = 1   with t below the edge's
-    threshold   both at once    <=>  U(t) = W(t)      (continuous), or t = 1 when W(1) <= U(1)
-                (discontinuous).
+    threshold   both at once    <=>  U(t) = W(t) (continuous), or t = 1 when W(1) <= U(1) (discontinuous).
 
 |t phi| = |t f / (1 + t f)| grows with t for every f >= -1, so W grows from 0 and the edge is unique for all
 alpha > 0. z - alpha S(g(z)) is one over the Stieltjes transform of a spectral measure (that of the signal
