@@ -34,6 +34,7 @@ from scipy.linalg import eigh
 from sims.eigen import Code, Eigenpairs
 from sims.hessian import HIGHEST
 from sims.krylov_basis import Basis, orthonormal
+from sims.krylov_small import lowest_pairs, spectral_norm
 from theory.checks import ParameterError, count, positive
 
 Solver = Generator[jax.Array, jax.Array, "Ritz"]
@@ -114,7 +115,7 @@ class Plan:
         if count("k", k) > order:
             raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {order}")
         if settings.block is None:
-            block = max(8, k, degeneracy + 2)
+            block = max(6, k, degeneracy + 2)
         else:
             block = count("block", settings.block)
             if block < k:
@@ -260,8 +261,8 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
             return Ritz(*space.blank(), Code.INVALID, space.stats(products))
         last = products >= plan.products - 1
         if products >= due or space.full or last:
-            values, mixing, estimates = space.ritz()
             tol = plan_tol(plan, start.dtype, space.norm)
+            _, mixing, estimates = space.ritz(tol)
             worst = float(np.max(estimates[: plan.k]))
             if (worst <= trust * tol and space.dimension >= plan.k) or last:
                 vectors = space.basis.combine(mixing[:, : plan.block])
@@ -273,7 +274,7 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
                 trust /= 4  # the estimate was too good: rounding; go further before asking again
             due, seen = products + _wait(products, worst, trust * tol, seen), (products, worst)
             if space.full:
-                space.restart(values, mixing)
+                space.restart()
 
 
 def plan_tol(plan: Plan, dtype: Any, norm: float) -> float:
@@ -295,6 +296,8 @@ class _Space:
         first, _, _ = orthonormal(start, 0.0, rng)
         self.next, _, _ = orthonormal(first, 0.0, rng)
         self.finite = True
+        self.coupled = False  # whether the next block couples to all of the basis
+        self.guess: NDArray | None = None
 
     @property
     def dimension(self) -> int:
@@ -305,50 +308,54 @@ class _Space:
         return self.dimension + self.plan.block > self.plan.basis
 
     def take(self, product: jax.Array) -> None:
-        """Add the block `next` to the basis, with its product, and make the block that follows."""
+        """Add the block `next` to the basis, with its product, and make the block that follows.
+
+        First against the last blocks alone, to which a Krylov step couples, then against all: the older ones are met
+        once, by components that are small. After a restart, and where they are not small, all are met again.
+        """
         self.basis.append(self.next)
-        rest, found = self.basis.project(product)
+        rest, found = self.basis.project(product, recent=not self.coupled)
         along = self.basis.coefficients(found)
         self.finite = bool(np.all(np.isfinite(along)))
         if not self.finite:
             return
+        self.coupled = False
         self.norm = max(self.norm, float(np.max(np.linalg.norm(along, axis=0))))
         rest, factor, fresh = orthonormal(rest, FLOOR * self.eps * self.norm, self.rng)
-        for _ in range(2):
+        for _ in range(3):
             rest, found = self.basis.project(rest)
-            along += self.basis.coefficients(found) @ factor
+            correction = self.basis.coefficients(found)
+            along += correction @ factor
             rest, again, new = orthonormal(rest, FLOOR * self.eps, self.rng)
             factor = again @ factor
-            if not (fresh or new):
+            if not (fresh or new) and np.max(np.abs(correction)) < 0.1:
                 break
+            fresh = 0
         self.next, self.factor = rest, factor
         d, b = self.dimension, self.plan.block
         self.projected[:d, d - b : d] = along
         self.projected[d - b : d, :d] = along.T
         self.projected[d - b : d, d - b : d] = (along[d - b :] + along[d - b :].T) / 2
 
-    def ritz(self) -> tuple[NDArray, NDArray, NDArray]:
-        """Lowest Ritz values, their mixing of the basis, and the estimates of their residuals."""
-        d = self.dimension
-        self.norm = max(self.norm, _norm(self.projected[:d, :d]))
-        values, mixing = eigh(self.projected[:d, :d], subset_by_index=[0, min(d, self.kept) - 1])
-        estimates = np.linalg.norm(self.factor @ mixing[d - self.plan.block :], axis=0)
-        return values, mixing, estimates
+    def ritz(self, tol: float) -> tuple[NDArray, NDArray, NDArray]:
+        """Lowest Ritz values, one block of them, their mixing of the basis, and the estimates of their residuals."""
+        d, b = self.dimension, self.plan.block
+        projected = self.projected[:d, :d]
+        self.norm = max(self.norm, spectral_norm(projected))
+        values, mixing = lowest_pairs(projected, b, max(0.1 * tol, 1e-14 * self.norm), self.guess)
+        self.guess = mixing
+        return values, mixing, np.linalg.norm(self.factor @ mixing[d - b :], axis=0)
 
-    @property
-    def kept(self) -> int:
-        """Ritz vectors that survive a restart: two fifths of the basis."""
-        return (
-            max(2, 2 * self.plan.basis // (5 * self.plan.block)) * self.plan.block
-            if self.full
-            else self.plan.block
-        )
-
-    def restart(self, values: NDArray, mixing: NDArray) -> None:
-        """Contract the basis to its lowest Ritz vectors."""
+    def restart(self) -> None:
+        """Contract the basis to its lowest Ritz vectors, two fifths of it."""
+        d, b = self.dimension, self.plan.block
+        kept = max(2, 2 * self.plan.basis // (5 * b)) * b
+        values, mixing = eigh(self.projected[:d, :d], subset_by_index=[0, kept - 1])
         self.basis.contract(mixing)
         self.projected[:] = 0
-        np.fill_diagonal(self.projected[: len(values), : len(values)], values)
+        np.fill_diagonal(self.projected[:kept, :kept], values)
+        self.guess = np.eye(kept, b)
+        self.coupled = True
         self.restarts += 1
 
     def blank(self) -> tuple[NDArray, jax.Array, NDArray]:
@@ -357,14 +364,6 @@ class _Space:
 
     def stats(self, products: int) -> dict[str, Any]:
         return {"products": products, "restarts": self.restarts, "block": self.plan.block}
-
-
-def _norm(matrix: NDArray, steps: int = 12) -> float:
-    """A lower bound on |T|, good to a few per cent: power steps."""
-    vector = np.linalg.norm(matrix, axis=0)
-    for _ in range(steps):
-        vector = matrix @ (vector / (np.linalg.norm(vector) or 1.0))
-    return float(np.linalg.norm(vector))
 
 
 def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | None) -> int:

@@ -43,17 +43,25 @@ class Basis:
         self._chunks[-1] = _write(*self._chunks[-1], columns, at)
         self.dimension += self.block
 
-    def project(self, columns: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-        """Columns (n, b) with their part in the basis taken off, chunk after chunk, and its coefficients."""
-        found = []
-        for chunk in self._chunks:
+    def project(
+        self, columns: jax.Array, *, recent: bool = False
+    ) -> tuple[jax.Array, list[jax.Array | None]]:
+        """Columns (n, b) with their part in the basis taken off, chunk after chunk, and its coefficients.
+
+        recent  only the chunks that hold the last two blocks; None for the others
+        """
+        first = max(0, self.dimension - 2 * self.block) // self.width if recent else 0
+        found: list[jax.Array | None] = [None] * first
+        for chunk in self._chunks[first:]:
             columns, coefficients = _project(*chunk, columns)
             found.append(coefficients)
         return columns, found
 
-    def coefficients(self, found: list[jax.Array]) -> NDArray[np.float64]:
+    def coefficients(self, found: list[jax.Array | None]) -> NDArray[np.float64]:
         """What `project` took off, on the host: (dimension, b)."""
-        return np.concatenate([np.asarray(c, dtype=np.float64) for c in found])[: self.dimension]
+        blank = np.zeros((self.width, self.block))
+        parts = [blank if c is None else np.asarray(c, dtype=np.float64) for c in found]
+        return np.concatenate(parts)[: self.dimension]
 
     def combine(self, mixing: NDArray) -> jax.Array:
         """Columns Q S (n, r) for S (dimension, r)."""

@@ -50,8 +50,12 @@ def krylov_bytes(
     stored: bool = True,
     settings: Settings | None = None,
     sets: int = 1,
+    devices: int = 1,
 ) -> int:
-    """Peak bytes of a matrix-free solve of `sets` Hessians on the same data (alpha: the largest)."""
+    """Peak bytes on one device of a matrix-free solve of `sets` Hessians on the same data (alpha: the largest).
+
+    devices  those that share the rows, each with memory of its own
+    """
     settings, dtype = settings or Settings(), np.dtype(real_dtype(dtype))
     p, m = finite_p(model), samples_of(alpha, n)
     plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)

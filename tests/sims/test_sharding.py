@@ -1,0 +1,61 @@
+"""Rows over 1, 2, 4 and 8 devices (the CPU split by XLA, in a process of its own): the same Hessian, the same pairs."""
+
+import json
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import json
+import jax
+import numpy as np
+from sims.instance import draw
+from sims.krylov import Settings, lowest_krylov
+from sims.operator import hessian_operator
+from sims.sharding import row_mesh, sharded_operator
+from theory.model import Committee
+
+assert jax.device_count() == 8
+instance = draw(Committee(p=2, a=0.3), 60, 2.5, seed=3, data=False)
+v = np.random.default_rng(0).standard_normal((2, 60, 4))
+one = hessian_operator(instance)
+product = np.asarray(one(v))
+settings = Settings(tol=1e-9, basis=60)
+values = lowest_krylov(one, 4, settings=settings).values
+rows = []
+for number in (1, 2, 4, 8):
+    for stored in (True, False):
+        operator = sharded_operator(instance, row_mesh(jax.devices()[:number]), stored=stored, size=16)
+        found = lowest_krylov(operator, 4, settings=settings)
+        data = np.concatenate([np.asarray(block) for block, _ in operator.rows])[: instance.m]
+        reference = np.concatenate([np.asarray(block) for block, _ in one.rows])[: instance.m]
+        rows.append({
+            "devices": number,
+            "same_data": bool(np.array_equal(data, reference)),
+            "product": float(np.max(np.abs(np.asarray(operator(v)) - product))),
+            "values": float(np.max(np.abs(found.values - values))),
+            "code": int(found.code),
+        })
+lowered = sharded_operator(instance, stored=True).lowered()
+single = lowest_krylov(lowered, 4, settings=Settings(basis=60)).values
+print(json.dumps({"rows": rows, "single": float(np.max(np.abs(single - values)))}))
+"""
+
+
+def test_results_do_not_depend_on_the_number_of_devices():
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result = json.loads(done.stdout)
+    assert [row["devices"] for row in result["rows"]] == [1, 1, 2, 2, 4, 4, 8, 8]
+    for row in result["rows"]:
+        assert row["same_data"], row
+        assert row["product"] < 1e-12, row
+        assert row["values"] < 1e-10, row
+        assert row["code"] == 0, row
+    assert result["single"] < 1e-4
