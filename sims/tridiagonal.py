@@ -28,6 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
+from sims.instance import padded
+
 CHUNK = 512  # eigenvalues side by side: the carried rows of all n steps stay within the cache
 SMALL = 128  # up to this order the vectors are formed
 _APART = 1e-9  # relative gap below which a vector of its own cannot be told
@@ -71,24 +73,36 @@ def _resolved(values: NDArray, raw: NDArray, s: NDArray, width: float) -> NDArra
     """
     total = np.sum(s**2)
     starts, lengths = groups(values, width)
-    largest = int(np.argmax(lengths))
     means = group_means(raw, starts, lengths)
-    if lengths[largest] > 1:
+    if not _apart(values):
+        largest = int(np.argmax(lengths))
         inside = np.repeat(np.arange(len(starts)) == largest, lengths)
         means[inside] = (total - np.sum(means[~inside])) / lengths[largest]
-        values, raw = values[~inside], raw[~inside]
-    norm = max(abs(values[0]), abs(values[-1])) if len(values) else 1.0
-    together = len(values) > 1 and np.min(np.diff(values)) < _APART * norm
-    adds_up = abs(np.sum(means) - total) < 1e-8 * total and np.min(means) > -1e-8
-    return np.maximum(means, 0) if adds_up and not together else None
+        if not _apart(values[~inside]):
+            return None
+    sound = abs(np.sum(means) - total) < 1e-8 * total and np.min(means) > -1e-8
+    return np.maximum(means, 0) if sound else None
+
+
+def _apart(values: NDArray) -> bool:
+    """Whether every one of the ascending values has a vector that can be told from its neighbours'."""
+    return len(values) < 2 or bool(np.min(np.diff(values)) > _APART * np.max(np.abs(values)))
 
 
 def _in_chunks(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
-    size = min(CHUNK, len(values))
-    padding = -len(values) % size
-    shifts = np.append(values, np.full(padding, values[-1])).reshape(-1, size)
+    n = len(values)
+    order, size = padded(n), min(CHUNK, padded(n))
+    # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
+    far = 4 * np.max(np.abs(values)) + 1
+    d, e = _longer(d, order, far), _longer(e, order - 1, 0.0)
+    s = np.concatenate([s, np.zeros((order - n, s.shape[1]))])
+    shifts = _longer(values, -(-n // size) * size, values[-1]).reshape(-1, size)
     started = [_twisted(d, e, s, x) for x in shifts]  # all dispatched before the first is waited for
-    return np.concatenate([np.asarray(chunk) for chunk in started])[: len(values)]
+    return np.concatenate([np.asarray(chunk) for chunk in started])[:n]
+
+
+def _longer(array: NDArray, length: int, value: float) -> NDArray:
+    return np.append(array, np.full(length - len(array), value))
 
 
 @functools.partial(jax.jit, static_argnames="unroll")

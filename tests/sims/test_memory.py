@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 
 from sims import memory
+from sims.instance import padded
 from sims.sampling import bytes_needed, sample_point
 from sims.tridiagonal import CHUNK
 from theory.checks import ParameterError
@@ -21,7 +22,7 @@ def test_the_estimate_is_an_upper_bound_and_not_far(p, n, dtype):
     sample_point(model, n, 1.5, [0], 0, dtype=dtype)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    sweeps = 8 * p * n * min(CHUNK, p * n) * (2 + p)
+    sweeps = 8 * padded(p * n) * min(CHUNK, padded(p * n)) * (2 + p)
     estimate = bytes_needed(model, n, 1.5, dtype=dtype) - sweeps
     assert estimate / 2 < peak < estimate
 
