@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import hessian, instance
+from sims import hessian, instance, large
 from sims.eigen import Code, Eigenpairs, lowest_dense
 from sims.instance import Instance
 from sims.memory import dense_bytes, require_fit
@@ -80,7 +80,12 @@ def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
     return lowest_dense(hessian.dense(drawn.data, weights), k, signal)
 
 
-SOLVERS: Mapping[str, Solver] = MappingProxyType({"dense": Solver(solve_dense, dense_bytes, dense=True)})
+SOLVERS: Mapping[str, Solver] = MappingProxyType(
+    {
+        "dense": Solver(solve_dense, dense_bytes, dense=True),
+        "krylov": Solver(large.solve_krylov, large.point_bytes, rows=False),
+    }
+)
 
 
 def sample_point(
@@ -99,13 +104,14 @@ def sample_point(
 
     samples     indices, each a draw of its own with the key of (seed, N, alpha, index)
     eigenpairs  k, at most p N; default p p_star + 4, or p N if that is less
+    solver      "dense", "krylov" (matrix-free), or "auto": dense up to orders p N that take seconds
     dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5)
     batch       draws held at once, default 1; changes memory and time, no result
 
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
     on an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
     """
-    k, name, size = _request(model, n, eigenpairs, solver, batch)
+    k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = [count("sample", sample, minimum=0) for sample in samples]
     need = _bytes_of(model, alpha, k, dtype, name)
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
@@ -129,7 +135,7 @@ def bytes_needed(
     batch: int | None = None,
 ) -> int:
     """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones."""
-    k, name, size = _request(model, n, eigenpairs, solver, batch)
+    k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     return size * _bytes_of(model, alpha, k, dtype, name)(n)
 
 
@@ -143,7 +149,7 @@ class _Record:
 
 
 def _request(
-    model: Committee, n: int, eigenpairs: int | None, solver: str, batch: int | None
+    model: Committee, n: int, alpha: float, eigenpairs: int | None, dtype: Any, solver: str, batch: int | None
 ) -> tuple[int, str, int]:
     order = instance.finite_p(model) * count("n", n)
     k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
@@ -151,7 +157,9 @@ def _request(
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
     if solver != "auto" and solver not in SOLVERS:
         raise ParameterError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}")
-    return k, "dense" if solver == "auto" else solver, 1 if batch is None else count("batch", batch)
+    instance.samples_of(alpha, n)
+    name = large.preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
+    return k, name, 1 if batch is None else count("batch", batch)
 
 
 def _bytes_of(model: Committee, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
@@ -172,7 +180,8 @@ def _solve(drawn: Instance, k: int, name: str) -> _Record:
         first = (str(error).splitlines() or [""])[0]
         return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
     if pairs.spectrum is None:
-        rank, q2 = -1, np.asarray(overlaps(pairs.vectors, drawn.teacher))
+        q2 = np.asarray(overlaps(pairs.vectors, drawn.teacher))
+        rank = large.certified_rank(q2, int(drawn.model.degeneracy))
     else:
         rank, q2 = int(np.argmax(pairs.spectrum.overlaps)), pairs.spectrum.overlaps[:k]
     reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)
