@@ -233,6 +233,11 @@ def student(tilt: Tilt) -> Array:
     return tilt.m_hat / tilt.c * (tilt.gap + tilt.models.two_over_p * tilt.m_hat)
 
 
+def radial(tilt: Tilt) -> Array:
+    """Kernel of E[yhat (yhat - y)/(a + y)], at t = 0 of branch 1: yhat is free, E[yhat^2] = 1 + 2/p."""
+    return tilt.models.two_over_p + tilt.models.two_over_p_star * tilt.s * tilt.m
+
+
 def average(
     kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array, branches: Sequence[int] = (1, 3)
 ) -> list[Array]:

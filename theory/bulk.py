@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, edge, edge_slope, mean_phi
+from theory.averages import Widths, average, edge, edge_slope, mean_phi, radial
 from theory.checks import ParameterError, count, finite, positive
 from theory.model import Committee
 from theory.walk import edge_root, split
@@ -95,3 +95,16 @@ def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0
         w, slope = average([edge, edge_slope], models, t, 1 - t)
         z = unit(model) ** 3 * (-alpha * slope / t**2 - 2 * (1 - alpha * w) / t**3)
     return float(z) if z.ndim == 0 else z
+
+
+def riemannian_shift(model: Committee, alpha: ArrayLike) -> Array:
+    """What the whole spectrum moves by on the product of spheres: -alpha (2/p) E[yhat (yhat - y)/(a + y)], shape of alpha.
+
+    The Riemannian Hessian is the Euclidean one less (w_k . dL/dw_k)/N on each block k (and p directions are removed), the
+    same number on every block as N -> inf: it moves no threshold and no overlap. It is negative. Units of the Hessian,
+    or of (p/2) H for p = inf. Raises ParameterError unless alpha is positive and finite.
+    """
+    models, alphas, shape = problems(model, alpha)
+    none = np.zeros(models.shape)
+    (mean,) = average([radial], models, none, 1 - none, branches=(1,))
+    return (-unit(model) * alphas * mean).reshape(shape)[()]
