@@ -115,7 +115,7 @@ class Plan:
         if count("k", k) > order:
             raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {order}")
         if settings.block is None:
-            block = max(6, k, degeneracy + 2)
+            block = max(8, k, degeneracy + 2)
         else:
             block = count("block", settings.block)
             if block < k:
@@ -298,6 +298,7 @@ class _Space:
         self.finite = True
         self.coupled = False  # whether the next block couples to all of the basis
         self.guess: NDArray | None = None
+        self.worst = 0.0  # residual at the last test: T need not be solved much better than that
 
     @property
     def dimension(self) -> int:
@@ -342,9 +343,11 @@ class _Space:
         d, b = self.dimension, self.plan.block
         projected = self.projected[:d, :d]
         self.norm = max(self.norm, spectral_norm(projected))
-        values, mixing = lowest_pairs(projected, b, max(0.1 * tol, 1e-14 * self.norm), self.guess)
-        self.guess = mixing
-        return values, mixing, np.linalg.norm(self.factor @ mixing[d - b :], axis=0)
+        accuracy = max(0.1 * tol, 0.01 * self.worst, 1e-14 * self.norm)
+        values, mixing = lowest_pairs(projected, b, accuracy, self.guess)
+        estimates = np.linalg.norm(self.factor @ mixing[d - b :], axis=0)
+        self.guess, self.worst = mixing, float(np.max(estimates))
+        return values, mixing, estimates
 
     def restart(self) -> None:
         """Contract the basis to its lowest Ritz vectors, two fifths of it."""
@@ -369,7 +372,7 @@ class _Space:
 def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | None) -> int:
     """Products until T is looked at again: most of the way to where the residual should meet its tolerance."""
     if worst <= tol or seen is None or worst >= seen[1]:
-        return max(2, products // 4)
+        return max(2, products // 2)
     rate = math.log(seen[1] / worst) / (products - seen[0])
     return min(max(2, math.ceil(0.8 * math.log(worst / tol) / rate)), max(2, products // 2))
 

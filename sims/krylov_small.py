@@ -1,10 +1,10 @@
 """Lowest eigenpairs of the projected matrix T on the host: what a convergence test needs, and no more.
 
-T grows to order one or two thousand, and a dense solve for a few of its pairs (a reduction to tridiagonal form, half of it
-products of a matrix with single vectors) at every test would cost as much as the products with H. Here: one Cholesky factor of T - sigma,
-with sigma just below the spectrum, and block inverse iteration, accelerated by Rayleigh-Ritz on three successive iterates,
-from the vectors of the last test. Ten times cheaper at order 1200, and it stops as soon as the pairs of T are better than
-the pairs of H they stand for.
+T grows to order one or two thousand, and a dense solve for a few of its pairs (a reduction to tridiagonal form,
+half of it products of a matrix with single vectors) at every test would cost as much as the products with H.
+Here: one Cholesky factor of T - sigma, with sigma just below the spectrum, and block inverse iteration from the
+vectors of the last test, accelerated by Rayleigh-Ritz on three successive iterates. It stops as soon as
+the pairs of T are better than the pairs of H they stand for.
 """
 
 from __future__ import annotations
