@@ -1,6 +1,6 @@
 """What gradient descent shows: width helps, where recovery begins beside alpha_BBP, and the direction that is lost.
 
-    python benchmarks/descent_claims.py --out DIR          40 samples at N = 100 and 20 at N = 200
+    python benchmarks/descent_claims.py --out DIR          30 samples at N = 100 and 20 at N = 200
     python benchmarks/descent_claims.py --out DIR --quick  8 samples at N = 60
 
 Runs `bbp descent` for each case into DIR (a finished file of the same case is read, not computed again), prints the
@@ -24,9 +24,9 @@ from bbp.style import figure_style
 
 GRID = "0.5:5:10"
 CASES = {0.5: (1, 2, 4), 1.5: (1, 2)}  # a: student widths; p* = 1
-FULL = {"100": "40", "200": "20"}
+FULL = {"100": "30", "200": "20"}
 QUICK = {"60": "8"}
-STEPS = "2000"
+STEPS = "1500"
 
 
 def descended(folder: Path, p: int, a: float, n: str, samples: str, *more: str) -> Descended:

@@ -45,9 +45,9 @@ def test_riemannian_hessian_is_the_second_derivative_along_geodesics(point):
         # w + v scaled back to the sphere follows the geodesic to second order for a tangent v
         return smooth(retract(point + tangent(point, v.reshape(P, N))))
 
-    expected = jax.hessian(along)(jnp.zeros(P * N))
-    plain = jax.hessian(lambda w: smooth(w.reshape(P, N)))(point.ravel())
-    found = riemannian_hessian(*(np.asarray(x) for x in (point, jax.grad(smooth)(point), plain)))
+    expected = jax.jit(jax.hessian(along))(jnp.zeros(P * N))
+    plain = jax.jit(jax.hessian(lambda w: smooth(w.reshape(P, N))))(point.ravel())
+    found = riemannian_hessian(*(np.asarray(x) for x in (point, jax.jit(jax.grad(smooth))(point), plain)))
     np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
     np.testing.assert_array_equal(found, found.T)
 
