@@ -1,0 +1,52 @@
+"""Finite-size claims, from sweep files: crossings of phi, Tracy-Widom at a sharp edge, the law of the shift.
+
+    python benchmarks/finite_size_claims.py data/finite_size/*.h5
+
+Prints, for each model in the files, the crossings of phi for successive N beside alpha_BBP and the finite-N thresholds of
+the quenched theory; the law that the shift of the lowest eigenvalue prefers; and, at a sharp edge below the threshold, the
+scaled lowest eigenvalue against Tracy-Widom. The commands that made the files stand in data/README.md.
+"""
+
+import sys
+
+from bbp import store
+from bbp.compare_table import table
+from bbp.comparison import compare
+from bbp.edge_statistics import edge_statistics
+from bbp.pooling import pool
+from theory.bulk import bulk_edge
+from theory.finite_threshold import alpha_bbp_finite
+
+
+def main(paths: list[str]) -> None:
+    for sweep in pool([sweep for path in paths for sweep in store.load_all(path)]):
+        print(table(compare(sweep, draws=0)), end="\n\n")
+        for n in sweep.n:
+            found = alpha_bbp_finite(sweep.model, int(n), draws=100)
+            print(
+                f"  quenched threshold at N = {n}: {found.alpha:.4f} ± {found.error:.4f}, half {found.half:.4f}"
+            )
+        for alpha in sweep.alpha[sweep.alpha < 0.75 * sweep.alpha_bbp]:
+            if bulk_edge(sweep.model, float(alpha)).kind == "sharp":
+                sharp_edge(sweep, float(alpha))
+        print()
+
+
+def sharp_edge(sweep: store.Sweep, alpha: float) -> None:
+    print(
+        f"  (quenched edge - lowest) kappa at alpha = {alpha:g}; Tracy-Widom: mean -1.2065, variance 1.6078"
+    )
+    for n in sweep.n:
+        done = (sweep.status[sweep.n == n][0, sweep.alpha == alpha] == store.DONE).sum()
+        if done < 2:
+            continue
+        s = edge_statistics(sweep, int(n), alpha)
+        print(
+            f"    N = {n:5d}, {len(s.scaled)} samples: mean {s.mean.value:.3f} ± {s.mean.error:.3f}, "
+            f"variance {s.variance.value:.3f} ± {s.variance.error:.3f}, KS {s.distance.value:.3f} ± {s.distance.error:.3f}; "
+            f"raw variance x N {s.lowest.var(ddof=1) * n:.3f}, of it labels {s.share.value:.2f} ± {s.share.error:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,68 @@
+"""The finite-size claims, checked statistically on the sweeps stored under data/finite_size."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bbp.observables import observables
+from bbp.pooling import pool
+from bbp.scaling import phi_crossing, shift_law
+from bbp.store import Sweep, load
+from theory.bulk import bulk_edge
+
+DATA = Path(__file__).parents[2] / "data" / "finite_size"
+
+
+def stored(pattern: str) -> Sweep:
+    (sweep,) = pool([load(path) for path in sorted(DATA.glob(pattern))])
+    return sweep
+
+
+def crossings(sweep: Sweep) -> list:
+    phi = observables(sweep).phi
+    rng = np.random.default_rng(0)
+    sizes = [int(n) for n in sweep.n]
+    return [
+        phi_crossing(
+            sweep.alpha, (phi[i][:, : _most(phi[i])], phi[j][:, : _most(phi[j])]), (sizes[i], sizes[j]), rng
+        )
+        for i, j in pairwise(range(len(sizes)))
+    ]
+
+
+def _most(phi: np.ndarray) -> int:
+    return int(np.isfinite(phi).sum(axis=1).max())
+
+
+def test_continuous_crossings_sit_at_the_threshold():
+    """Successive N = 200 ... 1600 cross within 4 standard errors of alpha_BBP (false alarm 6e-5 each)."""
+    sweep = stored("c*.h5")
+    assert sweep.n.tolist() == [200, 400, 800, 1600]
+    found = [c for c in crossings(sweep) if c.found > 0.5 and np.isfinite(c.alpha.value)]
+    assert found
+    for crossing in found:
+        assert abs(crossing.alpha.sigmas(sweep.alpha_bbp)) < 4
+
+
+def test_discontinuous_crossing_sits_well_below_the_threshold():
+    """N = 400 and 800 cross more than 2.5 standard errors below alpha_BBP = 1.6904."""
+    sweep = stored("d*.h5")
+    last = crossings(sweep)[-1]
+    assert last.found > 0.5 and last.alpha.sigmas(sweep.alpha_bbp) < -2.5
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind", "law"), [("tw*.h5", "sharp", "power"), ("smooth*.h5", "smooth", "logarithm")]
+)
+def test_shift_of_the_edge_prefers_its_law(pattern, kind, law):
+    """N = 200 ... 1600 at alpha = 0.8: the right law by a likelihood ratio of 100, and an acceptable fit (3 degrees)."""
+    sweep = stored(pattern)
+    lowest = observables(sweep).lowest[:, 0]
+    edge = bulk_edge(sweep.model, 0.8)
+    count = np.isfinite(lowest).sum(axis=1)
+    error = np.nanstd(lowest, axis=1, ddof=1) / np.sqrt(count)
+    fit = shift_law(sweep.n, np.nanmean(lowest, axis=1) - edge.value, error)
+    assert edge.kind == kind and fit.preferred == law and fit.decisive
+    assert fit.chi2[law] < 16.3  # the 1e-3 point on 3 degrees of freedom
