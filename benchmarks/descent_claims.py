@@ -1,6 +1,6 @@
 """What gradient descent shows: width helps, where recovery begins beside alpha_BBP, and the direction that is lost.
 
-    python benchmarks/descent_claims.py --out DIR          30 samples at N = 100 and 20 at N = 200
+    python benchmarks/descent_claims.py --out DIR          24 samples at N = 100, and at N = 200 for some
     python benchmarks/descent_claims.py --out DIR --quick  8 samples at N = 60
 
 Runs `bbp descent` for each case into DIR (a finished file of the same case is read, not computed again), prints the
@@ -22,42 +22,31 @@ from bbp.plots import descent as descent_plots
 from bbp.recovery import chance, recovery
 from bbp.style import figure_style
 
-GRID = "0.5:5:10"
-CASES = {0.5: (1, 2, 4), 1.5: (1, 2)}  # a: student widths; p* = 1
-FULL = {"100": "30", "200": "20"}
-QUICK = {"60": "8"}
-STEPS = "1500"
+GRID = "0.5:4:8"
+# a: the cases (p, N) at p* = 1
+FULL = {0.5: [(1, 100), (2, 100), (4, 100), (1, 200), (2, 200)], 1.5: [(1, 100), (2, 100)]}
+QUICK = {0.5: [(1, 60), (2, 60), (4, 60)], 1.5: [(1, 60), (2, 60)]}
+SAMPLES = {False: 24, True: 8}  # quick or not
+STEPS = 1000
 
 
-def descended(folder: Path, p: int, a: float, n: str, samples: str, *more: str) -> Descended:
+def descended(folder: Path, p: int, a: float, n: int, samples: int, *more: str) -> Descended:
     """The descents of one case, from its file or computed."""
     path = folder / f"descent_p{p}_a{a:g}_n{n}{'_path' if more else ''}.h5"
-    words = [
-        "--p",
-        str(p),
-        "--a",
-        str(a),
-        "--n",
-        n,
-        "--samples",
-        samples,
-        "--steps",
-        STEPS,
-        "--out",
-        str(path),
-    ]
-    words += more or ["--alpha-grid", GRID, "--start", "random", "--eigenpairs", "0", "--records", "12"]
+    numbers = {"p": p, "a": a, "n": n, "samples": samples, "steps": STEPS, "out": path}
+    words = [str(word) for name, value in numbers.items() for word in (f"--{name}", value)]
+    words += list(more) or ["--alpha-grid", GRID, "--start", "random", "--eigenpairs", "0", "--records", "12"]
     if cli.dispatch(["descent", *words]) != cli.OK:
         raise SystemExit(f"bbp descent failed for {path}")
     return descent_file.load(path)
 
 
-def width_claim(runs: dict[tuple[int, str], Descended], a: float) -> list[str]:
+def width_claim(runs: dict[tuple[int, int], Descended], a: float) -> list[str]:
     """Midpoints of the recovered fraction for every p and N, and their distance from p = 1 in standard errors."""
     lines = [f"a = {a:g}: alpha at which half of the samples recover (final m2 > 0.5), random starts"]
     for (p, n), found in runs.items():
-        middle = recovery(found, int(n), "random").midpoint
-        base = recovery(runs[1, n], int(n), "random").midpoint
+        middle = recovery(found, n, "random").midpoint
+        base = recovery(runs[1, n], n, "random").midpoint
         gain = base.value - middle.value
         sigma = gain / np.hypot(base.error, middle.error) if p > 1 else np.nan
         lines.append(
@@ -67,12 +56,14 @@ def width_claim(runs: dict[tuple[int, str], Descended], a: float) -> list[str]:
     return lines
 
 
-def onset_claim(runs: dict[tuple[int, str], Descended], a: float) -> list[str]:
+def onset_claim(runs: dict[tuple[int, int], Descended], a: float) -> list[str]:
     """Excess of the final m2 over chance against alpha, at both N: weak recovery is an excess that does not fall as 1/N."""
-    lines = [f"a = {a:g}: N (final m2 - chance), mean ± error, and where it leaves chance for good"]
+    lines = [
+        f"a = {a:g}: final m2 - chance on the grid {GRID}, mean ± error, and where it leaves chance for good"
+    ]
     for (p, n), found in runs.items():
-        seen, size = recovery(found, int(n), "random"), int(n)
-        base = chance(p, 1, size)
+        seen = recovery(found, n, "random")
+        base = chance(p, 1, n)
         cells = [f"{e.value - base:.3f}±{e.error:.3f}" for e in seen.final]
         lines.append(f"  p = {p}, N = {n}: " + "  ".join(cells))
         lines.append(
@@ -108,15 +99,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small and rough")
     args = parser.parse_args()
     folder = Path(args.out)
-    sizes = QUICK if args.quick else FULL
-    for a, widths in CASES.items():
-        runs = {(p, n): descended(folder, p, a, n, samples) for p in widths for n, samples in sizes.items()}
+    cases, samples = QUICK if args.quick else FULL, SAMPLES[args.quick]
+    for a, sizes in cases.items():
+        runs = {(p, n): descended(folder, p, a, n, samples) for p, n in sizes}
         print("\n".join([*width_claim(runs, a), *onset_claim(runs, a)]), flush=True)
         with figure_style():
             figure = descent_plots.recovery_figure(list(runs.values()))
         (folder / f"descent_recovery_a{a:g}.png").write_bytes(plot.render(figure, "png", 200))
-    n, samples = next(iter(sizes.items()))
-    path = descended(folder, 1, 0.5, n, samples, "--alpha-grid", "1,2,3,4", "--hessians", "10")
+    path = descended(folder, 1, 0.5, cases[0.5][0][1], samples, "--alpha-grid", "1,2,3,4", "--hessians", "10")
     print("\n".join(lost_claim(path)))
     with figure_style():
         (folder / "descent_path.png").write_bytes(plot.render(descent_plots.descent_figure(path), "png", 200))
