@@ -56,7 +56,8 @@ def phi_crossing(
     """Crossing of the fractions of two sizes N1 < N2: alpha (alpha,), hits two arrays (alpha, sample) of 0, 1 or NaN.
 
     Each curve is fitted by logit phi = quadratic in alpha (binomial maximum likelihood); the crossing is where the fit of
-    the larger size overtakes that of the smaller from below. Errors by resampling the counts.
+    the larger size overtakes that of the smaller from below. Errors by resampling the counts; resamplings that do not
+    cross within the range of alpha count as its ends, half of them each.
     Raises ParameterError with fewer than four values of alpha or sizes out of order.
     """
     alpha = np.asarray(alpha, dtype=np.float64)
@@ -80,7 +81,11 @@ def phi_crossing(
     replicates = np.array(
         [fitted([rng.binomial(t, f) for t, f in zip(trials, fractions, strict=True)]) for _ in range(repeats)]
     )
-    return Crossing(sizes, from_replicates(value, replicates), float(np.isfinite(replicates).mean()))
+    missing = np.flatnonzero(~np.isfinite(replicates))
+    found = 1 - missing.size / repeats
+    # A resampling without a crossing in the window says only that it may lie beyond either end.
+    replicates[missing] = np.where(np.arange(missing.size) % 2, alpha.min(), alpha.max())
+    return Crossing(sizes, from_replicates(value, replicates), found)
 
 
 def logit_fit(x: Array, successes: Array, trials: Array, degree: int = 2, ridge: float = 1e-2) -> Array:
