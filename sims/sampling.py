@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sims import hessian, instance
 from sims.eigen import Code, Eigenpairs, lowest_dense
 from sims.instance import Instance
+from sims.large import certified_rank, point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
 from sims.observables import overlaps, signal_vectors
 from theory.checks import ParameterError, count
@@ -35,8 +36,8 @@ class PointResult:
     eigenvalues       (S, k), NaN where a solve gave nothing
     overlaps          (S, k) squared overlaps q2 with the signal space
     residuals         (S, k) ||H v - lambda v||
-    max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 if
-    unknown
+    max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 where the
+                      pairs computed do not settle it
     status            (S,) 1 done, 2 failed
     codes             (S,) `sims.eigen.Code` of the solve
     reasons           S strings, empty where done
@@ -80,7 +81,12 @@ def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
     return lowest_dense(hessian.dense(drawn.data, weights), k, signal)
 
 
-SOLVERS: Mapping[str, Solver] = MappingProxyType({"dense": Solver(solve_dense, dense_bytes, dense=True)})
+SOLVERS: Mapping[str, Solver] = MappingProxyType(
+    {
+        "dense": Solver(solve_dense, dense_bytes, dense=True),
+        "krylov": Solver(solve_krylov, point_bytes, rows=False),
+    }
+)
 
 
 def sample_point(
@@ -105,7 +111,7 @@ def sample_point(
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
     on an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
     """
-    k, name, size = _request(model, n, eigenpairs, solver, batch)
+    k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = [count("sample", sample, minimum=0) for sample in samples]
     need = _bytes_of(model, alpha, k, dtype, name)
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
@@ -129,7 +135,7 @@ def bytes_needed(
     batch: int | None = None,
 ) -> int:
     """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones."""
-    k, name, size = _request(model, n, eigenpairs, solver, batch)
+    k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     return size * _bytes_of(model, alpha, k, dtype, name)(n)
 
 
@@ -143,7 +149,13 @@ class _Record:
 
 
 def _request(
-    model: Committee, n: int, eigenpairs: int | None, solver: str, batch: int | None
+    model: Committee,
+    n: int,
+    alpha: float,
+    eigenpairs: int | None,
+    dtype: Any,
+    solver: str,
+    batch: int | None,
 ) -> tuple[int, str, int]:
     order = instance.finite_p(model) * count("n", n)
     k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
@@ -151,7 +163,8 @@ def _request(
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
     if solver != "auto" and solver not in SOLVERS:
         raise ParameterError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}")
-    return k, "dense" if solver == "auto" else solver, 1 if batch is None else count("batch", batch)
+    name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
+    return k, name, 1 if batch is None else count("batch", batch)
 
 
 def _bytes_of(model: Committee, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
@@ -172,7 +185,8 @@ def _solve(drawn: Instance, k: int, name: str) -> _Record:
         first = (str(error).splitlines() or [""])[0]
         return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
     if pairs.spectrum is None:
-        rank, q2 = -1, np.asarray(overlaps(pairs.vectors, drawn.teacher))
+        q2 = np.asarray(overlaps(pairs.vectors, drawn.teacher))
+        rank = certified_rank(q2, int(drawn.model.degeneracy))
     else:
         rank, q2 = int(np.argmax(pairs.spectrum.overlaps)), pairs.spectrum.overlaps[:k]
     reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)
