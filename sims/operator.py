@@ -107,12 +107,16 @@ class HessianOperator:
     rows   the data
     parts  for each block of rows: d (sets, size), c (sets, size), lam (size, p); zero where a set has no such row
     p      student width
+
+    `selected` keeps the operators of some of the sets that `select` made; every copy starts with none.
     """
 
     rows: Rows
     parts: tuple[tuple[jax.Array, jax.Array, jax.Array], ...]
     p: int
-    selected: dict[tuple[int, ...], HessianOperator] = field(default_factory=dict, compare=False, repr=False)
+    selected: dict[tuple[int, ...], HessianOperator] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
 
     @property
     def sets(self) -> int:
@@ -163,7 +167,7 @@ class HessianOperator:
         if key not in self.selected:
             index = np.asarray(key)
             self.selected[key] = replace(
-                self, parts=tuple((d[index], c[index], lam) for d, c, lam in self.parts), selected={}
+                self, parts=tuple((d[index], c[index], lam) for d, c, lam in self.parts)
             )
         return self.selected[key]
 

@@ -15,9 +15,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import hessian, instance, large
+from sims import hessian, instance
 from sims.eigen import Code, Eigenpairs, lowest_dense
 from sims.instance import Instance
+from sims.large import certified_rank, point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
 from sims.observables import overlaps, signal_vectors
 from theory.checks import ParameterError, count
@@ -35,8 +36,8 @@ class PointResult:
     eigenvalues       (S, k), NaN where a solve gave nothing
     overlaps          (S, k) squared overlaps q2 with the signal space
     residuals         (S, k) ||H v - lambda v||
-    max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 if
-    unknown
+    max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 where the
+                      pairs computed do not settle it
     status            (S,) 1 done, 2 failed
     codes             (S,) `sims.eigen.Code` of the solve
     reasons           S strings, empty where done
@@ -83,7 +84,7 @@ def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
 SOLVERS: Mapping[str, Solver] = MappingProxyType(
     {
         "dense": Solver(solve_dense, dense_bytes, dense=True),
-        "krylov": Solver(large.solve_krylov, large.point_bytes, rows=False),
+        "krylov": Solver(solve_krylov, point_bytes, rows=False),
     }
 )
 
@@ -104,7 +105,6 @@ def sample_point(
 
     samples     indices, each a draw of its own with the key of (seed, N, alpha, index)
     eigenpairs  k, at most p N; default p p_star + 4, or p N if that is less
-    solver      "dense", "krylov" (matrix-free), or "auto": dense up to orders p N that take seconds
     dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5)
     batch       draws held at once, default 1; changes memory and time, no result
 
@@ -149,7 +149,13 @@ class _Record:
 
 
 def _request(
-    model: Committee, n: int, alpha: float, eigenpairs: int | None, dtype: Any, solver: str, batch: int | None
+    model: Committee,
+    n: int,
+    alpha: float,
+    eigenpairs: int | None,
+    dtype: Any,
+    solver: str,
+    batch: int | None,
 ) -> tuple[int, str, int]:
     order = instance.finite_p(model) * count("n", n)
     k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
@@ -157,8 +163,7 @@ def _request(
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
     if solver != "auto" and solver not in SOLVERS:
         raise ParameterError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}")
-    instance.samples_of(alpha, n)
-    name = large.preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
+    name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
     return k, name, 1 if batch is None else count("batch", batch)
 
 
@@ -181,7 +186,7 @@ def _solve(drawn: Instance, k: int, name: str) -> _Record:
         return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
     if pairs.spectrum is None:
         q2 = np.asarray(overlaps(pairs.vectors, drawn.teacher))
-        rank = large.certified_rank(q2, int(drawn.model.degeneracy))
+        rank = certified_rank(q2, int(drawn.model.degeneracy))
     else:
         rank, q2 = int(np.argmax(pairs.spectrum.overlaps)), pairs.spectrum.overlaps[:k]
     reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)

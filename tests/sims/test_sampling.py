@@ -169,7 +169,7 @@ def test_a_sample_that_is_not_finite_says_so(monkeypatch):
         ({"eigenpairs": 0}, "eigenpairs must be an integer of at least 1, got 0"),
         ({"dtype": "float16"}, "dtype must be float32 or float64, got 'float16'"),
         ({"dtype": "fish"}, "dtype must be float32 or float64, got 'fish'"),
-        ({"solver": "magic"}, "solver must be one of auto, dense"),
+        ({"solver": "magic"}, "solver must be one of auto, dense, krylov"),
         ({"batch": 0}, "batch must be an integer of at least 1, got 0"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"seed": 2**63}, "seed must be below"),
