@@ -4,6 +4,7 @@ directory.
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import uuid
@@ -47,7 +48,7 @@ def sync_directory(directory: Path) -> None:
 
 def sweep_leftovers(directory: Path, name: str = "") -> None:
     """Remove temporary files that killed runs left in `directory` (of the target `name`, or of any)."""
-    for path in directory.glob(f".{name}*{SUFFIX}"):
+    for path in directory.glob(f".{glob.escape(name)}*{SUFFIX}"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

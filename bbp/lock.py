@@ -78,14 +78,20 @@ class Lock:
 
     def _signed(self, handle: int) -> int:
         """The handle, after writing into the file who holds it."""
-        if not self.shared:
-            owner = {
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-            }
+        owner = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        }
+        if self.shared:
+            return handle
+        try:
             os.truncate(handle, 0)
             os.pwrite(handle, json.dumps(owner).encode(), 0)
+        except OSError:
+            self.path.unlink(missing_ok=True)
+            os.close(handle)
+            raise
         return handle
 
     def _owner(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import importlib
 import signal
 import threading
@@ -72,6 +73,10 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
         return finished
     atomic.prepare_directory(how.out.parent)
     with _locks(how), _terminable():
+        # Another run may have finished while this one waited for nothing but its own start.
+        finished = existing(wanted, how)
+        if finished is not None:
+            return finished
         parts = Parts(how.out)
         results = _begin(wanted, how, parts)
         try:
@@ -162,9 +167,15 @@ def _work(wanted: config.Config, how: Execution, parts: Parts, results: Results,
             for result in run(units):
                 parts.save(result)
                 results.add(result)
-                progress.advance(result.count, f"N={result.point.n} alpha={result.point.alpha:g}")
+                log.debug("%s: %.3f s on %s (%s)", _name(result), result.seconds, result.host, result.device)
+                progress.advance(result.count, _name(result))
             units = adaptive.pending(wanted, results, how.division)
             progress.grow(sum(unit.count for unit in units))
+
+
+def _name(result: Result) -> str:
+    last = result.first + result.count - 1
+    return f"N={result.point.n} alpha={result.point.alpha:g} samples {result.first} to {last}"
 
 
 def _finish(wanted: config.Config, how: Execution, parts: Parts, results: Results) -> list[Sweep]:
@@ -181,6 +192,10 @@ def _finish(wanted: config.Config, how: Execution, parts: Parts, results: Result
     store.save(how.out, sweeps)
     if not missing and not results.failed:
         parts.discard()
+        for left in how.out.parent.glob(f"{glob.escape(how.out.name)}.*-of-*.lock"):
+            left.unlink(
+                missing_ok=True
+            )  # of tasks that were killed: nothing runs now, this run holds the output
     return sweeps
 
 

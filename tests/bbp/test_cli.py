@@ -1,0 +1,85 @@
+"""Progress and messages: a bar on a terminal, sparse lines elsewhere, nothing when quiet."""
+
+import io
+import logging
+
+import pytest
+
+from bbp import cli
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def stderr(monkeypatch):
+    """Put a stream in the place of stderr."""
+
+    def put(stream):
+        monkeypatch.setattr("sys.stderr", stream)
+        return stream
+
+    return put
+
+
+def work(**options):
+    with cli.messages("bbp x", **options), cli.Progress(4, unit="samples", done=1) as progress:
+        progress.advance(1, "N=10")
+        progress.grow(6)
+        progress.advance(2, "N=20")
+
+
+def test_a_bar_on_a_terminal(stderr):
+    said = stderr(Terminal())
+    work()
+    assert "\r" in said.getvalue() and "4/10" in said.getvalue() and "N=20" in said.getvalue()
+
+
+def test_sparse_lines_elsewhere(stderr, monkeypatch):
+    said = stderr(io.StringIO())
+    work()
+    assert said.getvalue() == ""
+    monkeypatch.setattr(cli, "SPARSE_SECONDS", 0.0)
+    work()
+    lines = said.getvalue().splitlines()
+    assert len(lines) == 2 and "\r" not in said.getvalue()
+    assert lines[1].startswith("bbp x: 4/10 samples, about ") and lines[1].endswith("left, N=20")
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_nothing_when_quiet(stderr, monkeypatch, stream):
+    said = stderr(stream())
+    monkeypatch.setattr(cli, "SPARSE_SECONDS", 0.0)
+    work(quiet=True)
+    assert said.getvalue() == ""
+
+
+def test_messages_have_three_levels(stderr):
+    for options, expected in (({"quiet": True}, "e"), ({}, "ei"), ({"verbose": True}, "eid")):
+        said = stderr(io.StringIO())
+        with cli.messages("bbp x", **options):
+            for level, text in ((logging.ERROR, "e"), (logging.INFO, "i"), (logging.DEBUG, "d")):
+                cli.log.log(level, text)
+        assert said.getvalue() == "".join(f"bbp x: {text}\n" for text in expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (9.96, "10.0 s"),
+        (12.3, "12 s"),
+        (60, "1 min 0 s"),
+        (200, "3 min 20 s"),
+        (18600, "5 h 10 min"),
+    ],
+)
+def test_durations_in_words(seconds, words):
+    assert cli.duration(seconds) == words
+
+
+def test_the_nearest_name_is_offered():
+    assert cli.nearest("--sampels", ["--samples", "--seed"]) == "; did you mean --samples?"
+    assert cli.nearest("zzz", ["--samples", "--seed"]) == ""
