@@ -151,7 +151,7 @@ def test_program(tmp_path, capsys):
     [
         (["missing.h5"], "missing.h5"),
         (["SWEEP", "--draws", "-1"], "draws must be an integer"),
-        (["SWEEP", "--draws", "x"], "draws must be an integer"),
+        (["SWEEP", "--draws", "x"], "draws must be a number"),
         (["SWEEP", "--repeats", "5"], "repeats must be an integer"),
         (["SWEEP", "--out", "fig.bmp"], "must end in .png"),
         (["TWO", "--out", "fig.png"], "holds 2 models|hold 2 models"),
