@@ -25,6 +25,7 @@ from theory.walk import SOLVER, at_end, split, threshold_root
 Array = Any
 
 _WIDEST = 2.0**40
+_SMALL = 0.03  # below this (U - W)/U is computed again in extended precision
 
 
 @dataclass(frozen=True)
@@ -146,5 +147,10 @@ def transition(models: Widths) -> ThresholdMap:
     crossing = np.flatnonzero(r > 0)
     (u_crossing,) = average([teacher], models.take(crossing), *split(r[crossing]))
     rest = np.maximum(u - w, 0)
+    small = np.flatnonzero((rest > 0) & (rest < _SMALL * u))
+    if small.size:  # just above a_c the jump is a small difference of U and W
+        rest[small] = np.maximum(
+            np.subtract(*at_end(models.take(small), teacher, edge, dtype=np.longdouble)), 0
+        )
     u[crossing] = u_crossing
     return ThresholdMap(1 / u, r == 0, rest / (rest + v))

@@ -34,9 +34,9 @@ Array = Any
 SOLVER = Newton()
 
 
-def at_end(models: Widths, *kernels: Callable[..., Array]) -> list[Array]:
-    """Averages at t = 1, the end of the walk."""
-    return average(kernels, models, np.ones(models.shape), np.zeros(models.shape))
+def at_end(models: Widths, *kernels: Callable[..., Array], dtype: Any = np.float64) -> list[Array]:
+    """Averages at t = 1, the end of the walk, in the precision `dtype`."""
+    return average(kernels, models, np.ones(models.shape, dtype), np.zeros(models.shape, dtype))
 
 
 def split(r: Array) -> tuple[Array, Array]:
