@@ -182,8 +182,8 @@ class WeightLaw:
         for rows, last, (c0, c1, c2) in self._blocks(t):
             at, mass = t[rows], self.mass[:last]
             inverse = np.reciprocal(at[:, None] - self.pole[:last])
-            out[0, rows] = inverse @ mass + (c0 + at * (c1 + at * c2))
-            out[1, rows] = (c1 + 2 * at * c2) - (inverse * inverse) @ mass
+            out[0, rows] = _times(inverse, mass) + (c0 + at * (c1 + at * c2))
+            out[1, rows] = (c1 + 2 * at * c2) - _times(inverse * inverse, mass)
         return out[0], out[1]
 
     def remainder(self, t: Complex) -> tuple[Complex, Complex]:
@@ -193,7 +193,7 @@ class WeightLaw:
         for first in range(0, t.size, ROWS):
             rows = slice(first, first + ROWS)
             inverse = np.reciprocal(t[rows, None] - self.pole)
-            out[0, rows], out[1, rows] = -(inverse @ weighted), inverse**2 @ weighted
+            out[0, rows], out[1, rows] = -_times(inverse, weighted), _times(inverse * inverse, weighted)
         return out[0], out[1]
 
     def slope(self, x: Real, t: Complex) -> Complex:
@@ -201,7 +201,7 @@ class WeightLaw:
         out = np.empty(t.size, dtype=np.complex128)
         for rows, last, (_, c1, c2) in self._blocks(t):
             product = (x[rows, None] - self.pole[:last]) * (t[rows, None] - self.pole[:last])
-            out[rows] = (c1 + (x[rows] + t[rows]) * c2) - np.reciprocal(product) @ self.mass[:last]
+            out[rows] = (c1 + (x[rows] + t[rows]) * c2) - _times(np.reciprocal(product), self.mass[:last])
         return out
 
     def jump(self, x: Real) -> Real:
@@ -226,6 +226,11 @@ class WeightLaw:
             rows = slice(first, first + ROWS)
             last = int(np.searchsorted(self.distance, FAR * max(1.0, float(np.max(np.abs(t[rows]))))))
             yield rows, last, self.beyond[:, last]
+
+
+def _times(matrix: Complex, vector: Complex) -> Complex:
+    """matrix @ vector without BLAS, whose threads cost more than they bring on blocks this small."""
+    return np.einsum("ij,j->i", matrix, vector)
 
 
 @lru_cache(maxsize=64)

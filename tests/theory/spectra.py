@@ -11,7 +11,7 @@ from theory.density import density
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
-def _gauss(function, ends):
+def gauss(function, ends):
     """16-point Gauss rule on panels ends (n, 2), one vectorised call: (..., n)."""
     half, middle = np.diff(ends, axis=1) / 2, ends.mean(axis=1, keepdims=True)
     value = function((middle + half * NODES).ravel())
@@ -21,11 +21,11 @@ def _gauss(function, ends):
 def _adaptive(function, breaks, tolerance):
     """Integral between the breaks, panels halved until both halves agree with the whole within tolerance."""
     ends = np.stack([breaks[:-1], breaks[1:]], axis=1)
-    total, whole = 0.0, _gauss(function, ends)
+    total, whole = 0.0, gauss(function, ends)
     for _ in range(60):
         middle = ends.mean(axis=1, keepdims=True)
         halves = np.concatenate([np.hstack([ends[:, :1], middle]), np.hstack([middle, ends[:, 1:]])])
-        value = _gauss(function, halves)
+        value = gauss(function, halves)
         left, right = np.split(value, 2, axis=-1)
         scale = tolerance * np.abs(total + np.sum(left + right, axis=-1, keepdims=True)).reshape(
             *value.shape[:-1], 1
