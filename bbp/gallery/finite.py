@@ -56,11 +56,11 @@ def half_point(
 
     def fitted(drawn: Array) -> float:
         constant, slope = logit_fit(x, drawn, trials, degree=1)
-        return float(alpha.mean() - np.ptp(alpha) * constant / slope)
+        return float(alpha.mean() - np.ptp(alpha) * constant / slope) if slope else np.nan
 
     fraction = (successes + 0.5) / (trials + 1)
     replicates = [fitted(rng.binomial(trials, fraction)) for _ in range(repeats)]
-    return fitted(successes), float(np.std(replicates, ddof=1))
+    return fitted(successes), float(np.nanstd(replicates, ddof=1))
 
 
 def draw(data: Data) -> Figure:

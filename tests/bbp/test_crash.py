@@ -230,13 +230,17 @@ def test_a_directory_that_cannot_be_written(bbp, tiny, out, read_only):
 )
 def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, number, code, word):
     words = [sys.executable, "-m", "bbp.sweep", *MANY[:-1], "--out", out]
-    child = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    # A shell that runs the tests in the background leaves them SIGINT ignored, which a child would inherit.
+    child = subprocess.Popen(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes)
     while child.poll() is None and len(shard_files(out)) < 5:
         time.sleep(0.01)
     child.send_signal(number)
     printed, said = child.communicate()
     assert child.returncode == code and printed == "" and said.count("\n") == 1
     kept = len(shard_files(out))
-    assert f"{word}; {kept} samples are kept in" in said and "--resume" in said and kept >= 5
+    # A signal between the rename of a shard and its count leaves one more than was counted.
+    assert any(f"{word}; {counted} samples are kept in" in said for counted in (kept - 1, kept))
+    assert "--resume" in said and kept >= 5
     assert not list(out.parent.rglob("*.tmp")) and not list(out.parent.glob("*.lock"))
     assert bbp("sweep", *MANY, "--out", out, "--resume").code == 0

@@ -198,7 +198,7 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
         "--widths",
         "1,2",
         "--n",
-        "100,50",
+        "200,100",
         "--draws",
         "4",
     ]
