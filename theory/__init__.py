@@ -4,12 +4,13 @@ Exported here is the theory of N = infinity. Finite N is in `theory.quenched`, `
 `theory.finite_threshold`; other weights in `theory.general` and `theory.spectral_methods`.
 """
 
-from theory.alpha_zero import alpha_zero
-from theory.bulk import bulk_edge
+from theory.alpha_zero import alpha_zero, alpha_zero_map
+from theory.bulk import bulk_edge, riemannian_shift, z_of_g
 from theory.checks import NotConverged, ParameterError
 from theory.density import atom, density, moment, stieltjes
 from theory.model import Committee
-from theory.outliers import outlier, teacher_branch
+from theory.outliers import edge_gap, outlier, teacher_branch
+from theory.student import student_outliers
 from theory.transition import bbp_threshold, critical_normalisation, critical_width, threshold_map
 
 __all__ = [
@@ -17,15 +18,20 @@ __all__ = [
     "NotConverged",
     "ParameterError",
     "alpha_zero",
+    "alpha_zero_map",
     "atom",
     "bbp_threshold",
     "bulk_edge",
     "critical_normalisation",
     "critical_width",
     "density",
+    "edge_gap",
     "moment",
     "outlier",
+    "riemannian_shift",
     "stieltjes",
+    "student_outliers",
     "teacher_branch",
     "threshold_map",
+    "z_of_g",
 ]

@@ -204,8 +204,8 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
     ]
     assert phase.main([*options, "--seed", "3", "--out", str(path)]) == 0
     found = phase_file.load(path)
-    assert found.finite.n.tolist() == [50, 100] and found.finite.a.tolist() == [0.5]
-    expected = alpha_bbp_finite(Committee(1, 1, 0.5), 100, draws=4, seed=3)
+    assert found.finite.n.tolist() == [100, 200] and found.finite.a.tolist() == [0.5]
+    expected = alpha_bbp_finite(Committee(1, 1, 0.5), 200, draws=4, seed=3)
     assert found.finite.alpha[1, 0, 0] == pytest.approx(expected.alpha, rel=1e-12)
     assert found.finite.error[1, 0, 0] == pytest.approx(expected.error, rel=1e-9)
     assert np.isnan(found.finite.alpha[:, 1]).all()  # p = inf has no finite N
