@@ -120,7 +120,7 @@ def existing(wanted: config.Config, how: Execution) -> list[Sweep] | None:
 
 @contextmanager
 def executor(how: Execution) -> Iterator[Executor]:
-    """What runs units: this process, or a dask cluster. RunError if dask is not installed or cannot be reached."""
+    """What runs units: this process, or a dask cluster. ParameterError without dask, RunError if it cannot be reached."""
     if how.workers is None and how.scheduler is None:
         if how.cache is not None:
             keep_compiled(how.cache)
@@ -141,7 +141,7 @@ def _begin(wanted: config.Config, how: Execution, parts: Parts) -> Results:
     if not how.task:
         atomic.sweep_leftovers(how.out.parent, how.out.name)
         parts.tidy()
-    if parts.exist() and how.force and not how.continues:
+    if how.force and not how.continues:
         parts.discard()
     if how.merge and not parts.exist():
         raise FileError(f"nothing to merge: there is no {str(parts.path)!r}")
@@ -192,10 +192,9 @@ def _finish(wanted: config.Config, how: Execution, parts: Parts, results: Result
     store.save(how.out, sweeps)
     if not missing and not results.failed:
         parts.discard()
+        # Locks of tasks that were killed; no task runs now, for this run holds the whole output.
         for left in how.out.parent.glob(f"{glob.escape(how.out.name)}.*-of-*.lock"):
-            left.unlink(
-                missing_ok=True
-            )  # of tasks that were killed: nothing runs now, this run holds the output
+            left.unlink(missing_ok=True)
     return sweeps
 
 

@@ -45,7 +45,13 @@ class Parts:
         Several tasks may begin at once: the first plan stays, the others compare themselves with it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        # Looked for before the plan: a task that begins beside this one writes its plan first and its shards after.
+        shards = any(self.path.glob("*.npz"))
         if not self.exist():
+            if shards:
+                raise FileError(
+                    f"{str(self.path)!r} holds shards but no {PLAN}: of which sweep? (--force discards them)"
+                )
             text = json.dumps({"format": FORMAT, "version": VERSION, "records": records}, indent=1)
             _create_once(self.plan, text.encode())
         difference = config.differences(self._records(), records)

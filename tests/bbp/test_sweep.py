@@ -213,6 +213,15 @@ def test_a_damaged_shard_is_computed_again(bbp, tiny, out, reference, same):
     same(store.load(out), reference)
 
 
+def test_shards_of_an_unknown_sweep_are_refused(bbp, tiny, out):
+    bbp("sweep", *tiny, "--out", out, "--task", "1/2")
+    out.with_name("sweep.h5.parts").joinpath("plan.json").unlink()
+    for word in ("--resume", "--task=2/2"):
+        said = bbp("sweep", *tiny, "--out", out, word)
+        assert said.code == 2 and "holds shards but no plan.json" in said.err
+    assert bbp("sweep", *tiny, "--out", out, "--force").code == 0
+
+
 def test_a_product_of_models(bbp, out, same):
     words = ["--n", "12", "--samples", "2", "--p", "1,2", "--a-grid", "0.5:1:2", "--out", out]
     assert bbp("sweep", "--alpha-grid", *words).code == 0
