@@ -225,14 +225,20 @@ def test_a_directory_that_cannot_be_written(bbp, tiny, out, read_only):
         assert bbp("sweep", *tiny, "--out", place / "old.h5").code == 0
 
 
+# A shell that runs the tests in the background leaves them SIGINT ignored, which a child would inherit.
+LISTENING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("bbp.sweep", run_name="__main__")
+"""
+
+
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, number, code, word):
-    words = [sys.executable, "-m", "bbp.sweep", *MANY[:-1], "--out", out]
-    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    # A shell that runs the tests in the background leaves them SIGINT ignored, which a child would inherit.
-    child = subprocess.Popen(words, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes)
+    words = [sys.executable, "-c", LISTENING, *MANY[:-1], "--out", out]
+    child = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while child.poll() is None and len(shard_files(out)) < 5:
         time.sleep(0.01)
     child.send_signal(number)
