@@ -28,7 +28,7 @@ def test_a_worker_is_killed_and_the_sweep_ends_complete_and_equal(bbp, tmp_path,
     assert len(workers) == 2
     workers[0].kill()
     assert not out.exists()
-    printed, said = child.communicate(timeout=240)
+    printed, said = child.communicate(timeout=600)
     assert child.returncode == 0, said
     assert "Traceback" not in said and "alpha_BBP" in printed
     assert bbp("sweep", *WORDS, "--out", reference).code == 0
