@@ -188,11 +188,11 @@ def test_what_does_not_fit_is_refused_with_what_would(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 10**8)
 
     def need(n):
-        return sampling.bytes_needed(MODEL, n, 2.0)
+        return sampling.bytes_needed(MODEL, n, 2.0, solver="dense")
 
     message = rf"needs {need(4000)} bytes and 100000000 are free: N = (\d+) would fit"
     with pytest.raises(ParameterError, match=message) as caught:
-        sample_point(MODEL, 4000, 2.0, [0], 0)
+        sample_point(MODEL, 4000, 2.0, [0], 0, solver="dense")
     largest = int(str(caught.value).split("N = ")[-1].split()[0])
     assert need(largest) <= 0.9e8 < need(largest + 1)
 
