@@ -223,7 +223,7 @@ def solve(order: int, dtype: np.dtype, plan: Plan, seed: int, *, mixed: bool) ->
     if found.code is not Code.CONVERGED:
         found = yield from search(found.vectors, plan, rng)
     else:
-        found.stats.update(products=1, restarts=0)
+        found.stats.update(products=1, restarts=0, block=plan.block)
     found.stats["products_float32"] = rough["products"]
     return found
 
