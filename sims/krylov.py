@@ -39,7 +39,7 @@ from theory.checks import ParameterError, count, positive
 
 Solver = Generator[jax.Array, jax.Array, "Ritz"]
 
-FLOOR = 4.0  # residuals below FLOOR eps |H| are rounding
+FLOOR = 10.0  # residuals below FLOOR eps |H| are rounding
 MIXED = 1e-6  # the least tol for which a search in float32 brings a float64 problem to its end
 
 
@@ -223,7 +223,7 @@ def solve(order: int, dtype: np.dtype, plan: Plan, seed: int, *, mixed: bool) ->
     if found.code is not Code.CONVERGED:
         found = yield from search(found.vectors, plan, rng)
     else:
-        found.stats.update(products=1, restarts=0)
+        found.stats.update(products=1, restarts=0, block=plan.block)
     found.stats["products_float32"] = rough["products"]
     return found
 
@@ -343,7 +343,7 @@ class _Space:
         d, b = self.dimension, self.plan.block
         projected = self.projected[:d, :d]
         self.norm = max(self.norm, spectral_norm(projected))
-        accuracy = max(0.1 * tol, 0.01 * self.worst, 1e-14 * self.norm)
+        accuracy = max(0.1 * tol, 0.01 * self.worst)
         values, mixing = lowest_pairs(projected, b, accuracy, self.guess)
         estimates = np.linalg.norm(self.factor @ mixing[d - b :], axis=0)
         self.guess, self.worst = mixing, float(np.max(estimates))

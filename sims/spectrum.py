@@ -40,10 +40,7 @@ class Quadrature:
 
     def average(self, values: ArrayLike) -> tuple[Array, Array]:
         """Mean over the spectrum of a function given at the nodes, (..., probes, steps), and standard error."""
-        each = np.sum(self.weights * np.asarray(values), axis=-1)
-        if each.shape[-1] == 1:
-            return each[..., 0], np.full(each.shape[:-1], np.nan)
-        return np.mean(each, axis=-1), np.std(each, axis=-1, ddof=1) / math.sqrt(each.shape[-1])
+        return _mean(np.sum(self.weights * np.asarray(values), axis=-1))
 
     def density(self, x: ArrayLike, width: float) -> tuple[Array, Array]:
         """Density of eigenvalues at x, smoothed by a Gaussian of standard deviation `width`, and its standard error.
@@ -55,13 +52,26 @@ class Quadrature:
         return self.average(np.exp(-(scaled**2) / 2) / (width * math.sqrt(2 * math.pi)))
 
     def fraction_below(self, x: ArrayLike) -> tuple[Array, Array]:
-        """Share of the eigenvalues below x, and its standard error."""
+        """Share of the eigenvalues below x, and its standard error.
+
+        Of a probe's own measure the share below a node lies between the weights before it and these and its
+        own (Chebyshev, Markov, Stieltjes): the middle is taken at the nodes, straight lines between them.
+        """
         x = np.asarray(finite("x", x))
-        return self.average(self.nodes < x[..., None, None])
+        middle = np.cumsum(self.weights, axis=1) - self.weights / 2
+        each = [np.interp(x, t, f, left=0, right=1) for t, f in zip(self.nodes, middle, strict=True)]
+        return _mean(np.stack(each, axis=-1))
 
     def moment(self, power: int) -> tuple[Array, Array]:
         """Mean of lambda^power over the spectrum, and its standard error."""
         return self.average(self.nodes ** count("power", power, minimum=0))
+
+
+def _mean(each: Array) -> tuple[Array, Array]:
+    """Mean over probes (the last axis) and its standard error, NaN for one probe."""
+    if each.shape[-1] == 1:
+        return each[..., 0], np.full(each.shape[:-1], np.nan)
+    return np.mean(each, axis=-1), np.std(each, axis=-1, ddof=1) / math.sqrt(each.shape[-1])
 
 
 def lanczos_quadrature(
