@@ -13,8 +13,8 @@ last reached:
     A_{j+1} = s_{j+1} - (e_j / P_j) A_j      B_{j+1} = 1 + (e_j / P_j)^2 B_j      and likewise from the
     bottom.
 
-All eigenvalues run side by side: O(n^2) for all, where LAPACK's stemr forms the n vectors, which takes
-longer than the reduction to tridiagonal form. Overlaps add up to the number of directions;
+All eigenvalues run side by side: O(n^2) for all. LAPACK's stemr, which forms the n vectors, takes about as long as the
+reduction to tridiagonal form does, and several times as long as this. Overlaps add up to the number of directions;
 `spectrum_overlaps` checks it.
 """
 

@@ -188,11 +188,11 @@ def test_what_does_not_fit_is_refused_with_what_would(monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda: 10**8)
 
     def need(n):
-        return sampling.bytes_needed(MODEL, n, 2.0)
+        return sampling.bytes_needed(MODEL, n, 2.0, solver="dense")
 
     message = rf"needs {need(4000)} bytes and 100000000 are free: N = (\d+) would fit"
     with pytest.raises(ParameterError, match=message) as caught:
-        sample_point(MODEL, 4000, 2.0, [0], 0)
+        sample_point(MODEL, 4000, 2.0, [0], 0, solver="dense")
     largest = int(str(caught.value).split("N = ")[-1].split()[0])
     assert need(largest) <= 0.9e8 < need(largest + 1)
 
@@ -202,4 +202,4 @@ def test_an_order_beyond_the_index_is_refused(monkeypatch):
     with pytest.raises(
         ParameterError, match=r"has order 60000 where the routines index 46340: N = 23170 would"
     ):
-        sample_point(MODEL, 30_000, 2.0, [0], 0)
+        sample_point(MODEL, 30_000, 2.0, [0], 0, solver="dense")
