@@ -11,7 +11,7 @@ import numpy as np
 
 from sims.eigen import WIDEST
 from sims.instance import finite_p, padded, real_dtype, samples_of
-from sims.tridiagonal import CHUNK
+from sims.tridiagonal import chunk
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -32,7 +32,7 @@ def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtyp
     columns = 4 * order * (eigenpairs + signal)
     if jax.default_backend() != "cpu":
         return item * (5 * order**2 + 2 * padded(m) * n + columns + 3 * padded(m) * p**2)
-    sweeps = 8 * padded(order) * min(CHUNK, padded(order)) * (2 + signal)
+    sweeps = 2 * 8 * padded(order) * chunk(order, signal) * (2 + signal)
     return item * (order**2 + 2 * n**2 + 2 * padded(m) * n + columns) + 8 * m * 3 * p**2 + sweeps
 
 

@@ -13,8 +13,8 @@ last reached:
     A_{j+1} = s_{j+1} - (e_j / P_j) A_j      B_{j+1} = 1 + (e_j / P_j)^2 B_j      and likewise from the
     bottom.
 
-All eigenvalues run side by side: O(n^2) for all, where LAPACK's stemr forms the n vectors, which takes
-longer than the reduction to tridiagonal form. Overlaps add up to the number of directions;
+All eigenvalues run side by side: O(n^2) for all. LAPACK's stemr, which forms the n vectors, takes about as long as the
+reduction to tridiagonal form does, and several times as long as this. Overlaps add up to the number of directions;
 `spectrum_overlaps` checks it.
 """
 
@@ -30,9 +30,11 @@ from scipy.linalg import eigh_tridiagonal
 
 from sims.instance import padded
 
-CHUNK = 512  # eigenvalues side by side: the carried rows of all n steps stay within the cache
+WIDEST = 512  # eigenvalues side by side at most
+_CACHE = 2**21  # numbers that one sweep may keep, so as to stay within the cache
 SMALL = 128  # up to this order the vectors are formed
-_APART = 1e-9  # relative gap below which a vector of its own cannot be told
+_SUM = 1e-9  # error of the sum of overlaps allowed, a share of it
+_APART = 1e-11  # relative gap below which a vector of its own cannot be told
 
 
 def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float) -> tuple[NDArray, NDArray]:
@@ -74,14 +76,14 @@ def _resolved(values: NDArray, raw: NDArray, s: NDArray, width: float) -> NDArra
     total = np.sum(s**2)
     starts, lengths = groups(values, width)
     means = group_means(raw, starts, lengths)
-    if not _apart(values):
-        largest = int(np.argmax(lengths))
-        inside = np.repeat(np.arange(len(starts)) == largest, lengths)
-        means[inside] = (total - np.sum(means[~inside])) / lengths[largest]
-        if not _apart(values[~inside]):
-            return None
-    sound = abs(np.sum(means) - total) < 1e-8 * total and np.min(means) > -1e-8
-    return np.maximum(means, 0) if sound else None
+    if abs(np.sum(means) - total) < _SUM * total:
+        return means
+    largest = int(np.argmax(lengths))
+    if lengths[largest] == 1:
+        return None
+    inside = np.repeat(np.arange(len(starts)) == largest, lengths)
+    means[inside] = (total - np.sum(means[~inside])) / lengths[largest]
+    return np.maximum(means, 0) if _apart(values[~inside]) and np.min(means) > -_SUM else None
 
 
 def _apart(values: NDArray) -> bool:
@@ -91,14 +93,21 @@ def _apart(values: NDArray) -> bool:
 
 def _in_chunks(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
     n = len(values)
-    order, size = padded(n), min(CHUNK, padded(n))
+    order, size = padded(n), chunk(n, s.shape[1])
     # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
     far = 4 * np.max(np.abs(values)) + 1
     d, e = _longer(d, order, far), _longer(e, order - 1, 0.0)
     s = np.concatenate([s, np.zeros((order - n, s.shape[1]))])
-    shifts = _longer(values, -(-n // size) * size, values[-1]).reshape(-1, size)
-    started = [_twisted(d, e, s, x) for x in shifts]  # all dispatched before the first is waited for
-    return np.concatenate([np.asarray(chunk) for chunk in started])[:n]
+    results: list[jax.Array] = []
+    for x in _longer(values, -(-n // size) * size, values[-1]).reshape(-1, size):
+        results.append(_twisted(d, e, s, x))
+        jax.block_until_ready(results[:-1])  # two at work at once, no more
+    return np.concatenate([np.asarray(result) for result in results])[:n]
+
+
+def chunk(n: int, r: int) -> int:
+    """Eigenvalues of a matrix of order n taken side by side with r directions: a power of two, 64 to 512."""
+    return max(64, min(WIDEST, 1 << (_CACHE // (padded(n) * (2 + r))).bit_length() - 1))
 
 
 def _longer(array: NDArray, length: int, value: float) -> NDArray:

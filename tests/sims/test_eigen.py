@@ -147,3 +147,15 @@ def test_orders_beyond_the_index_are_refused(platform, n):
     eigen.check_order(n - 1, platform)
     with pytest.raises(ParameterError, match=f"p N = {n}"):
         eigen.check_order(n, platform)
+
+
+def test_a_failed_sum_rule_is_not_hidden(monkeypatch):
+    """Overlaps that do not add up are found again from LAPACK's vectors, not patched."""
+    rng = np.random.default_rng(8)
+    matrix, signal = matrix_of(150, rng), directions_of(150, 2, rng)
+    expected = eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps
+    honest = tridiagonal._in_chunks
+    monkeypatch.setattr(tridiagonal, "_in_chunks", lambda *args: honest(*args) * 1.001)
+    np.testing.assert_allclose(eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps, expected, atol=1e-10)
+    monkeypatch.setattr(tridiagonal, "_in_chunks", lambda *args: np.full(150, np.nan))
+    np.testing.assert_allclose(eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps, expected, atol=1e-10)

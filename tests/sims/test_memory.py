@@ -8,7 +8,7 @@ import pytest
 from sims import memory
 from sims.instance import padded
 from sims.sampling import bytes_needed, sample_point
-from sims.tridiagonal import CHUNK
+from sims.tridiagonal import chunk
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -22,7 +22,7 @@ def test_the_estimate_is_an_upper_bound_and_not_far(p, n, dtype):
     sample_point(model, n, 1.5, [0], 0, dtype=dtype)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    sweeps = 8 * padded(p * n) * min(CHUNK, padded(p * n)) * (2 + p)
+    sweeps = 2 * 8 * padded(p * n) * chunk(p * n, p) * (2 + p)
     estimate = bytes_needed(model, n, 1.5, dtype=dtype) - sweeps
     assert estimate / 2 < peak < estimate
 
