@@ -20,6 +20,7 @@ from scipy.linalg.blas import get_blas_funcs
 from theory.model import Committee
 
 HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
+_BLOCK = 256  # rows in one symmetric rank update
 
 
 @jax.jit
@@ -85,38 +86,45 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
     """
     data, F = np.asarray(data), np.asarray(F)
     p, n = F.shape[-1], data.shape[1]
+    gram, scaled = np.empty((n, n), data.dtype, order="F"), np.empty((_BLOCK, n), data.dtype)
     if p == 1:
-        return _weighted_gram(data, F[:, 0, 0])
+        return _mirror(_weighted_gram(data, F[:, 0, 0], gram, scaled), gram)
     hessian = np.empty((p * n, p * n), data.dtype, order="F")
     for k in range(p):
         for j in range(k + 1):
-            block = _weighted_gram(data, F[:, k, j])
-            hessian[k * n : (k + 1) * n, j * n : (j + 1) * n] = block
+            gram = _weighted_gram(data, F[:, k, j], gram, scaled)
+            below = hessian[k * n : (k + 1) * n, j * n : (j + 1) * n]
+            _mirror(gram, below)
             if j < k:
-                hessian[j * n : (j + 1) * n, k * n : (k + 1) * n] = block
+                hessian[j * n : (j + 1) * n, k * n : (k + 1) * n] = below
     return hessian
 
 
-def _weighted_gram(data: NDArray, f: NDArray) -> NDArray:
-    """X^T diag(f) X, (N, N) column-major, for weights f (M,) of either sign."""
-    n = data.shape[1]
+def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> NDArray:
+    """Lower triangle of X^T diag(f) X, weights f (M,) of either sign, in gram (N, N); scaled (_BLOCK, N) is scratch."""
     syrk = get_blas_funcs("syrk", (data,))
-    gram = np.zeros((n, n), data.dtype, order="F")
+    gram[:] = 0
+    root = np.sqrt(np.abs(f)).astype(data.dtype)
     for sign in (1.0, -1.0):
         rows = np.flatnonzero(sign * f > 0)
-        scaled = data[rows]
-        scaled *= np.sqrt(np.abs(f[rows]))[:, None]
-        if len(rows):  # scaled.T is (N, rows), column-major: no copy
-            gram = syrk(sign, scaled.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
-    return _mirrored(gram)
+        for start in range(0, len(rows), _BLOCK):
+            some = rows[start : start + _BLOCK]
+            block = scaled[: len(some)]  # a block of rows at a time, scaled in the cache
+            np.take(data, some, axis=0, out=block, mode="clip")  # clip: "raise" would go through a buffer
+            block *= root[some, None]
+            # block.T is (N, rows), column-major: no copy
+            gram = syrk(sign, block.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
+    return gram
 
 
-def _mirrored(lower: NDArray, tile: int = 64) -> NDArray:
-    """Fill the upper triangle of a column-major matrix from its lower one, in place, by tiles."""
+def _mirror(lower: NDArray, out: NDArray, tile: int = 64) -> NDArray:
+    """The symmetric matrix whose lower triangle is given, written to out (which may be the same), by tiles."""
     n = len(lower)
-    for i in range(0, n, tile):
-        diagonal = lower[i : i + tile, i : i + tile]
-        diagonal[:] = np.tril(diagonal) + np.tril(diagonal, -1).T
-        for j in range(i + tile, n, tile):
-            lower[i : i + tile, j : j + tile] = lower[j : j + tile, i : i + tile].T
-    return lower
+    for j in range(0, n, tile):
+        diagonal = lower[j : j + tile, j : j + tile]
+        out[j : j + tile, j : j + tile] = np.tril(diagonal) + np.tril(diagonal, -1).T
+        for i in range(j + tile, n, tile):
+            out[j : j + tile, i : i + tile] = lower[i : i + tile, j : j + tile].T
+        if out is not lower:
+            out[j + tile :, j : j + tile] = lower[j + tile :, j : j + tile]
+    return out

@@ -1,4 +1,7 @@
-"""Random instances of the model: student, teacher and data from one key. Nothing else in `sims` draws.
+"""Random instances of the model: student, teacher and data from one key.
+
+What solvers draw besides (starting vectors, probes of the density of states) comes from NumPy generators of fixed
+seeds and changes no instance.
 
 Keys are threefry2x32, named explicitly. Every row of the data has a key of its own, folded from the data key
 and the row's index: rows nest (the first rows of a larger draw are those of a smaller one), any block of rows
@@ -15,21 +18,26 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import get_blas_funcs
 
 from sims.normal import normal_row
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
 ROWS = 64  # rows drawn by one call
+_CALL = 2**17  # variates that one call draws on the host, about
 _WEIGHTS, _DATA = 0, 1
 _WORD = 2**32
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -125,11 +133,12 @@ def draw_rows(
 ) -> NDArray:
     """Rows 0 .. m - 1 of the data whose key is `key`, then zeros, on the host: (length, n), length m by default."""
     rows = _aligned(length or m, n, real_dtype(dtype))
-    for start in range(0, m, ROWS):
-        stop = min(start + ROWS, m)
-        rows[start:stop] = np.asarray(row_block(key, np.uint32(start), ROWS, n, str(rows.dtype)))[
-            : stop - start
-        ]
+    size = min(2 * ROWS, max(8, 1 << (m - 1).bit_length()), max(8, 1 << (_CALL // n).bit_length()))
+    calls = (
+        (start, row_block(key, np.uint32(start), size, n, str(rows.dtype))) for start in range(0, m, size)
+    )
+    for start, block in _ahead(calls):
+        rows[start : min(start + size, m)] = np.asarray(block)[: m - start]
     rows[m:] = 0
     return rows
 
@@ -209,7 +218,10 @@ def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]
         blocks = (np.asarray(row_block(key, np.uint32(s), ROWS, instance.n, dtype)) for s in starts)
         both = np.concatenate([block @ weights for block in blocks])
     else:
-        both = np.asarray(instance.data) @ weights
+        # SciPy's BLAS, as in all that follows on the host: NumPy brings another copy with threads of its own, which go on
+        # waiting for work, busily, and hold up the reduction that comes next
+        data = np.asarray(instance.data)
+        both = get_blas_funcs("gemm", (data,))(1.0, weights, data.T, trans_a=1).T
     both = both[: instance.m].astype(np.float64)
     p = instance.student.shape[0]
     return both[:, :p], both[:, p:]
@@ -226,6 +238,16 @@ def finite_p(model: Committee) -> int:
 def _place(data: jax.Array, block: jax.Array, start: jax.Array | int, m: jax.Array | int) -> jax.Array:
     inside = start + jnp.arange(block.shape[0]) < m
     return jax.lax.dynamic_update_slice_in_dim(data, jnp.where(inside[:, None], block, 0), start, axis=0)
+
+
+def _ahead(calls: Iterable[T], depth: int = 2) -> Iterator[T]:
+    """The same items, each after `depth` more have been started: JAX draws while the last block is copied."""
+    waiting: deque[T] = deque()
+    for call in calls:
+        waiting.append(call)
+        if len(waiting) > depth:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _fold(key: jax.Array, *words: int) -> jax.Array:

@@ -11,7 +11,6 @@ import numpy as np
 
 from sims.eigen import WIDEST
 from sims.instance import finite_p, padded, real_dtype, samples_of
-from sims.tridiagonal import chunk
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -23,8 +22,8 @@ _ROOM = 0.9  # share of the free memory that may be planned for
 def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
     """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
 
-    CPU: the matrix (reduced in place), two blocks of it, the data and a scaled copy, the weights, the
-    sweeps of `sims.tridiagonal`, the vectors. GPU: the matrix, its vectors, the workspace of syevd (2
+    CPU: the matrix (reduced in place), a block of it, the data, some rows of them scaled, the weights, the
+    sweep of `sims.tridiagonal`, the vectors. GPU: the matrix, its vectors, the workspace of syevd (2
     n^2) and the blocks it is built from, with the padded data.
     """
     p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize
@@ -32,8 +31,9 @@ def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtyp
     columns = 4 * order * (eigenpairs + signal)
     if jax.default_backend() != "cpu":
         return item * (5 * order**2 + 2 * padded(m) * n + columns + 3 * padded(m) * p**2)
-    sweeps = 2 * 8 * padded(order) * chunk(order, signal) * (2 + signal)
-    return item * (order**2 + 2 * n**2 + 2 * padded(m) * n + columns) + 8 * m * 3 * p**2 + sweeps
+    sweeps = 8 * padded(order) * (6 + 2 * signal)
+    block = n**2 if p > 1 else 0
+    return item * (order**2 + block + (padded(m) + 256) * n + columns) + 8 * m * 3 * p**2 + sweeps
 
 
 def available_bytes() -> int | None:

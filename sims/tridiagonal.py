@@ -1,26 +1,25 @@
 """Squared overlaps of all eigenvectors of a tridiagonal matrix with a few directions, in O(n^2).
 
-Twisted factorisation (Fernando; Parlett and Dhillon), in a form derived here. For an eigenvalue x of T
-(diagonal d, off-diagonal e) the pivots of T - x from the top and from the bottom are
+For an eigenvalue x of T (diagonal d, off-diagonal e) the pivots of T - x from the bottom are
 
-    P_1 = d_1 - x,  P_{j+1} = d_{j+1} - x - e_j^2 / P_j        Q_n = d_n - x,  Q_j = d_j - x - e_j^2 / Q_{j+1}
+    P_n = d_n - x,   P_j = d_j - x - e_j^2 / P_{j+1}
 
-and the eigenvector is best determined from the index r at which |P_r + Q_r - (d_r - x)| is least: v_r =
-1, then v_j = -(e_j / P_j) v_{j+1} above it and v_{j+1} = -(e_j / Q_{j+1}) v_j below. Its product A with a
-direction s and its squared norm B are sums that the two sweeps can carry along, relative to the entry
-last reached:
+and the eigenvector is v_1 = 1, v_{j+1} = -(e_j / P_{j+1}) v_j. Its product A with a direction s and its squared norm B
+are sums that the sweep carries along, relative to the entry last reached:
 
-    A_{j+1} = s_{j+1} - (e_j / P_j) A_j      B_{j+1} = 1 + (e_j / P_j)^2 B_j      and likewise from the
-    bottom.
+    A_j = s_j - (e_j / P_{j+1}) A_{j+1}      B_j = 1 + (e_j / P_{j+1})^2 B_{j+1}      overlap = A_1^2 / B_1
 
-All eigenvalues run side by side: O(n^2) for all. LAPACK's stemr, which forms the n vectors, takes about as long as the
-reduction to tridiagonal form does, and several times as long as this. Overlaps add up to the number of directions;
-`spectrum_overlaps` checks it.
+This solves (T - x) v = P_1 e_1, one step of inverse iteration from e_1. With x off by a rounding error delta, v is off by
+about delta sqrt(n / w) over the spread of the spectrum, w being the squared first entry of the eigenvector. After a
+Householder reduction e_1 is the first coordinate, on which the eigenvectors of a Hessian are spread like random ones (w
+near 1 / n). Where they are not, overlaps fail to add up to the number of directions; `spectrum_overlaps` checks it, and
+then takes LAPACK's vectors.
+
+All eigenvalues run side by side: O(n^2) for all, a small part of the time that finding the eigenvalues takes (sterf),
+where LAPACK's stemr, which forms the n vectors, takes about as long as the reduction to tridiagonal form.
 """
 
 from __future__ import annotations
-
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -30,10 +29,9 @@ from scipy.linalg import eigh_tridiagonal
 
 from sims.instance import padded
 
-WIDEST = 512  # eigenvalues side by side at most
-_CACHE = 2**21  # numbers that one sweep may keep, so as to stay within the cache
 SMALL = 128  # up to this order the vectors are formed
 _SUM = 1e-9  # error of the sum of overlaps allowed, a share of it
+_TINY = 1e-100  # least pivot: its inverse, squared, is still finite
 _APART = 1e-11  # relative gap below which a vector of its own cannot be told
 
 
@@ -47,7 +45,7 @@ def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float)
     s = np.asarray(directions, dtype=np.float64)
     if len(d) > SMALL:
         values = eigh_tridiagonal(d, e, eigvals_only=True, lapack_driver="stev")
-        raw = _in_chunks(d, e, s, values)
+        raw = _swept(d, e, s, values)
         overlaps = _resolved(values, raw, s, 4 * width)
         if overlaps is not None:
             return values, overlaps
@@ -91,62 +89,35 @@ def _apart(values: NDArray) -> bool:
     return len(values) < 2 or bool(np.min(np.diff(values)) > _APART * np.max(np.abs(values)))
 
 
-def _in_chunks(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
+def _swept(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
     n = len(values)
-    order, size = padded(n), chunk(n, s.shape[1])
+    order = padded(n)
     # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
     far = 4 * np.max(np.abs(values)) + 1
     d, e = _longer(d, order, far), _longer(e, order - 1, 0.0)
     s = np.concatenate([s, np.zeros((order - n, s.shape[1]))])
-    results: list[jax.Array] = []
-    for x in _longer(values, -(-n // size) * size, values[-1]).reshape(-1, size):
-        results.append(_twisted(d, e, s, x))
-        jax.block_until_ready(results[:-1])  # two at work at once, no more
-    return np.concatenate([np.asarray(result) for result in results])[:n]
-
-
-def chunk(n: int, r: int) -> int:
-    """Eigenvalues of a matrix of order n taken side by side with r directions: a power of two, 64 to 512."""
-    return max(64, min(WIDEST, 1 << (_CACHE // (padded(n) * (2 + r))).bit_length() - 1))
+    return np.asarray(_sweep(d, e, s, _longer(values, order, values[-1])))[:n]
 
 
 def _longer(array: NDArray, length: int, value: float) -> NDArray:
     return np.append(array, np.full(length - len(array), value))
 
 
-@functools.partial(jax.jit, static_argnames="unroll")
-def _twisted(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array, unroll: int = 1) -> jax.Array:
+@jax.jit
+def _sweep(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array) -> jax.Array:
     """Squared overlaps of the eigenvectors at x (c,) with directions s (n, r): see the top of the module."""
-    tiny = jnp.sqrt(jnp.finfo(x.dtype).tiny)
-    zero, many = jnp.zeros_like(x), jnp.zeros((s.shape[1], len(x)))
+    zero = jnp.zeros_like(x)
 
     def advance(carry: tuple, row: tuple) -> tuple:
-        pivot, product, square = carry
+        pivot, products, square = carry
         d_j, e_j, s_j = row
         ratio = e_j / pivot
         pivot = d_j - x - e_j * ratio
-        pivot = jnp.where(jnp.abs(pivot) < tiny, tiny, pivot)
-        return pivot, s_j[:, None] - ratio * product, 1 + ratio**2 * square
+        pivot = jnp.where(jnp.abs(pivot) < _TINY, _TINY, pivot)
+        products = tuple(s_j[i] - ratio * product for i, product in enumerate(products))
+        return (pivot, products, 1 + ratio**2 * square), None
 
-    def down(carry: tuple, row: tuple) -> tuple:
-        carry = advance(carry, row)
-        return carry, carry
-
-    def up(carry: tuple, rows: tuple) -> tuple:
-        below, (least, product, square) = carry
-        row, above = rows
-        below = advance(below, row)
-        mismatch = jnp.abs(above[0] + below[0] - (row[0] - x))
-        better = mismatch < least
-        # the entry at the twist itself is in both sums
-        product = jnp.where(better, above[1] + below[1] - row[2][:, None], product)
-        square = jnp.where(better, above[2] + below[2] - 1, square)
-        return (below, (jnp.where(better, mismatch, least), product, square)), None
-
-    start = (jnp.ones_like(x), many, zero)
-    above: tuple
-    _, above = jax.lax.scan(down, start, (d, jnp.append(0.0, e), s), unroll=unroll)
-    best = (jnp.full_like(x, jnp.inf), many, jnp.ones_like(x))
-    rows = ((d, jnp.append(e, 0.0), s), above)
-    (_, (_, product, square)), _ = jax.lax.scan(up, (start, best), rows, reverse=True, unroll=unroll)
-    return jnp.sum(product**2, axis=0) / square
+    start = (jnp.ones_like(x), (zero,) * s.shape[1], zero)
+    rows = (d, jnp.append(e, 0.0), s)
+    (_, products, square), _ = jax.lax.scan(advance, start, rows, reverse=True, unroll=8)
+    return sum((product**2 for product in products), start=zero) / square

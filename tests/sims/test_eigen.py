@@ -94,9 +94,9 @@ def test_single_precision_is_single_throughout():
     assert np.max(np.abs(found.values - exact.values)) > 1e-9  # it did run in float32
 
 
-def test_twisted_factorisation_meets_stemr_where_pivots_vanish():
+def test_the_sweep_meets_stemr_where_pivots_vanish():
     """A tridiagonal matrix with d = 0: x = 0 is an eigenvalue and makes the first pivot vanish exactly."""
-    n = 101
+    n = 2 * tridiagonal.SMALL + 1  # above SMALL the sweep is used
     d, e = np.zeros(n), np.ones(n - 1)
     s = directions_of(n, 2, np.random.default_rng(3))
     values, overlaps = tridiagonal.spectrum_overlaps(d, e, s, 1e-15)
@@ -154,8 +154,8 @@ def test_a_failed_sum_rule_is_not_hidden(monkeypatch):
     rng = np.random.default_rng(8)
     matrix, signal = matrix_of(150, rng), directions_of(150, 2, rng)
     expected = eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps
-    honest = tridiagonal._in_chunks
-    monkeypatch.setattr(tridiagonal, "_in_chunks", lambda *args: honest(*args) * 1.001)
+    honest = tridiagonal._swept
+    monkeypatch.setattr(tridiagonal, "_swept", lambda *args: honest(*args) * 1.001)
     np.testing.assert_allclose(eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps, expected, atol=1e-10)
-    monkeypatch.setattr(tridiagonal, "_in_chunks", lambda *args: np.full(150, np.nan))
+    monkeypatch.setattr(tridiagonal, "_swept", lambda *args: np.full(150, np.nan))
     np.testing.assert_allclose(eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps, expected, atol=1e-10)
