@@ -30,11 +30,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.linalg.blas import dsymv
 
 from sims.eigen import Code, Eigenpairs
 from sims.hessian import HIGHEST
 from sims.krylov_basis import Basis, orthonormal
-from sims.krylov_small import lowest_pairs, spectral_norm
 from theory.checks import ParameterError, count, positive
 
 Solver = Generator[jax.Array, jax.Array, "Ritz"]
@@ -135,7 +135,7 @@ class Plan:
     @property
     def width(self) -> int:
         """Columns in a chunk of the basis."""
-        return self.block * max(1, -(-128 // self.block))
+        return self.block * max(1, -(-256 // self.block))
 
 
 def default_basis(order: int, block: int) -> int:
@@ -263,7 +263,7 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
         last = products >= plan.products - 1
         if products >= due or space.full or last:
             tol = plan_tol(plan, start.dtype, space.norm)
-            _, mixing, estimates = space.ritz(tol)
+            mixing, estimates = space.ritz()
             worst = float(np.max(estimates[: plan.k]))
             if (worst <= trust * tol and space.dimension >= plan.k) or last:
                 vectors = space.basis.combine(mixing[:, : plan.block])
@@ -298,8 +298,6 @@ class _Space:
         self.next, _, _ = orthonormal(first, 0.0, rng)
         self.finite = True
         self.coupled = False  # whether the next block couples to all of the basis
-        self.guess: NDArray | None = None
-        self.worst = 0.0  # residual at the last test: T need not be solved much better than that
 
     @property
     def dimension(self) -> int:
@@ -316,8 +314,7 @@ class _Space:
         once, by components that are small. After a restart, and where they are not small, all are met again.
         """
         self.basis.append(self.next)
-        rest, found = self.basis.project(product, recent=not self.coupled)
-        along = self.basis.coefficients(found)
+        rest, along = (self.basis.project if self.coupled else self.basis.project_recent)(product)
         self.finite = bool(np.all(np.isfinite(along)))
         if not self.finite:
             return
@@ -325,8 +322,7 @@ class _Space:
         self.norm = max(self.norm, float(np.max(np.linalg.norm(along, axis=0))))
         rest, factor, fresh = orthonormal(rest, FLOOR * self.eps * self.norm, self.rng)
         for _ in range(3):
-            rest, found = self.basis.project(rest)
-            correction = self.basis.coefficients(found)
+            rest, correction = self.basis.project(rest)
             along += correction @ factor
             rest, again, new = orthonormal(rest, FLOOR * self.eps, self.rng)
             factor = again @ factor
@@ -339,16 +335,13 @@ class _Space:
         self.projected[d - b : d, :d] = along.T
         self.projected[d - b : d, d - b : d] = (along[d - b :] + along[d - b :].T) / 2
 
-    def ritz(self, tol: float) -> tuple[NDArray, NDArray, NDArray]:
-        """Lowest Ritz values, one block of them, their mixing of the basis, and the estimates of their residuals."""
+    def ritz(self) -> tuple[NDArray, NDArray]:
+        """Mixing of the basis into one block of the lowest Ritz vectors, and the estimates of their residuals."""
         d, b = self.dimension, self.plan.block
         projected = self.projected[:d, :d]
         self.norm = max(self.norm, spectral_norm(projected))
-        accuracy = max(0.1 * tol, 0.01 * self.worst)
-        values, mixing = lowest_pairs(projected, b, accuracy, self.guess)
-        estimates = np.linalg.norm(self.factor @ mixing[d - b :], axis=0)
-        self.guess, self.worst = mixing, float(np.max(estimates))
-        return values, mixing, estimates
+        _, mixing = eigh(projected, subset_by_index=[0, min(b, d) - 1], check_finite=False)
+        return mixing, np.linalg.norm(self.factor @ mixing[d - b :], axis=0)
 
     def restart(self) -> None:
         """Contract the basis to its lowest Ritz vectors, two fifths of it."""
@@ -358,7 +351,6 @@ class _Space:
         self.basis.contract(mixing)
         self.projected[:] = 0
         np.fill_diagonal(self.projected[:kept, :kept], values)
-        self.guess = np.eye(kept, b)
         self.coupled = True
         self.restarts += 1
 
@@ -368,6 +360,15 @@ class _Space:
 
     def stats(self, products: int) -> dict[str, Any]:
         return {"products": products, "restarts": self.restarts, "block": self.plan.block}
+
+
+def spectral_norm(matrix: NDArray, steps: int = 12) -> float:
+    """A lower bound on |T|, good to a few per cent: power steps (by SciPy's BLAS, whose threads `eigh` uses next)."""
+    vector = np.linalg.norm(matrix, axis=0)
+    fortran = np.asfortranarray(matrix)
+    for _ in range(steps):
+        vector = dsymv(1.0, fortran, vector / (np.linalg.norm(vector) or 1.0))
+    return float(np.linalg.norm(vector))
 
 
 def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | None) -> int:

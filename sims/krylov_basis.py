@@ -34,6 +34,7 @@ class Basis:
         self.mirror = jax.default_backend() == "cpu"
         self.dimension = 0
         self._chunks: list[Chunk] = []
+        self._recent: tuple[jax.Array, ...] = ()  # the last two blocks
 
     def append(self, columns: jax.Array) -> None:
         """Take in a block of orthonormal columns (n, block), orthogonal to the basis."""
@@ -41,27 +42,23 @@ class Basis:
         if at == 0:
             self._chunks.append(self._chunk(jnp.zeros((self.n, self.width), self.dtype)))
         self._chunks[-1] = _write(*self._chunks[-1], columns, at)
+        self._recent = (*self._recent[-1:], columns)
         self.dimension += self.block
 
-    def project(
-        self, columns: jax.Array, *, recent: bool = False
-    ) -> tuple[jax.Array, list[jax.Array | None]]:
-        """Columns (n, b) with their part in the basis taken off, chunk after chunk, and its coefficients.
-
-        recent  only the chunks that hold the last two blocks; None for the others
-        """
-        first = max(0, self.dimension - 2 * self.block) // self.width if recent else 0
-        found: list[jax.Array | None] = [None] * first
-        for chunk in self._chunks[first:]:
+    def project(self, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
+        """Columns (n, b) with their part in the basis taken off, chunk after chunk, and its coefficients (dimension, b)."""
+        found = []
+        for chunk in self._chunks:
             columns, coefficients = _project(*chunk, columns)
             found.append(coefficients)
-        return columns, found
+        return columns, np.concatenate([np.asarray(c, np.float64) for c in found])[: self.dimension]
 
-    def coefficients(self, found: list[jax.Array | None]) -> NDArray[np.float64]:
-        """What `project` took off, on the host: (dimension, b)."""
-        blank = np.zeros((self.width, self.block))
-        parts = [blank if c is None else np.asarray(c, dtype=np.float64) for c in found]
-        return np.concatenate(parts)[: self.dimension]
+    def project_recent(self, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
+        """As `project`, for the last two blocks alone, the others having coefficients 0."""
+        columns, coefficients = _project_blocks(self._recent, columns)
+        found = np.zeros((self.dimension, columns.shape[1]))
+        found[self.dimension - len(coefficients) :] = np.asarray(coefficients)
+        return columns, found
 
     def combine(self, mixing: NDArray) -> jax.Array:
         """Columns Q S (n, r) for S (dimension, r)."""
@@ -80,7 +77,7 @@ class Basis:
             part = mixing[:, start : start + self.width]
             part = np.pad(part, ((0, 0), (0, self.width - part.shape[1])))
             chunks.append(self._chunk(self.combine(part)))
-        self._chunks, self.dimension = chunks, mixing.shape[1]
+        self._chunks, self.dimension, self._recent = chunks, mixing.shape[1], ()
 
     def _chunk(self, columns: jax.Array) -> Chunk:
         return columns.T if not self.mirror else jnp.array(columns.T), columns if self.mirror else None
@@ -132,6 +129,13 @@ def _project(rows: jax.Array, mirror: jax.Array | None, columns: jax.Array) -> t
     coefficients = jnp.matmul(rows, columns, precision=HIGHEST)
     across = rows.T if mirror is None else mirror
     return columns - jnp.matmul(across, coefficients, precision=HIGHEST), coefficients
+
+
+@jax.jit
+def _project_blocks(blocks: tuple[jax.Array, ...], columns: jax.Array) -> tuple[jax.Array, jax.Array]:
+    basis = jnp.concatenate(blocks, axis=1)
+    coefficients = jnp.matmul(basis.T, columns, precision=HIGHEST)
+    return columns - jnp.matmul(basis, coefficients, precision=HIGHEST), coefficients
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -22,7 +22,7 @@ def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False)
     mixed   with a float32 copy
     """
     item = real_dtype(dtype).itemsize
-    size = block_size(m, n, dtype)
+    size = block_size(m, n, dtype, stored=stored)
     if not stored:
         return 2 * size * n * item
     copies = 2 if jax.default_backend() == "cpu" else 1

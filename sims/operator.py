@@ -28,11 +28,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from sims.hessian import HIGHEST, weight_parts
-from sims.instance import ROWS, Instance, data_key, finite_p, padded, real_dtype, row_block
+from sims.instance import Instance, data_key, finite_p, padded, real_dtype, row_block
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
-BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows
+BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
+STORED_BYTES = {"cpu": 256 << 20, "gpu": 1 << 30}  # of one that is kept: larger, for fewer and faster products
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,13 @@ class Rows:
             yield row_block(self.key, np.uint32(i * self.size), self.size, self.n, str(self.dtype)), None
 
 
-def block_size(m: int, n: int, dtype: Any, size: int | None = None) -> int:
-    """Rows in a block: a multiple of 128 near BLOCK_BYTES, or `padded(m)` if that is less; or `size` as given."""
+def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
+    """Rows in a block: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), `padded`; or `size` as given."""
     if size is not None:
         return count("block size", size)
-    target = BLOCK_BYTES.get(jax.default_backend(), BLOCK_BYTES["gpu"])
-    return min(max(1, target // (n * np.dtype(dtype).itemsize * ROWS)) * ROWS, padded(m))
+    targets = STORED_BYTES if stored else BLOCK_BYTES
+    target = targets.get(jax.default_backend(), targets["gpu"])
+    return padded(-(-m // max(1, -(-m * n * np.dtype(dtype).itemsize // target))))
 
 
 def stored_rows(
@@ -88,7 +90,7 @@ def stored_rows(
     size    rows in a block (default: by bytes, `block_size`)
     mirror  keep the transpose of each block too (default: on the CPU)
     """
-    streamed = streamed_rows(key, m, n, dtype, size=size)
+    streamed = streamed_rows(key, m, n, dtype, size=block_size(m, n, real_dtype(dtype), size))
     mirror = jax.default_backend() == "cpu" if mirror is None else mirror
     blocks = tuple((block, jnp.array(block.T) if mirror else None) for block, _ in streamed)
     return replace(streamed, stored=blocks)
@@ -97,7 +99,7 @@ def stored_rows(
 def streamed_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64", *, size: int | None = None) -> Rows:
     """The first m rows of the data with `key`, drawn again block by block at every pass: memory O(size n)."""
     m, n, dtype = count("m", m), count("n", n), real_dtype(dtype)
-    return Rows(m, n, block_size(m, n, dtype, size), dtype, None, key)
+    return Rows(m, n, block_size(m, n, dtype, size, stored=False), dtype, None, key)
 
 
 @dataclass(frozen=True)
@@ -294,8 +296,10 @@ def block_share(
     """The share of one block of rows in H V: columns (N, sets p k) -> (N, sets p k)."""
     size, p = lam.shape
     y = jnp.matmul(block, columns, precision=HIGHEST).reshape(size, d.shape[0], p, -1)
-    along = jnp.sum(lam[:, None, :, None] * y, axis=2) * c.T[:, :, None]
-    z = d.T[:, :, None, None] * y + lam[:, None, :, None] * along[:, :, None, :]
+    # student rows one by one: a sum over their axis is ten times slower on the CPU
+    lams, ys = [lam[:, q, None, None] for q in range(p)], [y[:, :, q] for q in range(p)]
+    along = sum(x * y_q for x, y_q in zip(lams, ys, strict=True)) * c.T[:, :, None]
+    z = jnp.stack([d.T[:, :, None] * y_q + x * along for x, y_q in zip(lams, ys, strict=True)], axis=2)
     across = block.T if mirror is None else mirror
     return jnp.matmul(across, z.reshape(size, -1), precision=HIGHEST)
 

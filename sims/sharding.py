@@ -78,7 +78,7 @@ def sharded_operator(
     """
     mesh = row_mesh() if mesh is None else mesh
     dtype = np.dtype(instance.student.dtype)
-    share = block_size(-(-instance.m // mesh.size), instance.n, dtype, size)
+    share = block_size(-(-instance.m // mesh.size), instance.n, dtype, size, stored=stored)
     rows = ShardedRows(instance.m, instance.n, share * mesh.size, dtype, None, data_key(instance.key), mesh)
     if stored:
         mirror = _transposer(mesh) if jax.default_backend() == "cpu" else None
