@@ -12,10 +12,9 @@ from bbp import adaptive, provenance
 from bbp.config import Config
 from bbp.store import NOT_RUN, Sweep
 from bbp.units import ARRAYS, Point, Result, Results
+from sims.instance import STREAM
 from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
-
-PRNG = "threefry2x32"
 
 
 def sweeps(config: Config, results: Results) -> list[Sweep]:
@@ -47,7 +46,7 @@ def _sweep(config: Config, results: Results, index: int) -> Sweep:
             "seed": config.seed,
             "dtype": config.dtype,
             "device": ", ".join(sorted({unit.device for unit in units if unit.device})) or "none",
-            "prng": PRNG,
+            "prng": STREAM,
             "finished": int(done),
         }
         | provenance.record(),

@@ -14,7 +14,7 @@ from typing import Any
 from bbp import cli, grid
 from bbp.errors import FileError
 from sims import sampling
-from sims.instance import real_dtype, samples_of
+from sims.instance import STREAM, real_dtype, samples_of
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -85,6 +85,7 @@ class Config:
             "n": list(self.n),
             "samples": self.samples,
             "seed": self.seed,
+            "prng": STREAM,
             "eigenpairs": self.eigenpairs[index],
             "dtype": self.dtype,
             "solver": self.solver,

@@ -24,7 +24,7 @@ from bbp.errors import FileError
 from bbp.recovery import THRESHOLD, Recovery, recovery
 from sims.descent import Code, Descent
 from sims.descents import MEMORY, STARTS, Descents, bytes_needed, hessian_moments, sample_descents
-from sims.instance import real_dtype, samples_of
+from sims.instance import STREAM, real_dtype, samples_of
 from sims.landscape import FRAMES
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -94,6 +94,7 @@ def configuration(args: argparse.Namespace) -> dict[str, Any]:
         "n": sorted(grid.integers("n", args.n)),
         "samples": grid.integer("samples", args.samples),
         "seed": grid.integer("seed", args.seed, 0),
+        "prng": STREAM,
         "start": _starts(args.start),
         "steps": rules.steps,
         "records": rules.records,
@@ -183,6 +184,7 @@ def descents(
         "alpha_bbp": edge.alpha,
         "kind": edge.kind,
         "seed": wanted["seed"],
+        "prng": STREAM,
         "dtype": wanted["dtype"],
         "device": jax.default_backend(),
         "threshold": threshold,

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.bootstrap import Estimate, bootstrap
+from bbp.pooling import SEVERAL
 from bbp.store import DONE, Sweep
-from sims.instance import draw, labels
+from sims.instance import STREAM, draw, labels
 from theory.checks import ParameterError
 from theory.quenched import quenched
 from theory.tracy_widom import tracy_widom_cdf
@@ -46,7 +47,7 @@ def edge_statistics(sweep: Sweep, n: int, alpha: float, seed: int = 0) -> EdgeSt
     """Statistics of the samples that are done at (n, alpha) of a sweep below its threshold, where no outlier is expected.
 
     Draws every sample's data again, for its labels. Raises ParameterError where the sweep has no such point or fewer than
-    two samples there.
+    two samples there, and where its samples cannot be drawn again (another random stream, or pooled from several seeds).
     """
     rows = np.flatnonzero(sweep.n == n), np.flatnonzero(np.isclose(sweep.alpha, alpha, rtol=1e-12))
     if not (rows[0].size and rows[1].size):
@@ -81,6 +82,15 @@ def edge_statistics(sweep: Sweep, n: int, alpha: float, seed: int = 0) -> EdgeSt
 
 
 def _quenched(sweep: Sweep, n: int, alpha: float, sample: int) -> tuple[float, float]:
+    stream = sweep.attributes.get("prng")
+    if stream != STREAM:
+        raise ParameterError(
+            f"edge statistics draw labels again, from the random stream {STREAM}: these samples are of {stream}"
+        )
+    if sweep.attributes["seed"] == SEVERAL:
+        raise ParameterError(
+            "edge statistics draw labels again: they need sweeps of one seed, or one at a time"
+        )
     instance = draw(sweep.model, n, alpha, seed=int(sweep.attributes["seed"]), sample=sample)
     found = quenched(sweep.model, *labels(instance), n)
     return found.edge, found.scale

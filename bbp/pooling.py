@@ -11,6 +11,7 @@ import numpy as np
 from bbp.store import ABOUT, NOT_RUN, Sweep
 from theory.checks import ParameterError
 
+SEVERAL = "several"  # in place of the seed, where samples of several streams were put together
 _FOUR, _THREE = ("eigenvalues", "overlaps", "residuals"), ("max_overlap_rank", "status", "reason")
 _EMPTY = {"max_overlap_rank": -1, "status": NOT_RUN, "reason": ""}
 
@@ -39,6 +40,7 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
         for index in np.ndindex(sweep.status.shape):
             i, j, k = index
             draw = (
+                sweep.attributes.get("prng"),
                 sweep.attributes.get("seed"),
                 int(sweep.n[i]),
                 float(sweep.alpha[j]),
@@ -51,15 +53,21 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
             cells.setdefault(place, []).append((sweep, i, j, k))
     width = max((len(entries) for entries in cells.values()), default=0)
     arrays: dict[str, Any] = _empty(sweeps[0], (len(n), len(alpha), width, len(pairs)))
+    streams = {(s.attributes.get("prng"), s.attributes.get("seed")) for s in sweeps}
+    drawn_again = len(streams) == 1
     for (i, j), entries in cells.items():
         for k, (sweep, *source_index) in enumerate(entries):
+            drawn_again &= int(sweep.sample[source_index[2]]) == k
             for name in ABOUT:
                 source = getattr(sweep, name)[tuple(source_index)]
                 arrays[name][i, j, k] = source[: len(pairs)] if name in _FOUR else source
     theory: dict[str, Any] = {
         name: _join_theory(sweeps, name, alpha) for name in ("edge", "outlier", "overlap")
     }
-    return replace(sweeps[0], n=n, alpha=alpha, sample=np.arange(width), eigenpair=pairs, **arrays, **theory)
+    # with samples of several seeds, or renumbered, an index no longer names a draw
+    known = sweeps[0].attributes if drawn_again else {**sweeps[0].attributes, "seed": SEVERAL}
+    axes: dict[str, Any] = {"n": n, "alpha": alpha, "sample": np.arange(width), "eigenpair": pairs}
+    return replace(sweeps[0], **axes, attributes=known, **arrays, **theory)
 
 
 def _empty(like: Sweep, shape: tuple[int, ...]) -> dict:

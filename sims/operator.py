@@ -33,7 +33,10 @@ from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
 BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
-STORED_BYTES = {"cpu": 256 << 20, "gpu": 1 << 30}  # of one that is kept: larger, for fewer and faster products
+STORED_BYTES = {
+    "cpu": 256 << 20,
+    "gpu": 1 << 30,
+}  # of one that is kept: larger, for fewer and faster products
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from bbp.compare_table import table
 from bbp.comparison import compare
 from bbp.observables import observables
 from bbp.plots.compare import compare_figure
-from bbp.pooling import pool
+from bbp.pooling import SEVERAL, pool
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -76,6 +76,7 @@ def test_pooling_unites_sizes_and_drops_repeated_draws():
     np.testing.assert_array_equal(merged.eigenvalues[0, :, :40], small.eigenvalues[0])
     np.testing.assert_array_equal(merged.edge, small.edge)
     assert len(pool([small, made_up(model=Committee(2, 1, 0.3), alpha=[2.0])])) == 2
+    assert merged.attributes["seed"] == SEVERAL and pool([small, large, again])[0].attributes["seed"] == 0
     with pytest.raises(ParameterError, match="no sweep"):
         pool([])
 

@@ -14,6 +14,7 @@ from bbp.descent_file import DIMENSIONS, Descended
 from bbp.plots import descent as descent_plots
 from sims.descent import Code, Descent
 from sims.descents import sample_descents
+from sims.instance import STREAM
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -45,7 +46,7 @@ def out(tmp_path):
 def tiny_run():
     """The configuration TINY asks for, and its descents."""
     wanted = {
-        "p": 2, "p_star": 1, "a": 0.7, "alpha_grid": [1.0, 4.0], "n": [16], "samples": 3, "seed": 0,
+        "p": 2, "p_star": 1, "a": 0.7, "alpha_grid": [1.0, 4.0], "n": [16], "samples": 3, "seed": 0, "prng": STREAM,
         "start": ["random", "hessian", "spectral"], "steps": 30, "records": 40, "hessians": 3, "eigenpairs": 4,
         "dtype": "float64",
     }  # fmt: skip

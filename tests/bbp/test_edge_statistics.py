@@ -1,9 +1,12 @@
 """Edge statistics: the Kolmogorov-Smirnov distance, and one small sweep drawn and scaled."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bbp.edge_statistics import _distances, edge_statistics
+from bbp.pooling import SEVERAL
 from bbp.store import load
 from bbp.sweep import main
 from theory.checks import ParameterError
@@ -30,3 +33,6 @@ def test_samples_of_a_sharp_edge(tmp_path):
     assert 0.2 < found.share.value < 1.2
     with pytest.raises(ParameterError, match="no point"):
         edge_statistics(sweep, 200, 0.8)
+    for attribute, value in {"prng": "threefry2x32", "seed": SEVERAL}.items():
+        with pytest.raises(ParameterError, match="draw labels again"):
+            edge_statistics(replace(sweep, attributes=sweep.attributes | {attribute: value}), 100, 0.8)

@@ -195,6 +195,28 @@ def test_resume_computes_only_what_is_missing(bbp, tiny, out, reference, same, c
     same(store.load(out), reference)
 
 
+def test_samples_of_two_random_streams_are_never_mixed(bbp, tiny, out, reference, same, monkeypatch):
+    """Parts and files of another stream are refused: by name, and where a file of an older program names none."""
+    assert bbp("sweep", *tiny, "--out", out, "--task", "1/2").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(config, "STREAM", "threefry2x32/999")
+        for words in (["--resume"], ["--task", "2/2"], ["--merge"]):
+            said = bbp("sweep", *tiny, "--out", out, *words)
+            assert said.code == 2 and "prng threefry2x32/1 there, threefry2x32/999 here" in said.err
+    plan = out.with_name("sweep.h5.parts") / "plan.json"
+    text = plan.read_text()
+    old = json.loads(text)
+    for record in old["records"]:
+        del record["prng"]
+    plan.write_text(json.dumps(old))
+    assert "prng None there" in bbp("sweep", *tiny, "--out", out, "--resume").err
+    plan.write_text(text)
+    assert bbp("sweep", *tiny, "--out", out, "--resume").code == 0
+    same(store.load(out), reference)
+    monkeypatch.setattr(config, "STREAM", "threefry2x32/999")
+    assert "holds another sweep: prng" in bbp("sweep", *tiny, "--out", out).err
+
+
 def test_resume_starts_where_there_is_nothing(bbp, tiny, out):
     assert bbp("sweep", *tiny, "--out", out, "--resume").code == 0
 

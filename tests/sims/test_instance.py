@@ -62,6 +62,24 @@ def test_a_draw_depends_on_seed_n_alpha_and_sample_alone():
     assert len(words) == 49
 
 
+@pytest.mark.parametrize(
+    "shared, dtype, student, teacher, row",
+    [
+        (False, "float64", 0.5373817595230516, -1.080986539420471, 0.4593321431756515),
+        (False, "float32", 1.1617661714553833, -1.390235185623169, -0.10137484967708588),
+        (True, "float64", 0.480644900711712, 0.44266808057908197, 0.2630351560741464),
+        (True, "float32", 0.32798320055007935, -0.4028626084327698, 0.12281695753335953),
+    ],
+)
+def test_the_stream_is_the_one_it_is_called(shared, dtype, student, teacher, row):
+    """Variates of stream 1, written down. If this fails, samples have changed: give `instance.STREAM` a new number first."""
+    assert instance.STREAM == "threefry2x32/1"
+    model = Committee(2, 2, 0.5)
+    drawn = instance.draw(model, 7, 1.5, seed=3, sample=4, shared=shared, dtype=dtype)
+    found = [float(drawn.student[1, 1]), float(drawn.teacher[1, 1]), float(drawn.data[9, 1])]
+    np.testing.assert_allclose(found, [student, teacher, row], rtol=1e-12 if dtype == "float64" else 1e-5)
+
+
 def test_widths_share_their_rows():
     """Student row k and teacher row l are the same directions whatever p and p_star, up to orthogonalisation."""
     narrow, wide = instance.draw(Committee(1, 1, 0.3), N, 1.5), instance.draw(Committee(4, 3, 1.0), N, 1.5)
