@@ -45,11 +45,11 @@ SAMPLES = [
 ]
 # p, p_star, a, n, samples at each alpha
 THRESHOLDS = [
-    (1, 1, 0.5, 300, 200),
-    (1, 1, 0.5, 1000, 24),
-    (1, 1, 2.0, 300, 200),
-    (1, 1, 2.0, 1000, 24),
-    (2, 1, 1.0, 300, 60),
+    (1, 1, 0.5, 300, 80),
+    (1, 1, 0.5, 1000, 12),
+    (1, 1, 2.0, 300, 80),
+    (1, 1, 2.0, 1000, 12),
+    (2, 1, 1.0, 300, 24),
 ]
 
 
@@ -144,7 +144,7 @@ def threshold(quick: bool) -> None:
         model, rng = Committee(p, p_star, a), np.random.default_rng([p, n])
         n, runs = (100, 10) if quick else (n, runs)
         predicted, infinite = (
-            alpha_bbp_finite(model, n, draws=20 if quick else 300),
+            alpha_bbp_finite(model, n, draws=20 if quick else 120),
             bbp_threshold(model).alpha,
         )
         alphas = np.linspace(0.55 * predicted.alpha, 1.1 * max(infinite, predicted.alpha), 6)

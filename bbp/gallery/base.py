@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bbp import h5file, provenance
+from sims.instance import STREAM
 from sims.sampling import DONE, sample_point
 from theory.model import Committee
 
@@ -108,7 +109,8 @@ def load(path: str | Path, *, locking: h5file.Locking = None) -> tuple[Data, dic
 def config(entry: Entry, effort: Effort) -> dict[str, Any]:
     """What decides the numbers of a figure, as plain data."""
     plain = asdict(effort)
-    return {"figure": entry.name, **plain, "n": None if effort.n is None else list(effort.n)}
+    n = None if effort.n is None else list(effort.n)
+    return {"figure": entry.name, **plain, "n": n, "prng": STREAM}
 
 
 def sampled(

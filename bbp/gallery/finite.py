@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """alpha_bbp_finite(N) with errors, and the alpha at which half of the samples have phi = 1."""
-    sizes, samples = effort.sizes([100, 200, 400], [100, 200, 400, 800, 1600]), effort.count(40, 200)
+    sizes, samples = effort.sizes([100, 200, 400], [100, 200, 400, 800, 1600]), effort.count(100, 200)
     n = np.array([100, 300, 1000, 10**4, 10**5, 10**6, 10**7, 10**8])
     arrays: dict[str, Named] = {"n": (("n",), n), "sampled_n": (("sampled_n",), np.array(sizes))}
     rng = np.random.default_rng([effort.seed, 3])
@@ -49,18 +49,25 @@ def build(effort: Effort) -> Mapping[str, Named]:
 def half_point(
     alpha: Array, hits: Array, rng: np.random.Generator, repeats: int = 200
 ) -> tuple[float, float]:
-    """alpha at which the fraction of hits (alpha, sample) passes 1/2, by a logistic fit, with its bootstrap error."""
+    """alpha at which the fraction of hits (alpha, sample) rises through 1/2, by a logistic fit, and half of its bootstrap's
+    central 68 %; NaN where the fit, or more than a fifth of the replicates, do not rise through 1/2 in the window.
+    """
     trials = np.isfinite(hits).sum(axis=1)
     successes = np.nansum(hits, axis=1)
     x = (alpha - alpha.mean()) / np.ptp(alpha)
 
     def fitted(drawn: Array) -> float:
         constant, slope = logit_fit(x, drawn, trials, degree=1)
-        return float(alpha.mean() - np.ptp(alpha) * constant / slope) if slope else np.nan
+        middle = alpha.mean() - np.ptp(alpha) * constant / slope if slope > 0 else np.nan
+        return float(middle) if alpha.min() <= middle <= alpha.max() else np.nan
 
     fraction = (successes + 0.5) / (trials + 1)
-    replicates = [fitted(rng.binomial(trials, fraction)) for _ in range(repeats)]
-    return fitted(successes), float(np.nanstd(replicates, ddof=1))
+    replicates = np.array([fitted(rng.binomial(trials, fraction)) for _ in range(repeats)])
+    value = fitted(successes)
+    if np.isnan(value) or np.mean(np.isnan(replicates)) > 0.2:
+        return np.nan, np.nan
+    low, high = np.nanpercentile(replicates, [16, 84])
+    return value, float(high - low) / 2
 
 
 def draw(data: Data) -> Figure:
@@ -96,7 +103,7 @@ def draw(data: Data) -> Figure:
 ENTRY = Entry(
     "finite-thresholds",
     "BBP threshold at finite N from draws of labels (quenched theory) out to N = 1e8, and the alpha at which half of the "
-    "samples have their largest overlap in the lowest eigenvector; continuous (a = 0.5) and discontinuous (a = 2), p = p* = 1.",
+    "samples have their largest overlap in the lowest eigenvector, where samples settle it; continuous (a = 0.5) and discontinuous (a = 2), p = p* = 1.",
     build,
     draw,
 )

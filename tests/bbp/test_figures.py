@@ -90,6 +90,12 @@ def test_half_point_is_where_the_fraction_is_one_half():
     hits = (rng.random((7, 2000)) < 1 / (1 + np.exp(-(alpha - 1.2) / 0.1))[:, None]).astype(float)
     value, error = half_point(alpha, hits, rng)
     assert abs(value - 1.2) < 4 * error and error < 0.01
+    flat = (rng.random((7, 40)) < 0.5).astype(
+        float
+    )  # says nothing: no number, and no error that fills the figure
+    for poor in (flat, 1 - hits, np.ones((7, 5))):
+        found = half_point(alpha, poor, rng)
+        assert np.isnan(found).all() or found[1] < 0.3
 
 
 def test_variance_ratio():
