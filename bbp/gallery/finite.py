@@ -103,7 +103,8 @@ def draw(data: Data) -> Figure:
 ENTRY = Entry(
     "finite-thresholds",
     "BBP threshold at finite N from draws of labels (quenched theory) out to N = 1e8, and the alpha at which half of the "
-    "samples have their largest overlap in the lowest eigenvector, where samples settle it; continuous (a = 0.5) and discontinuous (a = 2), p = p* = 1.",
+    "samples have their largest overlap in the lowest eigenvector, where samples settle it; continuous (a = 0.5) and "
+    "discontinuous (a = 2), p = p* = 1.",
     build,
     draw,
 )

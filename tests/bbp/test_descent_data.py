@@ -1,6 +1,7 @@
 """What gradient descent shows, checked against the reference descents in data/descent (data/README.md: how they were made).
 
-Alarms are set at 3 standard errors, 1.3e-3 one-sided where the errors are right; the files are fixed, so each either holds or not.
+Alarms are set at 3 standard errors, 1.3e-3 one-sided where the errors are right; the files are fixed, so each either
+holds or not.
 """
 
 from pathlib import Path
