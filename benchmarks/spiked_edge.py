@@ -1,0 +1,89 @@
+"""How far samples at a sharp edge still are from Tracy-Widom, and the part of the teacher's direction in it.
+
+    python benchmarks/spiked_edge.py data/finite_size/far*.h5 [data/finite_size/tw*.h5]
+
+Below its threshold the teacher's direction is a spike that has not come out. At distance d from criticality it moves the lowest
+eigenvalue as long as w = N^(1/3) d is not large: the law is then that of the stochastic Airy operator with f'(0) = w f(0)
+(Bloemendal and Virag, Probab. Theory Relat. Fields 156, 795 (2013)), which tends to Tracy-Widom with a mean larger by 1/w.
+With S(g) = A(g) - z(g), A(g) = alpha E[F u^2 / (1 - g F)] the level of the teacher's direction, an outlier would lie at a
+distance X = w^2 in units of 1/kappa for w < 0, which gives
+
+    w = (S / |A'|) (|z''| kappa / 2)^(1/2)    at the edge.
+
+Printed for p = p_star = 1 and each N: w, the mean of that law (4,000 draws of the tridiagonal beta ensemble near its edge),
+the shift 2 kappa / (N g) of an edge of N - 2 dimensions (student and teacher set apart), their sum, and what the sweep shows.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from bbp import store
+from bbp.edge_statistics import edge_statistics
+from bbp.pooling import pool
+from theory.bulk import bulk_edge, z_of_g
+from theory.finite_size import edge_scale
+from theory.model import Committee
+
+
+def spike(model: Committee, alpha: float, n: int) -> float:
+    """w of the teacher's direction."""
+    edge = bulk_edge(model, alpha)
+    x, weight = np.polynomial.legendre.leggauss(400)
+    radius = 5.5 * (x + 1)
+    weight = weight * np.exp(-(radius**2) / 2)
+    weight = np.outer(weight, weight) / weight.sum() ** 2
+    lam, u = radius[:, None], radius[None, :]
+    f = 2 * (3 * lam**2 - u**2) / (model.a + u**2)
+    level = alpha * np.sum(weight * f * u**2 / (1 - edge.g * f))
+    slope = alpha * np.sum(weight * f**2 * u**2 / (1 - edge.g * f) ** 2)
+    curvature = abs(z_of_g(model, alpha, edge.g, derivative=2))
+    return float((level - edge.value) / slope * np.sqrt(curvature * edge_scale(model, alpha, n) / 2))
+
+
+def spiked_mean(w: float, draws: int = 4000, n: int = 10**6) -> tuple[float, float]:
+    """Mean of the largest eigenvalue, scaled, of a Gaussian orthogonal ensemble with a spike 1 - w n^(-1/3); its error."""
+    rng = np.random.default_rng(1)
+    size = int(10 * n ** (1 / 3))
+    freedom = n - np.arange(1, size)
+    values = np.empty(draws)
+    for k in range(draws):
+        d = rng.standard_normal(size) * np.sqrt(2 / n)
+        d[0] += 1 - w * n ** (-1 / 3)
+        top = eigh_tridiagonal(
+            d,
+            np.sqrt(rng.chisquare(freedom) / n),
+            eigvals_only=True,
+            select="i",
+            select_range=(size - 1,) * 2,
+        )
+        values[k] = (top[0] - 2) * n ** (2 / 3)
+    return float(values.mean()), float(values.std() / np.sqrt(draws))
+
+
+def main(paths: list[str]) -> None:
+    for sweep in pool([s for path in paths for s in store.load_all(path)]):
+        for alpha in map(float, sweep.alpha):
+            print(
+                f"p = p* = 1, a = {sweep.model.a:g}, alpha = {alpha:g}; Tracy-Widom mean -1.2065, variance 1.6078"
+            )
+            g = bulk_edge(sweep.model, alpha).g
+            for n in map(int, sweep.n):
+                w, seen = spike(sweep.model, alpha, n), edge_statistics(sweep, n, alpha)
+                mean, error = spiked_mean(w)
+                shift = 2 * edge_scale(sweep.model, alpha, n) / (n * g)
+                print(
+                    f"  N = {n:5d}: w {w:.2f}, spiked law {mean:.3f} ± {error:.3f}, N - 2: {shift:+.3f}, "
+                    f"sum {mean + shift:.3f}; "
+                    f"{len(seen.scaled)} samples: mean {seen.mean.value:.3f} ± {seen.mean.error:.3f}, variance "
+                    f"{seen.variance.value:.3f} ± {seen.variance.error:.3f}, KS {seen.distance.value:.3f} ± "
+                    f"{seen.distance.error:.3f}, labels' share of the raw variance {seen.share.value:.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
