@@ -124,7 +124,8 @@ def _scan(model: Widths, ends: Array, gap: Array, slope: Array, u: Array, *, low
             low[:], high[:] = ends[dip], bottom
             return True
     if crossing < stop:
-        low[:], high[:] = ends[crossing - 1], ends[crossing]
+        # Already at the first node where the jump is 0 to rounding: the root is that node.
+        low[:], high[:] = ends[max(crossing - 1, 0)], ends[crossing]
     return min(stop, crossing) < ends.size
 
 

@@ -120,7 +120,13 @@ class ScalarLaw:
             return LawEdge(float(self.z(g, alpha)), "sharp", g)
         if np.isinf(self.g_min):
             return LawEdge(0.0, "atom", -np.inf)
-        return LawEdge(float(self.z(self.g_min, alpha)), "smooth", self.g_min)
+        value = float(self.z(self.g_min, alpha))
+        if not np.isfinite(
+            value
+        ):  # an atom of weights at the infimum, and alpha too small to tell the edge from it
+            inside = float(np.nextafter(self.g_min, 0))
+            return LawEdge(float(self.z(inside, alpha)), "sharp", inside)
+        return LawEdge(value, "smooth", self.g_min)
 
     def outlier(self, alpha: float) -> LawOutlier | None:
         """The spike's eigenvalue left of the bulk, or None where it stays inside."""
@@ -134,8 +140,9 @@ class ScalarLaw:
         if g is None:
             return None
         first, second, _, spiked = self.averages(g)
-        slope = alpha * second - 1 / g**2
-        return LawOutlier(float(1 / g + alpha * first), float(1 / (1 - alpha * spiked / slope)), g)
+        steepness = alpha * g  # g^2 z' = alpha g^2 E[phi^2] - 1, in this order as g^2 alone may underflow
+        overlap = 1 / (1 - steepness * g * spiked / (steepness * g * second - 1))
+        return LawOutlier(float(1 / g + alpha * first), float(overlap), g)
 
     def threshold(self) -> LawThreshold | None:
         """Smallest alpha above which an outlier leaves the bulk on the left; None where there is none."""
@@ -159,7 +166,8 @@ class ScalarLaw:
         return LawThreshold(float(alpha), "discontinuous", float(overlap))
 
     def _sharp_threshold(self) -> LawThreshold | None:
-        g = self._walk(self._sharp_miss)
+        # At g = 0 the miss is E[f] - E[s f], where equal only up to rounding.
+        g = self._walk(self._sharp_miss, from_zero=False)
         return None if g is None else LawThreshold(float(1 / (g**2 * self.averages(g)[1])), "continuous", 0.0)
 
     def _sharp_miss(self, g: float) -> float:
@@ -167,15 +175,22 @@ class ScalarLaw:
         first, second, spiked, _ = self.averages(g)
         return second * g + (first - spiked)
 
-    def _walk(self, function: Callable, lowest: float | None = None) -> float | None:
-        """The root of `function` nearest 0 in (lowest, 0), walking g down from 0-; None where it keeps its sign."""
+    def _walk(self, function: Callable, lowest: float | None = None, from_zero: bool = True) -> float | None:
+        """The root of `function` nearest 0 in (lowest, 0), walking g down from 0-; None where it keeps its sign.
+
+        from_zero   whether its sign at g = 0 itself can be trusted: roots above the first node are then found too
+        """
         lowest = self.g_min if lowest is None else lowest
-        scale = -lowest if np.isfinite(lowest) else 1 / np.abs(self.weight).max()
+        largest = float(np.abs(self.weight).max()) or 1.0
+        scale = -lowest if np.isfinite(lowest) else 1 / largest
         grid = -scale * (_UNIT if np.isfinite(lowest) else np.geomspace(1e-9, 1e8, _UNIT.size))
+        grid = np.append(0.0, grid) if from_zero else grid
         values = np.array([function(g) for g in grid])
-        grid, values = grid[np.isfinite(values)], values[np.isfinite(values)]
-        change = np.flatnonzero(np.sign(values[1:]) * np.sign(values[:-1]) < 0)
+        # A root on a node shows as a change of sign between its neighbours, hence zeros are left out.
+        known = np.isfinite(values) & (values != 0)
+        grid, signs = grid[known], np.sign(values[known])
+        change = np.flatnonzero(signs[1:] != signs[:-1])
         if not change.size:
             return None
         near, far = grid[change[0]], grid[change[0] + 1]
-        return float(brentq(function, far, near, xtol=1e-300, rtol=4 * np.finfo(float).eps))
+        return float(brentq(function, far, near, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))

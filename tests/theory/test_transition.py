@@ -141,6 +141,15 @@ def test_both_estimates_meet_where_the_jump_is_small():
         assert pair[0] < bbp_threshold(model).alpha
 
 
+def test_continuation_where_the_jump_vanishes():
+    """At a_c itself U = W already at the end of the walk, to rounding: alpha_0 is alpha_BBP."""
+    p, p_star = np.array([1, 2, 5, 16, 40])[:, None], np.array([1, 2, 7])
+    a_c = critical_normalisation(p, p_star)
+    for factor in (1 - 4e-16, 1, 1 + 4e-16, 1 + 1e-12):
+        found = alpha_zero_map(p, p_star, a_c * factor, "continuation")
+        np.testing.assert_allclose(found, threshold_map(p, p_star, a_c * factor).alpha, rtol=1e-9)
+
+
 def test_continuous_models_lose_their_overlap_at_the_threshold():
     model = Committee(2, 1, 0.3)
     for method in ("overlap", "continuation"):
