@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from theory.checks import ParameterError, finite, positive
+from theory.checks import ParameterError, broadcast, finite, one, positive
 
 Array = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class ScalarLaw:
         arrays = {}
         for name in ("weight", "spike", "probability"):
             arrays[name] = np.atleast_1d(finite(name, getattr(self, name)))
-        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        shape = broadcast(**arrays)[0].shape
         if len(shape) != 1:
             raise ParameterError(f"weight, spike and probability must be (n,), got {shape}")
         for name, array in arrays.items():
@@ -86,7 +86,7 @@ class ScalarLaw:
             raise ParameterError(f"probabilities must be >= 0 and sum to 1, got a sum of {total:.9g}")
         if self.infimum is None:
             object.__setattr__(self, "infimum", float(self.weight.min()))
-        elif not finite("infimum", self.infimum) <= self.weight.min():
+        elif not one("infimum", finite("infimum", self.infimum)) <= self.weight.min():
             raise ParameterError(
                 f"infimum must not exceed the smallest weight {self.weight.min():.9g}, got {self.infimum}"
             )
@@ -113,8 +113,11 @@ class ScalarLaw:
         return 1 / g + alpha * self.averages(g)[0]
 
     def edge(self, alpha: float) -> LawEdge:
-        """Left edge of the bulk at sample ratio alpha (units of the weights)."""
-        positive("alpha", alpha)
+        """Left edge of the bulk at sample ratio alpha (units of the weights).
+
+        Raises ParameterError unless alpha is one positive number.
+        """
+        alpha = one("alpha", positive("alpha", alpha))
         g = self._walk(lambda v: alpha * (v**2 * self.averages(v)[1]) - 1)
         if g is not None:
             return LawEdge(float(self.z(g, alpha)), "sharp", g)
@@ -129,8 +132,8 @@ class ScalarLaw:
         return LawEdge(value, "smooth", self.g_min)
 
     def outlier(self, alpha: float) -> LawOutlier | None:
-        """The spike's eigenvalue left of the bulk, or None where it stays inside."""
-        edge = self.edge(alpha)
+        """The spike's eigenvalue left of the bulk, or None where it stays inside. Raises as `edge`."""
+        edge, alpha = self.edge(alpha), float(alpha)
 
         def miss(g: float) -> float:
             first, _, spiked, _ = self.averages(g)

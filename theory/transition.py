@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.averages import Widths, average, excess, excess_in_a, signal, teacher, teacher_in_a
-from theory.checks import ParameterError, positive, widths
-from theory.model import Committee
+from theory.checks import ParameterError, normalisation, widths
+from theory.model import Committee, committee
 from theory.walk import SOLVER, at_end, split, threshold_root
 
 Array = Any
@@ -60,6 +60,7 @@ class ThresholdMap:
 
 def bbp_threshold(model: Committee) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap."""
+    model = committee(model)
     found = transition(models_of(model.p, model.p_star, model.a)[0])
     kind = "discontinuous" if found.discontinuous[0] else "continuous"
     return Threshold(float(found.alpha[0]), kind, float(found.overlap[0]))
@@ -148,7 +149,7 @@ def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
 
 def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tuple[int, ...]]:
     """Checked models, broadcast and flattened; and their shape. Raises ParameterError."""
-    p, p_star, a = widths("p", p), widths("p_star", p_star, infinite=False), positive("a", a)
+    p, p_star, a = widths("p", p), widths("p_star", p_star, infinite=False), normalisation("a", a)
     try:
         models = Widths.of(p, p_star, a)
     except ValueError:
@@ -160,7 +161,7 @@ def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tu
 def transition(models: Widths) -> ThresholdMap:
     """threshold_map of flattened models, unchecked."""
     u, difference, v = at_end(models, teacher, excess, signal)
-    log_ratio = np.log1p(difference / u)
+    log_ratio = np.log1p(np.maximum(difference / u, -0.5))  # below, only its sign matters
     near = np.flatnonzero((np.abs(log_ratio) < _NEAR) & (models.two_over_p > 0))
     above = models.a[near] >= _critical(models.take(near))
     log_ratio[near[above]] = 0.0
