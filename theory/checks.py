@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 LARGEST = 1e300  # of a whole number: beyond it floats overflow
+TEACHERS = 1e40  # of p_star: thresholds grow like its square
 RATIOS = 1e100  # of alpha = M/N, whose square must not overflow
 NORMALISATIONS = 1e-100, 1e60  # between which the averages over labels neither overflow nor underflow
 
@@ -114,16 +115,16 @@ def width(name: str, value: Any) -> int | float:
     return _representable(name, number)
 
 
-def widths(name: str, value: Any, infinite: bool = True) -> Any:
-    """Layer widths as float64 (array or float): whole numbers from 1 to 1e300, inf only if allowed; else
+def widths(name: str, value: Any, infinite: bool = True, largest: float = LARGEST) -> Any:
+    """Layer widths as float64 (array or float): whole numbers from 1 to `largest`, inf only if allowed; else
     ParameterError."""
     wanted = "an integer of at least 1" + (" or inf" if infinite else "")
     value = _real_array(
         name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted
     )
     array = np.asarray(value)
-    if np.any(np.isfinite(array) & (array > LARGEST)):
-        raise ParameterError(f"{name} must be at most {LARGEST:g}, got {np.max(array[np.isfinite(array)]):g}")
+    if np.any(np.isfinite(array) & (array > largest)):
+        raise ParameterError(f"{name} must be at most {largest:g}, got {np.max(array[np.isfinite(array)]):g}")
     return value
 
 

@@ -33,6 +33,7 @@ SMALLEST, LARGEST = 1e-100, 1e100  # |z| beyond these: the leading law, as squar
 CRITICAL = (
     1e-25  # |z| below this follow the power law of alpha = 1, as the nodes of small f run out (rel. 1e-6)
 )
+WIDEST = 1e8  # the nodes of the law of f are as many as the square root of p or p_star
 ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
 
@@ -126,7 +127,11 @@ def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
 
 def _scale(model: Committee) -> float:
     """Factor from H to the units of the calculation, (p/2) H; 1 where public numbers are in those units already."""
-    return 1.0 if math.isinf(committee(model).p) else model.p / 2
+    p, p_star = committee(model).p, model.p_star
+    for name, size in (("p", p), ("p_star", p_star)):
+        if WIDEST < size < math.inf:
+            raise ParameterError(f"{name} must be at most {WIDEST:g} for the density, got {shown(size)}")
+    return 1.0 if math.isinf(p) else p / 2
 
 
 def _upper_half_plane(z: Any) -> Any:

@@ -79,7 +79,7 @@ def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
     if edge.kind == "smooth":
         return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
     scale = edge_scale(model, alpha, n)
-    std = math.sqrt(label_std**2 + VARIANCE / scale**2)
+    std = math.hypot(label_std, math.sqrt(VARIANCE) / scale)
     return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from theory.checks import NotConverged, ParameterError, choice, count
+from theory.checks import NotConverged, ParameterError, choice, count, shown
 from theory.label_tail import WIDEST, LabelTail
 from theory.model import Committee, finite_committee
 from theory.quenched import mean_margin
@@ -69,19 +69,20 @@ def alpha_bbp_finite(
     draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
     model, method = finite_committee(model), choice("method", method, _METHODS)
     seed = count("seed", seed, 0)
-    sizes = np.asarray(n)
+    try:
+        sizes = np.asarray(n)
+    except ValueError:
+        raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
     if sizes.ndim:
+        for v in sizes.ravel():
+            _size(v)
         each = [
             alpha_bbp_finite(model, v, draws=draws, seed=seed, method=method, extremes=extremes)
             for v in sizes.ravel()
         ]
         fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half"))
         return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
-    size = count("n", n, 100)
-    if size > _LARGEST:
-        raise ParameterError(
-            f"n must be at most {_LARGEST:g} with labels drawn (alpha_bbp_typical has no limit), got {size:g}"
-        )
+    size = _size(n)
     labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
     rng = np.random.default_rng(seed)
     centre = bbp_threshold(model).alpha
@@ -91,6 +92,15 @@ def alpha_bbp_finite(
         if margins(low).mean() < 0 < margins(high).mean():
             return _crossing(margins, low, high)
     raise NotConverged(f"no threshold found for n = {size} up to alpha = {8 * centre:.6g}", centre)
+
+
+def _size(n: Any) -> int:
+    size = count("n", n, 100)
+    if size > _LARGEST:
+        raise ParameterError(
+            f"n must be at most {_LARGEST:g} with labels drawn (alpha_bbp_typical has no limit), got {size:g}"
+        )
+    return size
 
 
 def _crossing(margins: Callable[[float], Array], low: float, high: float) -> FiniteThreshold:

@@ -17,7 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import ParameterError, broadcast, count, finite, generator, normalisation, shown, width
+from theory.checks import (
+    TEACHERS,
+    ParameterError,
+    broadcast,
+    count,
+    finite,
+    generator,
+    normalisation,
+    shown,
+    width,
+)
 
 Array = NDArray[np.float64]
 
@@ -26,8 +36,8 @@ Array = NDArray[np.float64]
 class Committee:
     """Widths and normalisation of the teacher-student pair; validated, immutable, hashable.
 
-    p       student width: an integer of at least 1, or math.inf (then all numbers are those of (p/2) H)
-    p_star  teacher width: an integer of at least 1
+    p       student width: an integer from 1 to 1e300, or math.inf (then all numbers are those of (p/2) H)
+    p_star  teacher width: an integer from 1 to 1e40
     a       normalisation of the loss, from 1e-100 to 1e60, in units of y
 
     Raises ParameterError (a ValueError) on anything else.
@@ -41,6 +51,8 @@ class Committee:
         p_star = width("p_star", self.p_star)
         if math.isinf(p_star):
             raise ParameterError("p_star must be an integer of at least 1, got inf")
+        if p_star > TEACHERS:
+            raise ParameterError(f"p_star must be at most {TEACHERS:g}, got {shown(self.p_star)}")
         a = normalisation("a", self.a)
         if np.ndim(a):
             raise ParameterError(f"a must be one number in a Committee, got an array of shape {np.shape(a)}")

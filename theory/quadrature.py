@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from theory.checks import count, positive
+from theory.checks import ParameterError, count, positive, shown
 
 Array = NDArray[np.float64]
 
 _STEP = (
     1 / 16
 )  # of the trapezoid rule in the transformed variable: 1e-14 for integrands analytic off the ends
+_WIDEST = 1e8  # k beyond which the logarithm of the density has lost half of its digits
 _REACH = 3.6  # tanh-sinh weights fall below 1e-36 of their peak beyond it
 
 
@@ -28,9 +29,11 @@ def chi_square_law(k: int, breaks: Sequence[float] = ()) -> tuple[Array, Array]:
     """Law of y ~ chi^2_k / k: nodes (n,) and probabilities (n,), double exponential between the `breaks`.
 
     Written in r = sqrt(k y), whose density r^(k-1) exp(-r^2/2) / (2^(k/2-1) Gamma(k/2)) is smooth for every k.
-    Raises ParameterError when k < 1 or a break is not positive.
+    Its relative accuracy is 1e-15 k. Raises ParameterError unless 1 <= k <= 1e8, or when a break is not positive.
     """
-    k, ends = count("k", k), np.atleast_1d(positive("breaks", breaks))
+    if (k := count("k", k)) > _WIDEST:
+        raise ParameterError(f"k must be at most {_WIDEST:g}, got {shown(k)}")
+    ends = np.atleast_1d(positive("breaks", breaks))
     mode = np.sqrt(
         max(k - 1, 1)
     )  # r is within a few units of it, whatever k: knots there keep a wide law resolved

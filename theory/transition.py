@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.averages import Widths, average, excess, excess_in_a, signal, teacher, teacher_in_a
-from theory.checks import ParameterError, normalisation, widths
+from theory.checks import TEACHERS, ParameterError, normalisation, widths
 from theory.model import Committee, committee
 from theory.walk import SOLVER, at_end, split, threshold_root
 
@@ -149,7 +149,11 @@ def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
 
 def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tuple[int, ...]]:
     """Checked models, broadcast and flattened; and their shape. Raises ParameterError."""
-    p, p_star, a = widths("p", p), widths("p_star", p_star, infinite=False), normalisation("a", a)
+    p, p_star, a = (
+        widths("p", p),
+        widths("p_star", p_star, infinite=False, largest=TEACHERS),
+        normalisation("a", a),
+    )
     try:
         models = Widths.of(p, p_star, a)
     except ValueError:
