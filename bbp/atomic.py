@@ -63,4 +63,5 @@ def prepare_directory(directory: Path) -> None:
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
-        raise FileError(f"cannot write in directory {str(directory)!r}: {error.strerror}") from None
+        reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror
+        raise FileError(f"cannot write in directory {str(directory)!r}: {reason}") from None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +52,8 @@ def bootstrap(
 ) -> Estimate:
     """Bootstrap of statistic(values, axis=-1) over samples, values (sample,); NaN marks a sample that is missing.
 
-    Fewer than two samples give the value without an error. Raises ParameterError on other shapes.
+    The spread of the replicates is widened by sqrt(n / (n - 1)), without which the bootstrap of n samples is too narrow (for
+    the mean exactly so). Fewer than two samples give the value without an error. Raises ParameterError on other shapes.
     """
     given: Array = np.asarray(values, dtype=np.float64)
     if given.ndim != 1:
@@ -63,7 +65,8 @@ def bootstrap(
     if kept.size < 2:
         return Estimate(value, np.nan, np.nan, np.nan)
     drawn = kept[rng.integers(kept.size, size=(count("repeats", repeats, minimum=10), kept.size))]
-    return from_replicates(value, statistic(drawn, axis=-1))
+    spread = statistic(drawn, axis=-1) - value
+    return from_replicates(value, value + math.sqrt(kept.size / (kept.size - 1)) * spread)
 
 
 def bootstrap_fraction(hits: ArrayLike, rng: np.random.Generator, repeats: int = REPEATS) -> Estimate:
@@ -75,7 +78,7 @@ def bootstrap_fraction(hits: ArrayLike, rng: np.random.Generator, repeats: int =
     estimate = bootstrap(hits, rng, repeats=repeats)
     trials = int(np.isfinite(np.asarray(hits, dtype=np.float64)).sum())
     if not trials or estimate.value not in (0.0, 1.0):
-        return estimate
+        return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
     low, high = wilson(estimate.value, trials, 1.959964)
     near, far = wilson(estimate.value, trials, 1.0)
     return Estimate(estimate.value, (far - near) / 2, low, high)

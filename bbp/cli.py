@@ -86,7 +86,12 @@ def program(
     parser = Parser(prog=f"bbp {name}", description=summary, epilog=f"example:\n{example.rstrip()}")
     add_arguments(parser)
     noise = parser.add_mutually_exclusive_group()
-    noise.add_argument("-q", "--quiet", action="store_true", help="no progress and no messages but errors")
+    noise.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="no progress and no messages but errors; results are printed",
+    )
     noise.add_argument("-v", "--verbose", action="store_true", help="more messages, and tracebacks of bugs")
     parser.add_argument("--version", action="version", version=f"bbp {__version__}")
     try:

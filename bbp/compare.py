@@ -8,6 +8,7 @@ the law of the edge's shift, and alpha_0.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     form = plot.form_of(Path(args.out)) if args.out is not None else ""
     for path in outputs:
         _check_free(path, args.force)
+        if any(os.path.realpath(path) == os.path.realpath(given) for given in args.files):
+            raise FileError(f"{str(path)!r} is one of the files to compare: it would be replaced")
     sweeps = pool([sweep for path in args.files for sweep in store.load_all(path)])
     if outputs and len(sweeps) > 1:
         names = "; ".join(store.describe(sweep.model) for sweep in sweeps)

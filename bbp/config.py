@@ -21,6 +21,7 @@ from theory.transition import bbp_threshold
 
 AUTO = "auto"
 SOLVERS = ("auto", *sampling.SOLVERS)
+MOST_SAMPLES = 10**6  # at a point: beyond, the plan alone would not fit
 DEFAULTS: dict[str, Any] = {
     "alpha_grid": AUTO,
     "p": 1,
@@ -108,7 +109,7 @@ def build(options: Mapping[str, Any]) -> Config:
         models=models,
         alphas=tuple(_alphas(given["alpha_grid"], model) for model in models),
         n=tuple(sorted(grid.integers("n", given["n"]))),
-        samples=grid.integer("samples", given["samples"]),
+        samples=_samples(given["samples"]),
         seed=_seed(given["seed"]),
         eigenpairs=tuple(_eigenpairs(given["eigenpairs"], model) for model in models),
         dtype=str(real_dtype(given["dtype"])),
@@ -182,6 +183,13 @@ def _eigenpairs(value: Any, model: Committee) -> int:
     return pairs
 
 
+def _samples(value: Any) -> int:
+    samples = grid.integer("samples", value)
+    if samples > MOST_SAMPLES:
+        raise ParameterError(f"samples must be at most {MOST_SAMPLES}, got {samples}")
+    return samples
+
+
 def _seed(value: Any) -> int:
     seed = grid.integer("seed", value, 0)
     if seed >= 2**63:
@@ -211,7 +219,8 @@ def _check_sizes(config: Config) -> None:
                 raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
             if config.eigenpairs[index] > model.p * n:
                 raise ParameterError(
-                    f"eigenpairs must be at most p n = {model.p * n}, got {config.eigenpairs[index]} at n = {n}"
+                    f"n = {n} has p n = {model.p * n} eigenpairs, and {config.eigenpairs[index]} are to be kept"
+                    " (at least p p* + 4)"
                 )
 
 

@@ -2,7 +2,8 @@
 
 Descents start from random students, from the outlier eigenvectors of the Hessian there, and from the classical
 spectral method; the overlaps with the teacher, the loss and the lowest eigenpairs of the Hessian are recorded
-on the way. The file is written whole or not at all; the same command finds a finished file and shows it.
+on the way. The file is written whole or not at all; the same command finds a finished file and shows it, and points
+finished before a run was stopped are kept for `--resume`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from numpy.typing import NDArray
 
 from bbp import atomic, cli, config, descent_file, grid, provenance
 from bbp.descent_file import DONE, FAILED, Descended
-from bbp.errors import FileError
+from bbp.descent_parts import DescentParts
+from bbp.errors import FileError, Interrupted, Terminated
+from bbp.lock import Lock
 from bbp.recovery import THRESHOLD, Recovery, recovery
+from bbp.signals import terminable
 from sims.descent import Code, Descent
 from sims.descents import MEMORY, STARTS, Descents, bytes_needed, hessian_moments, sample_descents
 from sims.instance import STREAM, real_dtype, samples_of
@@ -73,7 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--out", default="results/descent.h5", metavar="FILE", help="HDF5 file to write (default %(default)s)"
     )
-    add("--force", action="store_true", help="replace the file if it exists")
+    add("--resume", action="store_true", help="go on from the finished points of a run that was stopped")
+    add("--force", action="store_true", help="replace the file if it exists, discard an unfinished run")
 
 
 def configuration(args: argparse.Namespace) -> dict[str, Any]:
@@ -117,11 +122,19 @@ def run(args: argparse.Namespace) -> int:
     if found is None:
         if path.is_dir():
             raise FileError(f"{str(path)!r} is a directory")
+        batch, workers = _count("batch", args.batch), _count("workers", args.workers)
         atomic.prepare_directory(path.parent)
-        found = descents(
-            wanted, threshold, batch=_count("batch", args.batch), workers=_count("workers", args.workers)
-        )
-        descent_file.save(path, found)
+        with Lock(path.with_name(path.name + ".lock"), str(path)), terminable():
+            parts = DescentParts(path)
+            if args.force and not args.resume:
+                parts.parts.discard()
+            if parts.parts.exist() and not args.resume:
+                raise FileError(
+                    f"{str(path)!r} has an unfinished run: --resume goes on with it, --force starts afresh"
+                )
+            found = descents(wanted, threshold, batch=batch, workers=workers, parts=parts)
+            descent_file.save(path, found)
+            parts.parts.discard()
         cli.log.info("wrote %s", path)
     else:
         cli.log.info("%s was already finished: this is what it holds", path)
@@ -152,18 +165,22 @@ def descents(
     *,
     batch: int | None = None,
     workers: int | None = None,
+    parts: DescentParts | None = None,
 ) -> Descended:
-    """The descents of a checked configuration."""
+    """The descents of a checked configuration; finished points are read from `parts` and added to them."""
     model = Committee(wanted["p"], wanted["p_star"], wanted["a"])
     rules = Descent(steps=wanted["steps"], records=wanted["records"])
     points = [
         (n, start, alpha) for n in wanted["n"] for start in wanted["start"] for alpha in wanted["alpha_grid"]
     ]
-    began, parts = time.monotonic(), []
-    with cli.Progress(len(points), unit="points") as progress:
-        for n, start, alpha in points:
-            parts.append(
-                sample_descents(
+    began = time.monotonic()
+    done = {} if parts is None else parts.begin(wanted)
+    try:
+        with cli.Progress(len(points), unit="points", done=len(done)) as progress:
+            for number, (n, start, alpha) in enumerate(points):
+                if number in done:
+                    continue
+                done[number] = sample_descents(
                     model,
                     n,
                     alpha,
@@ -177,8 +194,12 @@ def descents(
                     batch=batch,
                     workers=workers,
                 )
-            )
-            progress.advance(1, f"N = {n}, {start}, alpha = {alpha:g}")
+                if parts is not None:
+                    parts.save(number, done[number])
+                progress.advance(1, f"N = {n}, {start}, alpha = {alpha:g}")
+    except KeyboardInterrupt as stop:
+        kind = Terminated if isinstance(stop, Terminated) else Interrupted
+        raise kind(_kept(parts, len(done), len(points))) from None
     edge = bbp_threshold(model)
     about = {
         "alpha_bbp": edge.alpha,
@@ -190,7 +211,19 @@ def descents(
         "threshold": threshold,
         "seconds": time.monotonic() - began,
     }
-    return _assembled(model, wanted, parts, rules, about | provenance.record())
+    ordered = [done[number] for number in range(len(points))]
+    return _assembled(model, wanted, ordered, rules, about | provenance.record())
+
+
+def _kept(parts: DescentParts | None, done: int, total: int) -> str:
+    """What a stopped run has left behind, and how to go on."""
+    if parts is None:
+        return ""
+    if not done:
+        parts.parts.discard()
+        return "no point was finished, nothing is kept"
+    kept = f"{done} of {total} points are kept in {str(parts.parts.path)!r}"
+    return f"{kept}: the same command with --resume goes on from there"
 
 
 def table(found: Descended, threshold: float = THRESHOLD) -> str:

@@ -16,7 +16,7 @@ from bbp import atomic, cli, grid, phase_file, provenance, store
 from bbp.errors import FileError
 from bbp.phase_file import Finite, Map, Phase
 from theory.alpha_zero import alpha_zero_map
-from theory.checks import NotConverged
+from theory.checks import NotConverged, ParameterError
 from theory.finite_threshold import alpha_bbp_finite
 from theory.model import Committee
 from theory.transition import critical_normalisation, critical_width, threshold_map
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 P, A_GRID = "1,2,4,inf", "0.01:3:60:log"
 CUTS, WIDTHS = "0.5,1", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf"
-LEAST_N = 10
+LEAST_N, MOST_N = 100, 10**15  # what alpha_bbp_finite takes
 ROWS = 6  # rows of the closing table for each p
 
 SUMMARY = (
@@ -68,7 +68,7 @@ def finite_thresholds(
 ) -> Finite:
     """The transition at finite N from quenched draws of labels, for every n, finite p and a; NaN where none is found.
 
-    A failed point is told in a warning, and the others go on.
+    A failed point (no threshold found, or a model too large for memory) is told in a warning, and the others go on.
     """
     alpha, error = np.full((2, len(n), len(p), len(a)), math.nan)
     points = [
@@ -81,7 +81,7 @@ def finite_thresholds(
                 try:
                     found = alpha_bbp_finite(model, size, draws=draws, seed=seed)
                     alpha[index, row, column], error[index, row, column] = found.alpha, found.error
-                except NotConverged as failure:
+                except (NotConverged, ParameterError, MemoryError, ArithmeticError) as failure:
                     cli.log.warning("N = %d, %s: %s", size, store.describe(model), failure)
                 progress.advance(note=f"N = {size:.3g}")
     return Finite(np.array(n, dtype=np.int64), np.array(a, dtype=np.float64), alpha, error)
@@ -139,13 +139,16 @@ def run(args: argparse.Namespace) -> int:
 
 def configuration(args: argparse.Namespace) -> dict[str, Any]:
     """What decides the numbers, checked (ParameterError), as plain data."""
+    n = [] if args.n is None else sorted(grid.integers("n", args.n, LEAST_N))
+    if n and n[-1] > MOST_N:
+        raise ParameterError(f"n must be at most {MOST_N:.0e}, got {n[-1]:.3g}")
     return {
         "p": widths_record("p", args.p),
         "p_star": grid.integer("p_star", args.p_star),
         "a_grid": list(grid.numbers("a", args.a_grid)),
         "at_a": list(grid.numbers("at_a", args.at_a)),
         "widths": widths_record("widths", args.widths),
-        "n": [] if args.n is None else sorted(grid.integers("n", args.n, LEAST_N)),
+        "n": n,
         "draws": grid.integer("draws", args.draws, 2),
         "seed": grid.integer("seed", args.seed, 0),
     }
@@ -180,12 +183,20 @@ def diagram(config: dict[str, Any]) -> Phase:
         curves=thresholds(p, p_star, config["a_grid"]),
         a_c=a_c,
         alpha_c=alpha_c,
-        p_c=critical_width(np.array(config["a_grid"]), p_star),
+        p_c=np.array([_critical_width(a, p_star) for a in config["a_grid"]], dtype=np.int64),
         widths=thresholds([float(width) for width in config["widths"]], p_star, config["at_a"]),
         finite=finite,
         config=config,
         attributes=provenance.record(),
     )
+
+
+def _critical_width(a: float, p_star: int) -> int:
+    """critical_width, or 0 where it is beyond what that function counts to."""
+    try:
+        return int(critical_width(a, p_star))
+    except ParameterError:
+        return 0
 
 
 def table(phase: Phase) -> str:
@@ -201,7 +212,7 @@ def table(phase: Phase) -> str:
         for column in chosen:
             cells = [
                 f"{curves.a[column]:9.4g}",
-                f"{curves.alpha_bbp[row, column]:12.9f}",
+                f"{curves.alpha_bbp[row, column]:12.10g}",
                 f"{curves.kind[row, column]:<13}",
                 f"{curves.jump[row, column]:8.5f}",
                 _or_dash(curves.alpha_0_overlap[row, column], 17),
@@ -209,7 +220,10 @@ def table(phase: Phase) -> str:
             ]
             lines.append("  ".join(cells))
         lines.append("")
-    lines += [] if phase.finite is None else finite_table(phase.finite, curves.p)
+    if phase.finite is not None:
+        lines += finite_table(phase.finite, curves.p)
+        if np.isinf(curves.p).any():
+            lines += ["p = inf has no threshold at finite N: its labels have no finite-p fluctuation", ""]
     lines.append(f"shown: {chosen.size} of {curves.a.size} a for each p; the file holds all")
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /kind                          (p, a) "continuous" or "discontinuous"
     /alpha_0_overlap               (p, a) f8: the two estimates of alpha_0; NaN where an estimate has no root,
     /alpha_0_continuation          alpha_BBP where the transition is continuous
-    /p_c                           (a) i8: the smallest width whose transition is discontinuous
+    /p_c                           (a) i8: the smallest width whose transition is discontinuous, 0 if beyond 2^40
     /a_c /alpha_c                  (p) f8: where the kind changes, and alpha_BBP there; a_c = 0 and alpha_c = its
                                    limit for p = inf
     /n, /finite_a                  coordinates of the finite-N thresholds, if any were asked for

@@ -90,9 +90,9 @@ def _seconds(config: Config, units: Sequence[Unit]) -> float:
     if not units:
         return 0.0
     first = units[0]
-    small = Point(
-        first.point.model, max(min(first.point.n, PROBE // int(first.model.p)), 16), first.point.alpha
-    )
+    p, pairs = int(first.model.p), config.eigenpairs[first.point.model]
+    least = max(first.model.p_star, -(-pairs // p) + 1, min(16, 2 * PROBE // p))
+    small = Point(first.point.model, max(min(first.point.n, PROBE // p), least), first.point.alpha)
     probe = adaptive.unit(config, small, 0, 1)
     compute(probe)  # compiles
     start = time.perf_counter()

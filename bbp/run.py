@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import glob
 import importlib
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
 from bbp import adaptive, assemble, atomic, cli, config, store
 from bbp.adaptive import Division
@@ -19,6 +16,7 @@ from bbp.errors import FileError, Interrupted, RunError, Terminated
 from bbp.h5file import Locking
 from bbp.lock import Lock
 from bbp.shards import Parts
+from bbp.signals import terminable
 from bbp.store import Sweep
 from bbp.units import Result, Results, Unit, compute, keep_compiled
 from theory.checks import ParameterError
@@ -72,7 +70,7 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
     if finished is not None:
         return finished
     atomic.prepare_directory(how.out.parent)
-    with _locks(how), _terminable():
+    with _locks(how), terminable():
         # Another run may have finished while this one waited for nothing but its own start.
         finished = existing(wanted, how)
         if finished is not None:
@@ -222,23 +220,6 @@ def _locks(how: Execution) -> Iterator[None]:
         Lock(how.out.with_name(f"{how.out.name}.{number}.lock"), f"task {number} of {how.out}"),
     ):
         yield
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM (a batch system's notice) stops the run as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def report_failures(sweeps: Sequence[Sweep]) -> int:

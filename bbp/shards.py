@@ -99,8 +99,19 @@ class Parts:
             atomic.sweep_leftovers(self.path)
 
     def discard(self) -> None:
-        """Remove the directory: renamed first, so that a crash half way cannot pass for an unfinished run."""
-        if self.path.is_dir():
+        """Remove the directory: renamed first, so that a crash half way cannot pass for an unfinished run.
+
+        Where it holds files of somebody else's only our own are removed, the plan first, and a warning names the place.
+        """
+        if not self.path.is_dir():
+            return
+        ours = [path for path in self.path.iterdir() if _is_ours(path)]
+        if len(ours) < sum(1 for _ in self.path.iterdir()):
+            self.plan.unlink(missing_ok=True)
+            for path in ours:
+                path.unlink(missing_ok=True)
+            log.warning("%s holds files that are not of this program: they are left there", self.path)
+        else:
             doomed = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:12]}{atomic.SUFFIX}")
             self.path.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
@@ -117,6 +128,11 @@ class Parts:
         if not known or not isinstance(records, list):
             raise FileError(f"{str(self.plan)!r} is of another version of bbp (--force discards the parts)")
         return records
+
+
+def _is_ours(path: Path) -> bool:
+    known = path.name == PLAN or path.suffix in (".npz", ".damaged") or path.name.endswith(atomic.SUFFIX)
+    return known and path.is_file()
 
 
 def shard_name(point: Point, first: int, count: int) -> str:

@@ -48,7 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _option(
         what, "--seed", "of the sweep (0); a sample depends on seed, n, alpha and its number, nothing else"
     )
-    _option(what, "--eigenpairs", "how many of the lowest eigenpairs (p p* + 4, the least)", metavar="K")
+    _option(
+        what,
+        "--eigenpairs",
+        "how many of the lowest eigenpairs to keep (default and least: p p* + 4)",
+        metavar="K",
+    )
     _option(what, "--dtype", "float64 or float32 (float64)")
     _option(what, "--solver", f"{', '.join(config.SOLVERS)} (auto)")
     _option(

@@ -30,6 +30,7 @@ from scipy.linalg import eigh_tridiagonal
 from sims.instance import padded
 
 SMALL = 128  # up to this order the vectors are formed
+TOGETHER = 8  # directions in one sweep
 _SUM = 1e-9  # error of the sum of overlaps allowed, a share of it
 _TINY = 1e-100  # least pivot: its inverse, squared, is still finite
 _APART = 1e-11  # relative gap below which a vector of its own cannot be told
@@ -95,8 +96,12 @@ def _swept(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
     # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
     far = 4 * np.max(np.abs(values)) + 1
     d, e = _longer(d, order, far), _longer(e, order - 1, 0.0)
-    s = np.concatenate([s, np.zeros((order - n, s.shape[1]))])
-    return np.asarray(_sweep(d, e, s, _longer(values, order, values[-1])))[:n]
+    # directions beyond a few go in groups, filled up with zeros: the compiled step grows with their number
+    group = min(s.shape[1], TOGETHER)
+    s = np.pad(s, ((0, order - n), (0, -s.shape[1] % group)))
+    x = _longer(values, order, values[-1])
+    parts = [np.asarray(_sweep(d, e, s[:, i : i + group], x)) for i in range(0, s.shape[1], group)]
+    return np.sum(parts, axis=0)[:n]
 
 
 def _longer(array: NDArray, length: int, value: float) -> NDArray:

@@ -82,8 +82,10 @@ def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
     """a_c, the normalisation where the transition changes kind: continuous for a < a_c, discontinuous from a_c on.
 
     p and p_star are widths and broadcast (a float for two scalars). a_c falls with p like 1/p and is 0 for p = inf,
-    where every transition is discontinuous. alpha_BBP(a) at fixed p has its minimum at a_c. Raises ParameterError on
-    bad widths.
+    where every transition is discontinuous. Raises ParameterError on bad widths.
+
+    alpha_BBP(a) at fixed p has its minimum at a_c for p = 1, 2, 4, 8 and p_star = 1, but not in general: for p = 512 it lies
+    near 0.74 a_c, and for p = 1 with p_star of 5 and more alpha_BBP rises with a from the start.
 
     Derived here: W(1) = U(1), that is E[(c yhat - y)^2/(c yhat + a)^2] = (2/p_star) E[1/(c yhat + a)] on average over
     the branches; W/U falls with a.

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from bbp.gallery import activations, descent, finite, overlaps, phi, scatter, spectra, spectral, thresholds
+from bbp.gallery import (
+    activations,
+    descent,
+    edge,
+    finite,
+    overlaps,
+    phi,
+    scatter,
+    spectra,
+    spectral,
+    thresholds,
+)
 from bbp.gallery.base import Entry
 
 ENTRIES: dict[str, Entry] = {
@@ -18,6 +29,7 @@ ENTRIES: dict[str, Entry] = {
         activations.ENTRY,
         descent.ENTRY,
         finite.ENTRY,
+        edge.ENTRY,
         scatter.ENTRY,
         spectral.ENTRY,
     )

@@ -32,6 +32,10 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
                     axes, (comparison.quenched.lowest, comparison.quenched.overlap), strict=False
                 ):
                     quenched_line(ax, comparison.alpha, curve[index], index)
+        if comparison.quenched is not None:
+            name = "thin lines: quenched theory, same $N$"
+            axes[0].plot([], [], color=style.colour(0), linewidth=0.8, label=name)
+        figures.name_model(axes[1], comparison.model)
         names = (
             r"lowest eigenvalue $\lambda_1$",
             r"squared overlap $q^2$",

@@ -29,6 +29,7 @@ from theory.transition import bbp_threshold
 Array = NDArray[np.float64]
 
 FINE = 300  # points of a theory curve
+WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
 ZERO = 1e-10  # eigenvalues below this times the largest belong to the atom at 0
 
@@ -159,6 +160,8 @@ def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
     )
     if is_logarithmic(curves.a):
         plain_log_axis(ax)
+    if np.nanmax(curves.alpha_bbp) > WIDE * np.nanmin(curves.alpha_bbp):
+        ax.set_yscale("log")
     ax.set_xlabel(r"normalisation $a$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP}$")
     ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=4)

@@ -26,7 +26,13 @@ ALPHA_0_MARKERS = {"overlap": "x", "continuation": "+"}
 
 def width_name(p: float) -> str:
     """A width in a label: "$p = 4$", "$p = \\infty$"."""
-    return r"$p = \infty$" if math.isinf(p) else f"$p = {p:g}$"
+    if math.isinf(p):
+        return r"$p = \infty$"
+    power = math.floor(math.log10(p))
+    if power < 5:
+        return f"$p = {p:g}$"
+    digits = f"{p / 10**power:.3g}"
+    return f"$p = 10^{{{power}}}$" if digits == "1" else rf"$p = {digits} \times 10^{{{power}}}$"
 
 
 def width_look(index: int, p: float) -> dict[str, Any]:

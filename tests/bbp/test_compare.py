@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import xarray
 
-from bbp import compare_file, store
+from bbp import compare_file, store, sweep
+from bbp.bootstrap import bootstrap
 from bbp.compare import main
 from bbp.compare_table import table
 from bbp.comparison import compare
@@ -64,6 +65,26 @@ def test_observables_leave_out_what_failed_or_is_unknown():
     assert np.isnan(found.lowest[0, 0, 0]) and np.isnan(found.phi[0, 0, 0]) and np.isnan(found.phi[0, 0, 1])
     assert np.isfinite(found.lowest[0, 0, 1])
     assert found.gap[0, 0, 2] == pytest.approx(0.1)
+
+
+def test_the_files_compared_are_never_replaced(tmp_path, capsys):
+    given = tmp_path / "sweep.h5"
+    options = ["--alpha-grid", "1,2", "--n", "20", "--samples", "3", "--out", str(given), "-q"]
+    assert sweep.main(options) == 0
+    before = given.read_bytes()
+    for option, name in (("--save", "sweep.h5"), ("--save", "link.h5")):
+        if name == "link.h5":
+            (tmp_path / name).symlink_to(given)
+        assert main([str(given), option, str(tmp_path / name), "--force", "--draws", "0"]) == 2
+        assert "one of the files to compare" in capsys.readouterr().err
+    assert given.read_bytes() == before
+
+
+def test_bootstrap_error_of_a_mean_is_its_standard_error():
+    """Six numbers, 20,000 replicates: within 2 % of s / sqrt(n) (4 sigma of the replicates' own noise)."""
+    values = np.array([0.3, 1.2, -0.4, 0.9, 2.0, 0.1])
+    found = bootstrap(values, np.random.default_rng(0), repeats=20_000)
+    assert found.error == pytest.approx(values.std(ddof=1) / np.sqrt(6), rel=0.02)
 
 
 def test_pooling_unites_sizes_and_drops_repeated_draws():

@@ -121,7 +121,34 @@ def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeyp
     monkeypatch.setattr("bbp.atomic.os.fsync", full)
     said = bbp("descent", *TINY, "--out", out, "--force")
     assert said.code == 1 and "No space left" in said.err
-    assert out.read_bytes() == before and [path.name for path in out.parent.iterdir()] == [out.name]
+    assert out.read_bytes() == before
+    assert {path.name for path in out.parent.iterdir()} <= {out.name, out.name + ".parts", out.name + ".lock"}
+
+
+def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypatch):
+    real, computed = descent.sample_descents, []
+
+    def stop_after_four(model, n, alpha, *rest, **more):
+        if len(computed) == 4:
+            raise KeyboardInterrupt
+        computed.append((more["start"], alpha))
+        return real(model, n, alpha, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(descent, "sample_descents", stop_after_four)
+        said = bbp("descent", *TINY, "--out", out)
+    assert said.code == 130 and "4 of 6 points are kept" in said.err and not out.exists()
+    assert "--resume goes on" in bbp("descent", *TINY, "--out", out).err
+    assert "seed 0 there, 1 here" in bbp("descent", *TINY, "--out", out, "--resume", "--seed", "1").err
+    damaged = sorted(out.with_name(out.name + ".parts").glob("*.npz"))[1]
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    computed.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(descent, "sample_descents", lambda *a, **k: computed.append(0) or real(*a, **k))
+        said = bbp("descent", *TINY, "--out", out, "--resume")
+    assert said.code == 0 and len(computed) == 3 and "is damaged" in said.err
+    np.testing.assert_array_equal(descent_file.load(out).overlap_matrix, tiny_run[1].overlap_matrix)
+    assert not out.with_name(out.name + ".parts").exists()
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,8 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
         (["--a-grid", "1:2:3:lag"], "a must be START:STOP:COUNT"),
         (["--at-a", "nan"], "at_a must be positive and finite, got nan"),
         (["--widths", "1,1"], "widths lists 1 twice"),
-        (["--n", "5"], "n must be an integer of at least 10, got 5"),
+        (["--n", "5"], "n must be an integer of at least 100, got 5"),
+        (["--n", "1e30"], "n must be at most 1e+15, got 1e+30"),
         (["--n", "100", "--draws", "1"], "draws must be an integer of at least 2, got 1"),
         (["--pp", "1"], "unrecognised argument '--pp'"),
     ],
@@ -140,6 +141,30 @@ def test_bad_options_are_one_line_and_exit_code_2(options, message, tmp_path, ca
     err = capsys.readouterr().err
     assert message in err and err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_finite_n_cannot_do_is_told_and_the_rest_is_kept(tmp_path, capsys):
+    """p = 512 at finite N would want 256 GiB, p = inf has none, and p_c at a = 1e-13 is beyond what is counted."""
+    out = tmp_path / "phase.h5"
+    options = [
+        "--p",
+        "1,512,inf",
+        "--a-grid",
+        "1e-13,1",
+        "--at-a",
+        "1",
+        "--widths",
+        "1",
+        "--n",
+        "100",
+        "--draws",
+        "2",
+    ]
+    assert phase.main([*options, "--out", str(out)]) == 0
+    said, found = capsys.readouterr(), phase_file.load(out)
+    assert "N = 100, p=512" in said.err and "p = inf has no threshold at finite N" in said.out
+    assert np.isfinite(found.finite.alpha[0, :, 0]).tolist() == [True, False, False]
+    assert found.p_c.tolist() == [0, 2]
 
 
 def test_a_foreign_file_is_not_replaced(tmp_path, capsys):

@@ -217,6 +217,15 @@ def test_samples_of_two_random_streams_are_never_mixed(bbp, tiny, out, reference
     assert "holds another sweep: prng" in bbp("sweep", *tiny, "--out", out).err
 
 
+def test_files_of_others_among_the_parts_are_left_alone(bbp, tiny, out):
+    assert bbp("sweep", *tiny, "--out", out, "--task", "1/2").code == 0
+    stranger = out.with_name("sweep.h5.parts") / "notes.txt"
+    stranger.write_text("mine")
+    said = bbp("sweep", *tiny, "--out", out, "--resume")
+    assert said.code == 0 and "not of this program" in said.err
+    assert stranger.read_text() == "mine" and [p.name for p in stranger.parent.iterdir()] == ["notes.txt"]
+
+
 def test_resume_starts_where_there_is_nothing(bbp, tiny, out):
     assert bbp("sweep", *tiny, "--out", out, "--resume").code == 0
 

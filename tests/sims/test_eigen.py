@@ -107,6 +107,15 @@ def test_the_sweep_meets_stemr_where_pivots_vanish():
     np.testing.assert_allclose(overlaps, expected, atol=1e-11)
 
 
+@pytest.mark.parametrize("r", [1, 8, 9, 19])
+def test_any_number_of_directions(r):
+    rng = np.random.default_rng(r)
+    matrix, signal = matrix_of(150, rng), directions_of(150, r, rng)
+    vectors = np.linalg.eigh(matrix)[1]
+    found = eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps
+    np.testing.assert_allclose(found, np.sum((vectors.T @ signal) ** 2, axis=1), atol=1e-10)
+
+
 def test_matrix_is_kept_unless_given_up():
     rng = np.random.default_rng(6)
     matrix = np.asfortranarray(matrix_of(30, rng))
