@@ -29,8 +29,8 @@ from theory.averages import (
     teacher,
     teacher_slope,
 )
-from theory.checks import ParameterError
-from theory.model import Committee
+from theory.checks import choice
+from theory.model import Committee, committee
 from theory.transition import models_of, transition
 from theory.walk import SOLVER, at_end
 
@@ -47,6 +47,7 @@ def alpha_zero(model: Committee, method: str = "overlap") -> float | None:
 
     For a continuous transition both are alpha_BBP. Raises ParameterError for another method.
     """
+    model = committee(model)
     value = float(alpha_zero_map(model.p, model.p_star, model.a, method))
     return None if np.isnan(value) else value
 
@@ -56,8 +57,7 @@ def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, meth
 
     Raises ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
     """
-    if method not in _METHODS:
-        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {method!r}")
+    method = choice("method", method, _METHODS)
     models, shape = models_of(p, p_star, a)
     found = transition(models)
     value = found.alpha.copy()
@@ -124,7 +124,8 @@ def _scan(model: Widths, ends: Array, gap: Array, slope: Array, u: Array, *, low
             low[:], high[:] = ends[dip], bottom
             return True
     if crossing < stop:
-        low[:], high[:] = ends[crossing - 1], ends[crossing]
+        # Already at the first node where the jump is 0 to rounding: the root is that node.
+        low[:], high[:] = ends[max(crossing - 1, 0)], ends[crossing]
     return min(stop, crossing) < ends.size
 
 

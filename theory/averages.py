@@ -207,14 +207,24 @@ def teacher_slope(tilt: Tilt) -> Array:
     )
 
 
-def edge_in_a(tilt: Tilt) -> Array:
-    """Kernel of dW/da at fixed t: -2 t^2 E[(c yhat - y)^2 / D^3]."""
-    return -(tilt.t**2) * tilt.s**2 * tilt.square(0)
-
-
 def teacher_in_a(tilt: Tilt) -> Array:
     """Kernel of dU/da at t = 1, where U = (2/p_star) E[1/D]: -(2/p_star) E[1/D^2]."""
     return -tilt.models.two_over_p_star * tilt.s
+
+
+def excess(tilt: Tilt) -> Array:
+    """Kernel of W - U at t = 1, E[((c yhat - 1)^2 + (2/p_star)(1 - c yhat - a)) / (c yhat + a)^2].
+
+    U = (2/p_star) E[1/D] is taken as (2/p_star) E[D/D^2], and 1 - c yhat has the mean -gap, which is O(1/p) for c = 1
+    without cancellation. Near a_c, where a and the difference are O(1/p), so is every term: no digit is lost at large p.
+    """
+    k, k_star = tilt.models.two_over_p, tilt.models.two_over_p_star
+    return tilt.s * (tilt.gap**2 + k * tilt.m_hat**2 - k_star * (tilt.gap + tilt.models.a))
+
+
+def excess_in_a(tilt: Tilt) -> Array:
+    """Kernel of d(W - U)/da at t = 1."""
+    return -tilt.s * (tilt.models.two_over_p_star + excess(tilt))
 
 
 def signal(tilt: Tilt) -> Array:

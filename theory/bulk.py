@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.averages import Widths, average, edge, edge_slope, mean_phi, radial
-from theory.checks import ParameterError, count, finite, positive
-from theory.model import Committee
+from theory.checks import ParameterError, broadcast, count, finite, ratio
+from theory.model import Committee, committee
 from theory.walk import edge_root, split
 
 Array = Any
@@ -42,8 +42,8 @@ def unit(model: Committee) -> float:
 
 
 def problems(model: Committee, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
-    """One model for each entry of alpha (checked: positive and finite), both flattened; and the shape of alpha."""
-    alpha = np.asarray(positive("alpha", alpha))
+    """One model for each entry of alpha (checked: positive, at most 1e100), both flattened; and the shape of alpha."""
+    model, alpha = committee(model), np.asarray(ratio("alpha", alpha))
     models = Widths.of(model.p, model.p_star, model.a).broadcast((alpha.size,))
     return models, alpha.ravel(), alpha.shape
 
@@ -75,25 +75,27 @@ def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0
 
     alpha and g broadcast; g_min = -p/2 (-1 for p = inf). Where dz/dg < 0 all the way from 0-, g is the
     resolvent trace at z left of the bulk. At a sharp edge z' = 0 and z'' < 0 sets the scale of the square
-    root. Raises ParameterError for g outside [g_min, 0), alpha not positive, derivative not 0, 1 or 2.
+    root. Raises ParameterError for g outside [g_min, 0), alpha not positive, shapes that do not
+    broadcast, derivative not 0, 1 or 2.
     """
     order = count("derivative", derivative, 0)
     if order > 2:
         raise ParameterError(f"derivative must be 0, 1 or 2, got {derivative!r}")
-    alpha, g = np.broadcast_arrays(np.asarray(positive("alpha", alpha)), np.asarray(finite("g", g)))
-    t = -g * unit(model)
+    model = committee(model)
+    alphas, at = broadcast(alpha=ratio("alpha", alpha), g=finite("g", g))
+    t = -at * unit(model)
     outside = (t <= 0) | (t > 1)
     if np.any(outside):
-        raise ParameterError(f"g must lie in [{-1 / unit(model)}, 0), got {float(g[outside].flat[0])}")
+        raise ParameterError(f"g must lie in [{-1 / unit(model)}, 0), got {float(at[outside].flat[0])}")
     models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
     if order == 0:
-        z = unit(model) * shift(models, alpha, t, 1 - t)
+        z = unit(model) * shift(models, alphas, t, 1 - t)
     elif order == 1:
         (w,) = average([edge], models, t, 1 - t)
-        z = -(unit(model) ** 2) * (1 - alpha * w) / t**2
+        z = -(unit(model) ** 2) * (1 - alphas * w) / t**2
     else:
         w, slope = average([edge, edge_slope], models, t, 1 - t)
-        z = unit(model) ** 3 * (-alpha * slope / t**2 - 2 * (1 - alpha * w) / t**3)
+        z = unit(model) ** 3 * (-alphas * slope / t**2 - 2 * (1 - alphas * w) / t**3)
     return float(z) if z.ndim == 0 else z
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+
+LARGEST = 1e300  # of a whole number: beyond it floats overflow
+TEACHERS = 1e40  # of p_star: thresholds grow like its square
+RATIOS = 1e100  # of alpha = M/N, whose square must not overflow
+NORMALISATIONS = 1e-100, 1e60  # between which the averages over labels neither overflow nor underflow
 
 
 class ParameterError(ValueError):
@@ -31,34 +37,114 @@ def finite(name: str, value: Any) -> Any:
     return _real_array(name, value, np.isfinite, "finite")
 
 
+def one(name: str, value: Any) -> float:
+    """`value`, checked by another function of this module, as float; ParameterError if it is an array."""
+    if np.ndim(value):
+        raise ParameterError(f"{name} must be one number here, got an array of shape {np.shape(value)}")
+    return float(value)
+
+
+def ratio(name: str, value: Any) -> Any:
+    """A ratio alpha = M/N as float (or float64 array of its shape): positive, at most 1e100; else ParameterError."""
+    value = positive(name, value)
+    if np.any(np.asarray(value) > RATIOS):
+        raise ParameterError(f"{name} must be at most {RATIOS:g}, got {np.max(value):g}")
+    return value
+
+
+def normalisation(name: str, value: Any) -> Any:
+    """a as float (or float64 array of its shape): from 1e-100 to 1e60; else ParameterError."""
+    low, high = NORMALISATIONS
+    array = np.asarray(positive(name, value))
+    outside = array[(array < low) | (array > high)]
+    if outside.size:
+        raise ParameterError(f"{name} must lie between {low:g} and {high:g}, got {outside.flat[0]:g}")
+    return float(array) if array.ndim == 0 else array
+
+
+def broadcast(**arrays: Any) -> tuple[Any, ...]:
+    """The named arrays broadcast against one another; ParameterError where their shapes do not allow it."""
+    try:
+        return tuple(np.broadcast_arrays(*arrays.values()))
+    except ValueError:
+        *most, last = arrays
+        names = f"{', '.join(most)} and {last}"
+        shapes = ", ".join(str(np.shape(v)) for v in arrays.values())
+        raise ParameterError(f"{names} must broadcast, got shapes {shapes}") from None
+
+
+def choice(name: str, value: Any, options: Iterable[str]) -> str:
+    """`value`, one of the strings `options`; else ParameterError."""
+    if not isinstance(value, str) or value not in options:
+        raise ParameterError(f"{name} must be one of {', '.join(options)}, got {shown(value)}")
+    return value
+
+
+def function(name: str, value: Any) -> Any:
+    """`value`, which can be called; else ParameterError."""
+    if not callable(value):
+        raise ParameterError(f"{name} must be a function, got {shown(value)}")
+    return value
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """`value`, a NumPy random generator; else ParameterError."""
+    if not isinstance(value, np.random.Generator):
+        raise ParameterError(f"{name} must be a numpy.random.Generator, got {shown(value)}")
+    return value
+
+
 def count(name: str, value: Any, minimum: int = 1) -> int:
-    """`value` as int, at least `minimum`; else ParameterError. 2.0 counts as 2; True and "2" do not count."""
+    """`value` as int, at least `minimum`, at most 1e300; else ParameterError.
+
+    2.0 counts as 2; True and "2" do not count.
+    """
     number = _whole(value)
     if number is None or number < minimum:
-        raise ParameterError(f"{name} must be an integer of at least {minimum}, got {value!r}")
-    return number
+        raise ParameterError(f"{name} must be an integer of at least {minimum}, got {shown(value)}")
+    return _representable(name, number)
 
 
 def width(name: str, value: Any) -> int | float:
-    """A layer width: an integer of at least 1, or math.inf; else ParameterError."""
+    """A layer width: an integer from 1 to 1e300, or math.inf; else ParameterError."""
     if isinstance(value, float | np.floating) and math.isinf(value) and value > 0:
         return math.inf
     number = _whole(value)
     if number is None or number < 1:
-        raise ParameterError(f"{name} must be an integer of at least 1 or inf, got {value!r}")
+        raise ParameterError(f"{name} must be an integer of at least 1 or inf, got {shown(value)}")
+    return _representable(name, number)
+
+
+def widths(name: str, value: Any, infinite: bool = True, largest: float = LARGEST) -> Any:
+    """Layer widths as float64 (array or float): whole numbers from 1 to `largest`, inf only if allowed; else
+    ParameterError."""
+    wanted = "an integer of at least 1" + (" or inf" if infinite else "")
+    value = _real_array(
+        name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted
+    )
+    array = np.asarray(value)
+    if np.any(np.isfinite(array) & (array > largest)):
+        raise ParameterError(f"{name} must be at most {largest:g}, got {np.max(array[np.isfinite(array)]):g}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """`value` as a message shows it: in one line, cut where it is long."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # an integer of more digits than Python prints, or something that holds one
+        text = f"{type(value).__name__} too long to print"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _representable(name: str, number: int) -> int:
+    if number > LARGEST:
+        raise ParameterError(f"{name} must be at most {LARGEST:g}, got {shown(number)}")
     return number
 
 
-def widths(name: str, value: Any, infinite: bool = True) -> Any:
-    """Layer widths as float64 (array or float): whole numbers from 1, inf only if allowed; else ParameterError."""
-    wanted = "an integer of at least 1" + (" or inf" if infinite else "")
-    return _real_array(
-        name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted
-    )
-
-
 def _whole(value: Any) -> int | None:
-    if isinstance(value, bool | np.bool_ | str | bytes):
+    if isinstance(value, bool | np.bool_ | str | bytes) or getattr(value, "shape", ()) != ():
         return None
     try:
         return operator.index(value)
@@ -73,11 +159,13 @@ def _whole(value: Any) -> int | None:
 
 def _real_array(name: str, value: Any, accept: Any, wanted: str) -> Any:
     try:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)  # NumPy has no dtype for large ones
         if isinstance(value, str | bytes | bool) or np.asarray(value).dtype.kind not in "iuf":
             raise TypeError
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be {wanted}, got {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be {wanted}, got {shown(value)}") from None
     good = accept(array)
     if not np.all(good):
         culprit = value if array.ndim == 0 else array[~good].flat[0].item()

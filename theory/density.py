@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.bulk import bulk_edge
-from theory.checks import ParameterError, count, finite, positive
-from theory.model import Committee
+from theory.checks import ParameterError, broadcast, count, finite, ratio, shown
+from theory.model import Committee, committee
 from theory.resolvent import SKELETON, solve, solve_sorted
 from theory.weight_law import WeightLaw, excess_density, student_law, teacher_law, weight_law, weight_moments
 
@@ -33,6 +33,7 @@ SMALLEST, LARGEST = 1e-100, 1e100  # |z| beyond these: the leading law, as squar
 CRITICAL = (
     1e-25  # |z| below this follow the power law of alpha = 1, as the nodes of small f run out (rel. 1e-6)
 )
+WIDEST = 1e8  # the nodes of the law of f are as many as the square root of p or p_star
 ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
 
@@ -43,8 +44,8 @@ def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
     for p = inf the resolvent of (p/2) H. Real and imaginary part are each accurate relatively, however close z is
     to the real axis. Raises ParameterError unless alpha > 0, Im z > 0 and 1e-300 <= |z| <= 1e300.
     """
-    alphas, points = _together("z", positive("alpha", alpha), _upper_half_plane(z))
     scale, law = _scale(model), weight_law(model)
+    alphas, points = broadcast(alpha=ratio("alpha", alpha), z=_upper_half_plane(z))
     shape, alphas, points = points.shape, alphas.ravel(), points.ravel() * (scale + 0j)
     far, origin = np.abs(points) > LARGEST, (np.abs(points) < SMALLEST) & (alphas < 1)
     inner = ~(far | origin)
@@ -67,8 +68,8 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike) -> Any:
     sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
     for alpha = 1. Many lam at one alpha are fastest. Raises ParameterError unless alpha > 0 and lam is finite.
     """
-    alphas, lams = _together("lam", positive("alpha", alpha), finite("lam", lam))
     scale, law = _scale(model), weight_law(model)
+    alphas, lams = broadcast(alpha=ratio("alpha", alpha), lam=finite("lam", lam))
     shape, alphas, energy = lams.shape, alphas.ravel(), np.clip(lams.ravel(), -LARGEST, LARGEST) * scale
     left, right = _edges(law, alphas)
     blur = ROUNDING * np.abs(energy)
@@ -88,7 +89,8 @@ def atom(model: Committee, alpha: ArrayLike) -> Any:
 
     alpha: positive, any shape; returns the same shape. Raises ParameterError otherwise.
     """
-    mass = np.maximum(0.0, 1.0 - np.asarray(positive("alpha", alpha)))
+    committee(model)
+    mass = np.maximum(0.0, 1.0 - np.asarray(ratio("alpha", alpha)))
     return float(mass) if mass.ndim == 0 else mass
 
 
@@ -100,9 +102,8 @@ def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
     alpha: any shape; returns the same shape, in units of H^k ((p/2) H for p = inf). Raises ParameterError on
     bad arguments or overflow.
     """
-    alpha = np.asarray(positive("alpha", alpha))
+    scale, alpha = _scale(model), np.asarray(ratio("alpha", alpha))
     k = count("k", k, 0)
-    scale = _scale(model)
     with np.errstate(over="ignore", invalid="ignore"):
         cumulants = [alpha * value for value in weight_moments(model, k)]
         moments = [np.ones_like(alpha)]
@@ -126,27 +127,18 @@ def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
 
 def _scale(model: Committee) -> float:
     """Factor from H to the units of the calculation, (p/2) H; 1 where public numbers are in those units already."""
-    if not isinstance(model, Committee):
-        raise ParameterError(f"model must be a Committee, got {model!r}")
-    return 1.0 if math.isinf(model.p) else model.p / 2
-
-
-def _together(name: str, alpha: Any, value: Any) -> tuple[Any, Any]:
-    try:
-        first, second = np.broadcast_arrays(np.asarray(alpha), np.asarray(value))
-        return first, second
-    except ValueError:
-        shapes = f"{np.shape(alpha)} and {np.shape(value)}"
-        raise ParameterError(
-            f"alpha and {name} must broadcast against each other, got shapes {shapes}"
-        ) from None
+    p, p_star = committee(model).p, model.p_star
+    for name, size in (("p", p), ("p_star", p_star)):
+        if WIDEST < size < math.inf:
+            raise ParameterError(f"{name} must be at most {WIDEST:g} for the density, got {shown(size)}")
+    return 1.0 if math.isinf(p) else p / 2
 
 
 def _upper_half_plane(z: Any) -> Any:
     try:
         array = np.asarray(z, dtype=np.complex128)
     except (TypeError, ValueError):
-        raise ParameterError(f"z must be complex with positive imaginary part, got {z!r}") from None
+        raise ParameterError(f"z must be complex with positive imaginary part, got {shown(z)}") from None
     size = np.abs(array)
     good = (array.imag > 0) & (size >= 1e-300) & (size <= 1e300)
     if not np.all(good):

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from theory.checks import NotConverged, ParameterError, finite, positive
+from theory.checks import NotConverged, ParameterError, finite, one, positive
 from theory.symmetric import Symmetric, symmetric
 
 Array = NDArray[np.floating[Any]]
@@ -254,7 +254,7 @@ class Dyson:
 
     def solve(self, z: float) -> Array:
         """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""
-        state = self.state_at(float(finite("z", z)))
+        state = self.state_at(one("z", finite("z", z)))
         if state is None:
             raise ParameterError(f"z must lie left of the spectrum, got {z!r}")
         return -state.p

@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.bulk import bulk_edge, z_of_g
-from theory.checks import ParameterError, count, positive
-from theory.model import Committee
+from theory.checks import ParameterError, count, finite, one, ratio
+from theory.model import Committee, finite_committee
 from theory.quadrature import chi_square_law
 from theory.tracy_widom import MEAN, VARIANCE
 from theory.typical import typical_edge
@@ -73,29 +73,31 @@ def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
     exists it is the lowest eigenvalue instead (theory.quenched). Raises ParameterError on bad arguments or p
     = inf.
     """
-    n, alpha = count("n", n), positive("alpha", alpha)
+    model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
     edge = bulk_edge(model, alpha)
     label_std = math.sqrt(alpha / n * label_variance(model, edge.g))
     if edge.kind == "smooth":
         return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
     scale = edge_scale(model, alpha, n)
-    std = math.sqrt(label_std**2 + VARIANCE / scale**2)
+    std = math.hypot(label_std, math.sqrt(VARIANCE) / scale)
     return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
 
 
 def edge_scale(model: Committee, alpha: float, n: int) -> float:
     """kappa = (p n)^{2/3} (2 / |z''(g_edge)|)^{1/3}, inverse units of the Hessian.
 
-    Raises ParameterError at a smooth edge, which has no Tracy-Widom law, and for p = inf, which has no such
-    n.
+    Raises ParameterError on bad arguments, at a smooth edge, which has no Tracy-Widom law, and for p = inf, which
+    has no such n.
     """
-    p, n = _finite_width(model), count("n", n)
-    edge = bulk_edge(model, positive("alpha", alpha))
+    model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
+    edge = bulk_edge(model, alpha)
     if edge.kind == "smooth":
         raise ParameterError(
             f"alpha must have a sharp edge for a Tracy-Widom scale, got {alpha} with a smooth one"
         )
-    return float((p * n) ** (2 / 3) * (2 / abs(z_of_g(model, alpha, edge.g, derivative=2))) ** (1 / 3))
+    return float(
+        (float(model.p) * n) ** (2 / 3) * (2 / abs(z_of_g(model, alpha, edge.g, derivative=2))) ** (1 / 3)
+    )
 
 
 def label_variance(model: Committee, g: float) -> float:
@@ -104,7 +106,7 @@ def label_variance(model: Committee, g: float) -> float:
 
     Raises ParameterError on g outside or p = inf.
     """
-    p = _finite_width(model)
+    p, g = int(finite_committee(model).p), one("g", finite("g", g))
     if not -p / 2 <= g < 0:
         raise ParameterError(f"g must lie in [{-p / 2}, 0), got {g!r}")
     yhat, y, probability = label_grid(p, model.p_star)
@@ -122,12 +124,6 @@ def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:
 
 def trace_term(model: Committee, yhat: Array, y: Array, t: float) -> Array:
     """k(g) in units of (p/2) H: the mean over the p eigenvalues f of f / (1 + t f), t = -2 g / p."""
-    p = _finite_width(model)
+    p = int(model.p)
     low, high = (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)
     return ((p - 1) * low / (1 + t * low) + high / (1 + t * high)) / p
-
-
-def _finite_width(model: Committee) -> int:
-    if math.isinf(model.p):
-        raise ParameterError("p must be finite at finite N, got inf")
-    return int(model.p)

@@ -18,15 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from theory.checks import NotConverged, ParameterError, count
+from theory.checks import NotConverged, ParameterError, choice, count, shown
 from theory.label_tail import WIDEST, LabelTail
-from theory.model import Committee
+from theory.model import Committee, finite_committee
 from theory.quenched import mean_margin
 from theory.transition import bbp_threshold
 
 Array = NDArray[np.floating[Any]]
 
 _LABELS_UP_TO = 3000
+_LARGEST = 1e12  # next to the pole of one label the edge is solved to eps sqrt(n), which must stay small
 _MEMORY = 4e9  # bytes of labels kept at once
 _REST = 4000  # labels that stand for the fluctuation of those that are not extreme
 _METHODS = ("auto", "labels", "extremes")
@@ -55,7 +56,9 @@ def alpha_bbp_finite(
     method: str = "auto",
     extremes: int = 2000,
 ) -> FiniteThreshold:
-    """Finite-N BBP threshold of `model` in dimension n: a number or an array, of any size (1e8 costs what 1e5 does).
+    """Finite-N BBP threshold of `model` in dimension n: a number or an array, from 100 to 1e12.
+
+    1e8 costs what 1e5 does; beyond 1e12 there is alpha_bbp_typical, which draws nothing.
 
     draws     independent draws of labels; each serves every alpha, its first round(alpha n) labels being the sample
     method    "labels": every label drawn. "extremes": about `extremes` labels drawn one by one, the rest by its mean and
@@ -64,19 +67,22 @@ def alpha_bbp_finite(
     Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
     """
     draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
-    if method not in _METHODS:
-        raise ParameterError(f"method must be one of {', '.join(_METHODS)}, got {method!r}")
-    if math.isinf(model.p):
-        raise ParameterError("p must be finite at finite N, got inf")
-    sizes = np.asarray(n)
+    model, method = finite_committee(model), choice("method", method, _METHODS)
+    seed = count("seed", seed, 0)
+    try:
+        sizes = np.asarray(n)
+    except ValueError:
+        raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
     if sizes.ndim:
+        for v in sizes.ravel():
+            _size(v)
         each = [
             alpha_bbp_finite(model, v, draws=draws, seed=seed, method=method, extremes=extremes)
             for v in sizes.ravel()
         ]
         fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half"))
         return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
-    size = count("n", n, 100)
+    size = _size(n)
     labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
     rng = np.random.default_rng(seed)
     centre = bbp_threshold(model).alpha
@@ -86,6 +92,15 @@ def alpha_bbp_finite(
         if margins(low).mean() < 0 < margins(high).mean():
             return _crossing(margins, low, high)
     raise NotConverged(f"no threshold found for n = {size} up to alpha = {8 * centre:.6g}", centre)
+
+
+def _size(n: Any) -> int:
+    size = count("n", n, 100)
+    if size > _LARGEST:
+        raise ParameterError(
+            f"n must be at most {_LARGEST:g} with labels drawn (alpha_bbp_typical has no limit), got {size:g}"
+        )
+    return size
 
 
 def _crossing(margins: Callable[[float], Array], low: float, high: float) -> FiniteThreshold:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from theory.checks import ParameterError, count, positive
+from theory.checks import ParameterError, count, finite, function, one, positive
 from theory.dyson import Dyson, DysonEdge
 from theory.spikes import spikes
 
@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 Weight = Callable[[Array, Array, Array], Array]
 _Run = tuple[str, tuple[NDArray, ...]]
 
+_LEVELS = 30  # log2 of the points of one scrambling that SciPy can draw
 _CARRIED = 0.2  # share of one point in the condition for the edge beyond which the points do not resolve it
 
 
@@ -78,10 +79,17 @@ def general_spectrum(
     Raises ParameterError on bad arguments and on weights of wrong shape, not symmetric or not finite; NotConverged
     where the spectrum has no left edge below its atom at 0.
     """
-    alpha = positive("alpha", alpha)
+    function("weight", weight)
+    alpha, seed = one("alpha", positive("alpha", alpha)), count("seed", seed, 0)
+    infimum = None if infimum is None else one("infimum", finite("infimum", infimum))
     p, p_star, noise = count("p", p), count("p_star", p_star), count("noise", noise, minimum=0)
     level = max(int(np.ceil(np.log2(count("points", points, minimum=16)))), 4)
     scramblings = count("scramblings", scramblings, minimum=2)
+    if p + p_star + noise > qmc.Sobol.MAXDIM or level > _LEVELS:
+        raise ParameterError(
+            f"points must be at most 2^{_LEVELS} in at most {qmc.Sobol.MAXDIM} dimensions p + p_star + noise, "
+            f"got {points} in {p + p_star + noise}"
+        )
     runs: list[_Run] = []
     coarse: list[_Run] = []
     for repeat in range(scramblings):
@@ -111,24 +119,40 @@ def activation_weight(
 
     F = [ grad yhat grad yhat^T - (y - yhat) Hess yhat ] / (a + y);  `value`, `first`, `second` are s, s', s''.
     noise  standard deviation of Gaussian noise added to y (needs noise=1 in `general_spectrum`)
+    Raises ParameterError on bad arguments; the weight raises it where a function does not keep the shape of its argument.
     """
-    a = positive("a", a)
+    a, noise = one("a", positive("a", a)), one("noise", finite("noise", noise))
+    if noise < 0:
+        raise ParameterError(f"noise must be at least 0, got {noise}")
+    for name, each in (("value", value), ("first", first), ("second", second)):
+        function(name, each)
 
     def weight(lam: Array, u: Array, xi: Array) -> Array:
+        if noise and not xi.shape[1]:
+            raise ParameterError(
+                "noise must be at least 1 in general_spectrum for a weight with label noise, got 0"
+            )
         p = lam.shape[1]
-        y = value(u).mean(axis=1) + (noise * xi[:, 0] if noise else 0.0)
-        yhat, slope = value(lam).mean(axis=1), first(lam) / p
+        y = _applied("value", value, u).mean(axis=1) + (noise * xi[:, 0] if noise else 0.0)
+        yhat, slope = _applied("value", value, lam).mean(axis=1), _applied("first", first, lam) / p
         f = slope[:, :, None] * slope[:, None, :]
-        f[:, np.arange(p), np.arange(p)] -= (y - yhat)[:, None] * second(lam) / p
+        f[:, np.arange(p), np.arange(p)] -= (y - yhat)[:, None] * _applied("second", second, lam) / p
         return f / (a + y)[:, None, None]
 
     return weight
 
 
+def _applied(name: str, function: Callable, at: Array) -> Array:
+    values = np.asarray(finite(name, function(at)))
+    if values.shape != at.shape:
+        raise ParameterError(f"{name} must keep the shape {at.shape} of its argument, got {values.shape}")
+    return values
+
+
 def _solve(weight: Weight, alpha: float, uniform: Array, p: int, p_star: int, infimum: float | None) -> _Run:
     normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
     lam, u, xi = np.split(normals, [p, p + p_star], axis=1)
-    f = np.asarray(weight(lam, u, xi), dtype=np.float64)
+    f = np.asarray(finite("weight", weight(lam, u, xi)))
     if p == 1 and f.shape == (len(lam),):
         f = f[:, None, None]
     if f.shape != (len(lam), p, p):

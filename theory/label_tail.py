@@ -36,7 +36,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaincc, gammainccinv, gammaln
 
 from theory.checks import ParameterError
-from theory.model import Committee
+from theory.model import Committee, finite_committee
 from theory.typical import pole_probability
 
 Array = NDArray[np.floating[Any]]
@@ -72,7 +72,7 @@ class LabelTail:
     """
 
     def __init__(self, model: Committee, samples: float, extremes: int, rest: int):
-        if model.p > WIDEST:
+        if finite_committee(model).p > WIDEST:
             raise ParameterError(f"p must be at most {WIDEST} for extreme labels only, got {model.p}")
         self.model, self.samples, self.rest = model, samples, rest
         self.p = int(model.p)
@@ -82,7 +82,8 @@ class LabelTail:
         def excess(v: float) -> float:
             return np.log(pole_probability(model, np.exp(v)) + 1e-300) - np.log(rate)
 
-        self.delta = float(np.exp(brentq(excess, -9.0, 20.0)))
+        scale = np.log(model.a)  # delta is of order a / log(samples)
+        self.delta = float(np.exp(brentq(excess, min(scale, 0.0) - 9, max(scale, 0.0) + 20)))
         self.mean = self._quadrature()
 
     def cut(self, yhat: Array) -> Array:

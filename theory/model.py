@@ -17,7 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import ParameterError, positive, width
+from theory.checks import (
+    TEACHERS,
+    ParameterError,
+    broadcast,
+    count,
+    finite,
+    generator,
+    normalisation,
+    shown,
+    width,
+)
 
 Array = NDArray[np.float64]
 
@@ -26,9 +36,9 @@ Array = NDArray[np.float64]
 class Committee:
     """Widths and normalisation of the teacher-student pair; validated, immutable, hashable.
 
-    p       student width: an integer of at least 1, or math.inf (then all numbers are those of (p/2) H)
-    p_star  teacher width: an integer of at least 1
-    a       normalisation of the loss, positive and finite, in units of y
+    p       student width: an integer from 1 to 1e300, or math.inf (then all numbers are those of (p/2) H)
+    p_star  teacher width: an integer from 1 to 1e40
+    a       normalisation of the loss, from 1e-100 to 1e60, in units of y
 
     Raises ParameterError (a ValueError) on anything else.
     """
@@ -41,7 +51,9 @@ class Committee:
         p_star = width("p_star", self.p_star)
         if math.isinf(p_star):
             raise ParameterError("p_star must be an integer of at least 1, got inf")
-        a = positive("a", self.a)
+        if p_star > TEACHERS:
+            raise ParameterError(f"p_star must be at most {TEACHERS:g}, got {shown(self.p_star)}")
+        a = normalisation("a", self.a)
         if np.ndim(a):
             raise ParameterError(f"a must be one number in a Committee, got an array of shape {np.shape(a)}")
         object.__setattr__(self, "p", width("p", self.p))
@@ -54,17 +66,31 @@ class Committee:
         return self.p * self.p_star
 
     def draw_labels(self, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Preactivations of m samples as N -> inf: lam (m, p) and u (m, p_star), independent N(0, 1)."""
+        """Preactivations of m samples as N -> inf: lam (m, p) and u (m, p_star), independent N(0, 1).
+
+        Raises ParameterError unless m is a count, rng a numpy.random.Generator and p finite.
+        """
+        m, rng = count("m", m, 0), generator("rng", rng)
         return rng.standard_normal((m, self._finite_p())), rng.standard_normal((m, self.p_star))
 
     def weights(self, lam: ArrayLike, u: ArrayLike) -> Array:
-        """Hessian weights F (..., p, p) of preactivations lam (..., p), u (..., p_star).
+        """Hessian weights F (..., p, p) of preactivations lam (..., p), u (..., p_star), broadcast in their leading shapes.
 
         F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y)
+
+        Raises ParameterError on other shapes, entries that are not finite, or p = inf.
         """
         p = self._finite_p()
-        lam, u = np.asarray(lam, dtype=np.float64), np.asarray(u, dtype=np.float64)
-        y, yhat = np.mean(u**2, axis=-1), np.mean(lam**2, axis=-1)
+        lam, u = np.asarray(finite("lam", lam)), np.asarray(finite("u", u))
+        for name, array, size in (("lam", lam, p), ("u", u, self.p_star)):
+            if array.ndim < 1 or array.shape[-1] != size:
+                raise ParameterError(f"{name} must have shape (..., {size}), got {array.shape}")
+        broadcast(lam=lam[..., 0], u=u[..., 0])
+        return self.weights_at(lam, np.mean(u**2, axis=-1))
+
+    def weights_at(self, lam: Array, y: Array) -> Array:
+        """Hessian weights (..., p, p) of preactivations lam (..., p) and teacher outputs y (...), unchecked."""
+        p, yhat = int(self.p), np.mean(lam**2, axis=-1)
         outer = (2 / p) * lam[..., :, None] * lam[..., None, :]
         return (2 / p) * (outer + (yhat - y)[..., None, None] * np.eye(p)) / (self.a + y)[..., None, None]
 
@@ -72,3 +98,17 @@ class Committee:
         if math.isinf(self.p):
             raise ParameterError("p must be finite to draw labels or weights, got inf")
         return int(self.p)
+
+
+def committee(model: object) -> Committee:
+    """`model` itself; ParameterError unless it is a Committee."""
+    if not isinstance(model, Committee):
+        raise ParameterError(f"model must be a Committee, got {shown(model)}")
+    return model
+
+
+def finite_committee(model: object) -> Committee:
+    """`model` itself; ParameterError unless it is a Committee of finite p."""
+    if math.isinf(committee(model).p):
+        raise ParameterError("p must be finite at finite N, got inf")
+    return committee(model)

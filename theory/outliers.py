@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from theory.averages import Kernel, Widths, average, edge, edge_slope, signal, teacher, teacher_slope
 from theory.bulk import problems, shift, unit
-from theory.checks import ParameterError
+from theory.checks import one, ratio
 from theory.model import Committee
 from theory.walk import edge_root, outlier_root, split
 
@@ -80,9 +80,7 @@ def outlier(model: Committee, alpha: float) -> Outlier | None:
 
     Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
     """
-    models, alphas, shape = problems(model, alpha)
-    if shape:
-        raise ParameterError(f"alpha must be one number here, got an array of shape {shape}")
+    models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
     r = outlier_root(models, alphas, edge_root(models, alphas))
     if not np.isfinite(r[0]):
         return None

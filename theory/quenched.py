@@ -17,17 +17,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import ParameterError, count, finite, positive
+from theory.checks import ParameterError, count, finite, generator, one, ratio
 from theory.dyson import Dyson
-from theory.model import Committee
+from theory.model import Committee, finite_committee
 from theory.spikes import SpikeBlock, spikes
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,9 @@ def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched
     samples).
     """
     n = count("n", n)
-    lam, u = _labels(model, lam, u)
-    dyson = Dyson(model.weights(lam, u), 1 / n, _eigenvalues(model, lam, u))
+    model, lam, u = _labels(model, lam, u)
+    y = np.mean(u**2, axis=1)
+    dyson = Dyson(model.weights_at(lam, y), 1 / n, _eigenvalues(model, lam, y))
     edge = dyson.edge()
     found = spikes(dyson, edge, u)
     k = len(found.margins)
@@ -75,21 +75,27 @@ def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched
         edge=edge.value,
         outliers=np.concatenate([found.values, padding]),
         overlaps=np.concatenate([found.overlaps, padding]),
-        margins=found.margins,
+        margins=np.asarray(found.margins, dtype=np.float64),
         scale=(int(model.p) * n) ** (2 / 3) * (2 / abs(edge.curvature)) ** (1 / 3),
-        g=edge.g,
+        g=np.asarray(edge.g, dtype=np.float64),
     )
 
 
 def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
     """Mean over the p p_star directions of the signal of the margin edge - Xi(edge).
 
-    lam (m, p), teacher outputs y (m,) = mean of u^2, coefficients (m,) or one number: 1/n for a sample.
+    lam (m, p), teacher outputs y (m,) = mean of u^2, coefficients (m,) or one number: 1/n for a sample. Raises
+    ParameterError on other shapes, entries that are not finite, y < 0 or p = inf.
     """
-    lam, root = np.asarray(lam, dtype=np.float64), np.sqrt(np.asarray(y, dtype=np.float64))[:, None]
-    dyson = Dyson(model.weights(lam, root), coefficients, _eigenvalues(model, lam, root))
+    model, lam = _student_labels(model, lam)
+    y = np.asarray(finite("y", y))
+    if y.shape != (len(lam),) or np.any(y < 0):
+        raise ParameterError(
+            f"y must have shape ({len(lam)},) and be at least 0, got shape {y.shape}, least {np.min(y, initial=0):g}"
+        )
+    dyson = Dyson(model.weights_at(lam, y), coefficients, _eigenvalues(model, lam, y))
     edge = dyson.edge()
-    return edge.value - float(np.trace(SpikeBlock(dyson, root).xi_at(edge))) / dyson.p
+    return edge.value - float(np.trace(SpikeBlock(dyson, np.sqrt(y)[:, None]).xi_at(edge))) / dyson.p
 
 
 @dataclass(frozen=True)
@@ -127,8 +133,9 @@ def quenched_mean(
 
     Labels are those of N = inf, independent N(0, 1). Raises ParameterError on bad arguments.
     """
+    model, rng = finite_committee(model), generator("rng", rng)
     n, draws = count("n", n), count("draws", draws, minimum=2)
-    m = count("samples", round(positive("alpha", alpha) * n))
+    m = count("samples", round(one("alpha", ratio("alpha", alpha)) * n))
     runs = [quenched(model, *model.draw_labels(m, rng), n) for _ in range(draws)]
     edges, lowest = np.array([r.edge for r in runs]), np.array([r.lowest for r in runs])
     outliers, overlaps = (np.array([getattr(r, name) for r in runs]) for name in ("outliers", "overlaps"))
@@ -162,21 +169,25 @@ def _present(values: Array) -> tuple[Array, Array]:
     return means, errors
 
 
-def _labels(model: Committee, lam: ArrayLike, u: ArrayLike) -> tuple[Array, Array]:
-    if math.isinf(model.p):
-        raise ParameterError("p must be finite for one draw of labels, got inf")
-    lam, u = (np.asarray(finite(name, v), dtype=np.float64) for name, v in (("lam", lam), ("u", u)))
-    if lam.ndim != 2 or not len(lam) or lam.shape[1] != model.p:
-        raise ParameterError(f"lam must have shape (M, {model.p}), got {lam.shape}")
+def _labels(model: Committee, lam: ArrayLike, u: ArrayLike) -> tuple[Committee, Array, Array]:
+    model, lam = _student_labels(model, lam)
+    u = np.asarray(finite("u", u))
     if u.shape != (len(lam), model.p_star):
         raise ParameterError(f"u must have shape ({len(lam)}, {model.p_star}), got {u.shape}")
-    return lam, u
+    return model, lam, u
 
 
-def _eigenvalues(model: Committee, lam: Array, u: Array) -> tuple[Array, Array]:
+def _student_labels(model: Committee, lam: ArrayLike) -> tuple[Committee, Array]:
+    model, lam = finite_committee(model), np.asarray(finite("lam", lam))
+    if lam.ndim != 2 or not len(lam) or lam.shape[1] != model.p:
+        raise ParameterError(f"lam must have shape (M, {model.p}), got {lam.shape}")
+    return model, lam
+
+
+def _eigenvalues(model: Committee, lam: Array, y: Array) -> tuple[Array, Array]:
     """The two distinct eigenvalues of each weight (rows) and their multiplicities p - 1 and 1."""
     p = int(model.p)
-    y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
+    yhat = np.mean(lam**2, axis=1)
     f2 = (2 / p) * (3 * yhat - y) / (model.a + y)
     if p == 1:
         return f2[None], np.ones(1)

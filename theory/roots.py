@@ -65,4 +65,6 @@ def _step(v: Array, value: Array, slope: Array, low: Array, high: Array) -> Arra
     ceiling = np.where(np.isfinite(high), high, 4 * low + 4)
     with np.errstate(invalid="ignore"):
         inside = (newton >= low) & (newton <= ceiling)
+    # Back to an end of the bracket whose sign is known: where values are rounding this would go on for ever.
+    inside &= (newton == v) | ((newton != low) & (newton != high))
     return np.where(value == 0, v, np.where(inside, newton, middle))

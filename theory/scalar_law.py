@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from theory.checks import ParameterError, finite, positive
+from theory.checks import ParameterError, broadcast, finite, one, positive
 
 Array = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class ScalarLaw:
         arrays = {}
         for name in ("weight", "spike", "probability"):
             arrays[name] = np.atleast_1d(finite(name, getattr(self, name)))
-        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        shape = broadcast(**arrays)[0].shape
         if len(shape) != 1:
             raise ParameterError(f"weight, spike and probability must be (n,), got {shape}")
         for name, array in arrays.items():
@@ -86,7 +86,7 @@ class ScalarLaw:
             raise ParameterError(f"probabilities must be >= 0 and sum to 1, got a sum of {total:.9g}")
         if self.infimum is None:
             object.__setattr__(self, "infimum", float(self.weight.min()))
-        elif not finite("infimum", self.infimum) <= self.weight.min():
+        elif not one("infimum", finite("infimum", self.infimum)) <= self.weight.min():
             raise ParameterError(
                 f"infimum must not exceed the smallest weight {self.weight.min():.9g}, got {self.infimum}"
             )
@@ -113,18 +113,27 @@ class ScalarLaw:
         return 1 / g + alpha * self.averages(g)[0]
 
     def edge(self, alpha: float) -> LawEdge:
-        """Left edge of the bulk at sample ratio alpha (units of the weights)."""
-        positive("alpha", alpha)
+        """Left edge of the bulk at sample ratio alpha (units of the weights).
+
+        Raises ParameterError unless alpha is one positive number.
+        """
+        alpha = one("alpha", positive("alpha", alpha))
         g = self._walk(lambda v: alpha * (v**2 * self.averages(v)[1]) - 1)
         if g is not None:
             return LawEdge(float(self.z(g, alpha)), "sharp", g)
         if np.isinf(self.g_min):
             return LawEdge(0.0, "atom", -np.inf)
-        return LawEdge(float(self.z(self.g_min, alpha)), "smooth", self.g_min)
+        value = float(self.z(self.g_min, alpha))
+        if not np.isfinite(
+            value
+        ):  # an atom of weights at the infimum, and alpha too small to tell the edge from it
+            inside = float(np.nextafter(self.g_min, 0))
+            return LawEdge(float(self.z(inside, alpha)), "sharp", inside)
+        return LawEdge(value, "smooth", self.g_min)
 
     def outlier(self, alpha: float) -> LawOutlier | None:
-        """The spike's eigenvalue left of the bulk, or None where it stays inside."""
-        edge = self.edge(alpha)
+        """The spike's eigenvalue left of the bulk, or None where it stays inside. Raises as `edge`."""
+        edge, alpha = self.edge(alpha), float(alpha)
 
         def miss(g: float) -> float:
             first, _, spiked, _ = self.averages(g)
@@ -134,8 +143,9 @@ class ScalarLaw:
         if g is None:
             return None
         first, second, _, spiked = self.averages(g)
-        slope = alpha * second - 1 / g**2
-        return LawOutlier(float(1 / g + alpha * first), float(1 / (1 - alpha * spiked / slope)), g)
+        steepness = alpha * g  # g^2 z' = alpha g^2 E[phi^2] - 1, in this order as g^2 alone may underflow
+        overlap = 1 / (1 - steepness * g * spiked / (steepness * g * second - 1))
+        return LawOutlier(float(1 / g + alpha * first), float(overlap), g)
 
     def threshold(self) -> LawThreshold | None:
         """Smallest alpha above which an outlier leaves the bulk on the left; None where there is none."""
@@ -159,7 +169,8 @@ class ScalarLaw:
         return LawThreshold(float(alpha), "discontinuous", float(overlap))
 
     def _sharp_threshold(self) -> LawThreshold | None:
-        g = self._walk(self._sharp_miss)
+        # At g = 0 the miss is E[f] - E[s f], where equal only up to rounding.
+        g = self._walk(self._sharp_miss, from_zero=False)
         return None if g is None else LawThreshold(float(1 / (g**2 * self.averages(g)[1])), "continuous", 0.0)
 
     def _sharp_miss(self, g: float) -> float:
@@ -167,15 +178,22 @@ class ScalarLaw:
         first, second, spiked, _ = self.averages(g)
         return second * g + (first - spiked)
 
-    def _walk(self, function: Callable, lowest: float | None = None) -> float | None:
-        """The root of `function` nearest 0 in (lowest, 0), walking g down from 0-; None where it keeps its sign."""
+    def _walk(self, function: Callable, lowest: float | None = None, from_zero: bool = True) -> float | None:
+        """The root of `function` nearest 0 in (lowest, 0), walking g down from 0-; None where it keeps its sign.
+
+        from_zero   whether its sign at g = 0 itself can be trusted: roots above the first node are then found too
+        """
         lowest = self.g_min if lowest is None else lowest
-        scale = -lowest if np.isfinite(lowest) else 1 / np.abs(self.weight).max()
+        largest = float(np.abs(self.weight).max()) or 1.0
+        scale = -lowest if np.isfinite(lowest) else 1 / largest
         grid = -scale * (_UNIT if np.isfinite(lowest) else np.geomspace(1e-9, 1e8, _UNIT.size))
+        grid = np.append(0.0, grid) if from_zero else grid
         values = np.array([function(g) for g in grid])
-        grid, values = grid[np.isfinite(values)], values[np.isfinite(values)]
-        change = np.flatnonzero(np.sign(values[1:]) * np.sign(values[:-1]) < 0)
+        # A root on a node shows as a change of sign between its neighbours, hence zeros are left out.
+        known = np.isfinite(values) & (values != 0)
+        grid, signs = grid[known], np.sign(values[known])
+        change = np.flatnonzero(signs[1:] != signs[:-1])
         if not change.size:
             return None
         near, far = grid[change[0]], grid[change[0] + 1]
-        return float(brentq(function, far, near, xtol=1e-300, rtol=4 * np.finfo(float).eps))
+        return float(brentq(function, far, near, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.checks import ParameterError, count, positive
+from theory.checks import ParameterError, count, finite, function, one, positive, shown
 from theory.quadrature import chi_square_law
 from theory.scalar_law import LawEdge, LawOutlier, LawThreshold, ScalarLaw
 
@@ -24,12 +24,26 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """A function T(y) of the label: it maps (n,) to (n,), bounded by `supremum`; it jumps or kinks at `breaks`."""
+    """A function T(y) of the label: it maps (n,) to (n,), bounded by `supremum`; it jumps or kinks at `breaks`.
+
+    Raises ParameterError unless `function` can be called, `supremum` is a number (inf where there is none, which the
+    spectral functions then refuse) and `breaks` are positive.
+    """
 
     name: str
     function: Callable[[Array], Array]
     supremum: float
     breaks: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        function("function", self.function)
+        try:
+            unbounded = np.ndim(self.supremum) == 0 and float(self.supremum) == np.inf
+        except (TypeError, ValueError, OverflowError):
+            unbounded = False
+        supremum = np.inf if unbounded else one("supremum", finite("supremum", self.supremum))
+        object.__setattr__(self, "supremum", supremum)
+        object.__setattr__(self, "breaks", tuple(np.atleast_1d(positive("breaks", self.breaks)).tolist()))
 
     def __call__(self, y: Array) -> Array:
         return self.function(np.asarray(y, dtype=np.float64))
@@ -46,9 +60,11 @@ def optimal() -> Preprocessing:
 def optimal_at(alpha: float, p_star: int = 1) -> Preprocessing:
     """Bounded preprocessing for one alpha > p_star / 2: T = (y - 1) / (y + sqrt(2 alpha / p_star) - 1).
 
-    Mondelli and Montanari, arXiv 1708.05932, equation for T*_delta, with delta_u = p_star / 2.
+    Mondelli and Montanari, arXiv 1708.05932, equation for T*_delta, with delta_u = p_star / 2. Raises ParameterError
+    unless alpha is one number above that.
     """
-    shift = np.sqrt(2 * positive("alpha", alpha) / count("p_star", p_star)) - 1
+    alpha, p_star = one("alpha", positive("alpha", alpha)), count("p_star", p_star)
+    shift = np.sqrt(2 * alpha / p_star) - 1
     if shift <= 0:
         raise ParameterError(
             f"alpha must exceed p_star / 2 = {p_star / 2} for this preprocessing, got {alpha}"
@@ -57,14 +73,20 @@ def optimal_at(alpha: float, p_star: int = 1) -> Preprocessing:
 
 
 def trimmed(cut: float = 3.0) -> Preprocessing:
-    """T = y for y < cut, else 0 (trimmed spectral initialisation)."""
-    positive("cut", cut)
+    """T = y for y < cut, else 0 (trimmed spectral initialisation).
+
+    Raises ParameterError unless cut is one positive number.
+    """
+    cut = one("cut", positive("cut", cut))
     return Preprocessing(f"trimmed({cut:g})", lambda y: np.where(y < cut, y, 0.0), cut, (cut,))
 
 
 def subset(cut: float = 1.0) -> Preprocessing:
-    """T = 1 for y > cut, else 0: the samples with the largest labels."""
-    positive("cut", cut)
+    """T = 1 for y > cut, else 0: the samples with the largest labels.
+
+    Raises ParameterError unless cut is one positive number.
+    """
+    cut = one("cut", positive("cut", cut))
     return Preprocessing(f"subset({cut:g})", lambda y: np.where(y > cut, 1.0, 0.0), 1.0, (cut,))
 
 
@@ -73,25 +95,31 @@ def preprocessing_law(method: Preprocessing, p_star: int = 1) -> ScalarLaw:
 
     Raises ParameterError where T is unbounded above (D then has no right edge) or exceeds its stated supremum.
     """
+    if not isinstance(method, Preprocessing):
+        raise ParameterError(f"method must be a Preprocessing, got {shown(method)}")
     if not np.isfinite(method.supremum):
         raise ParameterError(f"preprocessing {method.name} is unbounded above: its bulk has no right edge")
     y, probability = chi_square_law(count("p_star", p_star), method.breaks)
-    values = method(y)
-    if values.shape != y.shape or np.any(np.isnan(values)) or np.any(values > method.supremum):
-        raise ParameterError(
-            f"preprocessing {method.name} must map (n,) to (n,) below {method.supremum}, without NaN"
-        )
+    values = np.asarray(finite(f"preprocessing {method.name}", method(y)))
+    if values.shape != y.shape or np.any(values > method.supremum):
+        raise ParameterError(f"preprocessing {method.name} must map (n,) to (n,) below {method.supremum}")
     return ScalarLaw(-values, y, probability, -method.supremum)
 
 
 def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> LawEdge:
-    """Right edge of the bulk of D: value, kind, and the Stieltjes transform g > 0 there."""
+    """Right edge of the bulk of D: value, kind, and the Stieltjes transform g > 0 there.
+
+    Raises ParameterError unless alpha is one positive number, and as `preprocessing_law`.
+    """
     edge = preprocessing_law(method, p_star).edge(alpha)
     return LawEdge(-edge.value, edge.kind, -edge.g)
 
 
 def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> LawOutlier | None:
-    """The p_star-fold outlier of D right of the bulk, with its squared overlap with the teacher space; or None."""
+    """The p_star-fold outlier of D right of the bulk, with its squared overlap with the teacher space; or None.
+
+    Raises as `spectral_edge`.
+    """
     found = preprocessing_law(method, p_star).outlier(alpha)
     return None if found is None else LawOutlier(-found.value, found.overlap, -found.g)
 

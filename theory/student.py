@@ -27,7 +27,7 @@ import numpy as np
 
 from theory.averages import average, mean_phi, student
 from theory.bulk import problems
-from theory.checks import ParameterError
+from theory.checks import one, ratio
 from theory.model import Committee
 from theory.walk import edge_root, split
 
@@ -55,9 +55,7 @@ def student_outliers(model: Committee, alpha: float) -> list[StudentDirection]:
 
     Raises ParameterError unless alpha is one positive number. Directions of degeneracy 0 (p = 1) are left out.
     """
-    models, alphas, shape = problems(model, alpha)
-    if shape:
-        raise ParameterError(f"alpha must be one number here, got an array of shape {shape}")
+    models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
     t, rest = split(edge_root(models, alphas))
     (k,) = average([mean_phi], models, t, rest)
     (first,), (second,) = (average([student], models, t, rest, branches=(c,)) for c in (1, 3))

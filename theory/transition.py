@@ -17,14 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, edge, edge_in_a, signal, teacher, teacher_in_a
-from theory.checks import ParameterError, positive, widths
-from theory.model import Committee
+from theory.averages import Widths, average, excess, excess_in_a, signal, teacher, teacher_in_a
+from theory.checks import TEACHERS, ParameterError, normalisation, widths
+from theory.model import Committee, committee
 from theory.walk import SOLVER, at_end, split, threshold_root
 
 Array = Any
 
 _WIDEST = 2.0**40
+_CONSTANT = 2.0**70  # width beyond which p a_c is constant even in extended precision
+_NEAR = 1e-12  # |log W/U| below which the kind is that of a against a_c: its own sign is rounding
 _SMALL = 0.03  # below this (U - W)/U is computed again in extended precision
 
 
@@ -58,6 +60,7 @@ class ThresholdMap:
 
 def bbp_threshold(model: Committee) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap."""
+    model = committee(model)
     found = transition(models_of(model.p, model.p_star, model.a)[0])
     kind = "discontinuous" if found.discontinuous[0] else "continuous"
     return Threshold(float(found.alpha[0]), kind, float(found.overlap[0]))
@@ -89,19 +92,29 @@ def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
     """
     models, shape = models_of(p, p_star, 1.0)
     finite = np.flatnonzero(models.two_over_p > 0)
-    chosen = models.take(finite)
-    scale = chosen.two_over_p * (1 + 1 / chosen.two_over_p_star)
+    a_c = np.zeros(models.shape)
+    a_c[finite] = _critical(models.take(finite))
+    return a_c.reshape(shape) if shape else float(a_c[0])
+
+
+def _critical(models: Widths) -> Array:
+    """a_c of finite widths, models 1-D (their own a is ignored), rounded from extended precision."""
+    # p a_c is constant to all digits long before p overflows the nodes.
+    beyond = models.two_over_p / np.maximum(models.two_over_p, 2 / _CONSTANT)
+    models = replace(models, two_over_p=np.maximum(models.two_over_p, 2 / _CONSTANT))
+    scale = models.two_over_p * (1 + 1 / models.two_over_p_star)
 
     def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
-        part = chosen.take(index)
         a = scale[index] * np.expm1(v)
-        w, dw, u, du = at_end(replace(part, a=a), edge, edge_in_a, teacher, teacher_in_a)
-        return np.log(w / u), (dw / w - du / u) * (a + scale[index])
+        rest, slope, u, du = at_end(
+            replace(models.take(index), a=a), excess, excess_in_a, teacher, teacher_in_a
+        )
+        return np.log1p(rest / u), (slope - rest / u * du) / (u + rest) * (a + scale[index])
 
-    start = np.full(finite.size, 0.5)
-    a_c = np.zeros(models.shape)
-    a_c[finite] = scale * np.expm1(SOLVER.solve(log_ratio, start, 0 * start, np.inf + start))
-    return a_c.reshape(shape) if shape else float(a_c[0])
+    start = np.full(scale.size, 0.5)
+    a_c = scale * np.expm1(SOLVER.solve(log_ratio, start, 0 * start, np.inf + start))
+    rest, slope = at_end(replace(models, a=a_c), excess, excess_in_a, dtype=np.longdouble)
+    return (a_c - rest / slope).astype(np.float64) * beyond
 
 
 def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
@@ -112,9 +125,9 @@ def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
     """
     models, shape = models_of(1, p_star, a)
 
-    def discontinuous(p: Array) -> Array:
-        w, u = at_end(replace(models, two_over_p=2 / p), edge, teacher)
-        return w <= u
+    def discontinuous(p: Array, dtype: Any = np.float64) -> Array:
+        (rest,) = at_end(replace(models, two_over_p=2 / p), excess, dtype=dtype)
+        return rest <= 0
 
     high = np.ones(models.shape)
     while np.any(growing := ~discontinuous(high)):
@@ -128,12 +141,21 @@ def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
         middle = np.maximum(np.floor((low + high) / 2), 1)
         yes = discontinuous(middle)
         low, high = np.where(yes, low, np.minimum(middle, high - 1)), np.where(yes, middle, high)
+    # One width more or less changes W/U by 1/p of itself, near the rounding of the bisection for the widest.
+    while np.any(short := ~discontinuous(high, np.longdouble)):
+        high = high + short
+    while np.any(long := (high > 1) & discontinuous(np.maximum(high - 1, 1), np.longdouble)):
+        high = high - long
     return high.astype(np.int64).reshape(shape) if shape else int(high[0])
 
 
 def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tuple[int, ...]]:
     """Checked models, broadcast and flattened; and their shape. Raises ParameterError."""
-    p, p_star, a = widths("p", p), widths("p_star", p_star, infinite=False), positive("a", a)
+    p, p_star, a = (
+        widths("p", p),
+        widths("p_star", p_star, infinite=False, largest=TEACHERS),
+        normalisation("a", a),
+    )
     try:
         models = Widths.of(p, p_star, a)
     except ValueError:
@@ -144,15 +166,21 @@ def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tu
 
 def transition(models: Widths) -> ThresholdMap:
     """threshold_map of flattened models, unchecked."""
-    u, w, v = at_end(models, teacher, edge, signal)
-    r = threshold_root(models, np.log(w / u))
+    u, difference, v = at_end(models, teacher, excess, signal)
+    log_ratio = np.log1p(np.maximum(difference / u, -0.5))  # below, only its sign matters
+    near = np.flatnonzero((np.abs(log_ratio) < _NEAR) & (models.two_over_p > 0))
+    above = models.a[near] >= _critical(models.take(near))
+    log_ratio[near[above]] = 0.0
+    r = threshold_root(models, log_ratio)
     crossing = np.flatnonzero(r > 0)
     (u_crossing,) = average([teacher], models.take(crossing), *split(r[crossing]))
-    rest = np.maximum(u - w, 0)
+    rest = np.maximum(-difference, 0)
     small = np.flatnonzero((rest > 0) & (rest < _SMALL * u))
     if small.size:  # just above a_c the jump is a small difference of U and W
-        rest[small] = np.maximum(
-            np.subtract(*at_end(models.take(small), teacher, edge, dtype=np.longdouble)), 0
-        )
+        (precise,) = at_end(models.take(small), excess, dtype=np.longdouble)
+        rest[small] = np.maximum(-precise, 0)
+    discontinuous = r == 0
+    discontinuous[near] = above
+    rest[near[~above]] = 0.0
     u[crossing] = u_crossing
-    return ThresholdMap(1 / u, r == 0, rest / (rest + v))
+    return ThresholdMap(1 / u, discontinuous, rest / (rest + v))

@@ -13,8 +13,9 @@ from theory.averages import (
     average,
     continued,
     edge,
-    edge_in_a,
     edge_slope,
+    excess,
+    excess_in_a,
     mean_phi,
     signal,
     signal_slope,
@@ -99,10 +100,15 @@ def test_derivatives_in_a_at_the_end_of_the_walk():
     one, h = np.ones(1), 1e-5
     for p, p_star in ((1, 1), (3, 2), (512, 50), (math.inf, 1)):
         low, mid, high = (Widths.of([p], p_star, 0.7 + d) for d in (-h, 0, h))
-        for kernel, slope in ((edge, edge_in_a), (teacher, teacher_in_a)):
+        for kernel, slope in ((excess, excess_in_a), (teacher, teacher_in_a)):
             (below,), (above,) = (average([kernel], m, one, 0 * one) for m in (low, high))
             (rate,) = average([slope], mid, one, 0 * one)
             assert (above - below) / (2 * h) == pytest.approx(rate, rel=1e-8)
+
+
+def test_excess_is_the_difference_at_the_end_of_the_walk():
+    difference, w, u = average([excess, edge, teacher], *everywhere(1.0))
+    np.testing.assert_array_less(np.abs(difference - (w - u)), 2e-14 * (w + u))
 
 
 def test_wide_students_approach_the_limit():

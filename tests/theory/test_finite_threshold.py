@@ -24,7 +24,7 @@ def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
     model = Committee(p, p_star, a)
     tail, g = LabelTail(model, 1e10, 1, 10), -0.8 * p / 2
     nodes = tail.mean
-    weights = model.weights(nodes.lam, np.sqrt(nodes.y)[:, None])
+    weights = model.weights_at(nodes.lam, nodes.y)
     mean = np.einsum("m,mij->ij", nodes.share, weights @ np.linalg.inv(np.eye(p) - g * weights))
     np.testing.assert_allclose(mean, np.eye(p) * (z_of_g(model, 1.0, g) - 1 / g), atol=1e-6)
     assert nodes.share.sum() == pytest.approx(1, abs=1e-7)

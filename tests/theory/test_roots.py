@@ -45,6 +45,18 @@ def test_the_bracket_holds_where_newton_would_leave_it():
     assert flat[0] == pytest.approx(3, rel=1e-14)
 
 
+def test_rounding_does_not_send_it_back_and_forth_between_the_ends():
+    """Near a small root of a function of order 1 values are a bit or two, and Newton steps lead from end to end."""
+    start, bit = 3.01179386e-13, 4.4408921e-16
+    found = Newton().solve(
+        lambda v, i: (np.where(v < 3.02e-13, bit, -bit), np.full(1, -0.24991332)),
+        np.array([start]),
+        np.zeros(1),
+        np.array([0.02]),
+    )
+    assert found[0] == pytest.approx(3.02e-13, abs=2e-15)
+
+
 def test_nothing_to_solve():
     assert Newton().solve(lambda v, i: (v, v), np.empty(0), np.empty(0), np.empty(0)).size == 0
 

@@ -37,6 +37,30 @@ def test_spiked_covariance(variance, ratio):
     assert law.outlier(0.99 * critical) is None
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1 + 1e-9, 1 - 1e-9, 0.04, 25.0, 1e-30, 1e19, 1e200])
+def test_edges_where_the_root_lies_on_a_node_of_the_grid(alpha):
+    """f = -1: g = -1/(1 + sqrt(alpha)), a node of the walk at alpha = 1."""
+    law = ScalarLaw(-1.0, 2.0, 1.0)
+    edge = law.edge(alpha)
+    assert edge.kind == "sharp" and edge.value == pytest.approx(-((1 + alpha**0.5) ** 2), rel=1e-13)
+    outlier = law.outlier(alpha)
+    assert (outlier is not None) == (alpha > 1)
+    if outlier is not None and alpha > 1.1:
+        assert outlier.value == pytest.approx(-2 * (alpha + 1), rel=1e-13)
+
+
+@pytest.mark.parametrize("spike", [2.0, 2 + 1e-9, 2 - 1e-9, 1.5, 11.0])
+def test_thresholds_where_the_root_lies_on_a_node_of_the_grid(spike):
+    found = ScalarLaw(-1.0, spike, 1.0).threshold()
+    assert found.kind == "continuous" and found.alpha == pytest.approx(1 / (spike - 1) ** 2, rel=1e-12)
+
+
+def test_laws_without_edge_or_threshold():
+    nothing = ScalarLaw(0.0, 2.0, 1.0)
+    assert nothing.edge(1.0).kind == "atom" and nothing.outlier(1.0) is None and nothing.threshold() is None
+    assert ScalarLaw(-1.0, 1.0, 1.0).threshold() is None
+
+
 def _committee_law(p, p_star, a):
     """The committee as a mixture of its weight eigenvalues, f1 with (p-1)/p and f2 with 1/p, by brute quadrature."""
     yhat, v = chi_square_law(p)

@@ -34,6 +34,27 @@ def test_optimal_at_threshold_in_closed_form(p_star, ratio):
     assert found.alpha == pytest.approx(np.sqrt(designed * p_star / 2), rel=1e-12)
 
 
+@pytest.mark.parametrize("cut", [0.7, 1.0 - 1e-9, 1.0, 1.0 + 1e-9, 2.0])
+def test_subset_in_closed_form(cut):
+    """p_star = 2, y ~ Exp(1): T = 1 with P = e^-cut and E[s | T = 1] = 1 + cut, a spiked covariance of alpha P samples.
+
+    Threshold alpha P = 1/cut^2, edge (1 + sqrt(alpha P))^2; the root of either lies on a node of the walk at cut = 1
+    and at alpha P = 1.
+    """
+    share = np.exp(-cut)
+    found = spectral_threshold(subset(cut), 2)
+    assert found.kind == "continuous" and found.alpha == pytest.approx(1 / (share * cut**2), rel=1e-12)
+    for alpha in (0.3 / share, 1 / share, 5.0 / share):
+        edge = spectral_edge(subset(cut), alpha, 2)
+        assert edge.kind == "sharp"
+        assert edge.value == pytest.approx((1 + np.sqrt(alpha * share)) ** 2, rel=1e-12)
+
+
+def test_subset_edge_on_a_node():
+    edge = spectral_edge(subset(np.log(2)), 2.0, 2)
+    assert edge.kind == "sharp" and edge.value == pytest.approx(4, rel=1e-13)
+
+
 def test_no_preprocessing_beats_the_optimum():
     for method in (trimmed(4.0), trimmed(9.0), subset(2.0), subset(4.0), optimal_at(0.6)):
         assert spectral_threshold(method).alpha > 0.5

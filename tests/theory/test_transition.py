@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -102,6 +103,77 @@ def test_critical_width_brackets_the_critical_normalisation():
     assert critical_width(100.0) == 1
 
 
+def _difference(p, p_star, a):
+    """W(1) - U(1) by plain subtraction in the working precision of mpmath."""
+    half, k_star, total = mp.mpf(p) / 2, mp.mpf(2) / p_star, mp.mpf(0)
+    for c, share in ((1, 1 - 1 / mp.mpf(p)), (3, 1 / mp.mpf(p))):
+        rate = half / c
+        if p < 10:  # E[1/(c yhat + a)^n], n = 1, 2
+            first, second = (
+                rate**half * a ** (half - n) * mp.hyperu(half, half + 1 - n, rate * a) for n in (1, 2)
+            )
+        else:
+            first, second = (
+                mp.quad(
+                    lambda s, n=n, rate=rate: s ** (n - 1) * mp.exp(-a * s - half * mp.log1p(s / rate)),
+                    [0, 1, 4, 12, 40, 120],
+                )
+                for n in (1, 2)
+            )
+        total += share * (1 - (2 * (1 + a) + k_star) * first + ((1 + a) ** 2 + k_star) * second)
+    return total
+
+
+@pytest.mark.parametrize(
+    "p, p_star",
+    [(1, 1), (1, 2), (2, 7), (3, 50), (200, 1), (10**4, 3), (10**6, 1), (10**8, 2), (10**12, 1), (10**15, 5)],
+)
+def test_critical_normalisation_to_the_last_digit(p, p_star):
+    """The difference of U and W, in 32 digits, changes sign within 2e-15 of a_c: 20 digits of it are lost at most."""
+    a_c = critical_normalisation(p, p_star)
+    with mp.workdps(40 if p > 10**8 else 32):
+        below, above = (_difference(p, p_star, mp.mpf(a_c) * (1 + x * mp.mpf("2e-15"))) for x in (-1, 1))
+    assert below > 0 > above
+
+
+def test_critical_normalisation_of_any_width():
+    """p a_c is constant from p = 1e16 on: 1 + 2k + (2 - k)/9 over k/2, k = 2/p_star, from W(1) = U(1) to first order."""
+    for p_star in (1, 2, 50):
+        k = 2 / p_star
+        p = np.array([1e17, 1e30, 1e100, 1e200, 1e300])
+        expected = 2 * (1 + 2 * k + (2 - k) / 9) / k
+        np.testing.assert_allclose(p * critical_normalisation(p, p_star), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "a, expected",
+    [(1e-6, 4_999_997), (3e-9, 1_666_666_664), (1e-10, 49_999_999_997), (7e-12, 714_285_714_283)],
+)
+def test_critical_width_of_small_normalisations(a, expected):
+    """p_c = ceil(5/a - 3.378) for p_star = 1, as a_c = 5/(p + 3.378 + O(1/p))."""
+    p_c = critical_width(a)
+    assert p_c == expected
+    assert critical_normalisation(p_c) <= a < critical_normalisation(p_c - 1)
+
+
+@pytest.mark.parametrize("p_star", [1, 3, 40])
+def test_critical_width_is_the_inverse_of_the_critical_normalisation(p_star):
+    p = np.array([2, 3, 7, 100, 12_345, 10**7 + 1, 10**9 + 7, 10**11 + 3])
+    a_c = critical_normalisation(p, p_star)
+    np.testing.assert_array_equal(critical_width(a_c * (1 + 1e-15), p_star), p)
+    np.testing.assert_array_equal(critical_width(a_c * (1 - 1e-15), p_star), p + 1)
+
+
+def test_kind_at_rounding_level():
+    """In steps of one bit about a_c the kind changes once, at the a_c that is returned."""
+    for p, p_star in ((1, 1), (1, 2), (2, 1), (40, 7), (10**6, 1), (10**12, 5)):
+        a_c = critical_normalisation(p, p_star)
+        a = np.concatenate([a_c * (1 + np.arange(-20, 21) * 2.0**-53), a_c * (1 + np.arange(-9, 10) * 1e-13)])
+        found = threshold_map(p, p_star, a)
+        np.testing.assert_array_equal(found.discontinuous, a >= a_c)
+        assert np.all(found.overlap[~found.discontinuous] == 0) and np.all(found.overlap >= 0)
+
+
 def test_critical_normalisation_of_many():
     table = critical_normalisation([[1], [2], [1000], [math.inf]], [1, 2])
     assert table.shape == (4, 2) and np.all(table[3] == 0) and table[1, 1] == critical_normalisation(2, 2)
@@ -139,6 +211,15 @@ def test_both_estimates_meet_where_the_jump_is_small():
         pair = [alpha_zero(model, method) for method in ("overlap", "continuation")]
         assert pair[0] == pytest.approx(pair[1], rel=2e-4)
         assert pair[0] < bbp_threshold(model).alpha
+
+
+def test_continuation_where_the_jump_vanishes():
+    """At a_c itself U = W already at the end of the walk, to rounding: alpha_0 is alpha_BBP."""
+    p, p_star = np.array([1, 2, 5, 16, 40])[:, None], np.array([1, 2, 7])
+    a_c = critical_normalisation(p, p_star)
+    for factor in (1 - 4e-16, 1, 1 + 4e-16, 1 + 1e-12):
+        found = alpha_zero_map(p, p_star, a_c * factor, "continuation")
+        np.testing.assert_allclose(found, threshold_map(p, p_star, a_c * factor).alpha, rtol=1e-9)
 
 
 def test_continuous_models_lose_their_overlap_at_the_threshold():

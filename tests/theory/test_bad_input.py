@@ -1,0 +1,358 @@
+"""Every public function of the theory answers a wrong argument with one line that names it: ParameterError, no other.
+
+Warnings are errors here as everywhere, so overflow and the like fail too.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from theory import (
+    Committee,
+    alpha_zero,
+    alpha_zero_map,
+    atom,
+    bbp_threshold,
+    bulk_edge,
+    critical_normalisation,
+    critical_width,
+    density,
+    edge_gap,
+    moment,
+    outlier,
+    riemannian_shift,
+    stieltjes,
+    student_outliers,
+    teacher_branch,
+    threshold_map,
+    z_of_g,
+)
+from theory.checks import ParameterError, count, finite, positive, shown, width, widths
+from theory.dyson import Dyson
+from theory.finite_size import edge_scale, finite_edge, label_variance
+from theory.finite_threshold import alpha_bbp_finite
+from theory.general import activation_weight, general_spectrum
+from theory.quadrature import chi_square_law, normal_law
+from theory.quenched import mean_margin, quenched, quenched_mean
+from theory.scalar_law import ScalarLaw
+from theory.spectral_methods import (
+    Preprocessing,
+    optimal,
+    optimal_at,
+    spectral_edge,
+    spectral_outlier,
+    spectral_threshold,
+    subset,
+    trimmed,
+)
+
+MODEL = Committee(2, 1, 0.3)
+ONES = np.ones((5, 2)), np.ones((5, 1))
+HUGE = 10**400
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def refused(call, *arguments, name=None, **keywords):
+    """One line, which starts with the name of the argument where that is given."""
+    with pytest.raises(ParameterError) as caught:
+        call(*arguments, **keywords)
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 300
+    if name is not None:
+        assert message.startswith(f"{name} must"), message
+
+
+OF_A_MODEL = {
+    "bbp_threshold": lambda m: bbp_threshold(m),
+    "bulk_edge": lambda m: bulk_edge(m, 1.0),
+    "z_of_g": lambda m: z_of_g(m, 1.0, -0.5),
+    "riemannian_shift": lambda m: riemannian_shift(m, 1.0),
+    "outlier": lambda m: outlier(m, 1.0),
+    "teacher_branch": lambda m: teacher_branch(m, 1.0),
+    "edge_gap": lambda m: edge_gap(m, 1.0),
+    "student_outliers": lambda m: student_outliers(m, 1.0),
+    "alpha_zero": lambda m: alpha_zero(m),
+    "density": lambda m: density(m, 1.0, 0.5),
+    "stieltjes": lambda m: stieltjes(m, 1.0, 1j),
+    "moment": lambda m: moment(m, 1.0, 2),
+    "atom": lambda m: atom(m, 1.0),
+    "quenched": lambda m: quenched(m, *ONES, 10),
+    "mean_margin": lambda m: mean_margin(m, ONES[0], np.ones(5), 0.1),
+    "quenched_mean": lambda m: quenched_mean(m, 1.0, 100, 2, rng()),
+    "alpha_bbp_finite": lambda m: alpha_bbp_finite(m, 1000),
+    "finite_edge": lambda m: finite_edge(m, 1.0, 100),
+    "edge_scale": lambda m: edge_scale(m, 2.0, 100),
+    "label_variance": lambda m: label_variance(m, -0.5),
+}
+
+
+@pytest.mark.parametrize("function", OF_A_MODEL.values(), ids=OF_A_MODEL.keys())
+@pytest.mark.parametrize("model", [None, "x", 3, (1, 1, 1.0), np.ones(3), Committee], ids=shown)
+def test_model(function, model):
+    refused(function, model, name="model")
+
+
+OF_ALPHA = {
+    "bulk_edge": lambda a: bulk_edge(MODEL, a),
+    "z_of_g": lambda a: z_of_g(MODEL, a, -0.5),
+    "riemannian_shift": lambda a: riemannian_shift(MODEL, a),
+    "outlier": lambda a: outlier(MODEL, a),
+    "teacher_branch": lambda a: teacher_branch(MODEL, a),
+    "edge_gap": lambda a: edge_gap(MODEL, a),
+    "student_outliers": lambda a: student_outliers(MODEL, a),
+    "density": lambda a: density(MODEL, a, 0.5),
+    "stieltjes": lambda a: stieltjes(MODEL, a, 1j),
+    "moment": lambda a: moment(MODEL, a, 2),
+    "atom": lambda a: atom(MODEL, a),
+    "quenched_mean": lambda a: quenched_mean(MODEL, a, 100, 2, rng()),
+    "finite_edge": lambda a: finite_edge(MODEL, a, 100),
+    "edge_scale": lambda a: edge_scale(MODEL, a, 100),
+}
+ONE_ALPHA = {
+    **{name: OF_ALPHA[name] for name in ("outlier", "student_outliers", "quenched_mean", "finite_edge", "edge_scale")},
+    "spectral_edge": lambda a: spectral_edge(subset(), a),
+    "spectral_outlier": lambda a: spectral_outlier(subset(), a),
+    "law.edge": lambda a: ScalarLaw(-1.0, 2.0, 1.0).edge(a),
+    "law.outlier": lambda a: ScalarLaw(-1.0, 2.0, 1.0).outlier(a),
+    "optimal_at": lambda a: optimal_at(a),
+    "general_spectrum": lambda a: general_spectrum(lambda lam, u, xi: lam[:, 0] - u[:, 0], a, points=64),
+}  # fmt: skip
+NOT_POSITIVE = [None, "1", True, 0, -1.0, math.nan, math.inf, 1j, [1.0, -2.0], [[1.0], [1.0, 2.0]], HUGE]
+
+
+@pytest.mark.parametrize("function", (OF_ALPHA | ONE_ALPHA).values(), ids=(OF_ALPHA | ONE_ALPHA).keys())
+@pytest.mark.parametrize("alpha", NOT_POSITIVE, ids=shown)
+def test_alpha(function, alpha):
+    refused(function, alpha, name="alpha")
+
+
+@pytest.mark.parametrize("function", OF_ALPHA.values(), ids=OF_ALPHA.keys())
+def test_alpha_whose_square_overflows(function):
+    refused(function, 1e200, name="alpha")
+
+
+@pytest.mark.parametrize("function", ONE_ALPHA.values(), ids=ONE_ALPHA.keys())
+@pytest.mark.parametrize("alpha", [[], [2.0], [[1.0, 2.0]]], ids=shown)
+def test_one_alpha(function, alpha):
+    refused(function, alpha, name="alpha")
+
+
+def test_largest_alpha_works():
+    """Far above the threshold the outlier is alpha E[y f] with overlap 1: here E[y f] within the width of the weights."""
+    found = outlier(Committee(1, 1, 1.0), 1e100)
+    assert found.overlap == pytest.approx(1, abs=1e-12) and np.isfinite(found.value)
+    assert outlier(Committee(1, 1, 1.0), 1e99).value == pytest.approx(found.value / 10, rel=1e-9)
+
+
+@pytest.mark.parametrize("function", [trimmed, subset])
+@pytest.mark.parametrize("cut", [*NOT_POSITIVE, [], [1.0]], ids=shown)
+def test_cut(function, cut):
+    refused(function, cut, name="cut")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"p": 0}, {"p": 1.5}, {"p": "1"}, {"p": None}, {"p": True}, {"p": [1, 2]}, {"p": np.ones(1)}, {"p": HUGE},
+        {"p": 10**5000}, {"p_star": 0}, {"p_star": HUGE}, {"p_star": math.inf}, {"p_star": 10**41}, {"p_star": 1j}, {"a": 0.0},
+        {"a": 1e-320}, {"a": 1e-101}, {"a": 1e61}, {"a": math.nan}, {"a": "1"}, {"a": [0.5]}, {"a": []}, {"a": HUGE},
+    ],
+    ids=shown,
+)  # fmt: skip
+def test_committee(arguments):
+    refused(Committee, **arguments, name=next(iter(arguments)))
+
+
+@pytest.mark.parametrize("a", [1e-100, 1e-30, 1e30, 1e60])
+@pytest.mark.parametrize("p", [1, 2, 7, math.inf])
+def test_extreme_normalisations_work(p, a):
+    model = Committee(p, 2, a)
+    found = bbp_threshold(model)
+    assert np.isfinite(found.alpha) and found.kind == (
+        "discontinuous" if a > 1 or p == math.inf else "continuous"
+    )
+    assert outlier(model, 0.9 * found.alpha) is None and 0 < outlier(model, 2 * found.alpha).overlap <= 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: threshold_map(HUGE), lambda: threshold_map(1, HUGE), lambda: threshold_map(1, 1, 1e-320),
+        lambda: threshold_map([1, 2], [1, 2, 3]), lambda: threshold_map("1"), lambda: threshold_map(1, 1, [True]),
+        lambda: threshold_map(1e301), lambda: threshold_map(1, 1e41), lambda: critical_normalisation(HUGE),
+        lambda: critical_normalisation([[1], [1, 2]]),
+        lambda: critical_width(1e-320), lambda: critical_width(1e-13), lambda: critical_width(None),
+        lambda: critical_width(1.0, HUGE), lambda: alpha_zero_map(1, 1, "x"), lambda: alpha_zero_map(1, 1, 1.0, None),
+        lambda: alpha_zero(MODEL, []), lambda: alpha_zero(MODEL, {}), lambda: alpha_zero(MODEL, 1),
+        lambda: alpha_zero(MODEL, "x\ny"), lambda: z_of_g(MODEL, [1.0, 2.0], [-0.1, -0.2, -0.3]),
+        lambda: z_of_g(MODEL, 1.0, "g"), lambda: z_of_g(MODEL, 1.0, 0.5), lambda: z_of_g(MODEL, 1.0, -0.5, 3),
+        lambda: z_of_g(MODEL, 1.0, -0.5, "1"), lambda: density(MODEL, [1.0, 2.0], [1.0, 2.0, 3.0]),
+        lambda: density(MODEL, 1.0, None), lambda: stieltjes(MODEL, 1.0, None),
+        lambda: stieltjes(MODEL, 1.0, [[1j], [1j, 2j]]),
+        lambda: moment(MODEL, 1.0, HUGE), lambda: density(Committee(10**9), 1.0, 1.0), lambda: atom(None, 1.0),
+        lambda: moment(MODEL, 1.0, None),
+    ],
+)  # fmt: skip
+def test_maps(call):
+    refused(call)
+
+
+@pytest.mark.parametrize("seed", [None, True, "1", math.nan, -1, 1.5, [1], 1j, np.ones(1)], ids=shown)
+def test_seeds(seed):
+    refused(alpha_bbp_finite, MODEL, 1000, seed=seed, name="seed")
+    refused(general_spectrum, lambda lam, u, xi: lam[:, 0] - u[:, 0], 2.0, points=64, seed=seed, name="seed")
+    refused(quenched_mean, MODEL, 1.0, 100, 2, seed, name="rng")
+    refused(MODEL.draw_labels, 3, seed, name="rng")
+
+
+@pytest.mark.parametrize(
+    "n", [None, True, "10", 0, -1, 10.5, math.nan, math.inf, [], [100, 200], HUGE], ids=shown
+)
+def test_dimensions(n):
+    for call in (
+        lambda: finite_edge(MODEL, 1.0, n),
+        lambda: edge_scale(MODEL, 2.0, n),
+        lambda: quenched_mean(MODEL, 1.0, n, 2, rng()),
+        lambda: quenched(MODEL, *ONES, n),
+    ):
+        refused(call, name="n")
+    if not isinstance(n, list):
+        refused(alpha_bbp_finite, MODEL, n, name="n")
+
+
+def test_dimensions_too_large_to_draw():
+    with pytest.raises(ParameterError, match=r"^n must be at most 1e\+12 .*alpha_bbp_typical.*, got 1e\+15$"):
+        alpha_bbp_finite(MODEL, 10**15)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: alpha_bbp_finite(MODEL, 1000, draws=None), lambda: alpha_bbp_finite(MODEL, 1000, method=[]),
+        lambda: alpha_bbp_finite(MODEL, 1000, extremes="10"), lambda: alpha_bbp_finite(MODEL, [1000, 5]),
+        lambda: alpha_bbp_finite(MODEL, [[1000], [1, 2]]),
+        lambda: quenched_mean(MODEL, 1.0, 100, 1, rng()), lambda: quenched_mean(Committee(math.inf), 1.0, 100, 2, rng()),
+        lambda: finite_edge(Committee(math.inf), 1.0, 100), lambda: label_variance(MODEL, [-0.5]),
+        lambda: label_variance(MODEL, None), lambda: label_variance(MODEL, -2.0),
+        lambda: MODEL.draw_labels(-1, rng()), lambda: MODEL.draw_labels(None, rng()),
+        lambda: Committee(math.inf).draw_labels(1, rng()), lambda: MODEL.weights(np.ones((5, 3)), ONES[1]),
+        lambda: MODEL.weights(ONES[0], np.ones((5, 2))), lambda: MODEL.weights(ONES[0], np.ones((4, 1))),
+        lambda: MODEL.weights(ONES[0], np.full((5, 1), np.nan)), lambda: MODEL.weights(None, ONES[1]),
+        lambda: MODEL.weights(1.0, 1.0), lambda: MODEL.weights([[1.0], [1.0, 2.0]], ONES[1]),
+        lambda: mean_margin(MODEL, np.ones((5, 3)), np.ones(5), 0.1), lambda: mean_margin(MODEL, ONES[0], np.ones(4), 0.1),
+        lambda: mean_margin(MODEL, ONES[0], 1.0, 0.1), lambda: mean_margin(MODEL, ONES[0], -np.ones(5), 0.1),
+        lambda: mean_margin(MODEL, ONES[0], np.full(5, np.nan), 0.1), lambda: mean_margin(MODEL, 3.0, np.ones(5), 0.1),
+        lambda: mean_margin(MODEL, ONES[0], np.ones(5), -0.1), lambda: mean_margin(MODEL, ONES[0], np.ones(5), np.ones(3)),
+        lambda: mean_margin(MODEL, np.ones((0, 2)), np.ones(0), 0.1), lambda: quenched(MODEL, None, None, 10),
+        lambda: quenched(MODEL, "x", ONES[1], 10), lambda: Dyson(np.ones((3, 1, 1)), 0.1).solve([1.0]),
+        lambda: chi_square_law(1, None), lambda: chi_square_law(1, [-1.0]), lambda: chi_square_law(1, "1"),
+        lambda: chi_square_law(1, [math.nan]), lambda: chi_square_law(HUGE), lambda: chi_square_law(10**9),
+        lambda: chi_square_law(None),
+        lambda: normal_law(0), lambda: normal_law("3"),
+    ],
+)  # fmt: skip
+def test_finite_size(call):
+    refused(call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Preprocessing("t", None, 1.0), lambda: Preprocessing("t", np.sin, None),
+        lambda: Preprocessing("t", np.sin, "1"),
+        lambda: Preprocessing("t", np.sin, math.nan), lambda: Preprocessing("t", np.sin, -math.inf),
+        lambda: Preprocessing("t", np.sin, [1.0]), lambda: Preprocessing("t", np.sin, 1.0, None),
+        lambda: Preprocessing("t", np.sin, 1.0, (-1.0,)), lambda: Preprocessing("t", np.sin, 1.0, "1"),
+        lambda: optimal_at(1.0, "1"), lambda: optimal_at(1.0, 2),
+        lambda: ScalarLaw([1.0, 2.0], [1.0, 2.0, 3.0], 0.5), lambda: ScalarLaw(None, 1.0, 1.0),
+        lambda: ScalarLaw([], [], []), lambda: ScalarLaw(1.0, 1.0, 1.0, "0"), lambda: ScalarLaw(1.0, 1.0, 1.0, [0.0]),
+        lambda: ScalarLaw(1.0, 1.0, 1.0, math.nan),
+    ],
+)  # fmt: skip
+def test_laws(call):
+    refused(call)
+
+
+@pytest.mark.parametrize("function", [spectral_edge, spectral_outlier, spectral_threshold])
+def test_methods(function):
+    alpha = () if function is spectral_threshold else (1.0,)
+    for method in (None, "x", np.sin, 3):
+        refused(function, method, *alpha, name="method")
+    for p_star in (0, None, "1", math.inf, HUGE):
+        refused(function, optimal(), *alpha, p_star, name="p_star")
+    for answer in (None, "x", 1.0, [1.0], 1j, math.nan):
+        refused(function, Preprocessing("t", lambda y, v=answer: v, 1.0), *alpha)
+    for answer in ("x", 1j, math.nan, math.inf, 2.0, -math.inf, None):
+        refused(function, Preprocessing("t", lambda y, v=answer: np.array([v] * len(y)), 1.0), *alpha)
+    refused(function, Preprocessing("t", lambda y: y[:, None], 1.0), *alpha)
+
+
+def difference(lam, u, xi):
+    return lam[:, 0] - u[:, 0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"infimum": "1"}, {"infimum": math.nan}, {"infimum": [-5.0]}, {"infimum": 1j}, {"weight": None}, {"weight": "x"},
+        {"weight": lambda *_: None}, {"weight": lambda lam, u, xi: difference(lam, u, xi) * 1j},
+        {"weight": lambda *_: [[1.0], [1.0, 2.0]]}, {"weight": lambda *_: 1.0}, {"weight": lambda *_: "x"},
+        {"weight": lambda lam, u, xi: difference(lam, u, xi) * np.nan}, {"p": HUGE}, {"p": 30_000}, {"p_star": None},
+        {"noise": "1"}, {"noise": -1}, {"points": HUGE}, {"points": "64"}, {"points": 2**31}, {"scramblings": None},
+        {"scramblings": 1.5},
+    ],
+)  # fmt: skip
+def test_general(arguments):
+    refused(general_spectrum, **({"weight": difference, "alpha": 2.0, "points": 64} | arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"value": None}, {"first": 1.0}, {"second": "x"}, {"a": 0.0}, {"a": "1"}, {"a": [1.0]}, {"a": None},
+        {"noise": -1.0}, {"noise": math.nan}, {"noise": "1"}, {"noise": [1.0]}, {"noise": None},
+    ],
+)  # fmt: skip
+def test_activation(arguments):
+    good = {"value": np.square, "first": lambda x: 2 * x, "second": lambda x: 2 + 0 * x, "a": 1.0}
+    refused(activation_weight, **(good | arguments), name=next(iter(arguments)))
+
+
+def test_activations_that_return_nonsense():
+    good = {"value": np.square, "first": lambda x: 2 * x, "second": lambda x: 2 + 0 * x, "a": 1.0}
+    for name in ("value", "first", "second"):
+        for answer in (None, 1.0, "x", 1j, [1.0]):
+            weight = activation_weight(**(good | {name: lambda x, v=answer: v}))
+            refused(general_spectrum, weight, 2.0, points=64, name=name)
+    refused(general_spectrum, activation_weight(**good, noise=0.1), 2.0, points=64, name="noise")
+
+
+def test_messages_are_short_and_in_one_line():
+    assert shown("a\nb") == r"'a\nb'" and len(shown(10**400)) == 60
+    assert shown(10**5000) == "int too long to print"
+    for value in (np.ones((50, 50), dtype=bool), [[1.0], [1.0, 2.0]] * 100, "x" * 1000):
+        for check in (positive, finite, width, widths, count):
+            refused(check, "value", value, name="value")
+
+
+def test_large_python_integers_are_numbers():
+    assert positive("alpha", 10**30) == 1e30 and widths("p", 10**30) == 1e30
+    assert critical_normalisation(10**30) == pytest.approx(5e-30, rel=1e-15)
+    assert Committee(10**30).p == 10**30
+
+
+@pytest.mark.parametrize("p", [1, 10**6, 10**300, math.inf])
+@pytest.mark.parametrize("p_star", [1, 10**40])
+def test_extreme_widths_work(p, p_star):
+    model = Committee(p, p_star, 1.0)
+    found = bbp_threshold(model)
+    assert found.alpha >= p_star / 2 and 0 < outlier(model, 2 * found.alpha).overlap < 1
+    assert np.isfinite(bulk_edge(model, found.alpha).value) and np.isfinite(critical_normalisation(p, p_star))
+
+
+def test_largest_dimension_works():
+    assert finite_edge(MODEL, 1.0, 10**300).std < 1e-140
