@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bbp.edge_statistics import edge_statistics
 from bbp.observables import observables
 from bbp.pooling import pool
 from bbp.scaling import phi_crossing, shift_law
 from bbp.store import Sweep, load
 from theory.bulk import bulk_edge
+from theory.finite_threshold import alpha_bbp_finite
+from theory.tracy_widom import MEAN, VARIANCE
 
 DATA = Path(__file__).parents[2] / "data" / "finite_size"
 
@@ -66,3 +69,24 @@ def test_shift_of_the_edge_prefers_its_law(pattern, kind, law):
     fit = shift_law(sweep.n, np.nanmean(lowest, axis=1) - edge.value, error)
     assert edge.kind == kind and fit.preferred == law and fit.decisive
     assert fit.chi2[law] < 16.3  # the 1e-3 point on 3 degrees of freedom
+
+
+@pytest.mark.parametrize(("pattern", "alpha"), [("far*.h5", 1.2), ("tw*.h5", 0.8)])
+def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(pattern, alpha):
+    """N = 200: labels explain more than 0.4 of the variance, and about each sample's quenched edge the lowest eigenvalue has
+    the Tracy-Widom variance within 4 standard errors and its mean within 0.5 (benchmarks/spiked_edge.py: why not closer).
+    """
+    found = edge_statistics(stored(pattern), 200, alpha)
+    assert found.share.value - 2 * found.share.error > 0.4
+    assert abs(found.variance.sigmas(VARIANCE)) < 4 and abs(found.mean.value - MEAN) < 0.5
+    assert found.distance.value < 0.2
+
+
+def test_quenched_threshold_meets_the_discontinuous_crossing():
+    """The crossing of N = 400 and 800 within 3 standard errors of alpha_bbp_finite there, which lies far below alpha_BBP."""
+    sweep = stored("d*.h5")
+    predicted = alpha_bbp_finite(sweep.model, 800, draws=40)
+    position = sweep.n.tolist().index(400)
+    crossing = crossings(sweep)[position]
+    assert abs(crossing.alpha.value - predicted.alpha) < 3 * np.hypot(crossing.alpha.error, predicted.error)
+    assert sweep.alpha_bbp - predicted.alpha > 10 * predicted.error
