@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 P, A_GRID = "1,2,4,inf", "0.01:3:60:log"
 CUTS, WIDTHS = "0.5,1", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf"
-LEAST_N, MOST_N = 100, 10**15  # what alpha_bbp_finite takes
+LEAST_N, MOST_N = 100, 10**12  # what alpha_bbp_finite takes
 ROWS = 6  # rows of the closing table for each p
 
 SUMMARY = (

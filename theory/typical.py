@@ -38,8 +38,8 @@ from scipy.special import gammaincc
 
 from theory.averages import Widths, average, continued, mean_phi, teacher
 from theory.bulk import unit
-from theory.checks import NotConverged, ParameterError, count, positive
-from theory.model import Committee
+from theory.checks import NotConverged, count, one, positive, ratio
+from theory.model import Committee, finite_committee
 from theory.quadrature import chi_square_law
 from theory.transition import bbp_threshold
 
@@ -58,8 +58,8 @@ def typical_edge(model: Committee, alpha: float, n: int) -> float:
     Tends to bulk_edge(model, alpha).value: like 1/log n where that is smooth. Units of the Hessian. Raises
     ParameterError on bad arguments or p = inf.
     """
-    alpha, n = positive("alpha", alpha), count("n", n, 2)
-    return float(np.mean(_walk(model).ends(alpha, n)[0]))
+    alpha, n = one("alpha", ratio("alpha", alpha)), count("n", n, 2)
+    return float(np.mean(_walk(finite_committee(model)).ends(alpha, n)[0]))
 
 
 def alpha_bbp_typical(model: Committee, n: ArrayLike) -> Any:
@@ -72,6 +72,7 @@ def alpha_bbp_typical(model: Committee, n: ArrayLike) -> Any:
     ParameterError on bad arguments or p = inf, NotConverged where there is none between 0.1 and 4 times the N
     = inf threshold.
     """
+    finite_committee(model)
     if np.ndim(n):
         values = np.asarray(n)
         return np.reshape([alpha_bbp_typical(model, v) for v in values.ravel()], values.shape)
@@ -91,8 +92,6 @@ class _Walk:
     """z and margin along the walk of one model, tabulated once for every alpha and n."""
 
     def __init__(self, model: Committee):
-        if math.isinf(model.p):
-            raise ParameterError("p must be finite at finite N, got inf")
         self.model, self.p = model, int(model.p)
         self.c = 3 if self.p == 1 else 1
         below = np.append(
@@ -167,8 +166,8 @@ def _walk(model: Committee) -> _Walk:
 
 def pole_probability(model: Committee, delta: ArrayLike) -> Any:
     """P(delta y > a + c (1 + delta) yhat): the probability that one label has its pole below 1 + delta, any
-    shape."""
-    p = int(model.p)
+    shape. Raises ParameterError unless delta is positive, and for p = inf."""
+    p, delta = int(finite_committee(model).p), positive("delta", delta)
     yhat, probability = chi_square_law(p)
     c = 3 if p == 1 else 1
     delta = np.asarray(delta, dtype=np.float64)[..., None]

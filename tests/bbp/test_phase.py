@@ -130,7 +130,7 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
         (["--at-a", "nan"], "at_a must be positive and finite, got nan"),
         (["--widths", "1,1"], "widths lists 1 twice"),
         (["--n", "5"], "n must be an integer of at least 100, got 5"),
-        (["--n", "1e30"], "n must be at most 1e+15, got 1e+30"),
+        (["--n", "1e30"], "n must be at most 1e+12, got 1e+30"),
         (["--n", "100", "--draws", "1"], "draws must be an integer of at least 2, got 1"),
         (["--pp", "1"], "unrecognised argument '--pp'"),
     ],

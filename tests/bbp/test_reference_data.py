@@ -50,7 +50,7 @@ def test_continuous_crossings_sit_at_the_threshold():
 
 
 def test_discontinuous_crossings_sit_well_below_the_threshold():
-    """Weighted mean of the crossings found (400 and 800, 800 and 1600) more than 2.5 standard errors below alpha_BBP = 1.6904."""
+    """Weighted mean of the crossings found (400, 800; 800, 1600) over 2.5 standard errors below alpha_BBP = 1.6904."""
     sweep = stored("d*.h5")
     found = [c.alpha for c in crossings(sweep) if c.found > 0.5 and np.isfinite(c.alpha.value)]
     weights = np.array([e.error**-2 for e in found])

@@ -46,6 +46,7 @@ from theory.spectral_methods import (
     subset,
     trimmed,
 )
+from theory.typical import alpha_bbp_typical, pole_probability, typical_edge
 
 MODEL = Committee(2, 1, 0.3)
 ONES = np.ones((5, 2)), np.ones((5, 1))
@@ -356,3 +357,25 @@ def test_extreme_widths_work(p, p_star):
 
 def test_largest_dimension_works():
     assert finite_edge(MODEL, 1.0, 10**300).std < 1e-140
+
+
+@pytest.mark.parametrize("model", [None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)])
+def test_typical_draws_want_a_model_of_finite_width(model):
+    for call in (lambda: typical_edge(model, 1.0, 100), lambda: alpha_bbp_typical(model, 1e8)):
+        with pytest.raises(ParameterError, match="^(model must be a Committee|p must be finite)"):
+            call()
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, "1", None, 1j])
+def test_typical_draws_want_numbers(bad):
+    calls = (
+        lambda: typical_edge(MODEL, bad, 100),
+        lambda: typical_edge(MODEL, 1.0, bad),
+        lambda: alpha_bbp_typical(MODEL, bad),
+        lambda: pole_probability(MODEL, bad),
+    )
+    for call in calls:
+        with pytest.raises(ParameterError):
+            call()
+    with pytest.raises(ParameterError, match="alpha must be one number"):
+        typical_edge(MODEL, [1.0], 100)
