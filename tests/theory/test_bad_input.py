@@ -362,7 +362,7 @@ def test_largest_dimension_works():
 @pytest.mark.parametrize("model", [None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)])
 def test_typical_draws_want_a_model_of_finite_width(model):
     for call in (lambda: typical_edge(model, 1.0, 100), lambda: alpha_bbp_typical(model, 1e8)):
-        with pytest.raises(ParameterError, match="^(model must be a Committee|p must be finite)"):
+        with pytest.raises(ParameterError, match=r"^(model must be a Committee|p must be finite)"):
             call()
 
 
