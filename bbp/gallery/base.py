@@ -113,6 +113,12 @@ def config(entry: Entry, effort: Effort) -> dict[str, Any]:
     return {"figure": entry.name, **plain, "n": n, "prng": STREAM}
 
 
+def rounded(alphas: Array) -> Array:
+    """alphas to six digits after the point: draws are keyed by the bits of alpha, and the last digit of a threshold must not
+    draw them anew."""
+    return np.round(alphas, 6)
+
+
 def sampled(
     model: Committee,
     n: int,

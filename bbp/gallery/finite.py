@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bbp import style
-from bbp.gallery.base import Data, Effort, Entry, Named, sampled
+from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import figures
 from bbp.scaling import logit_fit
 from theory.finite_threshold import alpha_bbp_finite
@@ -18,7 +18,7 @@ from theory.model import Committee
 from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
-RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.5, 1.05)}
+RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.3, 1.05)}
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     for kind, model in MODELS.items():
         found = alpha_bbp_finite(model, n, draws=max(20, effort.count(40, 200)), seed=effort.seed)
         limit = bbp_threshold(model).alpha
-        alpha = np.linspace(*RANGES[kind], 7) * limit
+        alpha = rounded(np.linspace(*RANGES[kind], 7) * limit)
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
         halves = np.array([half_point(alpha, h, rng) for h in hits])
         arrays |= {

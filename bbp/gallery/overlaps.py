@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp import style
-from bbp.gallery.base import Data, Effort, Entry, Named, sampled
+from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import figures
 from bbp.plots import sweep as sweep_plots
 from theory.checks import NotConverged
@@ -27,7 +27,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     arrays: dict[str, Named] = {}
     for kind, model in MODELS.items():
         threshold = bbp_threshold(model).alpha
-        alpha = np.linspace(0.55, 2.2, 9) * threshold
+        alpha = rounded(np.linspace(0.55, 2.2, 9) * threshold)
         fine = np.sort([*np.linspace(0.5, 2.3, 300) * threshold, threshold * (1 + 1e-9)])
         branch = teacher_branch(model, fine)
         names = f"{kind}_alpha", f"{kind}_fine"

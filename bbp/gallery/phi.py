@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bbp import style
 from bbp.bootstrap import bootstrap_fraction
-from bbp.gallery.base import Data, Effort, Entry, Named, sampled
+from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import figures
 from bbp.plots import sweep as sweep_plots
 from bbp.scaling import phi_crossing
@@ -25,7 +25,7 @@ RANGES = {"continuous": (0.75, 1.3), "discontinuous": (0.5, 1.1)}  # of alpha_BB
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Hits (n, alpha, sample) of both kinds, fractions with errors, crossings of successive N."""
-    sizes, samples = effort.sizes([100, 200, 400], [200, 400, 800, 1600]), effort.count(60, 400)
+    sizes, samples = effort.sizes([100, 200, 400], [200, 400, 800, 1600]), effort.count(150, 400)
     arrays: dict[str, Named] = {
         "n": (("n",), np.array(sizes)),
         "pair": (("pair",), np.arange(len(sizes) - 1)),
@@ -33,7 +33,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     rng = np.random.default_rng([effort.seed, 7])
     for kind, model in MODELS.items():
         threshold = bbp_threshold(model).alpha
-        alpha = np.linspace(*RANGES[kind], 9) * threshold
+        alpha = rounded(np.linspace(*RANGES[kind], 9) * threshold)
         hits = np.array([sampled(model, n, alpha, samples, effort.seed)["hit"] for n in sizes])
         phi = [[bootstrap_fraction(cell, rng) for cell in row] for row in hits]
         crossings = [

@@ -15,6 +15,7 @@ from bbp.gallery import (
     activations,
     base,
     descent,
+    edge,
     finite,
     overlaps,
     phi,
@@ -30,6 +31,7 @@ from theory.bulk import bulk_edge
 from theory.density import density
 from theory.model import Committee
 from theory.outliers import outlier, teacher_branch
+from theory.tracy_widom import MEAN, VARIANCE
 from theory.transition import bbp_threshold, critical_normalisation
 
 FOLDER = Path(__file__).parents[2] / "data" / "figures"
@@ -66,7 +68,7 @@ def test_overlap_of_samples_meets_theory_beyond_the_threshold(kind):
     assert beyond.sum() >= 3
     theory = teacher_branch(model, alpha[beyond]).overlap
     assert np.all(np.abs(mean[beyond] - theory) < 4 * error[beyond] + 0.05)
-    assert mean[0] < 0.12 and mean[-1] > 0.25
+    assert mean[-1] - mean[0] > 4 * np.hypot(error[0], error[-1])
 
 
 @pytest.mark.parametrize(("name", "p_star"), [("thresholds", 1), ("thresholds-two-teachers", 2)])
@@ -209,3 +211,16 @@ def test_curves_are_those_of_the_theory():
         again = np.nan_to_num(teacher_branch(Committee(p, 1, float(a)), data["alpha"]).overlap)
         np.testing.assert_allclose(row, again, atol=1e-9)
     assert thresholds.WIDTHS[-1] == math.inf and spectral.POINTS.size == data["point"].size
+
+
+def test_the_sharp_edge_follows_tracy_widom_about_the_quenched_one():
+    """Variance within 4 standard errors of 1.6078 and mean within 0.5 of -1.2065 (benchmarks/spiked_edge.py: why not closer);
+    variances of the raw eigenvalue and of the edge within 4 and 5 of theirs (false alarms 6e-5)."""
+    data = stored("edge")
+    for index in range(data["n"].size):
+        mean, _, variance, error = edge.moments(data, index)
+        assert abs(variance - VARIANCE) < 4 * error and abs(mean - MEAN) < 0.5
+        for name, expected, sigmas in (("lowest", data["std"], 4), ("edge", data["label_std"], 5)):
+            values = data[name][index][np.isfinite(data[name][index])]
+            ratio = values.var(ddof=1) / expected[index] ** 2
+            assert abs(ratio - 1) < sigmas * np.sqrt(2 / (values.size - 1))
