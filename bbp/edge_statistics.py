@@ -16,7 +16,8 @@ from bbp.pooling import SEVERAL
 from bbp.store import DONE, Sweep
 from sims.instance import STREAM, draw, labels
 from theory.checks import ParameterError
-from theory.quenched import quenched
+from theory.model import Committee
+from theory.quenched import Quenched, quenched
 from theory.tracy_widom import tracy_widom_cdf
 
 Array = NDArray[np.float64]
@@ -91,9 +92,13 @@ def _quenched(sweep: Sweep, n: int, alpha: float, sample: int) -> tuple[float, f
         raise ParameterError(
             "edge statistics draw labels again: they need sweeps of one seed, or one at a time"
         )
-    instance = draw(sweep.model, n, alpha, seed=int(sweep.attributes["seed"]), sample=sample)
-    found = quenched(sweep.model, *labels(instance), n)
+    found = quenched_sample(sweep.model, n, alpha, int(sweep.attributes["seed"]), sample)
     return found.edge, found.scale
+
+
+def quenched_sample(model: Committee, n: int, alpha: float, seed: int, sample: int) -> Quenched:
+    """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
+    return quenched(model, *labels(draw(model, n, alpha, seed=seed, sample=sample)), n)
 
 
 def _distances(values: Array, axis: int = -1) -> Array:

@@ -25,21 +25,17 @@ from bbp import store
 from bbp.edge_statistics import edge_statistics
 from bbp.pooling import pool
 from theory.bulk import bulk_edge, z_of_g
-from theory.finite_size import edge_scale
+from theory.finite_size import edge_scale, label_grid
 from theory.model import Committee
 
 
 def spike(model: Committee, alpha: float, n: int) -> float:
     """w of the teacher's direction."""
     edge = bulk_edge(model, alpha)
-    x, weight = np.polynomial.legendre.leggauss(400)
-    radius = 5.5 * (x + 1)
-    weight = weight * np.exp(-(radius**2) / 2)
-    weight = np.outer(weight, weight) / weight.sum() ** 2
-    lam, u = radius[:, None], radius[None, :]
-    f = 2 * (3 * lam**2 - u**2) / (model.a + u**2)
-    level = alpha * np.sum(weight * f * u**2 / (1 - edge.g * f))
-    slope = alpha * np.sum(weight * f**2 * u**2 / (1 - edge.g * f) ** 2)
+    yhat, y, weight = label_grid(1, 1)  # lam^2 and u^2
+    f = 2 * (3 * yhat - y) / (model.a + y)
+    level = alpha * np.sum(weight * f * y / (1 - edge.g * f))
+    slope = alpha * np.sum(weight * f**2 * y / (1 - edge.g * f) ** 2)
     curvature = abs(z_of_g(model, alpha, edge.g, derivative=2))
     return float((level - edge.value) / slope * np.sqrt(curvature * edge_scale(model, alpha, n) / 2))
 

@@ -20,7 +20,7 @@ from scipy.linalg.blas import get_blas_funcs
 from theory.model import Committee
 
 HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
-_BLOCK = 256  # rows in one symmetric rank update
+BLOCK = 256  # rows in one symmetric rank update
 
 
 @jax.jit
@@ -86,7 +86,7 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
     """
     data, F = np.asarray(data), np.asarray(F)
     p, n = F.shape[-1], data.shape[1]
-    gram, scaled = np.empty((n, n), data.dtype, order="F"), np.empty((_BLOCK, n), data.dtype)
+    gram, scaled = np.empty((n, n), data.dtype, order="F"), np.empty((BLOCK, n), data.dtype)
     if p == 1:
         return _mirror(_weighted_gram(data, F[:, 0, 0], gram, scaled), gram)
     hessian = np.empty((p * n, p * n), data.dtype, order="F")
@@ -101,14 +101,14 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
 
 
 def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> NDArray:
-    """Lower triangle of X^T diag(f) X, weights f (M,) of either sign, in gram (N, N); scaled (_BLOCK, N) is scratch."""
+    """Lower triangle of X^T diag(f) X, weights f (M,) of either sign, in gram (N, N); scaled (BLOCK, N) is scratch."""
     syrk = get_blas_funcs("syrk", (data,))
     gram[:] = 0
     root = np.sqrt(np.abs(f)).astype(data.dtype)
     for sign in (1.0, -1.0):
         rows = np.flatnonzero(sign * f > 0)
-        for start in range(0, len(rows), _BLOCK):
-            some = rows[start : start + _BLOCK]
+        for start in range(0, len(rows), BLOCK):
+            some = rows[start : start + BLOCK]
             block = scaled[: len(some)]  # a block of rows at a time, scaled in the cache
             np.take(data, some, axis=0, out=block, mode="clip")  # clip: "raise" would go through a buffer
             block *= root[some, None]

@@ -36,7 +36,7 @@ from theory.model import Committee
 # The map from keys to draws. Its number rises with every change after which a key gives other variates (the layout of keys,
 # the transform of bits, the order of rows): samples of two streams must not be taken for those of one.
 STREAM = "threefry2x32/1"
-ROWS = 64  # rows drawn by one call
+ROWS = 64  # rows drawn by one call on a device, half of the most on the host
 _CALL = 2**17  # variates that one call draws on the host, about
 _WEIGHTS, _DATA = 0, 1
 _WORD = 2**32

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from sims.eigen import WIDEST
+from sims.hessian import BLOCK
 from sims.instance import finite_p, padded, real_dtype, samples_of
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -33,7 +34,7 @@ def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtyp
         return item * (5 * order**2 + 2 * padded(m) * n + columns + 3 * padded(m) * p**2)
     sweeps = 8 * padded(order) * (6 + 2 * signal)
     block = n**2 if p > 1 else 0
-    return item * (order**2 + block + (padded(m) + 256) * n + columns) + 8 * m * 3 * p**2 + sweeps
+    return item * (order**2 + block + (padded(m) + BLOCK) * n + columns) + 8 * m * 3 * p**2 + sweeps
 
 
 def available_bytes() -> int | None:

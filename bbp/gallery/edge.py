@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,15 +9,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp import style
+from bbp.edge_statistics import quenched_sample
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import figures
-from sims.instance import draw as draw_instance
-from sims.instance import labels
 from sims.sampling import DONE, sample_point
 from theory.checks import NotConverged
 from theory.finite_size import edge_scale, finite_edge
 from theory.model import Committee
-from theory.quenched import quenched
 from theory.tracy_widom import tracy_widom_cdf
 
 # The edge is at t = 0.72, far from the poles of single labels (t > 1), and alpha far below alpha_BBP = 2.17: where either is
@@ -49,8 +46,7 @@ def _samples(n: int, samples: int, seed: int) -> np.ndarray:
     for sample in np.flatnonzero(found.status == DONE):
         lowest = found.eigenvalues[sample, 0]
         try:
-            drawn = labels(draw_instance(MODEL, n, ALPHA, seed=seed, sample=int(sample)))
-            there = quenched(MODEL, *drawn, n)
+            there = quenched_sample(MODEL, n, ALPHA, seed, int(sample))
         except NotConverged:
             continue
         rows[:, sample] = lowest, there.edge, (there.edge - lowest) * there.scale
@@ -100,16 +96,6 @@ def draw(data: Data) -> Figure:
     axes[1].set_title(rf"$\alpha = {ALPHA:g}$, sharp edge", loc="right", pad=3.0)
     figures.legend_above(fig, axes, 4)
     return fig
-
-
-def moments(data: Data, index: int) -> tuple[float, float, float, float]:
-    """Mean of the scaled eigenvalue at one N, its error, variance, its error (from the fourth moment)."""
-    values = data["scaled"][index]
-    values = values[np.isfinite(values)]
-    variance = values.var(ddof=1)
-    fourth = np.mean((values - values.mean()) ** 4)
-    errors = math.sqrt(variance / values.size), math.sqrt((fourth - variance**2) / values.size)
-    return float(values.mean()), errors[0], float(variance), errors[1]
 
 
 ENTRY = Entry(

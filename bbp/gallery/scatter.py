@@ -10,16 +10,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp import style
+from bbp.edge_statistics import quenched_sample
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import figures
-from sims.instance import draw as draw_instance
-from sims.instance import labels
 from sims.sampling import sample_point
 from theory.bulk import bulk_edge
 from theory.checks import NotConverged
 from theory.model import Committee
 from theory.outliers import outlier
-from theory.quenched import quenched
 from theory.tracy_widom import MEAN as TRACY_WIDOM_MEAN
 
 CASES = {
@@ -50,7 +48,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 def _predicted(model: Committee, n: int, alpha: float, seed: int, sample: int) -> float:
     try:
-        found = quenched(model, *labels(draw_instance(model, n, alpha, seed=seed, sample=sample)), n)
+        found = quenched_sample(model, n, alpha, seed, sample)
     except NotConverged:
         return math.nan
     edge = found.edge - TRACY_WIDOM_MEAN / found.scale
