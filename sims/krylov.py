@@ -34,7 +34,7 @@ from scipy.linalg.blas import dsymv
 
 from sims.eigen import Code, Eigenpairs
 from sims.hessian import HIGHEST
-from sims.krylov_basis import Basis, orthonormal
+from sims.krylov_basis import Basis, orthonormal, project_block
 from theory.checks import ParameterError, count, positive
 
 Solver = Generator[jax.Array, jax.Array, "Ritz"]
@@ -284,7 +284,13 @@ def plan_tol(plan: Plan, dtype: Any, norm: float) -> float:
 
 
 class _Space:
-    """The Krylov space: basis Q, T = Q' H Q, the block that comes next, and its factor R."""
+    """The Krylov space: basis Q, T = Q' H Q, the block that comes next, and its factor R.
+
+    A Krylov step couples a block to the last two alone; its components along the older ones are rounding, which
+    grows by a factor |H| / |R| a step. So new blocks are met by the whole basis two at a time, in one pass (the
+    basis is read from memory, and reading it is what a pass costs): the first of a pair waits, `pending`, while the
+    second is made from it.
+    """
 
     def __init__(self, start: jax.Array, plan: Plan, rng: np.random.Generator):
         self.plan, self.rng = plan, rng
@@ -294,10 +300,12 @@ class _Space:
         self.norm = 0.0
         self.restarts = 0
         self.factor = np.zeros((plan.block, plan.block))
+        self.along = np.zeros((0, plan.block))  # the last columns of T
         first, _, _ = orthonormal(start, 0.0, rng)
         self.next, _, _ = orthonormal(first, 0.0, rng)
         self.finite = True
         self.coupled = False  # whether the next block couples to all of the basis
+        self.pending = False  # whether it has met the last two blocks of the basis alone
 
     @property
     def dimension(self) -> int:
@@ -308,32 +316,96 @@ class _Space:
         return self.dimension + self.plan.block > self.plan.basis
 
     def take(self, product: jax.Array) -> None:
-        """Add the block `next` to the basis, with its product, and make the block that follows.
+        """Add the block `next` to the basis, with its product, and make the block that follows."""
+        if self.pending:
+            self._second(product)
+        else:
+            self._first(product)
 
-        First against the last blocks alone, to which a Krylov step couples, then against all: the older ones are met
-        once, by components that are small. After a restart, and where they are not small, all are met again.
-        """
+    def _first(self, product: jax.Array) -> None:
+        """`next` is orthogonal to the whole basis; the block that follows waits, where it can be told well from these."""
         self.basis.append(self.next)
         rest, along = (self.basis.project if self.coupled else self.basis.project_recent)(product)
-        self.finite = bool(np.all(np.isfinite(along)))
-        if not self.finite:
+        if not self._seen(along):
             return
+        self.next, self.factor, fresh = self._orthonormal(rest, self.norm)
+        self.along = along
+        self.pending = not (self.coupled or fresh) and self._distinct()
         self.coupled = False
-        self.norm = max(self.norm, float(np.max(np.linalg.norm(along, axis=0))))
-        rest, factor, fresh = orthonormal(rest, FLOOR * self.eps * self.norm, self.rng)
+        if self.pending:
+            self._write()
+        else:
+            self._settle(fresh)
+
+    def _second(self, product: jax.Array) -> None:
+        """`next` (q) waits, and `product` is that of q: q and the block r that follows meet the whole basis together.
+
+        With q = Q c + q' S and r = Q c' + q' G + r' S' the product of q' follows from that of q, which is
+        H q = l B + q A + r R' with l the last block of Q, and from H Q = Q T + q' (S R) l', R the factor of q:
+
+            H q' S = l B + Q (c A + c' R' - T c) + q' (S A + G R' - S R l'Q c) + r' S' R'
+        """
+        b, d = self.plan.block, self.dimension
+        waiting = self.next
+        rest, near = self.basis.project_last(waiting, product)
+        if not self._seen(near):
+            return
+        rest, factor, fresh = self._orthonormal(rest, self.norm)
+        both, found = self.basis.project(jnp.concatenate([waiting, rest], axis=1))
+        c, c_rest = found[:, :b], found[:, b:]
+        waiting, turn, new = self._orthonormal(both[:, :b], 1.0)
+        rest, turned = project_block(waiting, both[:, b:])
+        rest, again, renewed = self._orthonormal(rest, 1.0)
+
+        self.along += c @ self.factor
+        self.factor = turn @ self.factor
+        self._write()
+        back = np.linalg.inv(turn)
+        along = c @ near[b:] + c_rest @ factor - self.projected[:d, :d] @ c
+        along[d - b :] += near[:b]
+        own = turn @ near[b:] + turned @ factor - self.factor @ c[d - b :]
+        self.basis.append(waiting)
+        self.next, self.factor = rest, again @ factor @ back
+        self.along = np.concatenate([along, own]) @ back
+        self.pending = False
+        if fresh or new or renewed or np.max(np.abs(found)) > 0.1:
+            self._settle(fresh or new or renewed)
+        else:
+            self._write()
+
+    def _settle(self, fresh: int = 0) -> None:
+        """`next` against the whole basis, and again where it was not nearly orthogonal or has `fresh` columns."""
         for _ in range(3):
-            rest, correction = self.basis.project(rest)
-            along += correction @ factor
-            rest, again, new = orthonormal(rest, FLOOR * self.eps, self.rng)
-            factor = again @ factor
+            rest, correction = self.basis.project(self.next)
+            self.along = self.along + correction @ self.factor
+            self.next, again, new = self._orthonormal(rest, 1.0)
+            self.factor = again @ self.factor
             if not (fresh or new) and np.max(np.abs(correction)) < 0.1:
                 break
             fresh = 0
-        self.next, self.factor = rest, factor
+        self.pending = False
+        self._write()
+
+    def _seen(self, along: NDArray) -> bool:
+        """Whether the coefficients of a product are finite; |H| is at least the length of its columns."""
+        self.finite = bool(np.all(np.isfinite(along)))
+        if self.finite:
+            self.norm = max(self.norm, float(np.max(np.linalg.norm(along, axis=0))))
+        return self.finite
+
+    def _orthonormal(self, columns: jax.Array, scale: float) -> tuple[jax.Array, NDArray, int]:
+        return orthonormal(columns, FLOOR * self.eps * scale, self.rng)
+
+    def _distinct(self) -> bool:
+        """Whether the rounding of the last product leaves the block made from it orthogonal to a hundredth."""
+        return bool(np.linalg.svd(self.factor, compute_uv=False)[-1] > 100 * FLOOR * self.eps * self.norm)
+
+    def _write(self) -> None:
+        """The last columns of T."""
         d, b = self.dimension, self.plan.block
-        self.projected[:d, d - b : d] = along
-        self.projected[d - b : d, :d] = along.T
-        self.projected[d - b : d, d - b : d] = (along[d - b :] + along[d - b :].T) / 2
+        self.projected[:d, d - b : d] = self.along
+        self.projected[d - b : d, :d] = self.along.T
+        self.projected[d - b : d, d - b : d] = (self.along[d - b :] + self.along[d - b :].T) / 2
 
     def ritz(self) -> tuple[NDArray, NDArray]:
         """Mixing of the basis into one block of the lowest Ritz vectors, and the estimates of their residuals."""
@@ -345,6 +417,8 @@ class _Space:
 
     def restart(self) -> None:
         """Contract the basis to its lowest Ritz vectors, two fifths of it."""
+        if self.pending:
+            self._settle()
         d, b = self.dimension, self.plan.block
         kept = max(2, 2 * self.plan.basis // (5 * b)) * b
         values, mixing = eigh(self.projected[:d, :d], subset_by_index=[0, kept - 1])

@@ -60,6 +60,13 @@ class Basis:
         found[self.dimension - len(coefficients) :] = np.asarray(coefficients)
         return columns, found
 
+    def project_last(
+        self, waiting: jax.Array, columns: jax.Array
+    ) -> tuple[jax.Array, NDArray[np.float64]]:
+        """Columns (n, b) with their part in the last block of the basis and in `waiting` taken off; coefficients (2 b, b)."""
+        rest, coefficients = _project_blocks((self._recent[-1], waiting), columns)
+        return rest, np.asarray(coefficients, np.float64)
+
     def combine(self, mixing: NDArray) -> jax.Array:
         """Columns Q S (n, r) for S (dimension, r)."""
         padded = np.zeros((len(self._chunks) * self.width, mixing.shape[1]))
@@ -122,6 +129,12 @@ def _cholesky_qr(columns: jax.Array, floor: jax.Array | float) -> tuple[jax.Arra
         lower.T * safe,
         good,
     )
+
+
+def project_block(block: jax.Array, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
+    """Columns (n, b) with their part along the orthonormal block (n, b) taken off, and its coefficients (b, b)."""
+    rest, coefficients = _project_blocks((block,), columns)
+    return rest, np.asarray(coefficients, np.float64)
 
 
 @jax.jit
