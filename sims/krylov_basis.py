@@ -60,9 +60,7 @@ class Basis:
         found[self.dimension - len(coefficients) :] = np.asarray(coefficients)
         return columns, found
 
-    def project_last(
-        self, waiting: jax.Array, columns: jax.Array
-    ) -> tuple[jax.Array, NDArray[np.float64]]:
+    def project_last(self, waiting: jax.Array, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
         """Columns (n, b) with their part in the last block of the basis and in `waiting` taken off; coefficients (2 b, b)."""
         rest, coefficients = _project_blocks((self._recent[-1], waiting), columns)
         return rest, np.asarray(coefficients, np.float64)

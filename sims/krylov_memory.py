@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from sims.instance import finite_p, real_dtype, samples_of
-from sims.krylov import Plan, Settings, mixes
+from sims.krylov_plan import Plan, Settings, mixes
 from sims.operator import block_size
 from theory.model import Committee
 

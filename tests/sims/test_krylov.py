@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from sims.eigen import Code
-from sims.krylov import FLOOR, Plan, Settings, lowest_krylov
+from sims.krylov import lowest_krylov
+from sims.krylov_plan import FLOOR, Plan, Settings
 from sims.operator import hessian_operator
 from tests.sims.instances import Case, dense_hessian, projector_error, random_cases
 from theory.checks import ParameterError

@@ -7,8 +7,9 @@ from sims import large
 from sims.eigen import Code
 from sims.hessian import dense_blas
 from sims.instance import draw, labels
-from sims.krylov import Plan, Settings, lowest_krylov
+from sims.krylov import lowest_krylov
 from sims.krylov_memory import data_bytes, krylov_bytes, solver_bytes
+from sims.krylov_plan import Plan, Settings
 from sims.large import certified_rank, preferred_solver, stores
 from sims.operator import hessian_operator
 from sims.sampling import bytes_needed, sample_point
