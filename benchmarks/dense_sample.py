@@ -1,11 +1,12 @@
 """One dense sample against bare LAPACK on the same matrix for the same pairs, both measured in one run.
 
 A sample is: draw teacher, student and data, build the Hessian, its p p_star + 4 lowest eigenpairs with checked
-residuals, and the squared overlaps of ALL eigenvectors with the signal. Bare LAPACK is `scipy.linalg.eigh` of the
-finished matrix: for the same lowest pairs (the faster of its drivers evr and evx), and for all vectors, which is what
-it takes to give those overlaps. Wall and processor milliseconds, least of the repetitions, taken in turns; ratios of
-the sample to both. The first line names the environment of the BLAS, to be quoted with the figures (idle the machine for
-these): OPENBLAS_NUM_THREADS 1 or 2, and OPENBLAS_THREAD_TIMEOUT=20 as in the programs (`bbp`), not set here.
+residuals, their squared overlaps with the signal, and the rank of the largest among ALL eigenvectors (whose overlaps
+are found where a bound on them does not settle it). Bare LAPACK is `scipy.linalg.eigh` of the finished matrix: for
+the same lowest pairs (the faster of its drivers evr and evx), and for all vectors, which is what it takes to give
+that rank. Wall and processor milliseconds, least of the repetitions, taken in turns; ratios of the sample to both.
+The first line names the environment of the BLAS, to be quoted with the figures (idle the machine for these):
+OPENBLAS_NUM_THREADS 1 or 2, and OPENBLAS_THREAD_TIMEOUT=20 as in the programs (`bbp`), not set here.
 
     export OPENBLAS_NUM_THREADS=1 OPENBLAS_THREAD_TIMEOUT=20
     python benchmarks/dense_sample.py [--cases 400:1:1.0,1000:2:1.0] [--repeat 5] [--dtype float64]
