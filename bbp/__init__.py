@@ -1,3 +1,10 @@
 """The user's programs: sweeps, phase diagrams, comparisons and figures, stored in HDF5."""
 
+import os
+
+# An idle thread of OpenBLAS spins for 2^26 processor cycles before it sleeps, and takes a core from what runs next: JAX,
+# the other copy of OpenBLAS (NumPy and SciPy each bring one), other processes. 2^20 cycles still span the gaps within one
+# routine. The library reads this when NumPy is first imported: after this line in every program; worker processes inherit it.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+
 __version__ = "0.1.0"

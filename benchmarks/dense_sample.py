@@ -1,17 +1,21 @@
 """One dense sample against bare LAPACK on the same matrix for the same pairs, both measured in one run.
 
 A sample is: draw teacher, student and data, build the Hessian, its p p_star + 4 lowest eigenpairs with checked
-residuals, and the squared overlaps of ALL eigenvectors with the signal. Bare LAPACK is `scipy.linalg.eigh` of the
-finished matrix: for the same lowest pairs (the faster of its drivers evr and evx), and for all vectors, which is what
-it takes to give those overlaps. Wall and processor milliseconds, least of the repetitions, taken in turns; ratios of
-the sample to both. Set OPENBLAS_NUM_THREADS and idle the machine for figures to quote.
+residuals, their squared overlaps with the signal, and the rank of the largest among ALL eigenvectors (whose overlaps
+are found where a bound on them does not settle it). Bare LAPACK is `scipy.linalg.eigh` of the finished matrix: for
+the same lowest pairs (the faster of its drivers evr and evx), and for all vectors, which is what it takes to give
+that rank. Wall and processor milliseconds, least of the repetitions, taken in turns; ratios of the sample to both.
+The first line names the environment of the BLAS, to be quoted with the figures (idle the machine for these):
+OPENBLAS_NUM_THREADS 1 or 2, and OPENBLAS_THREAD_TIMEOUT=20 as in the programs (`bbp`), not set here.
 
+    export OPENBLAS_NUM_THREADS=1 OPENBLAS_THREAD_TIMEOUT=20
     python benchmarks/dense_sample.py [--cases 400:1:1.0,1000:2:1.0] [--repeat 5] [--dtype float64]
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 
@@ -22,6 +26,7 @@ from sims import hessian, instance, sampling
 from theory.model import Committee
 
 CASES = "400:1:1.0,400:2:1.0,400:4:1.0,1000:1:1.0,1000:2:1.0,1000:1:2.0,1000:2:2.0,2000:1:1.0"
+ENVIRONMENT = ("OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT")
 
 
 def clocks(action: Callable[[], object]) -> tuple[float, float]:
@@ -66,6 +71,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--dtype", default="float64", choices=["float64", "float32"])
     options = parser.parse_args()
+    print(*(f"{name}={os.environ.get(name, '(not set)')}" for name in ENVIRONMENT))
     print(
         "milliseconds: wall (processor); ratios of a sample to LAPACK for the same pairs, and to LAPACK for all vectors"
     )

@@ -2,9 +2,10 @@
 
 On the CPU: Householder reduction to a tridiagonal matrix T (sytrd), the k lowest pairs of T (bisection
 and inverse iteration), and only those k vectors carried back (ormqr). This is what SciPy's `eigh` does
-for a subset. It differs in keeping T: squared overlaps of ALL eigenvectors with a few given directions
-then cost O(n^2) (`sims.tridiagonal`) where `eigh` would form n vectors. On a GPU: the device's own
-`eigh`, whose result JAX does not check; here it is.
+for a subset. It differs in keeping T: what the other eigenvectors can have of a few given directions is
+bounded in O(n) (`sims.gauss_bound`); where the bound does not tell which eigenvector has most of them,
+squared overlaps of ALL cost O(n^2) (`sims.tridiagonal`) where `eigh` would form n vectors. On a GPU: the
+device's own `eigh`, whose result JAX does not check; here it is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, eigh_tridiagonal, get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
+from sims.gauss_bound import SEPARATE, settled
 from sims.tridiagonal import group_means, groups, spectrum_overlaps
 from theory.checks import ParameterError, count
 
@@ -52,6 +54,20 @@ class Spectrum:
 
 
 @dataclass(frozen=True)
+class Overlaps:
+    """Squared overlaps of the lowest eigenvectors with the span of given directions.
+
+    q2        (k,), in a degenerate space its mean overlap, as in `Spectrum`
+    rank      0-based rank, in the whole spectrum, of the eigenvector of largest squared overlap
+    spectrum  the overlaps of all eigenvectors; None where the lowest settled the rank
+    """
+
+    q2: NDArray
+    rank: int
+    spectrum: Spectrum | None = None
+
+
+@dataclass(frozen=True)
 class Eigenpairs:
     """Lowest eigenpairs of an n x n symmetric matrix, lowest first.
 
@@ -60,7 +76,7 @@ class Eigenpairs:
     residuals  (k,), ||H v - lambda v||
     code       Code.CONVERGED if every pair passed the checks
     stats      how it was found: "method", "orthonormality" (largest entry of V'V - I), iterations, products
-    spectrum   overlaps of all eigenvectors, where asked for and available
+    signal     squared overlaps with given directions, where asked for and available
     """
 
     values: NDArray
@@ -68,7 +84,7 @@ class Eigenpairs:
     residuals: NDArray
     code: Code
     stats: dict[str, Any] = field(default_factory=dict)
-    spectrum: Spectrum | None = None
+    signal: Overlaps | None = None
 
 
 def lowest_dense(
@@ -76,8 +92,8 @@ def lowest_dense(
 ) -> Eigenpairs:
     """The k lowest eigenpairs of a symmetric matrix (n, n), both triangles filled.
 
-    signal     (n, r) orthonormal columns: also find the squared overlaps of all n eigenvectors with their
-    span
+    signal     (n, r) orthonormal columns: also find squared overlaps with their span, and which of all n
+               eigenvectors has the largest
     overwrite  allow a column-major NumPy matrix to be destroyed
 
     Raises ParameterError for k outside 1..n or n beyond what the routines can index. A result that fails
@@ -119,12 +135,15 @@ def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eig
     diagonal = np.diagonal(matrix).copy()
     reduced, d, e, tau = _reduce(matrix)
     norm = _norm(d, e)
-    spectrum = None
+    overlaps = None
+    # one value more than asked for says how far apart the others are
+    last = min(k, len(d) - 1) if signal is not None else k - 1
     try:
-        low, vectors = eigh_tridiagonal(d, e, select="i", select_range=(0, k - 1), lapack_driver="stebz")
+        low, vectors = eigh_tridiagonal(d, e, select="i", select_range=(0, last), lapack_driver="stebz")
         if signal is not None:
-            rotated = _apply(reduced, tau, np.asarray(signal), "T")
-            spectrum = Spectrum(*spectrum_overlaps(d, e, rotated, np.finfo(matrix.dtype).eps * norm))
+            rotated = _apply(reduced, tau, np.asarray(signal), "T").astype(np.float64)
+            overlaps = _overlaps(d, e, rotated, low, vectors[:, :k], norm, np.finfo(matrix.dtype).eps)
+        low, vectors = low[:k], vectors[:, :k]
         vectors = _apply(reduced, tau, vectors.astype(matrix.dtype), "N")
         failure = None
     except (np.linalg.LinAlgError, ValueError) as error:
@@ -136,8 +155,26 @@ def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eig
         return _nothing(reduced, k, Code.FAILED, failure), reduced
     symm = get_blas_funcs("symm", (reduced,))
     return _checked(
-        low, vectors, symm(1.0, reduced, vectors, lower=0), norm, "tridiagonal", spectrum
+        low, vectors, symm(1.0, reduced, vectors, lower=0), norm, "tridiagonal", overlaps
     ), reduced
+
+
+def _overlaps(
+    d: NDArray, e: NDArray, signal: NDArray, values: NDArray, vectors: NDArray, norm: float, eps: float
+) -> Overlaps:
+    """Of the k lowest vectors (n, k) of T if they settle the rank, else of all; values (k + 1,) or, if k = n, (n,)."""
+    k, width = vectors.shape[1], 4 * eps * norm
+    if k == len(d) or values[k] - values[k - 1] > max(width, SEPARATE * norm):
+        gemm = get_blas_funcs("gemm", (vectors,))  # SciPy's BLAS: see `sims.instance.labels`
+        amplitudes = gemm(1.0, vectors, signal, trans_a=1)
+        q2 = group_means(np.sum(amplitudes**2, axis=1), *groups(values[:k], width))
+        if settled(d, e, gemm(-1.0, vectors, amplitudes, beta=1.0, c=signal), float(np.max(q2))):
+            return Overlaps(q2, int(np.argmax(q2)))
+    return _from_spectrum(Spectrum(*spectrum_overlaps(d, e, signal, width)), k)
+
+
+def _from_spectrum(spectrum: Spectrum, k: int) -> Overlaps:
+    return Overlaps(spectrum.overlaps[:k], int(np.argmax(spectrum.overlaps)), spectrum)
 
 
 def _reduce(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
@@ -178,32 +215,33 @@ def _whole(matrix: NDArray, k: int, signal: ArrayLike | None) -> Eigenpairs:
 def _on_device(hessian: jax.Array, k: int, signal: ArrayLike | None) -> Eigenpairs:
     values, vectors = jnp.linalg.eigh(hessian)
     product = jnp.matmul(hessian, vectors[:, :k], precision=HIGHEST)
-    spectrum = None
+    overlaps = None
     if signal is not None:
         amplitude = jnp.matmul(vectors.T, jnp.asarray(signal), precision=HIGHEST)
-        spectrum = _grouped(np.asarray(values), np.asarray(jnp.sum(amplitude**2, axis=1)))
+        overlaps = _grouped(np.asarray(values), np.asarray(jnp.sum(amplitude**2, axis=1)), k)
     norm = float(jnp.maximum(abs(values[0]), abs(values[-1])))
     low, vectors = np.asarray(values[:k]), np.asarray(vectors[:, :k])
-    return _checked(low, vectors, np.asarray(product), norm, "device eigh", spectrum)
+    return _checked(low, vectors, np.asarray(product), norm, "device eigh", overlaps)
 
 
 def _from_all(
     full: NDArray, values: NDArray, vectors: NDArray, k: int, signal: ArrayLike | None, method: str
 ) -> Eigenpairs:
-    spectrum = None
+    overlaps = None
     if signal is not None:
-        spectrum = _grouped(values, np.sum((vectors.T @ np.asarray(signal)) ** 2, axis=1))
+        overlaps = _grouped(values, np.sum((vectors.T @ np.asarray(signal)) ** 2, axis=1), k)
     norm = float(max(abs(values[0]), abs(values[-1])))
-    return _checked(values[:k], vectors[:, :k], full @ vectors[:, :k], norm, method, spectrum)
+    return _checked(values[:k], vectors[:, :k], full @ vectors[:, :k], norm, method, overlaps)
 
 
-def _grouped(values: NDArray, raw: NDArray) -> Spectrum:
+def _grouped(values: NDArray, raw: NDArray, k: int) -> Overlaps:
     width = 4 * np.finfo(values.dtype).eps * max(abs(values[0]), abs(values[-1]))
-    return Spectrum(values.astype(np.float64), group_means(raw.astype(np.float64), *groups(values, width)))
+    means = group_means(raw.astype(np.float64), *groups(values, width))
+    return _from_spectrum(Spectrum(values.astype(np.float64), means), k)
 
 
 def _checked(
-    values: NDArray, vectors: NDArray, product: NDArray, norm: float, method: str, spectrum: Spectrum | None
+    values: NDArray, vectors: NDArray, product: NDArray, norm: float, method: str, overlaps: Overlaps | None
 ) -> Eigenpairs:
     """Pairs with their residuals and the code these deserve; product = H V."""
     dtype = vectors.dtype
@@ -217,7 +255,7 @@ def _checked(
     else:
         code = Code.CONVERGED
     stats = {"method": method, "orthonormality": skew}
-    return Eigenpairs(values.astype(np.float64), vectors, residuals.astype(np.float64), code, stats, spectrum)
+    return Eigenpairs(values.astype(np.float64), vectors, residuals.astype(np.float64), code, stats, overlaps)
 
 
 def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:

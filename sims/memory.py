@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from sims.eigen import WIDEST
+from sims.gauss_bound import STEPS
 from sims.hessian import BLOCK
 from sims.instance import finite_p, padded, real_dtype, samples_of
 from theory.checks import ParameterError
@@ -24,15 +25,15 @@ def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtyp
     """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
 
     CPU: the matrix (reduced in place), a block of it, the data, some rows of them scaled, the weights, the
-    sweep of `sims.tridiagonal`, the vectors. GPU: the matrix, its vectors, the workspace of syevd (2
-    n^2) and the blocks it is built from, with the padded data.
+    sweep of `sims.tridiagonal` or the basis of `sims.gauss_bound`, the vectors. GPU: the matrix, its
+    vectors, the workspace of syevd (2 n^2) and the blocks it is built from, with the padded data.
     """
     p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize
     order, signal = p * n, p * model.p_star
     columns = 4 * order * (eigenpairs + signal)
     if jax.default_backend() != "cpu":
         return item * (5 * order**2 + 2 * padded(m) * n + columns + 3 * padded(m) * p**2)
-    sweeps = 8 * padded(order) * (6 + 2 * signal)
+    sweeps = 8 * padded(order) * max(6 + 2 * signal, STEPS)
     block = n**2 if p > 1 else 0
     return item * (order**2 + block + (padded(m) + BLOCK) * n + columns) + 8 * m * 3 * p**2 + sweeps
 

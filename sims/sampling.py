@@ -72,7 +72,7 @@ class Solver:
 
 
 def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
-    """Lowest k eigenpairs of an instance through its dense Hessian, with overlaps of the whole spectrum."""
+    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all."""
     signal = signal_vectors(drawn.teacher, drawn.student.shape[0])
     if jax.default_backend() == "cpu":
         data, labels = np.asarray(drawn.data)[: drawn.m], instance.labels(drawn)
@@ -184,11 +184,11 @@ def _solve(drawn: Instance, k: int, name: str) -> _Record:
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
         first = (str(error).splitlines() or [""])[0]
         return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
-    if pairs.spectrum is None:
+    if pairs.signal is None:
         q2 = np.asarray(overlaps(pairs.vectors, drawn.teacher))
         rank = certified_rank(q2, int(drawn.model.degeneracy))
     else:
-        rank, q2 = int(np.argmax(pairs.spectrum.overlaps)), pairs.spectrum.overlaps[:k]
+        rank, q2 = pairs.signal.rank, pairs.signal.q2
     reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)
     return _Record(pairs, q2, rank, pairs.code, reason)
 

@@ -39,7 +39,7 @@ _APART = 1e-11  # relative gap below which a vector of its own cannot be told
 def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float) -> tuple[NDArray, NDArray]:
     """All eigenvalues (n,) of T and the squared overlaps (n,) of their vectors with directions (n, r).
 
-    width: eigenvalues nearer than 4 width form one degenerate space, whose members are all given its mean
+    width: eigenvalues nearer than this form one degenerate space, whose members are all given its mean
     overlap. Falls back on LAPACK's vectors where the overlaps do not add up. Raises LinAlgError if that
     fails.
     """
@@ -47,12 +47,12 @@ def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float)
     if len(d) > SMALL:
         values = eigh_tridiagonal(d, e, eigvals_only=True, lapack_driver="stev")
         raw = _swept(d, e, s, values)
-        overlaps = _resolved(values, raw, s, 4 * width)
+        overlaps = _resolved(values, raw, s, width)
         if overlaps is not None:
             return values, overlaps
     values, vectors = eigh_tridiagonal(d, e)
     raw = np.sum((vectors.T @ s) ** 2, axis=1)
-    return values, group_means(raw, *groups(values, 4 * width))
+    return values, group_means(raw, *groups(values, width))
 
 
 def groups(values: NDArray, width: float) -> tuple[NDArray, NDArray]:

@@ -1,7 +1,11 @@
-"""Progress and messages: a bar on a terminal, sparse lines elsewhere, nothing when quiet."""
+"""Progress and messages: a bar on a terminal, sparse lines elsewhere, nothing when quiet. The environment programs run in."""
 
 import io
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,3 +87,21 @@ def test_durations_in_words(seconds, words):
 def test_the_nearest_name_is_offered():
     assert cli.nearest("--sampels", ["--samples", "--seed"]) == "; did you mean --samples?"
     assert cli.nearest("zzz", ["--samples", "--seed"]) == ""
+
+
+@pytest.mark.parametrize("given", [None, "26"])
+def test_idle_threads_of_the_blas_sleep_soon_unless_told_otherwise(given):
+    """In a fresh interpreter and in a process spawned by it, and set before NumPy loads the library that reads it."""
+    code = """
+import multiprocessing, os, sys
+import bbp
+assert "numpy" not in sys.modules
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(os.environ["OPENBLAS_THREAD_TIMEOUT"], *pool.map(os.getenv, ["OPENBLAS_THREAD_TIMEOUT"]))
+"""
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    env |= {"PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    env |= {} if given is None else {"OPENBLAS_THREAD_TIMEOUT": given}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout.split() == [given or "20"] * 2, done.stderr

@@ -1,4 +1,4 @@
-"""Dense eigenpairs and overlaps of the whole spectrum against NumPy's eigh."""
+"""Dense eigenpairs and overlaps, of the lowest and of the whole spectrum, against NumPy's eigh."""
 
 import numpy as np
 import pytest
@@ -23,10 +23,16 @@ def assert_projectors_agree(left, right, atol):
     np.testing.assert_allclose(left @ left.T, right @ right.T, atol=atol)
 
 
+@pytest.fixture
+def whole(monkeypatch):
+    """The bound of `sims.gauss_bound` never settles anything: overlaps of the whole spectrum are always found."""
+    monkeypatch.setattr(eigen, "settled", lambda *args: False)
+
+
 @pytest.mark.parametrize(
     "n, k", [(1, 1), (2, 1), (2, 2), (3, 2), (40, 1), (40, 40), (65, 65), (150, 6), (600, 5)]
 )
-def test_pairs_and_overlaps_agree_with_numpy(n, k):
+def test_pairs_and_overlaps_agree_with_numpy(whole, n, k):
     rng = np.random.default_rng(n + k)
     matrix, signal = matrix_of(n, rng), directions_of(n, min(n, 2), rng)
     found = eigen.lowest_dense(matrix, k, signal)
@@ -35,24 +41,28 @@ def test_pairs_and_overlaps_agree_with_numpy(n, k):
     assert found.code is Code.CONVERGED and found.stats["method"] == "tridiagonal"
     np.testing.assert_allclose(found.values, values[:k], atol=1e-13 * scale)
     assert_projectors_agree(found.vectors, vectors[:, :k], 1e-9)
-    np.testing.assert_allclose(found.spectrum.values, values, atol=1e-13 * scale)
-    np.testing.assert_allclose(found.spectrum.overlaps, np.sum((vectors.T @ signal) ** 2, axis=1), atol=1e-9)
-    np.testing.assert_allclose(np.sum(found.spectrum.overlaps), min(n, 2), rtol=1e-10)
+    np.testing.assert_allclose(found.signal.spectrum.values, values, atol=1e-13 * scale)
+    np.testing.assert_allclose(
+        found.signal.spectrum.overlaps, np.sum((vectors.T @ signal) ** 2, axis=1), atol=1e-9
+    )
+    np.testing.assert_allclose(np.sum(found.signal.spectrum.overlaps), min(n, 2), rtol=1e-10)
+    np.testing.assert_array_equal(found.signal.q2, found.signal.spectrum.overlaps[:k])
+    assert found.signal.rank == np.argmax(found.signal.spectrum.overlaps)
     assert np.all(found.residuals < 1e-12 * scale)
 
 
-def test_the_fallback_agrees():
+def test_the_fallback_agrees(whole):
     rng = np.random.default_rng(1)
     matrix, signal = matrix_of(50, rng), directions_of(50, 2, rng)
     fast, slow = eigen.lowest_dense(matrix, 5, signal), eigen._whole(matrix, 5, signal)
     assert slow.code is Code.CONVERGED and slow.stats["method"] == "eigh"
     np.testing.assert_allclose(fast.values, slow.values, atol=1e-12)
-    np.testing.assert_allclose(fast.spectrum.overlaps, slow.spectrum.overlaps, atol=1e-10)
+    np.testing.assert_allclose(fast.signal.spectrum.overlaps, slow.signal.spectrum.overlaps, atol=1e-10)
     assert_projectors_agree(fast.vectors, slow.vectors, 1e-10)
 
 
 @pytest.mark.parametrize("n", [60, 300])
-def test_null_space_shares_its_overlap(n):
+def test_null_space_shares_its_overlap(whole, n):
     """Rank below the order: the overlap with the null space is that of its projector, spread evenly."""
     rng = np.random.default_rng(n)
     matrix, signal = matrix_of(n, rng, rank=n // 2), directions_of(n, 3, rng)
@@ -63,11 +73,11 @@ def test_null_space_shares_its_overlap(n):
     expected[null] = np.mean(expected[null])
     assert np.sum(null) == n - n // 2
     assert found.code is Code.CONVERGED
-    np.testing.assert_allclose(found.spectrum.overlaps, expected, atol=1e-9)
+    np.testing.assert_allclose(found.signal.spectrum.overlaps, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [3, 100])
-def test_degenerate_blocks(n):
+def test_degenerate_blocks(whole, n):
     """T of many repeated eigenvalues, split into blocks: the projector on each space is what counts."""
     rng = np.random.default_rng(n)
     basis, signal = directions_of(n, n, rng), directions_of(n, 2, rng)
@@ -78,19 +88,19 @@ def test_degenerate_blocks(n):
         [np.full(np.sum(values == v), np.mean(overlap[values == v])) for v in (-1, 0, 1)]
     )
     assert found.code is Code.CONVERGED
-    np.testing.assert_allclose(found.spectrum.overlaps, expected, atol=1e-10)
+    np.testing.assert_allclose(found.signal.spectrum.overlaps, expected, atol=1e-10)
     np.testing.assert_allclose(found.values, values[: len(found.values)], atol=1e-13)
 
 
-def test_single_precision_is_single_throughout():
+def test_single_precision_is_single_throughout(whole):
     rng = np.random.default_rng(5)
     matrix, signal = matrix_of(400, rng), directions_of(400, 2, rng)
     found = eigen.lowest_dense(matrix.astype(np.float32), 6, signal.astype(np.float32))
     exact = eigen.lowest_dense(matrix, 6, signal)
-    scale = np.max(np.abs(exact.spectrum.values))
+    scale = np.max(np.abs(exact.signal.spectrum.values))
     assert found.vectors.dtype == np.float32 and found.code is Code.CONVERGED
     np.testing.assert_allclose(found.values, exact.values, atol=2e-6 * scale)
-    np.testing.assert_allclose(found.spectrum.overlaps, exact.spectrum.overlaps, atol=1e-3)
+    np.testing.assert_allclose(found.signal.spectrum.overlaps, exact.signal.spectrum.overlaps, atol=1e-3)
     assert np.max(np.abs(found.values - exact.values)) > 1e-9  # it did run in float32
 
 
@@ -108,11 +118,11 @@ def test_the_sweep_meets_stemr_where_pivots_vanish():
 
 
 @pytest.mark.parametrize("r", [1, 8, 9, 19])
-def test_any_number_of_directions(r):
+def test_any_number_of_directions(whole, r):
     rng = np.random.default_rng(r)
     matrix, signal = matrix_of(150, rng), directions_of(150, r, rng)
     vectors = np.linalg.eigh(matrix)[1]
-    found = eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps
+    found = eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps
     np.testing.assert_allclose(found, np.sum((vectors.T @ signal) ** 2, axis=1), atol=1e-10)
 
 
@@ -158,13 +168,17 @@ def test_orders_beyond_the_index_are_refused(platform, n):
         eigen.check_order(n, platform)
 
 
-def test_a_failed_sum_rule_is_not_hidden(monkeypatch):
+def test_a_failed_sum_rule_is_not_hidden(whole, monkeypatch):
     """Overlaps that do not add up are found again from LAPACK's vectors, not patched."""
     rng = np.random.default_rng(8)
     matrix, signal = matrix_of(150, rng), directions_of(150, 2, rng)
-    expected = eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps
+    expected = eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps
     honest = tridiagonal._swept
     monkeypatch.setattr(tridiagonal, "_swept", lambda *args: honest(*args) * 1.001)
-    np.testing.assert_allclose(eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps, expected, atol=1e-10)
+    np.testing.assert_allclose(
+        eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps, expected, atol=1e-10
+    )
     monkeypatch.setattr(tridiagonal, "_swept", lambda *args: np.full(150, np.nan))
-    np.testing.assert_allclose(eigen.lowest_dense(matrix, 2, signal).spectrum.overlaps, expected, atol=1e-10)
+    np.testing.assert_allclose(
+        eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps, expected, atol=1e-10
+    )

@@ -77,7 +77,7 @@ def test_single_precision_differs_by_its_rounding(monkeypatch):
     assert single.vectors.dtype == np.float32
     error = np.max(np.abs(double.values - single.values))
     assert 1e-9 < error < 1e-5
-    np.testing.assert_allclose(double.spectrum.overlaps, single.spectrum.overlaps, atol=1e-3)
+    np.testing.assert_allclose(double.signal.q2, single.signal.q2, atol=1e-3)
     run = sample_point(MODEL, 160, 2.5, [0], 0, dtype="float32")
     assert np.all(run.residuals < 1e-4) and np.all(run.status == 1)
 
@@ -92,7 +92,7 @@ def test_the_path_of_a_gpu_agrees(monkeypatch, p, p_star):
     found = eigen.lowest_dense(
         hessian.dense(drawn.data, hessian.weights(model, *instance.preactivations(drawn))), 2
     )
-    assert found.stats["method"] == "device eigh" and found.spectrum is None
+    assert found.stats["method"] == "device eigh" and found.signal is None
     device = sample_point(model, 50, 2.5, [0, 1], 0)
     np.testing.assert_allclose(device.eigenvalues, host.eigenvalues, atol=1e-12)
     np.testing.assert_allclose(device.overlaps, host.overlaps, atol=1e-9)
