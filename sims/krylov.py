@@ -144,8 +144,8 @@ def solve(order: int, dtype: np.dtype, plan: Plan, seed: int, *, mixed: bool) ->
     rough = found.stats
     if found.code is Code.INVALID:
         return found
-    vectors, _, _ = orthonormal(found.vectors.astype(dtype), 0.0, rng)
-    vectors, _, _ = orthonormal(vectors, 0.0, rng)
+    vectors = orthonormal(found.vectors.astype(dtype), 0.0, rng).vectors
+    vectors = orthonormal(vectors, 0.0, rng).vectors
     found = _rayleigh_ritz(vectors, (yield vectors), plan, rough["norm"])
     if found.code is not Code.CONVERGED:
         found = yield from search(found.vectors, plan, rng)

@@ -8,6 +8,7 @@ at full speed only for the operand whose rows are contiguous along the contracte
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from scipy.linalg import qr
 from sims.hessian import HIGHEST
 
 Chunk = tuple[jax.Array, jax.Array | None]
+Factored = tuple[jax.Array, jax.Array, jax.Array]  # V, R, and whether they are good
 
 
 class Basis:
@@ -53,17 +55,10 @@ class Basis:
             found.append(coefficients)
         return columns, np.concatenate([np.asarray(c, np.float64) for c in found])[: self.dimension]
 
-    def project_recent(self, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
-        """As `project`, for the last two blocks alone, the others having coefficients 0."""
-        columns, coefficients = _project_blocks(self._recent, columns)
-        found = np.zeros((self.dimension, columns.shape[1]))
-        found[self.dimension - len(coefficients) :] = np.asarray(coefficients)
-        return columns, found
-
-    def project_last(self, waiting: jax.Array, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
-        """Columns (n, b) with their part in the last block of the basis and in `waiting` taken off; coefficients (2 b, b)."""
-        rest, coefficients = _project_blocks((self._recent[-1], waiting), columns)
-        return rest, np.asarray(coefficients, np.float64)
+    @property
+    def recent(self) -> tuple[jax.Array, ...]:
+        """The last two blocks, or one; none after `contract`."""
+        return self._recent
 
     def combine(self, mixing: NDArray) -> jax.Array:
         """Columns Q S (n, r) for S (dimension, r)."""
@@ -88,17 +83,65 @@ class Basis:
         return columns.T if not self.mirror else jnp.array(columns.T), columns if self.mirror else None
 
 
-def orthonormal(columns: jax.Array, floor: float, rng: np.random.Generator) -> tuple[jax.Array, NDArray, int]:
-    """Orthonormal V (n, b), R (b, b) with columns = V R up to `floor`, and the number of columns put in by chance.
+@dataclass(frozen=True)
+class Orthonormal:
+    """columns = V R up to a floor.
+
+    vectors  V (n, b), orthonormal
+    factor   R (b, b)
+    fresh    how many columns of V were put in by chance, with rows of zeros in R
+    """
+
+    vectors: jax.Array
+    factor: NDArray[np.float64]
+    fresh: int
+
+
+def orthonormal(columns: jax.Array, floor: float, rng: np.random.Generator) -> Orthonormal:
+    """V (n, b), R (b, b) with columns = V R.
 
     Cholesky factor of the Gram matrix where that is well conditioned (the caller projects and calls again, which
     makes it good to rounding); else Householder with pivots on the host, in float64, and directions of length below `floor`
     are replaced by random ones, with rows of zeros in R: an invariant space was met, and the search goes on outside it.
     """
-    basis, upper, good = _cholesky_qr(columns, floor)
+    return _checked(columns, _cholesky_qr(columns, floor), floor, rng)
+
+
+def new_block(
+    near: tuple[jax.Array, ...], product: jax.Array, norm: float, floor: float, rng: np.random.Generator
+) -> tuple[Orthonormal, NDArray[np.float64]]:
+    """What a product (n, b) has outside the orthonormal blocks `near`, orthonormal, and its coefficients in them.
+
+    norm   |H| as far as known; the product counts too
+    floor  lengths below floor |H| are rounding
+    """
+    rest, found, made = _new_block(near, product, norm, floor)
+    coefficients = np.asarray(found, np.float64)
+    norm = max(norm, float(np.max(np.linalg.norm(coefficients, axis=0))))
+    return _checked(rest, made, floor * norm if np.isfinite(norm) else 0.0, rng), coefficients
+
+
+def pair_of_blocks(
+    both: jax.Array, floor: float, rng: np.random.Generator
+) -> tuple[Orthonormal, NDArray[np.float64], Orthonormal]:
+    """Two blocks (n, 2 b) made orthonormal, the second also to the first; the coefficients (b, b) it had in it."""
+    first, made, along, second, made_second = _pair_of_blocks(both, floor)
+    one = _checked(first, made, floor, rng)
+    if one.vectors is not made[0]:  # made on the host: the second has not met it
+        second, along = _project_blocks((one.vectors,), both[:, both.shape[1] // 2 :])
+        made_second = _cholesky_qr(second, floor)
+    return one, np.asarray(along, np.float64), _checked(second, made_second, floor, rng)
+
+
+def _checked(columns: jax.Array, made: Factored, floor: float, rng: np.random.Generator) -> Orthonormal:
+    """The result of `_cholesky_qr` where it is good, else by Householder on the host: see `orthonormal`."""
+    basis, upper, good = made
     if bool(good):
-        return basis, np.asarray(upper, dtype=np.float64), 0
-    q, r, pivots = qr(np.asarray(columns, dtype=np.float64), mode="economic", pivoting=True)
+        return Orthonormal(basis, np.asarray(upper, dtype=np.float64), 0)
+    host = np.asarray(columns, dtype=np.float64)
+    if not np.all(np.isfinite(host)):  # the caller sees it in the coefficients
+        return Orthonormal(columns, np.full(upper.shape, np.nan), 0)
+    q, r, pivots = qr(host, mode="economic", pivoting=True)
     rank = int(np.sum(np.abs(np.diag(r)) > floor))
     r[rank:] = 0
     if rank < q.shape[1]:
@@ -109,11 +152,11 @@ def orthonormal(columns: jax.Array, floor: float, rng: np.random.Generator) -> t
         q[:, rank:] = fresh
     back = np.empty_like(r)
     back[:, pivots] = r
-    return jnp.asarray(q, columns.dtype), back, q.shape[1] - rank
+    return Orthonormal(jnp.asarray(q, columns.dtype), back, q.shape[1] - rank)
 
 
 @jax.jit
-def _cholesky_qr(columns: jax.Array, floor: jax.Array | float) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _cholesky_qr(columns: jax.Array, floor: jax.Array | float) -> Factored:
     gram = jnp.matmul(columns.T, columns, precision=HIGHEST).astype(jnp.float64)
     length = jnp.sqrt(jnp.diagonal(gram))
     safe = jnp.where(length > 0, length, 1)
@@ -129,12 +172,6 @@ def _cholesky_qr(columns: jax.Array, floor: jax.Array | float) -> tuple[jax.Arra
     )
 
 
-def project_block(block: jax.Array, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
-    """Columns (n, b) with their part along the orthonormal block (n, b) taken off, and its coefficients (b, b)."""
-    rest, coefficients = _project_blocks((block,), columns)
-    return rest, np.asarray(coefficients, np.float64)
-
-
 @jax.jit
 def _project(rows: jax.Array, mirror: jax.Array | None, columns: jax.Array) -> tuple[jax.Array, jax.Array]:
     coefficients = jnp.matmul(rows, columns, precision=HIGHEST)
@@ -147,6 +184,31 @@ def _project_blocks(blocks: tuple[jax.Array, ...], columns: jax.Array) -> tuple[
     basis = jnp.concatenate(blocks, axis=1)
     coefficients = jnp.matmul(basis.T, columns, precision=HIGHEST)
     return columns - jnp.matmul(basis, coefficients, precision=HIGHEST), coefficients
+
+
+@jax.jit
+def _new_block(
+    near: tuple[jax.Array, ...], product: jax.Array, norm: float, floor: float
+) -> tuple[jax.Array, jax.Array, Factored]:
+    rest, coefficients = _project_blocks(near, product)
+    known = jnp.maximum(norm, jnp.max(jnp.linalg.norm(coefficients, axis=0)))
+    return rest, coefficients, _cholesky_qr(rest, floor * known)
+
+
+@jax.jit
+def _pair_of_blocks(
+    both: jax.Array, floor: float
+) -> tuple[jax.Array, Factored, jax.Array, jax.Array, Factored]:
+    first, second = jnp.split(both, 2, axis=1)
+    made = _cholesky_qr(first, floor)
+    second, along = _project_blocks((made[0],), second)
+    return first, made, along, second, _cholesky_qr(second, floor)
+
+
+@jax.jit
+def beside(first: jax.Array, second: jax.Array) -> jax.Array:
+    """Two blocks as one."""
+    return jnp.concatenate([first, second], axis=1)
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
-from sims.krylov_basis import Basis, orthonormal, project_block
+from sims.krylov_basis import Basis, Orthonormal, beside, new_block, orthonormal, pair_of_blocks
 from sims.krylov_plan import FLOOR, Plan
-from sims.projected import lowest, sparse, spectral_norm
+from sims.projected import lowest, sparse, spectral_norm, times
 
 LARGE = 400  # order of T from which its pairs are looked at without diagonalising it
 
@@ -37,8 +37,7 @@ class Space:
         self.lowest = np.zeros(0)  # Ritz values last seen
         self.factor = np.zeros((plan.block, plan.block))
         self.along = np.zeros((0, plan.block))  # the last columns of T
-        first, _, _ = orthonormal(start, 0.0, rng)
-        self.next, _, _ = orthonormal(first, 0.0, rng)
+        self.next = orthonormal(orthonormal(start, 0.0, rng).vectors, 0.0, rng).vectors
         self.finite = True
         self.coupled = False  # whether the next block couples to all of the basis
         self.pending = False  # whether it has met the last two blocks of the basis alone
@@ -61,17 +60,23 @@ class Space:
     def _first(self, product: jax.Array) -> None:
         """`next` is orthogonal to the whole basis; the block that follows waits, where it can be told well from these."""
         self.basis.append(self.next)
-        rest, along = (self.basis.project if self.coupled else self.basis.project_recent)(product)
-        if not self._seen(along):
-            return
-        self.next, self.factor, fresh = self._orthonormal(rest, self.norm)
-        self.along = along
-        self.pending = not (self.coupled or fresh) and self._distinct()
+        if self.coupled:
+            rest, along = self.basis.project(product)
+            if not self._seen(along):
+                return
+            made = orthonormal(rest, self._floor(self.norm), self.rng)
+        else:
+            made, near = self._new_block(self.basis.recent, product)
+            along = np.concatenate([np.zeros((self.dimension - len(near), self.plan.block)), near])
+            if not self._seen(near):
+                return
+        self.next, self.factor, self.along = made.vectors, made.factor, along
+        self.pending = not (self.coupled or made.fresh) and self._distinct()
         self.coupled = False
         if self.pending:
             self._write()
         else:
-            self._settle(fresh)
+            self._settle(made.fresh)
 
     def _second(self, product: jax.Array) -> None:
         """`next` (q) waits, and `product` is that of q: q and the block r that follows meet the whole basis together.
@@ -82,30 +87,27 @@ class Space:
             H q' S = l B + Q (c A + c' R' - T c) + q' (S A + G R' - S R l'Q c) + r' S' R'
         """
         b, d = self.plan.block, self.dimension
-        waiting = self.next
-        rest, near = self.basis.project_last(waiting, product)
+        made, near = self._new_block((self.basis.recent[-1], self.next), product)
         if not self._seen(near):
             return
-        rest, factor, fresh = self._orthonormal(rest, self.norm)
-        both, found = self.basis.project(jnp.concatenate([waiting, rest], axis=1))
+        both, found = self.basis.project(beside(self.next, made.vectors))
+        waiting, turned, following = pair_of_blocks(both, self._floor(1.0), self.rng)
         c, c_rest = found[:, :b], found[:, b:]
-        waiting, turn, new = self._orthonormal(both[:, :b], 1.0)
-        rest, turned = project_block(waiting, both[:, b:])
-        rest, again, renewed = self._orthonormal(rest, 1.0)
 
         self.along += c @ self.factor
-        self.factor = turn @ self.factor
+        self.factor = waiting.factor @ self.factor
         self._write()
-        back = np.linalg.inv(turn)
-        along = c @ near[b:] + c_rest @ factor - self.projected[:d, :d] @ c
+        back = np.linalg.inv(waiting.factor)
+        along = c @ near[b:] + c_rest @ made.factor - times(self.projected[:d, :d], b, self.kept, c)
         along[d - b :] += near[:b]
-        own = turn @ near[b:] + turned @ factor - self.factor @ c[d - b :]
-        self.basis.append(waiting)
-        self.next, self.factor = rest, again @ factor @ back
+        own = waiting.factor @ near[b:] + turned @ made.factor - self.factor @ c[d - b :]
+        self.basis.append(waiting.vectors)
+        self.next, self.factor = following.vectors, following.factor @ made.factor @ back
         self.along = np.concatenate([along, own]) @ back
         self.pending = False
-        if fresh or new or renewed or np.max(np.abs(found)) > 0.1:
-            self._settle(fresh or new or renewed)
+        fresh = made.fresh or waiting.fresh or following.fresh
+        if fresh or np.max(np.abs(found)) > 0.1:
+            self._settle(fresh)
         else:
             self._write()
 
@@ -114,13 +116,18 @@ class Space:
         for _ in range(3):
             rest, correction = self.basis.project(self.next)
             self.along = self.along + correction @ self.factor
-            self.next, again, new = self._orthonormal(rest, 1.0)
-            self.factor = again @ self.factor
-            if not (fresh or new) and np.max(np.abs(correction)) < 0.1:
+            made = orthonormal(rest, self._floor(1.0), self.rng)
+            self.next, self.factor = made.vectors, made.factor @ self.factor
+            if not (fresh or made.fresh) and np.max(np.abs(correction)) < 0.1:
                 break
             fresh = 0
         self.pending = False
         self._write()
+
+    def _new_block(
+        self, near: tuple[jax.Array, ...], product: jax.Array
+    ) -> tuple[Orthonormal, NDArray[np.float64]]:
+        return new_block(near, product, self.norm, self._floor(1.0), self.rng)
 
     def _seen(self, along: NDArray) -> bool:
         """Whether the coefficients of a product are finite; |H| is at least the length of its columns."""
@@ -129,12 +136,12 @@ class Space:
             self.norm = max(self.norm, float(np.max(np.linalg.norm(along, axis=0))))
         return self.finite
 
-    def _orthonormal(self, columns: jax.Array, scale: float) -> tuple[jax.Array, NDArray, int]:
-        return orthonormal(columns, FLOOR * self.eps * scale, self.rng)
+    def _floor(self, scale: float) -> float:
+        return FLOOR * self.eps * scale
 
     def _distinct(self) -> bool:
         """Whether the rounding of the last product leaves the block made from it orthogonal to a hundredth."""
-        return bool(np.linalg.svd(self.factor, compute_uv=False)[-1] > 100 * FLOOR * self.eps * self.norm)
+        return bool(np.linalg.svd(self.factor, compute_uv=False)[-1] > 100 * self._floor(self.norm))
 
     def _write(self) -> None:
         """The last columns of T."""

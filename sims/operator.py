@@ -26,6 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from sims.hessian import HIGHEST, weight_parts
 from sims.instance import Instance, data_key, finite_p, padded, real_dtype, row_block
@@ -146,9 +147,11 @@ class HessianOperator:
 
     def columns(self, columns: jax.Array) -> jax.Array:
         """H V for V as a matrix (N, sets p k), columns ordered by set, then student row, then vector."""
-        total = jnp.zeros_like(columns)
+        total = None
         for (block, mirror), (d, c, lam) in zip(self.rows, self.parts, strict=True):
-            total = _add_block(total, block, mirror, columns, d, c, lam)
+            share = (block, mirror, columns, d, c, lam)
+            total = _first_block(*share) if total is None else _add_block(total, *share)
+        assert total is not None  # M is at least 1
         return total
 
     def __call__(self, vectors: Any) -> jax.Array:
@@ -249,6 +252,11 @@ def weighted(
     return HessianOperator(rows, parts, p)
 
 
+def interleaved(vectors: NDArray, p: int) -> NDArray:
+    """Block-major vectors (p N, k), rows q N + i, with rows in the operator's order i p + q."""
+    return vectors.reshape(p, -1, vectors.shape[1]).transpose(1, 0, 2).reshape(vectors.shape)
+
+
 @jax.jit
 def _to_columns(vectors: jax.Array) -> jax.Array:
     """(sets, p, N, k) -> (N, sets p k)."""
@@ -316,6 +324,9 @@ def _many_rows(y: jax.Array, d: jax.Array, c: jax.Array, lam: jax.Array) -> jax.
     """The same for any p, in a program whose size does not grow with it."""
     along = jnp.einsum("mq,msqk->msk", lam, y, precision=HIGHEST) * c
     return d[:, :, None] * y + lam[:, None, :, None] * along[:, :, None, :]
+
+
+_first_block = jax.jit(block_share)
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsymv
 from scipy.sparse import csc_array, diags_array
@@ -29,6 +30,25 @@ def spectral_norm(matrix: NDArray | csc_array, steps: int = 12) -> float:
     for _ in range(steps):
         vector = product(vector / (np.linalg.norm(vector) or 1.0))
     return float(np.linalg.norm(vector))
+
+
+def times(projected: NDArray, block: int, kept: int, columns: NDArray) -> NDArray:
+    """T (d, d) times columns (d, b), on the pattern of T; d and kept are multiples of the block."""
+    down, right = projected.strides
+    number, strides = len(projected) // block, (block * (down + right), down, right)
+    middle = as_strided(projected, (number, block, block), strides, writeable=False)
+    parts = columns.reshape(number, block, -1)
+    result = middle @ parts
+    if number > 1:
+        below = as_strided(projected[block:], (number - 1, block, block), strides, writeable=False)
+        result[1:] += below @ parts[:-1]
+        result[:-1] += below.transpose(0, 2, 1) @ parts[1:]
+    result = result.reshape(columns.shape)
+    if block < kept < len(projected):  # the part of the coupling that lies outside the band
+        coupling = projected[kept : kept + block, : kept - block]
+        result[kept : kept + block] += coupling @ columns[: kept - block]
+        result[: kept - block] += coupling.T @ columns[kept : kept + block]
+    return result
 
 
 def sparse(projected: NDArray, block: int, kept: int) -> csc_array:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from sims import hessian, instance
 from sims.eigen import Code, Eigenpairs, lowest_dense
 from sims.instance import Instance
-from sims.large import certified_rank, point_bytes, preferred_solver, solve_krylov
+from sims.large import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
-from sims.observables import overlaps, signal_vectors
+from sims.observables import signal_vectors
 from theory.checks import ParameterError, count
 from theory.model import Committee
 
@@ -185,8 +185,7 @@ def _solve(drawn: Instance, k: int, name: str) -> _Record:
         first = (str(error).splitlines() or [""])[0]
         return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
     if pairs.signal is None:
-        q2 = np.asarray(overlaps(pairs.vectors, drawn.teacher))
-        rank = certified_rank(q2, int(drawn.model.degeneracy))
+        rank, q2 = -1, np.full(k, np.nan)
     else:
         rank, q2 = pairs.signal.rank, pairs.signal.q2
     reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)

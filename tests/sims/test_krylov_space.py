@@ -6,7 +6,7 @@ import pytest
 
 from sims.krylov_plan import Plan, Settings
 from sims.krylov_space import LARGE, Space
-from sims.projected import lowest, sparse, spectral_norm
+from sims.projected import lowest, sparse, spectral_norm, times
 from tests.sims.test_krylov import with_spectrum
 
 ORDER, BLOCK = 360, 6
@@ -80,10 +80,13 @@ def arrow(d, b, kept, seed=0):
 @pytest.mark.parametrize(
     ("d", "b", "kept"), [(96, 8, 0), (100, 8, 0), (120, 8, 40), (44, 4, 24), (8, 8, 0), (90, 6, 84)]
 )
-def test_the_sparse_matrix_is_the_projected_one(d, b, kept):
+def test_the_pattern_holds_the_projected_matrix(d, b, kept):
     t = arrow(d, b, kept)
     matrix = sparse(t, b, kept)
     np.testing.assert_array_equal(matrix.toarray(), t)
+    if d % b == 0:
+        columns = np.random.default_rng(1).standard_normal((d, b))
+        np.testing.assert_allclose(times(t, b, kept, columns), t @ columns, atol=1e-12)
     exact = np.linalg.norm(t, 2)
     for form in (t, matrix):
         assert 0.8 * exact < spectral_norm(form) <= exact * (1 + 1e-12)
