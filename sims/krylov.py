@@ -35,7 +35,7 @@ from sims.eigen import Code, Eigenpairs
 from sims.hessian import HIGHEST
 from sims.krylov_basis import orthonormal
 from sims.krylov_plan import Plan, Settings, mixes, plan_tol
-from sims.krylov_space import Space
+from sims.krylov_space import WAIT, Space
 from theory.checks import ParameterError
 
 Solver = Generator[jax.Array, jax.Array, "Ritz"]
@@ -188,7 +188,8 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
         if not space.finite:
             return Ritz(*space.blank(), Code.INVALID, space.stats(products))
         last = products >= plan.products - 1
-        if products >= due or space.full or last:
+        # looked at when no block waits: few numbers of blocks that meet the basis, few shapes compiled
+        if (products >= due - WAIT // 2 and not space.waiting) or space.full or last:
             worst = space.estimate()
             tol = plan_tol(plan, start.dtype, space.norm)
             if worst <= trust * tol or last:
@@ -208,11 +209,15 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
 
 
 def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | None) -> int:
-    """Products until T is looked at again: most of the way to where the residual should meet its tolerance."""
+    """Products until T is looked at again: most of the way to where the residual should meet its tolerance.
+
+    A quarter of those done at most: looking is cheap, and the residual falls faster than it did.
+    """
+    longest = max(2, products // 4)
     if worst <= tol or seen is None or worst >= seen[1]:
-        return max(2, products // 2)
+        return longest
     rate = math.log(seen[1] / worst) / (products - seen[0])
-    return min(max(2, math.ceil(0.7 * math.log(worst / tol) / rate)), max(2, products // 2))
+    return min(max(2, math.ceil(0.7 * math.log(worst / tol) / rate)), longest)
 
 
 def _rayleigh_ritz(vectors: jax.Array, product: jax.Array, plan: Plan, norm: float) -> Ritz:

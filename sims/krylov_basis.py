@@ -121,16 +121,28 @@ def new_block(
     return _checked(rest, made, floor * norm if np.isfinite(norm) else 0.0, rng), coefficients
 
 
-def pair_of_blocks(
-    both: jax.Array, floor: float, rng: np.random.Generator
-) -> tuple[Orthonormal, NDArray[np.float64], Orthonormal]:
-    """Two blocks (n, 2 b) made orthonormal, the second also to the first; the coefficients (b, b) it had in it."""
-    first, made, along, second, made_second = _pair_of_blocks(both, floor)
-    one = _checked(first, made, floor, rng)
-    if one.vectors is not made[0]:  # made on the host: the second has not met it
-        second, along = _project_blocks((one.vectors,), both[:, both.shape[1] // 2 :])
-        made_second = _cholesky_qr(second, floor)
-    return one, np.asarray(along, np.float64), _checked(second, made_second, floor, rng)
+def orthonormal_blocks(columns: jax.Array, block: int, floor: float, rng: np.random.Generator) -> Orthonormal:
+    """Blocks side by side (n, s block), nearly orthonormal: V, R with R block upper triangular.
+
+    At once by Cholesky where that is good; else block after block, each against those before it.
+    """
+    basis, upper, good = _cholesky_qr(columns, floor)
+    if bool(good):
+        return Orthonormal(basis, np.asarray(upper, dtype=np.float64), 0)
+    if columns.shape[1] == block:
+        return orthonormal(columns, floor, rng)
+    done: list[jax.Array] = []
+    factor, fresh = np.zeros((columns.shape[1], columns.shape[1])), 0
+    for i, part in enumerate(apart(columns, block)):
+        here = slice(i * block, (i + 1) * block)
+        if done:
+            for _ in range(2):
+                part, along = _project_blocks(tuple(done), part)
+                factor[: i * block, here] += np.asarray(along)
+        made = orthonormal(part, floor, rng)
+        factor[here, here], fresh = made.factor, fresh + made.fresh
+        done.append(made.vectors)
+    return Orthonormal(beside(tuple(done)), factor, fresh)
 
 
 def _checked(columns: jax.Array, made: Factored, floor: float, rng: np.random.Generator) -> Orthonormal:
@@ -196,19 +208,15 @@ def _new_block(
 
 
 @jax.jit
-def _pair_of_blocks(
-    both: jax.Array, floor: float
-) -> tuple[jax.Array, Factored, jax.Array, jax.Array, Factored]:
-    first, second = jnp.split(both, 2, axis=1)
-    made = _cholesky_qr(first, floor)
-    second, along = _project_blocks((made[0],), second)
-    return first, made, along, second, _cholesky_qr(second, floor)
+def beside(blocks: tuple[jax.Array, ...]) -> jax.Array:
+    """Blocks (n, b) as one (n, s b)."""
+    return jnp.concatenate(blocks, axis=1)
 
 
-@jax.jit
-def beside(first: jax.Array, second: jax.Array) -> jax.Array:
-    """Two blocks as one."""
-    return jnp.concatenate([first, second], axis=1)
+@functools.partial(jax.jit, static_argnums=1)
+def apart(columns: jax.Array, block: int) -> list[jax.Array]:
+    """The inverse of `beside`."""
+    return jnp.split(columns, columns.shape[1] // block, axis=1)
 
 
 @functools.partial(jax.jit, donate_argnums=0)

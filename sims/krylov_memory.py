@@ -12,7 +12,7 @@ from sims.krylov_plan import Plan, Settings, mixes
 from sims.operator import block_size
 from theory.model import Committee
 
-PANELS = 8  # blocks of vectors alive at once in a step
+PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
 
 
 def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False) -> int:

@@ -1,7 +1,23 @@
-"""A block Krylov space that grows: basis, projected matrix, the block to come."""
+"""A block Krylov space that grows: basis, projected matrix, the block to come.
+
+A Krylov step couples a block to the last two alone; its components along the older ones are rounding, which grows by a
+factor |H| / |R| a step, R being what the step leaves. So a few new blocks wait, orthogonal to the last two alone, and then
+meet the whole basis together, in one pass: the basis is read from memory, and reading it is what a pass costs.
+
+What is known when they meet: the basis Q (last block l), T with H Q = Q T + q_1 R l', the blocks that wait
+W = (q_1 ... q_s) and r, which comes next, with
+
+    H W = l B e_1' + W K + r R' e_s'        K block tridiagonal, e_i the i-th block of the identity
+
+The pass gives C, c, and one orthonormalisation the rest, in W = Q C + W' S, r = Q c + W' G + r' S'. Hence the products of the
+new, orthogonal blocks W', exactly and not to rounding of the old ones:
+
+    H W' S = l B e_1' + Q (C K + c R' e_s' - T C) + W' (S K + G R' e_s' - e_1 S_11 R l'Q C) + r' S' R' e_s'
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -10,20 +26,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
-from sims.krylov_basis import Basis, Orthonormal, beside, new_block, orthonormal, pair_of_blocks
+from sims.krylov_basis import Basis, Orthonormal, apart, beside, new_block, orthonormal, orthonormal_blocks
 from sims.krylov_plan import FLOOR, Plan
 from sims.projected import lowest, sparse, spectral_norm, times
 
+WAIT = 3  # blocks that wait at most
+LOOSE = 1e-2  # and how far from orthogonal to the basis rounding may leave them
 LARGE = 400  # order of T from which its pairs are looked at without diagonalising it
 
 
 class Space:
-    """The Krylov space: basis Q, T = Q' H Q, the block that comes next, and its factor R.
+    """The Krylov space: basis Q, T = Q' H Q in `projected`, the block that comes `next`, and its factor R.
 
-    A Krylov step couples a block to the last two alone; its components along the older ones are rounding, which
-    grows by a factor |H| / |R| a step. So new blocks are met by the whole basis two at a time, in one pass (the
-    basis is read from memory, and reading it is what a pass costs): the first of a pair waits, `pending`, while the
-    second is made from it.
+    `meet` before Q and T are read: blocks that wait are in neither.
     """
 
     def __init__(self, start: jax.Array, plan: Plan, rng: np.random.Generator):
@@ -38,96 +53,121 @@ class Space:
         self.factor = np.zeros((plan.block, plan.block))
         self.along = np.zeros((0, plan.block))  # the last columns of T
         self.next = orthonormal(orthonormal(start, 0.0, rng).vectors, 0.0, rng).vectors
+        self.met = True  # whether `next` is orthogonal to the whole basis
+        self.growth = 1.0  # of rounding since it was
+        self.waiting: list[jax.Array] = []
+        self.steps: list[
+            tuple[NDArray, NDArray]
+        ] = []  # of those that wait: coefficients in the last two blocks, factor
         self.finite = True
         self.coupled = False  # whether the next block couples to all of the basis
-        self.pending = False  # whether it has met the last two blocks of the basis alone
 
     @property
     def dimension(self) -> int:
+        """Columns of the basis, without the blocks that wait."""
         return self.basis.dimension
 
     @property
     def full(self) -> bool:
-        return self.dimension + self.plan.block > self.plan.basis
+        return self.dimension + (len(self.waiting) + 1) * self.plan.block > self.plan.basis
 
     def take(self, product: jax.Array) -> None:
-        """Add the block `next` to the basis, with its product, and make the block that follows."""
-        if self.pending:
-            self._second(product)
-        else:
-            self._first(product)
-
-    def _first(self, product: jax.Array) -> None:
-        """`next` is orthogonal to the whole basis; the block that follows waits, where it can be told well from these."""
-        self.basis.append(self.next)
+        """Add the block `next`, whose product this is, and make the block that follows."""
         if self.coupled:
-            rest, along = self.basis.project(product)
-            if not self._seen(along):
-                return
+            return self._take_coupled(product)
+        if self.met:
+            self.basis.append(self.next)
+            near = self.basis.recent
+        else:
+            last = self.waiting[-1] if self.waiting else self.basis.recent[-1]
+            self.waiting.append(self.next)
+            near = (last, self.next)
+        made, along = new_block(near, product, self.norm, self._floor(1.0), self.rng)
+        if not self._seen(along):
+            return None
+        if self.met:
+            self._set(
+                np.concatenate([np.zeros((self.dimension - len(along), self.plan.block)), along]), made.factor
+            )
+        else:
+            self.steps.append((along, made.factor))
+        self.next, self.met = made.vectors, False
+        left = np.linalg.svd(made.factor, compute_uv=False)[-1]
+        self.growth *= self.norm / left if left > 0 else math.inf
+        if made.fresh or len(self.waiting) == WAIT or self._floor(self.growth) > LOOSE:
+            self.meet(made.fresh)
+        return None
+
+    def _take_coupled(self, product: jax.Array) -> None:
+        self.basis.append(self.next)
+        rest, along = self.basis.project(product)
+        if self._seen(along):
             made = orthonormal(rest, self._floor(self.norm), self.rng)
-        else:
-            made, near = self._new_block(self.basis.recent, product)
-            along = np.concatenate([np.zeros((self.dimension - len(near), self.plan.block)), near])
-            if not self._seen(near):
-                return
-        self.next, self.factor, self.along = made.vectors, made.factor, along
-        self.pending = not (self.coupled or made.fresh) and self._distinct()
-        self.coupled = False
-        if self.pending:
-            self._write()
-        else:
-            self._settle(made.fresh)
+            self._set(along, made.factor)
+            self.next, self.met, self.coupled = made.vectors, False, False
+            self.meet(made.fresh)
 
-    def _second(self, product: jax.Array) -> None:
-        """`next` (q) waits, and `product` is that of q: q and the block r that follows meet the whole basis together.
+    def meet(self, fresh: int = 0) -> None:
+        """Make the blocks that wait, and `next`, orthogonal to the whole basis, and the former part of it.
 
-        With q = Q c + q' S and r = Q c' + q' G + r' S' the product of q' follows from that of q, which is
-        H q = l B + q A + r R' with l the last block of Q, and from H Q = Q T + q' (S R) l', R the factor of q:
-
-            H q' S = l B + Q (c A + c' R' - T c) + q' (S A + G R' - S R l'Q c) + r' S' R'
+        fresh  columns of `next` put in by chance; these, and blocks far from orthogonal, are met again
         """
-        b, d = self.plan.block, self.dimension
-        made, near = self._new_block((self.basis.recent[-1], self.next), product)
-        if not self._seen(near):
-            return
-        both, found = self.basis.project(beside(self.next, made.vectors))
-        waiting, turned, following = pair_of_blocks(both, self._floor(1.0), self.rng)
-        c, c_rest = found[:, :b], found[:, b:]
-
-        self.along += c @ self.factor
-        self.factor = waiting.factor @ self.factor
-        self._write()
-        back = np.linalg.inv(waiting.factor)
-        along = c @ near[b:] + c_rest @ made.factor - times(self.projected[:d, :d], b, self.kept, c)
-        along[d - b :] += near[:b]
-        own = waiting.factor @ near[b:] + turned @ made.factor - self.factor @ c[d - b :]
-        self.basis.append(waiting.vectors)
-        self.next, self.factor = following.vectors, following.factor @ made.factor @ back
-        self.along = np.concatenate([along, own]) @ back
-        self.pending = False
-        fresh = made.fresh or waiting.fresh or following.fresh
-        if fresh or np.max(np.abs(found)) > 0.1:
-            self._settle(fresh)
-        else:
-            self._write()
-
-    def _settle(self, fresh: int = 0) -> None:
-        """`next` against the whole basis, and again where it was not nearly orthogonal or has `fresh` columns."""
         for _ in range(3):
-            rest, correction = self.basis.project(self.next)
-            self.along = self.along + correction @ self.factor
-            made = orthonormal(rest, self._floor(1.0), self.rng)
-            self.next, self.factor = made.vectors, made.factor @ self.factor
-            if not (fresh or made.fresh) and np.max(np.abs(correction)) < 0.1:
-                break
+            if self.met:
+                return
+            found, made = self._met()
+            self.met = not (fresh or made.fresh) and bool(np.max(np.abs(found)) < 0.1)
             fresh = 0
-        self.pending = False
-        self._write()
+        self.met = True
 
-    def _new_block(
-        self, near: tuple[jax.Array, ...], product: jax.Array
-    ) -> tuple[Orthonormal, NDArray[np.float64]]:
-        return new_block(near, product, self.norm, self._floor(1.0), self.rng)
+    def _met(self) -> tuple[NDArray, Orthonormal]:
+        """One pass: see the top of the module. Returns C and c, and what came of W and r."""
+        b, d, wide = self.plan.block, self.dimension, len(self.waiting) * self.plan.block
+        columns, found = self.basis.project(beside((*self.waiting, self.next)))
+        made = orthonormal_blocks(columns, b, self._floor(1.0), self.rng)
+        *blocks, self.next = apart(made.vectors, b)
+        C, c = found[:, :wide], found[:, wide:]
+        S, G, S_next = made.factor[:wide, :wide], made.factor[:wide, wide:], made.factor[wide:, wide:]
+        if not blocks:
+            self._set(self.along + c @ self.factor, S_next @ self.factor)
+        else:
+            coupling = S[:b, :b] @ self.factor
+            self._set(self.along + C[:, :b] @ self.factor, coupling)
+            K, R = self._local(), self.steps[-1][1]
+            along = C @ K - times(self.projected[:d, :d], b, self.kept, C)
+            along[d - b :, :b] += self.steps[0][0][:b]
+            along[:, -b:] += c @ R
+            own = S @ K
+            own[:, -b:] += G @ R
+            own[:b] -= coupling @ C[d - b :]
+            back = np.linalg.inv(S)
+            for block in blocks:
+                self.basis.append(block)
+            self._set(np.concatenate([along, own]) @ back, S_next @ R @ back[-b:, -b:])
+        self.waiting, self.steps, self.growth = [], [], 1.0
+        return found, made
+
+    def _local(self) -> NDArray:
+        """K (s b, s b) of the blocks that wait."""
+        b, count = self.plan.block, len(self.steps)
+        K = np.zeros((count * b, count * b))
+        for i, (along, factor) in enumerate(self.steps):
+            here = slice(i * b, (i + 1) * b)
+            K[here, here] = along[b:]
+            if i:
+                K[(i - 1) * b : i * b, here] = along[:b]
+            if i + 1 < count:
+                K[(i + 1) * b : (i + 2) * b, here] = factor
+        return K
+
+    def _set(self, along: NDArray, factor: NDArray) -> None:
+        """The last columns of T, symmetric in the rows of their own blocks, and the factor of the block to come."""
+        d, wide = along.shape
+        first = d - wide
+        self.projected[:d, first:d] = along
+        self.projected[first:d, :d] = along.T
+        self.projected[first:d, first:d] = (along[first:] + along[first:].T) / 2
+        self.along, self.factor = along[:, wide - self.plan.block :], factor
 
     def _seen(self, along: NDArray) -> bool:
         """Whether the coefficients of a product are finite; |H| is at least the length of its columns."""
@@ -139,19 +179,10 @@ class Space:
     def _floor(self, scale: float) -> float:
         return FLOOR * self.eps * scale
 
-    def _distinct(self) -> bool:
-        """Whether the rounding of the last product leaves the block made from it orthogonal to a hundredth."""
-        return bool(np.linalg.svd(self.factor, compute_uv=False)[-1] > 100 * self._floor(self.norm))
-
-    def _write(self) -> None:
-        """The last columns of T."""
-        d, b = self.dimension, self.plan.block
-        self.projected[:d, d - b : d] = self.along
-        self.projected[d - b : d, :d] = self.along.T
-        self.projected[d - b : d, d - b : d] = (self.along[d - b :] + self.along[d - b :].T) / 2
-
     def ritz(self) -> tuple[NDArray, NDArray]:
         """Mixing of the basis into one block of the lowest Ritz vectors, and the estimates of their residuals."""
+        if self.waiting:
+            self.meet()
         d, b = self.dimension, self.plan.block
         projected = self.projected[:d, :d]
         self.norm = max(self.norm, spectral_norm(projected))
@@ -160,6 +191,8 @@ class Space:
 
     def estimate(self) -> float:
         """The largest residual of the k lowest Ritz pairs, estimated; cheaper than `ritz` where T is large."""
+        if self.waiting:
+            self.meet()
         d, k = self.dimension, self.plan.k
         if d >= LARGE:
             matrix = sparse(self.projected[:d, :d], self.plan.block, self.kept)
@@ -176,8 +209,7 @@ class Space:
 
     def restart(self) -> None:
         """Contract the basis to its lowest Ritz vectors, two fifths of it."""
-        if self.pending:
-            self._settle()
+        self.meet()
         d, b = self.dimension, self.plan.block
         kept = max(2, 2 * self.plan.basis // (5 * b)) * b
         values, mixing = eigh(self.projected[:d, :d], subset_by_index=[0, kept - 1])
@@ -186,7 +218,7 @@ class Space:
         self.projected[:] = 0
         self.kept, self.lowest = kept, values[:b]
         np.fill_diagonal(self.projected[:kept, :kept], values)
-        self.coupled = True
+        self.met, self.coupled = True, True
         self.restarts += 1
 
     def blank(self) -> tuple[NDArray, jax.Array, NDArray]:

@@ -31,6 +31,7 @@ def grown(spectrum, dtype, steps, basis=240):
         space.take(jnp.asarray(matrix) @ space.next)
         if space.full:
             space.restart()
+    space.meet()
     return space, matrix.astype(np.float64)
 
 
@@ -58,10 +59,25 @@ def test_the_basis_is_orthonormal_and_t_is_its_projection(name, steps, dtype):
         assert np.max(np.abs(rest[:, :-b]), initial=0.0) < 100 * eps * norm
 
 
-def test_pairs_of_blocks_are_used():
-    """Otherwise the tests above would not see them."""
-    waits = [grown(SPECTRA["even"], "float64", steps)[0].pending for steps in range(1, 7)]
-    assert waits == [True, False] * 3
+def waiting(dtype, spectrum):
+    """How many blocks wait after each of twelve steps."""
+    matrix, _ = with_spectrum(spectrum)
+    matrix = jnp.asarray(matrix, dtype)
+    plan = Plan.of(ORDER, np.dtype(dtype), 4, 2, Settings(block=BLOCK, basis=240))
+    rng = np.random.default_rng(3)
+    space = Space(jnp.asarray(rng.standard_normal((ORDER, BLOCK)), dtype), plan, rng)
+    counts = []
+    for _ in range(12):
+        space.take(matrix @ space.next)
+        counts.append(len(space.waiting))
+    return counts
+
+
+def test_blocks_wait_for_one_another():
+    """Otherwise the tests above would not see it; less where rounding grows fast."""
+    assert waiting("float64", SPECTRA["even"]) == [0, 1, 2, 0] * 3
+    assert max(waiting("float32", 1e3 * SPECTRA["even"])) == 2  # in any units
+    assert max(waiting("float32", SPECTRA["two values"])) < 2  # the space is exhausted after two steps
 
 
 def arrow(d, b, kept, seed=0):
