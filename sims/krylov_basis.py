@@ -15,12 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr
+from scipy.linalg import cholesky, qr, solve_triangular
 
 from sims.hessian import HIGHEST
 
 Chunk = tuple[jax.Array, jax.Array | None]
-Factored = tuple[jax.Array, jax.Array, jax.Array]  # V, R, and whether they are good
 
 
 class Basis:
@@ -104,7 +103,7 @@ def orthonormal(columns: jax.Array, floor: float, rng: np.random.Generator) -> O
     makes it good to rounding); else Householder with pivots on the host, in float64, and directions of length below `floor`
     are replaced by random ones, with rows of zeros in R: an invariant space was met, and the search goes on outside it.
     """
-    return _checked(columns, _cholesky_qr(columns, floor), floor, rng)
+    return _by_cholesky(columns, _gram(columns), floor) or _by_householder(columns, floor, rng)
 
 
 def new_block(
@@ -115,10 +114,12 @@ def new_block(
     norm   |H| as far as known; the product counts too
     floor  lengths below floor |H| are rounding
     """
-    rest, found, made = _new_block(near, product, norm, floor)
+    rest, found, gram = _new_block(near, product)
     coefficients = np.asarray(found, np.float64)
-    norm = max(norm, float(np.max(np.linalg.norm(coefficients, axis=0))))
-    return _checked(rest, made, floor * norm if np.isfinite(norm) else 0.0, rng), coefficients
+    if not np.all(np.isfinite(coefficients)):  # the caller sees it
+        return Orthonormal(rest, np.full(gram.shape, np.nan), 0), coefficients
+    floor *= max(norm, float(np.max(np.linalg.norm(coefficients, axis=0))))
+    return _by_cholesky(rest, gram, floor) or _by_householder(rest, floor, rng), coefficients
 
 
 def orthonormal_blocks(columns: jax.Array, block: int, floor: float, rng: np.random.Generator) -> Orthonormal:
@@ -126,18 +127,16 @@ def orthonormal_blocks(columns: jax.Array, block: int, floor: float, rng: np.ran
 
     At once by Cholesky where that is good; else block after block, each against those before it.
     """
-    basis, upper, good = _cholesky_qr(columns, floor)
-    if bool(good):
-        return Orthonormal(basis, np.asarray(upper, dtype=np.float64), 0)
-    if columns.shape[1] == block:
-        return orthonormal(columns, floor, rng)
+    made = _by_cholesky(columns, _gram(columns), floor)
+    if made is not None:
+        return made
     done: list[jax.Array] = []
     factor, fresh = np.zeros((columns.shape[1], columns.shape[1])), 0
     for i, part in enumerate(apart(columns, block)):
         here = slice(i * block, (i + 1) * block)
         if done:
             for _ in range(2):
-                part, along = _project_blocks(tuple(done), part)
+                part, along, _ = _new_block(tuple(done), part)
                 factor[: i * block, here] += np.asarray(along)
         made = orthonormal(part, floor, rng)
         factor[here, here], fresh = made.factor, fresh + made.fresh
@@ -145,15 +144,25 @@ def orthonormal_blocks(columns: jax.Array, block: int, floor: float, rng: np.ran
     return Orthonormal(beside(tuple(done)), factor, fresh)
 
 
-def _checked(columns: jax.Array, made: Factored, floor: float, rng: np.random.Generator) -> Orthonormal:
-    """The result of `_cholesky_qr` where it is good, else by Householder on the host: see `orthonormal`."""
-    basis, upper, good = made
-    if bool(good):
-        return Orthonormal(basis, np.asarray(upper, dtype=np.float64), 0)
-    host = np.asarray(columns, dtype=np.float64)
-    if not np.all(np.isfinite(host)):  # the caller sees it in the coefficients
-        return Orthonormal(columns, np.full(upper.shape, np.nan), 0)
-    q, r, pivots = qr(host, mode="economic", pivoting=True)
+def _by_cholesky(columns: jax.Array, gram: jax.Array, floor: float) -> Orthonormal | None:
+    """V and R from the Gram matrix (b, b) of the columns, factored on the host; None where that is not good."""
+    products = np.asarray(gram, np.float64)
+    length = np.sqrt(np.diagonal(products))
+    if not (np.all(np.isfinite(products)) and np.all(length > 10 * floor)):
+        return None
+    try:
+        upper = cholesky(products / (length[:, None] * length))
+    except np.linalg.LinAlgError:
+        return None
+    # the relative error of V'V is eps over the square of the smallest pivot
+    if np.min(np.diagonal(upper)) <= 100 * np.sqrt(np.finfo(columns.dtype).eps):
+        return None
+    inverse = solve_triangular(upper, np.eye(len(upper))) / length[:, None]
+    return Orthonormal(_mixed(columns, inverse.astype(columns.dtype)), upper * length, 0)
+
+
+def _by_householder(columns: jax.Array, floor: float, rng: np.random.Generator) -> Orthonormal:
+    q, r, pivots = qr(np.asarray(columns, dtype=np.float64), mode="economic", pivoting=True)
     rank = int(np.sum(np.abs(np.diag(r)) > floor))
     r[rank:] = 0
     if rank < q.shape[1]:
@@ -168,20 +177,13 @@ def _checked(columns: jax.Array, made: Factored, floor: float, rng: np.random.Ge
 
 
 @jax.jit
-def _cholesky_qr(columns: jax.Array, floor: jax.Array | float) -> Factored:
-    gram = jnp.matmul(columns.T, columns, precision=HIGHEST).astype(jnp.float64)
-    length = jnp.sqrt(jnp.diagonal(gram))
-    safe = jnp.where(length > 0, length, 1)
-    lower = jnp.linalg.cholesky(gram / (safe[:, None] * safe))
-    # the relative error of V'V is eps over the square of the smallest pivot
-    pivot = 100 * jnp.sqrt(jnp.finfo(columns.dtype).eps)
-    good = jnp.all(jnp.isfinite(lower)) & jnp.all(jnp.diagonal(lower) > pivot) & jnp.all(length > 10 * floor)
-    inverse = jax.scipy.linalg.solve_triangular(lower, jnp.eye(len(gram)), lower=True).T / safe[:, None]
-    return (
-        jnp.matmul(columns, inverse.astype(columns.dtype), precision=HIGHEST),
-        lower.T * safe,
-        good,
-    )
+def _gram(columns: jax.Array) -> jax.Array:
+    return jnp.matmul(columns.T, columns, precision=HIGHEST)
+
+
+@jax.jit
+def _mixed(columns: jax.Array, mixing: jax.Array) -> jax.Array:
+    return jnp.matmul(columns, mixing, precision=HIGHEST)
 
 
 @jax.jit
@@ -192,19 +194,12 @@ def _project(rows: jax.Array, mirror: jax.Array | None, columns: jax.Array) -> t
 
 
 @jax.jit
-def _project_blocks(blocks: tuple[jax.Array, ...], columns: jax.Array) -> tuple[jax.Array, jax.Array]:
-    basis = jnp.concatenate(blocks, axis=1)
+def _new_block(near: tuple[jax.Array, ...], columns: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Columns (n, b) with their part in the blocks `near` taken off, its coefficients, the Gram matrix of the rest."""
+    basis = jnp.concatenate(near, axis=1)
     coefficients = jnp.matmul(basis.T, columns, precision=HIGHEST)
-    return columns - jnp.matmul(basis, coefficients, precision=HIGHEST), coefficients
-
-
-@jax.jit
-def _new_block(
-    near: tuple[jax.Array, ...], product: jax.Array, norm: float, floor: float
-) -> tuple[jax.Array, jax.Array, Factored]:
-    rest, coefficients = _project_blocks(near, product)
-    known = jnp.maximum(norm, jnp.max(jnp.linalg.norm(coefficients, axis=0)))
-    return rest, coefficients, _cholesky_qr(rest, floor * known)
+    rest = columns - jnp.matmul(basis, coefficients, precision=HIGHEST)
+    return rest, coefficients, jnp.matmul(rest.T, rest, precision=HIGHEST)
 
 
 @jax.jit

@@ -10,7 +10,8 @@ from sims.instance import draw, labels
 from sims.krylov import lowest_krylov
 from sims.krylov_memory import data_bytes, krylov_bytes, solver_bytes
 from sims.krylov_plan import Plan, Settings
-from sims.large import certified_rank, preferred_solver, stores
+from sims.large import bounded_rank, certified_rank, preferred_solver, stores
+from sims.observables import signal_vectors
 from sims.operator import hessian_operator
 from sims.sampling import bytes_needed, sample_point
 from sims.shared import converged, sample_grid, shared_draw
@@ -86,6 +87,41 @@ def test_bytes_cover_the_arrays_held():
 )
 def test_certified_rank(q2, degeneracy, rank):
     assert certified_rank(np.array(q2), degeneracy) == rank
+
+
+RANKED = [  # p N = 600: most is compiled once
+    (300, 2, 1, 0.3, 2.5),
+    (600, 1, 1, 0.3, 4.0),
+    (200, 3, 1, 0.3, 3.0),
+    (300, 2, 2, 0.3, 8.0),
+    (300, 2, 1, 0.3, 0.8),
+]
+
+
+@pytest.mark.parametrize(("n", "p", "p_star", "a", "alpha"), RANKED)
+def test_ranks_settled_from_the_lowest_pairs_are_those_of_the_whole_spectrum(n, p, p_star, a, alpha):
+    """Above the threshold a rank is found, below it is left open; where one is given it is the dense one."""
+    model = Committee(p=p, p_star=p_star, a=a)
+    dense = sample_point(model, n, alpha, [0, 1], 3, solver="dense").max_overlap_rank
+    krylov = sample_point(model, n, alpha, [0, 1], 3, solver="krylov").max_overlap_rank
+    known = krylov >= 0
+    assert np.array_equal(krylov[known], dense[known])
+    assert np.any(known) == (alpha > 1)
+
+
+def test_the_bound_settles_what_the_sum_does_not():
+    model, n, alpha = Committee(p=2, a=0.3), 300, 2.5
+    drawn = draw(model, n, alpha, seed=1, data=False)
+    pairs = large.solve_krylov(drawn, 6)
+    q2, operator = pairs.signal.q2, hessian_operator(drawn)
+    signal = signal_vectors(drawn.teacher, 2)
+    assert certified_rank(q2, 2) == -1
+    assert bounded_rank(operator, pairs.vectors, q2, signal) == np.argmax(q2) == pairs.signal.rank
+    # all but the leading vector found: it is in the rest, and the bound sees it
+    others = np.arange(6) != np.argmax(q2)
+    assert bounded_rank(operator, pairs.vectors[:, others], q2[others], signal) == -1
+    # nothing left: the signal lies in what was found
+    assert bounded_rank(operator, signal, np.array([1.0, 1.0]), signal) == 0
 
 
 def test_a_shared_grid_is_its_single_points():
