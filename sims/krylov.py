@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import jax
@@ -38,6 +38,7 @@ from sims.krylov_plan import Plan, Settings, mixes, plan_tol
 from sims.krylov_space import WAIT, Space
 from theory.checks import ParameterError
 
+FRESH = 2  # searches begun anew from what was found, at most
 Solver = Generator[jax.Array, jax.Array, "Ritz"]
 
 
@@ -99,8 +100,7 @@ def lowest_of_sets(
     mixed = mixes(settings, plan, operator.dtype) and operator.order > plan.smallest
     lowered = operator.lowered() if mixed else None
     solvers = [
-        solve(operator.order, operator.dtype, plan, settings.seed, mixed=lowered is not None)
-        for _ in range(operator.sets)
+        solve(operator.order, operator.dtype, plan, mixed=lowered is not None) for _ in range(operator.sets)
     ]
     return [_public(operator, ritz, k) for ritz in drive(operator, lowered, solvers)]
 
@@ -132,25 +132,26 @@ def _bucket(number: int, largest: int) -> int:
     return min(largest, 3 * power // 4 if 4 * number <= 3 * power and power > 2 else power)
 
 
-def solve(order: int, dtype: np.dtype, plan: Plan, seed: int, *, mixed: bool) -> Solver:
+def solve(order: int, dtype: np.dtype, plan: Plan, *, mixed: bool) -> Solver:
     """The lowest pairs of one matrix: whole if small, else by search, in float32 first if `mixed`."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(plan.seed)
     if order <= plan.smallest:
         return (yield from whole(order, dtype, plan))
     start = jnp.asarray(rng.standard_normal((order, plan.block)), np.float32 if mixed else dtype)
     if not mixed:
         return (yield from search(start, plan, rng))
-    found = yield from search(start, plan, rng)
+    found = yield from search(start, replace(plan, products=plan.products - 1), rng)
     rough = found.stats
     if found.code is Code.INVALID:
         return found
     vectors = orthonormal(found.vectors.astype(dtype), 0.0, rng).vectors
     vectors = orthonormal(vectors, 0.0, rng).vectors
     found = _rayleigh_ritz(vectors, (yield vectors), plan, rough["norm"])
-    if found.code is not Code.CONVERGED:
-        found = yield from search(found.vectors, plan, rng)
-    else:
-        found.stats.update(products=1, restarts=0, block=plan.block)
+    found.stats.update(products=1, restarts=0, block=plan.block)
+    left = plan.products - rough["products"] - 1
+    if found.code is not Code.CONVERGED and left >= 2:
+        found = yield from search(found.vectors, replace(plan, products=left), rng)
+        found.stats["products"] += 1
     found.stats["products_float32"] = rough["products"]
     return found
 
@@ -171,17 +172,19 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Solver:
     # Divide and conquer: its vectors are orthonormal to a few eps, those of the default (MRRR) to a hundred and more.
     values, vectors = eigh(matrix, driver="evd")
     norm = float(max(abs(values[0]), abs(values[-1])))
-    low, values = vectors[:, : plan.k], values[: plan.k]
+    low, values, above = vectors[:, : plan.k], values[: plan.k], values[min(plan.k, order - 1)]
     residuals = np.linalg.norm(matrix @ low - low * values, axis=0) + np.finfo(dtype).eps * norm
-    stats = {"method": "products", "products": -(-order // plan.block), "norm": norm, "tol": plan.tol}
+    tol = plan_tol(plan, dtype, norm)
+    stats = {"method": "products", "products": -(-order // plan.block), "norm": norm, "tol": tol}
+    if order > plan.k:
+        stats["above"] = float(above)
     return Ritz(values, jnp.asarray(low, dtype), residuals, Code.CONVERGED, stats)
 
 
 def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
     """Block Krylov from `start` (order, b), in its dtype."""
     space = Space(start, plan, rng)
-    products, due, seen, trust = 0, 4, None, 0.7
-    best: Ritz | None = None
+    products, due, seen, trust, fresh = 0, 4, None, 0.7, 0
     while True:
         space.take((yield space.next))
         products += 1
@@ -200,9 +203,16 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
                 best = _rayleigh_ritz(vectors, (yield vectors), plan, space.norm)
                 products += 1
                 best.stats.update(space.stats(products))
-                if best.code is Code.CONVERGED or products >= plan.products or trust < 0.05:
+                if best.code is Code.CONVERGED or products > plan.products - 2:
                     return best
                 trust /= 4  # the estimate was too good: rounding; go further before asking again
+                if trust < 0.05:
+                    # rounding of a long run is in Q and T: once more from the pairs found, and then leave it at that
+                    if fresh == FRESH:
+                        return best
+                    fresh, trust, seen, due = fresh + 1, 0.7, None, products + 4
+                    space = space.anew(best.vectors)
+                    continue
             due, seen = products + _wait(products, worst, trust * tol, seen), (products, worst)
             if space.full:
                 space.restart()
@@ -227,7 +237,7 @@ def _rayleigh_ritz(vectors: jax.Array, product: jax.Array, plan: Plan, norm: flo
     vectors, residuals, skew = _rotate(vectors, product, mixing, values)
     residuals = np.asarray(residuals, dtype=np.float64)
     tol = plan_tol(plan, vectors.dtype, norm)
-    good = np.all(residuals[: plan.k] <= tol)
+    good = np.isfinite(tol) and np.all(residuals[: plan.k] <= tol)
     stats = {"method": "block Krylov", "tol": tol, "norm": norm, "orthonormality": float(skew)}
     return Ritz(values, vectors, residuals, Code.CONVERGED if good else Code.NOT_CONVERGED, stats)
 
@@ -246,9 +256,13 @@ def _rotate(
     vectors = jnp.matmul(vectors, mixing, precision=HIGHEST)
     rest = jnp.matmul(product, mixing, precision=HIGHEST) - vectors * values.astype(vectors.dtype)
     gram = jnp.matmul(vectors.T, vectors, precision=HIGHEST)
-    return vectors, jnp.linalg.norm(rest, axis=0), jnp.max(jnp.abs(gram - jnp.eye(len(gram))))
+    largest = jnp.max(jnp.abs(rest))  # squares of very small and very large numbers are none
+    unit = jnp.where(largest > 0, largest, 1)
+    return vectors, jnp.linalg.norm(rest / unit, axis=0) * unit, jnp.max(jnp.abs(gram - jnp.eye(len(gram))))
 
 
 def _public(operator: BlockOperator, ritz: Ritz, k: int) -> Eigenpairs:
     vectors = np.asarray(operator.ordered(ritz.vectors[:, :k]))
+    if len(ritz.values) > k:
+        ritz.stats["above"] = float(ritz.values[k])
     return Eigenpairs(ritz.values[:k], vectors, ritz.residuals[:k], ritz.code, ritz.stats)

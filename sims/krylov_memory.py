@@ -10,6 +10,7 @@ import numpy as np
 from sims.instance import finite_p, real_dtype, samples_of
 from sims.krylov_plan import Plan, Settings, mixes
 from sims.operator import block_size
+from theory.checks import count
 from theory.model import Committee
 
 PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
@@ -57,7 +58,8 @@ def krylov_bytes(
     devices  those that share the rows, each with memory of its own
     """
     settings, dtype = settings or Settings(), np.dtype(real_dtype(dtype))
-    p, m = finite_p(model), samples_of(alpha, n)
+    p, m, sets = finite_p(model), samples_of(alpha, n), count("sets", sets)
+    count("devices", devices)
     plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)
     mixed = stored and mixes(settings, plan, dtype)
     labels = 2 * m * (2 * sets + p) * dtype.itemsize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +22,17 @@ class Settings:
     tol       largest residual ||H v - lambda v|| accepted, in units of H (default 1e-8 in float64, 1e-4 in
               float32); where that lies below the rounding of the products, FLOOR eps |H|, the latter counts:
               stats["tol"] is the one used
-    block     vectors in a block; at least the number of pairs
+    relative  the same in units of |H|: the smaller of both counts (default: none if tol is given, else 1e-9 in float64, 1e-5
+              in float32; H is small where a is large)
+    block     vectors in a block; at least the number of pairs, at most the order (or 64)
     basis     columns kept before a restart
-    products  block products allowed
+    products  block products allowed, of a search in float32 and of what follows it together; 2 at least
     mixed     search in float32 and judge in float64 where tol allows
     seed      of the random start
     """
 
     tol: float | None = None
+    relative: float | None = None
     block: int | None = None
     basis: int | None = None
     products: int = 5000
@@ -38,13 +42,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of a solve: pairs k, block b, columns of the basis, tolerance, products allowed."""
+    """Sizes of a solve: pairs k, block b, columns of the basis, tolerances, products allowed, seed."""
 
     k: int
     block: int
     basis: int
     tol: float
     products: int
+    relative: float = math.inf
+    seed: int = 0
 
     @classmethod
     def of(cls, order: int, dtype: np.dtype, k: int, degeneracy: int, settings: Settings) -> Plan:
@@ -52,17 +58,27 @@ class Plan:
         if count("k", k) > order:
             raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {order}")
         if settings.block is None:
-            block = max(8, k, degeneracy + 2)
+            block = max(8, k, count("degeneracy", degeneracy) + 2)
         else:
             block = count("block", settings.block)
             if block < k:
                 raise ParameterError(f"block must be at least the number of pairs {k}, got {block}")
+            if block > max(order, 64):  # a little more than a small order does no harm
+                raise ParameterError(f"block must be at most the order {order}, got {block}")
         basis = default_basis(order, block) if settings.basis is None else count("basis", settings.basis)
         if basis < 4 * block:
             raise ParameterError(f"basis must hold at least 4 blocks of {block} columns, got {basis}")
-        tol = settings.tol
-        tol = (1e-4 if dtype == np.float32 else 1e-8) if tol is None else positive("tol", tol)
-        return cls(k, block, basis // block * block, tol, count("products", settings.products))
+        single = dtype == np.float32
+        default = math.inf if settings.tol is not None else 1e-5 if single else 1e-9
+        return cls(
+            k,
+            block,
+            basis // block * block,
+            tol=(1e-4 if single else 1e-8) if settings.tol is None else positive("tol", settings.tol),
+            products=count("products", settings.products, minimum=2),
+            relative=default if settings.relative is None else positive("relative", settings.relative),
+            seed=count("seed", settings.seed, minimum=0),
+        )
 
     @property
     def smallest(self) -> int:
@@ -82,9 +98,11 @@ def default_basis(order: int, block: int) -> int:
 
 def mixes(settings: Settings, plan: Plan, dtype: Any) -> bool:
     """Whether a solve searches in float32 and is judged in float64."""
-    return settings.mixed and dtype == np.float64 and plan.tol >= MIXED
+    return settings.mixed and dtype == np.float64 and plan.tol >= MIXED and plan.products > 3
 
 
 def plan_tol(plan: Plan, dtype: Any, norm: float) -> float:
-    """The residual that is asked for: plan.tol, or the rounding of the products where that is larger."""
-    return max(plan.tol, FLOOR * float(jnp.finfo(dtype).eps) * norm)
+    """The residual that is asked for in units of H, or the rounding of the products where that is larger."""
+    return max(
+        min(plan.tol, plan.relative * norm if norm else plan.tol), FLOOR * float(jnp.finfo(dtype).eps) * norm
+    )

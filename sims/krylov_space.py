@@ -221,6 +221,12 @@ class Space:
         self.met, self.coupled = True, True
         self.restarts += 1
 
+    def anew(self, start: jax.Array) -> Space:
+        """An empty space that starts from these columns (n, b) and knows what this one does of |H|."""
+        space = Space(start, self.plan, self.rng)
+        space.norm, space.restarts = self.norm, self.restarts
+        return space
+
     def blank(self) -> tuple[NDArray, jax.Array, NDArray]:
         blank = np.full(self.plan.block, np.nan)
         return blank, jnp.full(self.next.shape, jnp.nan, self.next.dtype), blank

@@ -24,9 +24,9 @@ from sims.instance import data_key, draw, finite_p, samples_of
 from sims.krylov import Settings, lowest_of_sets
 from sims.krylov_memory import krylov_bytes
 from sims.memory import require_fit
-from sims.observables import overlaps
 from sims.operator import HessianOperator, Rows, stored_rows, streamed_rows, weighted
-from theory.checks import ParameterError
+from sims.ranks import mean_overlaps
+from theory.checks import ParameterError, positive
 from theory.model import Committee
 
 Point = tuple[Committee, float]
@@ -121,7 +121,7 @@ def sample_grid(
     )
     return GridResult(
         eigenvalues=np.array([pairs.values for pairs in found]),
-        overlaps=np.array([overlaps(pairs.vectors, shared.teacher) for pairs in found], np.float64),
+        overlaps=np.array([mean_overlaps(pairs, shared.teacher) for pairs in found]),
         residuals=np.array([pairs.residuals for pairs in found]),
         codes=np.array([pairs.code for pairs in found], np.int8),
         stats=tuple(pairs.stats for pairs in found),
@@ -134,8 +134,14 @@ def converged(result: GridResult) -> bool:
 
 
 def _checked(points: Sequence[Point]) -> tuple[Committee, float]:
+    try:
+        points = [(model, positive("alpha", alpha)) for model, alpha in points]
+    except (TypeError, ValueError):
+        raise ParameterError(f"points must be pairs (model, alpha), got {points!r}") from None
     if not points:
         raise ParameterError("points must not be empty")
+    if not all(isinstance(model, Committee) for model, _ in points):
+        raise ParameterError(f"points must be pairs (model, alpha), got {points!r}")
     widths = {(model.p, model.p_star) for model, _ in points}
     if len(widths) > 1:
         raise ParameterError(f"points of a shared draw must have one p and p_star, got {sorted(widths)}")

@@ -89,9 +89,10 @@ def test_float32_is_dense_eigh_to_its_error(case):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "tol"), [("float64", 1e-8), ("float32", 1e-5)])
 @pytest.mark.parametrize("case", WHOLE_RANGE, ids=str)
-def test_two_hundred_instances(case):
-    check_against_dense(case, settings=Settings())
+def test_two_hundred_instances(case, dtype, tol):
+    check_against_dense(case, dtype, settings=Settings(tol=tol))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -149,6 +150,40 @@ def test_invariant_spaces_are_left_behind():
     assert np.max(np.abs(found.vectors.T @ found.vectors - np.eye(6))) < 1e-12
 
 
+@pytest.mark.parametrize("exponent", [-300, -160, 160])
+def test_no_false_convergence_at_the_ends_of_the_numbers(exponent):
+    """Squares of such numbers underflow or overflow: the result is right, or not called converged."""
+    scale = 10.0**exponent
+    spectrum = np.linspace(-1.0, 30.0, 240)
+    matrix, _ = with_spectrum(spectrum)
+    with np.errstate(all="ignore"):
+        found = lowest_krylov(
+            Matrix(matrix * scale), 4, settings=Settings(tol=1e-4 * scale, block=8, basis=64)
+        )
+    if found.code is Code.CONVERGED:
+        assert np.allclose(found.values / scale, spectrum[:4], atol=1e-3)
+
+
+def test_products_are_counted_over_both_precisions():
+    matrix, _ = with_spectrum(np.linspace(0, 100, 240))
+    for products in (2, 3, 6, 11, 40):
+        found = lowest_krylov(Matrix(matrix), 3, settings=Settings(products=products, basis=64, tol=1e-5))
+        assert found.stats["products"] + found.stats.get("products_float32", 0) <= products
+
+
+def test_a_tolerance_at_rounding_is_met_after_many_restarts():
+    """Rounding of hundreds of products is in Q and T: the search begins anew from what it found."""
+    values = np.repeat(np.linspace(-1, 1, 48), 5)[:120]
+    for seed in (0, 2):
+        small, _ = with_spectrum(values, seed)
+        matrix = np.kron(np.eye(2), small)
+        found = lowest_krylov(
+            Matrix(matrix), 8, settings=Settings(block=8, basis=96, tol=1e-30, products=1500)
+        )
+        assert found.code is Code.CONVERGED, found.stats
+        assert np.allclose(found.values, np.sort(np.tile(values, 2))[:8], atol=1e-12)
+
+
 def test_the_zero_matrix():
     found = lowest_krylov(Matrix(np.zeros((240, 240))), 3, settings=Settings(basis=64))
     assert found.code is Code.CONVERGED
@@ -199,7 +234,10 @@ def test_results_do_not_depend_on_block_or_basis():
         (6, Settings(block=5), "block must be at least the number of pairs 6, got 5"),
         (6, Settings(basis=16), "basis must hold at least 4 blocks of 8 columns, got 16"),
         (6, Settings(tol=-1.0), "tol must be positive and finite, got -1.0"),
-        (6, Settings(products=0), "products must be an integer of at least 1, got 0"),
+        (6, Settings(products=1), "products must be an integer of at least 2, got 1"),
+        (6, Settings(seed=-1), "seed must be an integer of at least 0, got -1"),
+        (6, Settings(relative=0.0), "relative must be positive and finite, got 0.0"),
+        (6, Settings(block=10**9), "block must be at most the order 40, got 1000000000"),
     ],
 )
 def test_unfit_requests(k, settings, message):

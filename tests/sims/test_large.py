@@ -10,9 +10,10 @@ from sims.instance import draw, labels
 from sims.krylov import lowest_krylov
 from sims.krylov_memory import data_bytes, krylov_bytes, solver_bytes
 from sims.krylov_plan import Plan, Settings
-from sims.large import bounded_rank, certified_rank, preferred_solver, stores
+from sims.large import preferred_solver, stores
 from sims.observables import signal_vectors
 from sims.operator import hessian_operator
+from sims.ranks import bounded_rank, certified_rank
 from sims.sampling import bytes_needed, sample_point
 from sims.shared import converged, sample_grid, shared_draw
 from theory.checks import ParameterError
@@ -107,6 +108,38 @@ def test_ranks_settled_from_the_lowest_pairs_are_those_of_the_whole_spectrum(n, 
     known = krylov >= 0
     assert np.array_equal(krylov[known], dense[known])
     assert np.any(known) == (alpha > 1)
+
+
+@pytest.mark.parametrize(
+    ("p", "p_star", "n", "alpha"), [(1, 1, 4, 0.25), (2, 1, 4, 0.5), (1, 1, 8, 0.25), (3, 3, 3, 1.2)]
+)
+def test_degenerate_spaces_have_their_mean_and_no_rank_of_their_own(p, p_star, n, alpha):
+    """A null space (M < N), one cut off by the last pair, and p_star = N, where every q2 is 1."""
+    model = Committee(p=p, p_star=p_star, a=0.1)
+    for sample in range(8):
+        dense, krylov = (
+            sample_point(model, n, alpha, [sample], 0, solver=solver) for solver in ("dense", "krylov")
+        )
+        rank = krylov.max_overlap_rank[0]
+        assert rank in (-1, dense.max_overlap_rank[0])
+        if krylov.eigenvalues.shape[1] == p * n:
+            np.testing.assert_allclose(krylov.overlaps, dense.overlaps, atol=1e-6)
+
+
+@pytest.mark.parametrize(("a", "dtype"), [(1e5, "float32"), (1e6, "float64"), (1e8, "float64")])
+def test_residuals_shrink_with_the_hessian(a, dtype):
+    """H falls as 1 / a: an absolute tolerance alone would take anything for an eigenvector."""
+    model = Committee(p=1, a=a)
+    dense, krylov = (
+        sample_point(model, 600, 8.0, [3], 0, dtype=dtype, solver=solver) for solver in ("dense", "krylov")
+    )
+    assert krylov.status[0] == 1
+    np.testing.assert_allclose(
+        krylov.eigenvalues * a, dense.eigenvalues * a, atol=1e-3 if dtype == "float32" else 1e-8
+    )
+    drawn = draw(model, 600, 8.0, sample=3)
+    norm = np.linalg.norm(dense_blas(np.asarray(drawn.data)[: drawn.m], model.weights(*labels(drawn))), 2)
+    assert np.max(krylov.residuals) <= 1.001 * norm * (1e-5 if dtype == "float32" else 1e-7)
 
 
 def test_the_bound_settles_what_the_sum_does_not():
