@@ -12,7 +12,7 @@ Across samples everything is independent as always.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -26,10 +26,11 @@ from sims.krylov_memory import krylov_bytes
 from sims.memory import require_fit
 from sims.operator import HessianOperator, Rows, stored_rows, streamed_rows, weighted
 from sims.ranks import mean_overlaps
-from theory.checks import ParameterError, positive
+from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
 Point = tuple[Committee, float]
+MANY = 4  # points from which a product of all their vectors takes longer than reading the data
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,15 @@ def sample_grid(
 ) -> GridResult:
     """Lowest eigenpairs and overlaps at every point (model, alpha) for one shared draw.
 
+    Where settings leave the block open, grids of MANY points take the smallest: their products are bound by arithmetic.
+
     Raises ParameterError on unfit arguments and on what would not fit in memory.
     """
     model, largest = _checked(points)
+    settings = settings or Settings()
+    if settings.block is None and len(points) >= MANY:
+        smallest = max(count("eigenpairs", eigenpairs), int(model.degeneracy) + 2)
+        settings = replace(settings, block=smallest)
     require_fit(
         lambda at: krylov_bytes(
             model,
