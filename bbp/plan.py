@@ -12,6 +12,7 @@ from bbp.run import Execution
 from bbp.store import describe as describe_model
 from bbp.units import Point, Results, Unit, compute
 from sims import sampling
+from theory.checks import ParameterError
 
 PROBE = 400  # size p n of the matrix whose time is scaled up
 
@@ -60,6 +61,10 @@ def describe(config: Config, how: Execution) -> str:
         lines.append(
             "this is the first round: --target-error and --refine ask for more as they see the samples"
         )
+    try:
+        check_memory(config, how)
+    except ParameterError as error:
+        lines.append(f"would be refused on this machine as it is now: {error}")
     return "\n".join(lines)
 
 

@@ -56,9 +56,8 @@ class Space:
         self.met = True  # whether `next` is orthogonal to the whole basis
         self.growth = 1.0  # of rounding since it was
         self.waiting: list[jax.Array] = []
-        self.steps: list[
-            tuple[NDArray, NDArray]
-        ] = []  # of those that wait: coefficients in the last two blocks, factor
+        # of the blocks that wait: coefficients of their products in the last two blocks, and the factor of what is left
+        self.steps: list[tuple[NDArray, NDArray]] = []
         self.finite = True
         self.coupled = False  # whether the next block couples to all of the basis
 

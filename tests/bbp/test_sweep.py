@@ -305,6 +305,12 @@ def test_a_dry_run_computes_nothing_and_writes_nothing(bbp, tiny, out):
     assert not out.parent.exists()
 
 
+def test_a_dry_run_says_what_the_run_would_be_refused_for(bbp, tiny, out):
+    big = bbp("sweep", "--alpha-grid", "1", "--n", "4000000", "--solver", "dense", "--out", out, "--dry-run")
+    assert big.code == 0 and "would be refused on this machine" in big.out and "would fit" in big.out
+    assert "refused" not in bbp("sweep", *tiny, "--out", out, "--dry-run").out
+
+
 def test_two_runs_on_one_output_are_refused(bbp, tiny, out):
     out.parent.mkdir()
     with run.Lock(out.with_name("sweep.h5.lock"), str(out)):
