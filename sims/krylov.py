@@ -1,7 +1,7 @@
 """Lowest eigenpairs without the matrix: block Krylov with full reorthogonalisation and thick restarts.
 
 A block of b vectors grows the space span(V, HV, H^2 V, ...). Each new block is orthogonalised against the last two
-blocks, to which it couples, and then against the whole basis, two new blocks at a time (`sims.krylov_space`). Every
+blocks, to which it couples, and then against the whole basis, a few new blocks at a time (`sims.krylov_space`). Every
 coefficient goes into the projected matrix T = Q' H Q, so that restarts, replaced directions and rounding are all in it.
 For the Ritz pair (theta, Q s) the residual is R s_last, with s_last the last b entries of s and R the factor of the
 block that comes next. T is looked at on the host in float64, at intervals that follow the convergence seen. A full basis
@@ -193,11 +193,13 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
         last = products >= plan.products - 1
         # looked at when no block waits: few numbers of blocks that meet the basis, few shapes compiled
         if (products >= due - WAIT // 2 and not space.waiting) or space.full or last:
-            worst = space.estimate()
-            tol = plan_tol(plan, start.dtype, space.norm)
-            if worst <= trust * tol or last:
+            glance = space.glance()
+            if glance is None or glance <= trust * plan_tol(plan, start.dtype, space.norm) or last:
                 mixing, estimates = space.ritz()
                 worst = float(np.max(estimates[: plan.k]))
+            else:
+                worst = glance
+            tol = plan_tol(plan, start.dtype, space.norm)
             if (worst <= trust * tol and space.dimension >= plan.k) or last:
                 vectors = space.basis.combine(mixing[:, : plan.block])
                 best = _rayleigh_ritz(vectors, (yield vectors), plan, space.norm)

@@ -35,7 +35,7 @@ class Basis:
         self.mirror = jax.default_backend() == "cpu"
         self.dimension = 0
         self._chunks: list[Chunk] = []
-        self._recent: tuple[jax.Array, ...] = ()  # the last two blocks
+        self.recent: tuple[jax.Array, ...] = ()  # the last two blocks, or one; none after `contract`
 
     def append(self, columns: jax.Array) -> None:
         """Take in a block of orthonormal columns (n, block), orthogonal to the basis."""
@@ -43,7 +43,7 @@ class Basis:
         if at == 0:
             self._chunks.append(self._chunk(jnp.zeros((self.n, self.width), self.dtype)))
         self._chunks[-1] = _write(*self._chunks[-1], columns, at)
-        self._recent = (*self._recent[-1:], columns)
+        self.recent = (*self.recent[-1:], columns)
         self.dimension += self.block
 
     def project(self, columns: jax.Array) -> tuple[jax.Array, NDArray[np.float64]]:
@@ -53,11 +53,6 @@ class Basis:
             columns, coefficients = _project(*chunk, columns)
             found.append(coefficients)
         return columns, np.concatenate([np.asarray(c, np.float64) for c in found])[: self.dimension]
-
-    @property
-    def recent(self) -> tuple[jax.Array, ...]:
-        """The last two blocks, or one; none after `contract`."""
-        return self._recent
 
     def combine(self, mixing: NDArray) -> jax.Array:
         """Columns Q S (n, r) for S (dimension, r)."""
@@ -76,7 +71,7 @@ class Basis:
             part = mixing[:, start : start + self.width]
             part = np.pad(part, ((0, 0), (0, self.width - part.shape[1])))
             chunks.append(self._chunk(self.combine(part)))
-        self._chunks, self.dimension, self._recent = chunks, mixing.shape[1], ()
+        self._chunks, self.dimension, self.recent = chunks, mixing.shape[1], ()
 
     def _chunk(self, columns: jax.Array) -> Chunk:
         return columns.T if not self.mirror else jnp.array(columns.T), columns if self.mirror else None

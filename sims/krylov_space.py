@@ -188,20 +188,24 @@ class Space:
         self.lowest, mixing = eigh(projected, subset_by_index=[0, min(b, d) - 1], check_finite=False)
         return mixing, self._residuals(mixing)
 
-    def estimate(self) -> float:
-        """The largest residual of the k lowest Ritz pairs, estimated; cheaper than `ritz` where T is large."""
+    def glance(self) -> float | None:
+        """The largest residual of the k lowest Ritz pairs, estimated at a fraction of the cost of `ritz`.
+
+        None where T is small, or where it cannot be told so: then `ritz` has to say.
+        """
         if self.waiting:
             self.meet()
         d, k = self.dimension, self.plan.k
-        if d >= LARGE:
-            matrix = sparse(self.projected[:d, :d], self.plan.block, self.kept)
-            # Ritz values fall as the space grows: below the last ones by as much as they are apart
-            found = lowest(matrix, k, 2 * self.lowest[0] - self.lowest[k - 1] - self.eps * self.norm)
-            if found is not None:
-                self.lowest[:k], vectors = found
-                self.norm = max(self.norm, spectral_norm(matrix))
-                return float(np.max(self._residuals(vectors)))
-        return float(np.max(self.ritz()[1][:k]))
+        if d < LARGE:
+            return None
+        matrix = sparse(self.projected[:d, :d], self.plan.block, self.kept)
+        # Ritz values fall as the space grows: below the last ones by as much as they are apart
+        found = lowest(matrix, k, 2 * self.lowest[0] - self.lowest[k - 1] - self.eps * self.norm)
+        if found is None:
+            return None
+        self.lowest[:k], vectors = found
+        self.norm = max(self.norm, spectral_norm(matrix))
+        return float(np.max(self._residuals(vectors)))
 
     def _residuals(self, mixing: NDArray) -> NDArray:
         return np.linalg.norm(self.factor @ mixing[self.dimension - self.plan.block :], axis=0)

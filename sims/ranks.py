@@ -19,6 +19,7 @@ from sims.spectrum import measure_of
 from sims.tridiagonal import group_means, groups
 
 CERTAIN = 0.8  # of the largest q2: pairs found to a residual leave a little of themselves in the rest
+CLEAR = 100  # widths that the bound on the next eigenvalue must lie above the highest space for that to be complete
 KEPT = 1024  # Lanczos vectors kept for the bound on overlaps: fewer than the basis that found the pairs
 
 
@@ -56,7 +57,7 @@ def leader(pairs: Eigenpairs, q2: NDArray) -> int:
         return -1
     last = best == len(starts) - 1
     # stats["above"] is an upper bound on the next eigenvalue, and is absent where there is none
-    if last and pairs.stats.get("above", np.inf) - pairs.values[-1] <= max(_width(pairs), _gap(pairs)):
+    if last and pairs.stats.get("above", np.inf) - pairs.values[-1] <= CLEAR * _width(pairs):
         return -1
     return int(starts[best])
 
@@ -97,8 +98,3 @@ def _width(pairs: Eigenpairs) -> float:
     """Values nearer than this are one degenerate space."""
     rounding = 16 * float(np.finfo(pairs.vectors.dtype).eps) * pairs.stats.get("norm", 0.0)
     return max(rounding, float(np.max(pairs.residuals)))
-
-
-def _gap(pairs: Eigenpairs) -> float:
-    """How far the bound on the next eigenvalue must be for the highest space to be complete: a few residuals."""
-    return 100 * _width(pairs)

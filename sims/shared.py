@@ -143,6 +143,8 @@ def converged(result: GridResult) -> bool:
 def _checked(points: Sequence[Point]) -> tuple[Committee, float]:
     try:
         points = [(model, positive("alpha", alpha)) for model, alpha in points]
+    except ParameterError:
+        raise
     except (TypeError, ValueError):
         raise ParameterError(f"points must be pairs (model, alpha), got {points!r}") from None
     if not points:

@@ -150,16 +150,25 @@ def test_invariant_spaces_are_left_behind():
     assert np.max(np.abs(found.vectors.T @ found.vectors - np.eye(6))) < 1e-12
 
 
-@pytest.mark.parametrize("exponent", [-300, -160, 160])
-def test_no_false_convergence_at_the_ends_of_the_numbers(exponent):
+@pytest.mark.parametrize(
+    ("exponent", "dtype"),
+    [
+        (-300, "float64"),
+        (-160, "float64"),
+        (160, "float64"),
+        (-36, "float32"),
+        (-20, "float32"),
+        (30, "float32"),
+    ],
+)
+def test_no_false_convergence_at_the_ends_of_the_numbers(exponent, dtype):
     """Squares of such numbers underflow or overflow: the result is right, or not called converged."""
     scale = 10.0**exponent
     spectrum = np.linspace(-1.0, 30.0, 240)
     matrix, _ = with_spectrum(spectrum)
     with np.errstate(all="ignore"):
-        found = lowest_krylov(
-            Matrix(matrix * scale), 4, settings=Settings(tol=1e-4 * scale, block=8, basis=64)
-        )
+        settings = Settings(tol=1e-4 * scale, block=8, basis=64, mixed=False)
+        found = lowest_krylov(Matrix((matrix * scale).astype(dtype)), 4, settings=settings)
     if found.code is Code.CONVERGED:
         assert np.allclose(found.values / scale, spectrum[:4], atol=1e-3)
 
@@ -224,6 +233,12 @@ def test_results_do_not_depend_on_block_or_basis():
     ]
     for found in results:
         assert np.allclose(found.values, results[0].values, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("degeneracy", [None, "x", -1, 2.5, float("nan")])
+def test_unfit_degeneracies(degeneracy):
+    with pytest.raises(ParameterError, match="degeneracy must be an integer of at least 1"):
+        Plan.of(40, np.dtype("float64"), 6, degeneracy, Settings())
 
 
 @pytest.mark.parametrize(

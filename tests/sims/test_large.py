@@ -188,6 +188,12 @@ def test_shared_draws_nest():
 def test_unfit_grids():
     with pytest.raises(ParameterError, match="points must not be empty"):
         sample_grid([], N, eigenpairs=2)
+    for alpha in ("y", -1.0, float("nan")):
+        with pytest.raises(ParameterError, match="alpha must be"):
+            sample_grid([(MODEL, 1.0), (MODEL, alpha)], N, eigenpairs=2)
+    for points in ([1], [(MODEL,)], "ab", [("x", 1.0)]):
+        with pytest.raises(ParameterError, match="points must be pairs"):
+            sample_grid(points, N, eigenpairs=2)
     with pytest.raises(ParameterError, match="points of a shared draw must have one p and p_star"):
         sample_grid([(MODEL, 1.0), (Committee(p=1), 1.0)], N, eigenpairs=2)
 
