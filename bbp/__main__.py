@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from bbp import cli
+from bbp.console import program
 
 
 def main() -> int:
     """Run the command named on the command line; the exit code is the command's."""
-    return cli.guarded("bbp", lambda: cli.dispatch(sys.argv[1:]))
+    return program.guarded("bbp", lambda: program.dispatch(sys.argv[1:]))
 
 
 if __name__ == "__main__":

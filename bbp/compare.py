@@ -13,13 +13,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bbp import atomic, cli, compare_file, grid, plot, store, style
-from bbp.cli import log
-from bbp.compare_table import table
-from bbp.comparison import Comparison, compare
-from bbp.errors import FileError
+from bbp import plot, store
+from bbp.analysis import comparison_file
+from bbp.analysis.comparison import Comparison, compare
+from bbp.analysis.comparison_table import table
+from bbp.analysis.pool import pool
+from bbp.console import grids, program
+from bbp.console.errors import FileError
+from bbp.console.program import log
+from bbp.files import atomic
+from bbp.plots import style
 from bbp.plots.compare import compare_figure
-from bbp.pooling import pool
 
 EXAMPLE = """  bbp sweep --alpha-grid 0.8:2:13 --n 200,400,800 --a 0.5 --samples 64 --out results/sizes.h5
   bbp compare results/sizes.h5 --out sizes.png --save results/sizes-compare.h5"""
@@ -45,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the command."""
-    draws, repeats = grid.integer("draws", args.draws, 0), grid.integer("repeats", args.repeats, 100)
-    seed = grid.integer("seed", args.seed, 0)
+    draws, repeats = grids.integer("draws", args.draws, 0), grids.integer("repeats", args.repeats, 100)
+    seed = grids.integer("seed", args.seed, 0)
     outputs = [Path(path) for path in (args.out, args.save) if path is not None]
     form = plot.form_of(Path(args.out)) if args.out is not None else ""
     for path in outputs:
@@ -58,13 +62,13 @@ def run(args: argparse.Namespace) -> int:
         names = "; ".join(store.describe(sweep.model) for sweep in sweeps)
         raise FileError(f"the files hold {len(sweeps)} models ({names}): a figure or a file shows one")
     comparisons: list[Comparison] = []
-    with cli.Progress(len(sweeps), unit="model") as progress:
+    with program.Progress(len(sweeps), unit="model") as progress:
         for sweep in sweeps:
             comparisons.append(compare(sweep, draws=draws, repeats=repeats, seed=seed))
             progress.advance()
     print("\n\n".join(table(comparison) for comparison in comparisons))
     if args.save is not None:
-        compare_file.save(
+        comparison_file.save(
             args.save, comparisons[0], files=args.files, draws=draws, repeats=repeats, seed=seed
         )
         log.info("wrote %s", args.save)
@@ -72,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         figure = compare_figure(comparisons[0], width=args.width)
         atomic.write_bytes(Path(args.out), plot.render(figure, form, 300))
         log.info("wrote %s", args.out)
-    return cli.OK
+    return program.OK
 
 
 def _check_free(path: Path, force: bool) -> None:
@@ -86,7 +90,7 @@ def _check_free(path: Path, force: bool) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `bbp compare`."""
-    return cli.program("compare", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+    return program.program("compare", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
 if __name__ == "__main__":

@@ -19,17 +19,19 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp import atomic, cli, config, descent_file, grid, provenance
-from bbp.descent_file import DONE, FAILED, Descended
-from bbp.descent_parts import DescentParts
-from bbp.errors import FileError, Interrupted, Terminated
-from bbp.lock import Lock
-from bbp.recovery import THRESHOLD, Recovery, recovery
-from bbp.signals import terminable
-from sims.descent import Code, Descent
-from sims.descents import MEMORY, STARTS, Descents, bytes_needed, hessian_moments, sample_descents
+from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
+from bbp.console import grids, program
+from bbp.console.errors import FileError, Interrupted, Terminated
+from bbp.console.signals import terminable
+from bbp.engine.descent_parts import DescentParts
+from bbp.engine.lock import Lock
+from bbp.experiments import descent_file, sweep
+from bbp.experiments.descent_file import DONE, FAILED, Descended
+from bbp.files import atomic, provenance
+from sims.descent.hessians import FRAMES
+from sims.descent.path import Code, Descent
+from sims.descent.samples import MEMORY, STARTS, Descents, bytes_needed, hessian_moments, sample_descents
 from sims.instance import STREAM, real_dtype, samples_of
-from sims.landscape import FRAMES
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alpha-grid",
         metavar="GRID",
         default=AUTO,
-        help=f"alpha = M/N: {grid.GRAMMAR} (default: 8 points from 0.5 to 4 alpha_BBP)",
+        help=f"alpha = M/N: {grids.GRAMMAR} (default: 8 points from 0.5 to 4 alpha_BBP)",
     )
     add("--p", default="2", help="student width (default %(default)s)")
     add("--p-star", default="1", help="teacher width (default %(default)s)")
@@ -83,27 +85,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def configuration(args: argparse.Namespace) -> dict[str, Any]:
     """What decides the numbers, checked (ParameterError), as plain data."""
-    widths = grid.widths("p", args.p)
+    widths = grids.widths("p", args.p)
     if len(widths) != 1 or widths[0] == float("inf"):
         raise ParameterError(f"p must be one finite width, got {args.p!r}")
-    model = Committee(widths[0], grid.integer("p_star", args.p_star), grid.number("a", args.a))
-    rules = Descent(steps=grid.integer("steps", args.steps), records=grid.integer("records", args.records, 2))
+    model = Committee(widths[0], grids.integer("p_star", args.p_star), grids.number("a", args.a))
+    rules = Descent(
+        steps=grids.integer("steps", args.steps), records=grids.integer("records", args.records, 2)
+    )
     pairs = (
-        model.degeneracy + 2 if args.eigenpairs is None else grid.integer("eigenpairs", args.eigenpairs, 0)
+        model.degeneracy + 2 if args.eigenpairs is None else grids.integer("eigenpairs", args.eigenpairs, 0)
     )
     found = {
         "p": int(model.p),
         "p_star": model.p_star,
         "a": model.a,
         "alpha_grid": list(_alphas(args.alpha_grid, model)),
-        "n": sorted(grid.integers("n", args.n)),
-        "samples": grid.integer("samples", args.samples),
-        "seed": grid.integer("seed", args.seed, 0),
+        "n": sorted(grids.integers("n", args.n)),
+        "samples": grids.integer("samples", args.samples),
+        "seed": grids.integer("seed", args.seed, 0),
         "prng": STREAM,
         "start": _starts(args.start),
         "steps": rules.steps,
         "records": rules.records,
-        "hessians": grid.integer("hessians", args.hessians, 2),
+        "hessians": grids.integer("hessians", args.hessians, 2),
         "eigenpairs": int(pairs),
         "dtype": str(real_dtype(args.dtype)),
     }
@@ -114,7 +118,7 @@ def configuration(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     """Compute the descents, write them, and print their table."""
     wanted = configuration(args)
-    threshold = grid.number("threshold", args.threshold)
+    threshold = grids.number("threshold", args.threshold)
     if threshold >= 1:
         raise ParameterError(f"threshold must be below 1, got {threshold!r}")
     path = Path(args.out)
@@ -135,15 +139,15 @@ def run(args: argparse.Namespace) -> int:
             found = descents(wanted, threshold, batch=batch, workers=workers, parts=parts)
             descent_file.save(path, found)
             parts.parts.discard()
-        cli.log.info("wrote %s", path)
+        program.log.info("wrote %s", path)
     else:
-        cli.log.info("%s was already finished: this is what it holds", path)
+        program.log.info("%s was already finished: this is what it holds", path)
     print(table(found, threshold))
     failed = int(np.sum(found.status == FAILED))
     if failed:
         first = found.reason[found.status == FAILED][0]
-        cli.log.warning("%d of %d descents failed; the first: %s", failed, found.status.size, first)
-    return cli.FAILED if failed else cli.OK
+        program.log.warning("%d of %d descents failed; the first: %s", failed, found.status.size, first)
+    return program.FAILED if failed else program.OK
 
 
 def finished(path: Path, wanted: dict[str, Any]) -> Descended | None:
@@ -151,7 +155,7 @@ def finished(path: Path, wanted: dict[str, Any]) -> Descended | None:
     if not path.exists():
         return None
     found = descent_file.load(path)
-    apart = config.differences([found.config], [wanted])
+    apart = sweep.differences([found.config], [wanted])
     if apart:
         raise FileError(
             f"{str(path)!r} holds another run ({apart}): use --force to replace it, or another --out"
@@ -176,7 +180,7 @@ def descents(
     began = time.monotonic()
     done = {} if parts is None else parts.begin(wanted)
     try:
-        with cli.Progress(len(points), unit="points", done=len(done)) as progress:
+        with program.Progress(len(points), unit="points", done=len(done)) as progress:
             for number, (n, start, alpha) in enumerate(points):
                 if number in done:
                     continue
@@ -268,11 +272,11 @@ def _alphas(value: Any, model: Committee) -> tuple[float, ...]:
     if value == AUTO:
         centre = bbp_threshold(model).alpha
         return tuple(float(f"{centre * factor:.4g}") for factor in np.linspace(0.5, 4, 8))
-    return grid.numbers("alpha", value)
+    return grids.numbers("alpha", value)
 
 
 def _count(name: str, value: str | None) -> int | None:
-    return None if value is None else grid.integer(name, value)
+    return None if value is None else grids.integer(name, value)
 
 
 def _starts(value: str) -> list[str]:
@@ -280,7 +284,7 @@ def _starts(value: str) -> list[str]:
     for name in names:
         if name not in STARTS:
             raise ParameterError(
-                f"start must be among {', '.join(STARTS)}, got {name!r}{cli.nearest(name, list(STARTS))}"
+                f"start must be among {', '.join(STARTS)}, got {name!r}{program.nearest(name, list(STARTS))}"
             )
     if len(set(names)) < len(names):
         raise ParameterError(f"start names one start twice, got {value!r}")
@@ -365,7 +369,7 @@ def _assembled(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `bbp descent`."""
-    return cli.program("descent", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+    return program.program("descent", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
 if __name__ == "__main__":

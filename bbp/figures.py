@@ -12,12 +12,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bbp import atomic, cli, grid, plot, style
-from bbp.cli import log
-from bbp.errors import FileError
+from bbp import plot
+from bbp.console import grids, program
+from bbp.console.errors import FileError
+from bbp.console.program import log
+from bbp.files import atomic
 from bbp.gallery import base
 from bbp.gallery.base import Effort, Entry
 from bbp.gallery.entries import ENTRIES
+from bbp.plots import style
 from theory.checks import ParameterError
 
 EXAMPLE = """  bbp figures --out figures                     all, quick mode: under ten minutes on two cores
@@ -47,20 +50,20 @@ def run(args: argparse.Namespace) -> int:
     """Carry out the command; 1 if a figure failed."""
     effort = Effort(
         mode="paper" if args.paper else "quick",
-        n=None if args.n is None else tuple(sorted(grid.integers("n", args.n))),
-        samples=None if args.samples is None else grid.integer("samples", args.samples, 2),
-        seed=grid.integer("seed", args.seed, 0),
+        n=None if args.n is None else tuple(sorted(grids.integers("n", args.n))),
+        samples=None if args.samples is None else grids.integer("samples", args.samples, 2),
+        seed=grids.integer("seed", args.seed, 0),
     )
     entries = [_entry(name) for name in args.names] or list(ENTRIES.values())
     out = Path(args.out)
     atomic.prepare_directory(out)
     stored = {entry.name: None if args.force else _stored(out, entry, effort) for entry in entries}
     failed = 0
-    with cli.Progress(len(entries), unit="figure") as progress:
+    with program.Progress(len(entries), unit="figure") as progress:
         for entry in entries:
             failed += not _make(entry, effort, out, args.format, stored[entry.name])
             progress.advance(note=entry.name)
-    return cli.FAILED if failed else cli.OK
+    return program.FAILED if failed else program.OK
 
 
 def _make(entry: Entry, effort: Effort, out: Path, form: str, data: base.Data | None) -> bool:
@@ -74,7 +77,7 @@ def _make(entry: Entry, effort: Effort, out: Path, form: str, data: base.Data | 
             seconds = time.perf_counter() - start
             base.save(path, entry, arrays, effort, seconds)
             data, _ = base.load(path)
-            how = f"computed in {cli.duration(seconds)}"
+            how = f"computed in {program.duration(seconds)}"
         with style.figure_style():
             figure = entry.draw(data)
         picture = out / f"{entry.name}.{form}"
@@ -103,14 +106,14 @@ def _stored(out: Path, entry: Entry, effort: Effort) -> base.Data | None:
 def _entry(name: str) -> Entry:
     if name not in ENTRIES:
         raise ParameterError(
-            f"no figure {name!r}{cli.nearest(name, list(ENTRIES))}; there are {', '.join(ENTRIES)}"
+            f"no figure {name!r}{program.nearest(name, list(ENTRIES))}; there are {', '.join(ENTRIES)}"
         )
     return ENTRIES[name]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `bbp figures`."""
-    return cli.program("figures", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+    return program.program("figures", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,14 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from bbp import cli, h5file, store, summary
-from bbp.config import short
-from bbp.errors import FileError
-from bbp.shards import Parts
-from bbp.units import Results
+from bbp import store
+from bbp.analysis import summary
+from bbp.console import program
+from bbp.console.errors import FileError
+from bbp.engine.parts import Parts
+from bbp.engine.tasks import Results
+from bbp.experiments.sweep import short
+from bbp.files import hdf5
 
 EXAMPLE = """  bbp info results/sweep.h5             one screen
   bbp info results/sweep.h5 --table     and the closing table
@@ -42,21 +45,21 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.file)
     if not path.exists() and Parts(path).exist():
         print(_unfinished(path, Parts(path)))
-        return cli.OK
-    found = h5file.format_of(path)
+        return program.OK
+    found = hdf5.format_of(path)
     if found != store.FORMAT:
         if args.table or args.json:
             raise FileError(f"{args.file!r} is a {found} file: --table and --json are for sweeps")
         print(_any(path, found))
-        return cli.OK
+        return program.OK
     sweeps = store.load_all(path)
     if args.json:
         print(json.dumps([sweep.config for sweep in sweeps], indent=1))
-        return cli.OK
+        return program.OK
     print("\n\n".join(describe(sweep) for sweep in sweeps))
     if args.table:
         print("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
-    return cli.OK
+    return program.OK
 
 
 def describe(sweep: store.Sweep) -> str:
@@ -74,7 +77,7 @@ def describe(sweep: store.Sweep) -> str:
         "eigenpairs": str(len(sweep.eigenpair)),
         "seed": f"{sweep.attributes.get('seed')} ({sweep.attributes.get('prng', 'unknown')})",
         "computed": f"in {sweep.attributes.get('dtype')} on {sweep.attributes.get('device')}, "
-        f"{len(seconds)} units, {cli.duration(float(seconds.sum()))}",
+        f"{len(seconds)} units, {program.duration(float(seconds.sum()))}",
         "written": f"{sweep.attributes.get('created')} at commit {sweep.attributes.get('commit')}",
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
     }
@@ -85,7 +88,7 @@ def describe(sweep: store.Sweep) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `bbp info`."""
-    return cli.program("info", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+    return program.program("info", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
 def _unfinished(path: Path, parts: Parts) -> str:
@@ -99,7 +102,7 @@ def _unfinished(path: Path, parts: Parts) -> str:
 def _any(path: Path, found: str) -> str:
     """The attributes and datasets of a file of another format."""
     lines = [f"{'format':14}{found}"]
-    with h5file.reading(path, found) as file:
+    with hdf5.reading(path, found) as file:
         lines += [f"{name:14}{value}" for name, value in sorted(file.attrs.items())]
         file.visititems(
             lambda name, item: lines.append(_dataset(name, item)) if isinstance(item, h5py.Dataset) else None

@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp import atomic, cli, grid, phase_file, provenance, store
-from bbp.errors import FileError
-from bbp.phase_file import Finite, Map, Phase
+from bbp import store
+from bbp.console import grids, program
+from bbp.console.errors import FileError
+from bbp.experiments import phase_file
+from bbp.experiments.phase_file import Finite, Map, Phase
+from bbp.files import atomic, provenance
 from theory.alpha_zero import alpha_zero_map
 from theory.checks import NotConverged, ParameterError
-from theory.finite_threshold import alpha_bbp_finite
+from theory.finite_n.threshold import alpha_bbp_finite
 from theory.model import Committee
 from theory.transition import critical_normalisation, critical_width, threshold_map
 
@@ -74,7 +77,7 @@ def finite_thresholds(
     points = [
         (row, column) for row, width in enumerate(p) for column in range(len(a)) if math.isfinite(width)
     ]
-    with cli.Progress(len(n) * len(points), unit="thresholds at finite N") as progress:
+    with program.Progress(len(n) * len(points), unit="thresholds at finite N") as progress:
         for index, size in enumerate(n):
             for row, column in points:
                 model = Committee(p[row], p_star, a[column])
@@ -82,7 +85,7 @@ def finite_thresholds(
                     found = alpha_bbp_finite(model, size, draws=draws, seed=seed)
                     alpha[index, row, column], error[index, row, column] = found.alpha, found.error
                 except (NotConverged, ParameterError, MemoryError, ArithmeticError) as failure:
-                    cli.log.warning("N = %d, %s: %s", size, store.describe(model), failure)
+                    program.log.warning("N = %d, %s: %s", size, store.describe(model), failure)
                 progress.advance(note=f"N = {size:.3g}")
     return Finite(np.array(n, dtype=np.int64), np.array(a, dtype=np.float64), alpha, error)
 
@@ -101,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--a-grid",
         default=A_GRID,
         metavar="GRID",
-        help=f"normalisations: {grid.GRAMMAR} (default %(default)s)",
+        help=f"normalisations: {grids.GRAMMAR} (default %(default)s)",
     )
     add(
         "--at-a",
@@ -130,33 +133,33 @@ def run(args: argparse.Namespace) -> int:
         atomic.prepare_directory(path.parent)
         phase = diagram(config)
         phase_file.save(path, phase)
-        cli.log.info("wrote %s", path)
+        program.log.info("wrote %s", path)
     else:
-        cli.log.info("%s is already finished: this is what it holds", path)
+        program.log.info("%s is already finished: this is what it holds", path)
     print(table(phase))
-    return cli.OK
+    return program.OK
 
 
 def configuration(args: argparse.Namespace) -> dict[str, Any]:
     """What decides the numbers, checked (ParameterError), as plain data."""
-    n = [] if args.n is None else sorted(grid.integers("n", args.n, LEAST_N))
+    n = [] if args.n is None else sorted(grids.integers("n", args.n, LEAST_N))
     if n and n[-1] > MOST_N:
         raise ParameterError(f"n must be at most {MOST_N:.0e}, got {n[-1]:.3g}")
     return {
         "p": widths_record("p", args.p),
-        "p_star": grid.integer("p_star", args.p_star),
-        "a_grid": list(grid.numbers("a", args.a_grid)),
-        "at_a": list(grid.numbers("at_a", args.at_a)),
+        "p_star": grids.integer("p_star", args.p_star),
+        "a_grid": list(grids.numbers("a", args.a_grid)),
+        "at_a": list(grids.numbers("at_a", args.at_a)),
         "widths": widths_record("widths", args.widths),
         "n": n,
-        "draws": grid.integer("draws", args.draws, 2),
-        "seed": grid.integer("seed", args.seed, 0),
+        "draws": grids.integer("draws", args.draws, 2),
+        "seed": grids.integer("seed", args.seed, 0),
     }
 
 
 def widths_record(name: str, value: str) -> list[int | str]:
     """Widths in rising order as JSON knows them: integers, and "inf" in words."""
-    return ["inf" if math.isinf(width) else int(width) for width in sorted(grid.widths(name, value))]
+    return ["inf" if math.isinf(width) else int(width) for width in sorted(grids.widths(name, value))]
 
 
 def finished(path: Path, config: dict[str, Any]) -> Phase | None:
@@ -253,7 +256,7 @@ def _or_dash(value: float, width: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program `bbp phase`."""
-    return cli.program("phase", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
+    return program.program("phase", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,16 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bbp import atomic, cli, compare_file, descent_file, grid, h5file, phase_file, spectrum, store, style
-from bbp.errors import FileError
+from bbp import store
+from bbp.analysis import comparison_file, spectrum
+from bbp.console import grids, program
+from bbp.console.errors import FileError
+from bbp.experiments import descent_file, phase_file
+from bbp.files import atomic, hdf5
 from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
 from bbp.plots import descent as descent_plots
-from bbp.plots import figures
+from bbp.plots import layout, style
 from bbp.plots.compare import compare_figure
 from bbp.store import Sweep
 from theory.checks import ParameterError
@@ -41,7 +45,7 @@ def draw(path: str | Path, *, width: str = "double", model: int | None = None) -
     model chooses one of a sweep over several models, by its index. FileError where the file is none of bbp's, or of
     a kind that has no figure; ParameterError for an unknown width.
     """
-    found = h5file.format_of(path)
+    found = hdf5.format_of(path)
     if found not in DRAWERS:
         raise FileError(f"{str(path)!r} is a {found} file, which has no figure here")
     if model is not None and found != store.FORMAT:
@@ -60,7 +64,7 @@ def draw_spectrum(source: Sweep | Committee, alpha: float, *, width: str = "doub
         else spectrum.of_sweep(source, alpha)
     )
     with style.figure_style():
-        return figures.spectrum_figure(found, width=width)
+        return layout.spectrum_figure(found, width=width)
 
 
 def render(figure: Figure, form: str, dpi: float) -> bytes:
@@ -80,15 +84,15 @@ def form_of(path: Path) -> str:
 
 
 def _sweep(path: str | Path, model: int | None, width: str) -> Figure:
-    return figures.sweep_figure(store.load(path, model), width=width)
+    return layout.sweep_figure(store.load(path, model), width=width)
 
 
 def _phase(path: str | Path, _: int | None, width: str) -> Figure:
-    return figures.phase_figure(phase_file.load(path), width=width)
+    return layout.phase_figure(phase_file.load(path), width=width)
 
 
 def _compare(path: str | Path, _: int | None, width: str) -> Figure:
-    return compare_figure(compare_file.load(path), width=width)
+    return compare_figure(comparison_file.load(path), width=width)
 
 
 def _descent(path: str | Path, _: int | None, width: str) -> Figure:
@@ -104,7 +108,7 @@ def _gallery(path: str | Path, _: int | None, width: str) -> Figure:
 DRAWERS: dict[str, Callable[[str | Path, int | None, str], Figure]] = {
     store.FORMAT: _sweep,
     phase_file.FORMAT: _phase,
-    compare_file.FORMAT: _compare,
+    comparison_file.FORMAT: _compare,
     descent_file.FORMAT: _descent,
     base.FORMAT: _gallery,
 }
@@ -152,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
     atomic.prepare_directory(out.parent)
     atomic.write_bytes(out, render(_figure(args), form, args.dpi))
     print(f"wrote {out}")
-    return cli.OK
+    return program.OK
 
 
 def _output(args: argparse.Namespace) -> Path:
@@ -169,17 +173,17 @@ def _figure(args: argparse.Namespace) -> Figure:
         if args.file is None:
             raise ParameterError("FILE or --spectrum ALPHA must be given")
         return draw(args.file, width=args.width, model=args.model)
-    alpha = grid.number("spectrum", args.spectrum)
+    alpha = grids.number("spectrum", args.spectrum)
     if args.file is not None:
         return draw_spectrum(store.load(args.file, args.model), alpha, width=args.width)
     p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
-    model = Committee(grid.widths("p", p)[0], grid.integer("p_star", p_star), grid.number("a", a))
+    model = Committee(grids.widths("p", p)[0], grids.integer("p_star", p_star), grids.number("a", a))
     return draw_spectrum(model, alpha, width=args.width)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program `bbp plot`."""
-    return cli.program("plot", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
+    return program.program("plot", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp import h5file
-from bbp.errors import FileError
+from bbp.console.errors import FileError
+from bbp.files import hdf5
 from theory.model import Committee
 
 FORMAT, VERSION = "bbp-sweep", 1
@@ -96,10 +96,10 @@ def save(path: str | Path, sweeps: Sequence[Sweep]) -> None:
             _fill(file.create_group(group_name(index)), sweep)
         _fill_models(file, sweeps)
 
-    h5file.write(path, fill, format=FORMAT, version=VERSION)
+    hdf5.write(path, fill, format=FORMAT, version=VERSION)
 
 
-def load(path: str | Path, model: int | None = None, *, locking: h5file.Locking = None) -> Sweep:
+def load(path: str | Path, model: int | None = None, *, locking: hdf5.Locking = None) -> Sweep:
     """The sweep in the file at `path`; of a product over models, the one with index `model`.
 
     locking is h5py's switch (None, True, False or "best-effort"). Raises FileError, one line: no such
@@ -117,9 +117,9 @@ def load(path: str | Path, model: int | None = None, *, locking: h5file.Locking 
     return sweeps[model]
 
 
-def load_all(path: str | Path, *, locking: h5file.Locking = None) -> list[Sweep]:
+def load_all(path: str | Path, *, locking: hdf5.Locking = None) -> list[Sweep]:
     """Every model's sweep in the file at `path`, in order. Raises FileError as `load` does."""
-    with h5file.reading(path, FORMAT, VERSION, locking=locking) as file:
+    with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
         if "models" not in file.attrs:
             return [_read(file)]
         return [_read(file[group_name(index)]) for index in range(int(file.attrs["models"]))]
@@ -136,17 +136,17 @@ def describe(model: Committee) -> str:
 
 
 def _fill(group: h5py.Group, sweep: Sweep) -> None:
-    scales = {name: h5file.coordinate(group, name, getattr(sweep, name)) for name in COORDINATES}
+    scales = {name: hdf5.coordinate(group, name, getattr(sweep, name)) for name in COORDINATES}
     for name, about in ABOUT.items():
         values = getattr(sweep, name)
         dtype = h5py.string_dtype() if values.dtype.kind == "O" else None
         data = group.create_dataset(name, data=values, dtype=dtype)
-        h5file.attach(data, [scales[axis] for axis in COORDINATES[: data.ndim]])
+        hdf5.attach(data, [scales[axis] for axis in COORDINATES[: data.ndim]])
         data.attrs["long_name"] = about
     theory = group.create_group("theory")
     for name in ("edge", "outlier", "overlap"):
-        h5file.attach(theory.create_dataset(name, data=getattr(sweep, name)), [scales["alpha"]])
-    h5file.put_json(group, "config", sweep.config)
+        hdf5.attach(theory.create_dataset(name, data=getattr(sweep, name)), [scales["alpha"]])
+    hdf5.put_json(group, "config", sweep.config)
     _fill_provenance(group.create_group("provenance"), sweep.provenance)
     attributes = {
         "alpha_bbp": sweep.alpha_bbp,
@@ -159,14 +159,14 @@ def _fill(group: h5py.Group, sweep: Sweep) -> None:
 
 def _fill_provenance(group: h5py.Group, columns: dict[str, NDArray[Any]]) -> None:
     length = len(next(iter(columns.values()))) if columns else 0
-    unit = h5file.coordinate(group, "unit", np.arange(length))
+    unit = hdf5.coordinate(group, "unit", np.arange(length))
     for name, values in columns.items():
         dtype = h5py.string_dtype() if values.dtype.kind == "O" else None
-        h5file.attach(group.create_dataset(f"unit_{name}", data=values, dtype=dtype), [unit])
+        hdf5.attach(group.create_dataset(f"unit_{name}", data=values, dtype=dtype), [unit])
 
 
 def _fill_models(file: h5py.File, sweeps: Sequence[Sweep]) -> None:
-    model = h5file.coordinate(file, "model", np.arange(len(sweeps)))
+    model = hdf5.coordinate(file, "model", np.arange(len(sweeps)))
     columns: dict[str, list[Any]] = {
         "p": [sweep.model.p for sweep in sweeps],
         "p_star": [sweep.model.p_star for sweep in sweeps],
@@ -174,9 +174,9 @@ def _fill_models(file: h5py.File, sweeps: Sequence[Sweep]) -> None:
         "alpha_bbp": [sweep.alpha_bbp for sweep in sweeps],
     }
     for name, values in columns.items():
-        h5file.attach(file.create_dataset(name, data=values), [model])
+        hdf5.attach(file.create_dataset(name, data=values), [model])
     kinds = file.create_dataset("kind", data=[sweep.kind for sweep in sweeps], dtype=h5py.string_dtype())
-    h5file.attach(kinds, [model])
+    hdf5.attach(kinds, [model])
     file.attrs["models"] = len(sweeps)
     file.attrs["finished"] = int(all(sweep.finished for sweep in sweeps))
 
@@ -200,7 +200,7 @@ def _read(group: h5py.Group) -> Sweep:
         kind=attributes["kind"],
         **arrays,
         **theory,
-        config=h5file.get_json(group, "config"),
+        config=hdf5.get_json(group, "config"),
         provenance=columns,
         attributes=attributes,
     )

@@ -13,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bbp import cli, config, grid, plan, summary
-from bbp import run as engine
-from bbp.adaptive import Division
-from bbp.cli import log
-from bbp.h5file import Locking
+from bbp.analysis import summary
+from bbp.console import grids, program
+from bbp.console.program import log
+from bbp.engine import estimate
+from bbp.engine import run as engine
+from bbp.experiments import sweep as config
+from bbp.experiments.schedule import Division
+from bbp.files.hdf5 import Locking
 from theory.checks import ParameterError
 
 EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 alphas around alpha_BBP, under a minute
@@ -34,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _option(
         what,
         "--alpha-grid",
-        f"alpha = M/N: {grid.GRAMMAR}; no value, or no option: 11 points around the model's alpha_BBP",
+        f"alpha = M/N: {grids.GRAMMAR}; no value, or no option: 11 points around the model's alpha_BBP",
         metavar="GRID",
         nargs="?",
         const=config.AUTO,
@@ -95,9 +98,9 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     wanted, how = config.build(options), execution(options)
     if args.dry_run:
-        print(plan.describe(wanted, how))
-        return cli.OK
-    plan.check_memory(wanted, how)
+        print(estimate.describe(wanted, how))
+        return program.OK
+    estimate.check_memory(wanted, how)
     before = engine.existing(wanted, how)
     sweeps = before or engine.sweep(wanted, how)
     if sweeps is None:
@@ -106,13 +109,13 @@ def run(args: argparse.Namespace) -> int:
             "task %s is done; when all are, the same command with --merge instead of --task writes the file",
             number,
         )
-        return cli.OK
+        return program.OK
     print("\n\n".join(summary.table(sweep) for sweep in sweeps))
     if before:
         log.info("%s was already finished: nothing to compute", how.out)
     else:
         log.info("wrote %s", how.out)
-    return cli.FAILED if engine.report_failures(sweeps) else cli.OK
+    return program.FAILED if engine.report_failures(sweeps) else program.OK
 
 
 def execution(options: Mapping[str, Any]) -> engine.Execution:
@@ -144,7 +147,7 @@ def execution(options: Mapping[str, Any]) -> engine.Execution:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command `bbp sweep`."""
-    return cli.program("sweep", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+    return program.program("sweep", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
 def _option(group: Any, flag: str, text: str, **more: Any) -> None:
@@ -177,7 +180,7 @@ def _task(text: Any) -> tuple[int, int]:
 
 
 def _count(given: Mapping[str, Any], name: str) -> int | None:
-    return None if given[name] is None else grid.integer(name, given[name])
+    return None if given[name] is None else grids.integer(name, given[name])
 
 
 def _text(given: Mapping[str, Any], name: str) -> str | None:

@@ -2,7 +2,7 @@
 
 python benchmarks/alpha_grid.py [--n 2000] [--points 16] [--streamed] [--block 3]
 
-Both through `sims.shared.sample_grid`, draw included; compilation is excluded by a first run of a few products.
+Both through `sims.one_draw.sample_grid`, draw included; compilation is excluded by a first run of a few products.
 The single point is the largest alpha's; "apart" is its time multiplied by the points.
 """
 
@@ -13,8 +13,8 @@ import time
 
 import numpy as np
 
-from sims.krylov import Settings
-from sims.shared import converged, sample_grid
+from sims.krylov.solver import Settings
+from sims.one_draw import converged, sample_grid
 from theory.model import Committee
 
 

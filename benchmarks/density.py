@@ -19,8 +19,8 @@ import numpy as np
 
 from theory import Committee
 from theory.bulk import bulk_edge
-from theory.density import density
-from theory.weight_law import weight_law
+from theory.density.density import density
+from theory.density.weight_law import weight_law
 
 ETA, AWAY = 1e-3, 0.3  # of |edge|
 MODELS = [

@@ -16,11 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from bbp import cli, descent_file, plot
-from bbp.descent_file import Descended
+from bbp import plot
+from bbp.analysis.recovery import chance, recovery
+from bbp.console import program
+from bbp.experiments import descent_file
+from bbp.experiments.descent_file import Descended
 from bbp.plots import descent as descent_plots
-from bbp.recovery import chance, recovery
-from bbp.style import figure_style
+from bbp.plots.style import figure_style
 
 GRID = "0.5:4:8"
 # a: the cases (p, N) at p* = 1
@@ -36,7 +38,7 @@ def descended(folder: Path, p: int, a: float, n: int, samples: int, *more: str) 
     numbers = {"p": p, "a": a, "n": n, "samples": samples, "steps": STEPS, "out": path}
     words = [str(word) for name, value in numbers.items() for word in (f"--{name}", value)]
     words += list(more) or ["--alpha-grid", GRID, "--start", "random", "--eigenpairs", "0", "--records", "12"]
-    if cli.dispatch(["descent", *words]) != cli.OK:
+    if program.dispatch(["descent", *words]) != program.OK:
         raise SystemExit(f"bbp descent failed for {path}")
     return descent_file.load(path)
 

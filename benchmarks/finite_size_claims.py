@@ -10,12 +10,12 @@ scaled lowest eigenvalue against Tracy-Widom. The commands that made the files s
 import sys
 
 from bbp import store
-from bbp.compare_table import table
-from bbp.comparison import compare
-from bbp.edge_statistics import edge_statistics
-from bbp.pooling import pool
+from bbp.analysis.comparison import compare
+from bbp.analysis.comparison_table import table
+from bbp.analysis.edge_statistics import edge_statistics
+from bbp.analysis.pool import pool
 from theory.bulk import bulk_edge
-from theory.finite_threshold import alpha_bbp_finite
+from theory.finite_n.threshold import alpha_bbp_finite
 
 
 def main(paths: list[str]) -> None:

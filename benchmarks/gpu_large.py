@@ -25,13 +25,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sims.eigen import lowest_dense
+from sims.dense.eigen import lowest_dense
 from sims.hessian import dense, weights
 from sims.instance import draw, preactivations
-from sims.krylov import Settings, lowest_krylov
-from sims.krylov_memory import krylov_bytes
-from sims.operator import HessianOperator, hessian_operator
-from sims.shared import converged, sample_grid
+from sims.krylov.memory import krylov_bytes
+from sims.krylov.solver import Settings, lowest_krylov
+from sims.one_draw import converged, sample_grid
+from sims.operator.operator import HessianOperator, hessian_operator
 from theory.model import Committee
 
 MODEL = Committee(p=2, p_star=1, a=0.3)

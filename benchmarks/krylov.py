@@ -22,8 +22,8 @@ from jax.experimental.sparse.linalg import lobpcg_standard
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from sims.instance import draw
-from sims.krylov import Settings, lowest_krylov
-from sims.operator import HessianOperator, hessian_operator
+from sims.krylov.solver import Settings, lowest_krylov
+from sims.operator.operator import HessianOperator, hessian_operator
 from theory.model import Committee
 
 

@@ -19,13 +19,13 @@ import numpy as np
 import scipy.linalg
 
 from theory.bulk import bulk_edge
-from theory.finite_size import edge_scale
-from theory.finite_threshold import alpha_bbp_finite
-from theory.label_tail import LabelTail
+from theory.finite_n.edge import edge_scale
+from theory.finite_n.extreme_labels import LabelTail
+from theory.finite_n.quenched import mean_margin, quenched
+from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.tracy_widom import MEAN
 from theory.model import Committee
 from theory.outliers import outlier
-from theory.quenched import mean_margin, quenched
-from theory.tracy_widom import MEAN
 from theory.transition import bbp_threshold
 
 # p, p_star, a, alpha, n, samples: outlier present, then edges without one, each for both kinds of transition

@@ -22,10 +22,10 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 from bbp import store
-from bbp.edge_statistics import edge_statistics
-from bbp.pooling import pool
+from bbp.analysis.edge_statistics import edge_statistics
+from bbp.analysis.pool import pool
 from theory.bulk import bulk_edge, z_of_g
-from theory.finite_size import edge_scale, label_grid
+from theory.finite_n.edge import edge_scale, label_grid
 from theory.model import Committee
 
 

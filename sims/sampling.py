@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims import hessian, instance
-from sims.eigen import Code, Eigenpairs, lowest_dense
+from sims.dense.eigen import Code, Eigenpairs, lowest_dense
 from sims.instance import Instance
-from sims.large import point_bytes, preferred_solver, solve_krylov
+from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
-from sims.observables import signal_vectors
+from sims.signal import signal_vectors
 from theory.checks import ParameterError, count
 from theory.model import Committee
 
@@ -39,7 +39,7 @@ class PointResult:
     max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 where the
                       pairs computed do not settle it
     status            (S,) 1 done, 2 failed
-    codes             (S,) `sims.eigen.Code` of the solve
+    codes             (S,) `sims.dense.eigen.Code` of the solve
     reasons           S strings, empty where done
     solver            the solver used
     """

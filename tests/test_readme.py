@@ -4,7 +4,7 @@ import doctest
 import re
 from pathlib import Path
 
-from bbp.cli import COMMANDS
+from bbp.console.program import COMMANDS
 
 README = Path(__file__).parents[1] / "README.md"
 

@@ -1,16 +1,16 @@
 """Spectral theory of the Hessian of quadratic committees at random initialisation. NumPy and SciPy only.
 
-Exported here is the theory of N = infinity. Finite N is in `theory.quenched`, `theory.finite_size`,
-`theory.finite_threshold`; other weights in `theory.general` and `theory.spectral_methods`.
+Exported here is the theory of N = infinity. Finite N is in `theory.finite_n.quenched`, `theory.finite_n.edge`,
+`theory.finite_n.threshold`; other weights in `theory.general.any_weight` and `theory.general.spectral_methods`.
 """
 
 from theory.alpha_zero import alpha_zero, alpha_zero_map
 from theory.bulk import bulk_edge, riemannian_shift, z_of_g
 from theory.checks import NotConverged, ParameterError
-from theory.density import atom, density, moment, stieltjes
+from theory.density.density import atom, density, moment, stieltjes
 from theory.model import Committee
 from theory.outliers import edge_gap, outlier, teacher_branch
-from theory.student import student_outliers
+from theory.student_directions import student_outliers
 from theory.transition import bbp_threshold, critical_normalisation, critical_width, threshold_map
 
 __all__ = [

@@ -1,7 +1,7 @@
 """alpha_0: where a discontinuous transition would lose its last overlap, were the overlap to vanish continuously.
 
 Finite-N transitions of discontinuous models sit well below alpha_BBP. Source of the idea: arXiv 2510.18435, "the
-residual overlap vanishes like a square root". Two estimates, in the variables of theory.walk:
+residual overlap vanishes like a square root". Two estimates, in the variables of theory.conditions:
 
 overlap        q2(alpha) just above alpha_BBP, extrapolated along its tangent to zero: alpha_BBP - q2/(dq2/dalpha).
 continuation   the sharp-edge and outlier conditions together, U = W, continued past g_min (t > 1) with principal
@@ -30,9 +30,9 @@ from theory.averages import (
     teacher_slope,
 )
 from theory.checks import choice
+from theory.conditions import SOLVER, at_end
 from theory.model import Committee, committee
 from theory.transition import models_of, transition
-from theory.walk import SOLVER, at_end
 
 Array = Any
 

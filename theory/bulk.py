@@ -1,6 +1,6 @@
 """The bulk of the spectrum on the real axis: z(g), its derivatives, and the left edge.
 
-Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.walk for the form used here.
+Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.conditions for the form used here.
 Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1.
 The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
 """
@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from theory.averages import Widths, average, edge, edge_slope, mean_phi, radial
 from theory.checks import ParameterError, broadcast, count, finite, ratio
+from theory.conditions import edge_root, split
 from theory.model import Committee, committee
-from theory.walk import edge_root, split
 
 Array = Any
 

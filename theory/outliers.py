@@ -1,6 +1,6 @@
 """Teacher outliers left of the bulk: eigenvalue, and squared overlap with the signal space.
 
-Source: arXiv 2510.18435; in the variables of theory.walk the outlier sits at alpha U(t) = 1, and
+Source: arXiv 2510.18435; in the variables of theory.conditions the outlier sits at alpha U(t) = 1, and
 
     q2 = 1 / (1 - alpha S'(g)/z'(g)) = (1 - alpha W) / (1 - alpha W + alpha V).
 
@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from theory.averages import Kernel, Widths, average, edge, edge_slope, signal, teacher, teacher_slope
 from theory.bulk import problems, shift, unit
 from theory.checks import one, ratio
+from theory.conditions import edge_root, outlier_root, split
 from theory.model import Committee
-from theory.walk import edge_root, outlier_root, split
 
 Array = Any
 

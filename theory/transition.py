@@ -1,6 +1,6 @@
 """The BBP transition: where the teacher outlier leaves the bulk, and how.
 
-Source: arXiv 2510.18435. In the variables of theory.walk the transition is discontinuous when W(1) <= U(1), then
+Source: arXiv 2510.18435. In the variables of theory.conditions the transition is discontinuous when W(1) <= U(1), then
 
     alpha = 1/U(1) = (p_star/2) / E[((p-1)/p)/(yhat + a) + (1/p)/(3 yhat + a)];
 
@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from theory.averages import Widths, average, excess, excess_in_a, signal, teacher, teacher_in_a
 from theory.checks import TEACHERS, ParameterError, normalisation, widths
+from theory.conditions import SOLVER, at_end, split, threshold_root
 from theory.model import Committee, committee
-from theory.walk import SOLVER, at_end, split, threshold_root
 
 Array = Any
 

@@ -10,14 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bbp import style
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.plots import figures
+from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from sims.instance import draw as draw_instance
 from sims.instance import labels
 from theory.checks import NotConverged
-from theory.general import activation_weight, general_spectrum
+from theory.general.any_weight import activation_weight, general_spectrum
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -90,7 +89,7 @@ def _theory(weight: Callable, alpha: float, seed: int) -> float:
 def draw(data: Data) -> Figure:
     """One panel: both activations."""
     fig = style.new_figure("single", 2.8)
-    ax = figures.panels(fig, 1, "single")[0]
+    ax = layout.panels(fig, 1, "single")[0]
     for index, (name, (_, a)) in enumerate(CASES.items()):
         label = f"{name}, $a = {a:g}$: samples, $N = {int(data['n'])}$"
         sweep_plots.sampled_points(ax, data["alpha"], data[f"{name}_overlap"], index=index, label=label)

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bbp import h5file, provenance
+from bbp.files import hdf5, provenance
 from sims.instance import STREAM
 from sims.sampling import DONE, sample_point
 from theory.model import Committee
@@ -76,25 +76,25 @@ def save(path: Path, entry: Entry, arrays: Mapping[str, Named], effort: Effort, 
         scales = {}
         for name, (dims, values) in arrays.items():
             if dims == (name,):
-                scales[name] = h5file.coordinate(file, name, values)
+                scales[name] = hdf5.coordinate(file, name, values)
         for name, (dims, values) in arrays.items():
             for dim, length in zip(dims, np.shape(values), strict=True):
                 if dim not in scales:
-                    scales[dim] = h5file.coordinate(file, dim, np.arange(length))
+                    scales[dim] = hdf5.coordinate(file, dim, np.arange(length))
             if dims != (name,):
-                h5file.attach(file.create_dataset(name, data=values), [scales[dim] for dim in dims])
-        h5file.put_json(file, "config", config(entry, effort))
+                hdf5.attach(file.create_dataset(name, data=values), [scales[dim] for dim in dims])
+        hdf5.put_json(file, "config", config(entry, effort))
         file.attrs.update(
             provenance.record() | {"figure": entry.name, "caption": entry.caption, "seconds": seconds}
         )
         file.attrs["finished"] = 1
 
-    h5file.write(path, fill, format=FORMAT, version=VERSION)
+    hdf5.write(path, fill, format=FORMAT, version=VERSION)
 
 
-def load(path: str | Path, *, locking: h5file.Locking = None) -> tuple[Data, dict[str, Any]]:
+def load(path: str | Path, *, locking: hdf5.Locking = None) -> tuple[Data, dict[str, Any]]:
     """Data and configuration of a stored figure; FileError, one line, where the file is not one or is damaged."""
-    with h5file.reading(path, FORMAT, VERSION, locking=locking) as file:
+    with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
         names = {item.name: name for name, item in file.items()}
         arrays: dict[str, Named] = {}
         for name, item in file.items():
@@ -102,7 +102,7 @@ def load(path: str | Path, *, locking: h5file.Locking = None) -> tuple[Data, dic
                 continue
             dims = (name,) if item.is_scale else tuple(names[dim[0].name] for dim in item.dims)
             arrays[name] = dims, item[()]
-        stored = h5file.get_json(file, "config")
+        stored = hdf5.get_json(file, "config")
         return Data(arrays, dict(file.attrs)), stored
 
 

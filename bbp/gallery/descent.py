@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp import style
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.plots import figures
+from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from sims.descent import Code, Descent
-from sims.descents import sample_descents
+from sims.descent.path import Code, Descent
+from sims.descent.samples import sample_descents
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
@@ -50,7 +49,7 @@ def _final(model: Committee, n: int, alpha: float, samples: int, seed: int, rule
 def draw(data: Data) -> Figure:
     """A panel for each normalisation, a curve for each width."""
     fig = style.new_figure("double", 3.0)
-    axes = figures.panels(fig, len(KINDS), "double")
+    axes = layout.panels(fig, len(KINDS), "double")
     for ax, (kind, a) in zip(axes, KINDS.items(), strict=True):
         for index, p in enumerate(data["p"]):
             sweep_plots.sampled_points(
@@ -65,7 +64,7 @@ def draw(data: Data) -> Figure:
         ax.set_ylabel(r"largest $m^2$ at the end")
         ax.set_ylim(0, 1.03)
     axes[0].plot([], [], color=style.GREY, linestyle=":", label=r"$\alpha_\mathrm{BBP}$ of that $p$")
-    figures.legend_above(fig, axes, 4)
+    layout.legend_above(fig, axes, 4)
     return fig
 
 

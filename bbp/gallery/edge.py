@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp import style
-from bbp.edge_statistics import quenched_sample
+from bbp.analysis.edge_statistics import quenched_sample
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.plots import figures
+from bbp.plots import layout, style
 from sims.sampling import DONE, sample_point
 from theory.checks import NotConverged
-from theory.finite_size import edge_scale, finite_edge
+from theory.finite_n.edge import edge_scale, finite_edge
+from theory.finite_n.tracy_widom import tracy_widom_cdf
 from theory.model import Committee
-from theory.tracy_widom import tracy_widom_cdf
 
 # The edge is at t = 0.72, far from the poles of single labels (t > 1), and alpha far below alpha_BBP = 2.17: where either is
 # near, samples of these sizes are not yet in the limit.
@@ -56,7 +55,7 @@ def _samples(n: int, samples: int, seed: int) -> np.ndarray:
 def draw(data: Data) -> Figure:
     """Left: distribution of the scaled eigenvalue for each N beside Tracy-Widom. Right: variances against N."""
     fig = style.new_figure("double", 2.9)
-    axes = figures.panels(fig, 2, "double")
+    axes = layout.panels(fig, 2, "double")
     grid = np.linspace(-5, 4, 200)
     axes[0].plot(
         grid, tracy_widom_cdf(grid), color=style.BLACK, linewidth=1.4, label=r"Tracy-Widom, $\beta = 1$"
@@ -92,9 +91,9 @@ def draw(data: Data) -> Figure:
     axes[1].set_ylim(bottom=0)
     axes[1].set_xlabel(r"input dimension $N$")
     axes[1].set_ylabel(r"$N \times$ variance")
-    figures.name_model(axes[0], MODEL)
+    layout.name_model(axes[0], MODEL)
     axes[1].set_title(rf"$\alpha = {ALPHA:g}$, sharp edge", loc="right", pad=3.0)
-    figures.legend_above(fig, axes, 4)
+    layout.legend_above(fig, axes, 4)
     return fig
 
 

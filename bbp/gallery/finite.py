@@ -9,11 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bbp import style
+from bbp.analysis.finite_size import logit_fit
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
-from bbp.plots import figures
-from bbp.scaling import logit_fit
-from theory.finite_threshold import alpha_bbp_finite
+from bbp.plots import layout, style
+from theory.finite_n.threshold import alpha_bbp_finite
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
@@ -73,7 +72,7 @@ def half_point(
 def draw(data: Data) -> Figure:
     """A panel for each kind, alpha against N on a logarithmic axis."""
     fig = style.new_figure("double", 2.9)
-    axes = figures.panels(fig, 2, "double")
+    axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         look: dict[str, Any] = {"color": style.BLUE, "marker": "o", "markersize": 3, "linewidth": 1.0}
         name = r"quenched theory $\alpha_\mathrm{BBP}(N)$"
@@ -91,12 +90,12 @@ def draw(data: Data) -> Figure:
         )
         limit = float(data[f"{kind}_limit"])
         ax.axhline(limit, color=style.BLACK, linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$, $N = \infty$")
-        figures.plain_log_axis(ax)
+        layout.plain_log_axis(ax)
         ax.margins(y=0.12)
-        figures.name_model(ax, model, kind)
+        layout.name_model(ax, model, kind)
         ax.set_xlabel(r"input dimension $N$")
         ax.set_ylabel(r"$\alpha = M/N$")
-    figures.legend_above(fig, axes, 4)
+    layout.legend_above(fig, axes, 4)
     return fig
 
 

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp import style
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
-from bbp.plots import figures
+from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory.checks import NotConverged
+from theory.finite_n.quenched import quenched
 from theory.model import Committee
 from theory.outliers import teacher_branch
-from theory.quenched import quenched
 from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(2, 1, 0.7), "discontinuous": Committee(2, 1, 1.5)}
@@ -59,7 +58,7 @@ def _quenched(model: Committee, alpha: float, n: int, seed: int, draws: int = 12
 def draw(data: Data) -> Figure:
     """Two panels, one for each kind of transition."""
     fig = style.new_figure("double", 2.9)
-    axes = figures.panels(fig, 2, "double")
+    axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         sweep_plots.overlap_curve(ax, data[f"{kind}_fine"], data[f"{kind}_theory"])
         (line,) = ax.plot(
@@ -69,11 +68,11 @@ def draw(data: Data) -> Figure:
         label = f"samples, $N = {int(data['n'])}$"
         sweep_plots.sampled_points(ax, data[f"{kind}_alpha"], data[f"{kind}_overlap"], index=0, label=label)
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
-        figures.name_model(ax, model)
+        layout.name_model(ax, model)
         ax.set_xlabel(r"$\alpha = M/N$")
         ax.set_ylabel(r"squared overlap $q^2$")
         ax.set_ylim(bottom=0)
-    figures.legend_above(fig, axes, 3)
+    layout.legend_above(fig, axes, 3)
     return fig
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp import style
-from bbp.bootstrap import bootstrap_fraction
+from bbp.analysis.bootstrap import bootstrap_fraction
+from bbp.analysis.finite_size import phi_crossing
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
-from bbp.plots import figures
+from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from bbp.scaling import phi_crossing
 from theory.alpha_zero import alpha_zero
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -58,7 +57,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
 def draw(data: Data) -> Figure:
     """A panel for each kind: phi against alpha, a curve for each N, alpha_BBP and alpha_0 marked."""
     fig = style.new_figure("double", 3.0)
-    axes = figures.panels(fig, 2, "double")
+    axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         alpha = data[f"{kind}_alpha"]
         for index, n in enumerate(data["n"]):
@@ -74,11 +73,11 @@ def draw(data: Data) -> Figure:
         zero = float(data[f"{kind}_alpha_0"])
         if kind == "discontinuous" and np.isfinite(zero):
             ax.axvline(zero, color=style.GREY, linestyle=":", label=rf"$\alpha_0 = {zero:.4g}$ (overlap)")
-        figures.name_model(ax, model)
+        layout.name_model(ax, model)
         ax.set_xlabel(r"$\alpha = M/N$")
         ax.set_ylabel(r"fraction $\phi$")
         ax.set_ylim(-0.03, 1.03)
-    figures.legend_above(fig, axes, 3)
+    layout.legend_above(fig, axes, 3)
     return fig
 
 

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp import style
-from bbp.edge_statistics import quenched_sample
+from bbp.analysis.edge_statistics import quenched_sample
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.plots import figures
+from bbp.plots import layout, style
 from sims.sampling import sample_point
 from theory.bulk import bulk_edge
 from theory.checks import NotConverged
+from theory.finite_n.tracy_widom import MEAN as TRACY_WIDOM_MEAN
 from theory.model import Committee
 from theory.outliers import outlier
-from theory.tracy_widom import MEAN as TRACY_WIDOM_MEAN
 
 CASES = {
     "continuous": (Committee(1, 1, 0.5), 3.0),
@@ -65,7 +64,7 @@ def ratio(data: Data, name: str) -> float:
 def draw(data: Data) -> Figure:
     """A panel for each model."""
     fig = style.new_figure("double", 2.7)
-    axes = figures.panels(fig, len(CASES), "double")
+    axes = layout.panels(fig, len(CASES), "double")
     for index, (ax, (name, (model, alpha))) in enumerate(zip(axes, CASES.items(), strict=True)):
         x, y = data[f"{name}_predicted"], data[f"{name}_measured"]
         both = np.concatenate([x, y])
@@ -93,7 +92,7 @@ def draw(data: Data) -> Figure:
             va="top",
             fontsize=7,
         )
-    figures.legend_above(fig, axes, 3)
+    layout.legend_above(fig, axes, 3)
     return fig
 
 

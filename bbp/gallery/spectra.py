@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp import spectrum, style
+from bbp.analysis import spectrum
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
-from bbp.plots import figures
+from bbp.plots import layout, style
 from theory.model import Committee
 
 CASES = {
@@ -33,17 +33,17 @@ def build(effort: Effort) -> Mapping[str, Named]:
 def draw(data: Data) -> Figure:
     """Close to the left edge, a panel for each case."""
     fig = style.new_figure("double", 2.9)
-    axes = figures.panels(fig, len(CASES), "double")
+    axes = layout.panels(fig, len(CASES), "double")
     for ax, (name, (model, alpha)) in zip(axes, CASES.items(), strict=True):
         values = data[f"{name}_eigenvalues"]
         values = values[np.isfinite(values).all(axis=1)]
         pool = spectrum.Pool(values, int(data["n"]), values.shape[1])
         found = spectrum.of_model(model, alpha, pool)
-        left, right = figures.edge_window(found)
-        figures.spectrum_panel(ax, found, left, right + (right - left))
+        left, right = layout.edge_window(found)
+        layout.spectrum_panel(ax, found, left, right + (right - left))
         ax.set_title(rf"$p = 2$, $a = {model.a:g}$, $\alpha = {alpha:g}$", loc="right", pad=3.0, fontsize=7)
         ax.set_ylabel(r"density $\rho(\lambda)$" if ax is axes[0] else "")
-    figures.legend_above(fig, axes, 3)
+    layout.legend_above(fig, axes, 3)
     return fig
 
 

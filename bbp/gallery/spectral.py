@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp import style
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
-from bbp.plots import figures
+from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import sweep as sweep_plots
 from sims.instance import draw as draw_instance
 from sims.instance import labels
+from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Committee
 from theory.outliers import teacher_branch
-from theory.spectral_methods import optimal, spectral_outlier, trimmed
 
 HESSIANS = {1: 0.5, 2: 0.3, 8: 0.1}  # student width -> normalisation
 ALPHA = np.linspace(0.3, 4, 140)
@@ -61,7 +60,7 @@ def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
 def draw(data: Data) -> Figure:
     """One panel: overlaps against alpha."""
     fig = style.new_figure("single", 3.3)
-    ax = figures.panels(fig, 1, "single")[0]
+    ax = layout.panels(fig, 1, "single")[0]
     ax.plot(data["alpha"], data["optimal"], color=style.BLACK, linewidth=1.6, label="optimal $T(y)$")
     ax.plot(data["alpha"], data["trimmed"], color=style.GREY, linestyle=":", label="trimmed $T(y)$, $y < 6$")
     for index, (p, a) in enumerate(zip(data["p"], data["a"], strict=True)):

@@ -10,11 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bbp import style
+from bbp.experiments.phase_file import Map, Phase
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.phase import thresholds, tricritical
-from bbp.phase_file import Map, Phase
-from bbp.plots import figures
+from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from theory.transition import critical_normalisation, critical_width, threshold_map
 
@@ -53,7 +52,7 @@ def build_phase(p_star: int) -> Mapping[str, Named]:
 def draw_phase(data: Data) -> Figure:
     """The figure of a phase diagram."""
     marks = data["a_c"], data["alpha_c"], data["p_c"]
-    return figures.phase_figure(Phase(int(data["p_star"]), as_map(data), *marks, as_map(data, "cut_")))
+    return layout.phase_figure(Phase(int(data["p_star"]), as_map(data), *marks, as_map(data, "cut_")))
 
 
 def build_alpha_zero(effort: Effort) -> Mapping[str, Named]:
@@ -66,11 +65,11 @@ def draw_alpha_zero(data: Data) -> Figure:
     """A panel for each a."""
     found = as_map(data)
     fig = style.new_figure("double", 2.9)
-    axes = figures.panels(fig, len(found.a), "double")
+    axes = layout.panels(fig, len(found.a), "double")
     for index, ax in enumerate(axes):
-        figures.widths_panel(ax, found, index)
+        layout.widths_panel(ax, found, index)
         ax.set_xlabel(r"student width $p$")
-    figures.legend_above(fig, axes, 3)
+    layout.legend_above(fig, axes, 3)
     return fig
 
 
@@ -92,7 +91,7 @@ def build_teachers(effort: Effort) -> Mapping[str, Named]:
 def draw_teachers(data: Data) -> Figure:
     """One panel: alpha_BBP / p* against a, a curve for each p*."""
     fig = style.new_figure("single", 3.2)
-    ax = figures.panels(fig, 1, "single")[0]
+    ax = layout.panels(fig, 1, "single")[0]
     for index, p_star in enumerate(data["p_star"]):
         below, above = phase_plots.split_at(
             data["a"],
@@ -104,7 +103,7 @@ def draw_teachers(data: Data) -> Figure:
         look = phase_plots.width_look(index, 1.0)
         ax.plot(*below, **look, label=f"$p^* = {p_star}$")
         ax.plot(*above, color=look["color"], linestyle=style.KIND_LINES["discontinuous"])
-    figures.plain_log_axis(ax)
+    layout.plain_log_axis(ax)
     ax.set_xlabel(r"normalisation $a$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP} / p^*$")
     ax.set_title("$p = 1$", loc="right", pad=3.0)

@@ -8,9 +8,8 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bbp import style
-from bbp.comparison import Comparison
-from bbp.plots import figures
+from bbp.analysis.comparison import Comparison
+from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 
 Array = NDArray[np.float64]
@@ -22,7 +21,7 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
     with style.figure_style():
         fig = style.new_figure(width, 5.0 if width == "double" else 8.6)
         shape = (2, 2) if width == "double" else (4, 1)
-        axes = figures.lettered(list(np.ravel(fig.subplots(*shape))))
+        axes = layout.lettered(list(np.ravel(fig.subplots(*shape))))
         _theory(axes, comparison)
         for index, n in enumerate(comparison.n):
             for ax, name in zip(axes, ("lowest", "overlap", "phi_group", "gap"), strict=True):
@@ -35,7 +34,7 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
         if comparison.quenched is not None:
             name = "thin lines: quenched theory, same $N$"
             axes[0].plot([], [], color=style.colour(0), linewidth=0.8, label=name)
-        figures.name_model(axes[1], comparison.model)
+        layout.name_model(axes[1], comparison.model)
         names = (
             r"lowest eigenvalue $\lambda_1$",
             r"squared overlap $q^2$",
@@ -46,7 +45,7 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
             sweep_plots.mark_threshold(ax, comparison.alpha_bbp, comparison.kind)
             ax.set_xlabel(r"$\alpha = M/N$")
             ax.set_ylabel(name)
-        figures.legend_above(fig, axes, 4 if width == "double" else 2)
+        layout.legend_above(fig, axes, 4 if width == "double" else 2)
     return fig
 
 
@@ -74,6 +73,6 @@ def quenched_line(ax: Axes, alpha: Array, values: Array, index: int) -> None:
 
 
 def _theory(axes: list[Axes], comparison: Comparison) -> None:
-    alpha, edge, outlier, overlap = figures.theory_curves(comparison)
+    alpha, edge, outlier, overlap = layout.theory_curves(comparison)
     sweep_plots.edge_and_outlier(axes[0], alpha, edge, outlier)
     sweep_plots.overlap_curve(axes[1], alpha, overlap)

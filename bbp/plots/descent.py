@@ -13,12 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from bbp import style
-from bbp.bootstrap import Estimate
-from bbp.descent_file import Descended
-from bbp.plots import figures
+from bbp.analysis.bootstrap import Estimate
+from bbp.analysis.recovery import THRESHOLD, Recovery, chance, recovery
+from bbp.experiments.descent_file import Descended
+from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from bbp.recovery import THRESHOLD, Recovery, chance, recovery
 
 Array = NDArray[np.float64]
 NAMES = {
@@ -39,7 +38,7 @@ def descent_figure(found: Descended, *, width: str = "double") -> Figure:
     hessians = found.dims["hessian_step"].size > 0
     count = 3 if hessians else 2
     fig = style.new_figure(width, 2.9 if width == "double" else 2.3 * count + 0.9)
-    axes = figures.panels(fig, count, width)
+    axes = layout.panels(fig, count, width)
     for index, start in enumerate(found.dims["start"].tolist()):
         seen = recovery(found, n, start)
         final_points(axes[0], seen, index=index, label=NAMES.get(start, start))
@@ -53,9 +52,9 @@ def descent_figure(found: Descended, *, width: str = "double") -> Figure:
     path_curves(axes[1], found, n, first, chosen)
     if hessians:
         eigenvector_curves(axes[2], found, n, first, chosen)
-    figures.name_model(axes[0], found.model)
+    layout.name_model(axes[0], found.model)
     axes[1].set_title(f"$N = {n}$, {NAMES.get(first, first)}", loc="right", pad=3.0)
-    figures.legend_above(fig, axes, 4 if width == "double" else 1)
+    layout.legend_above(fig, axes, 4 if width == "double" else 1)
     return fig
 
 
@@ -64,7 +63,7 @@ def recovery_figure(
 ) -> Figure:
     """Several runs from one start, each of their N a curve: final m2, and the fraction of samples that recover."""
     fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
-    magnetisation, fraction = figures.panels(fig, 2, width)
+    magnetisation, fraction = layout.panels(fig, 2, width)
     index = 0
     for found in runs:
         for n in found.dims["n"].tolist():
@@ -83,7 +82,7 @@ def recovery_figure(
         ax.set_ylabel(name)
         ax.set_ylim(-0.03, 1.05)
     magnetisation.set_title(f"$a = {runs[0].model.a:g}$, {NAMES.get(start, start)}", loc="right", pad=3.0)
-    figures.legend_above(fig, [magnetisation, fraction], 3 if width == "double" else 2)
+    layout.legend_above(fig, [magnetisation, fraction], 3 if width == "double" else 2)
     return fig
 
 

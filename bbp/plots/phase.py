@@ -12,7 +12,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from bbp import style
+from bbp.plots import style
 
 Array = NDArray[np.float64]
 TRICRITICAL: dict[str, Any] = {

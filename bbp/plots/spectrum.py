@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 from numpy.typing import ArrayLike
 
-from bbp import style
+from bbp.plots import style
 
 
 def density_curve(ax: Axes, lam: ArrayLike, rho: ArrayLike) -> Line2D:

@@ -8,8 +8,8 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
-from bbp import style
-from bbp.summary import mean_and_error
+from bbp.analysis.summary import mean_and_error
+from bbp.plots import style
 
 THEORY = r"outlier and its $q^2$, theory"
 

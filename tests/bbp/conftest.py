@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bbp import cli, sweep
+from bbp import sweep
+from bbp.console import program
 from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
 from theory.model import Committee
 
@@ -31,7 +32,7 @@ def bbp(capsys):
 
     def call(*words):
         capsys.readouterr()
-        code = cli.dispatch([str(word) for word in words])
+        code = program.dispatch([str(word) for word in words])
         said = Said(code, *capsys.readouterr())
         assert "Traceback" not in said.err
         return said

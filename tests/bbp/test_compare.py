@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import xarray
 
-from bbp import compare_file, store, sweep
-from bbp.bootstrap import bootstrap
+from bbp import store, sweep
+from bbp.analysis import comparison_file
+from bbp.analysis.bootstrap import bootstrap
+from bbp.analysis.comparison import compare
+from bbp.analysis.comparison_table import table
+from bbp.analysis.observables import observables
+from bbp.analysis.pool import SEVERAL, pool
 from bbp.compare import main
-from bbp.compare_table import table
-from bbp.comparison import compare
-from bbp.observables import observables
 from bbp.plots.compare import compare_figure
-from bbp.pooling import SEVERAL, pool
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -134,8 +135,8 @@ def test_table_shows_every_part(comparison):
 
 def test_file_round_trip_and_xarray(comparison, tmp_path):
     path = tmp_path / "compare.h5"
-    compare_file.save(path, comparison, draws=3)
-    back = compare_file.load(path)
+    comparison_file.save(path, comparison, draws=3)
+    back = comparison_file.load(path)
     assert back.model == comparison.model and back.kind == comparison.kind
     np.testing.assert_array_equal(back.measured["gap"]["error"], comparison.measured["gap"]["error"])
     np.testing.assert_array_equal(back.quenched.overlap, comparison.quenched.overlap)
@@ -162,7 +163,7 @@ def test_program(tmp_path, capsys):
     store.save(source, [made_up()])
     assert main([str(source), "--draws", "0", "--out", str(picture), "--save", str(numbers), "-q"]) == 0
     assert "crossings of phi" in capsys.readouterr().out
-    assert picture.read_bytes()[:4] == b"\x89PNG" and compare_file.load(numbers).quenched is None
+    assert picture.read_bytes()[:4] == b"\x89PNG" and comparison_file.load(numbers).quenched is None
     before = picture.read_bytes()
     assert main([str(source), "--out", str(picture)]) == 2
     assert picture.read_bytes() == before

@@ -9,11 +9,13 @@ import pytest
 import xarray
 from matplotlib.figure import Figure
 
-from bbp import descent, descent_file, plot, recovery
-from bbp.descent_file import DIMENSIONS, Descended
+from bbp import descent, plot
+from bbp.analysis import recovery
+from bbp.experiments import descent_file
+from bbp.experiments.descent_file import DIMENSIONS, Descended
 from bbp.plots import descent as descent_plots
-from sims.descent import Code, Descent
-from sims.descents import sample_descents
+from sims.descent.path import Code, Descent
+from sims.descent.samples import sample_descents
 from sims.instance import STREAM
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -118,7 +120,7 @@ def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeyp
         raise OSError(28, "No space left on device")
 
     before = out.read_bytes()
-    monkeypatch.setattr("bbp.atomic.os.fsync", full)
+    monkeypatch.setattr("bbp.files.atomic.os.fsync", full)
     said = bbp("descent", *TINY, "--out", out, "--force")
     assert said.code == 1 and "No space left" in said.err
     assert out.read_bytes() == before

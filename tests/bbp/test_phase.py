@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import xarray
 
-from bbp import cli, phase, phase_file, plot
-from bbp.errors import FileError
-from bbp.phase_file import Finite
+from bbp import phase, plot
+from bbp.console import program
+from bbp.console.errors import FileError
+from bbp.experiments import phase_file
+from bbp.experiments.phase_file import Finite
 from theory.alpha_zero import alpha_zero
 from theory.checks import NotConverged
-from theory.finite_threshold import alpha_bbp_finite
+from theory.finite_n.threshold import alpha_bbp_finite
 from theory.model import Committee
 from theory.transition import bbp_threshold, critical_normalisation, critical_width
 
@@ -244,7 +246,7 @@ def test_a_finite_n_threshold_that_is_not_found_is_nan_and_told(monkeypatch, cap
         raise NotConverged("no threshold found", 1.0)
 
     monkeypatch.setattr(phase, "alpha_bbp_finite", lost)
-    with cli.messages("bbp phase"):
+    with program.messages("bbp phase"):
         found = phase.finite_thresholds([1.0], 1, [0.5], [100], draws=4, seed=0)
     assert np.isnan(found.alpha).all() and found.alpha.shape == (1, 1, 1)
     assert "N = 100, p=1 p*=1 a=0.5: no threshold found" in capsys.readouterr().err

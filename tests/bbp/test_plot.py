@@ -6,10 +6,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from bbp import compare_file, h5file, phase, plot, spectrum, store, style
-from bbp.comparison import compare
-from bbp.errors import FileError
-from bbp.plots import figures
+from bbp import phase, plot, store
+from bbp.analysis import comparison_file, spectrum
+from bbp.analysis.comparison import compare
+from bbp.console.errors import FileError
+from bbp.files import hdf5
+from bbp.plots import layout, style
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -75,7 +77,7 @@ def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
     model = Committee(2, 1, 1.5)
     threshold = 1.322937607089938
     sweep = store.Sweep(**{**vars(made_up(model)), "alpha_bbp": threshold, "kind": "discontinuous"})
-    alpha, _, _, overlap = figures.theory_curves(sweep)
+    alpha, _, _, overlap = layout.theory_curves(sweep)
     at = np.searchsorted(alpha, threshold)
     assert alpha[at] - alpha[at - 1] < 1e-8
     assert np.isnan(overlap[at - 1]) and overlap[at] > 0.05
@@ -205,7 +207,7 @@ def test_bad_files_are_one_line_and_exit_code_2(content, message, sweep_file, tm
         with h5py.File(path, "w") as file:
             file["alpha"] = [1.0]
     elif content == "other":
-        h5file.write(path, lambda file: None, format="bbp-other", version=1)
+        hdf5.write(path, lambda file: None, format="bbp-other", version=1)
     elif content is not None:
         path.write_bytes(content)
     assert plot.main([str(path), "--out", str(out)]) == 2
@@ -260,7 +262,7 @@ def test_bins_of_a_histogram_are_as_fine_as_the_sample_allows():
     """12 eigenvalues a bin on average, between 12 and 48 bins; those outside the window do not count."""
     for inside, bins in ((10, 12), (12 * 20, 20), (10_000, 48)):
         values = np.concatenate([np.linspace(0, 1, inside), np.full(500, 7.0)])[None, :]
-        assert figures.bin_count(spectrum.Pool(values, 10, values.size), 0, 1) == bins
+        assert layout.bin_count(spectrum.Pool(values, 10, values.size), 0, 1) == bins
 
 
 def test_an_alpha_without_samples_has_no_spectrum(made_up):
@@ -272,6 +274,6 @@ def test_an_alpha_without_samples_has_no_spectrum(made_up):
 
 def test_a_comparison_is_drawn(tmp_path, made_up):
     path = tmp_path / "compare.h5"
-    compare_file.save(path, compare(made_up(MODEL), draws=0, repeats=20))
+    comparison_file.save(path, compare(made_up(MODEL), draws=0, repeats=20))
     lowest = plot.draw(path, width="single").axes[0]
     assert "lowest eigenvalue" in lowest.get_ylabel() and len(lowest.containers) == 2

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import xarray
 
-from bbp import h5file, store
-from bbp.errors import FileError
+from bbp import store
+from bbp.console.errors import FileError
+from bbp.files import hdf5
 from theory.model import Committee
 
 
@@ -80,12 +81,12 @@ def test_a_changed_number_does_not_pass(path, made_up):
 
 
 def test_formats_are_told_apart(path):
-    h5file.write(path, lambda file: None, format="bbp-phase", version=1)
-    assert h5file.format_of(path) == "bbp-phase"
+    hdf5.write(path, lambda file: None, format="bbp-phase", version=1)
+    assert hdf5.format_of(path) == "bbp-phase"
     with pytest.raises(FileError, match="bbp-phase file, not a bbp-sweep file"):
         store.load(path)
     for version, word in ((store.VERSION + 1, "newer"), (store.VERSION - 1, "older")):
-        h5file.write(path, lambda file: None, format=store.FORMAT, version=version)
+        hdf5.write(path, lambda file: None, format=store.FORMAT, version=version)
         with pytest.raises(FileError, match=word):
             store.load(path)
 

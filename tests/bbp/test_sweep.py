@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 import xarray
 
-from bbp import adaptive, config, run, shards, store, summary, sweep, units
+from bbp import store, sweep
+from bbp.analysis import summary
+from bbp.engine import parts as shards
+from bbp.engine import run, tasks
+from bbp.experiments import schedule
+from bbp.experiments import sweep as config
 from sims import sampling
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -107,7 +112,7 @@ def test_blocks_and_batches_change_no_number(bbp, tiny, out, reference, same, wo
 
 
 def test_the_order_of_units_changes_no_number(bbp, tiny, out, reference, same, monkeypatch):
-    real = adaptive.pending
+    real = schedule.pending
 
     def shuffled(*args):
         found = real(*args)
@@ -158,7 +163,7 @@ def test_a_failed_sample_is_recorded_and_the_rest_goes_on(bbp, tiny, out, refere
         return real(model, n, alpha, samples, seed, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(units.sampling, "sample_point", sometimes)
+        patch.setattr(tasks.sampling, "sample_point", sometimes)
         said = bbp("sweep", *tiny, "--out", out)
         again = bbp("sweep", *tiny, "--out", out)
     assert said.code == again.code == 1
@@ -271,7 +276,7 @@ def test_target_error_stops_a_point_when_it_is_reached(bbp, out):
     one = store.load(out)
     averages = summary.summarise(one)
     stopped = averages.done < 32
-    assert stopped.any() and (averages.done % adaptive.CHECK == 0).all() and one.finished
+    assert stopped.any() and (averages.done % schedule.CHECK == 0).all() and one.finished
     assert (averages.lowest_error[stopped] <= 0.2).all() and (averages.overlap_error[stopped] <= 0.2).all()
     other = out.with_name("other.h5")
     for task in (1, 2):
@@ -333,15 +338,15 @@ def test_a_hessian_too_large_for_memory_says_what_would_fit(bbp, out):
 
 
 def test_blocks_cut_what_is_missing_into_runs():
-    assert list(units.blocks([0, 1, 2, 3, 4], 2)) == [(0, 2), (2, 2), (4, 1)]
-    assert list(units.blocks([1, 2, 5, 6, 7], 9)) == [(1, 2), (5, 3)]
-    assert list(units.blocks([], 3)) == []
+    assert list(tasks.blocks([0, 1, 2, 3, 4], 2)) == [(0, 2), (2, 2), (4, 1)]
+    assert list(tasks.blocks([1, 2, 5, 6, 7], 9)) == [(1, 2), (5, 3)]
+    assert list(tasks.blocks([], 3)) == []
 
 
 def test_units_are_cut_finer_for_many_workers():
     wanted = config.build({"n": 20, "alpha_grid": "1,2", "samples": 64})
-    few = adaptive.pending(wanted, units.Results(), adaptive.Division())
-    many = adaptive.pending(wanted, units.Results(), adaptive.Division(parallel=4))
+    few = schedule.pending(wanted, tasks.Results(), schedule.Division())
+    many = schedule.pending(wanted, tasks.Results(), schedule.Division(parallel=4))
     assert len(few) == 2 and len(many) == 16 and sum(unit.count for unit in many) == 128
 
 

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from sims import eigen, hessian, instance, memory, sampling
+from sims import hessian, instance, memory, sampling
+from sims.dense import eigen
 from sims.sampling import sample_point
 from theory.checks import ParameterError
 from theory.model import Committee

@@ -26,8 +26,8 @@ import mpmath as mp
 import numpy as np
 
 from theory.averages import Widths
+from theory.conditions import edge_root, outlier_root, threshold_root
 from theory.transition import critical_normalisation, threshold_map
-from theory.walk import edge_root, outlier_root, threshold_root
 
 DIGITS = 30
 

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 
 from theory.bulk import bulk_edge
-from theory.density import density
+from theory.density.density import density
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 

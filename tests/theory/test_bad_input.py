@@ -17,7 +17,6 @@ from theory import (
     bulk_edge,
     critical_normalisation,
     critical_width,
-    density,
     edge_gap,
     moment,
     outlier,
@@ -29,14 +28,15 @@ from theory import (
     z_of_g,
 )
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
-from theory.dyson import Dyson
-from theory.finite_size import edge_scale, finite_edge, label_variance
-from theory.finite_threshold import alpha_bbp_finite
-from theory.general import activation_weight, general_spectrum
-from theory.quadrature import chi_square_law, normal_law
-from theory.quenched import mean_margin, quenched, quenched_mean
-from theory.scalar_law import ScalarLaw
-from theory.spectral_methods import (
+from theory.density import density
+from theory.finite_n.edge import edge_scale, finite_edge, label_variance
+from theory.finite_n.quenched import mean_margin, quenched, quenched_mean
+from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.typical import alpha_bbp_typical, pole_probability, typical_edge
+from theory.general.any_weight import activation_weight, general_spectrum
+from theory.general.dyson import Dyson
+from theory.general.scalar_law import ScalarLaw
+from theory.general.spectral_methods import (
     Preprocessing,
     optimal,
     optimal_at,
@@ -46,7 +46,7 @@ from theory.spectral_methods import (
     subset,
     trimmed,
 )
-from theory.typical import alpha_bbp_typical, pole_probability, typical_edge
+from theory.quadrature import chi_square_law, normal_law
 
 MODEL = Committee(2, 1, 0.3)
 ONES = np.ones((5, 2)), np.ones((5, 1))

@@ -9,10 +9,10 @@ import pytest
 from theory.alpha_zero import alpha_zero, alpha_zero_map
 from theory.averages import Widths
 from theory.checks import ParameterError
+from theory.conditions import edge_root, outlier_root
 from theory.model import Committee
 from theory.outliers import squared_overlap, teacher_branch
 from theory.transition import bbp_threshold, critical_normalisation, critical_width, threshold_map
-from theory.walk import edge_root, outlier_root
 
 
 def test_tricritical_points(reference):

@@ -1,0 +1,1 @@
+"""From samples to statements: observables, pooled errors, crossings, fits, comparison with theory."""

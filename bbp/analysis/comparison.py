@@ -1,0 +1,164 @@
+"""Finite N against theory for one model: observables with errors, the quenched theory beside them, scaling with N."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.analysis.bootstrap import Estimate
+from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
+from bbp.analysis.observables import NAMES, estimates, observables
+from bbp.store import DONE, Sweep
+from theory.alpha_zero import alpha_zero
+from theory.bulk import bulk_edge
+from theory.checks import NotConverged, ParameterError
+from theory.finite_n.quenched import quenched
+from theory.finite_n.tracy_widom import MEAN as TRACY_WIDOM_MEAN
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+PARTS = ("value", "error", "low", "high")
+WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alpha_BBP
+
+
+@dataclass(frozen=True)
+class QuenchedCurve:
+    """Quenched predictions averaged over draws of labels, each (n, alpha), with standard errors.
+
+    lowest   lowest eigenvalue: the lowest outlier of the draw, else its edge with the Tracy-Widom mean shift
+    overlap  mean squared overlap of the p p_star lowest eigenvectors, 0 for each that has no outlier
+    present  fraction of draws with an outlier
+    """
+
+    lowest: Array
+    lowest_error: Array
+    overlap: Array
+    overlap_error: Array
+    present: Array
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What samples of one model say beside theory.
+
+    n (n,), alpha (alpha,), samples (n, alpha) numbers of samples done
+    edge, outlier, overlap (alpha,)  theory at N = inf, NaN where there is none
+    measured    by observable (bbp.analysis.observables.NAMES): columns value, error, low, high, each (n, alpha)
+    quenched    predictions of the quenched theory, or None where they were not asked for
+    crossings   of phi for successive sizes
+    shifts      by alpha below alpha_BBP: edge kind and the fit of the lowest eigenvalue's shift from the edge
+    alpha_zero  theory's two estimates by name, NaN for "no root"
+    alpha_zero_sampled  by size, where at least two alphas lie in the window above alpha_BBP
+    """
+
+    model: Committee
+    alpha_bbp: float
+    kind: str
+    n: NDArray[np.int64]
+    alpha: Array
+    edge: Array
+    outlier: Array
+    overlap: Array
+    samples: NDArray[np.int64]
+    measured: dict[str, dict[str, Array]]
+    quenched: QuenchedCurve | None
+    crossings: list[Crossing]
+    shifts: list[tuple[float, str, ShiftFit]]
+    alpha_zero: dict[str, float]
+    alpha_zero_sampled: dict[int, Estimate] = field(default_factory=dict)
+
+
+def compare(sweep: Sweep, *, draws: int = 16, repeats: int = 1000, seed: int = 0) -> Comparison:
+    """Compare one sweep with theory. draws = 0 leaves the quenched theory out; `seed` is that of bootstrap and labels."""
+    if not np.any(sweep.status == DONE):
+        raise ParameterError("the sweep holds no finished sample to compare")
+    table = estimates(sweep, repeats=repeats, seed=seed)
+    measured = {
+        name: {part: np.array([[getattr(e, part) for e in row] for row in table[name]]) for part in PARTS}
+        for name in NAMES
+    }
+    rng = np.random.default_rng([seed, 1])
+    return Comparison(
+        model=sweep.model,
+        alpha_bbp=sweep.alpha_bbp,
+        kind=sweep.kind,
+        n=sweep.n,
+        alpha=sweep.alpha,
+        edge=sweep.edge,
+        outlier=sweep.outlier,
+        overlap=sweep.overlap,
+        samples=(sweep.status == DONE).sum(axis=-1),
+        measured=measured,
+        quenched=quenched_curve(sweep, draws, seed) if draws else None,
+        crossings=_crossings(sweep, rng, repeats),
+        shifts=_shifts(sweep, measured["lowest"]),
+        alpha_zero={method: _alpha_zero(sweep, method) for method in ("overlap", "continuation")},
+        alpha_zero_sampled=_sampled_zeros(sweep, rng, repeats),
+    )
+
+
+def quenched_curve(sweep: Sweep, draws: int, seed: int = 0) -> QuenchedCurve:
+    """Quenched theory at every (n, alpha) of a sweep, averaged over `draws` draws of labels at N = inf."""
+    shape = len(sweep.n), len(sweep.alpha), draws
+    lowest, overlap, present = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
+    for i, j, k in np.ndindex(shape):
+        n, m = int(sweep.n[i]), round(float(sweep.alpha[j]) * int(sweep.n[i]))
+        rng = np.random.default_rng([seed, i, j, k])
+        try:
+            draw = quenched(sweep.model, *sweep.model.draw_labels(m, rng), n)
+        except NotConverged:
+            continue  # no weight of this draw is negative: it has no edge below 0, and is left out of the mean
+        found = np.isfinite(draw.outliers)
+        present[i, j, k] = found.any()
+        lowest[i, j, k] = draw.lowest if found.any() else draw.edge - TRACY_WIDOM_MEAN / draw.scale
+        overlap[i, j, k] = np.where(found, draw.overlaps, 0).mean()
+    mean = [np.nanmean(a, axis=-1) for a in (lowest, overlap)]
+    error = [np.nanstd(a, axis=-1, ddof=1) / math.sqrt(draws) for a in (lowest, overlap)]
+    return QuenchedCurve(mean[0], error[0], mean[1], error[1], present.mean(axis=-1))
+
+
+def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Crossing]:
+    phi = observables(sweep).phi_group
+    found = []
+    for small, large in pairwise(range(len(sweep.n))):
+        both = np.isfinite(phi[small]).any(axis=-1) & np.isfinite(phi[large]).any(axis=-1)
+        if both.sum() >= 4:
+            sizes = int(sweep.n[small]), int(sweep.n[large])
+            hits = phi[small][both], phi[large][both]
+            found.append(phi_crossing(sweep.alpha[both], hits, sizes, rng, repeats=min(repeats, 400)))
+    return found
+
+
+def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, ShiftFit]]:
+    """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes."""
+    found = []
+    for j, alpha in enumerate(sweep.alpha):
+        known = np.isfinite(lowest["value"][:, j]) & (lowest["error"][:, j] > 0)
+        if alpha < sweep.alpha_bbp and known.sum() >= 2:
+            edge = bulk_edge(sweep.model, float(alpha))
+            shift = lowest["value"][known, j] - edge.value
+            found.append(
+                (float(alpha), edge.kind, shift_law(sweep.n[known], shift, lowest["error"][known, j]))
+            )
+    return found
+
+
+def _alpha_zero(sweep: Sweep, method: str) -> float:
+    found = alpha_zero(sweep.model, method=method)
+    return math.nan if found is None else float(found)
+
+
+def _sampled_zeros(sweep: Sweep, rng: np.random.Generator, repeats: int) -> dict[int, Estimate]:
+    overlap = observables(sweep).overlap
+    above = (sweep.alpha > sweep.alpha_bbp) & (sweep.alpha < WINDOW * sweep.alpha_bbp)
+    zeros = {}
+    for i, n in enumerate(sweep.n):
+        chosen = above & np.isfinite(overlap[i]).any(axis=-1)
+        if chosen.sum() >= 2:
+            zeros[int(n)] = alpha_zero_sampled(sweep.alpha[chosen], overlap[i][chosen], rng, repeats)
+    return zeros

@@ -1,0 +1,111 @@
+"""The lowest eigenvalue at a sharp edge, sample by sample: what the labels move, and the Tracy-Widom rest.
+
+Each sample's labels give its quenched edge and scale kappa; (edge - lowest) kappa should then follow the Tracy-Widom law of
+beta = 1 as N grows, while the raw variance of the lowest eigenvalue is that of the edge itself, of order 1/N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.analysis.bootstrap import Estimate, bootstrap
+from bbp.analysis.pool import SEVERAL
+from bbp.store import DONE, Sweep
+from sims.instance import STREAM, draw, labels
+from theory.checks import ParameterError
+from theory.finite_n.quenched import Quenched, quenched
+from theory.finite_n.tracy_widom import tracy_widom_cdf
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EdgeStatistics:
+    """Lowest eigenvalues of one (N, alpha) about their quenched edges.
+
+    scaled        (sample,) (edge - lowest) kappa
+    lowest, edges (sample,) units of the Hessian
+    mean, variance of `scaled`, with bootstrap errors (Tracy-Widom: -1.2065, 1.6078)
+    distance      Kolmogorov-Smirnov distance of `scaled` from Tracy-Widom, with its bootstrap error
+    share         variance of the quenched edges over that of the lowest eigenvalues: what the labels alone explain
+    """
+
+    n: int
+    scaled: Array
+    lowest: Array
+    edges: Array
+    mean: Estimate
+    variance: Estimate
+    distance: Estimate
+    share: Estimate
+
+
+def edge_statistics(sweep: Sweep, n: int, alpha: float, seed: int = 0) -> EdgeStatistics:
+    """Statistics of the samples that are done at (n, alpha) of a sweep below its threshold, where no outlier is expected.
+
+    Draws every sample's data again, for its labels. Raises ParameterError where the sweep has no such point or fewer than
+    two samples there, and where its samples cannot be drawn again (another random stream, or pooled from several seeds).
+    """
+    rows = np.flatnonzero(sweep.n == n), np.flatnonzero(np.isclose(sweep.alpha, alpha, rtol=1e-12))
+    if not (rows[0].size and rows[1].size):
+        raise ParameterError(f"the sweep has no point N = {n}, alpha = {alpha}")
+    i, j = int(rows[0][0]), int(rows[1][0])
+    done = np.flatnonzero(sweep.status[i, j] == DONE)
+    if done.size < 2:
+        raise ParameterError(
+            f"edge statistics need two finished samples at N = {n}, alpha = {alpha}, got {done.size}"
+        )
+    lowest = sweep.eigenvalues[i, j, done, 0]
+    found = [_quenched(sweep, n, float(sweep.alpha[j]), int(sweep.sample[k])) for k in done]
+    edges, scales = (np.array(column) for column in zip(*found, strict=True))
+    scaled = (edges - lowest) * scales
+    rng = np.random.default_rng([seed, n])
+    pairs = np.arange(done.size, dtype=np.float64)  # resampled together: samples keep their edges
+
+    def share(index: Array, axis: int = -1) -> Array:
+        which = index.astype(np.int64)
+        return edges[which].var(axis=axis, ddof=1) / lowest[which].var(axis=axis, ddof=1)
+
+    return EdgeStatistics(
+        n=n,
+        scaled=scaled,
+        lowest=lowest,
+        edges=edges,
+        mean=bootstrap(scaled, rng),
+        variance=bootstrap(scaled, rng, lambda v, axis: v.var(axis=axis, ddof=1)),
+        distance=bootstrap(scaled, rng, _distances, repeats=200),
+        share=bootstrap(pairs, rng, share),
+    )
+
+
+def _quenched(sweep: Sweep, n: int, alpha: float, sample: int) -> tuple[float, float]:
+    stream = sweep.attributes.get("prng")
+    if stream != STREAM:
+        raise ParameterError(
+            f"edge statistics draw labels again, from the random stream {STREAM}: these samples are of {stream}"
+        )
+    if sweep.attributes["seed"] == SEVERAL:
+        raise ParameterError(
+            "edge statistics draw labels again: they need sweeps of one seed, or one at a time"
+        )
+    found = quenched_sample(sweep.model, n, alpha, int(sweep.attributes["seed"]), sample)
+    return found.edge, found.scale
+
+
+def quenched_sample(model: Committee, n: int, alpha: float, seed: int, sample: int) -> Quenched:
+    """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
+    return quenched(model, *labels(draw(model, n, alpha, seed=seed, sample=sample)), n)
+
+
+def _distances(values: Array, axis: int = -1) -> Array:
+    """Kolmogorov-Smirnov distance from Tracy-Widom (beta = 1) along the last axis."""
+    ordered = np.sort(values, axis=axis)
+    grid = np.linspace(-9, 7, 400)
+    law = np.interp(ordered, grid, tracy_widom_cdf(grid), left=0.0, right=1.0)
+    count = ordered.shape[-1]
+    steps = np.arange(count + 1) / count
+    return np.maximum(steps[1:] - law, law - steps[:-1]).max(axis=-1)

@@ -1,0 +1,192 @@
+"""Finite-size scaling of samples: crossings of phi, the law of the edge's shift, alpha_0 from the square-root law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bbp.analysis.bootstrap import Estimate, from_replicates
+from theory.checks import ParameterError
+
+Array = NDArray[np.float64]
+
+LAWS = {"power": lambda n: n ** (-2 / 3), "logarithm": lambda n: 1 / np.log(n)}
+DECISIVE = 9.21  # of chi-square: a likelihood ratio of 100
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where the fractions phi of two sizes cross: alpha with its error, and the share of bootstrap fits that cross at all."""
+
+    sizes: tuple[int, int]
+    alpha: Estimate
+    found: float
+
+
+@dataclass(frozen=True)
+class ShiftFit:
+    """One-parameter fits shift = c law(N) of the edge's shift from N = inf.
+
+    coefficient, error, chi2   by law ("power": N^(-2/3), sharp edge; "logarithm": 1/log N, smooth edge)
+    preferred                  law of smaller chi-square
+    decisive                   whether the chi-squares differ by more than 9.21, a likelihood ratio of 100
+    exponent                   of the free fit shift = c N^(-x), with its error
+    degrees                    degrees of freedom of each one-parameter fit
+    """
+
+    coefficient: dict[str, float]
+    error: dict[str, float]
+    chi2: dict[str, float]
+    preferred: str
+    decisive: bool
+    exponent: float
+    exponent_error: float
+    degrees: int
+
+
+def phi_crossing(
+    alpha: ArrayLike,
+    hits: tuple[ArrayLike, ArrayLike],
+    sizes: tuple[int, int],
+    rng: np.random.Generator,
+    repeats: int = 400,
+) -> Crossing:
+    """Crossing of the fractions of two sizes N1 < N2: alpha (alpha,), hits two arrays (alpha, sample) of 0, 1 or NaN.
+
+    Each curve is fitted by logit phi = quadratic in alpha (binomial maximum likelihood); the crossing is where the fit of
+    the larger size overtakes that of the smaller from below. Errors by resampling the counts; resamplings that do not
+    cross within the range of alpha count as its ends, half of them each.
+    Raises ParameterError with fewer than four values of alpha or sizes out of order.
+    """
+    alpha = np.asarray(alpha, dtype=np.float64)
+    if alpha.ndim != 1 or len(alpha) < 4:
+        raise ParameterError(f"a crossing needs at least four values of alpha, got {alpha.size}")
+    if not sizes[0] < sizes[1]:
+        raise ParameterError(f"sizes must be increasing, got {sizes}")
+    counted = [np.asarray(h, dtype=np.float64) for h in hits]
+    trials = [np.isfinite(h).sum(axis=1) for h in counted]
+    successes = [np.nansum(h, axis=1) for h in counted]
+    x = (alpha - alpha.mean()) / np.ptp(alpha)
+
+    def fitted(drawn: list[Array]) -> float:
+        small, large = (logit_fit(x, s, t) for s, t in zip(drawn, trials, strict=True))
+        return alpha.mean() + np.ptp(alpha) * _overtaking(large - small, x.min(), x.max())
+
+    value = fitted(successes)
+    fractions = [
+        (s + 0.5) / (t + 1) for s, t in zip(successes, trials, strict=True)
+    ]  # Jeffreys: no empty resampling
+    replicates = np.array(
+        [fitted([rng.binomial(t, f) for t, f in zip(trials, fractions, strict=True)]) for _ in range(repeats)]
+    )
+    missing = np.flatnonzero(~np.isfinite(replicates))
+    found = 1 - missing.size / repeats
+    # A resampling without a crossing in the window says only that it may lie beyond either end.
+    replicates[missing] = np.where(np.arange(missing.size) % 2, alpha.min(), alpha.max())
+    return Crossing(sizes, from_replicates(value, replicates), found)
+
+
+def logit_fit(x: Array, successes: Array, trials: Array, degree: int = 2, ridge: float = 1e-2) -> Array:
+    """Coefficients (degree + 1,), lowest order first, of logit phi in powers of x by penalised maximum likelihood.
+
+    The small ridge keeps the coefficients finite where all samples of an end agree; Newton's method on a concave function.
+    """
+    powers = np.vander(x, degree + 1, increasing=True)
+    total = max(float(trials.sum()), 1.0)
+    overall = (float(successes.sum()) + 0.5) / (total + 1)
+    beta = np.zeros(degree + 1)
+    beta[0] = np.log(overall / (1 - overall))
+    penalty = ridge * np.diag([0.0] + [1.0] * degree)
+
+    def objective(b: Array) -> float:
+        line = powers @ b
+        return float(np.sum(successes * line - trials * np.logaddexp(0, line)) - b @ penalty @ b / 2)
+
+    for _ in range(100):
+        phi = 1 / (1 + np.exp(-(powers @ beta)))
+        slope = powers.T @ (successes - trials * phi) - penalty @ beta
+        curvature = (powers.T * (trials * phi * (1 - phi))) @ powers + penalty + 1e-12 * np.eye(degree + 1)
+        step, best = np.linalg.solve(curvature, slope), objective(beta)
+        scale = 1.0
+        while objective(beta + scale * step) < best and scale > 1e-8:
+            scale /= 2
+        beta = beta + scale * step
+        if np.abs(scale * step).max() < 1e-10:
+            break
+    return beta
+
+
+def _overtaking(difference: Array, low: float, high: float) -> float:
+    """The root in [low, high] at which the polynomial (lowest order first) turns positive; NaN where it never does."""
+    roots = np.roots(difference[::-1])
+    real = roots[np.abs(roots.imag) < 1e-12].real
+    slope = difference[1] + 2 * difference[2] * real
+    inside = real[(real >= low) & (real <= high) & (slope > 0)]
+    return float(inside[np.argmin(np.abs(inside))]) if inside.size else np.nan
+
+
+def shift_law(n: ArrayLike, shift: ArrayLike, error: ArrayLike) -> ShiftFit:
+    """Which law the shift (size,) of the edge from its N = inf value follows, with standard errors (size,).
+
+    Both laws have one coefficient, so their chi-squares compare directly: the smaller is preferred, and the preference is
+    called decisive where they differ by more than 9.21 (a likelihood ratio of 100). Raises ParameterError with fewer than
+    two sizes, or errors that are not positive.
+    """
+    n, shift, error = (np.asarray(v, dtype=np.float64) for v in (n, shift, error))
+    if n.ndim != 1 or len(n) < 2 or n.shape != shift.shape or n.shape != error.shape:
+        raise ParameterError(
+            f"a fit needs n, shift and error of one shape (size,), at least two sizes, got {n.shape}"
+        )
+    if not (np.all(np.isfinite(shift)) and np.all(error > 0)):
+        raise ParameterError("shifts must be finite and their errors positive")
+    coefficient, spread, chi2 = {}, {}, {}
+    for name, law in LAWS.items():
+        x = law(n) / error
+        coefficient[name] = float(x @ (shift / error) / (x @ x))
+        spread[name] = float(1 / np.sqrt(x @ x))
+        chi2[name] = float(np.sum((shift / error - coefficient[name] * x) ** 2))
+    preferred = min(chi2, key=lambda name: chi2[name])
+    decisive = abs(chi2["power"] - chi2["logarithm"]) > DECISIVE
+    exponent, exponent_error = _exponent(n, shift, error)
+    return ShiftFit(coefficient, spread, chi2, preferred, decisive, exponent, exponent_error, len(n) - 1)
+
+
+def _exponent(n: Array, shift: Array, error: Array) -> tuple[float, float]:
+    """x and its error in shift = c N^(-x), by weighted least squares on logarithms; NaN where shifts differ in sign."""
+    if not (np.all(shift > 0) or np.all(shift < 0)):
+        return np.nan, np.nan
+    weight = np.abs(shift) / error
+    design = np.stack([np.ones_like(n), -np.log(n)], axis=1) * weight[:, None]
+    covariance = np.linalg.inv(design.T @ design)
+    solution = covariance @ design.T @ (np.log(np.abs(shift)) * weight)
+    return float(solution[1]), float(np.sqrt(covariance[1, 1]))
+
+
+def alpha_zero_sampled(
+    alpha: ArrayLike, overlaps: ArrayLike, rng: np.random.Generator, repeats: int = 1000
+) -> Estimate:
+    """alpha_0 from samples: where the straight line through mean q2 vanishes, q2 ~ alpha - alpha_0 (square-root law of q).
+
+    alpha (alpha,) above the threshold and close to it, overlaps (alpha, sample) squared overlaps, NaN where missing.
+    Raises ParameterError with fewer than two values of alpha.
+    """
+    alpha, overlaps = np.asarray(alpha, dtype=np.float64), np.asarray(overlaps, dtype=np.float64)
+    if alpha.ndim != 1 or len(alpha) < 2 or overlaps.ndim != 2 or len(overlaps) != len(alpha):
+        raise ParameterError(
+            f"alpha (alpha,) and overlaps (alpha, sample) needed, got {alpha.shape}, {overlaps.shape}"
+        )
+
+    def root(means: Array) -> Array:
+        centred = alpha - alpha.mean()
+        slope = means @ centred / (centred @ centred)
+        return np.where(slope > 0, alpha.mean() - means.mean(axis=-1) / slope, np.nan)
+
+    rows = [row[np.isfinite(row)] for row in overlaps]
+    if any(row.size == 0 for row in rows):
+        return Estimate(np.nan, np.nan, np.nan, np.nan)
+    drawn = np.stack(
+        [row[rng.integers(row.size, size=(repeats, row.size))].mean(axis=1) for row in rows], axis=1
+    )
+    return from_replicates(float(root(np.array([row.mean() for row in rows]))), root(drawn))

@@ -1,0 +1,64 @@
+"""Observables of a sweep: what samples of one (N, alpha) say, each number with its bootstrap error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.analysis.bootstrap import Estimate, bootstrap, bootstrap_fraction
+from bbp.store import DONE, Sweep
+
+Array = NDArray[np.float64]
+
+NAMES = ("lowest", "overlap", "phi", "phi_group", "gap")
+
+
+@dataclass(frozen=True)
+class Observables:
+    """Per-sample observables of one model, each (n, alpha, sample), NaN where a sample was not run, failed or cannot say.
+
+    lowest     smallest eigenvalue, units of the Hessian
+    overlap    mean squared overlap q2 of the p p_star lowest eigenvectors with the signal space
+    phi        1 where the eigenvector of largest overlap is that of the smallest eigenvalue (paper's order parameter)
+    phi_group  1 where it is among the p p_star lowest: the same for p = p_star = 1, and what survives degeneracy
+    gap        distance from the p p_star lowest eigenvalues to the next one, units of the Hessian
+    """
+
+    lowest: Array
+    overlap: Array
+    phi: Array
+    phi_group: Array
+    gap: Array
+
+
+def observables(sweep: Sweep) -> Observables:
+    """Per-sample observables of a sweep."""
+    size = int(sweep.model.degeneracy)
+    done = sweep.status == DONE
+    rank = np.where(done & (sweep.max_overlap_rank >= 0), sweep.max_overlap_rank.astype(np.float64), np.nan)
+    values, overlaps = (np.where(done[..., None], a, np.nan) for a in (sweep.eigenvalues, sweep.overlaps))
+    known = np.isfinite(rank)
+    gap = np.full(done.shape, np.nan)
+    if values.shape[-1] > size:
+        gap = values[..., size] - values[..., size - 1]
+    return Observables(
+        lowest=values[..., 0],
+        overlap=overlaps[..., :size].mean(axis=-1),
+        phi=np.where(known, rank == 0, np.nan),
+        phi_group=np.where(known, rank < size, np.nan),
+        gap=gap,
+    )
+
+
+def estimates(sweep: Sweep, *, repeats: int = 1000, seed: int = 0) -> dict[str, list[list[Estimate]]]:
+    """Every observable's estimate, by name and then [n][alpha]; the bootstrap's own seed makes it repeatable."""
+    rng = np.random.default_rng(seed)
+    per_sample = observables(sweep)
+    table: dict[str, list[list[Estimate]]] = {}
+    for name in NAMES:
+        estimate = bootstrap_fraction if name.startswith("phi") else bootstrap
+        rows = getattr(per_sample, name)
+        table[name] = [[estimate(cell, rng, repeats=repeats) for cell in row] for row in rows]
+    return table

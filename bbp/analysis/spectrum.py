@@ -1,0 +1,109 @@
+"""The spectrum at one alpha as a figure needs it: density of states, edge, outlier, and eigenvalues of samples."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.store import DONE, Sweep
+from theory.bulk import Edge, bulk_edge
+from theory.checks import ParameterError
+from theory.density.density import atom, density
+from theory.model import Committee
+from theory.outliers import Outlier, outlier
+
+Array = NDArray[np.float64]
+
+POINTS = 240  # of the density, for each stretch of the axis
+MASS = 0.7  # of the bulk that the figure shows; the rest is a long tail to the right
+STRETCHES = 12
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Lowest eigenvalues (sample, eigenpair) of sampled Hessians of `size` rows, at input dimension n."""
+
+    eigenvalues: Array
+    n: int
+    size: int
+
+    @property
+    def total(self) -> int:
+        """Number of all eigenvalues of these Hessians."""
+        return self.size * len(self.eigenvalues)
+
+    @property
+    def complete_below(self) -> float:
+        """Up to here every eigenvalue of every sample is known."""
+        return math.inf if self.eigenvalues.shape[1] == self.size else float(self.eigenvalues[:, -1].min())
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Theory at one alpha: density rho (lambda,) at lam (lambda,), the atom at 0, left edge and outlier; and samples."""
+
+    model: Committee
+    alpha: float
+    lam: Array
+    rho: Array
+    atom: float
+    edge: Edge
+    outlier: Outlier | None
+    pool: Pool | None = None
+
+
+def of_model(model: Committee, alpha: float, pool: Pool | None = None) -> Spectrum:
+    """The theory's spectrum from left of everything to where `MASS` of the bulk is reached."""
+    edge, out = bulk_edge(model, alpha), outlier(model, alpha)
+    zero = float(atom(model, alpha))
+    lam, rho = _bulk(model, alpha, edge.value, MASS * (1 - zero))
+    return Spectrum(model, alpha, lam, rho, zero, edge, out, pool)
+
+
+def of_sweep(sweep: Sweep, alpha: float) -> Spectrum:
+    """Theory of the sweep's model at alpha, with the eigenvalues of its largest N there.
+
+    Raises ParameterError where alpha is not on the sweep's grid or no sample is done.
+    """
+    return of_model(sweep.model, alpha, pool_of(sweep, alpha))
+
+
+def pool_of(sweep: Sweep, alpha: float) -> Pool:
+    """The eigenvalues of all samples that are done at alpha and the largest N; ParameterError if there are none."""
+    nearest = int(np.argmin(np.abs(sweep.alpha - alpha)))
+    if not math.isclose(sweep.alpha[nearest], alpha, rel_tol=1e-6):
+        grid = ", ".join(f"{value:.6g}" for value in sweep.alpha)
+        raise ParameterError(f"spectrum must be an alpha of the sweep ({grid}), got {alpha!r}")
+    largest = int(np.argmax(sweep.n))
+    good = sweep.status[largest, nearest] == DONE
+    if not good.any():
+        raise ParameterError(f"spectrum must be an alpha with finished samples, got {alpha!r}")
+    n = int(sweep.n[largest])
+    return Pool(sweep.eigenvalues[largest, nearest, good], n, int(sweep.model.p) * n)
+
+
+def _bulk(model: Committee, alpha: float, edge: float, mass: float) -> tuple[Array, Array]:
+    """(lambda, rho) from the edge to the right, over stretches that double until they hold `mass` (or there are many).
+
+    The stretches bring their own grids, finest at the edge, where the density is steep. A pole of the density is
+    left out.
+    """
+    step = max(abs(edge), 0.1)
+    ends = edge + step * (2.0 ** np.arange(STRETCHES + 1) - 1)
+    parts: list[tuple[Array, Array]] = []
+    held = 0.0
+    for left, right in pairwise(ends):
+        # Squares crowd the points of the first stretch at the edge, where rho rises like a square root.
+        unit = np.linspace(0, 1, POINTS, endpoint=False)
+        lam = left + (right - left) * (unit**2 if not parts else unit)
+        rho = np.asarray(density(model, alpha, lam), dtype=np.float64)
+        good = np.isfinite(rho)
+        parts.append((lam[good], rho[good]))
+        held += float(np.trapezoid(rho[good], lam[good]))
+        if held >= mass:
+            break
+    return np.concatenate([lam for lam, _ in parts]), np.concatenate([rho for _, rho in parts])

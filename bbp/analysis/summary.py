@@ -1,0 +1,79 @@
+"""Averages over samples, and the table that closes a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bbp.analysis.observables import observables
+from bbp.store import DONE, FAILED, Sweep, describe
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sampled averages of one model, each (n, alpha); NaN where fewer samples than the quantity needs.
+
+    lowest, lowest_error    mean and standard error of the lowest eigenvalue
+    overlap, overlap_error  the same of q2, the mean squared overlap of the p p_star lowest eigenvectors
+    done, failed            numbers of samples
+    """
+
+    lowest: NDArray[np.float64]
+    lowest_error: NDArray[np.float64]
+    overlap: NDArray[np.float64]
+    overlap_error: NDArray[np.float64]
+    done: NDArray[np.int64]
+    failed: NDArray[np.int64]
+
+
+def summarise(sweep: Sweep) -> Summary:
+    """Averages over the samples of a sweep that are done."""
+    sampled = observables(sweep)
+    done, failed = ((sweep.status == code).sum(axis=-1) for code in (DONE, FAILED))
+    return Summary(*mean_and_error(sampled.lowest), *mean_and_error(sampled.overlap), done, failed)
+
+
+def mean_and_error(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard error along the last axis, leaving out NaN: (...,), (...,); NaN from none, or from one."""
+    values = np.asarray(values, dtype=np.float64)
+    found = np.isfinite(values)
+    number = found.sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(found, values, 0).sum(axis=-1) / number
+        squares = np.where(found, (values - mean[..., None]) ** 2, 0).sum(axis=-1)
+        return mean, np.sqrt(squares / (number - 1) / number)
+
+
+def table(sweep: Sweep) -> str:
+    """The closing table of one model: samples and theory side by side, a block of rows for each n."""
+    averages = summarise(sweep)
+    lines = [f"{describe(sweep.model)}: alpha_BBP = {sweep.alpha_bbp:.6g} ({sweep.kind})"]
+    for i, n in enumerate(sweep.n):
+        lines += ["", f"N = {n}", HEAD]
+        for j, alpha in enumerate(sweep.alpha):
+            cells = [
+                f"{alpha:9.6g}",
+                f"{averages.done[i, j]:8d}",
+                _measured(averages.lowest[i, j], averages.lowest_error[i, j]),
+                _measured(averages.overlap[i, j], averages.overlap_error[i, j]),
+                *(_number(column[j]) for column in (sweep.edge, sweep.outlier, sweep.overlap)),
+            ]
+            lines.append("  ".join(cells))
+    return "\n".join(lines)
+
+
+HEAD = "  ".join(
+    ["    alpha", " samples", f"{'lowest eigenvalue':>18}", f"{'q2':>18}"]
+    + [f"{name:>9}" for name in ("edge", "outlier", "q2")]
+)
+
+
+def _measured(mean: float, error: float) -> str:
+    text = "-" if np.isnan(mean) else f"{mean:.4f}" if np.isnan(error) else f"{mean:.4f} ± {error:.4f}"
+    return f"{text:>18}"
+
+
+def _number(value: float) -> str:
+    return f"{'-' if np.isnan(value) else f'{value:.4f}':>9}"

@@ -1,0 +1,1 @@
+"""What runs any experiment: tasks, parts, locks, clusters, estimates."""

@@ -1,0 +1,1 @@
+"""What a program hands to the engine: sweeps, descents, phase diagrams."""

@@ -1,0 +1,1 @@
+"""Files: HDF5 layouts, durable writing, provenance."""

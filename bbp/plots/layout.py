@@ -1,0 +1,325 @@
+"""Whole figures at print width: panels wired to the plotting functions, with legends beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from bbp.analysis.comparison import Comparison
+from bbp.analysis.spectrum import Pool, Spectrum
+from bbp.experiments.phase_file import Map, Phase
+from bbp.plots import phase as phase_plots
+from bbp.plots import spectrum as spectrum_plots
+from bbp.plots import style
+from bbp.plots import sweep as sweep_plots
+from bbp.store import DONE, Sweep
+from theory.model import Committee
+from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold
+
+Array = NDArray[np.float64]
+
+FINE = 300  # points of a theory curve
+WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
+MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
+ZERO = 1e-10  # eigenvalues below this times the largest belong to the atom at 0
+
+
+class Along(Protocol):
+    """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
+
+    @property
+    def model(self) -> Committee: ...
+    @property
+    def alpha(self) -> Array: ...
+    @property
+    def alpha_bbp(self) -> float: ...
+
+
+def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
+    """Lowest eigenvalues and squared overlaps of samples against alpha, with the theory's curves.
+
+    Points are means over the p p_star lowest eigenpairs, the ones that leave the bulk together; open points are the
+    eigenvalue after them, the lowest that stays.
+    """
+    fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
+    values, overlaps = panels(fig, 2, width, share_x=True)
+    alpha, edge, outlier, overlap = theory_curves(sweep)
+    sweep_plots.edge_and_outlier(values, alpha, edge, outlier)
+    sweep_plots.overlap_curve(overlaps, alpha, overlap)
+    for ax in (values, overlaps):
+        sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
+        ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
+    group = int(sweep.model.degeneracy)
+    for index, n in enumerate(sweep.n):
+        eigenvalues = done(sweep, sweep.eigenvalues)[index]
+        named = "lowest" if group == 1 else f"lowest {group}, mean"
+        look: dict[str, Any] = {"index": index, "label": f"{named}, $N = {n}$"}
+        rest: dict[str, Any] = {"index": index, "label": f"next, $N = {n}$", "filled": False}
+        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
+        if eigenvalues.shape[-1] > group:
+            sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
+        squared = done(sweep, sweep.overlaps)[index, ..., :group].mean(axis=-1)
+        sweep_plots.sampled_points(overlaps, sweep.alpha, squared, **look)
+    name_model(values, sweep.model)
+    values.set_ylabel(r"eigenvalue $\lambda$")
+    overlaps.set_ylabel(r"squared overlap $q^2$")
+    legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
+    return fig
+
+
+def done(sweep: Sweep, values: Array) -> Array:
+    """values (n, alpha, sample, eigenpair) with NaN for every sample that is not done."""
+    return np.where((sweep.status == DONE)[..., None], values, np.nan)
+
+
+def theory_curves(sweep: Sweep | Comparison) -> tuple[Array, Array, Array, Array]:
+    """alpha, edge, outlier, overlap of the sweep's model on a grid fine enough to draw, a little beyond its range.
+
+    The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.
+    """
+    low, high = float(sweep.alpha.min()), float(sweep.alpha.max())
+    margin = 0.03 * (high - low) if high > low else 0.2 * low
+    alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE)
+    sides = sweep.alpha_bbp * np.array([1 - 1e-9, 1 + 1e-9])
+    alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
+    branch = teacher_branch(sweep.model, alpha)
+    return alpha, branch.edge, branch.outlier, branch.overlap
+
+
+def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
+    """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a.
+
+    Thresholds at finite N, if the file has them, stand in a row below, again a panel for each a.
+    """
+    cuts, sizes = int(phase.widths.a.size), 0 if phase.finite is None else int(phase.finite.a.size)
+    top = 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts
+    fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
+    main, *axes = phase_panels(fig, cuts, sizes, width)
+    threshold_panel(main, phase.curves, phase.a_c, phase.alpha_c)
+    main.set_title(f"$p^* = {phase.p_star}$", loc="right", pad=3.0)
+    for index, ax in enumerate(axes[:cuts]):
+        widths_panel(ax, phase.widths, index)
+        ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
+        ax.tick_params(labelbottom=index == cuts - 1)
+    if cuts:
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=2)
+    for index, ax in enumerate(axes[cuts:]):
+        finite_panel(ax, phase, index)
+    return fig
+
+
+def phase_panels(fig: Figure, cuts: int, sizes: int, width: str) -> list[Axes]:
+    """The main panel, `cuts` smaller ones in a column, `sizes` in a row below; all in one column at single width."""
+    if width == "single":
+        ratios = [1.5] + [1.0] * (cuts + sizes)
+        return lettered(list(np.ravel(fig.subplots(len(ratios), 1, height_ratios=ratios))))
+    rows = (
+        fig.add_gridspec(2, 1, height_ratios=[1.9 * max(cuts, 2), 2.1]) if sizes else fig.add_gridspec(1, 1)
+    )
+    if cuts:
+        upper = rows[0].subgridspec(cuts, 2, width_ratios=[1.5, 1.0])
+        places = [upper[:, 0], *(upper[row, 1] for row in range(cuts))]
+    else:
+        places = [rows[0]]
+    if sizes:
+        lower = rows[1].subgridspec(1, sizes)
+        places += [lower[0, column] for column in range(sizes)]
+    return lettered([fig.add_subplot(place) for place in places])
+
+
+def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
+    """alpha_BBP(a), a curve for each p, with the key to line styles and the tricritical marks."""
+    handles: list[Artist] = []
+    for index, p in enumerate(curves.p):
+        drawn = phase_plots.threshold_curve(
+            ax,
+            curves.a,
+            curves.alpha_bbp[index],
+            curves.discontinuous[index],
+            p=p,
+            a_c=a_c[index],
+            alpha_c=alpha_c[index],
+            index=index,
+        )
+        handles.append(drawn[0])
+    for kind in style.KINDS:
+        handles.append(Line2D([], [], color=style.GREY, linestyle=style.KIND_LINES[kind], label=kind))
+    handles.append(
+        Line2D([], [], color=style.GREY, linestyle="none", label=r"$a_c$", **phase_plots.TRICRITICAL)
+    )
+    if is_logarithmic(curves.a):
+        plain_log_axis(ax)
+    if np.nanmax(curves.alpha_bbp) > WIDE * np.nanmin(curves.alpha_bbp):
+        ax.set_yscale("log")
+    ax.set_xlabel(r"normalisation $a$")
+    ax.set_ylabel(r"$\alpha_\mathrm{BBP}$")
+    ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=4)
+
+
+def widths_panel(ax: Axes, widths: Map, index: int) -> None:
+    """alpha_BBP(p) and both alpha_0 at one a, with the p = inf value if it is there."""
+    finite = np.isfinite(widths.p)
+    limit, jumps = widths.alpha_bbp[~finite, index], widths.discontinuous[finite, index]
+    phase_plots.widths_curve(
+        ax,
+        widths.p[finite],
+        widths.alpha_bbp[finite, index],
+        jumps,
+        alpha_0={
+            "overlap": np.where(jumps, widths.alpha_0_overlap[finite, index], np.nan),
+            "continuation": np.where(jumps, widths.alpha_0_continuation[finite, index], np.nan),
+        },
+        limit=float(limit[0]) if limit.size else None,
+    )
+    if is_logarithmic(widths.p[finite]):
+        plain_log_axis(ax)
+    ax.text(0.96, 0.93, f"$a = {widths.a[index]:g}$", transform=ax.transAxes, ha="right", va="top")
+    ax.set_ylabel(r"$\alpha$")
+
+
+def lettered(axes: list[Axes]) -> list[Axes]:
+    """The same axes, with (a), (b)... above their upper left corners if there are several."""
+    for ax, letter in zip(axes, "abcdefghijklmnopqrstuvwxyz", strict=False):
+        if len(axes) > 1:
+            ax.set_title(f"({letter})", loc="left", pad=3.0, fontweight="bold")
+    return axes
+
+
+def finite_panel(ax: Axes, phase: Phase, index: int) -> None:
+    """alpha_BBP(N) of each p at one a, with its limit at N = inf."""
+    finite = phase.finite
+    assert finite is not None
+    a = finite.a[index]
+    for row, p in enumerate(phase.curves.p):
+        alpha = finite.alpha[:, row, index]
+        if np.isfinite(alpha).any():
+            phase_plots.finite_curve(ax, finite.n, alpha, finite.error[:, row, index], p=p, index=row)
+            limit = bbp_threshold(Committee(p, phase.p_star, a))
+            phase_plots.limit_line(ax, limit.alpha, limit.kind, p=p, index=row)
+    plain_log_axis(ax)
+    ax.set_xlabel(r"input dimension $N$")
+    ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")
+    ax.set_title(f"$a = {a:g}$", loc="right", pad=3.0)
+
+
+def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:
+    """Density of states with edge, outlier and pooled eigenvalues: most of the bulk, and the left edge close up."""
+    fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
+    whole, close = panels(fig, 2, width)
+    spectrum_panel(whole, spectrum, *whole_window(spectrum))
+    spectrum_panel(close, spectrum, *edge_window(spectrum))
+    name_model(whole, spectrum.model, rf"$\alpha = {spectrum.alpha:.6g}$")
+    # Near alpha = 1 the density has a peak at 0 that would hide the rest.
+    low = spectrum.rho[spectrum.lam < 0.5 * spectrum.edge.value]
+    if low.size:
+        whole.set_ylim(0, min(1.1 * spectrum.rho.max(), 5 * low.max()))
+    legend_above(fig, [whole, close], 4 if width == "double" else 2)
+    return fig
+
+
+def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> None:
+    """The spectrum between two eigenvalues."""
+    pool = spectrum.pool
+    if pool is not None:
+        known = min(right, pool.complete_below)
+        bins = np.linspace(left, right, bin_count(pool, left, right) + 1)
+        bins = bins[bins <= known]
+        values = pool.eigenvalues[np.abs(pool.eigenvalues) > ZERO * np.abs(pool.eigenvalues).max()]
+        label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
+        if bins.size > 1:
+            spectrum_plots.pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
+    shown = (spectrum.lam >= left) & (spectrum.lam <= right)
+    spectrum_plots.density_curve(ax, spectrum.lam[shown], spectrum.rho[shown])
+    spectrum_plots.mark_edge(ax, spectrum.edge.value, spectrum.edge.kind)
+    if spectrum.outlier is not None:
+        spectrum_plots.mark_outlier(ax, spectrum.outlier.value, spectrum.outlier.overlap)
+    if spectrum.atom and left < 0 < right:
+        spectrum_plots.mark_atom(ax, spectrum.atom)
+    ax.set_xlim(left, right)
+    ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_xlabel(r"eigenvalue $\lambda$")
+    ax.set_ylabel(r"density of states $\rho(\lambda)$")
+
+
+def bin_count(pool: Pool, left: float, right: float) -> int:
+    """Bins of a histogram between left and right: `PER_BIN` eigenvalues each on average, within limits."""
+    inside = np.count_nonzero((pool.eigenvalues >= left) & (pool.eigenvalues <= right))
+    return int(np.clip(inside / PER_BIN, FEWEST_BINS, MOST_BINS))
+
+
+def lowest(spectrum: Spectrum) -> float:
+    """The lowest eigenvalue there is: edge, outlier or sample."""
+    found = [spectrum.edge.value]
+    if spectrum.outlier is not None:
+        found.append(spectrum.outlier.value)
+    if spectrum.pool is not None:
+        found.append(float(spectrum.pool.eigenvalues.min()))
+    return min(found)
+
+
+def whole_window(spectrum: Spectrum) -> tuple[float, float]:
+    """From a little left of the lowest eigenvalue to the end of the density's grid."""
+    left, right = lowest(spectrum), float(spectrum.lam.max())
+    return left - 0.05 * (right - left), right
+
+
+def edge_window(spectrum: Spectrum) -> tuple[float, float]:
+    """The left edge and what lies left of it, with as much of the bulk again."""
+    left, edge = lowest(spectrum), spectrum.edge.value
+    reach = max(edge - left, 0.08 * (spectrum.lam.max() - edge))
+    return left - 0.3 * reach, edge + 1.5 * reach
+
+
+def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> list[Axes]:
+    """`count` panels side by side at two-column width, one below the other at single width, lettered (a), (b)..."""
+    stacked = width == "single"
+    shape = (count, 1) if stacked else (1, count)
+    return lettered(list(np.ravel(fig.subplots(*shape, sharex=share_x and stacked))))
+
+
+def name_model(ax: Axes, model: Committee, more: str = "") -> None:
+    """The model above the upper right corner: p, p*, a, and what is added."""
+    parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$", f"$a = {model.a:.6g}$"]
+    ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
+
+
+def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:
+    """One legend over all panels: each label once, in the order drawn."""
+    entries: dict[str, Artist] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    fig.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns)
+
+
+def is_logarithmic(grid: Array) -> bool:
+    """Whether a grid of positive numbers is nearer to equal ratios than to equal steps."""
+    if grid.size < 3:
+        return False
+    ratios = np.array([two / one for one, two in pairwise(grid)])
+    steps = np.diff(grid)
+    return bool(np.ptp(np.log(ratios)) / np.log(ratios).mean() < np.ptp(steps) / steps.mean())
+
+
+def plain_log_axis(ax: Axes) -> None:
+    """A logarithmic abscissa labelled with plain numbers (0.01, 0.1, 1), and with powers of ten from 10^4 on."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(10))
+    ax.xaxis.set_major_formatter(FuncFormatter(_decade))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _decade(value: float, _: int) -> str:
+    return f"{value:g}" if 1e-3 < value < 9e3 else f"$10^{{{round(np.log10(value))}}}$"

@@ -1,0 +1,271 @@
+"""Lowest eigenpairs of a dense Hessian, with residuals, a result code and overlaps of the whole spectrum.
+
+On the CPU: Householder reduction to a tridiagonal matrix T (sytrd), the k lowest pairs of T (bisection
+and inverse iteration), and only those k vectors carried back (ormqr). This is what SciPy's `eigh` does
+for a subset. It differs in keeping T: what the other eigenvectors can have of a few given directions is
+bounded in O(n) (`sims.dense.overlap_bound`); where the bound does not tell which eigenvector has most of them,
+squared overlaps of ALL cost O(n^2) (`sims.dense.all_overlaps`) where `eigh` would form n vectors. On a GPU: the
+device's own `eigh`, whose result JAX does not check; here it is.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh, eigh_tridiagonal, get_lapack_funcs
+from scipy.linalg.blas import get_blas_funcs
+
+from sims.dense.all_overlaps import group_means, groups, spectrum_overlaps
+from sims.dense.overlap_bound import SEPARATE, settled
+from theory.checks import ParameterError, count
+
+HIGHEST = jax.lax.Precision.HIGHEST
+WIDEST = {
+    "cpu": 46_340,
+    "gpu": 26_700,
+}  # largest n: n^2 within 31 bits; the workspace of cuSOLVER's syevd likewise
+
+
+class Code(enum.IntEnum):
+    """How a solve ended."""
+
+    CONVERGED = 0
+    NOT_CONVERGED = 1  # an iteration ran out of steps; the best pairs are returned
+    INVALID = 2  # NaN or infinity in the matrix or in the result
+    INACCURATE = 3  # residuals or orthonormality beyond tolerance
+    FAILED = 4  # a library routine gave up
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """All eigenvalues (n,), ascending, and squared overlaps (n,) of their vectors with given directions.
+
+    In a degenerate space every member is given the space's mean overlap, which does not depend on the basis.
+    """
+
+    values: NDArray
+    overlaps: NDArray
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Squared overlaps of the lowest eigenvectors with the span of given directions.
+
+    q2        (k,), in a degenerate space its mean overlap, as in `Spectrum`
+    rank      0-based rank, in the whole spectrum, of the eigenvector of largest squared overlap
+    spectrum  the overlaps of all eigenvectors; None where the lowest settled the rank
+    """
+
+    q2: NDArray
+    rank: int
+    spectrum: Spectrum | None = None
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Lowest eigenpairs of an n x n symmetric matrix, lowest first.
+
+    values     (k,)
+    vectors    (n, k), orthonormal columns
+    residuals  (k,), ||H v - lambda v||
+    code       Code.CONVERGED if every pair passed the checks
+    stats      how it was found: "method", "orthonormality" (largest entry of V'V - I), iterations, products
+    signal     squared overlaps with given directions, where asked for and available
+    """
+
+    values: NDArray
+    vectors: NDArray
+    residuals: NDArray
+    code: Code
+    stats: dict[str, Any] = field(default_factory=dict)
+    signal: Overlaps | None = None
+
+
+def lowest_dense(
+    hessian: ArrayLike, k: int, signal: ArrayLike | None = None, *, overwrite: bool = False
+) -> Eigenpairs:
+    """The k lowest eigenpairs of a symmetric matrix (n, n), both triangles filled.
+
+    signal     (n, r) orthonormal columns: also find squared overlaps with their span, and which of all n
+               eigenvectors has the largest
+    overwrite  allow a column-major NumPy matrix to be destroyed
+
+    Raises ParameterError for k outside 1..n or n beyond what the routines can index. A result that fails
+    the checks is computed again by `scipy.linalg.eigh` of the whole matrix, and returned with its code if
+    that fails too.
+    """
+    n = np.shape(hessian)[0]
+    if count("k", k) > n:
+        raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {n}")
+    check_order(n)
+    if isinstance(hessian, jax.Array) and jax.default_backend() != "cpu":
+        found = _on_device(hessian, k, signal)
+        if found.code is Code.CONVERGED:
+            return found
+        hessian = np.array(hessian, order="F")
+    matrix = (
+        np.asarray(hessian)
+        if overwrite and not isinstance(hessian, jax.Array)
+        else np.array(hessian, order="F")
+    )
+    found, matrix = _tridiagonal(np.asfortranarray(matrix), k, signal)
+    return found if found.code in (Code.CONVERGED, Code.INVALID) else _whole(matrix, k, signal)
+
+
+def check_order(n: int, platform: str | None = None) -> None:
+    """ParameterError if dense routines cannot index a matrix of order n on this platform (default: JAX's)."""
+    platform = platform or jax.default_backend()
+    widest = WIDEST.get(platform, WIDEST["gpu"])
+    if n > widest:
+        raise ParameterError(
+            f"a dense Hessian of order p N = {n} is beyond the {widest} that {platform} routines index"
+        )
+
+
+def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eigenpairs, NDArray]:
+    """Pairs by reduction to tridiagonal form, and the matrix, its lower triangle destroyed."""
+    if not np.isfinite(np.sum(matrix)):
+        return _nothing(matrix, k, Code.INVALID, "not finite"), matrix
+    diagonal = np.diagonal(matrix).copy()
+    reduced, d, e, tau = _reduce(matrix)
+    norm = _norm(d, e)
+    overlaps = None
+    # one value more than asked for says how far apart the others are
+    last = min(k, len(d) - 1) if signal is not None else k - 1
+    try:
+        low, vectors = eigh_tridiagonal(d, e, select="i", select_range=(0, last), lapack_driver="stebz")
+        if signal is not None:
+            rotated = _apply(reduced, tau, np.asarray(signal), "T").astype(np.float64)
+            overlaps = _overlaps(d, e, rotated, low, vectors[:, :k], norm, np.finfo(matrix.dtype).eps)
+        low, vectors = low[:k], vectors[:, :k]
+        vectors = _apply(reduced, tau, vectors.astype(matrix.dtype), "N")
+        failure = None
+    except (np.linalg.LinAlgError, ValueError) as error:
+        failure = str(error).splitlines()[0]
+    # sytrd on the lower triangle leaves the strict upper one: with the diagonal put back it is the matrix
+    # again
+    np.fill_diagonal(reduced, diagonal)
+    if failure is not None:
+        return _nothing(reduced, k, Code.FAILED, failure), reduced
+    symm = get_blas_funcs("symm", (reduced,))
+    return _checked(
+        low, vectors, symm(1.0, reduced, vectors, lower=0), norm, "tridiagonal", overlaps
+    ), reduced
+
+
+def _overlaps(
+    d: NDArray, e: NDArray, signal: NDArray, values: NDArray, vectors: NDArray, norm: float, eps: float
+) -> Overlaps:
+    """Of the k lowest vectors (n, k) of T if they settle the rank, else of all; values (k + 1,) or, if k = n, (n,)."""
+    k, width = vectors.shape[1], 4 * eps * norm
+    if k == len(d) or values[k] - values[k - 1] > max(width, SEPARATE * norm):
+        gemm = get_blas_funcs("gemm", (vectors,))  # SciPy's BLAS: see `sims.instance.labels`
+        amplitudes = gemm(1.0, vectors, signal, trans_a=1)
+        q2 = group_means(np.sum(amplitudes**2, axis=1), *groups(values[:k], width))
+        if settled(d, e, gemm(-1.0, vectors, amplitudes, beta=1.0, c=signal), float(np.max(q2))):
+            return Overlaps(q2, int(np.argmax(q2)))
+    return _from_spectrum(Spectrum(*spectrum_overlaps(d, e, signal, width)), k)
+
+
+def _from_spectrum(spectrum: Spectrum, k: int) -> Overlaps:
+    return Overlaps(spectrum.overlaps[:k], int(np.argmax(spectrum.overlaps)), spectrum)
+
+
+def _reduce(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Q' H Q = T in place: reflectors under the subdiagonal; d (n,), e (n - 1,) of T in float64; tau."""
+    sytrd, query = get_lapack_funcs(("sytrd", "sytrd_lwork"), (matrix,))
+    lwork = int(query(len(matrix), lower=1)[0].real)
+    reduced, d, e, tau, _ = sytrd(matrix, lower=1, lwork=lwork, overwrite_a=1)
+    # T in float64 whatever the matrix: all that follows is O(n^2), and loses nothing more
+    return reduced, d.astype(np.float64), e.astype(np.float64), tau
+
+
+def _apply(reduced: NDArray, tau: NDArray, columns: NDArray, trans: str) -> NDArray:
+    """Q or Q' times columns (n, c). SciPy does not expose ormtr; it is ormqr on all rows but the first."""
+    n, c = columns.shape
+    result = np.asfortranarray(columns)
+    if n == 1:
+        return result
+    # reflector j starts at entry (j + 1, j): the same memory read from its second entry on, without a copy
+    reflectors = reduced.ravel("K")[1 : 1 + n * (n - 1)].reshape((n, n - 1), order="F")
+    ormqr = get_lapack_funcs("ormqr", (reduced,))
+    rotated, _, info = ormqr("L", trans, reflectors, tau, result[1:], 64 * c)
+    if info:
+        raise np.linalg.LinAlgError(f"ormqr returned {info}")
+    return np.concatenate([result[:1], rotated])
+
+
+def _whole(matrix: NDArray, k: int, signal: ArrayLike | None) -> Eigenpairs:
+    """Every pair by `scipy.linalg.eigh` from the upper triangle: the slow twin and the fallback."""
+    upper = np.triu(matrix)
+    full = upper + np.triu(matrix, 1).T
+    try:
+        values, vectors = eigh(full)
+    except (np.linalg.LinAlgError, ValueError) as error:
+        return _nothing(matrix, k, Code.FAILED, str(error).splitlines()[0])
+    return _from_all(full, values, vectors, k, signal, "eigh")
+
+
+def _on_device(hessian: jax.Array, k: int, signal: ArrayLike | None) -> Eigenpairs:
+    values, vectors = jnp.linalg.eigh(hessian)
+    product = jnp.matmul(hessian, vectors[:, :k], precision=HIGHEST)
+    overlaps = None
+    if signal is not None:
+        amplitude = jnp.matmul(vectors.T, jnp.asarray(signal), precision=HIGHEST)
+        overlaps = _grouped(np.asarray(values), np.asarray(jnp.sum(amplitude**2, axis=1)), k)
+    norm = float(jnp.maximum(abs(values[0]), abs(values[-1])))
+    low, vectors = np.asarray(values[:k]), np.asarray(vectors[:, :k])
+    return _checked(low, vectors, np.asarray(product), norm, "device eigh", overlaps)
+
+
+def _from_all(
+    full: NDArray, values: NDArray, vectors: NDArray, k: int, signal: ArrayLike | None, method: str
+) -> Eigenpairs:
+    overlaps = None
+    if signal is not None:
+        overlaps = _grouped(values, np.sum((vectors.T @ np.asarray(signal)) ** 2, axis=1), k)
+    norm = float(max(abs(values[0]), abs(values[-1])))
+    return _checked(values[:k], vectors[:, :k], full @ vectors[:, :k], norm, method, overlaps)
+
+
+def _grouped(values: NDArray, raw: NDArray, k: int) -> Overlaps:
+    width = 4 * np.finfo(values.dtype).eps * max(abs(values[0]), abs(values[-1]))
+    means = group_means(raw.astype(np.float64), *groups(values, width))
+    return _from_spectrum(Spectrum(values.astype(np.float64), means), k)
+
+
+def _checked(
+    values: NDArray, vectors: NDArray, product: NDArray, norm: float, method: str, overlaps: Overlaps | None
+) -> Eigenpairs:
+    """Pairs with their residuals and the code these deserve; product = H V."""
+    dtype = vectors.dtype
+    residuals = np.linalg.norm(product - vectors * values.astype(dtype), axis=0)
+    skew = float(np.max(np.abs(vectors.T @ vectors - np.eye(len(values), dtype=dtype))))
+    unit = 50 * np.sqrt(len(vectors)) * np.finfo(dtype).eps
+    if not (np.all(np.isfinite(values)) and np.isfinite(skew)):
+        code = Code.INVALID
+    elif np.max(residuals) > unit * norm or skew > unit:
+        code = Code.INACCURATE
+    else:
+        code = Code.CONVERGED
+    stats = {"method": method, "orthonormality": skew}
+    return Eigenpairs(values.astype(np.float64), vectors, residuals.astype(np.float64), code, stats, overlaps)
+
+
+def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:
+    blank = np.full(k, np.nan)
+    return Eigenpairs(
+        blank, np.full((len(matrix), k), np.nan, matrix.dtype), blank.copy(), code, {"failure": why}
+    )
+
+
+def _norm(d: NDArray, e: NDArray) -> float:
+    """Gershgorin bound on |T|."""
+    beside = np.abs(np.append(e, 0)) + np.abs(np.append(0, e))
+    return float(np.max(np.abs(d) + beside))

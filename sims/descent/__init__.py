@@ -1,0 +1,1 @@
+"""Gradient descent on the product of spheres, and the Hessian along it."""

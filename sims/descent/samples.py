@@ -1,0 +1,294 @@
+"""Samples of gradient descent: draw, start, descend, and measure the overlaps with the teacher along the path.
+
+The draws are those of sims.instance, so a sample is a function of (seed, N, alpha, sample index), and the same
+for every start, width of the student (its first rows), batch and number of threads. Descents of a batch run in
+one compiled program; the starts and the Hessians along the path are computed on the host. On a CPU batches are
+single samples, shared out to threads: two cores then work on two samples, whose data stay in their caches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sims.dense.eigen import lowest_dense
+from sims.descent import hessians as landscape
+from sims.descent import starts
+from sims.descent.path import Code, Descent, descend
+from sims.instance import Instance, draw, finite_p, padded, real_dtype, samples_of
+from theory.checks import ParameterError, count
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+Start = Callable[[Instance, Array, Array], Array]
+
+MEMORY = 8 * 2**30  # bytes that one batch may take before it is refused
+
+
+@dataclass(frozen=True)
+class Descents:
+    """S descents at one (N, alpha) with R records and T Hessians along the path (T = 0: none wanted).
+
+    overlap_matrix  (S, R, p, p_star)  w_k . w*_l / N
+    loss, gradient, time, steps  (S, R)  as in sims.descent.path.Path
+    eigenvalues, overlaps  (S, T, 2, k)  lowest eigenpairs of the two Hessians (landscape.FRAMES) and their q2
+    code            (S,)  sims.descent.path.Code
+    reason          (S,)  "" or why the sample failed; its numbers are then NaN, or those of its last good point
+    recorded_steps  (R,)  step numbers of the records; hessian_records (T,) the records at which the Hessians were taken
+    """
+
+    overlap_matrix: Array
+    loss: Array
+    gradient: Array
+    time: Array
+    steps: NDArray[np.int64]
+    eigenvalues: Array
+    overlaps: Array
+    code: NDArray[np.int8]
+    reason: NDArray[np.object_]
+    recorded_steps: NDArray[np.int64]
+    hessian_records: NDArray[np.int64]
+
+    @property
+    def m2(self) -> Array:
+        """Largest squared magnetisation (S, R): max_kl (w_k . w*_l / N)^2."""
+        return largest_squared(self.overlap_matrix)
+
+    @property
+    def projection(self) -> Array:
+        """Largest share of a student row in the teacher's span (S, R): max_k sum_l (w_k . w*_l / N)^2."""
+        return largest_projection(self.overlap_matrix)
+
+
+def largest_squared(overlap_matrix: Array) -> Array:
+    """m2 = max_kl m_kl^2 of overlap matrices (..., p, p_star): shape (...)."""
+    return np.max(overlap_matrix**2, axis=(-2, -1))
+
+
+def largest_projection(overlap_matrix: Array) -> Array:
+    """max_k sum_l m_kl^2 of overlap matrices (..., p, p_star): the best student row's share in the teacher's span.
+
+    Equal to m2 for p_star = 1. For p_star > 1 the loss knows the teacher up to a rotation of its rows, and this
+    is the measure that such a rotation leaves alone: 1 when the row lies in the span.
+    """
+    return np.max(np.sum(overlap_matrix**2, axis=-1), axis=-1)
+
+
+def random_start(instance: Instance, data: Array, y: Array) -> Array:
+    """The student of the draw, uniform on the product of spheres."""
+    return np.asarray(instance.student)
+
+
+def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
+    """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP)."""
+    model, student = instance.model, np.asarray(instance.student)
+    p = student.shape[0]
+    plain, _ = landscape.hessians(model, data, np.asarray(instance.teacher), student)
+    vectors = lowest_dense(plain, min(p * model.p_star, len(plain))).vectors
+    directions = starts.outlier_directions(vectors, p, model.p_star)
+    return directions * np.sqrt(instance.n)
+
+
+def spectral_start_with(
+    preprocessing: Callable[[Array], Array] = starts.OPTIMAL,
+    *,
+    end: str = "top",
+    spread: float = 0.1,
+) -> Start:
+    """A start from the spectral method with weights T(y) = preprocessing(y): see sims.descent.starts."""
+
+    def start(instance: Instance, data: Array, y: Array) -> Array:
+        p_star = instance.model.p_star
+        directions = starts.spectral_directions(data, y, p_star, preprocessing, end=end)
+        return starts.student_from(
+            directions, finite_p(instance.model), np.asarray(instance.student), spread=spread
+        )
+
+    return start
+
+
+STARTS: dict[str, Start] = {
+    "random": random_start,
+    "hessian": hessian_start,
+    "spectral": spectral_start_with(),
+}
+
+
+def bytes_needed(
+    model: Committee,
+    n: int,
+    alpha: float,
+    *,
+    batch: int,
+    records: int,
+    dtype: str = "float64",
+    hessians: bool = True,
+) -> int:
+    """Bytes that a batch of descents takes: data, kept students, and dense Hessians (one at a time, in float64)."""
+    p, item = finite_p(model), real_dtype(dtype).itemsize
+    rows = padded(samples_of(alpha, n))
+    descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * n)
+    return descents + (8 * (4 * (p * n) ** 2 + 2 * rows * n) if hessians else 0)
+
+
+def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
+    """Which of `recorded` records get a Hessian: `wanted` of them, evenly spread, start and end among them."""
+    return np.unique(np.rint(np.linspace(0, recorded - 1, min(wanted, recorded))).astype(np.int64))
+
+
+def sample_descents(
+    model: Committee,
+    n: int,
+    alpha: float,
+    samples: Sequence[int],
+    seed: int = 0,
+    *,
+    start: str | Start = "random",
+    rules: Descent | None = None,
+    eigenpairs: int = 0,
+    hessians: int = 8,
+    dtype: str = "float64",
+    batch: int | None = None,
+    workers: int | None = None,
+    memory: int = MEMORY,
+) -> Descents:
+    """Descents of the samples with the given indices at (N, alpha).
+
+    start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
+    eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
+    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow
+                elsewhere
+    workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
+    Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
+    workers than asked for are used where only they fit.
+    """
+    rules = Descent() if rules is None else rules
+    begin = _start(start)
+    n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)
+    moments = hessian_moments(len(rules.recorded_steps), count("hessians", hessians, 2))
+    moments = moments if eigenpairs else moments[:0]
+    indices = [count("sample", s, 0) for s in samples]
+    if not indices:
+        raise ParameterError("samples must name at least one sample, got none")
+    need = _need(model, n, alpha, rules, dtype, eigenpairs > 0)
+    batch = _batch_size(need, len(indices), batch, memory)
+    workers = _workers(workers, memory // need(batch))
+
+    def part(first: int) -> dict[str, NDArray]:
+        chosen = indices[first : first + batch]
+        return _batch(model, n, alpha, chosen, seed, begin, rules, moments, eigenpairs, dtype)
+
+    firsts = range(0, len(indices), batch)
+    # the first batch alone: it compiles what the others then find compiled
+    parts = [part(0)]
+    with ThreadPoolExecutor(workers) as pool:
+        parts += pool.map(part, firsts[1:])
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return Descents(**joined, recorded_steps=np.asarray(rules.recorded_steps), hessian_records=moments)
+
+
+def _start(start: str | Start) -> Start:
+    if callable(start):
+        return start
+    if start not in STARTS:
+        raise ParameterError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
+    return STARTS[start]
+
+
+def _need(model, n, alpha, rules, dtype, hessians) -> Callable[[int], int]:
+    """Bytes needed as a function of the size of the batch."""
+    return lambda size: bytes_needed(
+        model, n, alpha, batch=size, records=len(rules.recorded_steps), dtype=dtype, hessians=hessians
+    )
+
+
+def _batch_size(need: Callable[[int], int], samples: int, batch: int | None, memory: int) -> int:
+    """The size of a batch, fitting in `memory` bytes; ParameterError with the numbers if it does not."""
+    one, each = need(1), need(2) - need(1)
+    most = 1 + (memory - one) // each if one <= memory else 0
+    if batch is None:
+        batch = 1 if jax.default_backend() == "cpu" else max(1, int(min(most, samples)))
+    batch = min(count("batch", batch), samples)
+    if batch > most:
+        advice = (
+            f"a batch of {most} fits"
+            if most
+            else f"one sample takes {one / 2**30:.3g} GiB: a smaller N or alpha fits"
+        )
+        raise ParameterError(
+            f"descents need {need(batch) / 2**30:.3g} GiB for a batch of {batch}, the limit is"
+            f" {memory / 2**30:.3g} GiB; {advice}"
+        )
+    return batch
+
+
+def _workers(workers: int | None, fitting: int) -> int:
+    """Number of threads, at most so many as fit in memory."""
+    if workers is None:
+        workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    return max(1, min(count("workers", workers), fitting))
+
+
+def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dtype) -> dict[str, NDArray]:
+    """The arrays of Descents, but the shared ones, for one batch."""
+    draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]
+    m = draws[0].m
+    teachers = np.stack([np.asarray(d.teacher, dtype=np.float64) for d in draws])
+    data = jnp.stack([d.data for d in draws if d.data is not None])
+    y = _labels(data, jnp.stack([d.teacher for d in draws]))
+    students, reasons = _starts(draws, data, y, m, begin)
+    path = descend(data, y, jnp.asarray(students, data.dtype), model.a, rules)
+    kept = np.asarray(path.student, dtype=np.float64)
+    code = np.asarray(path.code)
+    values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)
+    known = values.copy()
+    for s in range(len(indices) if len(moments) else 0):
+        if code[s] != Code.NOT_FINITE:
+            rows = np.asarray(data[s, :m], dtype=np.float64)
+            values[s], known[s] = landscape.lowest_along(
+                model, rows, teachers[s], kept[s, moments], eigenpairs
+            )
+            if not np.all(np.isfinite(values[s])):
+                reasons[s] = "eigenpairs along the path failed their checks"
+    failures = {Code.STALLED: "no step lowered the loss", Code.NOT_FINITE: "loss or gradient not finite"}
+    return {
+        "overlap_matrix": np.einsum("srkn,sln->srkl", kept, teachers) / n,
+        "loss": np.asarray(path.loss, dtype=np.float64),
+        "gradient": np.asarray(path.gradient, dtype=np.float64),
+        "time": np.asarray(path.time, dtype=np.float64),
+        "steps": np.asarray(path.steps, dtype=np.int64),
+        "eigenvalues": values,
+        "overlaps": known,
+        "code": code.astype(np.int8),
+        "reason": np.array(
+            [r or failures.get(c, "") for r, c in zip(reasons, code, strict=True)], dtype=object
+        ),
+    }
+
+
+@jax.jit
+def _labels(data: jax.Array, teacher: jax.Array) -> jax.Array:
+    """y (S, M) of data (S, M, N) and teacher (S, p_star, N)."""
+    u = jnp.einsum("smn,sln->sml", data, teacher, precision=jax.lax.Precision.HIGHEST)
+    return jnp.mean(u**2, axis=-1)
+
+
+def _starts(draws, data, y, m, begin) -> tuple[Array, list[str]]:
+    """The starting students (S, p, N), and a reason where one could not be had (its student is then NaN)."""
+    students, reasons = [], []
+    for s, instance in enumerate(draws):
+        rows, label = np.asarray(data[s, :m], dtype=np.float64), np.asarray(y[s, :m], dtype=np.float64)
+        try:
+            student, reason = np.asarray(begin(instance, rows, label), dtype=np.float64), ""
+        except (ParameterError, np.linalg.LinAlgError) as error:
+            student, reason = np.full(instance.student.shape, np.nan), f"no start: {error}"
+        students.append(student)
+        reasons.append(reason)
+    return np.stack(students), reasons

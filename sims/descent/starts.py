@@ -1,0 +1,92 @@
+"""Starts of gradient descent from eigenvectors: the Hessian's own outliers, and the classical spectral method.
+
+Both give an estimate of the span of the teacher, an orthonormal (p_star, N), and from it a student. Rows k and
+k + p_star of a student wider than the teacher would start equal and, the loss being symmetric in its rows, stay
+equal for ever; `spread` sets them apart.
+
+The weighted covariance sum_mu T(y^mu) x^mu x^mu^T, its sources, its choices of T (`optimal` by default) and its
+theory at N = inf are those of theory.general.spectral_methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from theory.checks import ParameterError, count
+from theory.general.spectral_methods import optimal
+
+Array = NDArray[np.float64]
+OPTIMAL = optimal()
+
+
+def spectral_matrix(data: Array, y: Array, preprocessing: Callable[[Array], Array] = OPTIMAL) -> Array:
+    """sum_mu T(y^mu) x^mu x^mu^T (N, N), symmetric; data (M, N), y (M,)."""
+    return (data * np.asarray(preprocessing(y))[:, None]).T @ data
+
+
+def spectral_directions(
+    data: Array,
+    y: Array,
+    p_star: int,
+    preprocessing: Callable[[Array], Array] = OPTIMAL,
+    *,
+    end: str = "top",
+) -> Array:
+    """The estimate of the teacher's span by the spectral method: orthonormal (p_star, N), the strongest first.
+
+    data (M, N), y (M,); preprocessing maps labels to weights T(y); end "top" or "lowest" says at which end of
+    the spectrum the teacher shows (top for an increasing T, lowest for the weights of a Hessian). Raises
+    ParameterError.
+    """
+    n = data.shape[1]
+    p_star = count("p_star", p_star)
+    if end not in ("top", "lowest"):
+        raise ParameterError(f'end must be "top" or "lowest", got {end!r}')
+    if p_star > n:
+        raise ParameterError(f"p_star must be at most N = {n}, got {p_star}")
+    sign = 1.0 if end == "lowest" else -1.0
+    matrix = sign * spectral_matrix(data, y, preprocessing)
+    if not np.all(np.isfinite(matrix)):
+        raise ParameterError("preprocessing must give finite weights for every label")
+    _, vectors = scipy.linalg.eigh(matrix, subset_by_index=[0, p_star - 1])
+    return vectors.T
+
+
+def outlier_directions(vectors: Array, p: int, p_star: int) -> Array:
+    """Each student row's estimate of its share of the teacher's span from the Hessian's outlier eigenvectors:
+    (p, N), unit rows.
+
+    vectors  (pN, J) eigenvectors of the p p_star lowest eigenvalues, block-major (k N + i).
+
+    Ideally they span e_k (x) w*_l, in an unknown basis. Block k of all of them (N, J) has the teacher's span as
+    its p_star leading left singular vectors; all blocks side by side give one common estimate d_l. Row k is
+    d_l, l = k mod p_star, seen by block k alone (projected on its leading singular vectors), so that rows of
+    equal l differ by their blocks' own errors.
+    """
+    n = vectors.shape[0] // p
+    blocks = vectors.reshape(p, n, -1)
+    common = np.linalg.svd(np.concatenate(list(blocks), axis=1), full_matrices=False)[0][:, :p_star]
+    rows = np.empty((p, n))
+    for k, block in enumerate(blocks):
+        own = np.linalg.svd(block, full_matrices=False)[0][:, :p_star]
+        row = own @ (own.T @ common[:, k % p_star])
+        rows[k] = row / np.linalg.norm(row)
+    return rows
+
+
+def student_from(directions: Array, p: int, other: Array, *, spread: float = 0.1) -> Array:
+    """A student (p, N), rows of norm sqrt(N): row k along direction k mod (number of directions).
+
+    directions  (d, N) unit rows; other (p, N) a student drawn at random, which sets repeated rows apart: they
+                have the share `spread`^2 / (1 + spread^2) of their squared norm (about) along it. Students with
+                p <= d are the directions themselves.
+    """
+    d, n = directions.shape
+    rows = directions[np.arange(p) % d]
+    if p > d:
+        rows = rows + spread * other / np.linalg.norm(other, axis=-1, keepdims=True)
+    return rows * (np.sqrt(n) / np.linalg.norm(rows, axis=-1, keepdims=True))

@@ -1,0 +1,1 @@
+"""Lowest eigenpairs of a Hessian that is never formed: block Krylov spaces."""

@@ -1,0 +1,68 @@
+"""Bytes of the matrix-free path: the data in either layout, the basis, the blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from sims.instance import finite_p, real_dtype, samples_of
+from sims.krylov.settings import Plan, Settings, mixes
+from sims.operator.operator import block_size
+from theory.checks import count
+from theory.model import Committee
+
+PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
+
+
+def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False) -> int:
+    """Bytes of the data (m, n) in blocks of rows.
+
+    stored  kept, with the transpose on the CPU; else two blocks, one being drawn while one is used
+    mixed   with a float32 copy
+    """
+    item = real_dtype(dtype).itemsize
+    size = block_size(m, n, dtype, stored=stored)
+    if not stored:
+        return 2 * size * n * item
+    copies = 2 if jax.default_backend() == "cpu" else 1
+    return -(-m // size) * size * n * copies * (item + (4 if mixed else 0))
+
+
+def solver_bytes(order: int, plan: Plan, dtype: Any, sets: int = 1) -> int:
+    """Bytes of the bases, blocks and projected matrices of `sets` solves that run in step."""
+    item = real_dtype(dtype).itemsize
+    if order <= plan.smallest:
+        return sets * 4 * 8 * order**2
+    copies = 2 if jax.default_backend() == "cpu" else 1
+    columns = copies * (plan.basis + plan.width) + PANELS * plan.block
+    contraction = 2 * copies * plan.basis // 5  # the old basis stands while the new one is formed
+    return sets * (order * item * (columns + contraction) + 4 * 8 * plan.basis**2)
+
+
+def krylov_bytes(
+    model: Committee,
+    n: int,
+    alpha: float,
+    *,
+    eigenpairs: int,
+    dtype: Any = "float64",
+    stored: bool = True,
+    settings: Settings | None = None,
+    sets: int = 1,
+    devices: int = 1,
+) -> int:
+    """Peak bytes on one device of a matrix-free solve of `sets` Hessians on the same data (alpha: the largest).
+
+    devices  those that share the rows, each with memory of its own
+    """
+    settings, dtype = settings or Settings(), np.dtype(real_dtype(dtype))
+    p, m, sets = finite_p(model), samples_of(alpha, n), count("sets", sets)
+    count("devices", devices)
+    plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)
+    mixed = stored and mixes(settings, plan, dtype)
+    labels = 2 * m * (2 * sets + p) * dtype.itemsize
+    return (
+        data_bytes(n, m, dtype, stored=stored, mixed=mixed) + solver_bytes(p * n, plan, dtype, sets) + labels
+    )

@@ -1,0 +1,238 @@
+"""A block Krylov space that grows: basis, projected matrix, the block to come.
+
+A Krylov step couples a block to the last two alone; its components along the older ones are rounding, which grows by a
+factor |H| / |R| a step, R being what the step leaves. So a few new blocks wait, orthogonal to the last two alone, and then
+meet the whole basis together, in one pass: the basis is read from memory, and reading it is what a pass costs.
+
+What is known when they meet: the basis Q (last block l), T with H Q = Q T + q_1 R l', the blocks that wait
+W = (q_1 ... q_s) and r, which comes next, with
+
+    H W = l B e_1' + W K + r R' e_s'        K block tridiagonal, e_i the i-th block of the identity
+
+The pass gives C, c, and one orthonormalisation the rest, in W = Q C + W' S, r = Q c + W' G + r' S'. Hence the products of the
+new, orthogonal blocks W', exactly and not to rounding of the old ones:
+
+    H W' S = l B e_1' + Q (C K + c R' e_s' - T C) + W' (S K + G R' e_s' - e_1 S_11 R l'Q C) + r' S' R' e_s'
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh, qr
+
+from sims.krylov.basis import Basis, Orthonormal, apart, beside, new_block, orthonormal, orthonormal_blocks
+from sims.krylov.projected import lowest, sparse, spectral_norm, times
+from sims.krylov.settings import FLOOR, Plan
+
+WAIT = 3  # blocks that wait at most
+LOOSE = 1e-2  # and how far from orthogonal to the basis rounding may leave them
+LARGE = 400  # order of T from which its pairs are looked at without diagonalising it
+
+
+class Space:
+    """The Krylov space: basis Q, T = Q' H Q in `projected`, the block that comes `next`, and its factor R.
+
+    `meet` before Q and T are read: blocks that wait are in neither.
+    """
+
+    def __init__(self, start: jax.Array, plan: Plan, rng: np.random.Generator):
+        self.plan, self.rng = plan, rng
+        self.basis = Basis(start.shape[0], plan.block, start.dtype, plan.width)
+        self.eps = float(jnp.finfo(start.dtype).eps)
+        self.projected = np.zeros((plan.basis, plan.basis))
+        self.norm = 0.0
+        self.restarts = 0
+        self.kept = 0  # columns of the basis that the last restart left
+        self.lowest = np.zeros(0)  # Ritz values last seen
+        self.factor = np.zeros((plan.block, plan.block))
+        self.along = np.zeros((0, plan.block))  # the last columns of T
+        self.next = orthonormal(orthonormal(start, 0.0, rng).vectors, 0.0, rng).vectors
+        self.met = True  # whether `next` is orthogonal to the whole basis
+        self.growth = 1.0  # of rounding since it was
+        self.waiting: list[jax.Array] = []
+        # of the blocks that wait: coefficients of their products in the last two blocks, and the factor of what is left
+        self.steps: list[tuple[NDArray, NDArray]] = []
+        self.finite = True
+        self.coupled = False  # whether the next block couples to all of the basis
+
+    @property
+    def dimension(self) -> int:
+        """Columns of the basis, without the blocks that wait."""
+        return self.basis.dimension
+
+    @property
+    def full(self) -> bool:
+        return self.dimension + (len(self.waiting) + 1) * self.plan.block > self.plan.basis
+
+    def take(self, product: jax.Array) -> None:
+        """Add the block `next`, whose product this is, and make the block that follows."""
+        if self.coupled:
+            return self._take_coupled(product)
+        if self.met:
+            self.basis.append(self.next)
+            near = self.basis.recent
+        else:
+            last = self.waiting[-1] if self.waiting else self.basis.recent[-1]
+            self.waiting.append(self.next)
+            near = (last, self.next)
+        made, along = new_block(near, product, self.norm, self._floor(1.0), self.rng)
+        if not self._seen(along):
+            return None
+        if self.met:
+            self._set(
+                np.concatenate([np.zeros((self.dimension - len(along), self.plan.block)), along]), made.factor
+            )
+        else:
+            self.steps.append((along, made.factor))
+        self.next, self.met = made.vectors, False
+        left = np.linalg.svd(made.factor, compute_uv=False)[-1]
+        self.growth *= self.norm / left if left > 0 else math.inf
+        if made.fresh or len(self.waiting) == WAIT or self._floor(self.growth) > LOOSE:
+            self.meet(made.fresh)
+        return None
+
+    def _take_coupled(self, product: jax.Array) -> None:
+        self.basis.append(self.next)
+        rest, along = self.basis.project(product)
+        if self._seen(along):
+            made = orthonormal(rest, self._floor(self.norm), self.rng)
+            self._set(along, made.factor)
+            self.next, self.met, self.coupled = made.vectors, False, False
+            self.meet(made.fresh)
+
+    def meet(self, fresh: int = 0) -> None:
+        """Make the blocks that wait, and `next`, orthogonal to the whole basis, and the former part of it.
+
+        fresh  columns of `next` put in by chance; these, and blocks far from orthogonal, are met again
+        """
+        for _ in range(3):
+            if self.met:
+                return
+            found, made = self._met()
+            self.met = not (fresh or made.fresh) and bool(np.max(np.abs(found)) < 0.1)
+            fresh = 0
+        self.met = True
+
+    def _met(self) -> tuple[NDArray, Orthonormal]:
+        """One pass: see the top of the module. Returns C and c, and what came of W and r."""
+        b, d, wide = self.plan.block, self.dimension, len(self.waiting) * self.plan.block
+        columns, found = self.basis.project(beside((*self.waiting, self.next)))
+        made = orthonormal_blocks(columns, b, self._floor(1.0), self.rng)
+        *blocks, self.next = apart(made.vectors, b)
+        C, c = found[:, :wide], found[:, wide:]
+        S, G, S_next = made.factor[:wide, :wide], made.factor[:wide, wide:], made.factor[wide:, wide:]
+        if not blocks:
+            self._set(self.along + c @ self.factor, S_next @ self.factor)
+        else:
+            coupling = S[:b, :b] @ self.factor
+            self._set(self.along + C[:, :b] @ self.factor, coupling)
+            K, R = self._local(), self.steps[-1][1]
+            along = C @ K - times(self.projected[:d, :d], b, self.kept, C)
+            along[d - b :, :b] += self.steps[0][0][:b]
+            along[:, -b:] += c @ R
+            own = S @ K
+            own[:, -b:] += G @ R
+            own[:b] -= coupling @ C[d - b :]
+            back = np.linalg.inv(S)
+            for block in blocks:
+                self.basis.append(block)
+            self._set(np.concatenate([along, own]) @ back, S_next @ R @ back[-b:, -b:])
+        self.waiting, self.steps, self.growth = [], [], 1.0
+        return found, made
+
+    def _local(self) -> NDArray:
+        """K (s b, s b) of the blocks that wait."""
+        b, count = self.plan.block, len(self.steps)
+        K = np.zeros((count * b, count * b))
+        for i, (along, factor) in enumerate(self.steps):
+            here = slice(i * b, (i + 1) * b)
+            K[here, here] = along[b:]
+            if i:
+                K[(i - 1) * b : i * b, here] = along[:b]
+            if i + 1 < count:
+                K[(i + 1) * b : (i + 2) * b, here] = factor
+        return K
+
+    def _set(self, along: NDArray, factor: NDArray) -> None:
+        """The last columns of T, symmetric in the rows of their own blocks, and the factor of the block to come."""
+        d, wide = along.shape
+        first = d - wide
+        self.projected[:d, first:d] = along
+        self.projected[first:d, :d] = along.T
+        self.projected[first:d, first:d] = (along[first:] + along[first:].T) / 2
+        self.along, self.factor = along[:, wide - self.plan.block :], factor
+
+    def _seen(self, along: NDArray) -> bool:
+        """Whether the coefficients of a product are finite; |H| is at least the length of its columns."""
+        self.finite = bool(np.all(np.isfinite(along)))
+        if self.finite:
+            self.norm = max(self.norm, float(np.max(np.linalg.norm(along, axis=0))))
+        return self.finite
+
+    def _floor(self, scale: float) -> float:
+        return FLOOR * self.eps * scale
+
+    def ritz(self) -> tuple[NDArray, NDArray]:
+        """Mixing of the basis into one block of the lowest Ritz vectors, and the estimates of their residuals."""
+        if self.waiting:
+            self.meet()
+        d, b = self.dimension, self.plan.block
+        projected = self.projected[:d, :d]
+        self.norm = max(self.norm, spectral_norm(projected))
+        self.lowest, mixing = eigh(projected, subset_by_index=[0, min(b, d) - 1], check_finite=False)
+        return mixing, self._residuals(mixing)
+
+    def glance(self) -> float | None:
+        """The largest residual of the k lowest Ritz pairs, estimated at a fraction of the cost of `ritz`.
+
+        None where T is small, or where it cannot be told so: then `ritz` has to say.
+        """
+        if self.waiting:
+            self.meet()
+        d, k = self.dimension, self.plan.k
+        if d < LARGE:
+            return None
+        matrix = sparse(self.projected[:d, :d], self.plan.block, self.kept)
+        # Ritz values fall as the space grows: below the last ones by as much as they are apart
+        found = lowest(matrix, k, 2 * self.lowest[0] - self.lowest[k - 1] - self.eps * self.norm)
+        if found is None:
+            return None
+        self.lowest[:k], vectors = found
+        self.norm = max(self.norm, spectral_norm(matrix))
+        return float(np.max(self._residuals(vectors)))
+
+    def _residuals(self, mixing: NDArray) -> NDArray:
+        return np.linalg.norm(self.factor @ mixing[self.dimension - self.plan.block :], axis=0)
+
+    def restart(self) -> None:
+        """Contract the basis to its lowest Ritz vectors, two fifths of it."""
+        self.meet()
+        d, b = self.dimension, self.plan.block
+        kept = max(2, 2 * self.plan.basis // (5 * b)) * b
+        values, mixing = eigh(self.projected[:d, :d], subset_by_index=[0, kept - 1])
+        # LAPACK's vectors of a subset are orthonormal to a hundred eps only
+        self.basis.contract(qr(mixing, mode="economic")[0])
+        self.projected[:] = 0
+        self.kept, self.lowest = kept, values[:b]
+        np.fill_diagonal(self.projected[:kept, :kept], values)
+        self.met, self.coupled = True, True
+        self.restarts += 1
+
+    def anew(self, start: jax.Array) -> Space:
+        """An empty space that starts from these columns (n, b) and knows what this one does of |H|."""
+        space = Space(start, self.plan, self.rng)
+        space.norm, space.restarts = self.norm, self.restarts
+        return space
+
+    def blank(self) -> tuple[NDArray, jax.Array, NDArray]:
+        blank = np.full(self.plan.block, np.nan)
+        return blank, jnp.full(self.next.shape, jnp.nan, self.next.dtype), blank
+
+    def stats(self, products: int) -> dict[str, Any]:
+        return {"products": products, "restarts": self.restarts, "block": self.plan.block}

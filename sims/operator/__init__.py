@@ -1,0 +1,1 @@
+"""The Hessian as an operator, on one device or several."""

@@ -1,0 +1,79 @@
+"""What gradient descent shows, checked against the reference descents in data/descent (data/README.md: how they were made).
+
+Alarms are set at 3 standard errors, 1.3e-3 one-sided where the errors are right; the files are fixed, so each either
+holds or not.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bbp.analysis.recovery import recovery
+from bbp.experiments import descent_file
+from sims.descent.path import Code, Descent
+from sims.descent.samples import sample_descents
+from theory.transition import bbp_threshold
+
+FOLDER = Path(__file__).parents[2] / "data" / "descent"
+
+
+def held(p, a, n, more=""):
+    return descent_file.load(FOLDER / f"descent_p{p}_a{a}_n{n}{more}.h5")
+
+
+@pytest.mark.parametrize(
+    ("p", "a", "n"), [(2, 0.5, 100), (4, 0.5, 100), (2, 0.5, 200), (2, 1.5, 100)], ids=str
+)
+def test_wide_students_recover_at_smaller_alpha_than_the_teachers_width(p, a, n):
+    wide, narrow = (recovery(held(width, a, n), n, "random").midpoint for width in (p, 1))
+    assert narrow.value - wide.value > 3 * np.hypot(wide.error, narrow.error)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_half_of_the_samples_recover_only_above_the_hessians_threshold(p):
+    for a in (0.5, 1.5):
+        found = held(p, a, 100)
+        middle = recovery(found, 100, "random").midpoint
+        assert found.alpha_bbp == pytest.approx(bbp_threshold(found.model).alpha, rel=1e-9)
+        assert middle.value - found.alpha_bbp > 3 * middle.error
+
+
+def test_informed_starts_recover_at_smaller_alpha_than_random_ones():
+    found = held(1, 0.5, 100, "_path")
+    final = {start: np.mean(found.m2[0, i, :, :, -1], axis=-1) for i, start in enumerate(found.dims["start"])}
+    middle = found.dims["alpha"] == 2.0
+    assert final["spectral"][middle] > final["hessian"][middle] > final["random"][middle]
+
+
+def test_the_informative_direction_is_there_at_the_start_and_lost_on_the_way():
+    """In samples that do not recover: largest q2 of the lowest eigenvectors, start against end, paired."""
+    found = held(1, 0.5, 100, "_path")
+    for i, alpha in enumerate(found.dims["alpha"]):
+        stuck = found.m2[0, 0, i, :, -1] < 0.5
+        q2 = found.overlaps[0, 0, i, stuck, :, 1].max(axis=-1)
+        if alpha > found.alpha_bbp and stuck.sum() >= 8:
+            drop = q2[:, 0] - q2[:, -1]
+            assert drop.mean() > 3 * drop.std(ddof=1) / np.sqrt(len(drop))
+
+
+def test_the_loss_never_rises_and_what_has_converged_is_critical():
+    for path in FOLDER.glob("*.h5"):
+        found = descent_file.load(path)
+        assert np.all(np.diff(found.loss, axis=-1) <= 1e-12 * found.loss[..., :1])
+        assert np.all(found.status == descent_file.DONE)
+        assert np.all(found.gradient[..., -1][found.code == Code.CONVERGED] <= 1e-6 * (1 + 1e-6))
+
+
+def test_a_sample_of_the_file_is_computed_again():
+    """Early on the path: later rounding differences between machines may have grown."""
+    found = held(2, 0.5, 100)
+    again = sample_descents(
+        found.model,
+        100,
+        2.0,
+        [5],
+        rules=Descent(steps=found.config["steps"], records=found.config["records"]),
+    )
+    i = found.dims["alpha"].tolist().index(2.0)
+    np.testing.assert_allclose(found.overlap_matrix[0, 0, i, 5, :4], again.overlap_matrix[0, :4], atol=1e-9)

@@ -1,0 +1,366 @@
+"""Wrong arguments and wrong files: exit code 2, one line, no traceback, nothing written or overwritten."""
+
+import argparse
+import importlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from bbp import store
+from bbp.console import program
+from bbp.console.errors import FileError
+from bbp.files import hdf5
+
+PROGRAMS = sorted(
+    path.stem for path in Path(program.__file__).parent.glob("*.py") if path.stem in program.COMMANDS
+)
+
+NUMBERS = [
+    "-1",
+    "0",
+    "nan",
+    "inf",
+    "-inf",
+    "x",
+    "",
+    "1e999",
+    "1,1",
+    "1,,2",
+    "1;2",
+    "0x10",
+    "None",
+    "1+1j",
+    "1e-400",
+]
+COUNTS = ["-1", "0", "1.5", "nan", "inf", "x", "", "-0", "1e-3", "true"]
+GRIDS = [
+    "1:2",
+    "1:2:3:4",
+    "2:1:3",
+    "1:2:1",
+    "0:1:3",
+    "-1:1:3",
+    "1:2:0",
+    "1:2:2.5",
+    "1:2:3:lin",
+    ":",
+    "1:2:x",
+    "nan:2:3",
+]
+GRIDS += ["1:inf:3", "1:2:1e12", "1:1:5"]
+SWEEP = [
+    *(["--a", value] for value in NUMBERS),
+    *(["--alpha-grid", value] for value in [*NUMBERS, *GRIDS]),
+    *(["--a-grid", value] for value in GRIDS),
+    *([option, value] for option in ("--n", "--samples", "--p-star") for value in COUNTS),
+    *(["--p", value] for value in [*COUNTS, "1,1"]),
+    *(
+        [option, value]
+        for option in ("--block", "--batch", "--workers", "--eigenpairs")
+        for value in COUNTS[:6]
+    ),
+    *(["--seed", value] for value in ("-1", "1.5", "x", "", "9223372036854775808", "nan")),
+    *(["--refine", value] for value in ("-1", "0.5", "x")),
+    *(["--target-error", value] for value in ("0", "-0.1", "nan", "x", "")),
+    *(["--task", value] for value in ("0/3", "4/3", "1", "1/0", "-1/3", "a/b", "1/2/3", "", "1.0/2", "²/3")),
+    *(["--dtype", value] for value in ("float16", "int32", "x", "", "complex128")),
+    *(["--solver", value] for value in ("Dense", "lapack", "")),
+    *(["--locking", value] for value in ("maybe", "", "1")),
+    ["--p", "2", "--eigenpairs", "5"],
+    ["--n", "3"],
+    ["--n", "2", "--p-star", "3"],
+    ["--n", "10", "--alpha-grid", "0.01"],
+    ["--n", "4000000", "--solver", "dense"],
+    ["--a", "1", "--a-grid", "1:2:3"],
+    ["--sampels", "3"],
+    ["--sample", "3"],
+    ["positional"],
+    ["--alpha-grid", "1", "2"],
+    ["--n"],
+    ["--quiet", "--verbose"],
+    ["--config", "nowhere.toml"],
+    ["--config", "."],
+    ["--scheduler", ""],
+    ["--scheduler", "bad://x:1"],
+    ["--task", "1/2", "--merge"],
+    ["--task", "1/2", "--workers", "2"],
+    ["--task", "1/2", "--force"],
+    ["--task", "1/2", "--refine", "1"],
+    ["--task", "1/2", "--retry-failed"],
+    ["--workers", "2", "--scheduler", "tcp://x:1"],
+    ["--partial"],
+    ["--merge"],
+    ["--merge", "--force"],
+    ["--out", ""],
+    ["--out", "."],
+    ["--out", "a\0b"],
+    ["--out", "file/x.h5"],
+    ["--out", "file"],
+]
+OTHERS = [
+    [],
+    ["swep"],
+    ["--frobnicate"],
+    ["info"],
+    ["info", "nowhere.h5"],
+    ["info", "."],
+    ["info", "file"],
+    ["info", "file", "more"],
+    ["info", "--jsno", "file"],
+    ["plot"],
+    ["plot", "nowhere.h5"],
+    ["plot", "file"],
+    ["phase", "--frobnicate"],
+]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working directory with one file in it, that must look the same after."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    before = tree(tmp_path)
+    yield tmp_path
+    assert tree(tmp_path) == before
+
+
+def tree(directory):
+    return {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("words", SWEEP, ids=" ".join)
+def test_a_bad_sweep_is_refused(bbp, here, words):
+    base = [] if "--n" in words else ["--n", "12"]
+    said = bbp("sweep", *words, *base)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said
+    assert said.err.startswith("bbp sweep: error: ") and len(said.err) < 400
+
+
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+def test_a_bad_command_is_refused(bbp, here, words):
+    said = bbp(*words)
+    assert (said.code, said.out) == (2, "") and (said.err.count("\n") == 1 or not words), said
+
+
+def test_there_are_enough_of_them():
+    assert len(SWEEP) + len(OTHERS) >= 100 and len(FILES) >= 30
+
+
+def good(path):
+    """A file that loads: the smallest sweep of made-up numbers."""
+    model = store.Committee(1, 1, 0.5)
+    cube, line = np.zeros((1, 2, 2, 5)), np.zeros(2)
+    sweep = store.Sweep(
+        model, 1.38, "continuous", np.array([8]), np.array([1.0, 2.0]), np.arange(2), np.arange(5),
+        cube, cube, cube, np.zeros((1, 2, 2), int), np.ones((1, 2, 2), np.int8), np.full((1, 2, 2), "", object),
+        line, line, line, {"seed": 0}, {}, {"finished": 1},
+    )  # fmt: skip
+    store.save(path, [sweep])
+    return path.read_bytes()
+
+
+def cut(length):
+    return lambda path: path.write_bytes(good(path)[:length])
+
+
+def written(text):
+    return lambda path: path.write_bytes(text)
+
+
+def foreign(path):
+    with h5py.File(path, "w") as file:
+        file["eigenvalues"] = np.zeros(3)
+
+
+def edited(change):
+    """The good file after `change(file)`, with its checksum made right again: only the layout is wrong."""
+
+    def make(path):
+        buffer = io.BytesIO(good(path))
+        with h5py.File(buffer, "r+") as file:
+            file.attrs[hdf5.DIGEST] = ""
+            change(file)
+            if hdf5.DIGEST in file.attrs:
+                file.attrs[hdf5.DIGEST] = hdf5.digest(file)
+        path.write_bytes(buffer.getvalue())
+
+    return make
+
+
+def without(name):
+    return edited(lambda file: file.__delitem__(name))
+
+
+def without_attribute(name):
+    return edited(lambda file: file.attrs.__delitem__(name))
+
+
+def attribute(name, value):
+    return edited(lambda file: file.attrs.__setitem__(name, value))
+
+
+def replaced(name, value):
+    def change(file):
+        del file[name]
+        file[name] = value
+
+    return edited(change)
+
+
+def silently(path):
+    buffer = io.BytesIO(good(path))
+    with h5py.File(buffer, "r+") as file:
+        file["overlaps"][0, 0, 0, 0] = 0.5
+    path.write_bytes(buffer.getvalue())
+
+
+FILES = {
+    "nowhere": lambda path: None,
+    "directory": lambda path: path.mkdir(),
+    "fifo": os.mkfifo,
+    "dangling link": lambda path: path.symlink_to("nowhere"),
+    "link to itself": lambda path: path.symlink_to(path),
+    "empty": written(b""),
+    "text": written(b"alpha,q2\n1,0.5\n"),
+    "json": written(b"{}"),
+    "png": written(b"\x89PNG\r\n\x1a\n" + bytes(100)),
+    "zeros": written(bytes(5000)),
+    "hdf5 signature": written(b"\x89HDF\r\n\x1a\n"),
+    "hdf5 signature and zeros": written(b"\x89HDF\r\n\x1a\n" + bytes(5000)),
+    "netcdf3": written(b"CDF\x01" + bytes(100)),
+    **{f"first {length} bytes": cut(length) for length in (1, 7, 8, 9, 96, 500, 2000, 5000, -1, -100, -3000)},
+    "foreign hdf5": foreign,
+    "of another format": lambda path: hdf5.write(path, lambda file: None, format="bbp-other", version=1),
+    "format of no text": attribute("format", 3),
+    "newer": attribute("format_version", store.VERSION + 1),
+    "older": attribute("format_version", store.VERSION - 1),
+    "version of text": attribute("format_version", "one"),
+    "changed number": silently,
+    **{
+        f"without {name}": without(name)
+        for name in ("eigenvalues", "alpha", "status", "theory", "theory/edge")
+    },
+    **{f"without {name}": without(name) for name in ("reason", "config", "provenance", "eigenpair")},
+    **{
+        f"without attribute {name}": without_attribute(name)
+        for name in ("format", "sha256", "p", "a", "kind")
+    },
+    "overlaps of another shape": replaced("overlaps", np.zeros((1, 2, 3, 5))),
+    "status of one axis": replaced("status", np.zeros(4, np.int8)),
+    "edge of another length": replaced("theory/edge", np.zeros(7)),
+    "eigenvalues a group": edited(
+        lambda file: (file.__delitem__("eigenvalues"), file.create_group("eigenvalues"))
+    ),
+    "eigenvalues of text": replaced("eigenvalues", np.array([b"x"])),
+    "config no json": replaced("config", "{"),
+    "p negative": attribute("p", -1),
+    "p of text": attribute("p", "one"),
+    "a nan": attribute("a", float("nan")),
+    "models many": attribute("models", 10**9),
+    "models of text": attribute("models", "many"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_bad_file_is_refused(bbp, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    path = Path("bad.h5")
+    FILES[name](path)
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(FileError, match=r"^[^\n]*bad\.h5[^\n]*$"):
+        store.load(path)
+    for words in (
+        ["info", path, "--table"],
+        ["plot", path],
+        ["sweep", "--n", "12", "--samples", "1", "--out", path],
+    ):
+        if words[0] == "sweep" and name == "nowhere":
+            continue
+        said = bbp(*words)
+        assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said
+        assert "bad.h5" in said.err and len(said.err) < 400
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert [item.name for item in tmp_path.iterdir()] == ["bad.h5"] * os.path.lexists(path)
+
+
+def test_a_flipped_bit_is_never_silently_another_number(tmp_path, same):
+    path = tmp_path / "bad.h5"
+    data = good(path)
+    reference = store.load(path)
+    refused = 0
+    for place in range(3, len(data), len(data) // 120):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+        try:
+            found = store.load(path)
+        except FileError as error:
+            refused += 1
+            assert "\n" not in str(error)
+        else:
+            same(found, reference)
+    assert refused > 10
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_help_teaches_with_an_example(bbp, name):
+    said = bbp(name, "--help")
+    assert said.code == 0 and said.err == ""
+    assert f"\n  bbp {name} " in said.out.partition("example:")[2]
+    assert bbp(name, "--version").out.startswith("bbp ")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_option_has_help(name):
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"bbp.{name}").add_arguments(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+
+
+def test_the_program_says_what_it_has(bbp):
+    said = bbp("--help")
+    assert said.code == 0 and all(f"  {name} " in said.out for name in program.COMMANDS)
+    assert bbp("--version").out.startswith("bbp ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["-m", "bbp", "sweep", "--n", "x"], 2),
+        (["-m", "bbp.sweep", "--sampels", "3"], 2),
+        (["-m", "bbp.info", "nowhere.h5"], 2),
+        (["-m", "bbp", "--version"], 0),
+    ],
+)
+def test_real_processes_answer_with_the_same_codes(here, words, code):
+    root = Path(program.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(root)}
+    )
+    assert done.returncode == code and (done.stdout + done.stderr).count("\n") == 1
+    assert bool(done.stderr) == (code != 0)
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    path = tmp_path / "x.h5"
+    good(path)
+    words = [sys.executable, "-m", "bbp.info", path]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        child.stdout.close()
+        said = child.stderr.read()
+    assert (said, child.returncode) == (b"", program.BROKEN_PIPE)
+
+
+def test_a_bug_is_one_line_unless_verbose(capsys):
+    def broken():
+        raise ZeroDivisionError("oh\nno")
+
+    assert program.guarded("bbp x", broken) == 1
+    said = capsys.readouterr().err
+    assert said == "bbp x: error: unforeseen ZeroDivisionError: oh no (--verbose shows the traceback)\n"
+    assert program.guarded("bbp x", broken, verbose=True) == 1
+    assert "Traceback" in capsys.readouterr().err

@@ -1,0 +1,254 @@
+"""Sweeps that are killed, interrupted, or run out of disk: nothing is lost, nothing is wrong, and they say so."""
+
+import contextlib
+import errno
+import io
+import itertools
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bbp import store, sweep
+from bbp.engine import parts
+from bbp.files import atomic
+
+MANY = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "60", "--block", "1", "--quiet"]
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "runs" / "sweep.h5"
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Processes forked from one that has imported the program and computed nothing yet: quick to start, real to kill."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bbp.sweep"])
+    return context
+
+
+def shard_files(out):
+    return list(out.with_name(out.name + ".parts").glob("*.npz"))
+
+
+def test_killed_at_30_random_moments_and_equal_to_the_uninterrupted_run(bbp, tmp_path, out, same, processes):
+    reference, cache = out.with_name("reference.h5"), ["--cache", str(tmp_path / "cache")]
+    first = processes.Process(target=sweep.main, args=([*MANY, *cache, "--out", str(reference)],))
+    first.start()
+    first.join()
+    rng = random.Random(20)
+    for _ in range(30):
+        before = len(shard_files(out))
+        child = processes.Process(target=sweep.main, args=([*MANY, *cache, "--out", str(out), "--resume"],))
+        child.start()
+        goal = before + rng.randrange(8)
+        while child.is_alive() and len(shard_files(out)) < goal:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.02))
+        child.kill()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL and not out.exists()
+        assert len(list(parts.Parts(out).load())) == len(shard_files(out)) >= goal
+    assert bbp("sweep", *MANY, "--out", out, "--resume").code == 0
+    same(store.load(out), store.load(reference))
+    assert sorted(path.name for path in out.parent.iterdir()) == ["reference.h5", "sweep.h5"]
+
+
+def test_killed_while_the_file_is_assembled(bbp, tiny, out, same, processes):
+    reference = out.with_name("reference.h5")
+    assert bbp("sweep", *tiny, "--out", reference).code == 0
+    assert bbp("sweep", *tiny, "--out", out, "--task", "1/1").code == 0
+    rng = random.Random(4)
+    for _ in range(6):
+        child = processes.Process(
+            target=sweep.main, args=([*tiny, "--quiet", "--out", str(out), "--resume"],)
+        )
+        child.start()
+        time.sleep(rng.uniform(0, 0.2))
+        child.kill()
+        child.join()
+        if out.exists():
+            same(store.load(out), store.load(reference))
+            out.unlink()
+    assert bbp("sweep", *tiny, "--out", out, "--resume").code == 0
+    same(store.load(out), store.load(reference))
+
+
+def broken(number):
+    def call(*args, **options):
+        raise OSError(number, os.strerror(number), "somewhere")
+
+    return call
+
+
+class Full(io.FileIO):
+    """A file that takes half of what it is given."""
+
+    def write(self, data):
+        super().write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "somewhere")
+
+
+# Steps of landing a file, what stands in for each, and what the message must say.
+FAULTS = {
+    "write": (atomic, "open", Full, "No space left on device"),
+    "sync": (os, "fsync", broken(errno.EDQUOT), "Disk quota exceeded"),
+    "rename": (os, "replace", broken(errno.EROFS), "Read-only file system"),
+}
+WRITES = 6  # the plan, four shards, the file
+
+
+@contextlib.contextmanager
+def failing(step, index):
+    """The index-th file does not land: it fails at this step."""
+    where, name, stand_in, _ = FAULTS[step]
+    real, seen = atomic.write_bytes, itertools.count()
+
+    def write_bytes(path, data):
+        with pytest.MonkeyPatch.context() as patch:
+            if next(seen) == index:
+                patch.setattr(where, name, stand_in, raising=False)
+            real(path, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atomic, "write_bytes", write_bytes)
+        yield
+
+
+SMALL = ["--alpha-grid", "0.8,1.2", "--n", "12", "--samples", "2", "--block", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def small_reference(tmp_path_factory):
+    """The small sweep, run in one go."""
+    path = tmp_path_factory.mktemp("small") / "reference.h5"
+    assert sweep.main([*SMALL, "--out", str(path)]) == 0
+    return store.load(path)
+
+
+@pytest.mark.parametrize("step", FAULTS)
+@pytest.mark.parametrize("index", range(WRITES))
+def test_a_write_that_fails_at_any_moment_is_told_and_mended(bbp, out, same, small_reference, step, index):
+    with failing(step, index):
+        said = bbp("sweep", *SMALL, "--out", out)
+    assert said.code == 1 and FAULTS[step][-1] in said.err and said.err.count("\n") == 1 and not out.exists()
+    kept = len(shard_files(out))
+    assert kept == max(index - 1, 0) and (f"{kept} samples are kept" in said.err) == (kept > 0)
+    assert not list(out.parent.rglob("*.tmp")) and not list(out.parent.glob("*.lock"))
+    assert bbp("sweep", *SMALL, "--out", out, "--resume").code == 0
+    same(store.load(out), small_reference)
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mount a tmpfs with options, or remount it; False where this system does not let us."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mount(options):
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True)
+        return place if done.returncode == 0 else None
+
+    yield mount
+    subprocess.run(["umount", place], capture_output=True)
+
+
+@pytest.fixture
+def small_disk(mounted, monkeypatch, tmp_path):
+    """A directory on a disk of 100 KiB, and a way to make room: a tmpfs, or where we may not mount, a counting shim."""
+    place = mounted("size=100k")
+    if place:
+        return place, lambda: mounted("remount,size=100m")
+    room = [100 * 1024]
+    real = atomic.write_bytes
+
+    def write_bytes(path, data):
+        if len(data) > room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        room[0] -= len(data)
+        real(path, data)
+
+    monkeypatch.setattr(atomic, "write_bytes", write_bytes)
+    return tmp_path, lambda: room.__setitem__(0, 10**9)
+
+
+def test_a_full_disk_is_told_and_mended(bbp, tiny, out, same, small_disk):
+    place, make_room = small_disk
+    reference, full = out, place / "sweep.h5"
+    assert bbp("sweep", *tiny, "--out", reference).code == 0
+    said = bbp("sweep", *tiny, "--out", full)
+    assert said.code == 1 and "No space left on device" in said.err and said.err.count("\n") == 1
+    kept = shard_files(full)
+    assert 0 < len(kept) < 24 and f"{2 * len(kept)} samples are kept" in said.err and not full.exists()
+    again = bbp("sweep", *tiny, "--out", full, "--resume")
+    assert again.code == 1 and shard_files(full) == kept
+    make_room()
+    assert bbp("sweep", *tiny, "--out", full, "--resume").code == 0
+    same(store.load(full), store.load(reference))
+
+
+@pytest.fixture
+def read_only(mounted, tmp_path):
+    """A directory that nobody, root included, can write in, holding what `fill(directory)` put there before."""
+
+    def make(fill):
+        place = mounted("size=10m")
+        if place:
+            fill(place)
+            assert mounted("remount,ro")
+            return place
+        if os.geteuid() != 0:
+            place = tmp_path / "locked"
+            place.mkdir()
+            fill(place)
+            place.chmod(0o555)
+            return place
+        (tmp_path / "file").touch()
+        return tmp_path / "file"
+
+    return make
+
+
+def test_a_directory_that_cannot_be_written(bbp, tiny, out, read_only):
+    assert bbp("sweep", *tiny, "--out", out).code == 0
+    place = read_only(lambda directory: (directory / "old.h5").write_bytes(out.read_bytes()))
+    for words in (["new.h5"], ["deeper/new.h5"], ["old.h5", "--force"], ["new.h5", "--task", "1/2"]):
+        said = bbp("sweep", *tiny, "--out", place / words[0], *words[1:])
+        assert said.code == 2 and "cannot write in directory" in said.err and said.err.count("\n") == 1
+    if (place / "old.h5").exists():
+        assert (place / "old.h5").read_bytes() == out.read_bytes()
+        assert bbp("sweep", *tiny, "--out", place / "old.h5").code == 0
+
+
+# A shell that runs the tests in the background leaves them SIGINT ignored, which a child would inherit.
+LISTENING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("bbp.sweep", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, number, code, word):
+    words = [sys.executable, "-c", LISTENING, *MANY[:-1], "--out", out]
+    child = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while child.poll() is None and len(shard_files(out)) < 5:
+        time.sleep(0.01)
+    child.send_signal(number)
+    printed, said = child.communicate()
+    assert child.returncode == code and printed == "" and said.count("\n") == 1
+    kept = len(shard_files(out))
+    # A signal between the rename of a shard and its count leaves one more than was counted.
+    assert any(f"{word}; {counted} samples are kept in" in said for counted in (kept - 1, kept))
+    assert "--resume" in said and kept >= 5
+    assert not list(out.parent.rglob("*.tmp")) and not list(out.parent.glob("*.lock"))
+    assert bbp("sweep", *MANY, "--out", out, "--resume").code == 0

@@ -1,0 +1,64 @@
+"""Configurations: defaults, TOML files, which wins, and how two of them differ."""
+
+import pytest
+
+from bbp.console.errors import FileError
+from bbp.experiments import sweep
+from theory.checks import ParameterError
+from theory.model import Committee
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text):
+        path = tmp_path / "sweep.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_every_option_has_a_default():
+    built = sweep.build({})
+    assert built.models == (Committee(1, 1, 1.0),) and built.n == (400,) and built.samples == 16
+    assert built.eigenpairs == (5,) and len(built.alphas[0]) == 11 and built.dtype == "float64"
+
+
+def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():
+    built = sweep.build({"p": "1,2", "p_star": "1,3", "a_grid": "0.5:1:2", "n": "20,10"})
+    assert len(built.models) == 8 and len(set(built.alphas)) == 8 and built.n == (10, 20)
+    assert built.eigenpairs == (5, 5, 7, 7, 6, 6, 10, 10)
+
+
+def test_a_toml_file_has_the_names_of_the_options(toml):
+    path = toml(
+        'alpha-grid = "0.5:2:4"\np = [1, 2]\np_star = 1\na = 0.5\nsamples = 8\nout = "x.h5"\nworkers = 2\n'
+    )
+    options = sweep.read_toml(path)
+    assert options["alpha_grid"] == "0.5:2:4" and options["out"] == "x.h5"
+    built = sweep.build(options)
+    assert [model.p for model in built.models] == [1, 2] and built.alphas[0] == (0.5, 1.0, 1.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sampels = 3", "unknown key 'sampels'; did you mean samples?"),
+        ("alpha-gird = 3", "unknown key 'alpha-gird'; did you mean alpha_grid?"),
+        ("resume = true", "unknown key 'resume'"),
+        ("p-star = 1\np_star = 2", "given twice"),
+        ("[sweep]\np = 1", "unknown key 'sweep'"),
+        ("p = ", "is not TOML"),
+    ],
+)
+def test_misspelt_keys_are_refused_with_the_nearest_name(toml, text, message):
+    with pytest.raises((ParameterError, FileError)) as caught:
+        sweep.read_toml(toml(text))
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_differences_are_told_in_words():
+    there, here = (sweep.build({"seed": seed, "n": n}).records() for seed, n in ((0, "10,20"), (1, "10")))
+    assert sweep.differences(there, there) == ""
+    assert sweep.differences(there, here) == "n 10,20 there, 10 here; seed 0 there, 1 here"
+    assert "1 model(s) there, 2 here" == sweep.differences(there, sweep.build({"p": "1,2"}).records())

@@ -1,0 +1,184 @@
+"""Dense eigenpairs and overlaps, of the lowest and of the whole spectrum, against NumPy's eigh."""
+
+import numpy as np
+import pytest
+
+from sims.dense import all_overlaps, eigen
+from sims.dense.eigen import Code
+from theory.checks import ParameterError
+
+
+def matrix_of(n, rng, dtype=np.float64, rank=None):
+    """Symmetric (n, n) of both signs, of a scale that is not 1."""
+    factor = rng.standard_normal((rank or 2 * n, n))
+    signs = np.sign(rng.standard_normal(len(factor)) + 0.5)
+    return (7.0 * factor.T @ (signs[:, None] * factor) / n).astype(dtype)
+
+
+def directions_of(n, r, rng, dtype=np.float64):
+    return np.linalg.qr(rng.standard_normal((n, r)))[0].astype(dtype)
+
+
+def assert_projectors_agree(left, right, atol):
+    np.testing.assert_allclose(left @ left.T, right @ right.T, atol=atol)
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """The bound of `sims.dense.overlap_bound` never settles anything: overlaps of the whole spectrum are always found."""
+    monkeypatch.setattr(eigen, "settled", lambda *args: False)
+
+
+@pytest.mark.parametrize(
+    "n, k", [(1, 1), (2, 1), (2, 2), (3, 2), (40, 1), (40, 40), (65, 65), (150, 6), (600, 5)]
+)
+def test_pairs_and_overlaps_agree_with_numpy(whole, n, k):
+    rng = np.random.default_rng(n + k)
+    matrix, signal = matrix_of(n, rng), directions_of(n, min(n, 2), rng)
+    found = eigen.lowest_dense(matrix, k, signal)
+    values, vectors = np.linalg.eigh(matrix)
+    scale = np.max(np.abs(values))
+    assert found.code is Code.CONVERGED and found.stats["method"] == "tridiagonal"
+    np.testing.assert_allclose(found.values, values[:k], atol=1e-13 * scale)
+    assert_projectors_agree(found.vectors, vectors[:, :k], 1e-9)
+    np.testing.assert_allclose(found.signal.spectrum.values, values, atol=1e-13 * scale)
+    np.testing.assert_allclose(
+        found.signal.spectrum.overlaps, np.sum((vectors.T @ signal) ** 2, axis=1), atol=1e-9
+    )
+    np.testing.assert_allclose(np.sum(found.signal.spectrum.overlaps), min(n, 2), rtol=1e-10)
+    np.testing.assert_array_equal(found.signal.q2, found.signal.spectrum.overlaps[:k])
+    assert found.signal.rank == np.argmax(found.signal.spectrum.overlaps)
+    assert np.all(found.residuals < 1e-12 * scale)
+
+
+def test_the_fallback_agrees(whole):
+    rng = np.random.default_rng(1)
+    matrix, signal = matrix_of(50, rng), directions_of(50, 2, rng)
+    fast, slow = eigen.lowest_dense(matrix, 5, signal), eigen._whole(matrix, 5, signal)
+    assert slow.code is Code.CONVERGED and slow.stats["method"] == "eigh"
+    np.testing.assert_allclose(fast.values, slow.values, atol=1e-12)
+    np.testing.assert_allclose(fast.signal.spectrum.overlaps, slow.signal.spectrum.overlaps, atol=1e-10)
+    assert_projectors_agree(fast.vectors, slow.vectors, 1e-10)
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_null_space_shares_its_overlap(whole, n):
+    """Rank below the order: the overlap with the null space is that of its projector, spread evenly."""
+    rng = np.random.default_rng(n)
+    matrix, signal = matrix_of(n, rng, rank=n // 2), directions_of(n, 3, rng)
+    found = eigen.lowest_dense(matrix, n // 2, signal)
+    values, vectors = np.linalg.eigh(matrix)
+    null = np.abs(values) < 1e-10
+    expected = np.sum((vectors.T @ signal) ** 2, axis=1)
+    expected[null] = np.mean(expected[null])
+    assert np.sum(null) == n - n // 2
+    assert found.code is Code.CONVERGED
+    np.testing.assert_allclose(found.signal.spectrum.overlaps, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_degenerate_blocks(whole, n):
+    """T of many repeated eigenvalues, split into blocks: the projector on each space is what counts."""
+    rng = np.random.default_rng(n)
+    basis, signal = directions_of(n, n, rng), directions_of(n, 2, rng)
+    values = np.sort(np.arange(n) % 3 - 1.0)
+    found = eigen.lowest_dense(basis @ np.diag(values) @ basis.T, min(n, 5), signal)
+    overlap = np.sum((basis.T @ signal) ** 2, axis=1)
+    expected = np.concatenate(
+        [np.full(np.sum(values == v), np.mean(overlap[values == v])) for v in (-1, 0, 1)]
+    )
+    assert found.code is Code.CONVERGED
+    np.testing.assert_allclose(found.signal.spectrum.overlaps, expected, atol=1e-10)
+    np.testing.assert_allclose(found.values, values[: len(found.values)], atol=1e-13)
+
+
+def test_single_precision_is_single_throughout(whole):
+    rng = np.random.default_rng(5)
+    matrix, signal = matrix_of(400, rng), directions_of(400, 2, rng)
+    found = eigen.lowest_dense(matrix.astype(np.float32), 6, signal.astype(np.float32))
+    exact = eigen.lowest_dense(matrix, 6, signal)
+    scale = np.max(np.abs(exact.signal.spectrum.values))
+    assert found.vectors.dtype == np.float32 and found.code is Code.CONVERGED
+    np.testing.assert_allclose(found.values, exact.values, atol=2e-6 * scale)
+    np.testing.assert_allclose(found.signal.spectrum.overlaps, exact.signal.spectrum.overlaps, atol=1e-3)
+    assert np.max(np.abs(found.values - exact.values)) > 1e-9  # it did run in float32
+
+
+def test_the_sweep_meets_stemr_where_pivots_vanish():
+    """A tridiagonal matrix with d = 0: x = 0 is an eigenvalue and makes the first pivot vanish exactly."""
+    n = 2 * all_overlaps.SMALL + 1  # above SMALL the sweep is used
+    d, e = np.zeros(n), np.ones(n - 1)
+    s = directions_of(n, 2, np.random.default_rng(3))
+    values, overlaps = all_overlaps.spectrum_overlaps(d, e, s, 1e-15)
+    x = np.arange(1, n + 1) * np.pi / (n + 1)
+    modes = np.sqrt(2 / (n + 1)) * np.sin(np.outer(np.arange(1, n + 1), x))
+    np.testing.assert_allclose(values, np.sort(2 * np.cos(x)), atol=1e-13)
+    expected = np.sum((modes.T @ s) ** 2, axis=1)[np.argsort(2 * np.cos(x))]
+    np.testing.assert_allclose(overlaps, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("r", [1, 8, 9, 19])
+def test_any_number_of_directions(whole, r):
+    rng = np.random.default_rng(r)
+    matrix, signal = matrix_of(150, rng), directions_of(150, r, rng)
+    vectors = np.linalg.eigh(matrix)[1]
+    found = eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps
+    np.testing.assert_allclose(found, np.sum((vectors.T @ signal) ** 2, axis=1), atol=1e-10)
+
+
+def test_matrix_is_kept_unless_given_up():
+    rng = np.random.default_rng(6)
+    matrix = np.asfortranarray(matrix_of(30, rng))
+    before = matrix.copy()
+    eigen.lowest_dense(matrix, 3)
+    np.testing.assert_array_equal(matrix, before)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_matrix_that_is_not_finite_gets_a_code(bad):
+    matrix = np.eye(70)
+    matrix[3, 4] = matrix[4, 3] = bad
+    found = eigen.lowest_dense(matrix, 2)
+    assert found.code is Code.INVALID and np.all(np.isnan(found.values))
+
+
+def test_wrong_pairs_are_told(monkeypatch):
+    """A library that returns rotated vectors is found out, and the whole matrix is solved again."""
+    honest = eigen.eigh_tridiagonal
+
+    def crooked(*args, **kwargs):
+        found = honest(*args, **kwargs)
+        return (found[0], found[1][::-1]) if isinstance(found, tuple) else found
+
+    monkeypatch.setattr(eigen, "eigh_tridiagonal", crooked)
+    found = eigen.lowest_dense(matrix_of(30, np.random.default_rng(0)), 3)
+    assert found.code is Code.CONVERGED and found.stats["method"] == "eigh"
+
+
+@pytest.mark.parametrize("k", [0, -1, 5, 1.5, "2"])
+def test_unfit_k(k):
+    with pytest.raises(ParameterError, match=r"k must be"):
+        eigen.lowest_dense(np.eye(4), k)
+
+
+@pytest.mark.parametrize("platform, n", [("cpu", 46_341), ("gpu", 26_701)])
+def test_orders_beyond_the_index_are_refused(platform, n):
+    eigen.check_order(n - 1, platform)
+    with pytest.raises(ParameterError, match=f"p N = {n}"):
+        eigen.check_order(n, platform)
+
+
+def test_a_failed_sum_rule_is_not_hidden(whole, monkeypatch):
+    """Overlaps that do not add up are found again from LAPACK's vectors, not patched."""
+    rng = np.random.default_rng(8)
+    matrix, signal = matrix_of(150, rng), directions_of(150, 2, rng)
+    expected = eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps
+    honest = all_overlaps._swept
+    monkeypatch.setattr(all_overlaps, "_swept", lambda *args: honest(*args) * 1.001)
+    np.testing.assert_allclose(
+        eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps, expected, atol=1e-10
+    )
+    monkeypatch.setattr(all_overlaps, "_swept", lambda *args: np.full(150, np.nan))
+    np.testing.assert_allclose(
+        eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps, expected, atol=1e-10
+    )

@@ -1,0 +1,69 @@
+"""The Hessians along a path: against jax.hessian, and against the power of the theory at the start."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sims import hessian, instance
+from sims.descent import hessians
+from sims.descent.sphere import retract, tangent
+from theory.checks import ParameterError
+from theory.model import Committee
+
+
+@pytest.fixture(scope="module", params=[(1, 1, 0.5), (3, 2, 1.3)], ids=str)
+def drawn(request):
+    p, p_star, a = request.param
+    return instance.draw(Committee(p, p_star, a), 10, 3.0, seed=2)
+
+
+def arrays(drawn):
+    return np.asarray(drawn.data)[: drawn.m], np.asarray(drawn.teacher)
+
+
+def test_both_hessians_are_second_derivatives_anywhere_on_the_path(drawn):
+    data, teacher = arrays(drawn)
+    student = retract(drawn.student + 0.7 * drawn.teacher[0])
+    plain, riemannian = hessians.hessians(drawn.model, data, teacher, np.asarray(student))
+
+    def flat(w):
+        return hessian.loss(drawn.model, w.reshape(student.shape), teacher, data)
+
+    def along(v):
+        return flat(retract(student + tangent(student, v.reshape(student.shape))))
+
+    scale = np.abs(plain).max()
+    np.testing.assert_allclose(plain, jax.jit(jax.hessian(flat))(student.ravel()), atol=1e-12 * scale)
+    values = np.linalg.eigvalsh(jax.jit(jax.hessian(along))(jnp.zeros(student.size)))
+    inside = np.delete(values, np.argsort(np.abs(values))[: student.shape[0]])
+    found = np.linalg.eigvalsh(riemannian)
+    # the p normal directions are lifted above everything else
+    np.testing.assert_allclose(found[: inside.size], inside, atol=1e-12 * scale)
+    assert np.all(found[inside.size :] > 0) and np.ptp(found[inside.size :]) < 1e-11 * scale
+
+
+def test_lowest_pairs_are_those_of_the_whole_spectrum(drawn):
+    data, teacher = arrays(drawn)
+    students = np.stack([np.asarray(drawn.student), np.asarray(retract(drawn.student + drawn.teacher[0]))])
+    p, n = students.shape[1:]
+    found = hessians.lowest_along(drawn.model, data, teacher, students, 3)
+    assert found.eigenvalues.shape == found.overlaps.shape == (2, 2, 3)
+    signal = np.kron(np.eye(p), teacher / np.sqrt(n))
+    for t, student in enumerate(students):
+        for frame, matrix in enumerate(hessians.hessians(drawn.model, data, teacher, student)):
+            values, vectors = np.linalg.eigh(matrix)
+            np.testing.assert_allclose(
+                found.eigenvalues[t, frame], values[:3], atol=1e-12 * np.abs(values).max()
+            )
+            expected = np.sum((signal @ vectors[:, :3]) ** 2, axis=0)
+            np.testing.assert_allclose(found.overlaps[t, frame], expected, atol=1e-8)
+
+
+def test_more_pairs_than_the_tangent_space_has_are_refused(drawn):
+    data, teacher = arrays(drawn)
+    student = np.asarray(drawn.student)[None]
+    most = student.shape[1] * 9
+    hessians.lowest_along(drawn.model, data, teacher, student, most)
+    with pytest.raises(ParameterError, match=f"at most p \\(N - 1\\) = {most}, got {most + 1}"):
+        hessians.lowest_along(drawn.model, data, teacher, student, most + 1)

@@ -1,0 +1,236 @@
+"""Gradient descent: derivatives against automatic differentiation, the flow against an ODE solver,
+and what every step must keep.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from sims import hessian, instance
+from sims.descent import hessians
+from sims.descent.path import Code, Descent, descend, hessian_product, riemannian_gradient
+from sims.descent.sphere import retract, tangent
+from theory.checks import ParameterError
+from theory.model import Committee
+
+
+def problem(p=2, p_star=1, a=0.7, n=20, alpha=2.0, samples=3, seed=0):
+    """Model, data (S, M, N), labels (S, M), students, teachers."""
+    model = Committee(p, p_star, a)
+    draws = [instance.draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
+    y = [jnp.mean(instance.preactivations(d)[1] ** 2, axis=1) for d in draws]
+    data, student, teacher = (
+        jnp.stack([getattr(d, name) for d in draws]) for name in ("data", "student", "teacher")
+    )
+    return model, data, jnp.stack(y), student, teacher
+
+
+@pytest.mark.parametrize(("p", "p_star", "a"), [(1, 1, 0.5), (2, 1, 0.7), (3, 2, 1.9)])
+def test_gradient_and_hessian_product_are_derivatives_on_the_spheres(p, p_star, a):
+    model, data, y, student, teacher = (
+        x if isinstance(x, Committee) else x[0] for x in problem(p, p_star, a, n=9)
+    )
+
+    def along(v):
+        return hessian.loss(model, retract(student + tangent(student, v)), teacher, data)
+
+    @jax.jit
+    def derivatives(vector):
+        gradient = jax.grad(lambda w: hessian.loss(model, w, teacher, data))(student)
+        return tangent(student, gradient), *jax.jvp(jax.grad(along), (jnp.zeros_like(student),), (vector,))
+
+    vector = tangent(student, jnp.asarray(np.random.default_rng(3).standard_normal(student.shape)))
+    expected, geodesic, second = derivatives(vector)
+    scale = float(jnp.abs(expected).max())
+    found = jax.jit(riemannian_gradient)(student, data, y, a)
+    np.testing.assert_allclose(found, expected, atol=1e-13 * scale)
+    np.testing.assert_allclose(geodesic, expected, atol=1e-13 * scale)
+
+    found = jax.jit(hessian_product)(student, vector, data, data @ student.T, y, a)
+    np.testing.assert_allclose(found, second, atol=1e-12 * float(jnp.abs(second).max()))
+
+
+@pytest.fixture(scope="module")
+def every_step():
+    """A descent with every one of its 60 steps recorded."""
+    model, data, y, student, teacher = problem(p=2, p_star=2, a=0.3, n=25, alpha=3.0)
+    rules = Descent(steps=60, records=100_000)
+    assert rules.recorded_steps == tuple(range(61))
+    return model, data, teacher, rules, descend(data, y, student, model.a, rules)
+
+
+def test_norms_are_kept(every_step):
+    student = np.asarray(every_step[-1].student)
+    np.testing.assert_allclose(np.sum(student**2, axis=-1), student.shape[-1], rtol=1e-12)
+
+
+def test_every_step_lowers_the_loss_by_armijos_share(every_step):
+    model, data, teacher, rules, path = every_step
+    losses = jax.jit(jax.vmap(partial(hessian.loss, model), (0, None, None)))
+    for s in range(data.shape[0]):
+        loss = np.asarray(losses(path.student[s], teacher[s], data[s]))
+        np.testing.assert_allclose(path.loss[s], loss, rtol=1e-12)
+        predicted = np.diff(path.time[s]) * np.asarray(path.gradient[s, :-1]) ** 2 * data.shape[-1]
+        assert np.all(-np.diff(loss) >= rules.armijo * predicted * (1 - 1e-9))
+        assert np.all(predicted > 0)
+
+
+def test_steps_stay_below_the_inverse_of_the_largest_curvature(every_step):
+    model, data, teacher, _, path = every_step
+    step = np.diff(np.asarray(path.time), axis=1)
+    for s in range(data.shape[0]):
+        # the bound is renewed at each record, here before every step
+        for r in (0, 5, 59):
+            found = hessians.hessians(
+                model, *(np.asarray(x) for x in (data[s], teacher[s], path.student[s, r]))
+            )
+            # the p normal directions of the Riemannian Hessian are lifted above its spectrum
+            top = np.linalg.eigvalsh(found[1])[-1 - model.p]
+            # power iteration approaches the top from below: 20 products leave a few per cent
+            assert step[s, r] <= 1.1 / top
+
+
+def test_records_and_limits(every_step):
+    path = every_step[-1]
+    np.testing.assert_array_equal(path.steps, np.broadcast_to(np.arange(61), path.steps.shape))
+    np.testing.assert_array_equal(path.code, Code.STEP_LIMIT)
+    spaced = Descent(steps=1000, records=20).recorded_steps
+    assert spaced[0] == 0 and spaced[-1] == 1000 and list(spaced) == sorted(set(spaced)) and len(spaced) <= 21
+
+
+def test_small_steps_follow_gradient_flow_to_first_order():
+    model, data, y, student, _ = problem(p=2, n=15, alpha=3.0, samples=1)
+    errors, slope = [], jax.jit(riemannian_gradient)
+    for share in (0.1, 0.05):
+        path = descend(data, y, student, model.a, Descent(steps=round(30 / share), records=3, share=share))
+        end = float(path.time[0, -1])
+        flow = solve_ivp(
+            lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0], model.a)).ravel(),
+            (0, end),
+            np.asarray(student[0]).ravel(),
+            method="DOP853",
+            rtol=1e-10,
+            atol=1e-10,
+        ).y[:, -1]
+        errors.append(np.abs(np.asarray(path.student[0, -1]).ravel() - flow).max())
+    assert errors[0] < 0.1
+    # Euler's method is of first order: half the step, half the error
+    assert 0.3 < errors[1] / errors[0] < 0.7
+
+
+@pytest.mark.parametrize(("p", "p_star"), [(1, 1), (2, 1), (2, 2), (4, 2)])
+def test_a_student_that_equals_the_teacher_stays(p, p_star):
+    model, data, y, _, teacher = problem(p, p_star, samples=2)
+    student = jnp.tile(teacher, (1, p // p_star, 1))
+    if p_star == 2:
+        # the loss sees W^T W alone: any rotation of the rows among themselves is a minimum too
+        c, s = np.cos(0.4), np.sin(0.4)
+        turn = jnp.kron(jnp.eye(p // 2), jnp.array([[c, -s], [s, c]]))
+        student = jnp.einsum("kl,sli->ski", turn, student)
+    path = descend(data, y, student, model.a)
+    np.testing.assert_array_equal(path.code, Code.CONVERGED)
+    np.testing.assert_array_equal(path.steps, 0)
+    np.testing.assert_allclose(path.student[:, -1], student, atol=1e-12)
+    np.testing.assert_allclose(path.loss, 0, atol=1e-24)
+
+
+def test_a_converged_descent_is_at_a_critical_point_with_the_gradient_it_states():
+    model, data, y, student, _ = problem(p=1, n=10, alpha=6.0, samples=6, seed=1)
+    path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-8))
+    np.testing.assert_array_equal(path.code, Code.CONVERGED)
+    for s in range(6):
+        gradient = riemannian_gradient(path.student[s, -1], data[s], y[s], model.a)
+        norm = float(jnp.linalg.norm(gradient)) / np.sqrt(10)
+        assert norm <= 1e-8 * (1 + 1e-6)
+        np.testing.assert_allclose(path.gradient[s, -1], norm, rtol=1e-5)
+    assert np.all(np.diff(path.steps, axis=1) >= 0) and np.all(path.steps[:, -1] < 20_000)
+
+
+def test_rows_of_zeros_change_nothing():
+    model, data, y, student, _ = problem()
+    m = int(jnp.sum(y[0] > 0))
+    rules = Descent(steps=30)
+    padded, bare = (descend(data[:, :k], y[:, :k], student, model.a, rules) for k in (data.shape[1], m))
+    assert m < data.shape[1]
+    np.testing.assert_allclose(padded.student, bare.student, atol=1e-9)
+
+
+@pytest.mark.parametrize("group", [1, 2, 3])
+def test_a_sample_does_not_depend_on_its_neighbours(group):
+    model, data, y, student, _ = problem(samples=3)
+    rules = Descent(steps=30)
+    alone = [
+        descend(data[s : s + 1], y[s : s + 1], student[s : s + 1], model.a, rules, group=1) for s in range(3)
+    ]
+    together = descend(data, y, student, model.a, rules, group=group)
+    for s in range(3):
+        np.testing.assert_allclose(together.student[s], alone[s].student[0], atol=1e-9)
+        if group == 1:
+            np.testing.assert_array_equal(together.student[s], alone[s].student[0])
+
+
+def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
+    model, data, y, student, _ = problem(samples=3)
+    good = descend(data, y, student, model.a, Descent(steps=30))
+    path = descend(data, y, student.at[1].set(jnp.nan), model.a, Descent(steps=30))
+    np.testing.assert_array_equal(path.code, [Code.STEP_LIMIT, Code.NOT_FINITE, Code.STEP_LIMIT])
+    np.testing.assert_array_equal(path.student[::2], good.student[::2])
+    assert path.steps[1, -1] == 0
+
+
+def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
+    model, data, y, student, _ = problem()
+    rules = Descent(steps=30)
+    # more than the whole linear prediction: no step of a function that curves upwards can pass, and the rules
+    # refuse such a number
+    object.__setattr__(rules, "armijo", 2.0)
+    path = descend(data, y, student, model.a, rules)
+    np.testing.assert_array_equal(path.code, Code.STALLED)
+    np.testing.assert_array_equal(path.steps, 0)
+    np.testing.assert_allclose(path.student[:, -1], student, rtol=1e-15)
+
+
+def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
+    model, data, y, student, _ = problem(p=1, n=10, alpha=1.5, samples=6, seed=5)
+    path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-12))
+    np.testing.assert_array_equal(path.code, Code.CONVERGED)
+    assert np.sum(np.asarray(path.loss[:, -1]) > 0.01) >= 3  # of six: the others happen to reach zero loss
+
+
+def test_float32_descends_in_float32():
+    model, data, y, student, _ = problem()
+    single = descend(*(x.astype(jnp.float32) for x in (data, y, student)), model.a, Descent(steps=30))
+    assert single.student.dtype == jnp.float32
+    double = descend(data, y, student, model.a, Descent(steps=30))
+    np.testing.assert_allclose(single.student[:, :3], double.student[:, :3], atol=2e-4)
+    assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"steps": 0},
+        {"records": 1},
+        {"armijo": 0.6},
+        {"armijo": 0.0},
+        {"share": 1.5},
+        {"tolerance": -1.0},
+        {"steps": 2.5},
+    ],
+    ids=str,
+)
+def test_unfit_rules_are_refused(bad):
+    with pytest.raises(ParameterError, match=next(iter(bad))):
+        Descent(**bad)
+
+
+def test_unfit_shapes_are_refused():
+    model, data, y, student, _ = problem(samples=2)
+    with pytest.raises(ParameterError, match="must fit"):
+        descend(data, y, student[:1], model.a)
+    with pytest.raises(ParameterError, match="a must be positive"):
+        descend(data, y, student, 0.0)

@@ -1,0 +1,164 @@
+"""Samples of gradient descent: recovery and its absence, starts, independence of the batch, failures, memory."""
+
+import numpy as np
+import pytest
+
+from sims import instance
+from sims.descent import hessians
+from sims.descent.path import Code, Descent
+from sims.descent.samples import (
+    bytes_needed,
+    hessian_moments,
+    largest_projection,
+    largest_squared,
+    sample_descents,
+)
+from theory.checks import ParameterError
+from theory.model import Committee
+
+SHORT = Descent(steps=30)
+
+
+def test_recovery_at_large_alpha():
+    found = sample_descents(Committee(2, 1, 1.0), 100, 10.0, range(4), rules=Descent(steps=1000))
+    assert np.all(found.m2[:, 0] < 0.3)
+    # for p > p_star the loss grows as the fourth power of the distance along some directions: 1 - m2 falls as 1
+    # / time only
+    assert np.all(found.m2[:, -1] > 0.99)
+    assert np.all(found.loss[:, -1] < 1e-5 * found.loss[:, 0])
+    assert not np.any(found.reason)
+
+
+def test_no_recovery_at_tiny_alpha():
+    """10 samples for N = 100 directions: the final m2 stays at the size 1/N of a random direction.
+
+    The largest of two squared N(0, 1/N) overlaps exceeds 16/N with probability 1.3e-4; for 4 samples 5e-4.
+    """
+    found = sample_descents(Committee(2, 1, 1.0), 100, 0.1, range(4), rules=Descent(steps=1000))
+    assert np.all(found.m2[:, -1] < 0.16)
+    assert np.all(found.loss[:, -1] < 1e-3 * found.loss[:, 0])
+
+
+def test_a_sample_is_that_of_its_index_whatever_the_batch():
+    model = Committee(2, 1, 0.7)
+    whole = sample_descents(model, 30, 2.0, range(4), seed=5, rules=SHORT, eigenpairs=3, hessians=3)
+    parts = sample_descents(
+        model, 30, 2.0, [3, 1, 0], seed=5, rules=SHORT, eigenpairs=3, hessians=3, batch=2, workers=1
+    )
+    for name in ("overlap_matrix", "loss", "gradient", "time", "steps", "eigenvalues", "overlaps", "code"):
+        np.testing.assert_allclose(
+            getattr(parts, name), getattr(whole, name)[[3, 1, 0]], rtol=1e-9, atol=1e-9, err_msg=name
+        )
+
+
+def test_shapes_and_what_they_hold():
+    model = Committee(2, 2, 0.7)
+    found = sample_descents(model, 20, 3.0, [7], seed=1, rules=SHORT, eigenpairs=5, hessians=4)
+    records = len(SHORT.recorded_steps)
+    assert found.overlap_matrix.shape == (1, records, 2, 2)
+    assert found.eigenvalues.shape == found.overlaps.shape == (1, 4, len(hessians.FRAMES), 5)
+    drawn = instance.draw(model, 20, 3.0, seed=1, sample=7)
+    start = np.asarray(drawn.student) @ np.asarray(drawn.teacher).T / 20
+    np.testing.assert_allclose(found.overlap_matrix[0, 0], start, atol=1e-13)
+    data = np.asarray(drawn.data)[: drawn.m]
+    first = hessians.lowest_along(model, data, np.asarray(drawn.teacher), np.asarray(drawn.student)[None], 5)
+    np.testing.assert_allclose(found.eigenvalues[0, 0], first.eigenvalues[0], atol=1e-11)
+    np.testing.assert_array_equal(found.hessian_records, hessian_moments(records, 4))
+    assert found.hessian_records[0] == 0 and found.hessian_records[-1] == records - 1
+
+
+def test_measures_of_the_overlap_matrix():
+    matrix = np.array([[[0.6, -0.8], [0.1, 0.2]]])
+    assert largest_squared(matrix) == pytest.approx([0.64])
+    # a row inside the span of the teacher, turned away from its rows
+    assert largest_projection(matrix) == pytest.approx([1.0])
+
+
+@pytest.mark.parametrize("start", ["hessian", "spectral"])
+@pytest.mark.parametrize(("p", "p_star"), [(1, 1), (3, 2)])
+def test_informed_starts_know_more_than_random_ones(start, p, p_star):
+    model, alpha = Committee(p, p_star, 1.0), 6.0 * p_star
+    known = {
+        name: largest_projection(
+            sample_descents(model, 60, alpha, range(4), start=name, rules=SHORT).overlap_matrix
+        )
+        for name in ("random", start)
+    }
+    assert np.mean(known[start][:, 0]) > 0.4 > np.mean(known["random"][:, 0]) + 0.1
+
+
+def test_a_start_of_ones_own():
+    found = sample_descents(
+        Committee(1, 1, 1.0),
+        20,
+        3.0,
+        range(2),
+        start=lambda drawn, data, y: np.asarray(drawn.teacher),
+        rules=SHORT,
+    )
+    np.testing.assert_allclose(found.m2, 1, rtol=1e-12)
+    np.testing.assert_array_equal(found.code, Code.CONVERGED)
+
+
+def test_a_start_that_fails_is_recorded_and_the_rest_goes_on():
+    def start(drawn, data, y):
+        if drawn.student[0, 0] == instance.draw(drawn.model, 20, 3.0, sample=1).student[0, 0]:
+            raise np.linalg.LinAlgError("no eigenvectors today")
+        return np.asarray(drawn.student)
+
+    model = Committee(1, 1, 1.0)
+    found = sample_descents(model, 20, 3.0, range(3), start=start, rules=SHORT, eigenpairs=2)
+    good = sample_descents(model, 20, 3.0, range(3), rules=SHORT, eigenpairs=2)
+    assert found.reason.tolist() == ["", "no start: no eigenvectors today", ""]
+    assert (
+        found.code[1] == Code.NOT_FINITE
+        and np.all(np.isnan(found.m2[1]))
+        and np.all(np.isnan(found.eigenvalues[1]))
+    )
+    np.testing.assert_array_equal(found.m2[[0, 2]], good.m2[[0, 2]])
+
+
+def test_what_does_not_fit_in_memory_is_refused_with_what_would():
+    model = Committee(2, 1, 1.0)
+    one = bytes_needed(model, 100, 2.0, batch=1, records=40)
+    assert one > 8 * 200 * 100
+    with pytest.raises(
+        ParameterError, match=r"need .* GiB for a batch of 50, the limit is .*; a batch of [1-9]\d* fits"
+    ):
+        sample_descents(model, 100, 2.0, range(50), batch=50, memory=10 * one, rules=SHORT)
+    with pytest.raises(ParameterError, match="a smaller N or alpha fits"):
+        sample_descents(model, 100, 2.0, range(2), memory=1000, rules=SHORT)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": "warm"}, "start must be one of random, hessian, spectral, got 'warm'"),
+        ({"samples": []}, "at least one sample"),
+        ({"samples": [-1]}, "sample must be"),
+        ({"eigenpairs": -1}, "eigenpairs must be"),
+        ({"hessians": 1}, "hessians must be"),
+        ({"eigenpairs": 39}, r"at most p \(N - 1\) = 38"),
+        ({"dtype": "float16"}, "dtype must be"),
+        ({"model": Committee(np.inf, 1, 1.0)}, "p must be finite"),
+    ],
+    ids=str,
+)
+def test_unfit_arguments_are_refused(change, message):
+    arguments = {
+        "model": Committee(2, 1, 1.0),
+        "n": 20,
+        "alpha": 2.0,
+        "samples": [0],
+        "rules": SHORT,
+    } | change
+    with pytest.raises(ParameterError, match=message):
+        sample_descents(**arguments)
+
+
+def test_float32_recovers_too():
+    found = sample_descents(
+        Committee(1, 1, 1.0), 30, 10.0, range(4), rules=Descent(steps=300), dtype="float32", eigenpairs=2
+    )
+    assert np.sum(found.m2[:, -1] > 0.999) >= 3
+    assert not np.any(found.reason) and np.all(np.isfinite(found.eigenvalues))

@@ -1,0 +1,63 @@
+"""The product of spheres: projection, retraction, and the Riemannian Hessian against automatic differentiation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sims.descent.sphere import retract, riemannian_hessian, row_products, tangent
+
+P, N = 3, 7
+
+
+@pytest.fixture
+def point():
+    return retract(jax.random.normal(jax.random.key(1), (P, N)))
+
+
+@pytest.fixture
+def vector():
+    return jax.random.normal(jax.random.key(2), (P, N))
+
+
+def test_retract_puts_every_row_on_its_sphere_and_keeps_its_direction(vector):
+    student = retract(1e3 * vector)
+    np.testing.assert_allclose(jnp.sum(student**2, axis=1), N, rtol=1e-14)
+    np.testing.assert_allclose(student, vector * student[:, :1] / vector[:, :1], rtol=1e-12)
+
+
+def test_tangent_is_the_orthogonal_projection(point, vector):
+    projected = tangent(point, vector)
+    np.testing.assert_allclose(row_products(point, projected), 0, atol=1e-15)
+    np.testing.assert_allclose(tangent(point, projected), projected, atol=1e-14)
+    # what is taken away is normal: row k of it is a multiple of w_k
+    np.testing.assert_allclose(vector - projected, point * row_products(point, vector)[:, None], atol=1e-14)
+
+
+def smooth(w):
+    """A function with no symmetry at all, so that no term of its second derivative vanishes by chance."""
+    mix = jnp.arange(1.0, w.size + 1).reshape(w.shape)
+    return jnp.sum(jnp.sin(mix * w)) + jnp.sum(w) ** 3 / 50 + jnp.prod(w[:, 0])
+
+
+def test_riemannian_hessian_is_the_second_derivative_along_geodesics(point):
+    def along(v):
+        # w + v scaled back to the sphere follows the geodesic to second order for a tangent v
+        return smooth(retract(point + tangent(point, v.reshape(P, N))))
+
+    expected = jax.jit(jax.hessian(along))(jnp.zeros(P * N))
+    plain = jax.jit(jax.hessian(lambda w: smooth(w.reshape(P, N))))(point.ravel())
+    found = riemannian_hessian(*(np.asarray(x) for x in (point, jax.jit(jax.grad(smooth))(point), plain)))
+    np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
+    np.testing.assert_array_equal(found, found.T)
+
+
+def test_lift_moves_the_normal_directions_alone(point):
+    rng = np.random.default_rng(0)
+    plain = rng.standard_normal((P * N, P * N))
+    arguments = np.asarray(point), rng.standard_normal((P, N)), plain + plain.T
+    low, high = riemannian_hessian(*arguments), riemannian_hessian(*arguments, lift=1e3)
+    values, lifted = np.linalg.eigvalsh(low), np.linalg.eigvalsh(high)
+    assert np.sum(np.abs(values) < 1e-12) == P
+    np.testing.assert_allclose(lifted[-P:], 1e3, rtol=1e-13)
+    np.testing.assert_allclose(lifted[:-P], values[np.abs(values) > 1e-12], atol=1e-11)

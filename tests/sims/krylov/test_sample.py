@@ -1,0 +1,209 @@
+"""The matrix-free path behind `sample_point`, its layouts, its memory, and shared grids."""
+
+import numpy as np
+import pytest
+
+from sims.dense.eigen import Code
+from sims.hessian import dense_blas
+from sims.instance import draw, labels
+from sims.krylov import sample as large
+from sims.krylov.memory import data_bytes, krylov_bytes, solver_bytes
+from sims.krylov.sample import preferred_solver, stores
+from sims.krylov.settings import Plan, Settings
+from sims.krylov.signal import bounded_rank, certified_rank
+from sims.krylov.solver import lowest_krylov
+from sims.one_draw import converged, sample_grid, shared_draw
+from sims.operator.operator import hessian_operator
+from sims.sampling import bytes_needed, sample_point
+from sims.signal import signal_vectors
+from theory.checks import ParameterError
+from theory.model import Committee
+
+MODEL = Committee(p=2, p_star=1, a=0.3)
+N = 120
+
+
+def test_krylov_samples_are_the_dense_samples():
+    dense = sample_point(MODEL, N, 2.0, [0, 3], 7, eigenpairs=4, solver="dense")
+    krylov = sample_point(MODEL, N, 2.0, [0, 3], 7, eigenpairs=4, solver="krylov")
+    assert krylov.solver == "krylov"
+    assert np.all(krylov.status == 1)
+    # residuals of 1e-6: values to their square over the gaps (above 1e-3), q2 to residual over gap
+    assert np.max(np.abs(krylov.eigenvalues - dense.eigenvalues)) < 1e-8
+    assert np.max(np.abs(krylov.overlaps - dense.overlaps)) < 2e-3
+    known = krylov.max_overlap_rank >= 0
+    assert np.array_equal(krylov.max_overlap_rank[known], dense.max_overlap_rank[known])
+
+
+def test_rows_are_drawn_again_where_memory_is_short(monkeypatch):
+    expected = sample_point(MODEL, N, 2.0, [0], 7, eigenpairs=3, solver="krylov").eigenvalues
+    monkeypatch.setattr(large, "stores", lambda *_: False)
+    found = sample_point(MODEL, N, 2.0, [0], 7, eigenpairs=3, solver="krylov")
+    assert np.allclose(found.eigenvalues, expected, rtol=0, atol=1e-9)
+
+
+def test_auto_is_dense_while_that_is_quick(monkeypatch):
+    assert preferred_solver(MODEL, 400, 1.2, 6) == "dense"
+    assert preferred_solver(MODEL, 20_000, 1.2, 6) == "krylov"
+    monkeypatch.setattr(large, "available_bytes", lambda: 1 << 20)
+    assert preferred_solver(MODEL, 400, 1.2, 6) == "krylov"
+
+
+def test_a_sample_that_cannot_fit_is_refused_with_what_would(monkeypatch):
+    for module in ("sims.memory", "sims.krylov.sample"):
+        monkeypatch.setattr(f"{module}.available_bytes", lambda: 64 << 20)
+    with pytest.raises(ParameterError, match=r"needs \d+ bytes and 67108864 are free: N = \d+ would fit"):
+        sample_point(MODEL, 100_000, 1.2, [0], 0, solver="krylov")
+
+
+def test_bytes_grow_with_everything_they_should():
+    base = krylov_bytes(MODEL, 10_000, 1.2, eigenpairs=6, dtype="float32")
+    assert base > 4 * 12_000 * 10_000
+    assert krylov_bytes(MODEL, 10_000, 2.4, eigenpairs=6, dtype="float32") > base
+    assert krylov_bytes(MODEL, 10_000, 1.2, eigenpairs=6, dtype="float64") > 1.9 * base
+    assert krylov_bytes(MODEL, 10_000, 1.2, eigenpairs=6, dtype="float32", sets=4) > base
+    assert krylov_bytes(MODEL, 10_000, 1.2, eigenpairs=6, dtype="float32", stored=False) < base
+    assert bytes_needed(MODEL, 10_000, 1.2, solver="krylov", dtype="float32") > 0
+
+
+def test_bytes_cover_the_arrays_held():
+    plan = Plan.of(240, np.dtype("float64"), 4, 2, Settings(basis=96))
+    operator = hessian_operator(draw(MODEL, N, 3.0, data=False))
+    held = sum(block.nbytes + mirror.nbytes for block, mirror in operator.rows)
+    assert data_bytes(N, operator.rows.m, "float64", stored=True) == held
+    assert solver_bytes(240, plan, "float64") > 2 * 8 * 240 * 96
+
+
+@pytest.mark.parametrize(
+    ("q2", "degeneracy", "rank"),
+    [
+        ([0.6, 0.1], 1, 0),  # at most 0.3 is left for any other
+        ([0.1, 0.6], 1, 1),
+        ([0.4, 0.1], 1, -1),  # 0.5 may sit in one other vector
+        ([0.9, 0.8], 2, 0),
+        ([0.5, 0.5, 0.2], 2, -1),
+        ([0.9, 0.9], 3, -1),  # more than one whole vector is left, but none has more than 1
+        ([], 1, -1),
+    ],
+)
+def test_certified_rank(q2, degeneracy, rank):
+    assert certified_rank(np.array(q2), degeneracy) == rank
+
+
+RANKED = [  # p N = 600: most is compiled once
+    (300, 2, 1, 0.3, 2.5),
+    (600, 1, 1, 0.3, 4.0),
+    (200, 3, 1, 0.3, 3.0),
+    (300, 2, 2, 0.3, 8.0),
+    (300, 2, 1, 0.3, 0.8),
+]
+
+
+@pytest.mark.parametrize(("n", "p", "p_star", "a", "alpha"), RANKED)
+def test_ranks_settled_from_the_lowest_pairs_are_those_of_the_whole_spectrum(n, p, p_star, a, alpha):
+    """Above the threshold a rank is found, below it is left open; where one is given it is the dense one."""
+    model = Committee(p=p, p_star=p_star, a=a)
+    dense = sample_point(model, n, alpha, [0, 1], 3, solver="dense").max_overlap_rank
+    krylov = sample_point(model, n, alpha, [0, 1], 3, solver="krylov").max_overlap_rank
+    known = krylov >= 0
+    assert np.array_equal(krylov[known], dense[known])
+    assert np.any(known) == (alpha > 1)
+
+
+@pytest.mark.parametrize(
+    ("p", "p_star", "n", "alpha"), [(1, 1, 4, 0.25), (2, 1, 4, 0.5), (1, 1, 8, 0.25), (3, 3, 3, 1.2)]
+)
+def test_degenerate_spaces_have_their_mean_and_no_rank_of_their_own(p, p_star, n, alpha):
+    """A null space (M < N), one cut off by the last pair, and p_star = N, where every q2 is 1."""
+    model = Committee(p=p, p_star=p_star, a=0.1)
+    for sample in range(8):
+        dense, krylov = (
+            sample_point(model, n, alpha, [sample], 0, solver=solver) for solver in ("dense", "krylov")
+        )
+        rank = krylov.max_overlap_rank[0]
+        assert rank in (-1, dense.max_overlap_rank[0])
+        if krylov.eigenvalues.shape[1] == p * n:
+            np.testing.assert_allclose(krylov.overlaps, dense.overlaps, atol=1e-6)
+
+
+@pytest.mark.parametrize(("a", "dtype"), [(1e5, "float32"), (1e6, "float64"), (1e8, "float64")])
+def test_residuals_shrink_with_the_hessian(a, dtype):
+    """H falls as 1 / a: an absolute tolerance alone would take anything for an eigenvector."""
+    model = Committee(p=1, a=a)
+    dense, krylov = (
+        sample_point(model, 600, 8.0, [3], 0, dtype=dtype, solver=solver) for solver in ("dense", "krylov")
+    )
+    assert krylov.status[0] == 1
+    np.testing.assert_allclose(
+        krylov.eigenvalues * a, dense.eigenvalues * a, atol=1e-3 if dtype == "float32" else 1e-8
+    )
+    drawn = draw(model, 600, 8.0, sample=3)
+    norm = np.linalg.norm(dense_blas(np.asarray(drawn.data)[: drawn.m], model.weights(*labels(drawn))), 2)
+    assert np.max(krylov.residuals) <= 1.001 * norm * (1e-5 if dtype == "float32" else 1e-7)
+
+
+def test_the_bound_settles_what_the_sum_does_not():
+    model, n, alpha = Committee(p=2, a=0.3), 300, 2.5
+    drawn = draw(model, n, alpha, seed=1, data=False)
+    pairs = large.solve_krylov(drawn, 6)
+    q2, operator = pairs.signal.q2, hessian_operator(drawn)
+    signal = signal_vectors(drawn.teacher, 2)
+    assert certified_rank(q2, 2) == -1
+    assert bounded_rank(operator, pairs.vectors, q2, signal) == np.argmax(q2) == pairs.signal.rank
+    # all but the leading vector found: it is in the rest, and the bound sees it
+    others = np.arange(6) != np.argmax(q2)
+    assert bounded_rank(operator, pairs.vectors[:, others], q2[others], signal) == -1
+    # nothing left: the signal lies in what was found
+    assert bounded_rank(operator, signal, np.array([1.0, 1.0]), signal) == 0
+
+
+def test_a_shared_grid_is_its_single_points():
+    points = [(Committee(p=2, a=a), alpha) for a, alpha in ((0.3, 1.2), (0.3, 1.5), (1.0, 1.5), (0.3, 0.7))]
+    grid = sample_grid(points, N, eigenpairs=3, seed=4, settings=Settings(tol=1e-8))
+    assert converged(grid)
+    shared = draw(MODEL, N, 1.5, seed=4, shared=True)
+    lam, u = labels(shared)
+    for i, (model, alpha) in enumerate(points):
+        m = round(alpha * N)
+        hessian = dense_blas(np.asarray(shared.data)[:m], model.weights(lam[:m], u[:m]))
+        assert np.allclose(grid.eigenvalues[i], np.linalg.eigvalsh(hessian)[:3], rtol=0, atol=1e-9)
+        assert np.all((grid.overlaps[i] >= 0) & (grid.overlaps[i] <= 1))
+
+
+def test_a_shared_grid_without_stored_rows_is_the_same():
+    points = [(MODEL, alpha) for alpha in (0.9, 1.2)]
+    settings = Settings(tol=1e-6)
+    stored = sample_grid(points, N, eigenpairs=3, settings=settings)
+    drawn = sample_grid(points, N, eigenpairs=3, settings=settings, stored=False)
+    assert np.allclose(stored.eigenvalues, drawn.eigenvalues, rtol=0, atol=1e-9)
+
+
+def test_shared_draws_nest():
+    small, large_ = (shared_draw([(MODEL, alpha)], N, seed=1) for alpha in (0.5, 2.0))
+    assert np.array_equal(small.student, large_.student)
+    first = next(iter(small.rows))[0][:60]
+    assert np.array_equal(first, next(iter(large_.rows))[0][:60])
+
+
+def test_unfit_grids():
+    with pytest.raises(ParameterError, match="points must not be empty"):
+        sample_grid([], N, eigenpairs=2)
+    for alpha in ("y", -1.0, float("nan")):
+        with pytest.raises(ParameterError, match="alpha must be"):
+            sample_grid([(MODEL, 1.0), (MODEL, alpha)], N, eigenpairs=2)
+    for points in ([1], [(MODEL,)], "ab", [("x", 1.0)]):
+        with pytest.raises(ParameterError, match="points must be pairs"):
+            sample_grid(points, N, eigenpairs=2)
+    with pytest.raises(ParameterError, match="points of a shared draw must have one p and p_star"):
+        sample_grid([(MODEL, 1.0), (Committee(p=1), 1.0)], N, eigenpairs=2)
+
+
+def test_one_point_of_a_grid_may_fail_alone():
+    points = [(MODEL, 1.2), (MODEL, 0.6)]
+    grid = sample_grid(points, N, eigenpairs=2, settings=Settings(products=5))
+    assert np.all(grid.codes == Code.NOT_CONVERGED)
+    assert np.all(np.isfinite(grid.eigenvalues))
+    operator = shared_draw(points, N).operator(points)
+    with pytest.raises(ParameterError, match="operator of one set, got 2"):
+        lowest_krylov(operator, 2)
+    assert stores(MODEL, N, 1.2, 2, "float64")

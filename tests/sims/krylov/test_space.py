@@ -1,0 +1,139 @@
+"""The Krylov space step by step: Q stays orthonormal, T stays Q' H Q; and the lowest pairs of T without `eigh`."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sims.krylov.projected import lowest, sparse, spectral_norm, times
+from sims.krylov.settings import Plan, Settings
+from sims.krylov.space import LARGE, Space
+from tests.sims.krylov.test_solver import with_spectrum
+
+ORDER, BLOCK = 360, 6
+SPECTRA = {
+    "even": np.linspace(-1.0, 30.0, ORDER),
+    # a right tail as in a Hessian: few values, far off, that converge in a few steps and tempt single passes to lose them
+    "tail": np.concatenate([np.linspace(-1.0, 5.0, ORDER - 8), np.geomspace(20.0, 1000.0, 8)]),
+    "degenerate": np.concatenate([np.full(5, -2.0), np.linspace(-1.0, 10.0, ORDER - 5)]),
+    "low rank": np.concatenate([[-3.0, -1.0], np.zeros(ORDER - 30), np.linspace(1.0, 9.0, 28)]),
+    "two values": np.concatenate([np.full(ORDER // 2, -1.0), np.full(ORDER - ORDER // 2, 1.0)]),
+}
+
+
+def grown(spectrum, dtype, steps, basis=240):
+    """A space after some steps, each followed by a restart where it is full, and its matrix."""
+    matrix, _ = with_spectrum(spectrum)
+    matrix = np.asarray(matrix, dtype)
+    plan = Plan.of(ORDER, np.dtype(dtype), 4, 2, Settings(block=BLOCK, basis=basis))
+    rng = np.random.default_rng(3)
+    space = Space(jnp.asarray(rng.standard_normal((ORDER, BLOCK)), dtype), plan, rng)
+    for _ in range(steps):
+        space.take(jnp.asarray(matrix) @ space.next)
+        if space.full:
+            space.restart()
+    space.meet()
+    return space, matrix.astype(np.float64)
+
+
+def columns(space):
+    return np.asarray(space.basis.combine(np.eye(space.dimension)), np.float64)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("steps", [1, 2, 7, 20, 39, 60])
+@pytest.mark.parametrize("name", SPECTRA)
+def test_the_basis_is_orthonormal_and_t_is_its_projection(name, steps, dtype):
+    """To 30 eps and 30 eps |H|, restarts (two in 60 steps) and blocks that wait for the second of their pair included."""
+    space, matrix = grown(SPECTRA[name], dtype, steps)
+    q, eps = columns(space), float(np.finfo(dtype).eps)
+    assert np.max(np.abs(q.T @ q - np.eye(space.dimension))) < 30 * eps
+    norm = np.max(np.abs(SPECTRA[name]))
+    t = space.projected[: space.dimension, : space.dimension]
+    assert np.max(np.abs(q.T @ matrix @ q - t)) < 30 * eps * norm
+    # the block to come: what H Q has outside Q lies in it
+    b = BLOCK
+    rest = matrix @ q - q @ (q.T @ matrix @ q)
+    last = rest[:, -b:] - np.asarray(space.next, np.float64) @ space.factor
+    if not space.coupled:  # right after a restart the block couples to all Ritz vectors
+        assert np.max(np.abs(last)) < 100 * eps * norm
+        assert np.max(np.abs(rest[:, :-b]), initial=0.0) < 100 * eps * norm
+
+
+def waiting(dtype, spectrum):
+    """How many blocks wait after each of twelve steps."""
+    matrix, _ = with_spectrum(spectrum)
+    matrix = jnp.asarray(matrix, dtype)
+    plan = Plan.of(ORDER, np.dtype(dtype), 4, 2, Settings(block=BLOCK, basis=240))
+    rng = np.random.default_rng(3)
+    space = Space(jnp.asarray(rng.standard_normal((ORDER, BLOCK)), dtype), plan, rng)
+    counts = []
+    for _ in range(12):
+        space.take(matrix @ space.next)
+        counts.append(len(space.waiting))
+    return counts
+
+
+def test_blocks_wait_for_one_another():
+    """Otherwise the tests above would not see it; less where rounding grows fast."""
+    assert waiting("float64", SPECTRA["even"]) == [0, 1, 2, 0] * 3
+    assert max(waiting("float32", 1e3 * SPECTRA["even"])) == 2  # in any units
+    assert max(waiting("float32", SPECTRA["two values"])) < 2  # the space is exhausted after two steps
+
+
+def arrow(d, b, kept, seed=0):
+    """A projected matrix: block tridiagonal, after a restart that kept some Ritz vectors."""
+    rng = np.random.default_rng(seed)
+    t = np.zeros((d, d))
+    t[np.arange(kept), np.arange(kept)] = np.sort(rng.uniform(-3, 3, kept))
+    for i in range(kept, d, b):
+        here = slice(i, min(i + b, d))
+        t[here, here] = rng.standard_normal(t[here, here].shape)
+        past = slice(0, i) if i == kept else slice(i - b, i)
+        t[here, past] = rng.standard_normal(t[here, past].shape)
+    return (t + t.T) / 2
+
+
+@pytest.mark.parametrize(
+    ("d", "b", "kept"), [(96, 8, 0), (100, 8, 0), (120, 8, 40), (44, 4, 24), (8, 8, 0), (90, 6, 84)]
+)
+def test_the_pattern_holds_the_projected_matrix(d, b, kept):
+    t = arrow(d, b, kept)
+    matrix = sparse(t, b, kept)
+    np.testing.assert_array_equal(matrix.toarray(), t)
+    if d % b == 0:
+        columns = np.random.default_rng(1).standard_normal((d, b))
+        np.testing.assert_allclose(times(t, b, kept, columns), t @ columns, atol=1e-12)
+    exact = np.linalg.norm(t, 2)
+    for form in (t, matrix):
+        assert 0.8 * exact < spectral_norm(form) <= exact * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("kept", [0, 80])
+def test_lowest_pairs_of_the_projected_matrix(kept):
+    t = arrow(240, 8, kept)
+    values = np.linalg.eigvalsh(t)
+    found, vectors = lowest(sparse(t, 8, kept), 6, values[0] - 0.1)
+    np.testing.assert_allclose(found, values[:6], atol=1e-10)
+    np.testing.assert_allclose(t @ vectors, vectors * found, atol=1e-7)
+
+
+def test_no_lowest_pairs_where_the_shifted_matrix_is_singular():
+    assert lowest(sparse(np.diag(np.arange(50.0)), 5, 0), 3, 7.0) is None
+
+
+def test_the_estimate_without_eigh_is_that_of_eigh():
+    matrix, _ = with_spectrum(np.linspace(-1.0, 40.0, 900))
+    plan = Plan.of(900, np.dtype("float64"), 4, 2, Settings(block=8, basis=640))
+    rng = np.random.default_rng(4)
+    space = Space(jnp.asarray(rng.standard_normal((900, 8))), plan, rng)
+    compared = 0
+    for step in range(1, 76):
+        space.take(jnp.asarray(matrix) @ space.next)
+        if step % 10 == 5:
+            estimate = space.glance()
+            mixing_estimates = space.ritz()[1]
+            assert (estimate is None) == (space.dimension < LARGE)
+            if estimate is not None:
+                compared += 1
+                np.testing.assert_allclose(estimate, np.max(mixing_estimates[:4]), rtol=1e-4, atol=1e-9)
+    assert compared == 3

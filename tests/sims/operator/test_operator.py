@@ -1,0 +1,131 @@
+"""H V without H: against the dense matrix, in every layout of the data; one compilation for a sweep."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sims.hessian import dense_blas
+from sims.instance import data_key, draw
+from sims.operator.operator import block_size, hessian_operator, stored_rows, streamed_rows, weighted
+from tests.sims.instances import Case, dense_hessian
+from theory.checks import ParameterError
+from theory.model import Committee
+
+N = 40
+
+
+def vectors(case, k=5, dtype=np.float64):
+    return np.random.default_rng(3).standard_normal((case.p, case.n, k)).astype(dtype)
+
+
+def by_dense(case, instance, v):
+    return (dense_hessian(instance) @ v.reshape(case.p * case.n, -1)).reshape(v.shape)
+
+
+@pytest.mark.parametrize(("p", "p_star"), [(1, 1), (2, 1), (3, 2), (4, 3), (17, 1)])
+@pytest.mark.parametrize("layout", [{}, {"mirror": False}, {"size": 17}, {"stored": False}])
+def test_every_layout_is_the_dense_matrix(p, p_star, layout):
+    case = Case(N, p, p_star, 0.3, 3.7, 4, 1)
+    instance, v = case.instance(), vectors(case)
+    found = np.asarray(hessian_operator(instance, **layout)(v))
+    assert np.max(np.abs(found - by_dense(case, instance, v))) < 1e-12
+
+
+@pytest.mark.parametrize("layout", [{}, {"stored": False}])
+def test_float32_to_its_rounding(layout):
+    case = Case(N, 2, 1, 0.3, 3.7, 4, 1)
+    instance, v = case.instance("float32"), vectors(case, dtype=np.float32)
+    operator = hessian_operator(instance, **layout)
+    found = np.asarray(operator(v))
+    assert found.dtype == np.float32
+    hessian = dense_hessian(instance)
+    scale = np.linalg.norm(hessian, 2) * np.max(np.linalg.norm(v, axis=(0, 1)))
+    exact = (hessian @ v.reshape(80, -1)).reshape(v.shape)
+    assert np.max(np.linalg.norm(found - exact, axis=(0, 1))) < 8 * np.finfo(np.float32).eps * scale
+
+
+def test_rows_drawn_when_needed_are_the_stored_rows():
+    key = data_key(draw(Committee(), N, 3.0, seed=2, data=False).key)
+    reference = draw(Committee(), N, 3.0, seed=2).data[:120]
+    for size in (7, 128, 1000):
+        for rows in (stored_rows(key, 120, N, size=size), streamed_rows(key, 120, N, size=size)):
+            data = np.concatenate([np.asarray(block) for block, _ in rows])[:120]
+            # rows are bits of their own key, in blocks of any size
+            assert np.array_equal(data, reference)
+
+
+def test_lowered_is_the_operator_in_float32():
+    case = Case(N, 2, 1, 0.3, 3.7, 4, 1)
+    operator, v = hessian_operator(case.instance()), vectors(case)
+    lowered = operator.lowered()
+    assert lowered.dtype == np.float32
+    assert lowered.lowered() is lowered
+    full = np.asarray(operator(v))
+    assert np.max(np.abs(np.asarray(lowered(v)) - full)) < 1e-5 * np.max(np.abs(full))
+    assert hessian_operator(case.instance(), stored=False).lowered() is None
+
+
+def test_sets_on_shared_data_are_the_single_hessians():
+    instance = draw(Committee(p=2, a=0.3), N, 4.0, seed=5, shared=True)
+    points = [(Committee(p=2, a=a), m) for a, m in ((0.3, 160), (0.3, 90), (2.0, 33))]
+    operator = weighted(
+        stored_rows(data_key(instance.key), 160, N, size=50), instance.student, instance.teacher, points
+    )
+    v = np.random.default_rng(0).standard_normal((3, 2, N, 4))
+    found = np.asarray(operator(v))
+    data = np.asarray(instance.data)
+    lam, u = data @ np.asarray(instance.student).T, data @ np.asarray(instance.teacher).T
+    for (model, m), one, product in zip(points, v, found, strict=True):
+        hessian = dense_blas(data[:m], model.weights(lam[:m], u[:m]))
+        assert np.allclose(product.reshape(80, 4), hessian @ one.reshape(80, 4), atol=1e-12)
+    some = operator.product([2, 0], [jnp.asarray(_interleaved(v[i])) for i in (2, 0)])
+    for i, product in zip((2, 0), some, strict=True):
+        assert np.allclose(product, _interleaved(found[i]), atol=1e-12)
+        assert np.allclose(operator.ordered(product).reshape(2, N, 4), found[i], atol=1e-12)
+
+
+def _interleaved(block):
+    """(p, N, k) -> (p N, k), rows i p + q: the order in which the solver keeps vectors."""
+    return np.transpose(block, (1, 0, 2)).reshape(2 * N, -1)
+
+
+def test_one_compilation_serves_every_alpha():
+    compiled = []
+
+    def listen(event, duration, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            compiled.append(event)
+
+    v = np.ones((2, N, 4))
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for i, alpha in enumerate(np.linspace(3.0, 9.0, 16)):
+            instance = draw(Committee(p=2, a=0.3 + alpha), N, float(alpha), data=False)
+            np.asarray(hessian_operator(instance, size=64)(v))
+            if i == 0:
+                first = len(compiled)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert first > 0
+    assert len(compiled) == first
+
+
+def test_blocks_of_rows_come_in_few_sizes():
+    """Nine in each octave of M while one block holds all, a few near the largest beyond; one step compiles for each."""
+    assert len({block_size(m, 4000, np.float64) for m in range(2048, 8000, 10)}) <= 18
+    assert len({block_size(m, 10**5, np.float64) for m in range(10**5, 2 * 10**5, 100)}) <= 3
+    assert len({block_size(m, 4000, np.float64, stored=False) for m in range(4000, 8000, 10)}) <= 3
+    assert len({block_size(m, 50, np.float64) for m in range(1, 2000)}) <= 30
+
+
+def test_unfit_arguments():
+    instance = draw(Committee(p=2), N, 2.0)
+    operator = hessian_operator(instance)
+    with pytest.raises(ParameterError, match=r"vectors must have shape \(2, 40, 'k'\), got \(2, 39, 1\)"):
+        operator(np.ones((2, 39, 1)))
+    rows = operator.rows
+    with pytest.raises(ParameterError, match=r"samples of a point must lie in 1..80, got 81"):
+        weighted(rows, instance.student, instance.teacher, [(Committee(p=2), 81)])
+    with pytest.raises(ParameterError, match="points must share p = 2, p_star = 1"):
+        weighted(rows, instance.student, instance.teacher, [(Committee(p=1), 80)])

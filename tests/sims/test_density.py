@@ -1,0 +1,92 @@
+"""Stochastic Lanczos quadrature against the whole spectrum, its error bar against the errors made."""
+
+import numpy as np
+import pytest
+
+from sims.density import Quadrature, lanczos_quadrature, measure_of
+from sims.instance import draw
+from sims.operator.operator import hessian_operator
+from tests.sims.instances import dense_hessian
+from theory.bulk import bulk_edge
+from theory.checks import ParameterError
+from theory.model import Committee
+
+MODEL = Committee(p=2, p_star=1, a=0.3)
+
+
+@pytest.fixture(scope="module")
+def case():
+    instance = draw(MODEL, 120, 1.2, seed=8)
+    return hessian_operator(instance), np.linalg.eigvalsh(dense_hessian(instance))
+
+
+@pytest.fixture(scope="module")
+def found(case):
+    return lanczos_quadrature(case[0], probes=32, steps=60)
+
+
+def smoothed(eigenvalues, x, width):
+    gauss = np.exp(-(((x[:, None] - eigenvalues) / width) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
+    return np.mean(gauss, axis=1)
+
+
+def test_density_within_its_error_of_the_whole_spectrum(case, found):
+    # 21 points, 32 probes: each within 4.5 standard errors (Student t, 31 degrees: 1e-4 a point, 2e-3 in all)
+    x = np.linspace(-2, 3, 21)
+    mean, error = found.density(x, 0.3)
+    exact = smoothed(case[1], x, 0.3)
+    assert np.all(np.abs(mean - exact) < 4.5 * error)
+    assert np.max(error[exact > 0.05] / exact[exact > 0.05]) < 0.1
+
+
+def test_the_error_bar_is_the_error(case):
+    # scaled errors of 60 independent estimates at one point have mean square 1; sd of that mean square about
+    # 0.21 with 15 degrees of freedom each: bounds at 4 sigma
+    exact = smoothed(case[1], np.array([-0.5]), 0.3)[0]
+    large = lanczos_quadrature(case[0], probes=60 * 16, steps=40, seed=5)
+    each = [Quadrature(large.nodes[i::60], large.weights[i::60]).density(-0.5, 0.3) for i in range(60)]
+    square = np.mean([((mean - exact) / error) ** 2 for mean, error in each])
+    assert 0.3 < square < 1.95
+
+
+def test_moments_are_traces(case, found):
+    for power in (0, 1, 2, 3):
+        mean, error = found.moment(power)
+        assert abs(mean - np.mean(case[1] ** power)) < 4.5 * error + 1e-12
+    below, error = found.fraction_below(np.array([0.0, 100.0]))
+    assert abs(below[0] - np.mean(case[1] < 0)) < 4.5 * error[0] + 0.01  # and some of the weight of one node
+    assert np.isclose(below[1], 1)
+
+
+def test_enough_steps_are_exact_for_the_measure_of_a_vector(case):
+    operator, eigenvalues = case
+    start = np.random.default_rng(1).standard_normal((operator.order, 2))
+    measure = measure_of(operator, start, operator.order)
+    assert np.allclose(np.sum(measure.weights, axis=1), 1)
+    assert np.allclose(measure.nodes[0], eigenvalues, atol=1e-8)
+
+
+def test_invariant_space_ends_the_steps_quietly():
+    # alpha N = 1 sample: rank 2 of order 60; three steps exhaust it
+    operator = hessian_operator(draw(MODEL, 30, 1 / 30, seed=1))
+    quadrature = lanczos_quadrature(operator, probes=3, steps=20)
+    assert np.all(np.isfinite(quadrature.nodes))
+    assert np.allclose(np.sum(quadrature.weights, axis=1), 1)
+
+
+def test_edge_of_the_theory_bounds_the_density():
+    operator = hessian_operator(draw(MODEL, 400, 1.2, seed=2))
+    quadrature = lanczos_quadrature(operator, probes=4, steps=80)
+    edge = float(bulk_edge(MODEL, 1.2).value)
+    # at N = 400 the p p_star = 2 outliers and an edge moved by the labels (std about 0.1) are all there is outside
+    below, _ = quadrature.fraction_below(edge - 0.5)
+    inside, _ = quadrature.fraction_below(edge + 0.3)
+    assert below <= 3 / 800
+    assert inside > 0.01
+
+
+def test_unfit_arguments(case):
+    with pytest.raises(ParameterError, match="probes must be an integer of at least 1, got 0"):
+        lanczos_quadrature(case[0], probes=0)
+    with pytest.raises(ParameterError, match="width must be positive and finite"):
+        lanczos_quadrature(case[0], probes=1, steps=3).density(0.0, 0.0)

@@ -1,0 +1,107 @@
+"""alpha_bbp_finite, and the split of the labels that carries it to any N."""
+
+import math
+
+import numpy as np
+import pytest
+
+from theory.bulk import z_of_g
+from theory.checks import ParameterError
+from theory.finite_n.extreme_labels import LabelTail
+from theory.finite_n.quenched import mean_margin, quenched
+from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.typical import alpha_bbp_typical
+from theory.model import Committee
+from theory.transition import bbp_threshold
+
+MODELS = [(1, 1, 0.5), (1, 2, 0.05), (2, 1, 0.3), (3, 2, 1.0), (5, 1, 0.5)]
+
+
+@pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
+def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
+    """With hardly any label extreme the mean over the rest is K(g) of the N = inf theory, times the
+    identity."""
+    model = Committee(p, p_star, a)
+    tail, g = LabelTail(model, 1e10, 1, 10), -0.8 * p / 2
+    nodes = tail.mean
+    weights = model.weights_at(nodes.lam, nodes.y)
+    mean = np.einsum("m,mij->ij", nodes.share, weights @ np.linalg.inv(np.eye(p) - g * weights))
+    np.testing.assert_allclose(mean, np.eye(p) * (z_of_g(model, 1.0, g) - 1 / g), atol=1e-6)
+    assert nodes.share.sum() == pytest.approx(1, abs=1e-7)
+
+
+@pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
+def test_extreme_labels_have_the_law_of_extreme_labels(p, p_star, a):
+    """Against a million labels drawn in full, some 2,000 of them extreme in either: means at 5 sigma, counts
+    at 6."""
+    model, rng = Committee(p, p_star, a), np.random.default_rng(p)
+    tail = LabelTail(model, 1e6, 2000, 10)
+    lam, u = model.draw_labels(1_000_000, rng)
+    y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
+    extreme = y > tail.cut(yhat)
+    drawn = tail.draw(rng).extreme
+    assert abs(len(drawn.y) - extreme.sum()) < 6 * math.sqrt(4000)
+    for one, two in ((y[extreme], drawn.y), (yhat[extreme], np.mean(drawn.lam**2, axis=1))):
+        assert abs(one.mean() - two.mean()) < 5 * math.hypot(one.std(), two.std()) / math.sqrt(2000)
+    assert np.all(drawn.y > tail.cut(np.mean(drawn.lam**2, axis=1)))
+    assert np.all((drawn.share > 0) & (drawn.share < 1))
+
+
+def test_every_label_counts_once():
+    """Coefficients of a split sample add up to alpha = M/N."""
+    tail = LabelTail(Committee(2, 1, 1.0), 2e5, 500, 1000)
+    sample = tail.sample(tail.draw(np.random.default_rng(0)), 0.7, 1e5)
+    assert sample.share.sum() == pytest.approx(0.7, rel=2e-3)  # the count of extreme labels fluctuates
+
+
+def test_mean_margin_is_the_mean_of_the_margins():
+    model, n = Committee(2, 2, 0.5), 150
+    lam, u = model.draw_labels(500, np.random.default_rng(0))
+    expected = quenched(model, lam, u, n).margins.mean()
+    assert mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("p", "a"), [(1, 0.5), (1, 2.0), (2, 1.0)])
+def test_split_and_full_draws_agree(p, a):
+    """Mean margin at one alpha, N = 3,000, 50 draws of each: 4 sigma (1 in 15,000). For p = 1 that is all
+    there is to it."""
+    model, n, draws = Committee(p, 1, a), 3000, 50
+    alpha, rng = bbp_threshold(model).alpha, np.random.default_rng(p)
+    tail = LabelTail(model, 1.01 * alpha * n, 400, 1000)
+    split = (tail.sample(tail.draw(rng), alpha, n) for _ in range(draws))
+    one = np.array([mean_margin(model, v.lam, v.y, v.share) for v in split])
+    full = (model.draw_labels(round(alpha * n), rng) for _ in range(draws))
+    two = np.array([mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) for lam, u in full])
+    assert abs(one.mean() - two.mean()) < 4 * math.hypot(one.std(), two.std()) / math.sqrt(draws)
+    assert one.std() == pytest.approx(two.std(), rel=0.6)
+
+
+def test_threshold_at_large_n():
+    continuous = Committee(1, 1, 0.5)
+    found = alpha_bbp_finite(continuous, 10**8, draws=6, extremes=300)
+    assert abs(found.alpha - bbp_threshold(continuous).alpha) < 5 * found.error < 0.01
+    assert found.half == pytest.approx(found.alpha, abs=0.01)
+
+
+def test_discontinuous_threshold_sits_far_below_its_limit():
+    model = Committee(1, 1, 2.0)
+    found = alpha_bbp_finite(model, np.array([2000, 10**8]), draws=8, extremes=300)
+    assert found.alpha.shape == (2,)
+    assert found.alpha[0] + 0.2 < found.alpha[1] < bbp_threshold(model).alpha - 0.2
+    assert found.alpha[1] == pytest.approx(alpha_bbp_typical(model, 10**8), abs=5 * found.error[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 5}, "n must be"),
+        ({"n": 100, "method": "guess"}, "method must be one of"),
+        ({"n": 100, "draws": 1}, "draws must be"),
+        ({"n": 10**6, "method": "extremes", "model": Committee(9, 1, 1.0)}, "p must be at most"),
+        ({"n": 10**8, "method": "labels"}, "n must be at most"),
+        ({"n": 10**6, "model": Committee(math.inf, 1, 1.0)}, "p must be finite"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        alpha_bbp_finite(**{"model": Committee(1, 1, 1.0)} | arguments)

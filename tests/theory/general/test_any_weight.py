@@ -1,0 +1,107 @@
+"""The general route: equal to the fast one for the committee, and to dense samples where nothing else is known."""
+
+import numpy as np
+import pytest
+
+from theory.checks import ParameterError
+from theory.general.any_weight import activation_weight, general_spectrum
+from theory.model import Committee
+
+TANH = (np.tanh, lambda x: 1 / np.cosh(x) ** 2, lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2)
+SQUARE = (np.square, lambda x: 2 * x, lambda x: np.full_like(x, 2.0))
+
+
+def _committee(case):
+    model = Committee(case["p"], case["p_star"], case["a"])
+    return model, lambda lam, u, xi: model.weights(lam, u)
+
+
+@pytest.mark.parametrize("row", [1, 4, 5, 7])
+def test_committee(reference, row):
+    """Within 5 of the stated errors, which are themselves below 1e-3 (edge) and 5e-3 (degenerate outliers)."""
+    case = reference["points"][row]
+    model, weight = _committee(case)
+    found = general_spectrum(weight, case["alpha"], model.p, model.p_star, infimum=-2 / model.p, points=2**12)
+    assert found.kind == case["edge_kind"]
+    assert found.edge_error < 1e-3 * max(1, abs(case["edge"])) + 1e-3
+    assert abs(found.edge - case["edge"]) < 5 * found.edge_error
+    if case["outlier"] is None:
+        assert not found.outliers.size
+    else:
+        assert len(found.outliers) == model.degeneracy
+        assert np.all(np.abs(found.outliers - case["outlier"]) < 5 * found.outliers_error)
+        assert np.all(found.outliers_error < 2e-2)
+        assert np.all(np.abs(found.overlaps - case["overlap"]) < 5 * found.overlaps_error)
+        assert np.all(found.teacher_share > 0.999)
+
+
+def test_an_unresolved_smooth_edge_says_so():
+    model = Committee(2, 1, 1.0)
+    found = general_spectrum(lambda lam, u, xi: model.weights(lam, u), 0.8, 2, points=2**12)
+    assert found.kind == "unresolved"
+
+
+def test_square_activation_is_the_committee():
+    rng = np.random.default_rng(0)
+    lam, u = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
+    weight = activation_weight(*SQUARE, a=0.4)(lam, u, np.empty((50, 0)))
+    np.testing.assert_allclose(weight, Committee(3, 2, 0.4).weights(lam, u), rtol=1e-12)
+
+
+def _dense(n, alpha, weight, noise, rng):
+    """Lowest eigenvalue, and shares of its eigenvector on teacher and student, p = p_star = 1."""
+    x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
+    w, t = (v * np.sqrt(n) / np.linalg.norm(v) for v in rng.standard_normal((2, n)))
+    f = weight((x @ w)[:, None], (x @ t)[:, None], rng.standard_normal((len(x), noise)))[:, 0, 0]
+    values, vectors = np.linalg.eigh((x.T * f) @ x)
+    q, _ = np.linalg.qr(np.stack([t, w], axis=1))
+    return values[0], np.sum((q.T @ vectors[:, 0]) ** 2), (t @ vectors[:, 0]) ** 2 / n
+
+
+@pytest.mark.parametrize(
+    ("weight", "noise", "alpha"),
+    [
+        (activation_weight(*TANH, a=50.0), 0, 6.0),
+        (activation_weight(*SQUARE, a=0.5, noise=0.1), 1, 4.0),
+    ],
+    ids=["tanh", "label noise"],
+)
+def test_samples(weight, noise, alpha):
+    """12 dense samples at N = 400: lowest eigenvalue, overlap and teacher overlap within 5 sigma plus a bias of 3/N.
+
+    Two-sided, 11 degrees of freedom: false-alarm rate below 1e-3 for each of six comparisons; fixed seed.
+    """
+    n, draws = 400, 12
+    rng = np.random.default_rng(11)
+    sample = np.array([_dense(n, alpha, weight, noise, rng) for _ in range(draws)])
+    mean, error = sample.mean(axis=0), sample.std(axis=0, ddof=1) / np.sqrt(draws)
+    found = general_spectrum(weight, alpha, noise=noise, points=2**12)
+    wanted = np.array([found.outliers[0], found.overlaps[0], found.overlaps[0] * found.teacher_share[0]])
+    slack = 5 * error + 3 / n * np.array([abs(wanted[0]), 1, 1])
+    assert np.all(np.abs(mean - wanted) < slack)
+
+
+def test_tanh_outlier_mixes_teacher_and_student():
+    """No sample reaches these digits: two lattices of different seeds must agree within their errors."""
+    runs = [general_spectrum(activation_weight(*TANH, a=50.0), 6.0, points=2**12, seed=s) for s in (0, 1)]
+    gap = abs(runs[0].teacher_share[0] - runs[1].teacher_share[0])
+    assert gap < 5 * np.hypot(runs[0].teacher_share_error[0], runs[1].teacher_share_error[0])
+    assert 0.28 < runs[0].teacher_share[0] < 0.31
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alpha": -1.0}, "alpha must be positive"),
+        ({"p": 0}, "p must be an integer"),
+        ({"noise": -1}, "noise must be an integer"),
+        ({"points": 3}, "points must be an integer"),
+        ({"scramblings": 1}, "scramblings must be an integer"),
+        ({"infimum": 5.0}, "infimum must bound"),
+        ({"p": 2}, "must return shape"),
+    ],
+)
+def test_bad_input(arguments, message):
+    call = {"alpha": 2.0, "points": 64, **arguments}
+    with pytest.raises(ParameterError, match=message):
+        general_spectrum(lambda lam, u, xi: lam[:, 0] - u[:, 0], **call)

@@ -1,0 +1,127 @@
+"""The scalar general route against Marchenko-Pastur, spiked covariance, and the committee's right values."""
+
+import numpy as np
+import pytest
+
+from theory.checks import ParameterError
+from theory.general.scalar_law import ScalarLaw
+from theory.quadrature import chi_square_law, normal_law
+
+MARCHENKO_PASTUR = ScalarLaw(1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.9, 1.5, 4.0, 100.0])
+def test_marchenko_pastur_edges(alpha):
+    assert -MARCHENKO_PASTUR.flipped.edge(alpha).value == pytest.approx((1 + alpha**0.5) ** 2, rel=1e-12)
+    left = MARCHENKO_PASTUR.edge(alpha)
+    if alpha > 1:
+        assert left.kind == "sharp" and left.value == pytest.approx((1 - alpha**0.5) ** 2, rel=1e-12)
+    else:
+        assert left.kind == "atom" and left.value == 0
+
+
+@pytest.mark.parametrize("variance", [1.5, 3.0, 10.0])
+@pytest.mark.parametrize("ratio", [1.05, 2.0, 30.0])
+def test_spiked_covariance(variance, ratio):
+    """Baik-Ben Arous-Peche: outlier l (alpha + 1/(l-1)) and its overlap, threshold alpha = 1/(l-1)^2."""
+    law = ScalarLaw(1.0, variance, 1.0).flipped
+    critical = 1 / (variance - 1) ** 2
+    threshold = law.threshold()
+    assert threshold.kind == "continuous" and threshold.alpha == pytest.approx(critical, rel=1e-12)
+    alpha = ratio * critical
+    found = law.outlier(alpha)
+    assert -found.value == pytest.approx(variance * (alpha + 1 / (variance - 1)), rel=1e-12)
+    gamma = 1 / alpha
+    overlap = (1 - gamma / (variance - 1) ** 2) / (1 + gamma / (variance - 1))
+    assert found.overlap == pytest.approx(overlap, rel=1e-11)
+    assert law.outlier(0.99 * critical) is None
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1 + 1e-9, 1 - 1e-9, 0.04, 25.0, 1e-30, 1e19, 1e200])
+def test_edges_where_the_root_lies_on_a_node_of_the_grid(alpha):
+    """f = -1: g = -1/(1 + sqrt(alpha)), a node of the walk at alpha = 1."""
+    law = ScalarLaw(-1.0, 2.0, 1.0)
+    edge = law.edge(alpha)
+    assert edge.kind == "sharp" and edge.value == pytest.approx(-((1 + alpha**0.5) ** 2), rel=1e-13)
+    outlier = law.outlier(alpha)
+    assert (outlier is not None) == (alpha > 1)
+    if outlier is not None and alpha > 1.1:
+        assert outlier.value == pytest.approx(-2 * (alpha + 1), rel=1e-13)
+
+
+@pytest.mark.parametrize("spike", [2.0, 2 + 1e-9, 2 - 1e-9, 1.5, 11.0])
+def test_thresholds_where_the_root_lies_on_a_node_of_the_grid(spike):
+    found = ScalarLaw(-1.0, spike, 1.0).threshold()
+    assert found.kind == "continuous" and found.alpha == pytest.approx(1 / (spike - 1) ** 2, rel=1e-12)
+
+
+def test_laws_without_edge_or_threshold():
+    nothing = ScalarLaw(0.0, 2.0, 1.0)
+    assert nothing.edge(1.0).kind == "atom" and nothing.outlier(1.0) is None and nothing.threshold() is None
+    assert ScalarLaw(-1.0, 1.0, 1.0).threshold() is None
+
+
+def _committee_law(p, p_star, a):
+    """The committee as a mixture of its weight eigenvalues, f1 with (p-1)/p and f2 with 1/p, by brute quadrature."""
+    yhat, v = chi_square_law(p)
+    y, w = chi_square_law(p_star)
+    yhat, probability = yhat[:, None], v[:, None] * w
+    f1, f2 = 2 / p * (yhat - y) / (a + y), 2 / p * (3 * yhat - y) / (a + y)
+    weight = np.concatenate([f1.ravel(), f2.ravel()])
+    spike = np.tile(np.broadcast_to(y, f1.shape).ravel(), 2)
+    return ScalarLaw(
+        weight, spike, np.concatenate([(p - 1) / p * probability.ravel(), probability.ravel() / p]), -2 / p
+    )
+
+
+@pytest.mark.parametrize("row", range(0, 15, 3))
+def test_committee_thresholds(reference, row):
+    case = reference["thresholds"][row]
+    found = _committee_law(case["p"], case["p_star"], case["a"]).threshold()
+    assert found.kind == case["kind"]
+    assert found.alpha == pytest.approx(case["alpha"], rel=1e-11)
+
+
+@pytest.mark.parametrize("row", [1, 4, 5, 6])
+def test_committee_points(reference, row):
+    case = reference["points"][row]
+    law = _committee_law(case["p"], case["p_star"], case["a"])
+    edge, found = law.edge(case["alpha"]), law.outlier(case["alpha"])
+    assert edge.kind == case["edge_kind"] and edge.value == pytest.approx(case["edge"], rel=1e-10)
+    assert (found is None) == (case["outlier"] is None)
+    if found is not None:
+        assert found.value == pytest.approx(case["outlier"], rel=1e-10)
+        assert found.overlap == pytest.approx(case["overlap"], rel=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 50, 400])
+@pytest.mark.parametrize("breaks", [(), (1.3,), (0.5, 2.0, 7.0)])
+def test_chi_square_law(k, breaks):
+    y, probability = chi_square_law(k, breaks)
+    moments = [probability @ y**j for j in range(3)]
+    assert moments == pytest.approx([1, 1, 1 + 2 / k], rel=1e-12)
+
+
+def test_normal_law():
+    x, probability = normal_law(20)
+    assert [probability @ x**j for j in (0, 1, 2, 4, 6)] == pytest.approx([1, 0, 1, 3, 15], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 2.0], 1.0, [0.5, 0.6]), "sum to 1"),
+        (([1.0, 2.0], 1.0, [1.5, -0.5]), "sum to 1"),
+        (([1.0, np.nan], 1.0, 0.5), "finite"),
+        ((np.ones((2, 2)), 1.0, 0.25), r"must be \(n,\)"),
+        (([1.0, 2.0], 1.0, 0.5, 1.5), "infimum"),
+    ],
+)
+def test_bad_laws(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        ScalarLaw(*arguments)
+
+
+def test_bad_alpha():
+    with pytest.raises(ParameterError, match="alpha must be positive"):
+        MARCHENKO_PASTUR.edge(-1.0)

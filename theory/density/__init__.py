@@ -1,0 +1,1 @@
+"""Density of states and Stieltjes transform of the bulk."""

@@ -1,0 +1,194 @@
+"""Finite-N theory conditioned on the labels of one draw: edge, outliers and overlaps without a matrix.
+
+Given the preactivations lam (M, p) and u (M, p_star) of M samples the Hessian is a weighted Wishart matrix
+with FIXED weights F^mu, so that the expectation alpha E[...] of the N = inf theory becomes (1/N) sum_mu:
+
+    G^{-1} = z - (1/N) sum_mu F^mu (I - G F^mu)^{-1}                      p x p, scalar for p = 1
+    z I - (1/N) sum_mu (u u^T)^mu (x) F^mu (I - G F^mu)^{-1}              singular at outliers, p p_star x p
+                                                                          p_star
+
+What stays random is the part of each x orthogonal to students and teacher rows; it is Gaussian and
+independent of the labels. Two terms of relative order 1/N are left out: that part lives in N - p - p_star
+dimensions, and the p students are spike directions as well, whose overlap with the teacher rows is of order
+N^{-1/2} in a sample.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.checks import ParameterError, count, finite, generator, one, ratio
+from theory.general.dyson import Dyson
+from theory.general.spikes import SpikeBlock, spikes
+from theory.model import Committee, finite_committee
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Quenched:
+    """Predictions for one draw of labels, in units of the Hessian.
+
+    edge                 left edge of the bulk
+    outliers (k,)        eigenvalues left of it, lowest first, NaN where there are fewer than k = p p_star
+    overlaps (k,)        squared overlap of each with the signal space, NaN likewise
+    margins (k,)         how far the signal block is beyond the edge, largest first; an outlier exists where
+                         positive
+    scale                kappa: about `edge` the lowest bulk eigenvalue fluctuates as -TW1 / kappa
+    g (p, p)             G at the edge
+    """
+
+    edge: float
+    outliers: Array
+    overlaps: Array
+    margins: Array
+    scale: float
+    g: Array
+
+    @property
+    def lowest(self) -> float:
+        """Predicted lowest eigenvalue without its Tracy-Widom shift: the lowest outlier, else the edge."""
+        return float(np.nanmin(np.append(self.outliers, self.edge)))
+
+
+def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched:
+    """Edge, outliers and overlaps predicted for one draw of labels: preactivations lam (M, p), u (M, p_star),
+    dimension n.
+
+    For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that
+    sample. Raises ParameterError on bad shapes, NotConverged where no weight is negative (a handful of
+    samples).
+    """
+    n = count("n", n)
+    model, lam, u = _labels(model, lam, u)
+    y = np.mean(u**2, axis=1)
+    dyson = Dyson(model.weights_at(lam, y), 1 / n, _eigenvalues(model, lam, y))
+    edge = dyson.edge()
+    found = spikes(dyson, edge, u)
+    k = len(found.margins)
+    padding = np.full(k - len(found.values), np.nan)
+    return Quenched(
+        edge=edge.value,
+        outliers=np.concatenate([found.values, padding]),
+        overlaps=np.concatenate([found.overlaps, padding]),
+        margins=np.asarray(found.margins, dtype=np.float64),
+        scale=(int(model.p) * n) ** (2 / 3) * (2 / abs(edge.curvature)) ** (1 / 3),
+        g=np.asarray(edge.g, dtype=np.float64),
+    )
+
+
+def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
+    """Mean over the p p_star directions of the signal of the margin edge - Xi(edge).
+
+    lam (m, p), teacher outputs y (m,) = mean of u^2, coefficients (m,) or one number: 1/n for a sample. Raises
+    ParameterError on other shapes, entries that are not finite, y < 0 or p = inf.
+    """
+    model, lam = _student_labels(model, lam)
+    y = np.asarray(finite("y", y))
+    if y.shape != (len(lam),) or np.any(y < 0):
+        raise ParameterError(
+            f"y must have shape ({len(lam)},) and be at least 0, got shape {y.shape}, least {np.min(y, initial=0):g}"
+        )
+    dyson = Dyson(model.weights_at(lam, y), coefficients, _eigenvalues(model, lam, y))
+    edge = dyson.edge()
+    return edge.value - float(np.trace(SpikeBlock(dyson, np.sqrt(y)[:, None]).xi_at(edge))) / dyson.p
+
+
+@dataclass(frozen=True)
+class QuenchedMean:
+    """Averages of quenched predictions over independent draws of labels, each with its standard error
+    (`*_error`).
+
+    edge, edge_std            mean and standard deviation over draws of the edge
+    outliers, overlaps (k,)   means over the draws in which that outlier exists, NaN where it never does
+    fraction (k,)             share of draws in which it exists
+    lowest                    mean of the lowest outlier, or of the edge in draws without one
+    margin                    mean over the k = p p_star margins
+    draws                     number of draws
+    """
+
+    edge: float
+    edge_error: float
+    edge_std: float
+    outliers: Array
+    outliers_error: Array
+    overlaps: Array
+    overlaps_error: Array
+    fraction: Array
+    lowest: float
+    lowest_error: float
+    margin: float
+    margin_error: float
+    draws: int
+
+
+def quenched_mean(
+    model: Committee, alpha: float, n: int, draws: int, rng: np.random.Generator
+) -> QuenchedMean:
+    """Quenched predictions averaged over `draws` draws of round(alpha n) labels in dimension n.
+
+    Labels are those of N = inf, independent N(0, 1). Raises ParameterError on bad arguments.
+    """
+    model, rng = finite_committee(model), generator("rng", rng)
+    n, draws = count("n", n), count("draws", draws, minimum=2)
+    m = count("samples", round(one("alpha", ratio("alpha", alpha)) * n))
+    runs = [quenched(model, *model.draw_labels(m, rng), n) for _ in range(draws)]
+    edges, lowest = np.array([r.edge for r in runs]), np.array([r.lowest for r in runs])
+    outliers, overlaps = (np.array([getattr(r, name) for r in runs]) for name in ("outliers", "overlaps"))
+    margin = np.array([r.margins.mean() for r in runs])
+    outliers_mean, outliers_error = _present(outliers)
+    overlaps_mean, overlaps_error = _present(overlaps)
+    return QuenchedMean(
+        *_mean(edges),
+        float(edges.std(ddof=1)),
+        outliers_mean,
+        outliers_error,
+        overlaps_mean,
+        overlaps_error,
+        np.isfinite(outliers).mean(axis=0),
+        *_mean(lowest),
+        *_mean(margin),
+        draws,
+    )
+
+
+def _mean(values: Array) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+def _present(values: Array) -> tuple[Array, Array]:
+    """Mean and standard error down axis 0 over the finite entries of each column; NaN where there are too
+    few."""
+    columns = [column[np.isfinite(column)] for column in values.T]
+    means = np.array([c.mean() if len(c) else np.nan for c in columns])
+    errors = np.array([c.std(ddof=1) / math.sqrt(len(c)) if len(c) > 1 else np.nan for c in columns])
+    return means, errors
+
+
+def _labels(model: Committee, lam: ArrayLike, u: ArrayLike) -> tuple[Committee, Array, Array]:
+    model, lam = _student_labels(model, lam)
+    u = np.asarray(finite("u", u))
+    if u.shape != (len(lam), model.p_star):
+        raise ParameterError(f"u must have shape ({len(lam)}, {model.p_star}), got {u.shape}")
+    return model, lam, u
+
+
+def _student_labels(model: Committee, lam: ArrayLike) -> tuple[Committee, Array]:
+    model, lam = finite_committee(model), np.asarray(finite("lam", lam))
+    if lam.ndim != 2 or not len(lam) or lam.shape[1] != model.p:
+        raise ParameterError(f"lam must have shape (M, {model.p}), got {lam.shape}")
+    return model, lam
+
+
+def _eigenvalues(model: Committee, lam: Array, y: Array) -> tuple[Array, Array]:
+    """The two distinct eigenvalues of each weight (rows) and their multiplicities p - 1 and 1."""
+    p = int(model.p)
+    yhat = np.mean(lam**2, axis=1)
+    f2 = (2 / p) * (3 * yhat - y) / (model.a + y)
+    if p == 1:
+        return f2[None], np.ones(1)
+    return np.stack([(2 / p) * (yhat - y) / (model.a + y), f2]), np.array([p - 1.0, 1.0])

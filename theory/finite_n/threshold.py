@@ -1,0 +1,145 @@
+"""The BBP threshold at finite N, from quenched draws of labels: alpha_bbp_finite and its curve in N.
+
+For one draw the mean margin is edge - tr Xi(edge) / (p p_star): how far, on the average of the p p_star
+directions of the signal, the signal block lies beyond the quenched edge. A single outlier exists exactly
+where its margin is positive. The threshold at finite N is the alpha at which the average over draws of the
+mean margin is zero. As N -> inf both become deterministic and this is alpha_BBP; where the transition is
+discontinuous it approaches like 1/log N.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from theory.checks import NotConverged, ParameterError, choice, count, shown
+from theory.finite_n.extreme_labels import WIDEST, LabelTail
+from theory.finite_n.quenched import mean_margin
+from theory.model import Committee, finite_committee
+from theory.transition import bbp_threshold
+
+Array = NDArray[np.floating[Any]]
+
+_LABELS_UP_TO = 3000
+_LARGEST = 1e12  # next to the pole of one label the edge is solved to eps sqrt(n), which must stay small
+_MEMORY = 4e9  # bytes of labels kept at once
+_REST = 4000  # labels that stand for the fluctuation of those that are not extreme
+_METHODS = ("auto", "labels", "extremes")
+
+
+@dataclass(frozen=True)
+class FiniteThreshold:
+    """BBP threshold in dimension n. Fields are numbers, or arrays of the shape of n.
+
+    alpha   where the mean over draws of the margin is zero
+    error   its standard error from the scatter of the draws
+    half    where half of the draws have a positive margin: the median of their crossings, linearised about alpha
+    """
+
+    alpha: Any
+    error: Any
+    half: Any
+
+
+def alpha_bbp_finite(
+    model: Committee,
+    n: ArrayLike,
+    *,
+    draws: int = 100,
+    seed: int = 0,
+    method: str = "auto",
+    extremes: int = 2000,
+) -> FiniteThreshold:
+    """Finite-N BBP threshold of `model` in dimension n: a number or an array, from 100 to 1e12.
+
+    1e8 costs what 1e5 does; beyond 1e12 there is alpha_bbp_typical, which draws nothing.
+
+    draws     independent draws of labels; each serves every alpha, its first round(alpha n) labels being the sample
+    method    "labels": every label drawn. "extremes": about `extremes` labels drawn one by one, the rest by its mean and
+              Gaussian fluctuation (theory.finite_n.extreme_labels states the approximation), p <= 8. "auto": labels up to
+              n = 3,000 and for p > 8.
+    Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
+    """
+    draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
+    model, method = finite_committee(model), choice("method", method, _METHODS)
+    seed = count("seed", seed, 0)
+    try:
+        sizes = np.asarray(n)
+    except ValueError:
+        raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
+    if sizes.ndim:
+        for v in sizes.ravel():
+            _size(v)
+        each = [
+            alpha_bbp_finite(model, v, draws=draws, seed=seed, method=method, extremes=extremes)
+            for v in sizes.ravel()
+        ]
+        fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half"))
+        return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
+    size = _size(n)
+    labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
+    rng = np.random.default_rng(seed)
+    centre = bbp_threshold(model).alpha
+    for reach in (1.5, 3.0, 8.0):
+        margins = (_by_labels if labels else _by_extremes)(model, size, reach * centre, draws, extremes, rng)
+        low, high = 0.2 * centre, 0.999 * reach * centre
+        if margins(low).mean() < 0 < margins(high).mean():
+            return _crossing(margins, low, high)
+    raise NotConverged(f"no threshold found for n = {size} up to alpha = {8 * centre:.6g}", centre)
+
+
+def _size(n: Any) -> int:
+    size = count("n", n, 100)
+    if size > _LARGEST:
+        raise ParameterError(
+            f"n must be at most {_LARGEST:g} with labels drawn (alpha_bbp_typical has no limit), got {size:g}"
+        )
+    return size
+
+
+def _crossing(margins: Callable[[float], Array], low: float, high: float) -> FiniteThreshold:
+    alpha = brentq(lambda v: margins(v).mean(), low, high, xtol=1e-5 * low)
+    step, here = 0.03 * alpha, margins(alpha)
+    slopes = (margins(alpha + step) - margins(alpha - step)) / (2 * step)
+    error = here.std(ddof=1) / math.sqrt(len(here)) / slopes.mean()
+    # Where a draw's own slope is small or negative (a large label arriving) its crossing is not where it points.
+    crossings = alpha - here / np.maximum(slopes, 0.1 * slopes.mean())
+    return FiniteThreshold(float(alpha), float(error), float(np.median(crossings)))
+
+
+def _by_labels(
+    model: Committee, n: int, top: float, draws: int, _: int, rng: np.random.Generator
+) -> Callable[[float], Array]:
+    needed = 8 * draws * top * n * (model.p + model.p_star)
+    if needed > _MEMORY:
+        raise ParameterError(
+            f"n must be at most {int(n * _MEMORY / needed)} with every label of {draws} draws kept, got {n}"
+        )
+    samples = [model.draw_labels(math.ceil(top * n) + 1, rng) for _ in range(draws)]
+    outputs = [np.mean(u**2, axis=1) for _, u in samples]
+
+    def margins(alpha: float) -> Array:
+        m = max(round(alpha * n), 1)
+        pairs = zip(samples, outputs, strict=True)
+        return np.array([mean_margin(model, lam[:m], y[:m], 1 / n) for (lam, _), y in pairs])
+
+    return margins
+
+
+def _by_extremes(
+    model: Committee, n: int, top: float, draws: int, extremes: int, rng: np.random.Generator
+) -> Callable[[float], Array]:
+    tail = LabelTail(model, top * n, extremes, _REST)
+    samples = [tail.draw(rng) for _ in range(draws)]
+
+    def margins(alpha: float) -> Array:
+        labels = (tail.sample(draw, alpha, n) for draw in samples)
+        return np.array([mean_margin(model, v.lam, v.y, v.share) for v in labels])
+
+    return margins

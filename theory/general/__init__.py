@@ -1,0 +1,1 @@
+"""Any weight: matrix Dyson equation, spikes, scalar laws, spectral methods."""

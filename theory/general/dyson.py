@@ -1,0 +1,321 @@
+"""The p x p matrix Dyson equation of a weighted Wishart matrix, left of its spectrum.
+
+H = sum_mu F^mu (x) x^mu x^mu^T with symmetric p x p weights F^mu and x ~ N(0, I_N / N) has, at large N, the
+block resolvent G(z) = (1/N) partial trace of (z - H)^{-1} that solves (any coefficients c_mu; 1/N for a
+sample, probabilities times alpha for a law)
+
+    G^{-1} = z - sum_mu c_mu F^mu (I - G F^mu)^{-1}.
+
+Everything here is done in Q = -G^{-1}, which is positive definite left of the spectrum. Derived here:
+
+* With A = F (I - G F)^{-1} = Q - Q (Q + F)^{-1} Q the equation reads Z(Q) = -Q + sum c A = z I. The
+  admissible set {Q > 0, Q + F^mu > 0 for every mu} is convex, and Q (Q + F)^{-1} Q is a matrix fractional
+  function, so Z is operator concave. Hence left edge = max over Q of the smallest eigenvalue of Z(Q)
+  (Lehner's formula, Canad. J. Math. 51 (1999) 260, in its compound-Poisson form) is a concave problem: any
+  admissible Q gives a lower bound, and a stationary point is THE edge.
+* With B = Q^{-1/2} A Q^{-1/2} (so I - B = Q^{1/2} (Q + F)^{-1} Q^{1/2} > 0) the derivative of Z along
+  Q^{1/2} X Q^{1/2} is, whitened the same way, L[X] - X with the completely positive self-adjoint map L[X] =
+  sum c B X B. Left of the edge its spectral radius rho < 1; at the edge rho = 1, with a positive semidefinite
+  eigenvector E.
+* For p = 1 this is sum c f^2 / (q + f)^2 = 1. Its left side to the power -1/2 is concave and increasing in q
+  (a norm of exponent -2), so Newton's method from the left end converges monotonically: no bracket, no
+  failure.
+
+SciPy's solvers for Riccati equations treat one quadratic term; here there are M rational ones, and the Newton
+method below is the same Kleinman iteration with the M terms summed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from theory.checks import NotConverged, ParameterError, finite, one, positive
+from theory.general.symmetric import Symmetric, symmetric
+
+Array = NDArray[np.floating[Any]]
+
+_STEPS = 60
+_TOLERANCE = 1e-13
+_STAGNATION = 1e-9  # next to a pole rounding stops the iteration at about eps q / (q + f)
+
+
+@dataclass(frozen=True)
+class DysonEdge:
+    """Left edge of the spectrum of a matrix Dyson equation.
+
+    value       the edge, in units of the weights
+    q           Q = -G^{-1} at the edge, (p, p)
+    null        the positive semidefinite null vector E of the whitened derivative, (p, p), Frobenius norm 1
+    curvature   d^2 z / d g^2 at the edge along the physical branch, g = tr G / p; negative
+    residual    largest entry of the whitened equation and of rho - 1: what is left unsolved
+    iterations  evaluations of the M weights that it took
+    """
+
+    value: float
+    q: Array
+    null: Array
+    curvature: float
+    residual: float
+    iterations: int
+
+    @property
+    def g(self) -> Array:
+        """G at the edge, (p, p), negative definite."""
+        return -np.linalg.inv(self.q)
+
+
+class State:
+    """The sums over weights at one admissible Q; everything a solver needs there."""
+
+    def __init__(
+        self, q: Array, eigen: tuple[Array, Array], coefficients: Array, shape: Symmetric, inverse: Array
+    ):
+        values, vectors = eigen
+        self.q = q
+        self.root = (vectors * np.sqrt(values)) @ vectors.T
+        self.p = (vectors / values) @ vectors.T
+        self.c, self.shape = coefficients, shape
+        self.b = shape.congruence(self.root) @ inverse
+        np.negative(self.b, out=self.b)
+        self.b[shape.diagonal] += 1.0
+        self.weighted = self.b * self.c
+        self.mean = shape.unpack(self.weighted.sum(axis=1))
+        self.map = shape.operator(self.weighted @ self.b.T)
+
+    def residual(self, z: float) -> Array:
+        """Q^{-1/2} (Z(Q) - z) Q^{-1/2} as coordinates (D,)."""
+        return self.shape.coordinates(self.mean - z * self.p) - self.shape.unit
+
+    def z(self) -> Array:
+        """Z(Q), (p, p)."""
+        return self.root @ self.mean @ self.root - self.q
+
+    def top(self) -> tuple[float, Array]:
+        """Spectral radius of L and its eigenvector E (D,), signed so that its trace is positive."""
+        values, vectors = np.linalg.eigh(self.map)
+        e = vectors[:, -1]
+        return float(values[-1]), e if e @ self.shape.unit > 0 else -e
+
+    def gradient(self, e: Array) -> Array:
+        """Derivative of rho along whitened X: <W, X>, W = -2 sym sum c (I - B) E B E B; coordinates (D,)."""
+        full = self.shape.matrix(e)
+        b = self.b[self.shape.position]
+        eb = (full @ b.reshape(len(full), -1)).reshape(b.shape)
+        ebe = np.einsum("dkm,kdm->dm", b[self.shape.rows], eb[:, self.shape.cols])
+        w = full @ self.shape.unpack(ebe @ self.c) - self.shape.triple(self.weighted @ ebe.T, full)
+        return self.shape.coordinates(-(w + w.T))
+
+    def bordered(self, row: Array, corner: float, residual: Array, rest: float) -> Array:
+        """Newton step (x, dz) of Z(Q) = z with one more equation: <row, x> + corner dz = rest."""
+        d = len(row)
+        lhs = np.empty((d + 1, d + 1))
+        lhs[:d, :d] = self.map - np.eye(d)
+        lhs[:d, d] = -self.shape.coordinates(self.p)
+        lhs[d, :d], lhs[d, d] = row, corner
+        return np.linalg.solve(lhs, np.append(-residual, rest))
+
+    def moved(self, x: Array) -> Array:
+        """Q after a whitened step x (D,)."""
+        q = self.q + self.root @ self.shape.matrix(x) @ self.root
+        return (q + q.T) / 2
+
+
+class Dyson:
+    """The Dyson equation of the weights F (m, p, p), each with coefficient c (m,) or one number for all (1/N
+    for a sample).
+
+    Weights must be symmetric and finite, coefficients positive. `eigenvalues`, if the caller has them
+    cheaply, is a pair (values (k, m), multiplicities (k,)) of the eigenvalues of each weight, multiplicities
+    adding up to p. Raises ParameterError on bad shapes or values.
+    """
+
+    def __init__(
+        self,
+        weights: ArrayLike,
+        coefficients: ArrayLike,
+        eigenvalues: tuple[Array, Array] | None = None,
+    ):
+        f = np.asarray(finite("weights", weights), dtype=np.float64)
+        if f.ndim != 3 or f.shape[1] != f.shape[2] or not f.size:
+            raise ParameterError(f"weights must have shape (m, p, p) with m and p at least 1, got {f.shape}")
+        c = np.asarray(positive("coefficients", coefficients), dtype=np.float64)
+        if c.shape not in ((), (len(f),)):
+            raise ParameterError(f"coefficients must be one number or have shape ({len(f)},), got {c.shape}")
+        self.p = f.shape[1]
+        self.shape = symmetric(self.p)
+        self.packed = np.ascontiguousarray(f[:, self.shape.rows, self.shape.cols].T)
+        skew = np.abs(self.packed - f[:, self.shape.cols, self.shape.rows].T).max()
+        if skew > 1e-12 * np.abs(self.packed).max():
+            raise ParameterError(f"weights must be symmetric matrices, got entries that differ by {skew:.3g}")
+        self.c = np.broadcast_to(c, len(f))
+        if eigenvalues is None:
+            values = f[:, 0, :].T if self.p == 1 else np.linalg.eigvalsh(f).T
+            eigenvalues = values, np.ones(self.p)
+        self.values: Array = eigenvalues[0]
+        self.multiplicities: Array = eigenvalues[1]
+
+    def state(self, q: Array) -> State | None:
+        """The sums at Q (p, p), or None where Q is not admissible."""
+        shifted = self.packed + q[self.shape.rows, self.shape.cols][:, None]
+        inverse = self.shape.invert(shifted)
+        eigen = np.linalg.eigh(q)
+        if inverse is None or eigen[0][0] <= 0:
+            return None
+        return State(q, (eigen[0], eigen[1]), self.c, self.shape, inverse)
+
+    def edge(self) -> DysonEdge:
+        """The left edge, with its null vector and curvature.
+
+        Raises NotConverged (carrying the best lower bound) where there is none to find: weights without a
+        negative eigenvalue and fewer samples than dimensions, so that the spectrum starts at the atom at 0.
+        """
+        q, steps = scalar_edge(self.values, np.outer(self.multiplicities / self.p, self.c))
+        state = self.state(q * np.eye(self.p))
+        if state is None:
+            raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
+        z = float(np.trace(state.z())) / self.p
+        return self.newton_edge(state, z, steps) or self.climbed_edge(q, steps)
+
+    def newton_edge(self, state: State | None, z: float, steps: int) -> DysonEdge | None:
+        """Newton's method on Z(Q) = z I, rho^{-1/2} = 1 from a good start; None as soon as it moves away."""
+        best = np.inf
+        for _ in range(_STEPS):
+            if state is None:
+                return None
+            rho, e = state.top()
+            residual, w = state.residual(z), state.gradient(e)
+            size = max(float(np.abs(residual).max()), abs(rho - 1))
+            if size < _TOLERANCE or (size < _STAGNATION and size >= best):
+                return self._edge_at(state, z, e, w, size, steps)
+            if size > 4 * best:
+                return None
+            best = min(best, size)
+            step = state.bordered(w, 0.0, residual, 2 * rho * (1 - np.sqrt(rho)))
+            state, taken = self.step(state, step[:-1])
+            z, steps = z + taken * step[-1], steps + 1
+        return None
+
+    def climbed_edge(self, q: float, steps: int = 0) -> DysonEdge:
+        """The edge by a climb along the branch rho < 1 from Q = q I or farther right, then Newton's method.
+
+        Where several eigenvalues of L are close to 1 Newton's method from outside the branch wanders. On the branch the
+        smallest eigenvalue of Z(Q) bounds the edge from below; with 1 - rho falling linearly along the null direction
+        the rest of the way is (1 - rho)^2 / (2 |<W, E>| tr P E). Each step aims at a part of it by one Kleinman
+        step, which stays on the branch for every aim left of the edge.
+        """
+        state = self._on_branch(q)
+        rho, e = state.top()
+        attempt, part = 0.3, 0.9
+        for _ in range(4 * _STEPS):
+            steps += 1
+            bound = float(np.linalg.eigvalsh(state.z())[0])
+            if 1 - rho < attempt:
+                attempt = (1 - rho) / 2
+                found = self.newton_edge(state, bound, steps)
+                if found is not None:
+                    return found
+            w = -state.gradient(e) @ e
+            aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.shape.coordinates(state.p) @ e))
+            x = newton_step(state, state.residual(float(aim)))
+            moved = None if x is None else self.state(state.moved(x))
+            if moved is not None and moved.top()[0] < 1:
+                state, (rho, e), part = moved, moved.top(), min(0.9, 2 * part)
+            else:
+                part /= 4
+        raise NotConverged("left edge not found", bound)
+
+    def _on_branch(self, q: float) -> State:
+        """The first of q I, 1.1 q I, ... that is admissible with rho < 1."""
+        for _ in range(20 * _STEPS):
+            state = self.state(q * np.eye(self.p))
+            if state is not None and state.top()[0] < 0.98:
+                return state
+            q *= 1.1
+        raise NotConverged("left edge not found", -q)
+
+    def step(self, state: State, x: Array) -> tuple[State | None, float]:
+        """The first admissible of the steps x, x/2, x/4, ... and the fraction taken."""
+        for halvings in range(40):
+            moved = self.state(state.moved(x * 0.5**halvings))
+            if moved is not None:
+                return moved, 0.5**halvings
+        return None, 0.0
+
+    def _edge_at(self, state: State, z: float, e: Array, w: Array, size: float, steps: int) -> DysonEdge:
+        # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(P E)) per squared step, and tr G by tr(P E).
+        pull = float(state.shape.coordinates(state.p) @ e)
+        curvature = float(w @ e) * self.p**2 / pull**3
+        return DysonEdge(z, state.q, state.shape.matrix(e), curvature, size, steps)
+
+    def solve(self, z: float) -> Array:
+        """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""
+        state = self.state_at(one("z", finite("z", z)))
+        if state is None:
+            raise ParameterError(f"z must lie left of the spectrum, got {z!r}")
+        return -state.p
+
+    def state_at(self, z: float) -> State | None:
+        """State at Q(z), or None where z is not left of the edge.
+
+        From Q >= Q(z) concavity makes Newton's iterates decrease monotonically to Q(z) with rho < 1 all the
+        way; A <= F gives the start Q = (largest eigenvalue of sum c F, less z) I.
+        """
+        q = float(np.linalg.eigvalsh(self.shape.unpack(self.packed @ self.c))[-1]) - z
+        q = max(q, -2.0 * float(self.values.min()), np.finfo(float).tiny)
+        state = self.state(q * np.eye(self.p))
+        best = np.inf
+        for _ in range(_STEPS):
+            if state is None:
+                return None
+            residual = state.residual(z)
+            x = newton_step(state, residual)
+            size = float(np.abs(residual).max())
+            if x is None:
+                return None
+            if size < _TOLERANCE or (size < _STAGNATION and size >= best):
+                return state
+            best = min(best, size)
+            state = self.state(state.moved(x))
+        return None
+
+
+def newton_step(state: State, residual: Array) -> Array | None:
+    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the
+    edge."""
+    try:
+        return cho_solve(cho_factor(np.eye(len(residual)) - state.map, lower=True), residual)
+    except LinAlgError:
+        return None
+
+
+def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:
+    """Root q of sum c f^2 / (q + f)^2 = 1 right of every pole, and the Newton steps taken; q = 0 where there
+    is none.
+
+    values, coefficients  arrays of one shape. The starting point is where the largest single term alone
+                          reaches 1, so it lies left of the root, from where the iteration climbs
+                          monotonically.
+    """
+    f, c = values[values != 0], coefficients[values != 0]
+    if not len(f):
+        return 0.0, 0
+    q = float(np.max(np.sqrt(c) * np.abs(f) - f))
+    if q <= 0:
+        if c.sum() <= 1:
+            return 0.0, 0
+        q = 0.0
+    for steps in range(1, _STEPS + 1):  # noqa: B007
+        ratio = f / (q + f)
+        terms = c * ratio**2
+        rho = float(terms.sum())
+        slope = float((terms / (q + f)).sum()) / rho
+        change = (np.sqrt(rho) - 1) / slope
+        q += change
+        if abs(change) <= 4e-16 * q:
+            break
+    return q, steps

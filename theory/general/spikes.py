@@ -1,0 +1,166 @@
+"""Outliers of a weighted Wishart matrix that its spike vectors pull out to the left, and their overlaps.
+
+With each sample comes a vector v (k,) of projections on k orthogonal directions of norm sqrt(N). Those
+directions carry the block (all derived by a Schur complement on them, as in arXiv 2510.18435)
+
+    z I - Xi(z),      Xi = sum c (v v^T) (x) F (I - G F)^{-1},      k p x k p,
+
+and outliers are the zeros of its determinant. Left of the edge Q(z) = -G^{-1} decreases with z and A = F (I -
+G F)^{-1} increases with Q, both in the order of symmetric matrices, so every ordered eigenvalue of z I -
+Xi(z) increases strictly with z: there are exactly as many outliers as z I - Xi has positive eigenvalues at
+the edge, one for each. The residue of the inverse block at an outlier gives the squared overlap of its
+eigenvector with the spike space:
+
+    q2 = 1 / (1 - x^T Xi'(z) x),      x the null vector of the block, prime = d/dz.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.checks import NotConverged, ParameterError, finite
+from theory.general.dyson import Dyson, DysonEdge, State, newton_step
+from theory.general.symmetric import symmetric
+
+Array = NDArray[np.floating[Any]]
+
+_STEPS = 60
+_TOLERANCE = 1e-13
+
+
+@dataclass(frozen=True)
+class Spikes:
+    """Outliers left of the edge, lowest first; r of the k p possible ones exist.
+
+    values (r,)  overlaps (r,)  directions (r, k, p): weights over (spike vector, block), norm 1
+    margins (k p,)  eigenvalues of edge - Xi(edge), largest first: positive for each outlier that exists
+    """
+
+    values: Array
+    overlaps: Array
+    directions: Array
+    margins: Array
+
+
+class SpikeBlock:
+    """The block z I - Xi of spike vectors v (m, k) for one Dyson equation."""
+
+    def __init__(self, dyson: Dyson, vectors: ArrayLike):
+        v = np.asarray(finite("vectors", vectors), dtype=np.float64)
+        if v.ndim != 2 or len(v) != len(dyson.c) or not v.size:
+            raise ParameterError(
+                f"vectors must have shape ({len(dyson.c)}, k) with k at least 1, got {v.shape}"
+            )
+        self.dyson, self.v = dyson, v
+        self.pairs = symmetric(v.shape[1])
+        self.products = v.T[self.pairs.rows] * v.T[self.pairs.cols]
+
+    def xi(self, state: State) -> Array:
+        """Xi (k p, k p) at a state, spike index first."""
+        k, p, at = self.v.shape[1], self.dyson.p, state.shape.position
+        gram = self.products @ state.weighted.T
+        blocks = gram[self.pairs.position[:, :, None, None], at[None, None]]
+        blocks = np.einsum("ai,klij,jb->kalb", state.root, blocks, state.root)
+        return blocks.reshape(k * p, k * p)
+
+    def slope(self, state: State, direction: Array) -> Array:
+        """Derivative of x^T Xi x along a whitened step: coordinates (D,) of sum c t t^T with t = B Q^{1/2}
+        X^T v."""
+        loaded = state.root @ direction.T @ self.v.T
+        t = np.einsum("ijm,jm->im", state.b[state.shape.position], loaded)
+        return state.shape.coordinates((t * state.c) @ t.T)
+
+    def at(self, edge: DysonEdge) -> State:
+        """The sums at the edge; raises ParameterError if the edge is not that of this equation."""
+        state = self.dyson.state(edge.q)
+        if state is None:
+            raise ParameterError("edge does not belong to this Dyson equation")
+        return state
+
+    def xi_at(self, edge: DysonEdge) -> Array:
+        """Xi (k p, k p) at the edge."""
+        return self.xi(self.at(edge))
+
+    def level(self, state: State, order: int) -> tuple[float, Array]:
+        """The ordered eigenvalue of Xi and its eigenvector (k, p)."""
+        levels, vectors = np.linalg.eigh(self.xi(state))
+        return float(levels[order]), vectors[:, order].reshape(self.v.shape[1], self.dyson.p)
+
+    def bisected(self, order: int, edge: float) -> tuple[State, float, Array]:
+        """An outlier by bisection of an increasing function of z, for the starts that Newton's method cannot
+        use."""
+        high, width = edge, 1e-3 * (1 + abs(edge))
+        low = edge - width
+        while low - self.level(self._inside(low), order)[0] > 0:
+            high, width = low, 2 * width
+            low -= width
+        for _ in range(200):
+            z = (low + high) / 2
+            if not low < z < high:
+                break
+            state = self.dyson.state_at(z)
+            if state is not None and z - self.level(state, order)[0] <= 0:
+                low = z
+            else:
+                high = z
+        state = self._inside(low)
+        return state, low, self.level(state, order)[1]
+
+    def _inside(self, z: float) -> State:
+        state = self.dyson.state_at(z)
+        if state is None:
+            raise NotConverged("outlier not found", z)
+        return state
+
+
+def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
+    """All outliers left of `edge` (= dyson.edge()) that spike vectors v (m, k) produce, with overlaps.
+
+    Raises ParameterError on bad shapes; NotConverged if an outlier that must exist is not found.
+    """
+    block = SpikeBlock(dyson, vectors)
+    state = block.at(edge)
+    margins = edge.value - np.linalg.eigvalsh(block.xi(state))
+    k, p = block.v.shape[1], dyson.p
+    found: list[tuple[float, float, Array]] = []
+    for order in reversed(range(int(np.sum(margins > 0)))):
+        # The outlier nearest the edge first: each is a good start for the next.
+        state, z, direction = _outlier(block, state, order, edge.value)
+        found.append((z, _overlap(block, state, direction), direction))
+    found.sort(key=lambda item: item[0])
+    values, overlaps = (np.array([item[i] for item in found]) for i in (0, 1))
+    return Spikes(values, overlaps, np.array([item[2] for item in found]).reshape(-1, k, p), margins)
+
+
+def _overlap(block: SpikeBlock, state: State, direction: Array) -> float:
+    p = state.shape.coordinates(state.p)
+    x = newton_step(state, p)
+    return 0.0 if x is None else float(1 / (1 + block.slope(state, direction) @ x))
+
+
+def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
+    """Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at
+    the edge."""
+    state: State | None = start
+    z = float(np.trace(start.z())) / len(start.q)
+    best = np.inf
+    for _ in range(_STEPS):
+        if state is None:
+            break
+        level, direction = block.level(state, order)
+        residual = state.residual(z)
+        size = max(float(np.abs(residual).max()), abs(level - z))
+        if size < _TOLERANCE or (size < 1e3 * _TOLERANCE and size >= best):
+            if z < edge and newton_step(state, residual) is not None:
+                return state, z, direction
+            break
+        best = min(best, size)
+        slope = block.slope(state, direction)
+        step = state.bordered(slope, -1.0, residual, z - level)
+        state, taken = block.dyson.step(state, step[:-1])
+        z += taken * step[-1]
+    return block.bisected(order, edge)

@@ -1,0 +1,76 @@
+"""Student directions of the Hessian: why none of them leaves the bulk on the left.
+
+The p^2 directions e_k (x) w_m split under O(p) into antisymmetric (rotations of W), singlet (W itself) and traceless
+symmetric ones; with the matrix A of such a direction, E[phi_1 A lam lam^T + (phi_2 - phi_1)(lam^T A lam) lam lam^T/|lam|^2]
+= T A, and an eigenvalue outside the bulk would sit at z(g) = alpha T(g) (arXiv 2510.18435), with
+
+    antisymmetric       T = E[yhat phi_1]
+    singlet             T = E[yhat phi_2]
+    traceless symmetric T = E[yhat phi_1] + 2 E[yhat (phi_2 - phi_1)]/(p + 2).
+
+As for the teacher (theory.conditions) there would be one, left of the bulk, exactly when alpha t (K - T) > 1 at the edge.
+Derived here: t (K - T) <= 0 for every model and every t in (0, 1], so there never is one. Integrate by parts in yhat (Stein's
+lemma for the chi-square), d phi_c/d yhat = c (a + y)/D_c^2, and use phi_2 - phi_1 = 2 yhat (a + y)/(D_1 D_2) >= 0, D_2 >= D_1:
+
+    K - E[yhat phi_1] = (2/p) E[yhat (a + y) (1/(D_1 D_2) - 1/D_1^2)]                        <= 0
+    K - E[yhat phi_2] = -(6/p) E[yhat (a + y)/D_2^2] - ((p-1)/p) E[phi_2 - phi_1]            <= 0
+
+and the traceless symmetric T exceeds the antisymmetric one. On the right the bulk has no edge, so nothing can leave it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.averages import average, mean_phi, student
+from theory.bulk import problems
+from theory.checks import one, ratio
+from theory.conditions import edge_root, split
+from theory.model import Committee
+
+
+@dataclass(frozen=True)
+class StudentDirection:
+    """One irreducible set of student directions at one alpha.
+
+    name        "antisymmetric", "singlet" or "traceless symmetric"
+    degeneracy  its dimension: p(p-1)/2, 1, p(p+1)/2 - 1
+    margin      alpha t (K - T) at the edge: an outlier would need it above 1; it is never positive
+    value       eigenvalue left of the bulk: None, as there is none
+    overlap     its squared overlap with these directions: None likewise
+    """
+
+    name: str
+    degeneracy: int | float
+    margin: float
+    value: float | None = None
+    overlap: float | None = None
+
+
+def student_outliers(model: Committee, alpha: float) -> list[StudentDirection]:
+    """The three kinds of student directions and, for each, that no eigenvalue leaves the bulk (for any model and alpha).
+
+    Raises ParameterError unless alpha is one positive number. Directions of degeneracy 0 (p = 1) are left out.
+    """
+    models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
+    t, rest = split(edge_root(models, alphas))
+    (k,) = average([mean_phi], models, t, rest)
+    (first,), (second,) = (average([student], models, t, rest, branches=(c,)) for c in (1, 3))
+    mixed = first if math.isinf(model.p) else first + 2 * (second - first) / (model.p + 2)
+    kinds = (
+        ("antisymmetric", model.p * (model.p - 1) / 2, first),
+        ("singlet", 1, second),
+        ("traceless symmetric", model.p * (model.p + 1) / 2 - 1, mixed),
+    )
+    return [
+        StudentDirection(name, _whole(size), float(np.squeeze(alphas * t * (k - mean))))
+        for name, size, mean in kinds
+        if size
+    ]
+
+
+def _whole(size: float) -> int | float:
+    return size if math.isinf(size) else int(size)
