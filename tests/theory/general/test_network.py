@@ -1,0 +1,163 @@
+"""Networks: derivatives against differences, weights against the loss and the committee, records, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+
+from theory.checks import ParameterError
+from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Network
+from theory.general.covariance import covariance
+from theory.model import Committee
+
+X = np.linspace(-3, 3, 25)
+SPECS = ["levels:0.4@0.667,2.2@0.333", "power:1.2", "power:0.5@1000", "mp:0.5", "mp:1", "mp:3"]
+_STEP = 1e-5  # central differences: error 1e-10 from the step, 1e-11 from rounding
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_derivatives_of_activations(name):
+    entry = ACTIVATIONS[name]
+    for lower, upper in (("value", "first"), ("first", "second")):
+        function, slope = getattr(entry, lower), getattr(entry, upper)
+        difference = (function(X + _STEP, np) - function(X - _STEP, np)) / (2 * _STEP)
+        np.testing.assert_allclose(slope(X, np), difference, atol=2e-8)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_derivatives_of_losses(name):
+    entry, y, yhat = LOSSES[name], np.abs(X), X**2 / 3
+    for lower, upper in (("value", "first"), ("first", "second")):
+        function, slope = getattr(entry, lower), getattr(entry, upper)
+        difference = function(y, yhat + _STEP, 0.7, np) - function(y, yhat - _STEP, 0.7, np)
+        np.testing.assert_allclose(slope(y, yhat, 0.7, np), difference / (2 * _STEP), atol=2e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ["quadratic", "tanh", "softplus"])
+def test_weights_are_second_derivatives_of_the_loss(name, loss):
+    model = Network(3, 2, 1.0, activation=name, loss=loss, noise=0.2)
+    lam, _, y = model.draw_labels(20, np.random.default_rng(0))
+    step = 1e-4 * np.eye(3)
+    numeric = np.array(
+        [
+            [
+                sum(
+                    s * t * model.losses(lam + s * step[i] + t * step[j], y) for s in (1, -1) for t in (1, -1)
+                )
+                for j in range(3)
+            ]
+            for i in range(3)
+        ]
+    ) / (4e-8)
+    np.testing.assert_allclose(model.weights(lam, y), np.moveaxis(numeric, 2, 0), atol=3e-6)
+
+
+def test_the_default_is_the_committee():
+    model = Network(2, 3, 0.4)
+    lam, u, y = model.draw_labels(50, np.random.default_rng(1))
+    assert model.committee == Committee(2, 3, 0.4)
+    np.testing.assert_allclose(model.weights(lam, y), Committee(2, 3, 0.4).weights(lam, u), rtol=1e-13)
+    for other in (
+        {"noise": 0.1},
+        {"covariance": "mp:0.5"},
+        {"overlap": 0.2},
+        {"activation": "he2", "a": 1.0},
+    ):
+        assert Network(**other).committee is None
+
+
+def test_labels_have_the_stated_second_moments():
+    """400,000 samples: each of 25 products within 5 sigma of its mean, false-alarm rate 1e-5."""
+    rows = 400_000
+    gram = [[1.5, 0.3], [0.3, 0.9]]
+    model = Network(2, 2, overlap=[[0.5, 0.1], [-0.3, 0.2]], gram=gram, noise=0.5)
+    lam, u, y = model.draw_labels(rows, np.random.default_rng(2))
+    v = np.concatenate([u, lam], axis=1)
+    r = model.overlap_matrix
+    wanted = np.block([[np.eye(2), r.T], [r, np.array(gram)]])
+    products = v[:, :, None] * v[:, None, :]
+    assert np.all(np.abs(products.mean(axis=0) - wanted) < 5 * products.std(axis=0) / math.sqrt(rows))
+    assert abs(y.mean() - 1.5) < 5 * y.std() / math.sqrt(rows)
+
+
+def test_scalar_overlap():
+    model = Network(3, 2, overlap=0.6)
+    np.testing.assert_allclose(model.overlap_matrix, [[0.6, 0], [0, 0.6], [0.6, 0]])
+    np.testing.assert_allclose(model.gram_matrix, [[1, 0, 0.36], [0, 1, 0], [0.36, 0, 1]])
+    mixing = model.mixing()
+    np.testing.assert_allclose(mixing @ mixing.T, model.gram_matrix, atol=1e-14)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_covariances(spec):
+    law = covariance(spec)
+    assert covariance(law.spec) == law
+    s, w = law.law()
+    assert abs(w.sum() - 1) < 1e-14
+    assert abs(w @ s - 1) < 1e-14
+    drawn = law.eigenvalues(30_000)
+    assert abs(drawn.mean() - 1) < 1e-13
+    assert np.all(np.diff(drawn) >= 0)
+    for moment in (0.5, 2.0):
+        assert abs((drawn**moment).mean() - w @ s**moment) < 2e-3 * (w @ s**moment)
+
+
+def test_marchenko_pastur_moments():
+    """E s^2 = 1 + c, E s^3 = 1 + 3c + c^2."""
+    for c in (0.3, 1.0, 2.5):
+        s, w = covariance(f"mp:{c}").law()
+        np.testing.assert_allclose([w @ s**2, w @ s**3], [1 + c, 1 + 3 * c + c * c], rtol=1e-12)
+
+
+def test_records():
+    wide = Activation("cube", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3)
+    models = [
+        Network(),
+        Network(math.inf, 2, 3.0, noise=0.1, covariance="power:1.2"),
+        Network(2, 1, 2.0, activation="tanh", teacher_activation="erf", overlap=[[0.1], [0.4]]),
+        Network(2, 1, activation=wide, loss="squared", output_noise=0.3, gram=[[1.0, 0.2], [0.2, 1.0]]),
+    ]
+    for model in models:
+        assert Network.of(model.record(), [wide]) == model
+        assert hash(Network.of(model.record(), [wide])) == hash(model)
+    with pytest.raises(ParameterError, match="activation must be one of"):
+        Network.of(models[-1].record())
+    with pytest.raises(ParameterError, match="keys"):
+        Network.of({"q": 1})
+    assert Network(covariance=Covariance.of([1.0, 1.0])) == Network()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"p": 0}, "p must be an integer"),
+        ({"activation": "cosine"}, "activation must be one of"),
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"noise": -0.1}, "noise must be a variance"),
+        ({"output_noise": 0.1}, "output_noise must be 0 with the normalised loss"),
+        ({"activation": "tanh", "a": 0.5}, "a must be at least 1 for a tanh teacher"),
+        ({"activation": "he3"}, "a must be at least inf for a he3 teacher"),
+        ({"loss": "squared", "a": 2.0}, "a must be left at 1 with the squared loss"),
+        ({"covariance": "power"}, "covariance must be like"),
+        ({"covariance": "levels:1@2@3"}, "levels must be eigenvalue@share"),
+        ({"covariance": "levels:-1@1"}, "levels must have eigenvalues of at least 0"),
+        ({"covariance": "mp:0"}, "mp must have one ratio"),
+        ({"overlap": 1.5}, "overlap must lie between"),
+        ({"overlap": [[0.1, 0.2]]}, "overlap must be one number or have shape"),
+        ({"p": math.inf, "overlap": 0.1}, "overlap must be 0"),
+        ({"p": 2, "gram": [[1, 0], [0.5, 1]]}, "gram must be a symmetric"),
+        ({"overlap": [[1.2]]}, "positive semidefinite"),
+    ],
+)
+def test_refusals_are_one_clear_line(arguments, message):
+    with pytest.raises(ParameterError, match=message) as caught:
+        Network(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [lambda x: x, lambda x, xp: x[:2], lambda x, xp: xp.sqrt(x - 100)])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_unfit_activations(bad):
+    with pytest.raises(ParameterError, match="value of mine must"):
+        Activation("mine", bad, lambda x, xp: x, lambda x, xp: x)

@@ -1,0 +1,165 @@
+"""Activations s of the networks y = mean_l s(u_l), yhat = mean_k s(lam_k): one entry of the table for each.
+
+An entry holds s, s' and s'' as functions (x, xp) of an array and of the namespace it belongs to, numpy or jax.numpy, so
+that theory and samples evaluate the same formula. A function of one's own is an `Activation` made in the same way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from theory.checks import ParameterError, choice, finite, function, one, shown
+
+Array = Any
+Function = Callable[[Array, Any], Array]
+
+_PROBE = np.array([-1.3, -0.2, 0.0, 0.7, 2.1])
+_SOFTNESS = 0.5  # standard deviation of the Gaussian that rounds the corner of the softened ReLU
+_PARITIES = "even", "odd", "none"
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A smooth activation with its first two derivatives.
+
+    name      how options and records call it
+    value     s(x, xp), elementwise, with xp the array namespace (numpy or jax.numpy)
+    first     s'(x, xp)
+    second    s''(x, xp)
+    parity    "even", "odd" or "none": even ones decouple teacher and student directions
+    growth    the power of |x| with which |s| grows at infinity
+    infimum   lower end of the values of s (-inf where there is none): what a + y may come down to
+
+    Raises ParameterError where a function fails on an array or does not keep its shape, or where the stated parity
+    or infimum is not that of the values. Two activations are equal when name, parity, growth and infimum are.
+
+    >>> cube = Activation("cube", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3)
+    >>> float(cube.second(2.0, np))
+    12.0
+    """
+
+    name: str
+    value: Function = field(compare=False, repr=False)
+    first: Function = field(compare=False, repr=False)
+    second: Function = field(compare=False, repr=False)
+    parity: str = "none"
+    growth: float = 0.0
+    infimum: float = -math.inf
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ParameterError(f"name of an activation must be a word, got {shown(self.name)}")
+        choice("parity", self.parity, _PARITIES)
+        if one("growth", finite("growth", self.growth)) < 0:
+            raise ParameterError(f"growth must be at least 0, got {self.growth}")
+        values = {part: self._probed(part) for part in ("value", "first", "second")}["value"]
+        mirrored = self.value(-_PROBE, np)
+        sign = {"even": 1, "odd": -1}.get(self.parity)
+        if sign and not np.allclose(mirrored, sign * values, rtol=1e-9, atol=1e-12):
+            raise ParameterError(f"parity of {self.name} must be that of its values, got {self.parity!r}")
+        if np.min(values) < self.infimum - 1e-12 * abs(self.infimum):
+            raise ParameterError(
+                f"infimum of {self.name} must bound its values, got {self.infimum} above {np.min(values):.6g}"
+            )
+
+    def _probed(self, part: str) -> Array:
+        call = function(part, getattr(self, part))
+        try:
+            values = np.asarray(call(_PROBE, np))
+        except Exception as error:
+            raise ParameterError(
+                f"{part} of {self.name} must be a function (x, xp) of an array and its namespace: {shown(error)}"
+            ) from None
+        if values.shape != _PROBE.shape or not np.all(np.isfinite(values)):
+            raise ParameterError(f"{part} of {self.name} must keep the shape of x and be finite")
+        return values
+
+
+def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Activation:
+    """`given` itself, or the entry of that name in the table or among `known`; else ParameterError.
+
+    >>> activation("tanh").parity
+    'odd'
+    """
+    if isinstance(given, Activation):
+        return given
+    names = {**ACTIVATIONS, **{entry.name: entry for entry in known}}
+    return names[choice("activation", given, names)]
+
+
+def _special(xp: Any) -> Any:
+    """scipy.special, or its twin in the library of another namespace (jax.scipy.special for jax.numpy)."""
+    if xp is np:
+        return scipy.special
+    return importlib.import_module(f"{xp.__name__.split('.')[0]}.scipy.special")
+
+
+def _quadratic_second(x: Array, xp: Any) -> Array:
+    return xp.full_like(x, 2.0)
+
+
+def _tanh_first(x: Array, xp: Any) -> Array:
+    return 1 - xp.tanh(x) ** 2
+
+
+def _tanh_second(x: Array, xp: Any) -> Array:
+    return -2 * xp.tanh(x) * _tanh_first(x, xp)
+
+
+def _erf(x: Array, xp: Any) -> Array:
+    return _special(xp).erf(x / math.sqrt(2))
+
+
+def _erf_first(x: Array, xp: Any) -> Array:
+    return math.sqrt(2 / math.pi) * xp.exp(-(x**2) / 2)
+
+
+def _sigmoid(x: Array, xp: Any) -> Array:
+    return (1 + xp.tanh(x / 2)) / 2
+
+
+def _sigmoid_first(x: Array, xp: Any) -> Array:
+    return _tanh_first(x / 2, xp) / 4
+
+
+def _sigmoid_second(x: Array, xp: Any) -> Array:
+    return _tanh_second(x / 2, xp) / 8
+
+
+def _softplus(x: Array, xp: Any) -> Array:
+    return xp.logaddexp(x, xp.zeros_like(x))
+
+
+def _soft_relu(x: Array, xp: Any) -> Array:
+    return x * _soft_relu_first(x, xp) + _SOFTNESS**2 * _soft_relu_second(x, xp)
+
+
+def _soft_relu_first(x: Array, xp: Any) -> Array:
+    return (1 + _special(xp).erf(x / (_SOFTNESS * math.sqrt(2)))) / 2
+
+
+def _soft_relu_second(x: Array, xp: Any) -> Array:
+    return xp.exp(-((x / _SOFTNESS) ** 2) / 2) / (_SOFTNESS * math.sqrt(2 * math.pi))
+
+
+_TABLE = (
+    Activation("quadratic", lambda x, xp: x**2, lambda x, xp: 2 * x, _quadratic_second, "even", 2, 0.0),
+    Activation("tanh", lambda x, xp: xp.tanh(x), _tanh_first, _tanh_second, "odd", 0, -1.0),
+    # erf(x / sqrt 2), the form whose averages over Gaussians are arc sines
+    Activation("erf", _erf, _erf_first, lambda x, xp: -x * _erf_first(x, xp), "odd", 0, -1.0),
+    Activation("sigmoid", _sigmoid, _sigmoid_first, _sigmoid_second, "none", 0, 0.0),
+    Activation("softplus", _softplus, _sigmoid, _sigmoid_first, "none", 1, 0.0),
+    # Hermite polynomials of the normal law, leading coefficient 1
+    Activation("he2", lambda x, xp: x**2 - 1, lambda x, xp: 2 * x, _quadratic_second, "even", 2, -1.0),
+    Activation("he3", lambda x, xp: x**3 - 3 * x, lambda x, xp: 3 * x**2 - 3, lambda x, xp: 6 * x, "odd", 3),
+    # E max(0, x + xi / 2), xi ~ N(0, 1)
+    Activation("soft_relu", _soft_relu, _soft_relu_first, _soft_relu_second, "none", 1, 0.0),
+)
+ACTIVATIONS = {entry.name: entry for entry in _TABLE}

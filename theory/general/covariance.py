@@ -1,0 +1,223 @@
+"""Covariances Sigma of the inputs x = Sigma^(1/2) xi / sqrt(N): laws of eigenvalues of mean 1 (tr Sigma = N).
+
+A law is given by its quantile function s(x), 0 < x < 1: theory takes nodes and probabilities, samples at one N the
+eigenvalues s((i + 1/2)/N), rescaled to mean 1. Students and teachers are isotropic in the eigenbasis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.checks import ParameterError, count, finite, positive, shown
+
+Array = NDArray[np.float64]
+
+_NODES = 200  # Gauss-Legendre nodes of a smooth law
+_RANKS = 100.0  # of a power law: ratio of the last rank to the first
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Law of the eigenvalues of Sigma, hashable; see `covariance` for the specs that make one.
+
+    kind        "levels", "power" or "mp"
+    parameters  levels: (eigenvalue, share) pairs in a row; power: exponent, ratio of ranks; mp: the ratio c
+    """
+
+    kind: str
+    parameters: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.kind not in _CHECKS:
+            raise ParameterError(f"covariance must be levels:, power: or mp:, got {shown(self.kind)}")
+        values = np.atleast_1d(finite("covariance", self.parameters))
+        object.__setattr__(self, "parameters", _CHECKS[self.kind](values))
+
+    @classmethod
+    def of(cls, eigenvalues: ArrayLike, shares: ArrayLike | None = None) -> Covariance:
+        """Covariance with these eigenvalues (n,), in equal shares unless told, rescaled to mean 1.
+
+        Raises ParameterError unless they are at least 0 and finite with a positive mean, and shares positive.
+
+        >>> Covariance.of([0.5, 1.5]).spec
+        'levels:0.5@0.5,1.5@0.5'
+        """
+        s = np.atleast_1d(finite("eigenvalues", eigenvalues))
+        w = np.ones(s.shape) if shares is None else np.atleast_1d(positive("shares", shares))
+        if s.ndim != 1 or w.shape != s.shape:
+            raise ParameterError(f"eigenvalues and shares must be (n,), got shapes {s.shape} and {w.shape}")
+        levels, index = np.unique(s, return_inverse=True)
+        pairs = np.stack([levels, np.bincount(index, w)], axis=1)
+        return cls("levels", tuple(pairs.ravel().tolist()))
+
+    @property
+    def spec(self) -> str:
+        """The text that `covariance` turns back into this law."""
+        if self.kind == "levels":
+            pairs = zip(self.parameters[::2], self.parameters[1::2], strict=True)
+            return "levels:" + ",".join(f"{s:.17g}@{w:.17g}" for s, w in pairs)
+        return f"{self.kind}:" + "@".join(f"{v:.17g}" for v in self.parameters)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every eigenvalue is 1."""
+        return bool(np.all(self.law()[0] == 1))
+
+    def law(self) -> tuple[Array, Array]:
+        """Eigenvalues (n,) and probabilities (n,) whose averages are those of the law, to 1e-13 for smooth functions."""
+        return _law(self)
+
+    def eigenvalues(self, n: int) -> Array:
+        """The N = n eigenvalues of a sample, ascending, mean 1. Raises ParameterError unless n is a count.
+
+        >>> covariance("levels:0.5@0.5,1.5@0.5").eigenvalues(4)
+        array([0.5, 0.5, 1.5, 1.5])
+        """
+        s = _QUANTILES[self.kind](self, (np.arange(count("n", n)) + 0.5) / n)
+        return s / s.mean()
+
+
+def covariance(given: str | Covariance) -> Covariance:
+    """`given` itself, or the law that a text describes:
+
+    levels:0.4@0.667,2.2@0.333   eigenvalues and their shares (both rescaled: shares to sum 1, eigenvalues to mean 1)
+    power:1.2 or power:1.2@1000  s = C rank^(-1.2), ranks evenly spread from 1 to 100 (or 1000). Without a last rank the law
+                                 would change with N, and for exponents of 1 and more a few directions would hold all
+    mp:0.5                       Marchenko-Pastur: eigenvalues of Z Z^T / T, N/T = 0.5; for c > 1 a share 1 - 1/c is 0
+
+    Raises ParameterError on anything else.
+
+    >>> covariance("mp:0.5").spec
+    'mp:0.5'
+    """
+    if isinstance(given, Covariance):
+        return given
+    kind, colon, text = given.partition(":") if isinstance(given, str) else ("", "", "")
+    try:
+        parts = [[float(v) for v in part.split("@")] for part in text.split(",")]
+    except ValueError:
+        parts = []
+    if not colon or kind not in _CHECKS or not parts or (kind != "levels" and len(parts) > 1):
+        raise ParameterError(
+            "covariance must be like levels:0.4@0.667,2.2@0.333 or power:1.2 or power:1.2@100 or mp:0.5, "
+            f"got {shown(given)}"
+        )
+    if kind == "levels":
+        parts = [part if len(part) > 1 else [*part, 1.0] for part in parts]
+        if any(len(part) != 2 for part in parts):
+            raise ParameterError(f"levels must be eigenvalue@share, got {shown(given)}")
+    return Covariance(kind, tuple(v for part in parts for v in part))
+
+
+def _check_levels(values: Array) -> tuple[float, ...]:
+    if not values.size or values.size % 2:
+        raise ParameterError(f"levels must be pairs of eigenvalue and share, got {values.size} numbers")
+    s, w = values[::2], values[1::2]
+    if np.any(s < 0) or np.any(w <= 0) or s @ w <= 0:
+        raise ParameterError("levels must have eigenvalues of at least 0, not all 0, and positive shares")
+    w = w / w.sum()
+    if abs(s @ w - 1) > 1e-15:  # what has mean 1 already stays as it is, so that a spec read twice is one law
+        s = s / (s @ w)
+    order = np.argsort(s, kind="stable")
+    return tuple(np.stack([s[order], w[order]], axis=1).ravel().tolist())
+
+
+def _check_power(values: Array) -> tuple[float, ...]:
+    if values.size not in (1, 2):
+        raise ParameterError(
+            f"power must have an exponent and at most a last rank, got {values.size} numbers"
+        )
+    exponent, ranks = float(values[0]), float(values[1]) if values.size == 2 else _RANKS
+    if not abs(exponent) <= 10 or not 1 < ranks <= 1e6:
+        raise ParameterError(
+            f"power must have an exponent within 10 of 0 and a last rank from 1 to 1e6, got {exponent} and {ranks}"
+        )
+    return exponent, ranks
+
+
+def _check_mp(values: Array) -> tuple[float, ...]:
+    if values.size != 1 or not 0 < values[0] <= 100:
+        raise ParameterError(f"mp must have one ratio c from above 0 to 100, got {shown(values.tolist())}")
+    return (float(values[0]),)
+
+
+_CHECKS: dict[str, Callable[[Array], tuple[float, ...]]] = {
+    "levels": _check_levels,
+    "power": _check_power,
+    "mp": _check_mp,
+}
+
+
+@lru_cache(maxsize=64)
+def _law(law: Covariance) -> tuple[Array, Array]:
+    s, w = _LAWS[law.kind](law)
+    w = w / w.sum()
+    if law.kind != "levels":
+        s = s / (s @ w)
+    s.setflags(write=False)
+    w.setflags(write=False)
+    return s, w
+
+
+def _levels_law(law: Covariance) -> tuple[Array, Array]:
+    return np.array(law.parameters[::2]), np.array(law.parameters[1::2])
+
+
+def _power_law(law: Covariance) -> tuple[Array, Array]:
+    exponent, ranks = law.parameters
+    x, w = np.polynomial.legendre.leggauss(_NODES)
+    log_rank = np.log(ranks) * (1 + x) / 2  # even in rank is weight rank d(log rank)
+    return np.exp(-exponent * log_rank), w * np.exp(log_rank)
+
+
+def _mp_law(law: Covariance) -> tuple[Array, Array]:
+    """s = 1 + c + 2 sqrt(c) cos theta turns sqrt edges into a periodic integrand: sin^2 theta / s d theta."""
+    (c,) = law.parameters
+    theta = (np.arange(_NODES) + 0.5) * np.pi / _NODES
+    s = 1 + c + 2 * np.sqrt(c) * np.cos(theta)
+    w = np.sin(theta) ** 2 / s
+    if c <= 1:
+        return s, w
+    return np.append(0.0, s), np.append(1 - 1 / c, w / w.sum() / c)
+
+
+def _levels_quantiles(law: Covariance, x: Array) -> Array:
+    s, w = _levels_law(law)
+    return s[np.minimum(np.searchsorted(np.cumsum(w), x), len(s) - 1)]
+
+
+def _power_quantiles(law: Covariance, x: Array) -> Array:
+    exponent, ranks = law.parameters
+    return np.sort((1 + (ranks - 1) * x) ** -exponent)
+
+
+def _mp_quantiles(law: Covariance, x: Array) -> Array:
+    (c,) = law.parameters
+    root = math.sqrt(c)
+    empty = max(0.0, 1 - 1 / c)
+    theta = np.linspace(0, np.pi, 20_001)  # from the lower edge up
+    density = 2 * np.sin(theta) ** 2 / (np.pi * (1 + c - 2 * root * np.cos(theta))) if c != 1 else None
+    if density is None:
+        density = (1 + np.cos(theta)) / np.pi
+    steps = (density[1:] + density[:-1]) * np.diff(theta) / 2
+    below = empty + (1 - empty) * np.append(0, np.cumsum(steps) / steps.sum())
+    at = np.interp(x, below, theta)
+    return np.where(x < empty, 0.0, 1 + c - 2 * root * np.cos(at))
+
+
+_LAWS: dict[str, Callable[[Covariance], tuple[Array, Array]]] = {
+    "levels": _levels_law,
+    "power": _power_law,
+    "mp": _mp_law,
+}
+_QUANTILES: dict[str, Callable[[Covariance, Array], Array]] = {
+    "levels": _levels_quantiles,
+    "power": _power_quantiles,
+    "mp": _mp_quantiles,
+}
