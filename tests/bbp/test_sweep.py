@@ -119,7 +119,7 @@ def test_the_order_of_units_changes_no_number(bbp, tiny, out, reference, same, m
         random.Random(5).shuffle(found)
         return found
 
-    monkeypatch.setattr(run.adaptive, "pending", shuffled)
+    monkeypatch.setattr(run.schedule, "pending", shuffled)
     assert bbp("sweep", *tiny, "--out", out).code == 0
     same(store.load(out), reference)
 
@@ -351,7 +351,7 @@ def test_units_are_cut_finer_for_many_workers():
 
 
 def test_the_options_of_the_command_are_those_of_the_configuration():
-    parser = sweep.cli.Parser(prog="x")
+    parser = sweep.program.Parser(prog="x")
     sweep.add_arguments(parser)
     names = {action.dest for action in parser._actions} - {"help", "config", *sweep.FLAGS}
     assert names == {*config.DEFAULTS, "a_grid", *config.EXECUTION}

@@ -2,8 +2,20 @@
 laws, spectral methods."""
 
 from theory.general.activations import ACTIVATIONS, Activation
+from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.covariance import Covariance
 from theory.general.losses import LOSSES, Loss
 from theory.general.network import Labels, Network
 
-__all__ = ["ACTIVATIONS", "LOSSES", "Activation", "Covariance", "Labels", "Loss", "Network"]
+__all__ = [
+    "ACTIVATIONS",
+    "LOSSES",
+    "Activation",
+    "Covariance",
+    "GeneralSpectrum",
+    "Labels",
+    "Loss",
+    "Network",
+    "activation_weight",
+    "general_spectrum",
+]

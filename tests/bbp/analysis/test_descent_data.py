@@ -15,7 +15,7 @@ from sims.descent.path import Code, Descent
 from sims.descent.samples import sample_descents
 from theory.transition import bbp_threshold
 
-FOLDER = Path(__file__).parents[2] / "data" / "descent"
+FOLDER = Path(__file__).parents[3] / "data" / "descent"
 
 
 def held(p, a, n, more=""):

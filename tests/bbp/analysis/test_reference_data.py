@@ -15,7 +15,7 @@ from theory.bulk import bulk_edge
 from theory.finite_n.threshold import alpha_bbp_finite
 from theory.finite_n.tracy_widom import MEAN, VARIANCE
 
-DATA = Path(__file__).parents[2] / "data" / "finite_size"
+DATA = Path(__file__).parents[3] / "data" / "finite_size"
 
 
 def stored(pattern: str) -> Sweep:

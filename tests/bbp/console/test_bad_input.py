@@ -12,13 +12,14 @@ import h5py
 import numpy as np
 import pytest
 
+import bbp as package
 from bbp import store
 from bbp.console import program
 from bbp.console.errors import FileError
 from bbp.files import hdf5
 
 PROGRAMS = sorted(
-    path.stem for path in Path(program.__file__).parent.glob("*.py") if path.stem in program.COMMANDS
+    path.stem for path in Path(package.__file__).parent.glob("*.py") if path.stem in program.COMMANDS
 )
 
 NUMBERS = [
@@ -337,7 +338,7 @@ def test_the_program_says_what_it_has(bbp):
     ],
 )
 def test_real_processes_answer_with_the_same_codes(here, words, code):
-    root = Path(program.__file__).parents[1]
+    root = Path(package.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(root)}
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import bbp as package
 from bbp.console import program
 
 
@@ -101,7 +102,7 @@ if __name__ == "__main__":
         print(os.environ["OPENBLAS_THREAD_TIMEOUT"], *pool.map(os.getenv, ["OPENBLAS_THREAD_TIMEOUT"]))
 """
     env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
-    env |= {"PYTHONPATH": str(Path(program.__file__).parents[1])}
+    env |= {"PYTHONPATH": str(Path(package.__file__).parents[1])}
     env |= {} if given is None else {"OPENBLAS_THREAD_TIMEOUT": given}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.stdout.split() == [given or "20"] * 2, done.stderr

@@ -42,7 +42,7 @@ def test_a_unit_that_kills_its_workers_is_recorded_as_failed():
         def result(self):
             raise cluster.KilledWorker("compute", "worker", 3)
 
-    from_unit = run.adaptive.unit(run.config.build({"n": 12}), run.adaptive.Point(0, 12, 1.0), 0, 2)
+    from_unit = run.schedule.unit(run.config.build({"n": 12}), run.schedule.Point(0, 12, 1.0), 0, 2)
     found = cluster._result(Future(), from_unit)
     assert (
         found.status.tolist() == [store.FAILED] * 2

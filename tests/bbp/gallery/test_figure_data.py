@@ -31,7 +31,7 @@ from theory.model import Committee
 from theory.outliers import outlier, teacher_branch
 from theory.transition import bbp_threshold, critical_normalisation
 
-FOLDER = Path(__file__).parents[2] / "data" / "figures"
+FOLDER = Path(__file__).parents[3] / "data" / "figures"
 
 
 def stored(name):

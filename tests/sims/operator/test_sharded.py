@@ -10,9 +10,9 @@ import json
 import jax
 import numpy as np
 from sims.instance import draw
-from sims.krylov import Settings, lowest_krylov
-from sims.operator import hessian_operator
-from sims.sharding import row_mesh, sharded_operator
+from sims.krylov.solver import Settings, lowest_krylov
+from sims.operator.operator import hessian_operator
+from sims.operator.sharded import row_mesh, sharded_operator
 from theory.model import Committee
 
 assert jax.device_count() == 8
