@@ -232,7 +232,7 @@ class Network:
         return np.concatenate([r, own], axis=1)
 
     def outputs(self, u: Array, zeta: Array | None = None, xi: Array | None = None, xp: Any = np) -> Array:
-        """Teacher outputs y (...) of preactivations u (..., p_star); zeta (..., p_star) and xi (...) are the standard normals of
+        """Teacher outputs y (...) of preactivations u (..., p_star); zeta (..., p_star) and xi (...) are the normals of
         noise and output_noise, None leaves that noise out. xp is the namespace of the arrays, numpy or jax.numpy."""
         if zeta is not None and self.noise:
             u = u + math.sqrt(self.noise) * zeta
