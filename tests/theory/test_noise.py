@@ -96,7 +96,9 @@ def test_thresholds_close_the_gap():
     found = threshold_map([[1], [math.inf]], 1, 0.5, noise)
     wanted = [[bbp_threshold(Network(p, 1, 0.5, noise=d)).alpha for d in noise] for p in (1, math.inf)]
     np.testing.assert_array_equal(found.alpha, wanted)
-    assert np.all(np.diff(found.alpha, axis=1) > 0)
+    assert np.all(np.diff(found.alpha[0]) > 0)
+    # p = inf: 1/U(1) = (b + a b)/(b 2/p*), without Delta as long as the edge is smooth; derived here
+    np.testing.assert_allclose(found.alpha[1, :2], 0.75, rtol=1e-14)
 
 
 def test_wide_students_turn_continuous_with_noise():
