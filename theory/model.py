@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,6 +99,22 @@ class Committee:
         if math.isinf(self.p):
             raise ParameterError("p must be finite to draw labels or weights, got inf")
         return int(self.p)
+
+
+class Quadratic(Protocol):
+    """What the exact theory asks of a model besides a Committee: see `quadratic`."""
+
+    @property
+    def p(self) -> int | float: ...
+
+    @property
+    def p_star(self) -> int: ...
+
+    @property
+    def a(self) -> float: ...
+
+    @property
+    def degeneracy(self) -> int | float: ...
 
 
 def committee(model: object) -> Committee:

@@ -21,7 +21,7 @@ from theory.averages import Kernel, Widths, average, edge, edge_slope, signal, t
 from theory.bulk import problems, shift, unit
 from theory.checks import one, ratio
 from theory.conditions import edge_root, outlier_root, split
-from theory.model import Committee
+from theory.model import Quadratic
 
 Array = Any
 
@@ -61,7 +61,7 @@ class TeacherBranch:
     sharp: Array
 
 
-def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
+def teacher_branch(model: Quadratic, alpha: ArrayLike) -> TeacherBranch:
     """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive
     and finite."""
     models, alphas, shape = problems(model, alpha)
@@ -75,7 +75,7 @@ def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
     return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
 
 
-def outlier(model: Committee, alpha: float) -> Outlier | None:
+def outlier(model: Quadratic, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
 
     Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
@@ -90,7 +90,7 @@ def outlier(model: Committee, alpha: float) -> Outlier | None:
     return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
 
 
-def edge_gap(model: Committee, alpha: ArrayLike) -> Array:
+def edge_gap(model: Quadratic, alpha: ArrayLike) -> Array:
     """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
 
     Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from theory.averages import Widths, average, excess, excess_in_a, signal, teacher, teacher_in_a
 from theory.checks import TEACHERS, ParameterError, normalisation, variance, widths
 from theory.conditions import SOLVER, at_end, split, threshold_root
-from theory.model import Committee, quadratic
+from theory.model import Quadratic, quadratic
 
 Array = Any
 
@@ -58,7 +58,7 @@ class ThresholdMap:
     overlap: Array
 
 
-def bbp_threshold(model: Committee) -> Threshold:
+def bbp_threshold(model: Quadratic) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap."""
     model, noise = quadratic(model)
     found = transition(models_of(model.p, model.p_star, model.a, noise)[0])
