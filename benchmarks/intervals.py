@@ -3,7 +3,7 @@
     python benchmarks/intervals.py [--trials 2000]
 
 Prints, for the mean of normal, exponential and lognormal data, the variance of normal data, and fractions, the share of trials
-whose interval holds the truth (standard error of a share near 0.95: 0.005 at 2000 trials), beside that of the percentile bootstrap.
+whose interval holds the truth (standard error near 0.95: 0.005 at 2000 trials), beside that of the percentile bootstrap.
 """
 
 import argparse

@@ -70,7 +70,7 @@ def bootstrap(
 ) -> Estimate:
     """statistic(values, axis=-1) over samples, values (sample,), with error and interval; NaN marks a missing sample.
 
-    The error is the jackknife's (for the mean s / sqrt(n)). Fewer than two samples give the value alone, fewer than FEWEST no
+    The error is s / sqrt(n) for the mean, else the jackknife's or, for many samples, that of the bootstrap. Fewer than two samples give the value alone, fewer than FEWEST no
     interval; constant data have error 0 and an interval of no width. Raises ParameterError on other shapes.
     """
     given: Array = np.asarray(values, dtype=np.float64)
@@ -130,20 +130,18 @@ def _any(
     kept: Array, value: float, rng: np.random.Generator, statistic: Callable[..., Array], repeats: int
 ) -> Estimate:
     n = kept.size
+    if n > JACKKNIFED:
+        found = np.concatenate([statistic(drawn, axis=-1) for drawn in _resampled(kept, rng, repeats)])
+        return from_replicates(value, value + math.sqrt(n / (n - 1)) * (found - value))
     without = statistic(_left_out(kept[None]), axis=-1)[0]
     error = float(_jackknife(without[None])[0])
     if n < FEWEST or not np.isfinite(error):
         return Estimate(value, error, np.nan, np.nan)
-    found, errors = [], []
-    for drawn in _resampled(kept, rng, repeats, copies=n if n <= JACKKNIFED else 1):
-        found.append(statistic(drawn, axis=-1))
-        if n <= JACKKNIFED:
-            errors.append(_jackknife(statistic(_left_out(drawn), axis=-1)))
-    if errors:
-        return _studentised(value, error, np.concatenate(found), np.concatenate(errors), _tail(without))
-    spread = math.sqrt(n / (n - 1)) * (np.concatenate(found) - value)
-    percentile = from_replicates(value, value + spread)
-    return Estimate(value, error, percentile.low, percentile.high)
+    replicates, errors = [], []
+    for drawn in _resampled(kept, rng, repeats, copies=n):
+        replicates.append(statistic(drawn, axis=-1))
+        errors.append(_jackknife(statistic(_left_out(drawn), axis=-1)))
+    return _studentised(value, error, np.concatenate(replicates), np.concatenate(errors), _tail(without))
 
 
 def _studentised(value: float, error: float, found: Array, errors: Array, tail: float) -> Estimate:
