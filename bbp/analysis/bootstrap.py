@@ -70,8 +70,9 @@ def bootstrap(
 ) -> Estimate:
     """statistic(values, axis=-1) over samples, values (sample,), with error and interval; NaN marks a missing sample.
 
-    The error is s / sqrt(n) for the mean, else the jackknife's or, for many samples, that of the bootstrap. Fewer than two samples give the value alone, fewer than FEWEST no
-    interval; constant data have error 0 and an interval of no width. Raises ParameterError on other shapes.
+    The error is s / sqrt(n) for the mean, else the jackknife's or, for many samples, that of the bootstrap. Fewer than two
+    samples give the value alone, fewer than FEWEST no interval; constant data have error 0 and an interval of no width.
+    Raises ParameterError on other shapes.
     """
     given: Array = np.asarray(values, dtype=np.float64)
     if given.ndim != 1:
