@@ -2,6 +2,7 @@
 
 Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.conditions for the form used here.
 Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1.
+A model is a Committee, here and in `theory.outliers`, or a quadratic `theory.general.Network` with noise.
 The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
 """
 
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike
 from theory.averages import Widths, average, edge, edge_slope, mean_phi, radial
 from theory.checks import ParameterError, broadcast, count, finite, ratio
 from theory.conditions import edge_root, split
-from theory.model import Committee, committee
+from theory.model import Committee, quadratic
 
 Array = Any
 
@@ -43,8 +44,8 @@ def unit(model: Committee) -> float:
 
 def problems(model: Committee, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
     """One model for each entry of alpha (checked: positive, at most 1e100), both flattened; and the shape of alpha."""
-    model, alpha = committee(model), np.asarray(ratio("alpha", alpha))
-    models = Widths.of(model.p, model.p_star, model.a).broadcast((alpha.size,))
+    (model, noise), alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
+    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast((alpha.size,))
     return models, alpha.ravel(), alpha.shape
 
 
@@ -81,13 +82,13 @@ def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0
     order = count("derivative", derivative, 0)
     if order > 2:
         raise ParameterError(f"derivative must be 0, 1 or 2, got {derivative!r}")
-    model = committee(model)
+    model, noise = quadratic(model)
     alphas, at = broadcast(alpha=ratio("alpha", alpha), g=finite("g", g))
     t = -at * unit(model)
     outside = (t <= 0) | (t > 1)
     if np.any(outside):
         raise ParameterError(f"g must lie in [{-1 / unit(model)}, 0), got {float(at[outside].flat[0])}")
-    models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
+    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast(t.shape)
     if order == 0:
         z = unit(model) * shift(models, alphas, t, 1 - t)
     elif order == 1:

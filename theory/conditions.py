@@ -111,5 +111,5 @@ def _evaluate(models: Widths, v: Array, index: Array, *kernels: Callable[..., Ar
 
 
 def _scale(models: Widths) -> Array:
-    low_end = models.a + np.maximum(1 - models.two_over_p, 0)
+    low_end = models.a + models.clean * np.maximum(1 - models.two_over_p, 0)
     return low_end / (1 + low_end)

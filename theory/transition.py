@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.averages import Widths, average, excess, excess_in_a, signal, teacher, teacher_in_a
-from theory.checks import TEACHERS, ParameterError, normalisation, widths
+from theory.checks import TEACHERS, ParameterError, normalisation, variance, widths
 from theory.conditions import SOLVER, at_end, split, threshold_root
-from theory.model import Committee, committee
+from theory.model import Committee, quadratic
 
 Array = Any
 
@@ -60,18 +60,21 @@ class ThresholdMap:
 
 def bbp_threshold(model: Committee) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap."""
-    model = committee(model)
-    found = transition(models_of(model.p, model.p_star, model.a)[0])
+    model, noise = quadratic(model)
+    found = transition(models_of(model.p, model.p_star, model.a, noise)[0])
     kind = "discontinuous" if found.discontinuous[0] else "continuous"
     return Threshold(float(found.alpha[0]), kind, float(found.overlap[0]))
 
 
-def threshold_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0) -> ThresholdMap:
-    """alpha_BBP, its kind and the overlap jump for arrays of p, p_star and a that broadcast against one another.
+def threshold_map(
+    p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, noise: ArrayLike = 0.0
+) -> ThresholdMap:
+    """alpha_BBP, its kind and the overlap jump for arrays of p, p_star, a and noise that broadcast against one another.
 
-    p (inf allowed) and p_star are widths, a is positive. Raises ParameterError on any entry that is not.
+    p (inf allowed) and p_star are widths, a is positive, noise is the variance added before the teacher's square. Raises
+    ParameterError on any entry that is not.
     """
-    models, shape = models_of(p, p_star, a)
+    models, shape = models_of(p, p_star, a, noise)
     found = transition(models)
     return ThresholdMap(
         found.alpha.reshape(shape), found.discontinuous.reshape(shape), found.overlap.reshape(shape)
@@ -149,15 +152,18 @@ def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
     return high.astype(np.int64).reshape(shape) if shape else int(high[0])
 
 
-def models_of(p: ArrayLike, p_star: ArrayLike, a: ArrayLike) -> tuple[Widths, tuple[int, ...]]:
+def models_of(
+    p: ArrayLike, p_star: ArrayLike, a: ArrayLike, noise: ArrayLike = 0.0
+) -> tuple[Widths, tuple[int, ...]]:
     """Checked models, broadcast and flattened; and their shape. Raises ParameterError."""
-    p, p_star, a = (
+    p, p_star, a, noise = (
         widths("p", p),
         widths("p_star", p_star, infinite=False, largest=TEACHERS),
         normalisation("a", a),
+        variance("noise", noise),
     )
     try:
-        models = Widths.of(p, p_star, a)
+        models = Widths.of(p, p_star, a, noise)
     except ValueError:
         shapes = ", ".join(str(np.shape(v)) for v in (p, p_star, a))
         raise ParameterError(f"p, p_star and a must broadcast, got shapes {shapes}") from None
