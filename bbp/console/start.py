@@ -29,7 +29,8 @@ def begin() -> None:
     """Streams fit for use, signals answered; SystemExit (1), with a line, where the imports to come would abort."""
     streams.prepare()
     signals.own()
-    os.environ["MPLBACKEND"] = "agg"  # a notebook's, inherited, breaks the import; no window is ever opened here
+    # A notebook's backend, inherited, breaks the import of matplotlib; no window is ever opened here.
+    os.environ["MPLBACKEND"] = "agg"
     if resource is None:
         return
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
