@@ -1,6 +1,5 @@
 """Control groups, machine and address space: the least of what they leave."""
 
-import resource
 import subprocess
 import sys
 
@@ -72,11 +71,12 @@ def test_of_a_group_outside_the_mount_the_mount_itself_counts(system):
 
 
 def test_address_space_counts():
-    code = "from sims import limits; print(limits.free_bytes())"
     bound = 3 * 2**30
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=limit)
+    code = f"""
+import resource
+from sims import limits
+resource.setrlimit(resource.RLIMIT_AS, ({bound}, {bound}))
+print(limits.free_bytes())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 0 < int(done.stdout) < bound, done.stderr
