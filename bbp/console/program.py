@@ -52,7 +52,6 @@ _ASKED = (
     errno.ENOTDIR,
     errno.EISDIR,
     errno.ELOOP,
-    errno.EROFS,
 )
 
 

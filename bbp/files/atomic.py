@@ -6,6 +6,7 @@ process has left is known by its name, and by its lock that nobody holds.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -26,6 +27,7 @@ except ImportError:  # not a POSIX system: age alone tells what is left over
 
 SUFFIX = ".tmp"
 STALE_SECONDS = 3600.0  # after which a temporary file is left over where the file system has no locks to ask
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, 524)
 _OURS = re.compile(r"\.bbp-[0-9a-f]{8}-[0-9a-f]{12}\.tmp")
 
 
@@ -39,19 +41,12 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     OSError (disk full, read-only, ...) leaves what was there and no temporary file behind.
     """
-    _land(path, data, os.replace)
+    _land(path, data, replace=True)
 
 
 def create(path: Path, data: bytes) -> None:
     """Make a new file `path` of `data`, whole; FileExistsError if there is one. One of many that try succeeds."""
-    try:
-        _land(path, data, os.link)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if path.exists():
-            raise FileExistsError(path) from None
-        _create_in_place(path, data, error)
+    _land(path, data, replace=False)
 
 
 def sync_directory(directory: Path) -> None:
@@ -92,8 +87,8 @@ def _mark(name: str) -> str:
     return hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
 
 
-def _land(path: Path, data: bytes, step: object) -> None:
-    """Write `data` under a temporary name, then take the step, os.replace or os.link, that gives it its own."""
+def _land(path: Path, data: bytes, *, replace: bool) -> None:
+    """Write `data` under a temporary name, then give it its own, in the place of what has it or only if nothing has."""
     name = temporary(path)
 
     def remove() -> None:
@@ -106,26 +101,26 @@ def _land(path: Path, data: bytes, step: object) -> None:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-                step(name, path)  # type: ignore[operator]
+                if replace:
+                    os.replace(name, path)
+                else:
+                    _link(name, path, data)
         finally:
             remove()
     sync_directory(path.parent)
 
 
-def _create_in_place(path: Path, data: bytes, reason: OSError) -> None:
-    """A new file where the file system has no hard links: exclusive from its first byte, whole only at its last."""
-    if not path.parent.is_dir():
-        raise reason
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+def _link(name: Path, path: Path, data: bytes) -> None:
+    """`path` as a second name of the file `name`; where there are no hard links, exclusive from its first byte on."""
     try:
-        with open(handle, "wb") as file:
+        os.link(name, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with open(path, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
 
 
 def _hold(handle: int) -> bool | None:
