@@ -196,6 +196,13 @@ def lettered(axes: list[Axes]) -> list[Axes]:
     return axes
 
 
+def relettered(axes: list[Axes]) -> list[Axes]:
+    """The same axes with letters anew, or none where one is left."""
+    for ax in axes:
+        ax.set_title("", loc="left")
+    return lettered(axes)
+
+
 def finite_panel(ax: Axes, phase: Phase, index: int) -> None:
     """alpha_BBP(N) of each p at one a, with its limit at N = inf."""
     finite = phase.finite
