@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
-from bbp.console import grids, program
-from bbp.console.errors import FileError, Interrupted, Terminated
-from bbp.console.signals import terminable
+from bbp.console import grids, program, signals
+from bbp.console.errors import FileError
 from bbp.engine.descent_parts import DescentParts
 from bbp.engine.lock import Lock
 from bbp.experiments import descent_file, sweep
@@ -128,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
             raise FileError(f"{str(path)!r} is a directory")
         batch, workers = _count("batch", args.batch), _count("workers", args.workers)
         atomic.prepare_directory(path.parent)
-        with Lock(path.with_name(path.name + ".lock"), str(path)), terminable():
+        with Lock(path.with_name(path.name + ".lock"), str(path)):
             parts = DescentParts(path)
             if args.force and not args.resume:
                 parts.parts.discard()
@@ -180,7 +179,10 @@ def descents(
     began = time.monotonic()
     done = {} if parts is None else parts.begin(wanted)
     try:
-        with program.Progress(len(points), unit="points", done=len(done)) as progress:
+        with (
+            signals.keeping(lambda: _kept(parts, len(done), len(points))),
+            program.Progress(len(points), unit="points", done=len(done)) as progress,
+        ):
             for number, (n, start, alpha) in enumerate(points):
                 if number in done:
                     continue
@@ -201,9 +203,8 @@ def descents(
                 if parts is not None:
                     parts.save(number, done[number])
                 progress.advance(1, f"N = {n}, {start}, alpha = {alpha:g}")
-    except KeyboardInterrupt as stop:
-        kind = Terminated if isinstance(stop, Terminated) else Interrupted
-        raise kind(_kept(parts, len(done), len(points))) from None
+    except KeyboardInterrupt:
+        raise signals.stopped(_kept(parts, len(done), len(points))) from None
     edge = bbp_threshold(model)
     about = {
         "alpha_bbp": edge.alpha,

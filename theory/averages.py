@@ -15,6 +15,13 @@ e^(-as) (1 + 2cts/p)^(-p/2) (1 + 2(1-t)s/p_star)^(-p_star/2); p = inf is the lim
 raises the shape of the law of y, hence the "biased" means below. Averages written this way are sums of
 positive terms wherever the average is positive by nature: nothing cancels at large p, at small a or near t = 1.
 
+A kernel is the mean of the averaged function over the tilted laws at one s. Kernels bear the letter of their average: K, W, U
+and V of docs/notation.md, `_slope` their derivative in t, `_in_a` in a.
+
+Noise of variance Delta before the teacher's square, y = mean_l (u_l + sqrt(Delta) zeta_l)^2 = (1 + Delta) y' with y' of the
+law above, needs one factor: in units of 1 + Delta the model is that of a b and b yhat, b = 1/(1 + Delta), and what is left
+of the signal, E[u_l^2 | y'] = b y' + 1 - b. All formulas below are written with b; y and a there are in those units.
+
 The integral over s uses the trapezoidal rule in x with s = s_0 exp(x - exp(-x)). The integrand is bounded
 wherever Re s > 0, whatever p, p_star and a, so the rule converges like exp(-2 pi d / h) with the same d for
 all models and one step serves every model: they differ only in where e^(-as) ends the sum.
@@ -42,19 +49,18 @@ _CHUNK = 128  # models in flight at a time: their nodes then stay in cache
 
 @dataclass(frozen=True)
 class Widths:
-    """Models as arrays of one shape: 2/p (0 for p = inf), 2/p_star and a."""
+    """Models as arrays of one shape: 2/p (0 for p = inf), 2/p_star, a b, and b = 1/(1 + noise), the clean part of y."""
 
     two_over_p: Array
     two_over_p_star: Array
     a: Array
+    clean: Array
 
     @classmethod
-    def of(cls, p: Any, p_star: Any, a: Any) -> Widths:
-        """Broadcast p, p_star and a (already validated) against one another."""
-        p, p_star, a = np.broadcast_arrays(
-            np.asarray(p, float), np.asarray(p_star, float), np.asarray(a, float)
-        )
-        return cls(2 / p, 2 / p_star, a)
+    def of(cls, p: Any, p_star: Any, a: Any, noise: Any = 0.0) -> Widths:
+        """Broadcast p, p_star, a and the noise Delta (already validated) against one another."""
+        p, p_star, a, noise = np.broadcast_arrays(*(np.asarray(v, float) for v in (p, p_star, a, noise)))
+        return cls(2 / p, 2 / p_star, a / (1 + noise), 1 / (1 + noise))
 
     def broadcast(self, shape: tuple[int, ...]) -> Widths:
         """The same models repeated to a wider shape."""
@@ -66,17 +72,23 @@ class Widths:
 
     def astype(self, dtype: Any) -> Widths:
         """The same models in another precision: 2/p is recomputed, to be right to its last bit."""
-        two_over_p, two_over_p_star, a = (np.asarray(v, dtype=dtype) for v in self.fields)
+        two_over_p, two_over_p_star, a, clean = (np.asarray(v, dtype=dtype) for v in self.fields)
         two = two_over_p.dtype.type(2)
         return Widths(
             np.where(two_over_p > 0, two / np.rint(two / np.where(two_over_p > 0, two_over_p, two)), 0),
             two / np.rint(two / two_over_p_star),
             a,
+            clean,
         )
 
     @property
-    def fields(self) -> tuple[Array, Array, Array]:
-        return self.two_over_p, self.two_over_p_star, self.a
+    def fields(self) -> tuple[Array, Array, Array, Array]:
+        return self.two_over_p, self.two_over_p_star, self.a, self.clean
+
+    @property
+    def noiseless(self) -> bool:
+        """Whether no model has noise."""
+        return bool(np.all(self.clean == 1))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,7 +96,7 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class Teacher:
+class TeacherLaw:
     """The tilted law of y at the nodes s (models, nodes), common to both branches."""
 
     models: Widths
@@ -105,9 +117,9 @@ class Teacher:
 
 @dataclass(frozen=True)
 class Tilt:
-    """The tilted laws of y and c yhat at the nodes s (models, nodes) of one branch c; parameters are columns."""
+    """The tilted laws of y and b c yhat at the nodes s (models, nodes) of one branch c; parameters are columns."""
 
-    law: Teacher
+    law: TeacherLaw
     c: int
 
     @property
@@ -128,18 +140,23 @@ class Tilt:
         return self.law.m
 
     @cached_property
+    def scale(self) -> Array:
+        """b c, the factor of yhat in the weight."""
+        return self.c * self.models.clean
+
+    @cached_property
     def m_hat(self) -> Array:
-        """Mean of c yhat."""
-        return self.c / (1 + self.models.two_over_p * self.c * self.t * self.s)
+        """Mean of b c yhat."""
+        return self.scale / (1 + self.models.two_over_p * self.scale * self.t * self.s)
 
     @cached_property
     def gap(self) -> Array:
-        """Mean of c yhat - y, free of cancellation for c = 1."""
+        """Mean of b c yhat - y, free of cancellation for c = 1 without noise."""
         skew = self.models.two_over_p_star * self.law.rest - self.models.two_over_p * self.t
-        return self.m_hat * self.m * ((self.c - 1) / self.models.a.dtype.type(self.c) + skew * self.s)
+        return self.m_hat * self.m * ((self.scale - 1) / self.scale + skew * self.s)
 
     def square(self, bias: int) -> Array:
-        """Mean of (c yhat - y)^2 under the law of y biased by y^bias."""
+        """Mean of (b c yhat - y)^2 under the law of y biased by y^bias."""
         k, k_star = self.models.two_over_p, self.models.two_over_p_star
         return (
             (self.gap - bias * k_star * self.m) ** 2
@@ -150,7 +167,7 @@ class Tilt:
     @cached_property
     def mass(self) -> Array:
         """Mean of exp(-s D)."""
-        return np.exp(-(self.law.exponent + _cumulant(self.models.two_over_p, self.c * self.t * self.s)))
+        return np.exp(-(self.law.exponent + _cumulant(self.models.two_over_p, self.scale * self.t * self.s)))
 
 
 def _cumulant(two_over_k: Array, x: Array) -> Array:
@@ -174,78 +191,92 @@ def _log1p(z: Array) -> Array:
 Kernel = Callable[[Tilt], Array]
 
 
-def mean_phi(tilt: Tilt) -> Array:
-    """Kernel of E[phi]."""
+def kernel_k(tilt: Tilt) -> Array:
+    """Kernel of K = E[phi]: z = -1/t + alpha K."""
     return tilt.gap
 
 
-def edge(tilt: Tilt) -> Array:
+def kernel_w(tilt: Tilt) -> Array:
     """Kernel of W = E[(t phi)^2], the variance that makes the edge: alpha W = 1."""
     return tilt.t**2 * tilt.s * tilt.square(0)
 
 
-def edge_slope(tilt: Tilt) -> Array:
+def kernel_w_slope(tilt: Tilt) -> Array:
     """Kernel of dW/dt = 2t E[(c yhat - y)^2 (a + y) / D^3]."""
     return tilt.t * tilt.s**2 * (tilt.models.a * tilt.square(0) + tilt.m * tilt.square(1))
 
 
-def teacher(tilt: Tilt) -> Array:
+def kernel_u(tilt: Tilt) -> Array:
     """Kernel of U = t E[(1 - y) phi] = (2t/p_star) E[y (a + c yhat) / D^2]; the outlier: alpha U = 1.
 
-    The second form, by parts in y (Stein's lemma for the chi-square), is a sum of positive terms.
+    The second form, by parts in y (Stein's lemma for the chi-square), is a sum of positive terms. With noise it is b times
+    that: 1 - E[u^2 | y] = b (1 - y).
     """
-    return tilt.models.two_over_p_star * tilt.t * tilt.s * tilt.m * (tilt.models.a + tilt.m_hat)
+    return tilt.models.clean * (
+        tilt.models.two_over_p_star * tilt.t * tilt.s * tilt.m * (tilt.models.a + tilt.m_hat)
+    )
 
 
-def teacher_slope(tilt: Tilt) -> Array:
+def kernel_u_slope(tilt: Tilt) -> Array:
     """Kernel of dU/dt = U/t - (4t/p_star) E[y (a + c yhat)(c yhat - y) / D^3]."""
     k, k_star = tilt.models.two_over_p, tilt.models.two_over_p_star
     spread = (tilt.models.a + tilt.m_hat) * (tilt.gap - k_star * tilt.m) + k * tilt.m_hat**2
-    return (
+    return tilt.models.clean * (
         k_star * tilt.s * tilt.m * (tilt.models.a + tilt.m_hat)
         - k_star * tilt.t * tilt.s**2 * tilt.m * spread
     )
 
 
-def teacher_in_a(tilt: Tilt) -> Array:
+def kernel_u_in_a(tilt: Tilt) -> Array:
     """Kernel of dU/da at t = 1, where U = (2/p_star) E[1/D]: -(2/p_star) E[1/D^2]."""
-    return -tilt.models.two_over_p_star * tilt.s
+    return -tilt.models.clean * tilt.models.two_over_p_star * tilt.s
 
 
-def excess(tilt: Tilt) -> Array:
+def kernel_w_minus_u(tilt: Tilt) -> Array:
     """Kernel of W - U at t = 1, E[((c yhat - 1)^2 + (2/p_star)(1 - c yhat - a)) / (c yhat + a)^2].
 
     U = (2/p_star) E[1/D] is taken as (2/p_star) E[D/D^2], and 1 - c yhat has the mean -gap, which is O(1/p) for c = 1
     without cancellation. Near a_c, where a and the difference are O(1/p), so is every term: no digit is lost at large p.
     """
-    k, k_star = tilt.models.two_over_p, tilt.models.two_over_p_star
-    return tilt.s * (tilt.gap**2 + k * tilt.m_hat**2 - k_star * (tilt.gap + tilt.models.a))
+    k, k_star, clean = tilt.models.two_over_p, tilt.models.two_over_p_star, tilt.models.clean
+    lost = k_star * (1 - clean)  # W does not shrink with the signal
+    return tilt.s * (tilt.gap**2 + k * tilt.m_hat**2 - k_star * clean * (tilt.gap + tilt.models.a) + lost)
 
 
-def excess_in_a(tilt: Tilt) -> Array:
+def kernel_w_minus_u_in_a(tilt: Tilt) -> Array:
     """Kernel of d(W - U)/da at t = 1."""
-    return -tilt.s * (tilt.models.two_over_p_star + excess(tilt))
+    return -tilt.s * (tilt.models.clean * tilt.models.two_over_p_star + kernel_w_minus_u(tilt))
 
 
-def signal(tilt: Tilt) -> Array:
-    """Kernel of V = E[y (t phi)^2], which fixes the overlap."""
-    return tilt.t**2 * tilt.s * tilt.m * tilt.square(1)
+def kernel_v(tilt: Tilt) -> Array:
+    """Kernel of V = E[y (t phi)^2], which fixes the overlap; with noise b V + (1 - b) W."""
+    seen = tilt.t**2 * tilt.s * tilt.m * tilt.square(1)
+    return _blurred(tilt, seen, kernel_w)
 
 
-def signal_slope(tilt: Tilt) -> Array:
+def kernel_v_slope(tilt: Tilt) -> Array:
     """Kernel of dV/dt = 2t E[y (c yhat - y)^2 (a + y) / D^3]."""
     twice = (1 + tilt.models.two_over_p_star) * tilt.m
-    return tilt.t * tilt.s**2 * tilt.m * (tilt.models.a * tilt.square(1) + twice * tilt.square(2))
+    seen = tilt.t * tilt.s**2 * tilt.m * (tilt.models.a * tilt.square(1) + twice * tilt.square(2))
+    return _blurred(tilt, seen, kernel_w_slope)
 
 
-def student(tilt: Tilt) -> Array:
+def _blurred(tilt: Tilt, seen: Array, unseen: Kernel) -> Array:
+    """Average with the factor E[u^2 | y] = b y + 1 - b, from those with y and with 1."""
+    if tilt.models.noiseless:
+        return seen
+    return tilt.models.clean * seen + (1 - tilt.models.clean) * unseen(tilt)
+
+
+def kernel_yhat_phi(tilt: Tilt) -> Array:
     """Kernel of E[yhat phi] of a single branch."""
-    return tilt.m_hat / tilt.c * (tilt.gap + tilt.models.two_over_p * tilt.m_hat)
+    return tilt.m_hat / tilt.scale * (tilt.gap + tilt.models.two_over_p * tilt.m_hat)
 
 
-def radial(tilt: Tilt) -> Array:
+def kernel_radial(tilt: Tilt) -> Array:
     """Kernel of E[yhat (yhat - y)/(a + y)], at t = 0 of branch 1: yhat is free, E[yhat^2] = 1 + 2/p."""
-    return tilt.models.two_over_p + tilt.models.two_over_p_star * tilt.s * tilt.m
+    k, k_star, clean = tilt.models.two_over_p, tilt.models.two_over_p_star, tilt.models.clean
+    return clean * k + k_star * tilt.s * tilt.m - (1 - clean)
 
 
 def average(
@@ -298,7 +329,7 @@ def _sums(
     path: Callable[[Widths], tuple[Array, Array]],
 ) -> list[Array]:
     s, weight = path(models)
-    law = Teacher(models.take((slice(None), None)), t[:, None], rest[:, None], s)
+    law = TeacherLaw(models.take((slice(None), None)), t[:, None], rest[:, None], s)
     totals = [np.zeros_like(t) for _ in kernels]
     for c in branches:
         share = _share(models, c) if len(branches) > 1 else np.ones_like(t)

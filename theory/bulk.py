@@ -2,6 +2,7 @@
 
 Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.conditions for the form used here.
 Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1.
+A model is a Committee, here and in `theory.outliers`, or a quadratic `theory.general.Network` with noise.
 The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
 """
 
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, edge, edge_slope, mean_phi, radial
+from theory.averages import Widths, average, kernel_k, kernel_radial, kernel_w, kernel_w_slope
 from theory.checks import ParameterError, broadcast, count, finite, ratio
 from theory.conditions import edge_root, split
-from theory.model import Committee, committee
+from theory.model import Committee, quadratic
 
 Array = Any
 
@@ -43,14 +44,14 @@ def unit(model: Committee) -> float:
 
 def problems(model: Committee, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
     """One model for each entry of alpha (checked: positive, at most 1e100), both flattened; and the shape of alpha."""
-    model, alpha = committee(model), np.asarray(ratio("alpha", alpha))
-    models = Widths.of(model.p, model.p_star, model.a).broadcast((alpha.size,))
+    (model, noise), alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
+    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast((alpha.size,))
     return models, alpha.ravel(), alpha.shape
 
 
 def shift(models: Widths, alpha: Array, t: Array, rest: Array) -> Array:
     """z in units of (p/2) H: -1/t + alpha E[phi]."""
-    (mean,) = average([mean_phi], models, t, rest)
+    (mean,) = average([kernel_k], models, t, rest)
     return -1 / t + alpha * mean
 
 
@@ -81,20 +82,20 @@ def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0
     order = count("derivative", derivative, 0)
     if order > 2:
         raise ParameterError(f"derivative must be 0, 1 or 2, got {derivative!r}")
-    model = committee(model)
+    model, noise = quadratic(model)
     alphas, at = broadcast(alpha=ratio("alpha", alpha), g=finite("g", g))
     t = -at * unit(model)
     outside = (t <= 0) | (t > 1)
     if np.any(outside):
         raise ParameterError(f"g must lie in [{-1 / unit(model)}, 0), got {float(at[outside].flat[0])}")
-    models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
+    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast(t.shape)
     if order == 0:
         z = unit(model) * shift(models, alphas, t, 1 - t)
     elif order == 1:
-        (w,) = average([edge], models, t, 1 - t)
+        (w,) = average([kernel_w], models, t, 1 - t)
         z = -(unit(model) ** 2) * (1 - alphas * w) / t**2
     else:
-        w, slope = average([edge, edge_slope], models, t, 1 - t)
+        w, slope = average([kernel_w, kernel_w_slope], models, t, 1 - t)
         z = unit(model) ** 3 * (-alphas * slope / t**2 - 2 * (1 - alphas * w) / t**3)
     return float(z) if z.ndim == 0 else z
 
@@ -108,5 +109,5 @@ def riemannian_shift(model: Committee, alpha: ArrayLike) -> Array:
     """
     models, alphas, shape = problems(model, alpha)
     none = np.zeros(models.shape)
-    (mean,) = average([radial], models, none, 1 - none, branches=(1,))
+    (mean,) = average([kernel_radial], models, none, 1 - none, branches=(1,))
     return (-unit(model) * alphas * mean).reshape(shape)[()]

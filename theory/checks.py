@@ -62,6 +62,13 @@ def normalisation(name: str, value: Any) -> Any:
     return float(array) if array.ndim == 0 else array
 
 
+def variance(name: str, value: Any) -> Any:
+    """A variance as float (or float64 array of its shape): from 0 to 1e60; else ParameterError."""
+    return _real_array(
+        name, value, lambda v: (v >= 0) & (v <= NORMALISATIONS[1]), "a variance from 0 to 1e60"
+    )
+
+
 def broadcast(**arrays: Any) -> tuple[Any, ...]:
     """The named arrays broadcast against one another; ParameterError where their shapes do not allow it."""
     try:

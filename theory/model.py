@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,6 +106,24 @@ def committee(model: object) -> Committee:
     if not isinstance(model, Committee):
         raise ParameterError(f"model must be a Committee, got {shown(model)}")
     return model
+
+
+def quadratic(model: Any) -> tuple[Any, float]:
+    """`model` and the variance of its noise: a Committee (0), or a quadratic Network without covariance and overlap.
+
+    Raises ParameterError on anything else.
+    """
+    if isinstance(model, Committee):
+        return model, 0.0
+    if getattr(model, "is_quadratic", False):
+        if model.covariance is not None:
+            raise ParameterError("covariance must be None here, got one; see theory.general.spectrum")
+        return model, model.noise
+    if hasattr(model, "is_quadratic"):
+        raise ParameterError(
+            "model must be a quadratic committee here, got another network; see theory.general.spectrum"
+        )
+    return committee(model), 0.0
 
 
 def finite_committee(model: object) -> Committee:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bbp import store
-from bbp.console import program
-from bbp.console.errors import FileError, Interrupted, RunError, Terminated
+from bbp.console import program, signals
+from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
-from bbp.console.signals import terminable
 from bbp.engine.lock import Lock
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Result, Results, Unit, compute, keep_compiled
@@ -74,7 +73,7 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
     if finished is not None:
         return finished
     atomic.prepare_directory(how.out.parent)
-    with _locks(how), terminable():
+    with _locks(how):
         # Another run may have finished while this one waited for nothing but its own start.
         finished = existing(wanted, how)
         if finished is not None:
@@ -83,12 +82,11 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
         results = _begin(wanted, how, parts)
         try:
             if not how.merge:
-                with executor(how) as run:
+                with signals.keeping(lambda: _kept(how, parts, results)), executor(how) as run:
                     _work(wanted, how, parts, results, run)
             return None if how.task else _finish(wanted, how, parts, results)
-        except KeyboardInterrupt as stop:
-            kind = Terminated if isinstance(stop, Terminated) else Interrupted
-            raise kind(_kept(how, parts, results)) from None
+        except KeyboardInterrupt:
+            raise signals.stopped(_kept(how, parts, results)) from None
         except OSError as error:
             raise RunError(f"{program.describe(error)}; {_kept(how, parts, results)}") from None
         except (RunError, ParameterError):

@@ -28,6 +28,7 @@ from theory.checks import (
     generator,
     one,
     shown,
+    variance,
 )
 from theory.general.activations import Activation, activation
 from theory.general.covariance import Covariance, covariance
@@ -98,7 +99,7 @@ class Network:
             object.__setattr__(self, "teacher_activation", None if teacher == entry else teacher)
         object.__setattr__(self, "loss", rule)
         for name in ("noise", "output_noise"):
-            object.__setattr__(self, name, _variance(name, getattr(self, name)))
+            object.__setattr__(self, name, one(name, variance(name, getattr(self, name))))
         if self.covariance is not None:
             law = covariance(self.covariance)
             object.__setattr__(self, "covariance", None if law.is_identity else law)
@@ -285,13 +286,6 @@ def network(model: Committee | Network) -> Network:
     if not isinstance(model, Network):
         raise ParameterError(f"model must be a Committee or a Network, got {shown(model)}")
     return model
-
-
-def _variance(name: str, value: Any) -> float:
-    number = one(name, finite(name, value))
-    if not 0 <= number <= 1e60:
-        raise ParameterError(f"{name} must be a variance from 0 to 1e60, got {number}")
-    return number
 
 
 def _overlap(value: Any, plain: Committee) -> float | Matrix:
