@@ -53,7 +53,6 @@ _ASKED = (
     errno.ENOTDIR,
     errno.EISDIR,
     errno.ELOOP,
-    errno.EROFS,
 )
 
 
