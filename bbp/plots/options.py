@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from matplotlib import font_manager
 from matplotlib import style as mpl_style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.mathtext import MathTextParser
 
 from bbp.console.errors import FileError
@@ -158,8 +160,8 @@ def _keep(figure: Figure, panels: Mapping[str, Axes], letters: Sequence[str]) ->
             ax.remove()
     columns = len(kept) if figure.get_figwidth() > 5 else 1
     grid = figure.add_gridspec(-(-len(kept) // columns), columns)
-    for place, ax in zip(grid, kept.values(), strict=True):
-        ax.set_subplotspec(place)
+    for index, ax in enumerate(kept.values()):
+        ax.set_subplotspec(grid[index // columns, index % columns])
         ax.tick_params(labelbottom=True, labelleft=True)
     return kept
 
@@ -187,20 +189,39 @@ def _drop_legends(figure: Figure) -> None:
 
 
 def _legend_again(figure: Figure, panels: Sequence[Axes]) -> None:
-    """A legend over all panels holds what is left in as many columns as the width takes; one of a panel fits its panel."""
-    width = figure.get_figwidth()
+    """Legends hold what is left, in as many columns as the width takes."""
     if figure.legends:
         for legend in list(figure.legends):
             legend.remove()
-        layout.legend_above(figure, panels, max(1, round(width / 1.75)))
+        _fitting(figure, lambda columns: _above(figure, panels, columns))
     for ax in panels:
-        legend = ax.get_legend()
-        if legend is not None:
-            labels = [text.get_text() for text in legend.get_texts()]
-            handles = [handle for handle in legend.legend_handles if handle is not None]
-            legend.remove()
-            columns = max(1, min(len(labels), round(width / len(panels) / 1.3)))
-            ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=columns)
+        own = ax.get_legend()
+        if own is not None:
+            labels = [text.get_text() for text in own.get_texts()]
+            handles = [handle for handle in own.legend_handles if handle is not None]
+            own.remove()
+            place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)}
+            _fitting(figure, partial(_upon, ax, handles, labels, place))
+
+
+def _above(figure: Figure, panels: Sequence[Axes], columns: int) -> Legend:
+    layout.legend_above(figure, panels, columns)
+    return figure.legends[-1]
+
+
+def _upon(ax: Axes, handles: list[Any], labels: list[str], place: dict[str, Any], columns: int) -> Legend:
+    return ax.legend(handles, labels, ncols=min(columns, len(labels)), **place)
+
+
+def _fitting(figure: Figure, make: Callable[[int], Legend]) -> None:
+    """The legend of most columns, four at most, that lies within the figure."""
+    for columns in range(4, 0, -1):
+        legend = make(columns)
+        figure.draw_without_rendering()
+        box = legend.get_window_extent()
+        if columns == 1 or (box.x0 >= 0 and box.x1 <= figure.bbox.x1):
+            return
+        legend.remove()
 
 
 def _sheet(name: str) -> dict[str, Any]:
