@@ -38,11 +38,19 @@ class Along(Protocol):
     """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
 
     @property
-    def model(self) -> Committee: ...
+    def model(self) -> Committee:
+        """The model."""
+        ...
+
     @property
-    def alpha(self) -> Array: ...
+    def alpha(self) -> Array:
+        """Values of alpha = M/N, (alpha,)."""
+        ...
+
     @property
-    def alpha_bbp(self) -> float: ...
+    def alpha_bbp(self) -> float:
+        """Threshold of the theory."""
+        ...
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
