@@ -17,6 +17,8 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+# One process a core; an idle one takes over what another has not begun. `-n 0` among the options goes back to a single process.
+PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 
@@ -62,7 +64,7 @@ def test(python: Path, options: list[str]) -> None:
         call(python, "-m", "ruff", "format", "--check", ".")
         call(python, "-m", "ruff", "check", ".")
         call(python, "-m", "mypy")
-    call(python, "-m", "pytest", *options)
+    call(python, "-m", "pytest", *PARALLEL, *options)
 
 
 def main() -> None:

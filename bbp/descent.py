@@ -23,7 +23,7 @@ from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
 from bbp.console import grids, program, signals
 from bbp.console.errors import FileError
 from bbp.engine.descent_parts import DescentParts
-from bbp.engine.lock import Lock
+from bbp.engine.lock import Lock, lock_path
 from bbp.experiments import descent_file, sweep
 from bbp.experiments.descent_file import DONE, FAILED, Descended
 from bbp.files import atomic, provenance
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
             raise FileError(f"{str(path)!r} is a directory")
         batch, workers = _count("batch", args.batch), _count("workers", args.workers)
         atomic.prepare_directory(path.parent)
-        with Lock(path.with_name(path.name + ".lock"), str(path)):
+        with Lock(lock_path(path), str(path)):
             parts = DescentParts(path)
             if args.force and not args.resume:
                 parts.parts.discard()

@@ -17,12 +17,14 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
+from sims.pinned import pinned
 from theory.model import Committee
 
 HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
 BLOCK = 256  # rows in one symmetric rank update
 
 
+@pinned
 @jax.jit
 def weight_parts(a: ArrayLike, lam: ArrayLike, u: ArrayLike) -> tuple[jax.Array, jax.Array]:
     """The weights as F = d I + c lam lam^T: d (M,) and c (M,) from a, lam (M, p) and u (M, p_star).
@@ -43,11 +45,13 @@ def _weights(a: ArrayLike, lam: jax.Array, u: jax.Array) -> jax.Array:
     return d[..., None, None] * jnp.eye(lam.shape[-1], dtype=d.dtype) + c[..., None, None] * outer
 
 
+@pinned
 def weights(model: Committee, lam: ArrayLike, u: ArrayLike) -> jax.Array:
     """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star); slow twin: `Committee.weights`."""
     return _weights(model.a, jnp.asarray(lam), jnp.asarray(u))
 
 
+@pinned
 @jax.jit
 def dense(data: jax.Array, F: jax.Array) -> jax.Array:
     """The Hessian (pN, pN) from data (M, N) and weights F (M, p, p), by products of matrices on JAX's device.
@@ -66,6 +70,7 @@ def dense(data: jax.Array, F: jax.Array) -> jax.Array:
     )
 
 
+@pinned
 def loss(model: Committee, student: ArrayLike, teacher: ArrayLike, data: ArrayLike) -> jax.Array:
     """The loss written out, (1/2) sum_mu (y - yhat)^2 / (a + y).
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
 from sims.normal import normal_row
+from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
@@ -69,6 +70,7 @@ class Instance:
         return self.student.shape[1]
 
     @property
+    @pinned
     def signal(self) -> jax.Array:
         """Unit teacher rows w*_l / sqrt(N), (p_star, N)."""
         return self.teacher / math.sqrt(self.n)
@@ -96,6 +98,7 @@ def samples_of(alpha: float, n: int) -> int:
     return m
 
 
+@pinned
 def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
     """Key of one draw: a function of (seed, N, alpha, sample) alone. alpha = None: data shared by all alpha.
 
@@ -106,13 +109,17 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
 
 def _point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
     """Key from which those of all samples at a point are folded."""
-    key = jax.random.key(_below("seed", seed, 2**63), impl="threefry2x32")
+    seed = _below("seed", seed, 2**63)
+    # the words of jax.random.key(seed), less the program's jax_random_seed_offset
+    both = jnp.asarray([seed >> 32, seed & (_WORD - 1)], jnp.uint32)
+    key = jax.random.wrap_key_data(both, impl="threefry2x32")
     words = [_below("n", count("n", n), _WORD)]
     if alpha is not None:
         words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
     return _fold(key, *words)
 
 
+@pinned
 def data_key(key: jax.Array) -> jax.Array:
     """Key of the rows of the data of the draw with this key."""
     return _fold(key, _DATA)
@@ -124,6 +131,7 @@ def padded(m: int) -> int:
     return -(-m // step) * step
 
 
+@pinned
 @functools.partial(jax.jit, static_argnames=("count", "n", "dtype"))
 def row_block(
     key: jax.Array, start: jax.Array | int, count: int, n: int, dtype: Any = "float64"
@@ -137,6 +145,7 @@ def row_block(
     return jax.vmap(lambda k: normal_row(k, n, dtype))(keys) * jnp.asarray(1 / math.sqrt(n), dtype)
 
 
+@pinned
 def draw_rows(
     key: jax.Array, m: int, n: int, dtype: Any = "float64", *, length: int | None = None
 ) -> NDArray:
@@ -152,6 +161,7 @@ def draw_rows(
     return rows
 
 
+@pinned
 def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Array:
     """Rows 0 .. m - 1 of the data whose key is `key`, then zeros: (padded(m), n), on JAX's default device."""
     dtype = str(real_dtype(dtype))
@@ -163,6 +173,7 @@ def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Arr
     return data
 
 
+@pinned
 def draw(
     model: Committee,
     n: int,
@@ -195,6 +206,7 @@ def drawn_together(n: int, alpha: float) -> int:
     return _TOGETHER // (padded(samples_of(alpha, n)) * n)
 
 
+@pinned
 def draw_small(
     model: Committee, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
 ) -> list[Instance]:
@@ -246,6 +258,7 @@ def _room_for_teacher(model: Committee, n: int) -> None:
         )
 
 
+@pinned
 def draw_weights(
     key: jax.Array, p: int, p_star: int, n: int, dtype: Any = "float64"
 ) -> tuple[NDArray, NDArray]:
@@ -265,6 +278,7 @@ def _weights_of(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
     return _on_sphere(student), _on_sphere(teacher)
 
 
+@pinned
 def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
     """lam = X w_k, (padded M, p), and u = X w*_l, (padded M, p_star), zero from row M on."""
     if instance.data is None:
@@ -276,6 +290,7 @@ def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
     )
 
 
+@pinned
 def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn."""
     weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T

@@ -26,6 +26,7 @@ from sims.krylov.signal import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.memory import require_fit
 from sims.operator.operator import HessianOperator, Rows, stored_rows, streamed_rows, weighted
+from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
@@ -41,6 +42,7 @@ class SharedDraw:
     teacher: jax.Array
     rows: Rows
 
+    @pinned
     def operator(self, points: Sequence[Point]) -> HessianOperator:
         """The Hessians of the points (model, alpha), one set each."""
         n = self.rows.n
@@ -64,6 +66,7 @@ class GridResult:
     stats: tuple[dict[str, Any], ...]
 
 
+@pinned
 def shared_draw(
     points: Sequence[Point],
     n: int,
@@ -85,6 +88,7 @@ def shared_draw(
     return SharedDraw(instance.student, instance.teacher, rows)
 
 
+@pinned
 def sample_grid(
     points: Sequence[Point],
     n: int,

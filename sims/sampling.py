@@ -20,6 +20,7 @@ from sims.dense.eigen import Code, Eigenpairs, lowest_dense
 from sims.instance import Instance
 from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
+from sims.pinned import pinned
 from sims.signal import signal_vectors
 from theory.checks import ParameterError, count
 from theory.model import Committee
@@ -74,6 +75,7 @@ class Solver:
     dense: bool = False
 
 
+@pinned
 def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
     """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all."""
     signal = signal_vectors(drawn.teacher, drawn.student.shape[0])
@@ -92,6 +94,7 @@ SOLVERS: Mapping[str, Solver] = MappingProxyType(
 )
 
 
+@pinned
 def sample_point(
     model: Committee,
     n: int,
@@ -133,6 +136,7 @@ def sample_point(
     return _collected(indices, records, k, name)
 
 
+@pinned
 def bytes_needed(
     model: Committee,
     n: int,

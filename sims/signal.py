@@ -15,9 +15,12 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
+from sims.pinned import pinned
+
 HIGHEST = jax.lax.Precision.HIGHEST
 
 
+@pinned
 @jax.jit
 def overlaps(vectors: ArrayLike, teacher: ArrayLike) -> jax.Array:
     """Squared overlaps q2 (k,) with the signal space of unit vectors (p N, k).

@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike
 from theory.averages import (
     Widths,
     continued,
-    edge,
-    edge_slope,
-    signal,
-    signal_slope,
-    teacher,
-    teacher_slope,
+    kernel_u,
+    kernel_u_slope,
+    kernel_v,
+    kernel_v_slope,
+    kernel_w,
+    kernel_w_slope,
 )
 from theory.checks import choice
 from theory.conditions import SOLVER, at_end
@@ -68,7 +68,9 @@ def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, meth
 
 def _by_overlap(models: Widths) -> Array:
     """Tangent of q2 = (U - W)/(U - W + V) against alpha = 1/U at t = 1."""
-    u, w, v, du, dw, dv = at_end(models, teacher, edge, signal, teacher_slope, edge_slope, signal_slope)
+    u, w, v, du, dw, dv = at_end(
+        models, kernel_u, kernel_w, kernel_v, kernel_u_slope, kernel_w_slope, kernel_v_slope
+    )
     rest, growth = u - w, (du - dw) * v - (u - w) * dv
     falls = growth < 0  # q2 falls with t, as alpha does
     with np.errstate(divide="ignore"):
@@ -148,7 +150,9 @@ def _bottom(model: Widths, low: float, high: float) -> tuple[float, float]:
 
 def _gap(models: Widths, beyond: Array) -> tuple[Array, Array, Array]:
     """U - W, its derivative in t, and U at t = 1 + beyond."""
-    u, w, du, dw = continued([teacher, edge, teacher_slope, edge_slope], models, 1 + beyond, -beyond)
+    u, w, du, dw = continued(
+        [kernel_u, kernel_w, kernel_u_slope, kernel_w_slope], models, 1 + beyond, -beyond
+    )
     return u - w, du - dw, u
 
 

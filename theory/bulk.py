@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, edge, edge_slope, mean_phi, radial
+from theory.averages import Widths, average, kernel_k, kernel_radial, kernel_w, kernel_w_slope
 from theory.checks import ParameterError, broadcast, count, finite, ratio
 from theory.conditions import edge_root, split
 from theory.model import Committee, quadratic
@@ -51,7 +51,7 @@ def problems(model: Committee, alpha: ArrayLike) -> tuple[Widths, Array, tuple[i
 
 def shift(models: Widths, alpha: Array, t: Array, rest: Array) -> Array:
     """z in units of (p/2) H: -1/t + alpha E[phi]."""
-    (mean,) = average([mean_phi], models, t, rest)
+    (mean,) = average([kernel_k], models, t, rest)
     return -1 / t + alpha * mean
 
 
@@ -92,10 +92,10 @@ def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0
     if order == 0:
         z = unit(model) * shift(models, alphas, t, 1 - t)
     elif order == 1:
-        (w,) = average([edge], models, t, 1 - t)
+        (w,) = average([kernel_w], models, t, 1 - t)
         z = -(unit(model) ** 2) * (1 - alphas * w) / t**2
     else:
-        w, slope = average([edge, edge_slope], models, t, 1 - t)
+        w, slope = average([kernel_w, kernel_w_slope], models, t, 1 - t)
         z = unit(model) ** 3 * (-alphas * slope / t**2 - 2 * (1 - alphas * w) / t**3)
     return float(z) if z.ndim == 0 else z
 
@@ -109,5 +109,5 @@ def riemannian_shift(model: Committee, alpha: ArrayLike) -> Array:
     """
     models, alphas, shape = problems(model, alpha)
     none = np.zeros(models.shape)
-    (mean,) = average([radial], models, none, 1 - none, branches=(1,))
+    (mean,) = average([kernel_radial], models, none, 1 - none, branches=(1,))
     return (-unit(model) * alphas * mean).reshape(shape)[()]

@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Kernel, Widths, average, edge, edge_slope, signal, teacher, teacher_slope
+from theory.averages import (
+    Kernel,
+    Widths,
+    average,
+    kernel_u,
+    kernel_u_slope,
+    kernel_v,
+    kernel_w,
+    kernel_w_slope,
+)
 from theory.bulk import problems, shift, unit
 from theory.checks import one, ratio
 from theory.conditions import edge_root, outlier_root, split
@@ -113,13 +122,13 @@ def edge_gap(model: Committee, alpha: ArrayLike) -> Array:
 
 def squared_overlap(models: Widths, alpha: Array, r: Array) -> Array:
     """q2 at the outlier r = (1-t)/t; models, alpha and r 1-D of one length."""
-    w, v = average([edge, signal], models, *split(r))
+    w, v = average([kernel_w, kernel_v], models, *split(r))
     rest = 1 - alpha * w
     near = np.flatnonzero(rest < _SMALL)
     if near.size:
         alpha_near = alpha[near].astype(np.longdouble)
-        r_near = _polished(models.take(near), alpha_near, r[near], teacher, teacher_slope)
-        (w_near,) = average([edge], models.take(near), *split(r_near))
+        r_near = _polished(models.take(near), alpha_near, r[near], kernel_u, kernel_u_slope)
+        (w_near,) = average([kernel_w], models.take(near), *split(r_near))
         rest[near] = (1 - alpha_near * w_near).astype(np.float64)
     return rest / (rest + alpha * v)
 
@@ -137,11 +146,11 @@ def _integrated_gap(models: Widths, alpha: Array, r_edge: Array, r: Array) -> Ar
     alpha = alpha.astype(np.longdouble)
     sharp = r_edge > 0
     top = r_edge.astype(np.longdouble)
-    top[sharp] = _polished(models.take(sharp), alpha[sharp], r_edge[sharp], edge, edge_slope)
-    bottom = _polished(models, alpha, r, teacher, teacher_slope)
+    top[sharp] = _polished(models.take(sharp), alpha[sharp], r_edge[sharp], kernel_w, kernel_w_slope)
+    bottom = _polished(models, alpha, r, kernel_u, kernel_u_slope)
     total = np.zeros(r.size, dtype=np.longdouble)
     for node, weight in zip(*np.polynomial.legendre.leggauss(_GAUSS), strict=True):
         t, rest = split(top + (bottom - top) * (1 - node) / 2)
-        (w,) = average([edge], models, t, rest)
+        (w,) = average([kernel_w], models, t, rest)
         total += weight / 2 * (1 - alpha * w)
     return (total * (bottom - top)).astype(np.float64)

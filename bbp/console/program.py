@@ -41,6 +41,7 @@ COMMANDS = {
     "plot": "the figure that fits a file",
     "figures": "every figure of the documentation",
     "descent": "gradient descent and the Hessian along it",
+    "explore": "the model in the browser: curves that move, samples, phases",
     "info": "what is in this file",
 }
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
@@ -52,7 +53,6 @@ _ASKED = (
     errno.ENOTDIR,
     errno.EISDIR,
     errno.ELOOP,
-    errno.EROFS,
 )
 
 

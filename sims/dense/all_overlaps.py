@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal, get_lapack_funcs
 
 from sims.instance import padded
+from sims.pinned import pinned
 
 SMALL = 48  # up to this order the vectors are formed
 TOGETHER = 8  # directions in one sweep
@@ -36,6 +37,7 @@ _TINY = 1e-100  # least pivot: its inverse, squared, is still finite
 _APART = 1e-11  # relative gap below which a vector of its own cannot be told
 
 
+@pinned
 def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float) -> tuple[NDArray, NDArray]:
     """All eigenvalues (n,) of T and the squared overlaps (n,) of their vectors with directions (n, r).
 

@@ -23,6 +23,7 @@ from scipy.linalg.blas import get_blas_funcs
 
 from sims.dense.all_overlaps import group_means, groups, lowest_vectors, spectrum_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
+from sims.pinned import pinned
 from theory.checks import ParameterError, count
 
 HIGHEST = jax.lax.Precision.HIGHEST
@@ -90,6 +91,7 @@ class Eigenpairs:
     signal: Overlaps | None = None
 
 
+@pinned
 def lowest_dense(
     hessian: ArrayLike, k: int, signal: ArrayLike | None = None, *, overwrite: bool = False
 ) -> Eigenpairs:

@@ -23,6 +23,7 @@ from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Descent, descend
 from sims.instance import Instance, draw, finite_p, padded, real_dtype, samples_of
+from sims.pinned import pinned
 from theory.checks import ParameterError, count
 from theory.model import Committee
 
@@ -143,6 +144,7 @@ def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
     return np.unique(np.rint(np.linspace(0, recorded - 1, min(wanted, recorded))).astype(np.int64))
 
 
+@pinned
 def sample_descents(
     model: Committee,
     n: int,
@@ -236,6 +238,7 @@ def _workers(workers: int | None, fitting: int) -> int:
     return max(1, min(count("workers", workers), fitting))
 
 
+@pinned
 def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dtype) -> dict[str, NDArray]:
     """The arrays of Descents, but the shared ones, for one batch."""
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]

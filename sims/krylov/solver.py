@@ -36,6 +36,7 @@ from sims.hessian import HIGHEST
 from sims.krylov.basis import orthonormal
 from sims.krylov.settings import Plan, Settings, mixes, plan_tol
 from sims.krylov.space import WAIT, Space
+from sims.pinned import pinned
 from theory.checks import ParameterError
 
 FRESH = 2  # searches begun anew from what was found, at most
@@ -91,6 +92,7 @@ def lowest_krylov(
     return lowest_of_sets(operator, k, degeneracy=degeneracy, settings=settings)[0]
 
 
+@pinned
 def lowest_of_sets(
     operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> list[Eigenpairs]:

@@ -104,8 +104,8 @@ def atom(model: Committee, alpha: ArrayLike) -> Any:
 def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
     """k-th moment of the spectrum, int lambda^k d(mu) = lim (1/pN) E Tr H^k, the atom included; k >= 0.
 
-    The spectrum is a free compound Poisson law: its free cumulants are kappa_n = alpha E[(1/p) Tr F^n], and
-    the moments follow by counting non-crossing partitions, m_n = sum_s kappa_s [x^{n-s}] (sum_i m_i x^i)^s.
+    The spectrum is a free compound Poisson law: its free cumulants are c_n = alpha E[(1/p) Tr F^n], and
+    the moments follow by counting non-crossing partitions, m_n = sum_s c_s [x^{n-s}] (sum_i m_i x^i)^s.
     alpha: any shape; returns the same shape, in units of H^k ((p/2) H for p = inf). Raises ParameterError on
     bad arguments or overflow.
     """

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from theory.bulk import bulk_edge, z_of_g
 from theory.checks import ParameterError, count, finite, one, ratio
-from theory.finite_n.tracy_widom import MEAN, VARIANCE
+from theory.finite_n.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.finite_n.typical import typical_edge
 from theory.model import Committee, finite_committee
 from theory.quadrature import chi_square_law
@@ -95,9 +95,7 @@ def edge_scale(model: Committee, alpha: float, n: int) -> float:
         raise ParameterError(
             f"alpha must have a sharp edge for a Tracy-Widom scale, got {alpha} with a smooth one"
         )
-    return float(
-        (float(model.p) * n) ** (2 / 3) * (2 / abs(z_of_g(model, alpha, edge.g, derivative=2))) ** (1 / 3)
-    )
+    return tracy_widom_scale(float(model.p) * n, z_of_g(model, alpha, edge.g, derivative=2))
 
 
 def label_variance(model: Committee, g: float) -> float:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, count, finite, generator, one, ratio
+from theory.finite_n.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock, spikes
 from theory.model import Committee, finite_committee
@@ -76,7 +77,7 @@ def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched
         outliers=np.concatenate([found.values, padding]),
         overlaps=np.concatenate([found.overlaps, padding]),
         margins=np.asarray(found.margins, dtype=np.float64),
-        scale=(int(model.p) * n) ** (2 / 3) * (2 / abs(edge.curvature)) ** (1 / 3),
+        scale=tracy_widom_scale(model.p * n, edge.curvature),
         g=np.asarray(edge.g, dtype=np.float64),
     )
 

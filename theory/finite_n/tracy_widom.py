@@ -32,6 +32,15 @@ _AIRY_END = 15.0  # Ai beyond it is below 1e-17
 _LEFT, _RIGHT = -20.0, 40.0  # F1 is 0 and 1 beyond, to 1e-70
 
 
+def tracy_widom_scale(levels: float, curvature: float) -> float:
+    """kappa = levels^{2/3} (2/|z''|)^{1/3}: about a sharp edge the lowest of `levels` = p n eigenvalues is edge - TW1/kappa.
+
+    curvature  z'' = d^2 z / d g^2 at the edge, of the resolvent trace g per level; derived in theory.finite_n.edge. Inverse
+    units of the eigenvalues.
+    """
+    return float(float(levels) ** (2 / 3) * (2 / abs(curvature)) ** (1 / 3))
+
+
 def tracy_widom_cdf(s: ArrayLike) -> Any:
     """P(TW1 <= s), absolute accuracy 1e-14; s of any shape. Raises ParameterError unless s is finite."""
     return _over(s, lambda v: np.exp(_log_cdf(v)))

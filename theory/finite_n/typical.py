@@ -36,7 +36,7 @@ from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.optimize import brentq
 from scipy.special import gammaincc
 
-from theory.averages import Widths, average, continued, mean_phi, teacher
+from theory.averages import Widths, average, continued, kernel_k, kernel_u
 from theory.bulk import unit
 from theory.checks import NotConverged, count, one, positive, ratio
 from theory.model import Committee, finite_committee
@@ -101,7 +101,7 @@ class _Walk:
         rows = []
         for route, t in ((average, below), (continued, above)):
             models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
-            rows.append(route([mean_phi, teacher], models, t, 1 - t))
+            rows.append(route([kernel_k, kernel_u], models, t, 1 - t))
         self.table = CubicSpline(np.append(below, above), np.hstack(rows), axis=1)
         self.slope = self.table.derivative()
         # log P(delta) from the far side of anything an n can reach; below it a draw has no such pole.
@@ -118,11 +118,11 @@ class _Walk:
         share = (1.0 if self.p == 1 else (self.p - 1) / self.p) / n
         t = self._maximum(alpha, share, delta)
         push = share / (1 + delta - t)
-        mean_phi_t, teacher_t = self.table(t)
+        k, u = self.table(t)
         yhat = self.p / (self.p + self.model.p_star * self.c * (1 + delta) / delta)  # its mean at that pole
         y = (self.model.a + self.c * (1 + delta) * yhat) / delta
-        edge = -1 / t + alpha * mean_phi_t - push
-        return unit(self.model) * edge, unit(self.model) * ((alpha * teacher_t - 1) / t + (y - 1) * push)
+        edge = -1 / t + alpha * k - push
+        return unit(self.model) * edge, unit(self.model) * ((alpha * u - 1) / t + (y - 1) * push)
 
     def deltas(self, m: int) -> Array:
         """Quantiles of the smallest pole, less 1, of m labels; the end of the table where it is beyond."""

@@ -61,7 +61,7 @@ class SpikeBlock:
 
     def xi(self, state: State) -> Array:
         """Xi (k p, k p) at a state, spike index first."""
-        k, p, at = self.v.shape[1], self.dyson.p, state.shape.position
+        k, p, at = self.v.shape[1], self.dyson.p, state.packing.position
         gram = self.products @ state.weighted.T
         blocks = gram[self.pairs.position[:, :, None, None], at[None, None]]
         blocks = np.einsum("ai,klij,jb->kalb", state.root, blocks, state.root)
@@ -71,8 +71,8 @@ class SpikeBlock:
         """Derivative of x^T Xi x along a whitened step: coordinates (D,) of sum c t t^T with t = B Q^{1/2}
         X^T v."""
         loaded = state.root @ direction.T @ self.v.T
-        t = np.einsum("ijm,jm->im", state.b[state.shape.position], loaded)
-        return state.shape.coordinates((t * state.c) @ t.T)
+        t = np.einsum("ijm,jm->im", state.b[state.packing.position], loaded)
+        return state.packing.coordinates((t * state.c) @ t.T)
 
     def at(self, edge: DysonEdge) -> State:
         """The sums at the edge; raises ParameterError if the edge is not that of this equation."""
@@ -137,7 +137,7 @@ def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
 
 
 def _overlap(block: SpikeBlock, state: State, direction: Array) -> float:
-    p = state.shape.coordinates(state.p)
+    p = state.packing.coordinates(state.inverse_q)
     x = newton_step(state, p)
     return 0.0 if x is None else float(1 / (1 + block.slope(state, direction) @ x))
 

@@ -10,7 +10,7 @@ from theory.bulk import bulk_edge
 from theory.checks import ParameterError
 from theory.finite_n.edge import edge_scale, finite_edge, label_variance
 from theory.finite_n.quenched import quenched
-from theory.finite_n.tracy_widom import MEAN, VARIANCE
+from theory.finite_n.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.finite_n.typical import alpha_bbp_typical, pole_probability, typical_edge
 from theory.general.dyson import Dyson, scalar_edge
 from theory.model import Committee
@@ -72,7 +72,7 @@ def test_scale_of_a_semicircle():
     n, m = 10, 2_000_000
     edge = Dyson(np.array([[[1.0]], [[-1.0]]]) * math.sqrt(n / m), m / (2 * n)).edge()
     assert edge.value == pytest.approx(-2, rel=1e-4)
-    assert (2 / abs(edge.curvature)) ** (1 / 3) == pytest.approx(1, rel=1e-3)
+    assert tracy_widom_scale(1, edge.curvature) == pytest.approx(1, rel=1e-3)
 
 
 def test_sharp_and_smooth():

@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 
 from theory.checks import ParameterError
 from theory.finite_n.quenched import quenched, quenched_mean
+from theory.finite_n.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
 from theory.model import Committee
@@ -17,7 +18,7 @@ def block(dyson, u, z):
     g = dyson.solve(z)
     p = len(g)
     weights = np.zeros((len(u), p, p))
-    weights[:] = dyson.packed.T[:, dyson.shape.position]
+    weights[:] = dyson.packed.T[:, dyson.packing.position]
     a = weights @ np.linalg.inv(np.eye(p) - g @ weights)
     xi = np.einsum("m,mk,ml,mij->kilj", dyson.c, u, u, a)
     return z * np.eye(u.shape[1] * p) - xi.reshape(u.shape[1] * p, -1)
@@ -131,7 +132,7 @@ def test_scale_of_a_constant_spectrum():
     """
     n, m = 100, 250
     edge = Dyson(-np.ones((m, 1, 1)), 1 / n).edge()
-    scale = n ** (2 / 3) * (2 / abs(edge.curvature)) ** (1 / 3)
+    scale = tracy_widom_scale(n, edge.curvature)
     johnstone = (np.sqrt(n) + np.sqrt(m)) * (1 / np.sqrt(n) + 1 / np.sqrt(m)) ** (1 / 3) / n
     assert 1 / scale == pytest.approx(johnstone, rel=1e-11)
 
