@@ -7,4 +7,9 @@ import os
 # routine. The library reads this when NumPy is first imported: after this line in every program; worker processes inherit it.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
+from bbp.console import start
+
+if start.is_program():
+    start.begin()
+
 __version__ = "0.1.0"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from bbp.console import program
+from bbp.console import program, signals
 
 
 def main() -> int:
     """Run the command named on the command line; the exit code is the command's."""
-    return program.guarded("bbp", lambda: program.dispatch(sys.argv[1:]))
+    return signals.end(program.guarded("bbp", lambda: program.dispatch(sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
 from sims.krylov.solver import BlockOperator
+from sims.pinned import pinned
 from theory.checks import ParameterError, count, finite, positive
 
 Array = NDArray[np.float64]
@@ -74,6 +75,7 @@ def _mean(each: Array) -> tuple[Array, Array]:
     return np.mean(each, axis=-1), np.std(each, axis=-1, ddof=1) / math.sqrt(each.shape[-1])
 
 
+@pinned
 def lanczos_quadrature(
     operator: BlockOperator, *, probes: int = 8, steps: int = 100, seed: int = 0
 ) -> Quadrature:
@@ -82,6 +84,13 @@ def lanczos_quadrature(
     probes  vectors: the error falls as 1 / sqrt(probes p N)
     steps   Lanczos steps, at most the order: resolution is about the width of the spectrum over steps,
             finer towards its ends
+
+    >>> from sims.instance import draw
+    >>> from sims.operator.operator import hessian_operator
+    >>> from theory.model import Committee
+    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> lanczos_quadrature(operator, probes=2, steps=6).nodes.shape
+    (2, 6)
     """
     probes, steps = count("probes", probes), count("steps", steps)
     if operator.sets != 1:
@@ -90,6 +99,7 @@ def lanczos_quadrature(
     return measure_of(operator, start, min(steps, operator.order))
 
 
+@pinned
 def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrature:
     """The spectral measures of given vectors (order, probes), rows in the operator's order, each normalised."""
     start = np.asarray(start)

@@ -17,12 +17,14 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
+from sims.pinned import pinned
 from theory.model import Committee
 
 HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
 BLOCK = 256  # rows in one symmetric rank update
 
 
+@pinned
 @jax.jit
 def weight_parts(a: ArrayLike, lam: ArrayLike, u: ArrayLike) -> tuple[jax.Array, jax.Array]:
     """The weights as F = d I + c lam lam^T: d (M,) and c (M,) from a, lam (M, p) and u (M, p_star).
@@ -43,16 +45,25 @@ def _weights(a: ArrayLike, lam: jax.Array, u: jax.Array) -> jax.Array:
     return d[..., None, None] * jnp.eye(lam.shape[-1], dtype=d.dtype) + c[..., None, None] * outer
 
 
+@pinned
 def weights(model: Committee, lam: ArrayLike, u: ArrayLike) -> jax.Array:
-    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star); slow twin: `Committee.weights`."""
+    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star); slow twin: `Committee.weights`.
+
+    >>> weights(Committee(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
+    (5, 2, 2)
+    """
     return _weights(model.a, jnp.asarray(lam), jnp.asarray(u))
 
 
+@pinned
 @jax.jit
 def dense(data: jax.Array, F: jax.Array) -> jax.Array:
     """The Hessian (pN, pN) from data (M, N) and weights F (M, p, p), by products of matrices on JAX's device.
 
     Blocks k <= k' only: F is symmetric. On the CPU `dense_blas` does it in half the operations.
+
+    >>> dense(jnp.ones((5, 3)), jnp.ones((5, 2, 2))).shape
+    (6, 6)
     """
     p, n = F.shape[-1], data.shape[1]
     blocks = {
@@ -66,6 +77,7 @@ def dense(data: jax.Array, F: jax.Array) -> jax.Array:
     )
 
 
+@pinned
 def loss(model: Committee, student: ArrayLike, teacher: ArrayLike, data: ArrayLike) -> jax.Array:
     """The loss written out, (1/2) sum_mu (y - yhat)^2 / (a + y).
 
@@ -117,7 +129,7 @@ def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) ->
     return gram
 
 
-def _mirror(lower: NDArray, out: NDArray, tile: int = 64) -> NDArray:
+def _mirror(lower: NDArray, out: NDArray, tile: int = 128) -> NDArray:
     """The symmetric matrix whose lower triangle is given, written to out (which may be the same), by tiles."""
     n = len(lower)
     for j in range(0, n, tile):

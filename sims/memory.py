@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
+from sims import limits
 from sims.dense.eigen import WIDEST
 from sims.dense.overlap_bound import STEPS
 from sims.hessian import BLOCK
@@ -16,8 +15,6 @@ from sims.instance import finite_p, padded, real_dtype, samples_of
 from theory.checks import ParameterError
 from theory.model import Committee
 
-_MEMINFO = Path("/proc/meminfo")
-_CGROUP = Path("/sys/fs/cgroup")
 _ROOM = 0.9  # share of the free memory that may be planned for
 
 
@@ -41,14 +38,13 @@ def dense_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtyp
 def available_bytes() -> int | None:
     """Bytes free for new arrays on JAX's first device; None where the system does not say.
 
-    GPU: the pool's limit less what is in use. CPU: the smallest of MemAvailable and what control groups
-    (v2, v1) leave.
+    GPU: the pool's limit less what is in use. CPU: what the machine, the process's control groups and its address space
+    leave (`sims.limits.free_bytes`).
     """
     if jax.default_backend() != "cpu":
         stats = jax.devices()[0].memory_stats() or {}
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0) if "bytes_limit" in stats else None
-    known = [free for free in (_system_free(), _group_free()) if free is not None]
-    return min(known) if known else None
+    return limits.free_bytes()
 
 
 def require_fit(
@@ -82,25 +78,3 @@ def _largest(fits: Callable[[int], bool], n: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def _system_free() -> int | None:
-    lines = _text(_MEMINFO).splitlines()
-    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    return found[0] if found else None
-
-
-def _group_free() -> int | None:
-    version_1 = ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
-    for limit, usage in (("memory.max", "memory.current"), version_1):
-        bound, used = _text(_CGROUP / limit).strip(), _text(_CGROUP / usage).strip()
-        if bound.isdigit() and used.isdigit() and int(bound) < np.iinfo(np.int64).max // 2:
-            return max(0, int(bound) - int(used))
-    return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -14,11 +14,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from sims.pinned import pinned
+
 # Taylor series on |x| <= pi/4: the first terms left out are below 1e-16
 _SIN = [(-1) ** j / math.factorial(2 * j + 1) for j in range(8)]
 _COS = [(-1) ** j / math.factorial(2 * j) for j in range(9)]
 
 
+@pinned
 def normal_row(key: jax.Array, n: int, dtype: Any = "float64") -> jax.Array:
     """n independent N(0, 1) variates in float32 or float64, (n,): a function of key, n and dtype alone."""
     half = -(-n // 2)
@@ -26,6 +29,7 @@ def normal_row(key: jax.Array, n: int, dtype: Any = "float64") -> jax.Array:
     return from_bits(jax.random.bits(key, (2, half), word), dtype)[:n]
 
 
+@pinned
 def from_bits(words: jax.Array, dtype: Any) -> jax.Array:
     """Variates (2 h,) from uniform words (2, h), uint64 for float64 and uint32 for float32."""
     size = 8 * jnp.dtype(dtype).itemsize
@@ -36,6 +40,7 @@ def from_bits(words: jax.Array, dtype: Any) -> jax.Array:
     return jnp.concatenate([radius * cosine, radius * sine])
 
 
+@pinned
 def circle(words: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
     """(cos, sin) of 2 pi v for v = words / 2^size: the two top bits name the quadrant, the others the place in it."""
     size = 8 * jnp.dtype(dtype).itemsize

@@ -26,6 +26,7 @@ from sims.krylov.signal import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.memory import require_fit
 from sims.operator.operator import HessianOperator, Rows, stored_rows, streamed_rows, weighted
+from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
@@ -41,6 +42,7 @@ class SharedDraw:
     teacher: jax.Array
     rows: Rows
 
+    @pinned
     def operator(self, points: Sequence[Point]) -> HessianOperator:
         """The Hessians of the points (model, alpha), one set each."""
         n = self.rows.n
@@ -64,6 +66,7 @@ class GridResult:
     stats: tuple[dict[str, Any], ...]
 
 
+@pinned
 def shared_draw(
     points: Sequence[Point],
     n: int,
@@ -85,6 +88,7 @@ def shared_draw(
     return SharedDraw(instance.student, instance.teacher, rows)
 
 
+@pinned
 def sample_grid(
     points: Sequence[Point],
     n: int,
@@ -101,6 +105,11 @@ def sample_grid(
     Where settings leave the block open, grids of MANY points take the smallest: their products are bound by arithmetic.
 
     Raises ParameterError on unfit arguments and on what would not fit in memory.
+
+    >>> model = Committee(2, 1, 1.0)
+    >>> found = sample_grid([(model, 2.0), (model, 2.5)], 12, eigenpairs=4)
+    >>> found.eigenvalues.shape, converged(found)
+    ((2, 4), True)
     """
     model, largest = _checked(points)
     settings = settings or Settings()

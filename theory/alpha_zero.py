@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike
 from theory.averages import (
     Widths,
     continued,
-    edge,
-    edge_slope,
-    signal,
-    signal_slope,
-    teacher,
-    teacher_slope,
+    kernel_u,
+    kernel_u_slope,
+    kernel_v,
+    kernel_v_slope,
+    kernel_w,
+    kernel_w_slope,
 )
 from theory.checks import choice
 from theory.conditions import SOLVER, at_end
@@ -46,6 +46,9 @@ def alpha_zero(model: Committee, method: str = "overlap") -> float | None:
     """alpha_0 of a model by the method "overlap" or "continuation"; None where that estimate does not exist.
 
     For a continuous transition both are alpha_BBP. Raises ParameterError for another method.
+
+    >>> round(alpha_zero(Committee(2, 1, 1.0)), 4)
+    0.9021
     """
     model = committee(model)
     value = float(alpha_zero_map(model.p, model.p_star, model.a, method))
@@ -56,6 +59,9 @@ def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, meth
     """alpha_0 for arrays of p, p_star and a that broadcast against one another: their shape, NaN where there is none.
 
     Raises ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
+
+    >>> alpha_zero_map(2, 1, [0.5, 1.0], "continuation").round(4)
+    array([0.9767, 0.9015])
     """
     method = choice("method", method, _METHODS)
     models, shape = models_of(p, p_star, a)
@@ -68,7 +74,9 @@ def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, meth
 
 def _by_overlap(models: Widths) -> Array:
     """Tangent of q2 = (U - W)/(U - W + V) against alpha = 1/U at t = 1."""
-    u, w, v, du, dw, dv = at_end(models, teacher, edge, signal, teacher_slope, edge_slope, signal_slope)
+    u, w, v, du, dw, dv = at_end(
+        models, kernel_u, kernel_w, kernel_v, kernel_u_slope, kernel_w_slope, kernel_v_slope
+    )
     rest, growth = u - w, (du - dw) * v - (u - w) * dv
     falls = growth < 0  # q2 falls with t, as alpha does
     with np.errstate(divide="ignore"):
@@ -148,7 +156,9 @@ def _bottom(model: Widths, low: float, high: float) -> tuple[float, float]:
 
 def _gap(models: Widths, beyond: Array) -> tuple[Array, Array, Array]:
     """U - W, its derivative in t, and U at t = 1 + beyond."""
-    u, w, du, dw = continued([teacher, edge, teacher_slope, edge_slope], models, 1 + beyond, -beyond)
+    u, w, du, dw = continued(
+        [kernel_u, kernel_w, kernel_u_slope, kernel_w_slope], models, 1 + beyond, -beyond
+    )
     return u - w, du - dw, u
 
 

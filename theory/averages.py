@@ -15,6 +15,9 @@ e^(-as) (1 + 2cts/p)^(-p/2) (1 + 2(1-t)s/p_star)^(-p_star/2); p = inf is the lim
 raises the shape of the law of y, hence the "biased" means below. Averages written this way are sums of
 positive terms wherever the average is positive by nature: nothing cancels at large p, at small a or near t = 1.
 
+A kernel is the mean of the averaged function over the tilted laws at one s. Kernels bear the letter of their average: K, W, U
+and V of docs/notation.md, `_slope` their derivative in t, `_in_a` in a.
+
 Noise of variance Delta before the teacher's square, y = mean_l (u_l + sqrt(Delta) zeta_l)^2 = (1 + Delta) y' with y' of the
 law above, needs one factor: in units of 1 + Delta the model is that of a b and b yhat, b = 1/(1 + Delta), and what is left
 of the signal, E[u_l^2 | y'] = b y' + 1 - b. All formulas below are written with b; y and a there are in those units.
@@ -80,6 +83,7 @@ class Widths:
 
     @property
     def fields(self) -> tuple[Array, Array, Array, Array]:
+        """The four arrays in the order of the constructor."""
         return self.two_over_p, self.two_over_p_star, self.a, self.clean
 
     @property
@@ -89,11 +93,12 @@ class Widths:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Shape of the arrays."""
         return np.shape(self.a)
 
 
 @dataclass(frozen=True)
-class Teacher:
+class TeacherLaw:
     """The tilted law of y at the nodes s (models, nodes), common to both branches."""
 
     models: Widths
@@ -116,19 +121,22 @@ class Teacher:
 class Tilt:
     """The tilted laws of y and b c yhat at the nodes s (models, nodes) of one branch c; parameters are columns."""
 
-    law: Teacher
+    law: TeacherLaw
     c: int
 
     @property
     def models(self) -> Widths:
+        """Models as columns, as in `law`."""
         return self.law.models
 
     @property
     def t(self) -> Array:
+        """t = -2g/p, a column."""
         return self.law.t
 
     @property
     def s(self) -> Array:
+        """Nodes of the Laplace integral."""
         return self.law.s
 
     @property
@@ -188,22 +196,22 @@ def _log1p(z: Array) -> Array:
 Kernel = Callable[[Tilt], Array]
 
 
-def mean_phi(tilt: Tilt) -> Array:
-    """Kernel of E[phi]."""
+def kernel_k(tilt: Tilt) -> Array:
+    """Kernel of K = E[phi]: z = -1/t + alpha K."""
     return tilt.gap
 
 
-def edge(tilt: Tilt) -> Array:
+def kernel_w(tilt: Tilt) -> Array:
     """Kernel of W = E[(t phi)^2], the variance that makes the edge: alpha W = 1."""
     return tilt.t**2 * tilt.s * tilt.square(0)
 
 
-def edge_slope(tilt: Tilt) -> Array:
+def kernel_w_slope(tilt: Tilt) -> Array:
     """Kernel of dW/dt = 2t E[(c yhat - y)^2 (a + y) / D^3]."""
     return tilt.t * tilt.s**2 * (tilt.models.a * tilt.square(0) + tilt.m * tilt.square(1))
 
 
-def teacher(tilt: Tilt) -> Array:
+def kernel_u(tilt: Tilt) -> Array:
     """Kernel of U = t E[(1 - y) phi] = (2t/p_star) E[y (a + c yhat) / D^2]; the outlier: alpha U = 1.
 
     The second form, by parts in y (Stein's lemma for the chi-square), is a sum of positive terms. With noise it is b times
@@ -214,7 +222,7 @@ def teacher(tilt: Tilt) -> Array:
     )
 
 
-def teacher_slope(tilt: Tilt) -> Array:
+def kernel_u_slope(tilt: Tilt) -> Array:
     """Kernel of dU/dt = U/t - (4t/p_star) E[y (a + c yhat)(c yhat - y) / D^3]."""
     k, k_star = tilt.models.two_over_p, tilt.models.two_over_p_star
     spread = (tilt.models.a + tilt.m_hat) * (tilt.gap - k_star * tilt.m) + k * tilt.m_hat**2
@@ -224,12 +232,12 @@ def teacher_slope(tilt: Tilt) -> Array:
     )
 
 
-def teacher_in_a(tilt: Tilt) -> Array:
+def kernel_u_in_a(tilt: Tilt) -> Array:
     """Kernel of dU/da at t = 1, where U = (2/p_star) E[1/D]: -(2/p_star) E[1/D^2]."""
     return -tilt.models.clean * tilt.models.two_over_p_star * tilt.s
 
 
-def excess(tilt: Tilt) -> Array:
+def kernel_w_minus_u(tilt: Tilt) -> Array:
     """Kernel of W - U at t = 1, E[((c yhat - 1)^2 + (2/p_star)(1 - c yhat - a)) / (c yhat + a)^2].
 
     U = (2/p_star) E[1/D] is taken as (2/p_star) E[D/D^2], and 1 - c yhat has the mean -gap, which is O(1/p) for c = 1
@@ -240,22 +248,22 @@ def excess(tilt: Tilt) -> Array:
     return tilt.s * (tilt.gap**2 + k * tilt.m_hat**2 - k_star * clean * (tilt.gap + tilt.models.a) + lost)
 
 
-def excess_in_a(tilt: Tilt) -> Array:
+def kernel_w_minus_u_in_a(tilt: Tilt) -> Array:
     """Kernel of d(W - U)/da at t = 1."""
-    return -tilt.s * (tilt.models.clean * tilt.models.two_over_p_star + excess(tilt))
+    return -tilt.s * (tilt.models.clean * tilt.models.two_over_p_star + kernel_w_minus_u(tilt))
 
 
-def signal(tilt: Tilt) -> Array:
+def kernel_v(tilt: Tilt) -> Array:
     """Kernel of V = E[y (t phi)^2], which fixes the overlap; with noise b V + (1 - b) W."""
     seen = tilt.t**2 * tilt.s * tilt.m * tilt.square(1)
-    return _blurred(tilt, seen, edge)
+    return _blurred(tilt, seen, kernel_w)
 
 
-def signal_slope(tilt: Tilt) -> Array:
+def kernel_v_slope(tilt: Tilt) -> Array:
     """Kernel of dV/dt = 2t E[y (c yhat - y)^2 (a + y) / D^3]."""
     twice = (1 + tilt.models.two_over_p_star) * tilt.m
     seen = tilt.t * tilt.s**2 * tilt.m * (tilt.models.a * tilt.square(1) + twice * tilt.square(2))
-    return _blurred(tilt, seen, edge_slope)
+    return _blurred(tilt, seen, kernel_w_slope)
 
 
 def _blurred(tilt: Tilt, seen: Array, unseen: Kernel) -> Array:
@@ -265,12 +273,12 @@ def _blurred(tilt: Tilt, seen: Array, unseen: Kernel) -> Array:
     return tilt.models.clean * seen + (1 - tilt.models.clean) * unseen(tilt)
 
 
-def student(tilt: Tilt) -> Array:
+def kernel_yhat_phi(tilt: Tilt) -> Array:
     """Kernel of E[yhat phi] of a single branch."""
     return tilt.m_hat / tilt.scale * (tilt.gap + tilt.models.two_over_p * tilt.m_hat)
 
 
-def radial(tilt: Tilt) -> Array:
+def kernel_radial(tilt: Tilt) -> Array:
     """Kernel of E[yhat (yhat - y)/(a + y)], at t = 0 of branch 1: yhat is free, E[yhat^2] = 1 + 2/p."""
     k, k_star, clean = tilt.models.two_over_p, tilt.models.two_over_p_star, tilt.models.clean
     return clean * k + k_star * tilt.s * tilt.m - (1 - clean)
@@ -326,7 +334,7 @@ def _sums(
     path: Callable[[Widths], tuple[Array, Array]],
 ) -> list[Array]:
     s, weight = path(models)
-    law = Teacher(models.take((slice(None), None)), t[:, None], rest[:, None], s)
+    law = TeacherLaw(models.take((slice(None), None)), t[:, None], rest[:, None], s)
     totals = [np.zeros_like(t) for _ in kernels]
     for c in branches:
         share = _share(models, c) if len(branches) > 1 else np.ones_like(t)

@@ -1,7 +1,11 @@
 """The walk of t = -2g/p from 0 to 1 on the real axis: where the edge, the outlier and the threshold sit.
 
-With W = E[(t phi)^2] and U = t E[(1 - y) phi] of theory.averages, functions of t alone, the conditions of the
-paper read
+With W = E[(t phi)^2] and U = t E[(1 - y) phi] of theory.averages, functions of t alone, that is, in the paper's terms (all
+in units of (p/2) H, where g = -t; docs/notation.md is the whole dictionary)
+
+    K = E[phi],    S = E[y phi] = K - U/t,    alpha W = 1 + g^2 z'(g),    V = g^2 S'(g),
+
+the conditions of the paper read
 
     edge        dz/dg = 0       <=>  alpha W(t) = 1   (sharp, t < 1), or t = 1 when alpha W(1) <= 1 (smooth)
     outlier     z = alpha S     <=>  alpha U(t) = 1   with t below the edge's
@@ -26,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from theory.averages import Widths, average, edge, edge_slope, teacher, teacher_slope
+from theory.averages import Widths, average, kernel_u, kernel_u_slope, kernel_w, kernel_w_slope
 from theory.roots import Newton
 
 Array = Any
@@ -48,10 +52,10 @@ def edge_root(models: Widths, alpha: Array) -> Array:
     """r = (1-t)/t at the left edge: 0 where it is smooth. models and alpha 1-D of one length."""
 
     def log_excess(v: Array, index: Array) -> tuple[Array, Array]:
-        w, slope, rate = _evaluate(models, v, index, edge, edge_slope)
+        w, slope, rate = _evaluate(models, v, index, kernel_w, kernel_w_slope)
         return np.log(alpha[index] * w), slope / w * rate
 
-    (w_end,) = at_end(models, edge)
+    (w_end,) = at_end(models, kernel_w)
     return _solve(models, log_excess, np.log(alpha * w_end))
 
 
@@ -59,10 +63,10 @@ def outlier_root(models: Widths, alpha: Array, r_edge: Array) -> Array:
     """r at the teacher outlier: NaN where none exists. All 1-D of one length."""
 
     def log_excess(v: Array, index: Array) -> tuple[Array, Array]:
-        u, slope, rate = _evaluate(models, v, index, teacher, teacher_slope)
+        u, slope, rate = _evaluate(models, v, index, kernel_u, kernel_u_slope)
         return np.log(alpha[index] * u), slope / u * rate
 
-    (u,) = average([teacher], models, *split(r_edge))
+    (u,) = average([kernel_u], models, *split(r_edge))
     return _solve(models, log_excess, np.log(alpha * u), start=r_edge, absent=np.nan)
 
 
@@ -70,11 +74,11 @@ def threshold_root(models: Widths, log_ratio_at_end: Array | None = None) -> Arr
     """r at the transition: 0 where it is discontinuous. models 1-D; log W(1)/U(1) may be given if known."""
 
     def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
-        w, dw, u, du, rate = _evaluate(models, v, index, edge, edge_slope, teacher, teacher_slope)
+        w, dw, u, du, rate = _evaluate(models, v, index, kernel_w, kernel_w_slope, kernel_u, kernel_u_slope)
         return np.log(w / u), (dw / w - du / u) * rate
 
     if log_ratio_at_end is None:
-        w, u = at_end(models, edge, teacher)
+        w, u = at_end(models, kernel_w, kernel_u)
         log_ratio_at_end = np.log(w / u)
     return _solve(models, log_ratio, log_ratio_at_end)
 

@@ -42,6 +42,13 @@ class Committee:
     a       normalisation of the loss, from 1e-100 to 1e60, in units of y
 
     Raises ParameterError (a ValueError) on anything else.
+
+    >>> model = Committee(p=2, p_star=1, a=0.5)
+    >>> model.degeneracy
+    2
+    >>> lam, u = model.draw_labels(5, np.random.default_rng(0))
+    >>> model.weights(lam, u).shape
+    (5, 2, 2)
     """
 
     p: int | float = 1
@@ -105,16 +112,20 @@ class Quadratic(Protocol):
     """What the exact theory asks of a model besides a Committee: see `quadratic`."""
 
     @property
-    def p(self) -> int | float: ...
+    def p(self) -> int | float:
+        """Width of the student."""
 
     @property
-    def p_star(self) -> int: ...
+    def p_star(self) -> int:
+        """Width of the teacher."""
 
     @property
-    def a(self) -> float: ...
+    def a(self) -> float:
+        """Normalisation of the loss."""
 
     @property
-    def degeneracy(self) -> int | float: ...
+    def degeneracy(self) -> int | float:
+        """Number of eigenvalues that carry the teacher."""
 
 
 def committee(model: object) -> Committee:

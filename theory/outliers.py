@@ -17,11 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Kernel, Widths, average, edge, edge_slope, signal, teacher, teacher_slope
+from theory.averages import (
+    Kernel,
+    Widths,
+    average,
+    kernel_u,
+    kernel_u_slope,
+    kernel_v,
+    kernel_w,
+    kernel_w_slope,
+)
 from theory.bulk import problems, shift, unit
 from theory.checks import one, ratio
 from theory.conditions import edge_root, outlier_root, split
-from theory.model import Quadratic
+from theory.model import Committee, Quadratic
 
 Array = Any
 
@@ -61,9 +70,13 @@ class TeacherBranch:
     sharp: Array
 
 
-def teacher_branch(model: Quadratic, alpha: ArrayLike) -> TeacherBranch:
-    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive
-    and finite."""
+def teacher_branch(model: Committee | Quadratic, alpha: ArrayLike) -> TeacherBranch:
+    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
+
+    >>> branch = teacher_branch(Committee(1, 1, 1.0), [1.0, 2.0, 3.0])
+    >>> branch.overlap.round(4)
+    array([   nan, 0.1495, 0.2838])
+    """
     models, alphas, shape = problems(model, alpha)
     r_edge = edge_root(models, alphas)
     r = outlier_root(models, alphas, r_edge)
@@ -75,10 +88,16 @@ def teacher_branch(model: Quadratic, alpha: ArrayLike) -> TeacherBranch:
     return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
 
 
-def outlier(model: Quadratic, alpha: float) -> Outlier | None:
+def outlier(model: Committee | Quadratic, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
 
     Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
+
+    >>> found = outlier(Committee(1, 1, 1.0), 3.0)
+    >>> round(found.value, 6), round(found.overlap, 6), found.degeneracy
+    (-1.512028, 0.283811, 1)
+    >>> outlier(Committee(1, 1, 1.0), 1.0) is None
+    True
     """
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
     r = outlier_root(models, alphas, edge_root(models, alphas))
@@ -90,12 +109,15 @@ def outlier(model: Quadratic, alpha: float) -> Outlier | None:
     return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
 
 
-def edge_gap(model: Quadratic, alpha: ArrayLike) -> Array:
+def edge_gap(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
     """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
 
     Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:
     it is integrated instead, dz/dt = (1 - alpha W)/t^2 from outlier to edge, in extended precision. Raises
     ParameterError unless alpha is positive and finite.
+
+    >>> edge_gap(Committee(1, 1, 1.0), [1.0, 3.0]).round(6)
+    array([    nan, 0.14213])
     """
     models, alphas, shape = problems(model, alpha)
     r_edge = edge_root(models, alphas)
@@ -113,13 +135,13 @@ def edge_gap(model: Quadratic, alpha: ArrayLike) -> Array:
 
 def squared_overlap(models: Widths, alpha: Array, r: Array) -> Array:
     """q2 at the outlier r = (1-t)/t; models, alpha and r 1-D of one length."""
-    w, v = average([edge, signal], models, *split(r))
+    w, v = average([kernel_w, kernel_v], models, *split(r))
     rest = 1 - alpha * w
     near = np.flatnonzero(rest < _SMALL)
     if near.size:
         alpha_near = alpha[near].astype(np.longdouble)
-        r_near = _polished(models.take(near), alpha_near, r[near], teacher, teacher_slope)
-        (w_near,) = average([edge], models.take(near), *split(r_near))
+        r_near = _polished(models.take(near), alpha_near, r[near], kernel_u, kernel_u_slope)
+        (w_near,) = average([kernel_w], models.take(near), *split(r_near))
         rest[near] = (1 - alpha_near * w_near).astype(np.float64)
     return rest / (rest + alpha * v)
 
@@ -137,11 +159,11 @@ def _integrated_gap(models: Widths, alpha: Array, r_edge: Array, r: Array) -> Ar
     alpha = alpha.astype(np.longdouble)
     sharp = r_edge > 0
     top = r_edge.astype(np.longdouble)
-    top[sharp] = _polished(models.take(sharp), alpha[sharp], r_edge[sharp], edge, edge_slope)
-    bottom = _polished(models, alpha, r, teacher, teacher_slope)
+    top[sharp] = _polished(models.take(sharp), alpha[sharp], r_edge[sharp], kernel_w, kernel_w_slope)
+    bottom = _polished(models, alpha, r, kernel_u, kernel_u_slope)
     total = np.zeros(r.size, dtype=np.longdouble)
     for node, weight in zip(*np.polynomial.legendre.leggauss(_GAUSS), strict=True):
         t, rest = split(top + (bottom - top) * (1 - node) / 2)
-        (w,) = average([edge], models, t, rest)
+        (w,) = average([kernel_w], models, t, rest)
         total += weight / 2 * (1 - alpha * w)
     return (total * (bottom - top)).astype(np.float64)

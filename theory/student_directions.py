@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from theory.averages import average, mean_phi, student
+from theory.averages import average, kernel_k, kernel_yhat_phi
 from theory.bulk import problems
 from theory.checks import one, ratio
 from theory.conditions import edge_root, split
@@ -54,11 +54,14 @@ def student_outliers(model: Committee, alpha: float) -> list[StudentDirection]:
     """The three kinds of student directions and, for each, that no eigenvalue leaves the bulk (for any model and alpha).
 
     Raises ParameterError unless alpha is one positive number. Directions of degeneracy 0 (p = 1) are left out.
+
+    >>> [direction.name for direction in student_outliers(Committee(2, 1, 1.0), 1.5)]
+    ['antisymmetric', 'singlet', 'traceless symmetric']
     """
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
     t, rest = split(edge_root(models, alphas))
-    (k,) = average([mean_phi], models, t, rest)
-    (first,), (second,) = (average([student], models, t, rest, branches=(c,)) for c in (1, 3))
+    (k,) = average([kernel_k], models, t, rest)
+    (first,), (second,) = (average([kernel_yhat_phi], models, t, rest, branches=(c,)) for c in (1, 3))
     mixed = first if math.isinf(model.p) else first + 2 * (second - first) / (model.p + 2)
     kinds = (
         ("antisymmetric", model.p * (model.p - 1) / 2, first),

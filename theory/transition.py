@@ -17,10 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, excess, excess_in_a, signal, teacher, teacher_in_a
+from theory.averages import (
+    Widths,
+    average,
+    kernel_u,
+    kernel_u_in_a,
+    kernel_v,
+    kernel_w_minus_u,
+    kernel_w_minus_u_in_a,
+)
 from theory.checks import TEACHERS, ParameterError, normalisation, variance, widths
 from theory.conditions import SOLVER, at_end, split, threshold_root
-from theory.model import Quadratic, quadratic
+from theory.model import Committee, Quadratic, quadratic
 
 Array = Any
 
@@ -58,8 +66,13 @@ class ThresholdMap:
     overlap: Array
 
 
-def bbp_threshold(model: Quadratic) -> Threshold:
-    """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap."""
+def bbp_threshold(model: Committee | Quadratic) -> Threshold:
+    """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
+
+    >>> found = bbp_threshold(Committee(1, 1, 1.0))
+    >>> found.kind, round(found.alpha, 6), round(found.overlap, 6)
+    ('continuous', 1.134854, 0.0)
+    """
     model, noise = quadratic(model)
     found = transition(models_of(model.p, model.p_star, model.a, noise)[0])
     kind = "discontinuous" if found.discontinuous[0] else "continuous"
@@ -73,6 +86,9 @@ def threshold_map(
 
     p (inf allowed) and p_star are widths, a is positive, noise is the variance added before the teacher's square. Raises
     ParameterError on any entry that is not.
+
+    >>> threshold_map([1, 2, np.inf], 1, 1.0).alpha.round(4)
+    array([1.1349, 1.0184, 1.    ])
     """
     models, shape = models_of(p, p_star, a, noise)
     found = transition(models)
@@ -92,6 +108,9 @@ def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
 
     Derived here: W(1) = U(1), that is E[(c yhat - y)^2/(c yhat + a)^2] = (2/p_star) E[1/(c yhat + a)] on average over
     the branches; W/U falls with a.
+
+    >>> round(critical_normalisation(1), 6), critical_normalisation(np.inf)
+    (1.108756, 0.0)
     """
     models, shape = models_of(p, p_star, 1.0)
     finite = np.flatnonzero(models.two_over_p > 0)
@@ -110,13 +129,13 @@ def _critical(models: Widths) -> Array:
     def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
         a = scale[index] * np.expm1(v)
         rest, slope, u, du = at_end(
-            replace(models.take(index), a=a), excess, excess_in_a, teacher, teacher_in_a
+            replace(models.take(index), a=a), kernel_w_minus_u, kernel_w_minus_u_in_a, kernel_u, kernel_u_in_a
         )
         return np.log1p(rest / u), (slope - rest / u * du) / (u + rest) * (a + scale[index])
 
     start = np.full(scale.size, 0.5)
     a_c = scale * np.expm1(SOLVER.solve(log_ratio, start, 0 * start, np.inf + start))
-    rest, slope = at_end(replace(models, a=a_c), excess, excess_in_a, dtype=np.longdouble)
+    rest, slope = at_end(replace(models, a=a_c), kernel_w_minus_u, kernel_w_minus_u_in_a, dtype=np.longdouble)
     return (a_c - rest / slope).astype(np.float64) * beyond
 
 
@@ -125,11 +144,14 @@ def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
 
     Raises ParameterError unless a is positive and p_star a width, or when a is so small that p_c passes 2^40 (p_c
     grows like 1/a). Derived here: W(1)/U(1) falls with p, so p_c is found by doubling and bisection.
+
+    >>> critical_width([0.1, 1.0])
+    array([47,  2])
     """
     models, shape = models_of(1, p_star, a)
 
     def discontinuous(p: Array, dtype: Any = np.float64) -> Array:
-        (rest,) = at_end(replace(models, two_over_p=2 / p), excess, dtype=dtype)
+        (rest,) = at_end(replace(models, two_over_p=2 / p), kernel_w_minus_u, dtype=dtype)
         return rest <= 0
 
     high = np.ones(models.shape)
@@ -172,18 +194,18 @@ def models_of(
 
 def transition(models: Widths) -> ThresholdMap:
     """threshold_map of flattened models, unchecked."""
-    u, difference, v = at_end(models, teacher, excess, signal)
+    u, difference, v = at_end(models, kernel_u, kernel_w_minus_u, kernel_v)
     log_ratio = np.log1p(np.maximum(difference / u, -0.5))  # below, only its sign matters
     near = np.flatnonzero((np.abs(log_ratio) < _NEAR) & (models.two_over_p > 0))
     above = models.a[near] >= _critical(models.take(near))
     log_ratio[near[above]] = 0.0
     r = threshold_root(models, log_ratio)
     crossing = np.flatnonzero(r > 0)
-    (u_crossing,) = average([teacher], models.take(crossing), *split(r[crossing]))
+    (u_crossing,) = average([kernel_u], models.take(crossing), *split(r[crossing]))
     rest = np.maximum(-difference, 0)
     small = np.flatnonzero((rest > 0) & (rest < _SMALL * u))
     if small.size:  # just above a_c the jump is a small difference of U and W
-        (precise,) = at_end(models.take(small), excess, dtype=np.longdouble)
+        (precise,) = at_end(models.take(small), kernel_w_minus_u, dtype=np.longdouble)
         rest[small] = np.maximum(-precise, 0)
     discontinuous = r == 0
     discontinuous[near] = above

@@ -1,13 +1,25 @@
-"""Bootstrap over samples: estimates with a standard error and a percentile interval."""
+"""Estimates with a standard error and a 95 % interval from independent samples, honest at few samples too.
+
+Percentile bootstrap intervals of a mean cover 84 % at n = 4 and 78 % for lognormal data at n = 8. Here
+
+* intervals are studentised bootstrap intervals (Hall, The Bootstrap and Edgeworth Expansion, 1992, chapter 3), which are
+  second-order correct: t* = (theta* - theta) / error* replaces the quantiles of Student's law;
+* what they leave at small n is the third moment, underestimated by samples that miss their tail. Their tails are taken
+  further out by 10^(-(8/n) excess), excess = |skewness| - (8/n)^(1/4) / 2 of the sample where positive (found by measurement:
+  benchmarks/intervals.py prints the coverage for normal, exponential and lognormal data);
+* below FEWEST samples no interval is given, only the standard error: no method knows the tail from them;
+* fractions have Wilson's interval, which needs no resampling.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm, t
 
 from theory.checks import ParameterError, count
 
@@ -15,11 +27,17 @@ Array = NDArray[np.float64]
 
 LEVEL = 0.95
 REPEATS = 1000
+FEWEST = 16  # samples below which an interval is not determined: lognormal data would have it cover 90 % at 8
+MANY = 1000  # samples from which on a mean has Student's interval: the corrections are below a percent of it
+JACKKNIFED = (
+    128  # samples up to which replicates of any statistic have errors of their own, at n times the cost
+)
+CHUNK = 2**22  # numbers resampled at a time
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its standard error and its interval at `LEVEL`; NaN where there were too few samples."""
+    """A number with its standard error and its interval at `LEVEL`; NaN where there were too few samples for it."""
 
     value: float
     error: float
@@ -27,8 +45,8 @@ class Estimate:
     high: float
 
     def sigmas(self, other: float) -> float:
-        """Distance from `other` in standard errors."""
-        return (self.value - other) / self.error
+        """Distance from `other` in standard errors; NaN without an error, or with none (constant data)."""
+        return (self.value - other) / self.error if self.error > 0 else math.nan
 
 
 NOTHING = Estimate(np.nan, np.nan, np.nan, np.nan)
@@ -50,43 +68,118 @@ def bootstrap(
     statistic: Callable[..., Array] = np.mean,
     repeats: int = REPEATS,
 ) -> Estimate:
-    """Bootstrap of statistic(values, axis=-1) over samples, values (sample,); NaN marks a sample that is missing.
+    """statistic(values, axis=-1) over samples, values (sample,), with error and interval; NaN marks a missing sample.
 
-    The spread of the replicates is widened by sqrt(n / (n - 1)), without which the bootstrap of n samples is too narrow (for
-    the mean exactly so). Fewer than two samples give the value without an error. Raises ParameterError on other shapes.
+    The error is s / sqrt(n) for the mean, else the jackknife's or, for many samples, that of the bootstrap. Fewer than two
+    samples give the value alone, fewer than FEWEST no interval; constant data have error 0 and an interval of no width.
+    Raises ParameterError on other shapes.
     """
     given: Array = np.asarray(values, dtype=np.float64)
     if given.ndim != 1:
         raise ParameterError(f"values must have shape (sample,), got {given.shape}")
+    repeats = count("repeats", repeats, minimum=10)
     kept = given[np.isfinite(given)]
     if not kept.size:
         return NOTHING
     value = float(statistic(kept, axis=-1))
     if kept.size < 2:
         return Estimate(value, np.nan, np.nan, np.nan)
-    drawn = kept[rng.integers(kept.size, size=(count("repeats", repeats, minimum=10), kept.size))]
-    spread = statistic(drawn, axis=-1) - value
-    return from_replicates(value, value + math.sqrt(kept.size / (kept.size - 1)) * spread)
+    if statistic is np.mean:
+        return _mean(kept, value, rng, repeats)
+    return _any(kept, value, rng, statistic, repeats)
 
 
-def bootstrap_fraction(hits: ArrayLike, rng: np.random.Generator, repeats: int = REPEATS) -> Estimate:
-    """Bootstrap of the fraction of hits (sample,), entries 0, 1 or NaN (missing).
+def fraction(hits: ArrayLike) -> Estimate:
+    """The share of hits (sample,), entries 0, 1 or NaN (missing), with Wilson's interval (J. Am. Stat. Assoc. 22 (1927) 209).
 
-    Where all samples agree the bootstrap has no width: the interval there is Wilson's (J. Am. Stat. Assoc. 22 (1927)
-    209) and the error half the width that it has at one sigma.
+    Its error is half the width of that interval at one standard deviation, hence never 0.
     """
-    estimate = bootstrap(hits, rng, repeats=repeats)
-    trials = int(np.isfinite(np.asarray(hits, dtype=np.float64)).sum())
-    if not trials or estimate.value not in (0.0, 1.0):
-        return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
-    low, high = wilson(estimate.value, trials, 1.959964)
-    near, far = wilson(estimate.value, trials, 1.0)
-    return Estimate(estimate.value, (far - near) / 2, low, high)
+    kept = np.asarray(hits, dtype=np.float64)
+    kept = kept[np.isfinite(kept)]
+    if not kept.size:
+        return NOTHING
+    value = float(kept.mean())
+    low, high = wilson(value, kept.size, float(norm.ppf((1 + LEVEL) / 2)))
+    near, far = wilson(value, kept.size, 1.0)
+    return Estimate(value, (far - near) / 2, low, high)
 
 
-def wilson(fraction: float, trials: int, sigmas: float) -> tuple[float, float]:
-    """Wilson's score interval of a fraction of `trials`, at `sigmas` standard normal deviations."""
+def wilson(share: float, trials: int, sigmas: float) -> tuple[float, float]:
+    """Wilson's score interval of a share of `trials`, at `sigmas` standard normal deviations."""
     z2 = sigmas**2 / trials
-    centre = (fraction + z2 / 2) / (1 + z2)
-    half = np.sqrt(fraction * (1 - fraction) * z2 + z2**2 / 4) / (1 + z2)
+    centre = (share + z2 / 2) / (1 + z2)
+    half = np.sqrt(share * (1 - share) * z2 + z2**2 / 4) / (1 + z2)
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _mean(kept: Array, value: float, rng: np.random.Generator, repeats: int) -> Estimate:
+    n = kept.size
+    error = float(kept.std(ddof=1) / math.sqrt(n))
+    if n < FEWEST:
+        return Estimate(value, error, np.nan, np.nan)
+    if n >= MANY:
+        half = float(t.ppf((1 + LEVEL) / 2, n - 1)) * error
+        return Estimate(value, error, value - half, value + half)
+    means, errors = [], []
+    for drawn in _resampled(kept, rng, repeats):
+        means.append(drawn.mean(axis=1))
+        errors.append(drawn.std(axis=1, ddof=1) / math.sqrt(n))
+    return _studentised(value, error, np.concatenate(means), np.concatenate(errors), _tail(kept))
+
+
+def _any(
+    kept: Array, value: float, rng: np.random.Generator, statistic: Callable[..., Array], repeats: int
+) -> Estimate:
+    n = kept.size
+    if n > JACKKNIFED:
+        found = np.concatenate([statistic(drawn, axis=-1) for drawn in _resampled(kept, rng, repeats)])
+        return from_replicates(value, value + math.sqrt(n / (n - 1)) * (found - value))
+    without = statistic(_left_out(kept[None]), axis=-1)[0]
+    error = float(_jackknife(without[None])[0])
+    if n < FEWEST or not np.isfinite(error):
+        return Estimate(value, error, np.nan, np.nan)
+    replicates, errors = [], []
+    for drawn in _resampled(kept, rng, repeats, copies=n):
+        replicates.append(statistic(drawn, axis=-1))
+        errors.append(_jackknife(statistic(_left_out(drawn), axis=-1)))
+    return _studentised(value, error, np.concatenate(replicates), np.concatenate(errors), _tail(without))
+
+
+def _studentised(value: float, error: float, found: Array, errors: Array, tail: float) -> Estimate:
+    """Equal-tailed studentised interval with `tail` of the law outside at either end."""
+    kept = errors > 1e-12 * error
+    if not error > 0 or kept.sum() < 10:
+        return Estimate(value, error, value, value)
+    low, high = np.quantile((found[kept] - value) / errors[kept], [tail, 1 - tail])
+    return Estimate(value, error, float(value - high * error), float(value - low * error))
+
+
+def _tail(influence: Array) -> float:
+    """Nominal probability at either end, from the skewness of the sample (or of a statistic's jackknife values)."""
+    n = influence.size
+    centred = influence - influence.mean()
+    spread = float(np.mean(centred**2))
+    skewness = float(np.mean(centred**3)) / spread**1.5 if spread > 0 else 0.0
+    excess = max(0.0, abs(skewness) - (8 / n) ** 0.25 / 2)
+    return (1 - LEVEL) / 2 * 10 ** (-(8 / n) * excess)
+
+
+def _resampled(kept: Array, rng: np.random.Generator, repeats: int, copies: int = 1) -> Iterator[Array]:
+    """Bootstrap samples (some, n), `repeats` in all, a bounded number at a time (each needs `copies` times its size)."""
+    at_once = max(1, CHUNK // (kept.size * copies))
+    for start in range(0, repeats, at_once):
+        number = min(at_once, repeats - start)
+        yield kept[rng.integers(kept.size, size=(number, kept.size))]
+
+
+def _left_out(samples: Array) -> Array:
+    """(r, n) -> (r, n, n - 1): every sample without each of its entries in turn."""
+    n = samples.shape[1]
+    others = np.arange(n - 1) + (np.arange(n - 1) >= np.arange(n)[:, None])
+    return samples[:, others]
+
+
+def _jackknife(without: Array) -> Array:
+    """Standard errors (r,) from the statistic without each sample (r, n)."""
+    n = without.shape[1]
+    return np.sqrt((n - 1) * without.var(axis=1))

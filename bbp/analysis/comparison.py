@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.analysis.bootstrap import Estimate
+from bbp.analysis.bootstrap import FEWEST, Estimate
 from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.analysis.observables import NAMES, estimates, observables
 from bbp.store import DONE, Sweep
@@ -98,7 +98,7 @@ def compare(sweep: Sweep, *, draws: int = 16, repeats: int = 1000, seed: int = 0
         crossings=_crossings(sweep, rng, repeats),
         shifts=_shifts(sweep, measured["lowest"]),
         alpha_zero={method: _alpha_zero(sweep, method) for method in ("overlap", "continuation")},
-        alpha_zero_sampled=_sampled_zeros(sweep, rng, repeats),
+        alpha_zero_sampled=_sampled_zeros(sweep),
     )
 
 
@@ -135,10 +135,11 @@ def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Cro
 
 
 def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, ShiftFit]]:
-    """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes."""
+    """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes with enough samples."""
     found = []
     for j, alpha in enumerate(sweep.alpha):
-        known = np.isfinite(lowest["value"][:, j]) & (lowest["error"][:, j] > 0)
+        enough = (sweep.status[:, j] == DONE).sum(axis=-1) >= FEWEST
+        known = enough & np.isfinite(lowest["value"][:, j]) & (lowest["error"][:, j] > 0)
         if alpha < sweep.alpha_bbp and known.sum() >= 2:
             edge = bulk_edge(sweep.model, float(alpha))
             shift = lowest["value"][known, j] - edge.value
@@ -153,12 +154,12 @@ def _alpha_zero(sweep: Sweep, method: str) -> float:
     return math.nan if found is None else float(found)
 
 
-def _sampled_zeros(sweep: Sweep, rng: np.random.Generator, repeats: int) -> dict[int, Estimate]:
+def _sampled_zeros(sweep: Sweep) -> dict[int, Estimate]:
     overlap = observables(sweep).overlap
     above = (sweep.alpha > sweep.alpha_bbp) & (sweep.alpha < WINDOW * sweep.alpha_bbp)
     zeros = {}
     for i, n in enumerate(sweep.n):
         chosen = above & np.isfinite(overlap[i]).any(axis=-1)
         if chosen.sum() >= 2:
-            zeros[int(n)] = alpha_zero_sampled(sweep.alpha[chosen], overlap[i][chosen], rng, repeats)
+            zeros[int(n)] = alpha_zero_sampled(sweep.alpha[chosen], overlap[i][chosen])
     return zeros

@@ -47,7 +47,8 @@ def _row(c: Comparison, i: int, j: int) -> str:
 def _crossings(c: Comparison) -> list[str]:
     lines = []
     for crossing in c.crossings:
-        where = f"{_estimate(crossing.alpha)}, {crossing.found:.0%} of bootstrap fits cross"
+        share = f", {crossing.found:.0%} of bootstrap fits cross" if math.isfinite(crossing.found) else ""
+        where = _estimate(crossing.alpha) + share
         lines.append(f"  N = {crossing.sizes[0]} and {crossing.sizes[1]}: alpha = {where}")
     return ["", f"crossings of phi (alpha_BBP = {c.alpha_bbp:.5g}):", *lines] if lines else []
 
@@ -80,6 +81,12 @@ def _measured(c: Comparison, name: str, i: int, j: int) -> str:
 def _estimate(e: Estimate) -> str:
     if not math.isfinite(e.value):
         return "none"
+    if not math.isfinite(e.error):
+        return f"{e.value:.4f} (too few samples for an error)"
+    if e.error > abs(e.value):
+        return "not determined (its error is larger than itself)"
+    if not math.isfinite(e.low):
+        return f"{e.value:.4f} ± {e.error:.4f} (too few samples for an interval)"
     return f"{e.value:.4f} ± {e.error:.4f} [{e.low:.4f}, {e.high:.4f}]"
 
 

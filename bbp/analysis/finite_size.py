@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t as student
 
-from bbp.analysis.bootstrap import Estimate, from_replicates
+from bbp.analysis.bootstrap import FEWEST, LEVEL, NOTHING, Estimate, from_replicates
 from theory.checks import ParameterError
 
 Array = NDArray[np.float64]
@@ -57,12 +58,13 @@ def phi_crossing(
 
     Each curve is fitted by logit phi = quadratic in alpha (binomial maximum likelihood); the crossing is where the fit of
     the larger size overtakes that of the smaller from below. Errors by resampling the counts; resamplings that do not
-    cross within the range of alpha count as its ends, half of them each.
+    cross within the range of alpha count as its ends, half of them each. With fewer than FEWEST samples at an alpha, on
+    average, the crossing has no error: the counts say too little of the spread of a fit.
     Raises ParameterError with fewer than four values of alpha or sizes out of order.
     """
     alpha = np.asarray(alpha, dtype=np.float64)
-    if alpha.ndim != 1 or len(alpha) < 4:
-        raise ParameterError(f"a crossing needs at least four values of alpha, got {alpha.size}")
+    if alpha.ndim != 1 or np.unique(alpha).size < 4:
+        raise ParameterError(f"a crossing needs at least four values of alpha, got {np.unique(alpha).size}")
     if not sizes[0] < sizes[1]:
         raise ParameterError(f"sizes must be increasing, got {sizes}")
     counted = [np.asarray(h, dtype=np.float64) for h in hits]
@@ -75,6 +77,8 @@ def phi_crossing(
         return alpha.mean() + np.ptp(alpha) * _overtaking(large - small, x.min(), x.max())
 
     value = fitted(successes)
+    if min(t.mean() for t in trials) < FEWEST:
+        return Crossing(sizes, Estimate(value, np.nan, np.nan, np.nan), np.nan)
     fractions = [
         (s + 0.5) / (t + 1) for s, t in zip(successes, trials, strict=True)
     ]  # Jeffreys: no empty resampling
@@ -132,13 +136,15 @@ def shift_law(n: ArrayLike, shift: ArrayLike, error: ArrayLike) -> ShiftFit:
 
     Both laws have one coefficient, so their chi-squares compare directly: the smaller is preferred, and the preference is
     called decisive where they differ by more than 9.21 (a likelihood ratio of 100). Raises ParameterError with fewer than
-    two sizes, or errors that are not positive.
+    two different sizes, or errors that are not positive.
     """
     n, shift, error = (np.asarray(v, dtype=np.float64) for v in (n, shift, error))
     if n.ndim != 1 or len(n) < 2 or n.shape != shift.shape or n.shape != error.shape:
         raise ParameterError(
             f"a fit needs n, shift and error of one shape (size,), at least two sizes, got {n.shape}"
         )
+    if np.unique(n).size < 2:
+        raise ParameterError(f"a fit needs at least two different sizes, got {n[0]:g} only")
     if not (np.all(np.isfinite(shift)) and np.all(error > 0)):
         raise ParameterError("shifts must be finite and their errors positive")
     coefficient, spread, chi2 = {}, {}, {}
@@ -164,29 +170,58 @@ def _exponent(n: Array, shift: Array, error: Array) -> tuple[float, float]:
     return float(solution[1]), float(np.sqrt(covariance[1, 1]))
 
 
-def alpha_zero_sampled(
-    alpha: ArrayLike, overlaps: ArrayLike, rng: np.random.Generator, repeats: int = 1000
-) -> Estimate:
+def alpha_zero_sampled(alpha: ArrayLike, overlaps: ArrayLike) -> Estimate:
     """alpha_0 from samples: where the straight line through mean q2 vanishes, q2 ~ alpha - alpha_0 (square-root law of q).
 
     alpha (alpha,) above the threshold and close to it, overlaps (alpha, sample) squared overlaps, NaN where missing.
-    Raises ParameterError with fewer than two values of alpha.
+    The root is a ratio of two means, whose interval is Fieller's (Biometrika 32 (1940) 117): it has no end, and is NaN, where
+    the slope is not told from 0. The variance at an alpha of fewer than FEWEST samples is pooled over all alphas; samples
+    without any spread in common give no error. Raises ParameterError with fewer than two values of alpha.
     """
     alpha, overlaps = np.asarray(alpha, dtype=np.float64), np.asarray(overlaps, dtype=np.float64)
-    if alpha.ndim != 1 or len(alpha) < 2 or overlaps.ndim != 2 or len(overlaps) != len(alpha):
+    if alpha.ndim != 1 or np.unique(alpha).size < 2 or overlaps.ndim != 2 or len(overlaps) != len(alpha):
         raise ParameterError(
-            f"alpha (alpha,) and overlaps (alpha, sample) needed, got {alpha.shape}, {overlaps.shape}"
+            f"alpha (alpha,) of two values or more and overlaps (alpha, sample) needed, got {alpha.shape}, {overlaps.shape}"
         )
-
-    def root(means: Array) -> Array:
-        centred = alpha - alpha.mean()
-        slope = means @ centred / (centred @ centred)
-        return np.where(slope > 0, alpha.mean() - means.mean(axis=-1) / slope, np.nan)
-
     rows = [row[np.isfinite(row)] for row in overlaps]
     if any(row.size == 0 for row in rows):
-        return Estimate(np.nan, np.nan, np.nan, np.nan)
-    drawn = np.stack(
-        [row[rng.integers(row.size, size=(repeats, row.size))].mean(axis=1) for row in rows], axis=1
+        return NOTHING
+    means = np.array([row.mean() for row in rows])
+    centred = alpha - alpha.mean()
+    weights = centred / (centred @ centred)
+    slope, level = float(weights @ means), float(means.mean())
+    if slope <= 1e-12 * np.abs(means).max() / np.ptp(alpha):  # a flat line, to rounding, or a falling one
+        return NOTHING
+    value = float(alpha.mean()) - level / slope
+    variances, degrees = _variances_of_means(rows)
+    if not degrees or not np.any(variances > 0):
+        return Estimate(value, np.nan, np.nan, np.nan)
+    ratio = level / slope
+    v_level, v_slope, v_both = (
+        variances.mean() / len(rows),
+        weights**2 @ variances,
+        weights @ variances / len(rows),
     )
-    return from_replicates(float(root(np.array([row.mean() for row in rows]))), root(drawn))
+    error = np.sqrt(v_level - 2 * ratio * v_both + ratio**2 * v_slope) / slope
+    quantile2 = student.ppf((1 + LEVEL) / 2, degrees) ** 2
+    # Fieller: the r with (level - r slope)^2 <= quantile^2 (v_level - 2 r v_both + r^2 v_slope)
+    a, b, c = (
+        slope**2 - quantile2 * v_slope,
+        level * slope - quantile2 * v_both,
+        level**2 - quantile2 * v_level,
+    )
+    inside = b**2 - a * c
+    if a <= 0 or inside < 0:
+        return Estimate(value, float(error), np.nan, np.nan)
+    low, high = (b - np.sqrt(inside)) / a, (b + np.sqrt(inside)) / a
+    return Estimate(value, float(error), float(alpha.mean() - high), float(alpha.mean() - low))
+
+
+def _variances_of_means(rows: list[Array]) -> tuple[Array, int]:
+    """Variances of the means of rows of samples, and degrees of freedom; short rows share what all rows say."""
+    sizes = np.array([row.size for row in rows])
+    degrees = int((sizes - 1).sum())
+    squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])
+    pooled = squares.sum() / max(degrees, 1)
+    own = squares / np.maximum(sizes - 1, 1)
+    return np.where(sizes < FEWEST, pooled, own) / sizes, degrees

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.analysis.bootstrap import Estimate, bootstrap, bootstrap_fraction
+from bbp.analysis.bootstrap import Estimate, bootstrap, fraction
 from bbp.store import DONE, Sweep
 
 Array = NDArray[np.float64]
@@ -58,7 +58,9 @@ def estimates(sweep: Sweep, *, repeats: int = 1000, seed: int = 0) -> dict[str, 
     per_sample = observables(sweep)
     table: dict[str, list[list[Estimate]]] = {}
     for name in NAMES:
-        estimate = bootstrap_fraction if name.startswith("phi") else bootstrap
         rows = getattr(per_sample, name)
-        table[name] = [[estimate(cell, rng, repeats=repeats) for cell in row] for row in rows]
+        if name.startswith("phi"):
+            table[name] = [[fraction(cell) for cell in row] for row in rows]
+        else:
+            table[name] = [[bootstrap(cell, rng, repeats=repeats) for cell in row] for row in rows]
     return table

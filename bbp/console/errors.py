@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bbp.console.signals import Interrupted, Terminated
 from theory.checks import ParameterError
+
+__all__ = ["FileError", "Interrupted", "RunError", "Terminated"]
 
 
 class FileError(ParameterError):
@@ -11,11 +14,3 @@ class FileError(ParameterError):
 
 class RunError(RuntimeError):
     """A run that could not do its work: disk full, lost workers, a missing optional package. Exit code 1."""
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with a one-line hint on how to go on. Exit code 130."""
-
-
-class Terminated(Interrupted):
-    """SIGTERM, with a one-line hint on how to go on. Exit code 143."""

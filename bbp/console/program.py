@@ -1,4 +1,4 @@
-"""What every command shares: parser, exit codes, messages, progress.
+"""What every command shares: parser, exit codes, errors in one line.
 
 A command is a module bbp/NAME.py with
 
@@ -16,21 +16,23 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import importlib
-import logging
 import os
+import re
 import sys
-import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from tqdm import tqdm
-
 from bbp import __version__
+from bbp.console import signals, streams
 from bbp.console.errors import RunError, Terminated
+from bbp.console.progress import STDERR, Progress, duration, log, messages
+from bbp.console.text import one_line, plain
 from theory.checks import NotConverged, ParameterError
+
+__all__ = ["Parser", "Progress", "dispatch", "duration", "guarded", "log", "messages", "program", "show"]
 
 COMMANDS = {
     "sweep": "sample Hessians over alpha beside the theory, into one HDF5 file",
@@ -39,12 +41,19 @@ COMMANDS = {
     "plot": "the figure that fits a file",
     "figures": "every figure of the documentation",
     "descent": "gradient descent and the Hessian along it",
+    "explore": "the model in the browser: curves that move, samples, phases",
     "info": "what is in this file",
 }
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
-SPARSE_SECONDS = 30.0
-
-log = logging.getLogger("bbp")
+# What the system refuses because of the name or the place that was given; anything else happened to the run.
+_ASKED = (
+    errno.ENAMETOOLONG,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,10 +65,18 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: error: {_one_line(message)} (see {self.prog} --help)\n")
+        """One line on stderr and exit code 2, without the usage."""
+        _complain(self.prog, f"{one_line(message)} (see {self.prog} --help)", USAGE)
+        raise SystemExit(USAGE)
 
     def parse_args(self, args=None, namespace=None):
-        known, extra = self.parse_known_args(args, namespace)
+        """As argparse's, but a wrong option is told with the nearest right one."""
+        words = sys.argv[1:] if args is None else list(args)
+        for word in words:
+            # argparse drops the "--" and hands on an empty list.
+            if re.fullmatch("--[a-z-]+=--", word):
+                self.error(f"argument {word[:-3]}: expected a value, got '--'")
+        known, extra = self.parse_known_args(words, namespace)
         if extra:
             options = [text for action in self._actions for text in action.option_strings]
             near = nearest(extra[0].split("=")[0], options) if extra[0].startswith("-") else ""
@@ -82,7 +99,8 @@ def program(
     summary: str,
     example: str,
 ) -> int:
-    """Parse, run, answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 130 interrupted."""
+    """Parse, run, answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 130 interrupted, 143 terminated."""
+    streams.prepare()
     parser = Parser(prog=f"bbp {name}", description=summary, epilog=f"example:\n{example.rstrip()}")
     add_arguments(parser)
     noise = parser.add_mutually_exclusive_group()
@@ -94,19 +112,22 @@ def program(
     )
     noise.add_argument("-v", "--verbose", action="store_true", help="more messages, and tracebacks of bugs")
     parser.add_argument("--version", action="version", version=f"bbp {__version__}")
-    try:
-        args = parser.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    with messages(parser.prog, quiet=args.quiet, verbose=args.verbose):
-        return guarded(parser.prog, lambda: run(args), verbose=args.verbose)
+    with signals.heeded(parser.prog):
+        try:
+            args = parser.parse_args(argv)
+        except SystemExit as stop:
+            return signals.end(int(stop.code or 0))
+        with messages(parser.prog, quiet=args.quiet, verbose=args.verbose):
+            return signals.end(guarded(parser.prog, lambda: run(args), verbose=args.verbose))
 
 
 def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int:
     """The exit code of `work()`; what it raises becomes one line on stderr."""
     try:
+        signals.check()
         code = work()
         sys.stdout.flush()
+        signals.check()
         return code
     except ParameterError as error:
         return _complain(prog, error, USAGE)
@@ -119,27 +140,51 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
         return _complain(prog, "; ".join([word, *filter(None, [str(error)])]), code)
     except BrokenPipeError:
         # The reader of stdout has gone (`bbp info FILE | head`); point it elsewhere for a silent exit flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.abandon_stdout()
         return BROKEN_PIPE
     except MemoryError as error:
-        return _complain(prog, f"out of memory: {error}", FAILED)
+        return _complain(prog, "; ".join(["out of memory", *filter(None, [str(error)])]), FAILED)
     except OSError as error:
-        return _complain(prog, describe(error), FAILED)
+        return _complain(prog, describe(error), USAGE if error.errno in _ASKED else FAILED)
     except Exception as error:
         if verbose:
-            traceback.print_exc()
+            traceback.print_exc(file=STDERR)
+        if _without_device(error):
+            reason = "; ".join(filter(None, [f"JAX finds no device to compute on{_platforms()}", str(error)]))
+            return _complain(prog, reason, FAILED)
         hint = "" if verbose else " (--verbose shows the traceback)"
-        return _complain(prog, f"unforeseen {type(error).__name__}: {_one_line(error)}{hint}", FAILED)
+        return _complain(prog, f"unforeseen {type(error).__name__}: {one_line(error)}{hint}", FAILED)
+
+
+def show(text: str) -> None:
+    """Print a result on stdout, control characters spelled out: some of its text may come from a file."""
+    print(plain(text))
 
 
 def describe(error: OSError) -> str:
     """An OSError in words: "No space left on device: 'results/x.h5'"."""
     name = f": {error.filename!r}" if error.filename else ""
-    return f"{error.strerror or _one_line(error)}{name}"
+    return f"{error.strerror or one_line(error)}{name}"
+
+
+def _without_device(error: BaseException) -> bool:
+    """Whether `error` comes from JAX looking for its devices, whatever its type and words."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == "jax._src.xla_bridge":
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _platforms() -> str:
+    asked = os.environ.get("JAX_PLATFORMS")
+    return f" (JAX_PLATFORMS={asked})" if asked else ""
 
 
 def dispatch(argv: Sequence[str]) -> int:
     """The program `bbp`: hand over to the named command, which is imported only then."""
+    streams.prepare()
     if not argv or argv[0] in ("-h", "--help"):
         print(overview(), file=sys.stdout if argv else sys.stderr)
         return OK if argv else USAGE
@@ -172,89 +217,8 @@ def overview() -> str:
     )
 
 
-@contextmanager
-def messages(prog: str, *, quiet: bool = False, verbose: bool = False) -> Iterator[None]:
-    """Send the logger "bbp" to stderr, each message after the program's name, for the length of the block."""
-    handler = _Stderr()
-    handler.setFormatter(logging.Formatter(f"{prog}: %(message)s"))
-    before = log.level, log.propagate
-    log.addHandler(handler)
-    log.setLevel(logging.ERROR if quiet else logging.DEBUG if verbose else logging.INFO)
-    log.propagate = False
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(before[0])
-        log.propagate = before[1]
-
-
-class Progress:
-    """A bar on a terminal; elsewhere a plain line at most every `SPARSE_SECONDS`; nothing when quiet.
-
-    Use as a context manager; `advance(n, note)` after each piece of work, `grow(n)` when more work appears.
-    """
-
-    def __init__(self, total: int, *, unit: str, done: int = 0):
-        self.total, self.done, self.unit = total, done, unit
-        self._start = self._last = time.monotonic()
-        self._first = done
-        self._shown = log.isEnabledFor(logging.INFO)
-        self._bar = None
-        if self._shown and sys.stderr.isatty():
-            self._bar = tqdm(total=total, initial=done, unit=unit, file=sys.stderr, dynamic_ncols=True)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-    def grow(self, n: int) -> None:
-        self.total += n
-        if self._bar is not None:
-            self._bar.total = self.total
-            self._bar.refresh()
-
-    def advance(self, n: int = 1, note: str = "") -> None:
-        self.done += n
-        if self._bar is not None:
-            self._bar.set_postfix_str(note, refresh=False)
-            self._bar.update(n)
-        elif self._shown and time.monotonic() - self._last >= SPARSE_SECONDS:
-            self._last = time.monotonic()
-            log.info(self._line(note))
-
-    def _line(self, note: str) -> str:
-        rate = (time.monotonic() - self._start) / max(self.done - self._first, 1)
-        left = duration(rate * (self.total - self.done))
-        return f"{self.done}/{self.total} {self.unit}, about {left} left{', ' + note if note else ''}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: "0.4 s", "12 s", "3 min 20 s", "5 h 10 min"."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-class _Stderr(logging.StreamHandler):
-    """Writes to whatever sys.stderr is now, through tqdm so that a bar is not torn."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        tqdm.write(self.format(record), file=sys.stderr)
-
-
 def _complain(prog: str, error: object, code: int) -> int:
-    print(f"{prog}: error: {_one_line(error)}", file=sys.stderr)
+    """One line on stderr, and the exit code; the words of a process that is leaving already count first."""
+    signals.claim()
+    STDERR.write(f"{prog}: error: {one_line(error)}\n")
     return code
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())

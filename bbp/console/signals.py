@@ -1,28 +1,210 @@
-"""SIGTERM, a batch system's notice, as an exception."""
+"""Ctrl-C and SIGTERM: a flag that work looks at between its pieces, and a way out that tears nothing down.
+
+Raising from a handler while XLA compiles, and leaving the interpreter then, is a segmentation fault; an exception raised
+in a garbage-collection callback is lost. So a handler only notes the signal. Work calls `check` between its pieces
+(`Progress.advance` does), which raises there, where nothing runs. A process that is one of our programs (`own`) has a
+thread besides, told of signals by the C handler itself (signal.set_wakeup_fd), whatever the main thread is in: it
+gives the piece in hand `GRACE` seconds, removes locks and half-written files, and ends the process by os._exit.
+Whatever files there are then are as after a SIGKILL, which resumed runs are proof against.
+"""
 
 from __future__ import annotations
 
+import os
+import select
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from bbp.console.errors import Terminated
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GRACE = (
+    5.0  # seconds for the piece in hand once its loss would cost something; a unit is made to take about 4
+)
+NOTICE = 1.0  # seconds after which the wait is told
+FLUSH = 2.0  # seconds that a blocked stdout or stderr may hold up the end
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a one-line hint on how to go on. Exit code 130."""
+
+
+class Terminated(Interrupted):
+    """SIGTERM, with a one-line hint on how to go on. Exit code 143."""
+
+
+class _State:
+    """What this process knows of its end. One instance: signals belong to the process."""
+
+    def __init__(self) -> None:
+        self.owned = False
+        self.received = 0
+        self.name = "bbp"
+        self.kept: list[Callable[[], str]] = []
+        self.cleanups: list[Callable[[], None]] = []
+        self.lock = threading.Lock()
+        self.leaver: threading.Thread | None = None
+
+
+_state = _State()
+
+
+def own() -> None:
+    """Make this process answer signals as a program: from the first import on, and until it ends. Once, main thread."""
+    if _state.owned or threading.current_thread() is not threading.main_thread():
+        return
+    _state.owned = True
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    threading.Thread(target=_watch, args=(read,), daemon=True, name="signals").start()
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    for number in _heeded():
+        signal.signal(number, _note)
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM stops what runs inside as Ctrl-C does, by raising Terminated; in the main thread, elsewhere nothing changes."""
-    if threading.current_thread() is not threading.main_thread():
+def heeded(name: str) -> Iterator[None]:
+    """Signals stop the work in this block at its next `check`; a second one at once. In other threads nothing changes.
+
+    name   the program, for messages
+    """
+    _state.name = name
+    if _state.owned or threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, _note) for number in _heeded()}
+    _state.received = 0
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _state.received = 0
+
+
+def check() -> None:
+    """Raise Interrupted or Terminated if a signal came since. Call it, in the main thread, where stopping loses nothing."""
+    if _state.received and threading.current_thread() is threading.main_thread():
+        raise stopped()
+
+
+def received() -> bool:
+    """Whether a signal has come."""
+    return bool(_state.received)
+
+
+def stopped(text: str = "") -> Interrupted:
+    """The exception of the signal that came: Terminated for SIGTERM, else Interrupted."""
+    kind = Terminated if _state.received == signal.SIGTERM else Interrupted
+    return kind(text) if text else kind()
+
+
+@contextmanager
+def keeping(text: Callable[[], str]) -> Iterator[None]:
+    """In this block a piece of work may be worth `GRACE` seconds; `text()` says what is kept if it does not end."""
+    _state.kept.append(text)
+    try:
+        yield
+    finally:
+        _state.kept.remove(text)
+
+
+@contextmanager
+def cleaned(action: Callable[[], None]) -> Iterator[None]:
+    """In this block, leaving at once calls `action()` first: it removes what should not stay (a lock, half a file)."""
+    _state.cleanups.append(action)
+    try:
+        yield
+    finally:
+        _state.cleanups.remove(action)
+
+
+def end(code: int) -> int:
+    """The way out of a program: after a signal at once, tearing nothing down; else the exit code, for sys.exit."""
+    if _state.owned and _state.received:
+        claim()
+        _leave(code, "")
+    return code
+
+
+def claim() -> None:
+    """Before last words after a signal: return in the thread that is to say them; in the main thread else wait for the end."""
+    if _state.owned and _state.received and not _claimed():
+        threading.Event().wait()
+
+
+def _claimed() -> bool:
+    """Whether this thread is the first that wants to end the process."""
+    with _state.lock:
+        _state.leaver = _state.leaver or threading.current_thread()
+        return _state.leaver is threading.current_thread()
+
+
+def _heeded() -> list[signal.Signals]:
+    """The signals that are not ignored: a shell ignores SIGINT for what it runs in the background."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    if _state.received and not _state.owned:
+        raise stopped()
+    _state.received = _state.received or number
+
+
+def _watch(pipe: int) -> None:
+    """Wait for a signal; then for the piece in hand to end, for a second signal, or for the time to be over."""
+    while not _state.received:
+        _heed(os.read(pipe, 1))
+    if _state.kept and not select.select([pipe], [], [], NOTICE)[0]:
+        _say(f"{_word()}: ends in {GRACE:g} s at most, with the piece in hand; again to end at once")
+        select.select([pipe], [], [], GRACE - NOTICE)
+    if _claimed():
+        _leave(128 + _state.received, "; ".join(filter(None, [_word(), _kept()])))
+
+
+def _heed(data: bytes) -> None:
+    if data and data[0] in SIGNALS:
+        _state.received = _state.received or data[0]
+
+
+def _word() -> str:
+    return "terminated" if _state.received == signal.SIGTERM else "interrupted"
+
+
+def _kept() -> str:
+    try:
+        return _state.kept[-1]() if _state.kept else ""
+    except Exception:  # the main thread may be changing what is counted: the end matters more
+        return ""
+
+
+def _leave(code: int, text: str) -> None:
+    """Clean up, say `text`, end the process; a blocked stream or file system holds it up for `FLUSH` seconds only."""
+    last = threading.Thread(target=_last_words, args=(text,), daemon=True)
+    last.start()
+    last.join(FLUSH)
+    os._exit(code)
+
+
+def _last_words(text: str) -> None:
+    for action in reversed(_state.cleanups):
+        try:
+            action()
+        except OSError:
+            pass
+    if text:
+        _say(f"error: {text}")
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(f"{_state.name}: {text}\n")
+    except (OSError, ValueError, AttributeError):  # its reader has gone, or there never was one
+        pass

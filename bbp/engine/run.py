@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bbp import store
-from bbp.console import program
-from bbp.console.errors import FileError, Interrupted, RunError, Terminated
+from bbp.console import program, signals
+from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
-from bbp.console.signals import terminable
-from bbp.engine.lock import Lock
+from bbp.engine.lock import Lock, lock_path, remove_task_locks
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Result, Results, Unit, compute, keep_compiled
 from bbp.experiments import assemble, schedule
@@ -74,7 +72,7 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
     if finished is not None:
         return finished
     atomic.prepare_directory(how.out.parent)
-    with _locks(how), terminable():
+    with _locks(how):
         # Another run may have finished while this one waited for nothing but its own start.
         finished = existing(wanted, how)
         if finished is not None:
@@ -83,15 +81,17 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
         results = _begin(wanted, how, parts)
         try:
             if not how.merge:
-                with executor(how) as run:
+                with signals.keeping(lambda: _kept(how, parts, results)), executor(how) as run:
                     _work(wanted, how, parts, results, run)
             return None if how.task else _finish(wanted, how, parts, results)
-        except KeyboardInterrupt as stop:
-            kind = Terminated if isinstance(stop, Terminated) else Interrupted
-            raise kind(_kept(how, parts, results)) from None
+        except KeyboardInterrupt:
+            raise signals.stopped(_kept(how, parts, results)) from None
         except OSError as error:
             raise RunError(f"{program.describe(error)}; {_kept(how, parts, results)}") from None
-        except (RunError, ParameterError):
+        except RunError as error:
+            kept = _kept(how, parts, results)
+            raise error if how.merge else RunError(f"{error}; {kept}") from None
+        except ParameterError:
             _kept(how, parts, results)
             raise
 
@@ -195,8 +195,7 @@ def _finish(wanted: config.Config, how: Execution, parts: Parts, results: Result
     if not missing and not results.failed:
         parts.discard()
         # Locks of tasks that were killed; no task runs now, for this run holds the whole output.
-        for left in how.out.parent.glob(f"{glob.escape(how.out.name)}.*-of-*.lock"):
-            left.unlink(missing_ok=True)
+        remove_task_locks(how.out)
     return sweeps
 
 
@@ -213,7 +212,7 @@ def _kept(how: Execution, parts: Parts, results: Results) -> str:
 @contextmanager
 def _locks(how: Execution) -> Iterator[None]:
     """The whole output for one run; for a task its own number, beside other tasks."""
-    whole = how.out.with_name(how.out.name + ".lock")
+    whole = lock_path(how.out)
     if not how.task:
         with Lock(whole, str(how.out)):
             yield
@@ -221,7 +220,7 @@ def _locks(how: Execution) -> Iterator[None]:
     number = f"{how.division.index}-of-{how.division.count}"
     with (
         Lock(whole, str(how.out), shared=True),
-        Lock(how.out.with_name(f"{how.out.name}.{number}.lock"), f"task {number} of {how.out}"),
+        Lock(lock_path(how.out, number), f"task {number} of {how.out}"),
     ):
         yield
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp.analysis.bootstrap import bootstrap_fraction
+from bbp.analysis.bootstrap import fraction
 from bbp.analysis.finite_size import phi_crossing
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
@@ -34,7 +34,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
         threshold = bbp_threshold(model).alpha
         alpha = rounded(np.linspace(*RANGES[kind], 9) * threshold)
         hits = np.array([sampled(model, n, alpha, samples, effort.seed)["hit"] for n in sizes])
-        phi = [[bootstrap_fraction(cell, rng) for cell in row] for row in hits]
+        phi = [[fraction(cell) for cell in row] for row in hits]
         crossings = [
             phi_crossing(alpha, (hits[i], hits[j]), (sizes[i], sizes[j]), rng).alpha
             for i, j in pairwise(range(len(sizes)))

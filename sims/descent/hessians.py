@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sims.dense.eigen import Code, lowest_dense
 from sims.descent.sphere import riemannian_hessian
 from sims.hessian import dense_blas
+from sims.pinned import pinned
 from sims.signal import overlaps
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -35,6 +36,7 @@ class Lowest(NamedTuple):
     overlaps: Array
 
 
+@pinned
 def hessians(model: Committee, data: Array, teacher: Array, student: Array) -> tuple[Array, Array]:
     """The plain and the Riemannian Hessian (pN, pN) at student (p, N); data (M, N), teacher (p_star, N).
 
@@ -49,6 +51,7 @@ def hessians(model: Committee, data: Array, teacher: Array, student: Array) -> t
     return plain, riemannian_hessian(student, gradient, plain, lift=float(np.linalg.norm(tangential)))
 
 
+@pinned
 def lowest_along(model: Committee, data: Array, teacher: Array, students: Array, eigenpairs: int) -> Lowest:
     """Lowest eigenpairs of both Hessians at each of the students (T, p, N); data (M, N), teacher (p_star, N).
 

@@ -26,6 +26,7 @@ import numpy as np
 from jax import Array
 
 from sims.descent.sphere import retract, row_products, tangent
+from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
 
 HALVINGS = 50
@@ -121,11 +122,13 @@ class _State(NamedTuple):
     code: Array
 
 
+@pinned
 def loss_of(lam: Array, y: Array, a: float | Array) -> Array:
     """(1/2) sum_mu (y - yhat)^2 / (a + y) from preactivations lam (M, p) and labels y (M,)."""
     return 0.5 * jnp.sum((jnp.mean(lam**2, axis=-1) - y) ** 2 / (a + y))
 
 
+@pinned
 def gradient_of(data: Array, lam: Array, y: Array, a: float | Array) -> Array:
     """Gradient (p, N) of the loss in the surrounding space; data (M, N), lam (M, p), y (M,)."""
     return (2 / lam.shape[-1]) * (_pull(lam, y, a)[:, None] * lam).T @ data
@@ -136,11 +139,13 @@ def _pull(lam: Array, y: Array, a: float | Array) -> Array:
     return (jnp.mean(lam**2, axis=-1) - y) / (a + y)
 
 
+@pinned
 def riemannian_gradient(student: Array, data: Array, y: Array, a: float | Array) -> Array:
     """Gradient (p, N) of the loss on the product of spheres at student (p, N)."""
     return tangent(student, gradient_of(data, data @ student.T, y, a))
 
 
+@pinned
 def hessian_product(
     student: Array, vector: Array, data: Array, lam: Array, y: Array, a: float | Array
 ) -> Array:
@@ -153,6 +158,7 @@ def hessian_product(
     return tangent(student, (2 / p) * weight.T @ data - curvature[:, None] * vector)
 
 
+@pinned
 def descend(
     data: Array, y: Array, student: Array, a: float, rules: Descent | None = None, *, group: int | None = None
 ) -> Path:

@@ -23,6 +23,7 @@ from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Descent, descend
 from sims.instance import Instance, draw, finite_p, padded, real_dtype, samples_of
+from sims.pinned import pinned
 from theory.checks import ParameterError, count
 from theory.model import Committee
 
@@ -143,6 +144,7 @@ def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
     return np.unique(np.rint(np.linspace(0, recorded - 1, min(wanted, recorded))).astype(np.int64))
 
 
+@pinned
 def sample_descents(
     model: Committee,
     n: int,
@@ -163,8 +165,7 @@ def sample_descents(
 
     start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
-    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow
-                elsewhere
+    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
     workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
     Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
     workers than asked for are used where only they fit.
@@ -236,6 +237,7 @@ def _workers(workers: int | None, fitting: int) -> int:
     return max(1, min(count("workers", workers), fitting))
 
 
+@pinned
 def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dtype) -> dict[str, NDArray]:
     """The arrays of Descents, but the shared ones, for one batch."""
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]

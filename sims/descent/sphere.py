@@ -12,18 +12,23 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from sims.pinned import pinned
 
+
+@pinned
 def retract(point: Array) -> Array:
     """The point (..., p, N) with each row scaled to norm sqrt(N). A row of zeros has no image and gives NaN."""
     n = point.shape[-1]
     return point * (n**0.5 / jnp.linalg.norm(point, axis=-1, keepdims=True))
 
 
+@pinned
 def tangent(student: Array, vector: Array) -> Array:
     """Orthogonal projection of `vector` (..., p, N) on the tangent space at `student` (..., p, N)."""
     return vector - student * row_products(student, vector)[..., None]
 
 
+@pinned
 def row_products(student: Array, vector: Array) -> Array:
     """w_k . v_k / N (..., p): the component of each row of `vector` along the student's row."""
     return jnp.sum(student * vector, axis=-1) / student.shape[-1]

@@ -15,6 +15,7 @@ from sims.krylov.solver import Settings, lowest_krylov
 from sims.memory import available_bytes, dense_bytes
 from sims.operator.operator import HessianOperator, hessian_operator
 from sims.operator.sharded import sharded_operator
+from sims.pinned import pinned
 from theory.model import Committee
 
 ROOM = 0.9  # share of the free memory that may be planned for
@@ -36,6 +37,7 @@ def preferred_solver(model: Committee, n: int, alpha: float, k: int, dtype: Any 
     return "dense" if fits else "krylov"
 
 
+@pinned
 def solve_krylov(drawn: Instance, k: int) -> Eigenpairs:
     """Lowest k eigenpairs of an instance drawn without its data, matrix-free.
 
@@ -54,6 +56,7 @@ def solve_krylov(drawn: Instance, k: int) -> Eigenpairs:
     return replace(pairs, signal=signal_overlaps(operator, pairs, drawn.teacher))
 
 
+@pinned
 def operator_of(drawn: Instance, stored: bool) -> HessianOperator:
     """The operator on one device, or over all that JAX sees."""
     if jax.device_count() > 1:

@@ -16,6 +16,7 @@ from sims.dense.eigen import Code, Eigenpairs, Overlaps
 from sims.dense.overlap_bound import MARGIN, STEPS, point_mass
 from sims.density import measure_of
 from sims.operator.operator import HessianOperator, interleaved
+from sims.pinned import pinned
 from sims.signal import overlaps, signal_vectors
 
 CERTAIN = 0.8  # of the largest q2: pairs found to a residual leave a little of themselves in the rest
@@ -23,6 +24,7 @@ CLEAR = 100  # widths that the bound on the next eigenvalue must lie above the h
 KEPT = 1024  # Lanczos vectors kept for the bound on overlaps: fewer than the basis that found the pairs
 
 
+@pinned
 def signal_overlaps(operator: HessianOperator, pairs: Eigenpairs, teacher: jax.Array) -> Overlaps:
     """q2 (k,) of pairs found by `sims.krylov.solver`, and the rank of the largest.
 
@@ -39,6 +41,7 @@ def signal_overlaps(operator: HessianOperator, pairs: Eigenpairs, teacher: jax.A
     return Overlaps(q2, rank)
 
 
+@pinned
 def mean_overlaps(pairs: Eigenpairs, teacher: jax.Array) -> NDArray[np.float64]:
     """q2 (k,), the mean over its space where a value is degenerate (over what was found of the highest space)."""
     raw = np.asarray(overlaps(pairs.vectors, teacher), np.float64)
@@ -73,6 +76,7 @@ def certified_rank(q2: ArrayLike, degeneracy: int) -> int:
     return int(np.argmax(q2)) if len(q2) and float(np.max(q2)) > left + MARGIN else -1
 
 
+@pinned
 def bounded_rank(operator: HessianOperator, vectors: NDArray, q2: NDArray, signal: NDArray) -> int:
     """Rank of the largest of q2 (k,) in the whole spectrum, if a bound shows that no other vector has as much; else -1.
 

@@ -36,6 +36,7 @@ from sims.hessian import HIGHEST
 from sims.krylov.basis import orthonormal
 from sims.krylov.settings import Plan, Settings, mixes, plan_tol
 from sims.krylov.space import WAIT, Space
+from sims.pinned import pinned
 from theory.checks import ParameterError
 
 FRESH = 2  # searches begun anew from what was found, at most
@@ -46,13 +47,19 @@ class BlockOperator(Protocol):
     """Symmetric matrices, all of one order: `sets` of them, known by their products with blocks (order, b)."""
 
     @property
-    def order(self) -> int: ...
+    def order(self) -> int:
+        """Rows of each matrix."""
+        ...
 
     @property
-    def dtype(self) -> np.dtype: ...
+    def dtype(self) -> np.dtype:
+        """Precision of the products."""
+        ...
 
     @property
-    def sets(self) -> int: ...
+    def sets(self) -> int:
+        """Number of matrices."""
+        ...
 
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
         """H V for one block of each chosen set."""
@@ -85,12 +92,20 @@ def lowest_krylov(
 
     The code is NOT_CONVERGED, with the best pairs, where the products allowed ran out. Orders that fit in one
     basis are diagonalised whole. Raises ParameterError for k outside 1..order or unfit settings.
+
+    >>> from sims.instance import draw
+    >>> from sims.operator.operator import hessian_operator
+    >>> from theory.model import Committee
+    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> lowest_krylov(operator, 3).values.shape
+    (3,)
     """
     if operator.sets != 1:
         raise ParameterError(f"lowest_krylov wants an operator of one set, got {operator.sets}")
     return lowest_of_sets(operator, k, degeneracy=degeneracy, settings=settings)[0]
 
 
+@pinned
 def lowest_of_sets(
     operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> list[Eigenpairs]:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from sims.hessian import HIGHEST, weight_parts
 from sims.instance import Instance, data_key, finite_p, padded, real_dtype, row_block
+from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
 from theory.model import Committee
 
@@ -81,6 +82,7 @@ def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: b
     return padded(-(-m // max(1, -(-m * n * np.dtype(dtype).itemsize // target))))
 
 
+@pinned
 def stored_rows(
     key: jax.Array,
     m: int,
@@ -145,6 +147,7 @@ class HessianOperator:
         """Of the data and the products."""
         return self.rows.dtype
 
+    @pinned
     def columns(self, columns: jax.Array) -> jax.Array:
         """H V for V as a matrix (N, sets p k), columns ordered by set, then student row, then vector."""
         total = None
@@ -154,6 +157,7 @@ class HessianOperator:
         assert total is not None  # M is at least 1
         return total
 
+    @pinned
     def __call__(self, vectors: Any) -> jax.Array:
         """H V for V (p, N, k) of one Hessian, or (sets, p, N, k) of several: the same shape, in the run's dtype."""
         vectors = jnp.asarray(vectors, self.dtype)
@@ -163,11 +167,13 @@ class HessianOperator:
         columns = _to_columns(vectors.reshape(self.sets, self.p, self.n, -1))
         return _from_columns(self.columns(columns), (self.sets, self.p)).reshape(vectors.shape)
 
+    @pinned
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
         """H V for one block V (order, k), rows i p + q, of each chosen set, in one pass over the data."""
         columns = _beside(tuple(blocks), self.n)
         return _apart(self.select(chosen).columns(columns), len(blocks), self.order)
 
+    @pinned
     def select(self, chosen: Sequence[int]) -> HessianOperator:
         """The operator of the chosen sets, on the same data."""
         key = tuple(chosen)
@@ -180,10 +186,12 @@ class HessianOperator:
             )
         return self.selected[key]
 
+    @pinned
     def ordered(self, vectors: jax.Array) -> jax.Array:
         """Vectors (p N, k) with rows i p + q to block-major rows q N + i."""
         return _block_major(vectors, self.p)
 
+    @pinned
     def lowered(self) -> HessianOperator | None:
         """The same operator with data and weights rounded to float32; None where rows are not stored.
 
@@ -200,12 +208,19 @@ class HessianOperator:
         )
 
 
+@pinned
 def hessian_operator(
     instance: Instance, *, stored: bool = True, size: int | None = None, mirror: bool | None = None
 ) -> HessianOperator:
     """The operator of one instance. stored = False: rows are drawn again at every product.
 
     size, mirror as in `stored_rows`. Data the instance already carries are cut into blocks (a copy: let go of the instance).
+
+    >>> from sims.instance import draw
+    >>> from theory.model import Committee
+    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> operator.order, operator(np.ones((1, 2, 12, 3))).shape
+    (24, (1, 2, 12, 3))
     """
     dtype = instance.student.dtype
     if not stored:
@@ -217,6 +232,7 @@ def hessian_operator(
     return weighted(rows, instance.student, instance.teacher, [(instance.model, instance.m)])
 
 
+@pinned
 def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None = None) -> Rows:
     """The data of an instance as blocks of rows."""
     data = instance.data
@@ -232,6 +248,7 @@ def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None
     return Rows(instance.m, instance.n, size, np.dtype(data.dtype), tuple(blocks), data_key(instance.key))
 
 
+@pinned
 def weighted(
     rows: Rows, student: Any, teacher: Any, points: Sequence[tuple[Committee, int]]
 ) -> HessianOperator:

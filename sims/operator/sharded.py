@@ -23,6 +23,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sims.instance import Instance, data_key, row_block
 from sims.operator.operator import HessianOperator, Rows, block_share, block_size, weighted
+from sims.pinned import pinned
 from theory.checks import ParameterError
 
 ROW = "row"
@@ -47,7 +48,7 @@ class ShardedRows(Rows):
         if self.stored is not None:
             yield from self.stored
             return
-        draw = _drawer(self.mesh, self.size // self.mesh.size, self.n, str(self.dtype))
+        draw = pinned(_drawer(self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
         for i in range(self.blocks):
             yield draw(self.key, np.uint32(i * self.size)), None
 
@@ -58,6 +59,7 @@ class ShardedOperator(HessianOperator):
 
     mesh: Mesh = field(default_factory=row_mesh)
 
+    @pinned
     def columns(self, columns: jax.Array) -> jax.Array:
         """H V for V as a matrix (N, sets p k), on the first device of this process."""
         mesh = self.mesh
@@ -69,6 +71,7 @@ class ShardedOperator(HessianOperator):
         return _local(_sum(mesh)(total))
 
 
+@pinned
 def sharded_operator(
     instance: Instance, mesh: Mesh | None = None, *, stored: bool = True, size: int | None = None
 ) -> ShardedOperator:

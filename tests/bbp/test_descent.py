@@ -124,7 +124,11 @@ def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeyp
     said = bbp("descent", *TINY, "--out", out, "--force")
     assert said.code == 1 and "No space left" in said.err
     assert out.read_bytes() == before
-    assert {path.name for path in out.parent.iterdir()} <= {out.name, out.name + ".parts", out.name + ".lock"}
+    assert {path.name for path in out.parent.iterdir()} <= {
+        out.name,
+        out.name + ".parts",
+        out.name + ".bbp.lock",
+    }
 
 
 def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypatch):
@@ -230,7 +234,7 @@ def test_recovery_of_made_up_outcomes():
     ends[1, :10], ends[2, :30] = 0.9, 0.95
     seen = recovery.recovery(made_up(ends), 100, "random")
     assert [e.value for e in seen.success] == [0.0, 0.25, 0.75]
-    assert seen.midpoint.value == 2.5
+    assert abs(seen.midpoint.value - 2.5) < 0.05  # of a logistic curve through them
     # delta method: the fractions' binomial errors over the slope 1/2 a unit of alpha
     expected = np.sqrt(2 * 0.25 * 0.75 / 40 / 4) / 0.5
     assert seen.midpoint.error == pytest.approx(expected, rel=0.25)
@@ -251,7 +255,7 @@ def test_missing_samples_are_left_out():
     ends[0] = 0.01
     ends[:, 2] = np.nan
     seen = recovery.recovery(made_up(ends), 100, "random")
-    assert [e.value for e in seen.success] == [0.0, 1.0, 1.0] and seen.midpoint.value == 1.5
+    assert [e.value for e in seen.success] == [0.0, 1.0, 1.0] and abs(seen.midpoint.value - 1.5) < 1e-3
     with pytest.raises(ParameterError, match="start must be one of random, got 'hessian'"):
         recovery.recovery(made_up(ends), 100, "hessian")
     with pytest.raises(ParameterError, match="threshold must be below 1"):

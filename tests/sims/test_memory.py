@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from sims import memory
+from sims import limits, memory
 from sims.sampling import bytes_needed, sample_point
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -30,38 +30,8 @@ def test_free_memory_of_this_system():
     assert 0 < free <= total
 
 
-def written(folder, files):
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
-
-
-@pytest.mark.parametrize(
-    "files, left",
-    [
-        ({"memory.max": "1000\n", "memory.current": "400\n"}, 600),
-        ({"memory.max": "max\n", "memory.current": "400\n"}, 9 * 1024),
-        ({"memory/memory.limit_in_bytes": "1000\n", "memory/memory.usage_in_bytes": "2000\n"}, 0),
-        (
-            {"memory/memory.limit_in_bytes": f"{2**63 - 4096}\n", "memory/memory.usage_in_bytes": "1\n"},
-            9 * 1024,
-        ),
-        ({}, 9 * 1024),
-    ],
-)
-def test_control_groups_bound_what_is_free(tmp_path, monkeypatch, files, left):
-    monkeypatch.setattr(memory, "_CGROUP", written(tmp_path, files))
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal:  20 kB\nMemAvailable:    9 kB\n")
-    monkeypatch.setattr(memory, "_MEMINFO", meminfo)
-    assert memory.available_bytes() == left
-
-
 def test_unknown_memory_refuses_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "absent")
+    monkeypatch.setattr(limits, "PROC", tmp_path)
     assert memory.available_bytes() is None
     memory.require_fit(lambda n: 2**60 * n, 10, 1)
 

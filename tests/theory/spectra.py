@@ -88,8 +88,13 @@ def exact_k(t, p, p_star, a, digits, step=None):
     return step * total
 
 
-def exact_t(model, alpha, z, start, digits=30, steps=3):
-    """Solution t of -1/t + alpha K(t) = z (units of (p/2) H) by `steps` secant steps from `start`, all in `digits`."""
+def exact_t(model, alpha, z, start, digits=30):
+    """Solution t of -1/t + alpha K(t) = z (units of (p/2) H), to about 10^-digits of itself, by secant steps from `start`.
+
+    The error of a secant step is a constant times the product of the two steps before it: the iteration ends where that
+    product is below 10^-digits, or where both values of the equation are the same number, as none is left to gain. A start
+    from which eight steps do not get there is a fault of the start.
+    """
     with mp.workdps(digits + 5):
         a, alpha, z = mp.mpf(model.a), mp.mpf(alpha), mp.mpmathify(z)
 
@@ -97,8 +102,14 @@ def exact_t(model, alpha, z, start, digits=30, steps=3):
             return -1 / t + alpha * exact_k(t, model.p, model.p_star, a, digits) - z
 
         before, now = mp.mpc(start) * (1 + mp.mpf(2) ** -30), mp.mpc(start)
-        value_before = equation(before)
-        for _ in range(steps):
-            value = equation(now)
-            before, now, value_before = now, now - value * (now - before) / (value - value_before), value
-        return now
+        value_before, value = equation(before), equation(now)
+        for _ in range(8):
+            if value == value_before:
+                return now
+            step = value * (now - before) / (value_before - value)
+            done = abs(step * (now - before)) <= mp.mpf(10) ** -digits * abs(now) ** 2
+            before, now = now, now + step
+            if done:
+                return now
+            value_before, value = value, equation(now)
+    raise AssertionError(f"the secant did not settle from {start}")

@@ -12,20 +12,20 @@ from theory.averages import (
     Widths,
     average,
     continued,
-    edge,
-    edge_slope,
-    excess,
-    excess_in_a,
-    mean_phi,
-    signal,
-    signal_slope,
-    student,
-    teacher,
-    teacher_in_a,
-    teacher_slope,
+    kernel_k,
+    kernel_u,
+    kernel_u_in_a,
+    kernel_u_slope,
+    kernel_v,
+    kernel_v_slope,
+    kernel_w,
+    kernel_w_minus_u,
+    kernel_w_minus_u_in_a,
+    kernel_w_slope,
+    kernel_yhat_phi,
 )
 
-KERNELS = [mean_phi, edge, teacher, signal, edge_slope, teacher_slope, signal_slope]
+KERNELS = [kernel_k, kernel_w, kernel_u, kernel_v, kernel_w_slope, kernel_u_slope, kernel_v_slope]
 HARD = Widths.of(
     [1, 1, 2, 3, 64, 512, math.inf, 2e6, 1, 512], [1, 50, 1, 2, 1, 50, 3, 1, 400, 1],
     [1e-6, 0.3, 1.0, 1e3, 1e-4, 0.5, 2.0, 0.3, 1e-4, 1e-4],
@@ -42,15 +42,15 @@ def test_halving_the_step_changes_nothing(t, monkeypatch):
     coarse = average(KERNELS, *everywhere(t))
     monkeypatch.setitem(averages._STEP, np.dtype(np.float64), averages._STEP[np.dtype(np.float64)] / 2)
     for kernel, a, b in zip(KERNELS, coarse, average(KERNELS, *everywhere(t)), strict=True):
-        signed = kernel in (mean_phi, teacher_slope)
+        signed = kernel in (kernel_k, kernel_u_slope)
         np.testing.assert_allclose(a, b, rtol=2e-13 if signed else 4e-15, atol=1e-15 if signed else 0)
 
 
 @pytest.mark.parametrize("t", [1.0, 0.9, 0.05])
 def test_extended_precision_refines_double(t):
-    double = average([edge, teacher, signal], *everywhere(t))
+    double = average([kernel_w, kernel_u, kernel_v], *everywhere(t))
     models, t, _ = everywhere(np.longdouble(t))
-    for a, b in zip(double, average([edge, teacher, signal], models, t, 1 - t), strict=True):
+    for a, b in zip(double, average([kernel_w, kernel_u, kernel_v], models, t, 1 - t), strict=True):
         assert b.dtype == np.longdouble
         np.testing.assert_allclose(a, b.astype(float), rtol=2e-15)
 
@@ -77,8 +77,8 @@ def test_sampled_labels(p, p_star, a, t):
         yhat * phis[1],
     ]
     model, t = Widths.of([p], p_star, a), np.array([t])
-    exact = average([mean_phi, edge, teacher, signal], model, t, 1 - t)
-    exact += average([student], model, t, 1 - t, branches=(3,))
+    exact = average([kernel_k, kernel_w, kernel_u, kernel_v], model, t, 1 - t)
+    exact += average([kernel_yhat_phi], model, t, 1 - t, branches=(3,))
     for sample, value in zip(samples, exact, strict=True):
         assert abs(sample.mean() - value[0]) < 5 * sample.std() / 500
 
@@ -87,7 +87,7 @@ def test_sampled_labels(p, p_star, a, t):
 def test_slopes_are_derivatives(t):
     """Central differences in extended precision: step 1e-5, error of order 1e-10."""
     h = 1e-5
-    pairs = [(edge, edge_slope), (teacher, teacher_slope), (signal, signal_slope)]
+    pairs = [(kernel_w, kernel_w_slope), (kernel_u, kernel_u_slope), (kernel_v, kernel_v_slope)]
     values, slopes = (list(x) for x in zip(*pairs, strict=True))
     moderate = HARD.take(np.flatnonzero(HARD.a > 0.1))
     at = [np.full(moderate.shape, t + d) for d in (-h, 0, h)]
@@ -100,14 +100,14 @@ def test_derivatives_in_a_at_the_end_of_the_walk():
     one, h = np.ones(1), 1e-5
     for p, p_star in ((1, 1), (3, 2), (512, 50), (math.inf, 1)):
         low, mid, high = (Widths.of([p], p_star, 0.7 + d) for d in (-h, 0, h))
-        for kernel, slope in ((excess, excess_in_a), (teacher, teacher_in_a)):
+        for kernel, slope in ((kernel_w_minus_u, kernel_w_minus_u_in_a), (kernel_u, kernel_u_in_a)):
             (below,), (above,) = (average([kernel], m, one, 0 * one) for m in (low, high))
             (rate,) = average([slope], mid, one, 0 * one)
             assert (above - below) / (2 * h) == pytest.approx(rate, rel=1e-8)
 
 
 def test_excess_is_the_difference_at_the_end_of_the_walk():
-    difference, w, u = average([excess, edge, teacher], *everywhere(1.0))
+    difference, w, u = average([kernel_w_minus_u, kernel_w, kernel_u], *everywhere(1.0))
     np.testing.assert_array_less(np.abs(difference - (w - u)), 2e-14 * (w + u))
 
 
@@ -162,7 +162,7 @@ def principal_values(p, p_star, a, t):
 )
 def test_continuation_is_the_principal_value(p, p_star, a, t):
     model, at = Widths.of([p], p_star, a), np.array([t])
-    found = continued([edge, teacher, signal], model, at, 1 - at)
+    found = continued([kernel_w, kernel_u, kernel_v], model, at, 1 - at)
     for value, right in zip(found, principal_values(p, p_star, a, t), strict=True):
         assert value[0] == pytest.approx(right, rel=1e-8, abs=1e-9)
 

@@ -9,18 +9,18 @@ from theory import Committee, bbp_threshold, bulk_edge, outlier, teacher_branch,
 from theory.averages import (
     Widths,
     average,
-    edge,
-    edge_slope,
-    excess,
-    excess_in_a,
-    mean_phi,
-    radial,
-    signal,
-    signal_slope,
-    student,
-    teacher,
-    teacher_in_a,
-    teacher_slope,
+    kernel_k,
+    kernel_radial,
+    kernel_u,
+    kernel_u_in_a,
+    kernel_u_slope,
+    kernel_v,
+    kernel_v_slope,
+    kernel_w,
+    kernel_w_minus_u,
+    kernel_w_minus_u_in_a,
+    kernel_w_slope,
+    kernel_yhat_phi,
 )
 from theory.checks import ParameterError
 from theory.general import Network
@@ -40,9 +40,11 @@ def test_averages_are_those_of_two_chi_squares(p, p_star, a, noise, t):
         parts = phi, (t * phi) ** 2, t * (1 - seen) * phi, seen * (t * phi) ** 2, yhat * phi
         wanted += share * np.array([np.sum(weight * part) for part in parts])
     models, at, rest = Widths.of([p], p_star, a, noise), np.array([t]), np.array([1 - t])
-    found = [v[0] for v in average([mean_phi, edge, teacher, signal, student], models, at, rest)]
+    found = [
+        v[0] for v in average([kernel_k, kernel_w, kernel_u, kernel_v, kernel_yhat_phi], models, at, rest)
+    ]
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
-    free = average([radial], models, np.zeros(1), np.ones(1), branches=(1,))[0][0]
+    free = average([kernel_radial], models, np.zeros(1), np.ones(1), branches=(1,))[0][0]
     assert abs(free - np.sum(weight * yhat * (yhat - y) / (a + y))) < 1e-10
 
 
@@ -50,17 +52,17 @@ def test_averages_are_those_of_two_chi_squares(p, p_star, a, noise, t):
 def test_slopes_are_derivatives(p, p_star, a, noise, t):
     """Central differences of step 1e-5: 1e-8 from the step, relative to second derivatives of order one."""
     h = 1e-5
-    for kernel, slope in ((edge, edge_slope), (teacher, teacher_slope), (signal, signal_slope)):
+    for kernel, slope in ((kernel_w, kernel_w_slope), (kernel_u, kernel_u_slope), (kernel_v, kernel_v_slope)):
         ends = np.array([t - h, t + h, t])
         low, high, _ = average([kernel], Widths.of(p, p_star, [a] * 3, noise), ends, 1 - ends)[0]
         exact = average([slope], Widths.of(p, p_star, [a] * 3, noise), ends, 1 - ends)[0][2]
         assert abs((high - low) / (2 * h) - exact) < 1e-7
     one, none = np.ones(3), np.zeros(3)
     models = Widths.of(p, p_star, np.array([a - h, a + h, a]), noise)
-    for kernel, slope in ((excess, excess_in_a), (teacher, teacher_in_a)):
+    for kernel, slope in ((kernel_w_minus_u, kernel_w_minus_u_in_a), (kernel_u, kernel_u_in_a)):
         (low, high, _), (*_, exact) = average([kernel, slope], models, one, none)
         assert abs((high - low) / (2 * h) * (1 + noise) - exact) < 1e-7
-    w, u, difference = (v[2] for v in average([edge, teacher, excess], models, one, none))
+    w, u, difference = (v[2] for v in average([kernel_w, kernel_u, kernel_w_minus_u], models, one, none))
     assert abs(w - u - difference) < 1e-13
 
 

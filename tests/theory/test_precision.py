@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from theory.averages import Widths, average, edge, mean_phi, signal, teacher
+from theory.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.model import Committee
 from theory.outliers import edge_gap, teacher_branch
 from theory.transition import bbp_threshold, threshold_map
@@ -89,7 +89,9 @@ def test_averages(oracle, p, p_star, a, r):
     expected = (exact.phi, exact.phi2 * t**2, t * (exact.phi - exact.y_phi), exact.y_phi2 * t**2)
     at = np.array([float(t)]), np.array([r / (1 + r)])
     for value, right in zip(
-        average([mean_phi, edge, teacher, signal], Widths.of([p], p_star, a), *at), expected, strict=True
+        average([kernel_k, kernel_w, kernel_u, kernel_v], Widths.of([p], p_star, a), *at),
+        expected,
+        strict=True,
     ):
         assert value[0] == pytest.approx(float(right), rel=2e-14, abs=0)
 

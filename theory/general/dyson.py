@@ -13,13 +13,11 @@ Everything here is done in Q = -G^{-1}, which is positive definite left of the s
   function, so Z is operator concave. Hence left edge = max over Q of the smallest eigenvalue of Z(Q)
   (Lehner's formula, Canad. J. Math. 51 (1999) 260, in its compound-Poisson form) is a concave problem: any
   admissible Q gives a lower bound, and a stationary point is THE edge.
-* With B = Q^{-1/2} A Q^{-1/2} (so I - B = Q^{1/2} (Q + F)^{-1} Q^{1/2} > 0) the derivative of Z along
-  Q^{1/2} X Q^{1/2} is, whitened the same way, L[X] - X with the completely positive self-adjoint map L[X] =
-  sum c B X B. Left of the edge its spectral radius rho < 1; at the edge rho = 1, with a positive semidefinite
-  eigenvector E.
-* For p = 1 this is sum c f^2 / (q + f)^2 = 1. Its left side to the power -1/2 is concave and increasing in q
-  (a norm of exponent -2), so Newton's method from the left end converges monotonically: no bracket, no
-  failure.
+* With B = Q^{-1/2} A Q^{-1/2} (so I - B = Q^{1/2} (Q + F)^{-1} Q^{1/2} > 0) the derivative of Z along Q^{1/2} X Q^{1/2} is,
+  whitened the same way, L[X] - X with the completely positive self-adjoint map L[X] = sum c B X B. Left of the edge its
+  spectral radius rho < 1; at the edge rho = 1, with a positive semidefinite eigenvector E.
+* For p = 1 this is sum c f^2 / (q + f)^2 = 1. Its left side to the power -1/2 is concave and increasing in q (a norm of
+  exponent -2), so Newton's method from the left end converges monotonically: no bracket, no failure.
 
 SciPy's solvers for Riccati equations treat one quadratic term; here there are M rational ones, and the Newton
 method below is the same Kleinman iteration with the M terms summed.
@@ -70,26 +68,34 @@ class DysonEdge:
 
 
 class State:
-    """The sums over weights at one admissible Q; everything a solver needs there."""
+    """The sums over weights at one admissible Q; everything a solver needs there.
+
+    q, inverse_q, root (p, p)  Q, Q^{-1}, Q^{1/2}
+    c (m,)                     coefficients
+    packing                    index tables between (p, p) and the D = p (p + 1)/2 entries of a symmetric matrix
+    b, weighted (D, m)         B of every weight, packed, and c B
+    mean (p, p)                sum c B
+    map (D, D)                 L in orthonormal coordinates
+    """
 
     def __init__(
-        self, q: Array, eigen: tuple[Array, Array], coefficients: Array, shape: Symmetric, inverse: Array
+        self, q: Array, eigen: tuple[Array, Array], coefficients: Array, packing: Symmetric, inverse: Array
     ):
         values, vectors = eigen
         self.q = q
         self.root = (vectors * np.sqrt(values)) @ vectors.T
-        self.p = (vectors / values) @ vectors.T
-        self.c, self.shape = coefficients, shape
-        self.b = shape.congruence(self.root) @ inverse
+        self.inverse_q = (vectors / values) @ vectors.T
+        self.c, self.packing = coefficients, packing
+        self.b = packing.congruence(self.root) @ inverse
         np.negative(self.b, out=self.b)
-        self.b[shape.diagonal] += 1.0
+        self.b[packing.diagonal] += 1.0
         self.weighted = self.b * self.c
-        self.mean = shape.unpack(self.weighted.sum(axis=1))
-        self.map = shape.operator(self.weighted @ self.b.T)
+        self.mean = packing.unpack(self.weighted.sum(axis=1))
+        self.map = packing.operator(self.weighted @ self.b.T)
 
     def residual(self, z: float) -> Array:
         """Q^{-1/2} (Z(Q) - z) Q^{-1/2} as coordinates (D,)."""
-        return self.shape.coordinates(self.mean - z * self.p) - self.shape.unit
+        return self.packing.coordinates(self.mean - z * self.inverse_q) - self.packing.unit
 
     def z(self) -> Array:
         """Z(Q), (p, p)."""
@@ -99,29 +105,29 @@ class State:
         """Spectral radius of L and its eigenvector E (D,), signed so that its trace is positive."""
         values, vectors = np.linalg.eigh(self.map)
         e = vectors[:, -1]
-        return float(values[-1]), e if e @ self.shape.unit > 0 else -e
+        return float(values[-1]), e if e @ self.packing.unit > 0 else -e
 
     def gradient(self, e: Array) -> Array:
         """Derivative of rho along whitened X: <W, X>, W = -2 sym sum c (I - B) E B E B; coordinates (D,)."""
-        full = self.shape.matrix(e)
-        b = self.b[self.shape.position]
+        full = self.packing.matrix(e)
+        b = self.b[self.packing.position]
         eb = (full @ b.reshape(len(full), -1)).reshape(b.shape)
-        ebe = np.einsum("dkm,kdm->dm", b[self.shape.rows], eb[:, self.shape.cols])
-        w = full @ self.shape.unpack(ebe @ self.c) - self.shape.triple(self.weighted @ ebe.T, full)
-        return self.shape.coordinates(-(w + w.T))
+        ebe = np.einsum("dkm,kdm->dm", b[self.packing.rows], eb[:, self.packing.cols])
+        w = full @ self.packing.unpack(ebe @ self.c) - self.packing.triple(self.weighted @ ebe.T, full)
+        return self.packing.coordinates(-(w + w.T))
 
     def bordered(self, row: Array, corner: float, residual: Array, rest: float) -> Array:
         """Newton step (x, dz) of Z(Q) = z with one more equation: <row, x> + corner dz = rest."""
         d = len(row)
         lhs = np.empty((d + 1, d + 1))
         lhs[:d, :d] = self.map - np.eye(d)
-        lhs[:d, d] = -self.shape.coordinates(self.p)
+        lhs[:d, d] = -self.packing.coordinates(self.inverse_q)
         lhs[d, :d], lhs[d, d] = row, corner
         return np.linalg.solve(lhs, np.append(-residual, rest))
 
     def moved(self, x: Array) -> Array:
         """Q after a whitened step x (D,)."""
-        q = self.q + self.root @ self.shape.matrix(x) @ self.root
+        q = self.q + self.root @ self.packing.matrix(x) @ self.root
         return (q + q.T) / 2
 
 
@@ -147,9 +153,9 @@ class Dyson:
         if c.shape not in ((), (len(f),)):
             raise ParameterError(f"coefficients must be one number or have shape ({len(f)},), got {c.shape}")
         self.p = f.shape[1]
-        self.shape = symmetric(self.p)
-        self.packed = np.ascontiguousarray(f[:, self.shape.rows, self.shape.cols].T)
-        skew = np.abs(self.packed - f[:, self.shape.cols, self.shape.rows].T).max()
+        self.packing = symmetric(self.p)
+        self.packed = np.ascontiguousarray(f[:, self.packing.rows, self.packing.cols].T)
+        skew = np.abs(self.packed - f[:, self.packing.cols, self.packing.rows].T).max()
         if skew > 1e-12 * np.abs(self.packed).max():
             raise ParameterError(f"weights must be symmetric matrices, got entries that differ by {skew:.3g}")
         self.c = np.broadcast_to(c, len(f))
@@ -161,12 +167,12 @@ class Dyson:
 
     def state(self, q: Array) -> State | None:
         """The sums at Q (p, p), or None where Q is not admissible."""
-        shifted = self.packed + q[self.shape.rows, self.shape.cols][:, None]
-        inverse = self.shape.invert(shifted)
+        shifted = self.packed + q[self.packing.rows, self.packing.cols][:, None]
+        inverse = self.packing.invert(shifted)
         eigen = np.linalg.eigh(q)
         if inverse is None or eigen[0][0] <= 0:
             return None
-        return State(q, (eigen[0], eigen[1]), self.c, self.shape, inverse)
+        return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse)
 
     def edge(self) -> DysonEdge:
         """The left edge, with its null vector and curvature.
@@ -205,7 +211,7 @@ class Dyson:
 
         Where several eigenvalues of L are close to 1 Newton's method from outside the branch wanders. On the branch the
         smallest eigenvalue of Z(Q) bounds the edge from below; with 1 - rho falling linearly along the null direction
-        the rest of the way is (1 - rho)^2 / (2 |<W, E>| tr P E). Each step aims at a part of it by one Kleinman
+        the rest of the way is (1 - rho)^2 / (2 |<W, E>| tr Q^{-1} E). Each step aims at a part of it by one Kleinman
         step, which stays on the branch for every aim left of the edge.
         """
         state = self._on_branch(q)
@@ -220,7 +226,7 @@ class Dyson:
                 if found is not None:
                     return found
             w = -state.gradient(e) @ e
-            aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.shape.coordinates(state.p) @ e))
+            aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.packing.coordinates(state.inverse_q) @ e))
             x = newton_step(state, state.residual(float(aim)))
             moved = None if x is None else self.state(state.moved(x))
             if moved is not None and moved.top()[0] < 1:
@@ -247,17 +253,17 @@ class Dyson:
         return None, 0.0
 
     def _edge_at(self, state: State, z: float, e: Array, w: Array, size: float, steps: int) -> DysonEdge:
-        # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(P E)) per squared step, and tr G by tr(P E).
-        pull = float(state.shape.coordinates(state.p) @ e)
+        # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(Q^{-1} E)) per squared step, and tr G by tr(Q^{-1} E).
+        pull = float(state.packing.coordinates(state.inverse_q) @ e)
         curvature = float(w @ e) * self.p**2 / pull**3
-        return DysonEdge(z, state.q, state.shape.matrix(e), curvature, size, steps)
+        return DysonEdge(z, state.q, state.packing.matrix(e), curvature, size, steps)
 
     def solve(self, z: float) -> Array:
         """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""
         state = self.state_at(one("z", finite("z", z)))
         if state is None:
             raise ParameterError(f"z must lie left of the spectrum, got {z!r}")
-        return -state.p
+        return -state.inverse_q
 
     def state_at(self, z: float) -> State | None:
         """State at Q(z), or None where z is not left of the edge.
@@ -265,7 +271,7 @@ class Dyson:
         From Q >= Q(z) concavity makes Newton's iterates decrease monotonically to Q(z) with rho < 1 all the
         way; A <= F gives the start Q = (largest eigenvalue of sum c F, less z) I.
         """
-        q = float(np.linalg.eigvalsh(self.shape.unpack(self.packed @ self.c))[-1]) - z
+        q = float(np.linalg.eigvalsh(self.packing.unpack(self.packed @ self.c))[-1]) - z
         q = max(q, -2.0 * float(self.values.min()), np.finfo(float).tiny)
         state = self.state(q * np.eye(self.p))
         best = np.inf
@@ -285,8 +291,7 @@ class Dyson:
 
 
 def newton_step(state: State, residual: Array) -> Array | None:
-    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the
-    edge."""
+    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the edge."""
     try:
         return cho_solve(cho_factor(np.eye(len(residual)) - state.map, lower=True), residual)
     except LinAlgError:
@@ -294,12 +299,14 @@ def newton_step(state: State, residual: Array) -> Array | None:
 
 
 def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:
-    """Root q of sum c f^2 / (q + f)^2 = 1 right of every pole, and the Newton steps taken; q = 0 where there
-    is none.
+    """Root q of sum c f^2 / (q + f)^2 = 1 right of every pole, and the Newton steps taken; q = 0 where there is none.
 
     values, coefficients  arrays of one shape. The starting point is where the largest single term alone
-                          reaches 1, so it lies left of the root, from where the iteration climbs
-                          monotonically.
+                          reaches 1, so it lies left of the root, from where the iteration climbs monotonically.
+
+    >>> q, steps = scalar_edge(np.array([[-1.0]]), np.array([[4.0]]))
+    >>> round(float(q), 12)
+    3.0
     """
     f, c = values[values != 0], coefficients[values != 0]
     if not len(f):

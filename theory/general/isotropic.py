@@ -63,26 +63,26 @@ class Averages:
 
 
 class Law(Protocol):
-    """What a law of weights offers: averages at q, its blocks, and how the weights end below.
-
-    q_min   -infimum of the weights, 0 where none is negative
-    closed  whether averages at q_min itself exist: then alpha_c > 0 may be taken from them
-    scale   a typical weight
-    """
+    """What a law of weights offers: averages at q, its blocks, and how the weights end below."""
 
     @property
-    def q_min(self) -> float: ...
+    def q_min(self) -> float:
+        """-infimum of the weights, 0 where none is negative."""
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Whether averages at q_min itself exist: alpha_c > 0 may then be taken from them."""
 
     @property
-    def scale(self) -> float: ...
+    def scale(self) -> float:
+        """A typical weight."""
 
     @property
-    def blocks(self) -> tuple[Block, ...]: ...
+    def blocks(self) -> tuple[Block, ...]:
+        """Blocks of spike directions."""
 
-    def at(self, q: float) -> Averages: ...
+    def at(self, q: float) -> Averages:
+        """Averages at q."""
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,7 @@ def _single(model: Network, h: float, teacher: _Teacher, found: Floor) -> _Built
 
 
 def _conditional(m: float, size: float, noise: float, u: Array, lam: Array) -> Array:
-    """E[v v^T | u', lam], packed (3, n), of v = (u, own): lam = m u + sqrt(size - m^2) own, u' = (u + noise)/sqrt(1 + Delta)."""
+    """E[v v^T | u', lam], packed (3, n); v = (u, own), lam = m u + sqrt(size - m^2) own, u' = (u + noise)/sqrt(1 + Delta)."""
     clean, own = math.sqrt(1 / (1 + noise)), math.sqrt(max(size - m**2, 0.0))
     joint = np.array([[1.0, m * clean], [m * clean, size]])
     cross = np.array([[clean, m], [0.0, own]])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from theory.averages import Widths, average, edge, mean_phi, signal, teacher
+from theory.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.bulk import unit
 from theory.general.isotropic import Averages, Block
 
@@ -35,7 +35,7 @@ class QuadraticLaw:
         k, w, u, v = (
             float(value[0])
             for value in average(
-                [mean_phi, edge, teacher, signal], self.models, np.array([t]), np.array([rest])
+                [kernel_k, kernel_w, kernel_u, kernel_v], self.models, np.array([t]), np.array([rest])
             )
         )
         scale = self.unit

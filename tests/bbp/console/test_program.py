@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import bbp as package
-from bbp.console import program
+from bbp.console import program, progress
 
 
 class Terminal(io.StringIO):
@@ -30,10 +30,10 @@ def stderr(monkeypatch):
 
 
 def work(**options):
-    with program.messages("bbp x", **options), program.Progress(4, unit="samples", done=1) as progress:
-        progress.advance(1, "N=10")
-        progress.grow(6)
-        progress.advance(2, "N=20")
+    with program.messages("bbp x", **options), program.Progress(4, unit="samples", done=1) as bar:
+        bar.advance(1, "N=10")
+        bar.grow(6)
+        bar.advance(2, "N=20")
 
 
 def test_a_bar_on_a_terminal(stderr):
@@ -46,7 +46,7 @@ def test_sparse_lines_elsewhere(stderr, monkeypatch):
     said = stderr(io.StringIO())
     work()
     assert said.getvalue() == ""
-    monkeypatch.setattr(program, "SPARSE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SPARSE_SECONDS", 0.0)
     work()
     lines = said.getvalue().splitlines()
     assert len(lines) == 2 and "\r" not in said.getvalue()
@@ -56,7 +56,7 @@ def test_sparse_lines_elsewhere(stderr, monkeypatch):
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])
 def test_nothing_when_quiet(stderr, monkeypatch, stream):
     said = stderr(stream())
-    monkeypatch.setattr(program, "SPARSE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "SPARSE_SECONDS", 0.0)
     work(quiet=True)
     assert said.getvalue() == ""
 

@@ -1,5 +1,4 @@
-"""Finite N at the edge: scale, label fluctuation, and the smooth edge of the typical draw against quenched
-draws."""
+"""Finite N at the edge: scale, label fluctuation, and the smooth edge of the typical draw against quenched draws."""
 
 import math
 
@@ -10,7 +9,7 @@ from theory.bulk import bulk_edge
 from theory.checks import ParameterError
 from theory.finite_n.edge import edge_scale, finite_edge, label_variance
 from theory.finite_n.quenched import quenched
-from theory.finite_n.tracy_widom import MEAN, VARIANCE
+from theory.finite_n.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.finite_n.typical import alpha_bbp_typical, pole_probability, typical_edge
 from theory.general.dyson import Dyson, scalar_edge
 from theory.model import Committee
@@ -42,8 +41,7 @@ def trace_edges(model, alpha, n, draws, seed):
     ("p", "a", "alpha", "n"), [(1, 0.5, 0.8, 1000), (2, 0.3, 3.0, 600), (3, 0.3, 1.0, 400)]
 )
 def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
-    """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in
-    15,000)."""
+    """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in 15,000)."""
     model = Committee(p, 1, a)
     predicted = finite_edge(model, alpha, n).label_std
     found = draw_edges(model, alpha, n, 150, p)
@@ -52,8 +50,7 @@ def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
 
 
 def test_label_variance_is_that_of_z_at_fixed_g():
-    """p = 2, straight from labels: 400,000 of them give the variance to 1% (fourth moments are moderate
-    here)."""
+    """p = 2, straight from labels: 400,000 of them give the variance to 1% (fourth moments are moderate here)."""
     model, g = Committee(2, 2, 0.7), -0.6
     lam, u = model.draw_labels(400_000, np.random.default_rng(0))
     weights = model.weights(lam, u)
@@ -72,7 +69,7 @@ def test_scale_of_a_semicircle():
     n, m = 10, 2_000_000
     edge = Dyson(np.array([[[1.0]], [[-1.0]]]) * math.sqrt(n / m), m / (2 * n)).edge()
     assert edge.value == pytest.approx(-2, rel=1e-4)
-    assert (2 / abs(edge.curvature)) ** (1 / 3) == pytest.approx(1, rel=1e-3)
+    assert tracy_widom_scale(1, edge.curvature) == pytest.approx(1, rel=1e-3)
 
 
 def test_sharp_and_smooth():
@@ -86,8 +83,7 @@ def test_sharp_and_smooth():
 
 @pytest.mark.parametrize(("p", "a", "alpha"), [(1, 2.0, 1.0), (4, 2.0, 0.7), (2, 1.0, 0.7)])
 def test_smooth_edges_of_draws_sit_where_the_typical_edge_is(p, a, alpha):
-    """N = 30,000, 40 draws: between a third and a tenth of the shift from N = inf is left to N^{-1/2}
-    terms."""
+    """N = 30,000, 40 draws: between a third and a tenth of the shift from N = inf is left to N^{-1/2} terms."""
     model, n = Committee(p, 1, a), 30_000
     found = trace_edges(model, alpha, n, 40, 0)
     infinite = bulk_edge(model, alpha)

@@ -1,5 +1,4 @@
-"""The theory of one draw of labels: against plain root finding on the determinant, identities, and dense
-matrices."""
+"""The theory of one draw of labels: against plain root finding on the determinant, identities, and dense matrices."""
 
 import numpy as np
 import pytest
@@ -7,6 +6,7 @@ from scipy.optimize import brentq
 
 from theory.checks import ParameterError
 from theory.finite_n.quenched import quenched, quenched_mean
+from theory.finite_n.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
 from theory.model import Committee
@@ -17,7 +17,7 @@ def block(dyson, u, z):
     g = dyson.solve(z)
     p = len(g)
     weights = np.zeros((len(u), p, p))
-    weights[:] = dyson.packed.T[:, dyson.shape.position]
+    weights[:] = dyson.packed.T[:, dyson.packing.position]
     a = weights @ np.linalg.inv(np.eye(p) - g @ weights)
     xi = np.einsum("m,mk,ml,mij->kilj", dyson.c, u, u, a)
     return z * np.eye(u.shape[1] * p) - xi.reshape(u.shape[1] * p, -1)
@@ -71,8 +71,8 @@ def test_permuting_and_rotating_labels_changes_nothing():
 
 
 def test_large_draws_approach_the_reference_points(reference):
-    """Labels move the edge by O(N^{-1/2}): at n = 40,000 its standard deviation is below 0.02; 5 sigma on one
-    fixed seed."""
+    """Labels move the edge by O(N^{-1/2}): at n = 40,000 its standard deviation is below 0.02; 5 sigma on
+    one fixed seed."""
     n = 40_000
     for point in (row for row in reference["points"] if row["outlier"] is not None and row["p"] <= 2):
         model = Committee(point["p"], point["p_star"], point["a"])
@@ -123,15 +123,14 @@ def test_mean_over_draws():
 
 
 def test_scale_of_a_constant_spectrum():
-    """kappa = (pN)^{2/3} (2/|z''|)^{1/3} reproduces Johnstone's scale of the largest eigenvalue of a white
-    Wishart matrix.
+    """kappa = (pN)^{2/3} (2/|z''|)^{1/3} reproduces Johnstone's scale of the largest eigenvalue of a white Wishart matrix.
 
     Largest eigenvalue of X^T X with M x N entries of variance 1/N: N^{-1} (sqrt N + sqrt M)^2 plus TW1 times
     N^{-1} (sqrt N + sqrt M)(1/sqrt N + 1/sqrt M)^{1/3} (Johnstone, Ann. Statist. 29 (2001) 295).
     """
     n, m = 100, 250
     edge = Dyson(-np.ones((m, 1, 1)), 1 / n).edge()
-    scale = n ** (2 / 3) * (2 / abs(edge.curvature)) ** (1 / 3)
+    scale = tracy_widom_scale(n, edge.curvature)
     johnstone = (np.sqrt(n) + np.sqrt(m)) * (1 / np.sqrt(n) + 1 / np.sqrt(m)) ** (1 / 3) / n
     assert 1 / scale == pytest.approx(johnstone, rel=1e-11)
 

@@ -1,0 +1,41 @@
+"""The first thing a program does, before its seconds of imports. Imports the standard library alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from bbp.console import signals, streams
+
+try:
+    import resource
+except ImportError:  # not a POSIX system: no such limit
+    resource = None  # type: ignore[assignment]
+
+ADDRESSES = (
+    2 * 10**9
+)  # bytes of address space below which OpenBLAS and XLA abort the process as they start their threads
+
+
+def is_program() -> bool:
+    """Whether bbp is imported by `bbp ...` or `python -m bbp...`; sys.argv[0] is "-m" only while that looks for its module."""
+    words = sys.orig_argv
+    module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+    by_name = os.path.basename(sys.argv[0]) == "bbp"
+    return by_name or (sys.argv[0] == "-m" and module.partition(".")[0] == "bbp")
+
+
+def begin() -> None:
+    """Streams fit for use, signals answered; SystemExit (1), with a line, where the imports to come would abort."""
+    streams.prepare()
+    signals.own()
+    # A notebook's backend, inherited, breaks the import of matplotlib; no window is ever opened here.
+    os.environ["MPLBACKEND"] = "agg"
+    if resource is None:
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESSES:
+        sys.stderr.write(
+            f"bbp: error: the address space is limited to {limit / 1e9:.2g} GB (ulimit -v): {ADDRESSES / 1e9:g} GB are needed\n"
+        )
+        raise SystemExit(1)

@@ -1,0 +1,103 @@
+"""What memory the system leaves to this process: the machine's, that of its control groups, its address space.
+
+A batch system puts each job in a control group of its own, nested in others, each with a limit: what is free is the least
+along the path from the process's group to the root (cgroups(7); version 1 "memory" and version 2).
+"""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path, PurePosixPath
+
+PROC = Path("/proc")
+# version -> (limit, usage, the line of memory.stat with pages of files that the kernel drops when it needs room)
+_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+_UNLIMITED = 2**62  # version 1 says "no limit" by a number of about 2^63
+
+
+def free_bytes() -> int | None:
+    """The least of MemAvailable, what each control group on the way to the root leaves, and what RLIMIT_AS leaves.
+
+    None where the system says nothing of it.
+    """
+    known = [free for free in (_system(), _groups(), _addresses()) if free is not None]
+    return min(known) if known else None
+
+
+def group_directories() -> list[tuple[int, Path]]:
+    """(version, directory) of each control group of this process that may limit memory, innermost first."""
+    found = []
+    mounts = _mounts()
+    for line in _text(PROC / "self" / "cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        version = 2 if number == "0" and not controllers else 1
+        if version == 1 and "memory" not in controllers.split(","):
+            continue
+        for root, point in mounts.get(version, []):
+            inner = _inside(path, root)
+            found += [(version, point / part) for part in (inner, *inner.parents)]
+    return found
+
+
+def _system() -> int | None:
+    lines = _text(PROC / "meminfo").splitlines()
+    found = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    return found[0] if found else None
+
+
+def _groups() -> int | None:
+    left = [free for version, place in group_directories() if (free := _left(version, place)) is not None]
+    return min(left) if left else None
+
+
+def _left(version: int, place: Path) -> int | None:
+    """Bytes that the group at `place` leaves; None where it has no limit."""
+    limit, usage, reclaimable = _FILES[version]
+    bound, used = _text(place / limit).strip(), _text(place / usage).strip()
+    if not (bound.isdigit() and used.isdigit()) or int(bound) > _UNLIMITED:
+        return None
+    stat = dict(line.split() for line in _text(place / "memory.stat").splitlines() if len(line.split()) == 2)
+    dropped = stat.get(reclaimable, "0")
+    return max(0, int(bound) - int(used) + (int(dropped) if dropped.isdigit() else 0))
+
+
+def _addresses() -> int | None:
+    """Bytes of address space left under RLIMIT_AS (ulimit -v); None where there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    pages = _text(PROC / "self" / "statm").split()
+    if soft == resource.RLIM_INFINITY or not pages:
+        return None
+    return max(0, soft - int(pages[0]) * resource.getpagesize())
+
+
+def _mounts() -> dict[int, list[tuple[str, Path]]]:
+    """version -> (group at its root, where it is mounted) of the hierarchies that count memory."""
+    found: dict[int, list[tuple[str, Path]]] = {}
+    for line in _text(PROC / "self" / "mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if len(fields) < 5 or not kind:
+            continue
+        if kind[0] == "cgroup2":
+            found.setdefault(2, []).append((fields[3], Path(fields[4])))
+        elif kind[0] == "cgroup" and "memory" in kind[-1].split(","):
+            found.setdefault(1, []).append((fields[3], Path(fields[4])))
+    return found
+
+
+def _inside(path: str, root: str) -> PurePosixPath:
+    """The group `path` seen from a mount whose root is the group `root`; the mount itself where it is not below that."""
+    group = PurePosixPath(path)
+    if ".." in group.parts or not group.is_relative_to(root):
+        return PurePosixPath(".")
+    return group.relative_to(root)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,100 @@
+"""Draws and solves do not depend on JAX's settings, whoever changes them after the import."""
+
+import jax
+import numpy as np
+import pytest
+
+from sims import instance
+from sims.density import lanczos_quadrature
+from sims.descent.path import Descent, descend
+from sims.krylov.solver import Settings, lowest_krylov
+from sims.operator.operator import hessian_operator
+from sims.pinned import pinned
+from sims.sampling import sample_point
+from theory.model import Committee
+
+MODEL, N, ALPHA = Committee(1, 1, 1.0), 20, 1.5
+LOWEST = -0.602  # to the three digits that were published with it
+FLAGS = {
+    "jax_threefry_partitionable": False,
+    "jax_enable_x64": False,
+    "jax_default_prng_impl": "rbg",
+    "jax_random_seed_offset": 5,
+    "jax_default_matmul_precision": "bfloat16",
+    "jax_numpy_dtype_promotion": "strict",
+    "jax_numpy_rank_promotion": "raise",
+    "jax_debug_nans": True,
+    "jax_debug_infs": True,
+    "jax_debug_key_reuse": True,
+    "jax_transfer_guard": "disallow",
+    "jax_disable_jit": True,
+}
+
+
+@pytest.fixture
+def setting():
+    """`jax.config.update`, undone at the end."""
+    before = {}
+
+    def update(name, value):
+        before.setdefault(name, getattr(jax.config, name))
+        jax.config.update(name, value)
+
+    yield update
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def everything():
+    """Numbers of every public way through sims, none of which may depend on JAX's settings."""
+    drawn = instance.draw(Committee(2, 2, 0.5), 11, ALPHA, seed=3)
+    small = instance.draw(MODEL, N, ALPHA)
+    operator = hessian_operator(small)
+    krylov = lowest_krylov(operator, 2, settings=Settings(block=2, basis=8, mixed=False))
+    lam, u = instance.labels(small)
+    path = descend(
+        small.data[None],
+        np.pad(np.mean(u**2, axis=1), (0, len(small.data) - len(u)))[None],
+        small.student[None],
+        1.0,
+        Descent(steps=5, records=3),
+    )
+    point = sample_point(MODEL, N, ALPHA, [0], 0)
+    assert point.status[0] == 1
+    return [
+        *(np.asarray(part) for part in (drawn.student, drawn.teacher, drawn.data, drawn.signal)),
+        *(np.asarray(label) for label in (lam, u, *instance.preactivations(small))),
+        point.eigenvalues, point.overlaps, krylov.values, np.asarray(operator(small.student[..., None])),
+        lanczos_quadrature(operator, probes=2, steps=6).nodes, np.asarray(path.loss),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def right():
+    return everything()
+
+
+def test_the_published_value():
+    assert abs(sample_point(MODEL, N, ALPHA, [0], 0).eigenvalues[0, 0] - LOWEST) < 5e-4
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_no_setting_of_jax_changes_a_number(name, right, setting):
+    setting(name, FLAGS[name])
+    for found, expected in zip(everything(), right, strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    assert getattr(jax.config, name) == FLAGS[name]  # and it is left as it was
+
+
+def test_settings_end_with_an_exception(setting):
+    setting("jax_enable_x64", False)
+
+    @pinned
+    def fail():
+        assert jax.config.jax_enable_x64
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert not jax.config.jax_enable_x64
