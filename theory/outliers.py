@@ -71,8 +71,7 @@ class TeacherBranch:
 
 
 def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
-    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive
-    and finite.
+    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
 
     >>> branch = teacher_branch(Committee(1, 1, 1.0), [1.0, 2.0, 3.0])
     >>> branch.overlap.round(4)
