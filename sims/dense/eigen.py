@@ -109,7 +109,7 @@ class Eigenpairs:
 
 @pinned
 def lowest_dense(
-    hessian: ArrayLike, k: int, signal: ArrayLike | None = None, *, overwrite: bool = False
+    hessian: Any, k: int, signal: ArrayLike | None = None, *, overwrite: bool = False
 ) -> Eigenpairs:
     """The k lowest eigenpairs of a symmetric matrix (n, n), both triangles filled.
 
@@ -126,7 +126,8 @@ def lowest_dense(
     >>> float(lowest_dense(np.diag([2.0, 1.0]), 1).values[0])
     1.0
     """
-    hessian, signal = _checked_matrix(hessian), None if signal is None else _checked_signal(signal, hessian)
+    hessian = _checked_matrix(hessian)
+    signal = None if signal is None else _checked_signal(signal, hessian)
     n = hessian.shape[0]
     if count("k", k) > n:
         raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {n}")
