@@ -30,12 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.console.errors import FileError
-from bbp.files import hdf5
+from bbp.files import hdf5, layout
 from theory.model import Committee
 
 FORMAT, VERSION = "bbp-sweep", 1
 NOT_RUN, DONE, FAILED = 0, 1, 2
 COORDINATES = ("n", "alpha", "sample", "eigenpair")
+KINDS = ("continuous", "discontinuous")
+_KINDS = {"n": "i", "alpha": "f", "sample": "i", "eigenpair": "i"}
 ABOUT = {
     "eigenvalues": "lowest eigenvalues of the Hessian, lowest first",
     "overlaps": "squared overlap of each eigenvector with the signal space",
@@ -43,6 +45,12 @@ ABOUT = {
     "max_overlap_rank": "rank, in the whole spectrum, of the eigenvector of largest overlap; -1 unknown",
     "status": "0 not run, 1 done, 2 failed",
     "reason": "why a sample failed",
+}
+# dataset -> from the lengths of the coordinates, the kind of its type and its shape
+_LAYOUT: dict[str, Any] = {
+    **dict.fromkeys(("eigenvalues", "overlaps", "residuals"), lambda shape: ("f", shape)),
+    **dict.fromkeys(("max_overlap_rank", "status"), lambda shape: ("i", shape[:3])),
+    "reason": lambda shape: ("O", shape[:3]),
 }
 
 
@@ -53,10 +61,8 @@ class Sweep:
     eigenvalues, overlaps, residuals     (n, alpha, sample, eigenpair)
     max_overlap_rank, status, reason     (n, alpha, sample)
     edge, outlier, overlap               (alpha,) theory at N = infinity, NaN where there is none
-    provenance                           columns over units of work: n, alpha, first, count, seconds,
-                                         host, device
-    attributes                           the attributes of the file or group: p, p_star, a, seed, dtype,
-                                         versions...
+    provenance                           columns over units of work: n, alpha, first, count, seconds, host, device
+    attributes                           the attributes of the file or group: p, p_star, a, seed, dtype, versions...
     """
 
     model: Committee
@@ -102,9 +108,12 @@ def save(path: str | Path, sweeps: Sequence[Sweep]) -> None:
 def load(path: str | Path, model: int | None = None, *, locking: hdf5.Locking = None) -> Sweep:
     """The sweep in the file at `path`; of a product over models, the one with index `model`.
 
-    locking is h5py's switch (None, True, False or "best-effort"). Raises FileError, one line: no such
-    file, not HDF5, truncated, foreign, damaged, of an older or newer format, or several models and none
-    chosen.
+    locking is h5py's switch (None, True, False or "best-effort"). Raises FileError, one line: no such file, not HDF5,
+    truncated, foreign, damaged, of an older or newer format, or several models and none chosen.
+
+    >>> sweep = load("data/finite_size/c200.h5")
+    >>> sweep.kind, sweep.n.tolist()
+    ('continuous', [200])
     """
     sweeps = load_all(path, locking=locking)
     if model is None and len(sweeps) == 1:
@@ -122,7 +131,8 @@ def load_all(path: str | Path, *, locking: hdf5.Locking = None) -> list[Sweep]:
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
         if "models" not in file.attrs:
             return [_read(file)]
-        return [_read(file[group_name(index)]) for index in range(int(file.attrs["models"]))]
+        models = int(layout.number(hdf5.attributes(file), "models"))
+        return [_read(file[group_name(index)]) for index in range(models)]
 
 
 def group_name(index: int) -> str:
@@ -131,7 +141,11 @@ def group_name(index: int) -> str:
 
 
 def describe(model: Committee) -> str:
-    """A model in words: "p=2 p*=1 a=0.3"."""
+    """A model in words: "p=2 p*=1 a=0.3".
+
+    >>> describe(Committee(2, 1, 0.5))
+    'p=2 p*=1 a=0.5'
+    """
     return f"p={model.p} p*={model.p_star} a={model.a:g}"
 
 
@@ -182,33 +196,38 @@ def _fill_models(file: h5py.File, sweeps: Sequence[Sweep]) -> None:
 
 
 def _read(group: h5py.Group) -> Sweep:
-    arrays = {name: group[name][()] for name in (*COORDINATES, *ABOUT) if name != "reason"}
-    arrays["reason"] = group["reason"].asstr()[()]
-    shape = tuple(len(arrays[name]) for name in COORDINATES)
+    """The sweep in `group`, every type and shape looked at before it is read; ValueError or KeyError if one is wrong."""
+    found = {name: layout.values(group, name, _KINDS[name], (None,)) for name in COORDINATES}
+    shape = tuple(len(found[name]) for name in COORDINATES)
+    layout.require(min(shape) > 0, "a coordinate", "longer than zero")
+    layout.require(found["n"] >= 1, "n", "positive")
+    layout.require((found["alpha"] > 0) & np.isfinite(found["alpha"]), "alpha", "positive and finite")
     for name in ABOUT:
-        if arrays[name].shape != shape[: arrays[name].ndim] or arrays[name].ndim < 3:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, the coordinates say {shape}")
-    theory = {name: group["theory"][name][()] for name in ("edge", "outlier", "overlap")}
-    for name, values in theory.items():
-        if values.shape != shape[1:2]:
-            raise ValueError(f"theory/{name} has shape {values.shape}, the coordinates say {shape[1:2]}")
-    columns = {name[5:]: _column(item) for name, item in group["provenance"].items() if name != "unit"}
-    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+        found[name] = layout.values(group, name, *_LAYOUT[name](shape))
+    layout.require(np.isin(found["status"], (NOT_RUN, DONE, FAILED)), "status", "0, 1 or 2")
+    theory = {
+        name: layout.values(group, f"theory/{name}", "f", shape[1:2])
+        for name in ("edge", "outlier", "overlap")
+    }
+    attributes = hdf5.attributes(group)
     return Sweep(
-        model=Committee(attributes["p"], attributes["p_star"], attributes["a"]),
-        alpha_bbp=attributes["alpha_bbp"],
-        kind=attributes["kind"],
-        **arrays,
+        model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
+        alpha_bbp=layout.number(attributes, "alpha_bbp"),
+        kind=layout.word(attributes, "kind", KINDS),
+        **found,
         **theory,
         config=hdf5.get_json(group, "config"),
-        provenance=columns,
+        provenance=_provenance(group["provenance"]),
         attributes=attributes,
     )
 
 
-def _column(dataset: h5py.Dataset) -> NDArray[Any]:
-    return dataset.asstr()[()] if h5py.check_string_dtype(dataset.dtype) else dataset[()]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _provenance(group: h5py.Group) -> dict[str, NDArray[Any]]:
+    """The columns of /provenance, all of one length; `seconds` are numbers."""
+    length = (len(layout.values(group, "unit", "i", (None,))),)
+    kinds = {"unit_seconds": "fi"}
+    return {
+        name.removeprefix("unit_"): layout.values(group, name, kinds.get(name, "fibO"), length)
+        for name in group
+        if name != "unit"
+    }

@@ -73,7 +73,11 @@ def weight_parts(
 
 @pinned
 def weights(model: Model, lam: ArrayLike, u: ArrayLike) -> jax.Array:
-    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Committee.weights`."""
+    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Committee.weights`.
+
+    >>> weights(Committee(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
+    (5, 2, 2)
+    """
     y = jnp.mean(network(model).teacher.value(jnp.asarray(u), jnp), axis=-1)
     return _assembled(*weight_parts(functions_of(model), model.a, lam, y))
 
@@ -100,6 +104,9 @@ def dense(data: jax.Array, F: jax.Array) -> jax.Array:
     """The Hessian (pN, pN) from data (M, N) and weights F (M, p, p), by products of matrices on JAX's device.
 
     Blocks k <= k' only: F is symmetric. On the CPU `dense_blas` does it in half the operations.
+
+    >>> dense(jnp.ones((5, 3)), jnp.ones((5, 2, 2))).shape
+    (6, 6)
     """
     p, n = F.shape[-1], data.shape[1]
     blocks = {
@@ -171,7 +178,7 @@ def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) ->
     return gram
 
 
-def _mirror(lower: NDArray, out: NDArray, tile: int = 64) -> NDArray:
+def _mirror(lower: NDArray, out: NDArray, tile: int = 128) -> NDArray:
     """The symmetric matrix whose lower triangle is given, written to out (which may be the same), by tiles."""
     n = len(lower)
     for j in range(0, n, tile):

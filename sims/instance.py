@@ -9,9 +9,8 @@ can be drawn again, and no draw depends on the size of batches or blocks or on t
 agree between runs on one kind of device; between kinds (CPU, GPU) the integers agree and the normal variates
 agree to rounding.
 
-Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves
-its neighbours. A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs
-no mask.
+Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves its neighbours.
+A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs no mask.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from __future__ import annotations
 import functools
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +40,7 @@ STREAM = "threefry2x32/1"
 ROWS = 64  # rows drawn by one call on a device, half of the most on the host
 _CALL = 2**17  # variates that one call draws on the host, about
 _WEIGHTS, _DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
+_TOGETHER = 2**17  # variates of small instances drawn by one call
 _WORD = 2**32
 T = TypeVar("T")
 Model = Committee | Network
@@ -103,7 +103,11 @@ def real_dtype(dtype: Any) -> np.dtype:
 
 
 def samples_of(alpha: float, n: int) -> int:
-    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0."""
+    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0.
+
+    >>> samples_of(2.5, 13)
+    32
+    """
     alpha, n = _scalar("alpha", alpha), count("n", n)
     if alpha * n >= _WORD:
         raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {n}")
@@ -119,6 +123,11 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
 
     Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
     """
+    return _fold(_point_key(seed, n, alpha), _below("sample", sample, _WORD))
+
+
+def _point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
+    """Key from which those of all samples at a point are folded."""
     seed = _below("seed", seed, 2**63)
     # the words of jax.random.key(seed), less the program's jax_random_seed_offset
     both = jnp.asarray([seed >> 32, seed & (_WORD - 1)], jnp.uint32)
@@ -126,7 +135,7 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
     words = [_below("n", count("n", n), _WORD)]
     if alpha is not None:
         words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
-    return _fold(key, *words, _below("sample", sample, _WORD))
+    return _fold(key, *words)
 
 
 @pinned
@@ -200,14 +209,15 @@ def draw(
     shared = True leaves alpha out of the key: teacher, student and the rows of the data are then those of
     every other alpha (a larger alpha has more rows). Raises ParameterError on p = inf, p_star > N, M = 0
     or an unfit argument.
+
+    >>> drawn = draw(Committee(2, 1, 1.0), 12, 2.5, seed=1)
+    >>> drawn.m, drawn.student.shape, drawn.teacher.shape, drawn.data.shape
+    (30, (2, 12), (1, 12), (128, 12))
     """
     p, dtype = finite_p(model), str(real_dtype(dtype))
     m = samples_of(alpha, n)
     n = count("n", n)
-    if model.p_star > n:
-        raise ParameterError(
-            f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
-        )
+    _room_for_teacher(model, n)
     key = draw_key(seed, n, None if shared else alpha, sample)
     student, teacher = draw_weights(key, p, model.p_star, n, dtype)
     student = placed(model, student, teacher)
@@ -215,6 +225,67 @@ def draw(
     if rows is not None and roots is not None:
         rows = _spread(rows, jnp.asarray(roots, dtype))
     return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, key)
+
+
+def drawn_together(n: int, alpha: float) -> int:
+    """How many small instances one call of `draw_small` draws; 0 where blocks of rows that stay in cache are faster."""
+    return _TOGETHER // (padded(samples_of(alpha, n)) * n)
+
+
+@pinned
+def draw_small(
+    model: Model, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
+) -> list[Instance]:
+    """The instances `draw` gives for these samples, bit for bit, on the host and in one call of JAX for all of them.
+
+    A call costs more than the variates of a small instance do. Fields are NumPy arrays. A call draws `drawn_together` of them
+    whatever is asked for, so that one program serves all. Raises ParameterError as `draw` does.
+    """
+    p, dtype = finite_p(model), str(real_dtype(dtype))
+    m, n = samples_of(alpha, n), count("n", n)
+    _room_for_teacher(model, n)
+    words = np.zeros(max(len(samples), drawn_together(n, alpha)), np.uint32)
+    words[: len(samples)] = [_below("sample", sample, _WORD) for sample in samples]
+    rows = 2 * max(p, model.p_star)
+    drawn: tuple[Any, ...] = _rows_of(
+        _point_key(seed, n, alpha), words, np.uint32(m), rows, padded(m), n, dtype
+    )
+    weights, data, keys = (
+        part[: len(samples)] for part in (np.asarray(drawn[0]), np.asarray(drawn[1]), drawn[2])
+    )
+    pairs: list[tuple[Any, Any]] = [_weights_of(part, p, model.p_star) for part in weights]
+    pairs = [(placed(model, student, teacher), teacher) for student, teacher in pairs]
+    roots = input_roots(model, n)
+    if roots is not None:
+        data = data * roots.astype(data.dtype)
+    return [
+        Instance(model, m, *pair, cast(Any, part), key)
+        for pair, part, key in zip(pairs, data, keys, strict=True)
+    ]
+
+
+@functools.partial(jax.jit, static_argnames=("count", "length", "n", "dtype"))
+def _rows_of(
+    point: jax.Array, samples: jax.Array, m: jax.Array, count: int, length: int, n: int, dtype: str
+) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
+    """Rows from which weights are made (s, count, n), of the data (s, length, n), zero from row m on, and keys, of s draws."""
+    kept = (jnp.arange(length, dtype=jnp.uint32) < m)[:, None]
+
+    def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return (
+            row_block(jax.random.fold_in(key, _WEIGHTS), np.uint32(0), count, n, dtype),
+            jnp.where(kept, row_block(jax.random.fold_in(key, _DATA), np.uint32(0), length, n, dtype), 0),
+        )
+
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(point, samples)
+    return *jax.vmap(one)(keys), list(keys)
+
+
+def _room_for_teacher(model: Model, n: int) -> None:
+    if model.p_star > n:
+        raise ParameterError(
+            f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
+        )
 
 
 @pinned
@@ -226,6 +297,11 @@ def draw_weights(
     Teacher rows are likewise uniform and mutually orthogonal (Haar): QR of Gaussian rows with diag R > 0.
     """
     rows = draw_rows(_fold(key, _WEIGHTS), 2 * max(p, p_star), n, dtype)
+    return _weights_of(rows, p, p_star)
+
+
+def _weights_of(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
+    """Student (p, n) and teacher (p_star, n) from Gaussian rows (2 max(p, p_star), n)."""
     student = rows[0 : 2 * p : 2]  # even and odd rows: each is the same whatever the widths
     q, r = np.linalg.qr(rows[1 : 2 * p_star : 2].T)
     teacher = (q * np.where(np.diag(r) < 0, -1, 1).astype(q.dtype)).T

@@ -1,7 +1,6 @@
 """Samples of the Hessian at one point (model, N, alpha): lowest eigenvalues, overlaps, how each solve ended.
 
-Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for
-together.
+Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for together.
 """
 
 from __future__ import annotations
@@ -26,6 +25,9 @@ from sims.signal import signal_vectors, student_shares
 from theory.checks import ParameterError, count
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
+TOGETHER = (
+    2**16
+)  # variates drawn in one call for small instances; beyond, blocks of rows that stay in cache are faster
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 
 
@@ -123,6 +125,10 @@ def sample_point(
 
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
     on an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
+
+    >>> found = sample_point(Committee(2, 1, 1.0), 12, 2.5, range(2), seed=1)
+    >>> found.eigenvalues.shape, found.status.tolist()
+    ((2, 6), [1, 1])
     """
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = [count("sample", sample, minimum=0) for sample in samples]
@@ -130,8 +136,14 @@ def sample_point(
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
     instance.draw_key(seed, n, alpha, max(indices, default=0))  # an unfit seed is refused even for no samples
     records = []
+    together = _together(n, alpha, name)
+    size = max(size, together)
     for start in range(0, len(indices), size):
-        drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in indices[start : start + size]]
+        some = indices[start : start + size]
+        if together:
+            drawn = instance.draw_small(model, n, alpha, some, seed=seed, dtype=dtype)
+        else:
+            drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in some]
         while drawn:
             records.append(_solve(drawn.pop(0), k, name))
     return _collected(indices, records, k, name)
@@ -187,6 +199,12 @@ def _bytes_of(model: Model, alpha: float, k: int, dtype: Any, name: str) -> Call
         return SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
 
     return need
+
+
+def _together(n: int, alpha: float, name: str) -> int:
+    """How many instances one call draws on the host; 0 where each is drawn by itself."""
+    small = SOLVERS[name].dense and jax.default_backend() == "cpu"
+    return instance.drawn_together(n, alpha) if small else 0
 
 
 def _draw(model: Model, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:

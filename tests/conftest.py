@@ -1,13 +1,27 @@
-"""Shared fixtures: the table of right values that the theory must reproduce."""
+"""Shared fixtures: the table of right values that the theory must reproduce. Settings of all tests."""
 
 import json
+import os
 from pathlib import Path
 
-import jax
 import pytest
+
+from tests import compiled
+
+compiled.use()  # before JAX is imported
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes share the cores already
+
+import jax  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "standard")
+
+
+def pytest_sessionstart(session):
+    """Before the first process starts its tests."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        compiled.tidy()
 
 
 @pytest.fixture(scope="session")

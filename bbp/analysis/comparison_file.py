@@ -27,12 +27,14 @@ from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import PARTS, Comparison, QuenchedCurve
 from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit
 from bbp.analysis.observables import NAMES
-from bbp.files import hdf5, provenance
+from bbp.files import hdf5, layout, provenance
+from bbp.store import KINDS
 from theory.model import Committee
 
 FORMAT, VERSION = "bbp-compare", 1
 _QUENCHED = ("lowest", "lowest_error", "overlap", "overlap_error", "present")
 _THEORY = ("edge", "outlier", "overlap")
+_TEXTS = ("shift_kind", "shift_preferred")
 
 
 def save(path: str | Path, comparison: Comparison, **config: Any) -> None:
@@ -71,9 +73,29 @@ def save(path: str | Path, comparison: Comparison, **config: Any) -> None:
 def load(path: str | Path, *, locking: hdf5.Locking = None) -> Comparison:
     """The comparison in the file at `path`; FileError, one line, where it is not one or is damaged."""
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
-        get = {name: item[()] for name, item in file.items() if isinstance(item, h5py.Dataset)}
-        kinds = {name: file[name].asstr()[()] for name in ("shift_kind", "shift_preferred")}
-        attributes = {k: v.item() if isinstance(v, np.generic) else v for k, v in file.attrs.items()}
+        return _comparison(_datasets(file), hdf5.attributes(file))
+
+
+def _datasets(file: h5py.File) -> dict[str, Any]:
+    """Every dataset by its name, its type and shape looked at first: columns by their group, the rest over (n, alpha)."""
+    n, alpha = (layout.values(file, name, kind, (None,)) for name, kind in (("n", "i"), ("alpha", "f")))
+    get = {"n": n, "alpha": alpha, "samples": layout.values(file, "samples", "i", (n.size, alpha.size))}
+    names = [name if part == "value" else f"{name}_{part}" for name in NAMES for part in PARTS]
+    names += [f"quenched_{name}" for name in _QUENCHED] if "quenched_lowest" in file else []
+    get |= {name: layout.values(file, name, "f", (n.size, alpha.size)) for name in names}
+    get |= {f"theory_{name}": layout.values(file, f"theory_{name}", "f", (alpha.size,)) for name in _THEORY}
+    for group in ("crossing", "shift", "alpha_zero_n"):
+        get[group] = layout.values(file, group, "i", (None,))
+        prefix = "alpha_zero_sampled_" if group == "alpha_zero_n" else f"{group}_"
+        for name in file:
+            if name.startswith(prefix):
+                kinds = "O" if name in _TEXTS else "fi"
+                get[name] = layout.values(file, name, kinds, (get[group].size,))
+    layout.require((alpha > 0) & np.isfinite(alpha), "alpha", "positive and finite")
+    return get
+
+
+def _comparison(get: dict[str, Any], attributes: dict[str, Any]) -> Comparison:
     measured = {
         name: {part: get[name if part == "value" else f"{name}_{part}"] for part in PARTS} for name in NAMES
     }
@@ -81,9 +103,9 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Comparison:
         QuenchedCurve(*(get[f"quenched_{name}"] for name in _QUENCHED)) if "quenched_lowest" in get else None
     )
     return Comparison(
-        model=Committee(attributes["p"], attributes["p_star"], attributes["a"]),
-        alpha_bbp=attributes["alpha_bbp"],
-        kind=attributes["kind"],
+        model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
+        alpha_bbp=layout.number(attributes, "alpha_bbp"),
+        kind=layout.word(attributes, "kind", KINDS),
         n=get["n"],
         alpha=get["alpha"],
         **{name: get[f"theory_{name}"] for name in _THEORY},
@@ -91,8 +113,11 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Comparison:
         measured=measured,
         quenched=quenched,
         crossings=_crossings(get),
-        shifts=_shifts(get | kinds),
-        alpha_zero={method: attributes[f"alpha_zero_{method}"] for method in ("overlap", "continuation")},
+        shifts=_shifts(get),
+        alpha_zero={
+            method: layout.number(attributes, f"alpha_zero_{method}", finite=False)
+            for method in ("overlap", "continuation")
+        },
         alpha_zero_sampled={
             int(n): Estimate(*(float(get[f"alpha_zero_sampled_{part}"][i]) for part in PARTS))
             for i, n in enumerate(get["alpha_zero_n"])

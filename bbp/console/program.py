@@ -41,6 +41,7 @@ COMMANDS = {
     "plot": "the figure that fits a file",
     "figures": "every figure of the documentation",
     "descent": "gradient descent and the Hessian along it",
+    "explore": "the model in the browser: curves that move, samples, phases",
     "info": "what is in this file",
 }
 OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
@@ -52,7 +53,6 @@ _ASKED = (
     errno.ENOTDIR,
     errno.EISDIR,
     errno.ELOOP,
-    errno.EROFS,
 )
 
 
@@ -65,10 +65,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, **kwargs)
 
     def error(self, message: str) -> NoReturn:
+        """One line on stderr and exit code 2, without the usage."""
         _complain(self.prog, f"{one_line(message)} (see {self.prog} --help)", USAGE)
         raise SystemExit(USAGE)
 
     def parse_args(self, args=None, namespace=None):
+        """As argparse's, but a wrong option is told with the nearest right one."""
         words = sys.argv[1:] if args is None else list(args)
         for word in words:
             # argparse drops the "--" and hands on an empty list.

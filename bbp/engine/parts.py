@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 import struct
-import uuid
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,8 @@ class Parts:
                     f"{str(self.path)!r} holds shards but no {PLAN}: of which sweep? (--force discards them)"
                 )
             text = json.dumps({"format": FORMAT, "version": VERSION, "records": records}, indent=1)
-            _create_once(self.plan, text.encode())
+            with suppress(FileExistsError):
+                atomic.create(self.plan, text.encode())
         difference = sweep.differences(self._records(), records)
         if difference:
             raise FileError(
@@ -113,7 +113,7 @@ class Parts:
                 path.unlink(missing_ok=True)
             log.warning("%s holds files that are not of this program: they are left there", self.path)
         else:
-            doomed = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:12]}{atomic.SUFFIX}")
+            doomed = atomic.temporary(self.path)
             self.path.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
 
@@ -152,19 +152,3 @@ def _read(path: Path) -> Result:
     if any(len(array) != about["count"] for array in arrays.values()):
         raise ValueError("its arrays have the wrong length")
     return Result(point=point, **about, **arrays)
-
-
-def _create_once(path: Path, data: bytes) -> None:
-    """Create `path` with `data`, whole, unless it exists."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{atomic.SUFFIX}")
-    atomic.write_bytes(temporary, data)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    except OSError:
-        # No hard links on this file system: replace, which is as good unless two different sweeps begin at once.
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    atomic.sync_directory(path.parent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from bbp import store
 from bbp.console import program, signals
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
-from bbp.engine.lock import Lock
+from bbp.engine.lock import Lock, lock_path, remove_task_locks
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Result, Results, Unit, compute, keep_compiled
 from bbp.experiments import assemble, schedule
@@ -89,7 +88,10 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
             raise signals.stopped(_kept(how, parts, results)) from None
         except OSError as error:
             raise RunError(f"{program.describe(error)}; {_kept(how, parts, results)}") from None
-        except (RunError, ParameterError):
+        except RunError as error:
+            kept = _kept(how, parts, results)
+            raise error if how.merge else RunError(f"{error}; {kept}") from None
+        except ParameterError:
             _kept(how, parts, results)
             raise
 
@@ -193,8 +195,7 @@ def _finish(wanted: config.Config, how: Execution, parts: Parts, results: Result
     if not missing and not results.failed:
         parts.discard()
         # Locks of tasks that were killed; no task runs now, for this run holds the whole output.
-        for left in how.out.parent.glob(f"{glob.escape(how.out.name)}.*-of-*.lock"):
-            left.unlink(missing_ok=True)
+        remove_task_locks(how.out)
     return sweeps
 
 
@@ -211,7 +212,7 @@ def _kept(how: Execution, parts: Parts, results: Results) -> str:
 @contextmanager
 def _locks(how: Execution) -> Iterator[None]:
     """The whole output for one run; for a task its own number, beside other tasks."""
-    whole = how.out.with_name(how.out.name + ".lock")
+    whole = lock_path(how.out)
     if not how.task:
         with Lock(whole, str(how.out)):
             yield
@@ -219,7 +220,7 @@ def _locks(how: Execution) -> Iterator[None]:
     number = f"{how.division.index}-of-{how.division.count}"
     with (
         Lock(whole, str(how.out), shared=True),
-        Lock(how.out.with_name(f"{how.out.name}.{number}.lock"), f"task {number} of {how.out}"),
+        Lock(lock_path(how.out, number), f"task {number} of {how.out}"),
     ):
         yield
 

@@ -28,7 +28,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.files import hdf5
+from bbp.files import hdf5, layout
 from theory.model import Committee
 
 FORMAT, VERSION = "bbp-descent", 1
@@ -49,6 +49,11 @@ DIMENSIONS = {
     "status": SAMPLES,
     "code": SAMPLES,
     "reason": SAMPLES,
+}
+_KINDS = {
+    **dict.fromkeys(("start", "frame", "reason"), "O"),
+    **dict.fromkeys(("steps_taken", "status", "code"), "i"),
+    "alpha": "f",
 }
 ABOUT = {
     "overlap_matrix": "w_k . w*_l / N",
@@ -110,16 +115,19 @@ def save(path: str | Path, found: Descended) -> None:
 def load(path: str | Path, *, locking: hdf5.Locking = None) -> Descended:
     """The descents in the file at `path`; FileError, one line, where it is not such a file or is damaged."""
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
-        attributes = {k: v.item() if isinstance(v, np.generic) else v for k, v in file.attrs.items()}
+        attributes = hdf5.attributes(file)
         names = {axis for axes in DIMENSIONS.values() for axis in axes}
-        arrays = {name: _values(file[name]) for name in DIMENSIONS}
-        dims = {name: _values(file[name]) for name in sorted(names)}
-        for name, axes in DIMENSIONS.items():
-            shape = tuple(len(dims[axis]) for axis in axes)
-            if arrays[name].shape != shape:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, the coordinates say {shape}")
+        dims = {name: layout.values(file, name, _KINDS.get(name, "i"), (None,)) for name in sorted(names)}
+        layout.require((dims["alpha"] > 0) & np.isfinite(dims["alpha"]), "alpha", "positive and finite")
+        arrays = {
+            name: layout.values(file, name, _KINDS.get(name, "f"), [len(dims[axis]) for axis in axes])
+            for name, axes in DIMENSIONS.items()
+        }
+        layout.require(np.isin(arrays["status"], (DONE, FAILED)), "status", "1 or 2")
+        layout.number(attributes, "alpha_bbp")
+        layout.word(attributes, "kind", ("continuous", "discontinuous"))
         return Descended(
-            model=Committee(attributes["p"], attributes["p_star"], attributes["a"]),
+            model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
             dims=dims,
             **arrays,
             config=hdf5.get_json(file, "config"),
@@ -140,7 +148,3 @@ def _dataset(file: h5py.File, name: str, values: NDArray[Any], scales: list[h5py
     data = file.create_dataset(name, data=values, dtype=dtype)
     hdf5.attach(data, scales)
     data.attrs["long_name"] = ABOUT[name]
-
-
-def _values(dataset: h5py.Dataset) -> NDArray[Any]:
-    return dataset.asstr()[()] if h5py.check_string_dtype(dataset.dtype) else dataset[()]

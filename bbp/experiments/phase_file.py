@@ -27,9 +27,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.files import hdf5
+from bbp.files import hdf5, layout
 
 FORMAT, VERSION = "bbp-phase", 1
+KINDS = ("continuous", "discontinuous")
 Array = NDArray[np.float64]
 ABOUT = {
     "alpha_bbp": "alpha = M/N of the BBP transition",
@@ -111,15 +112,15 @@ def save(path: str | Path, phase: Phase) -> None:
 def load(path: str | Path, *, locking: hdf5.Locking = None) -> Phase:
     """The phase diagram in the file at `path`; FileError, one line, where it is not one or is damaged."""
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
-        attributes = {k: v.item() if isinstance(v, np.generic) else v for k, v in file.attrs.items()}
+        attributes = hdf5.attributes(file)
+        curves = _read_map(file)
         return Phase(
-            p_star=int(attributes["p_star"]),
-            curves=_read_map(file),
-            a_c=file["a_c"][()],
-            alpha_c=file["alpha_c"][()],
-            p_c=file["p_c"][()],
+            p_star=int(layout.number(attributes, "p_star")),
+            curves=curves,
+            **{name: layout.values(file, name, "f", (curves.p.size,)) for name in PER_WIDTH},
+            p_c=layout.values(file, "p_c", "i", (curves.a.size,)),
             widths=_read_map(file["widths"]),
-            finite=_read_finite(file) if "n" in file else None,
+            finite=_read_finite(file, curves.p.size) if "n" in file else None,
             config=hdf5.get_json(file, "config"),
             attributes=attributes,
         )
@@ -151,15 +152,17 @@ def _dataset(
 
 
 def _read_map(group: h5py.Group) -> Map:
-    p, a = group["p"][()], group["a"][()]
-    arrays = {name: group[name][()] for name in ABOUT}
-    discontinuous = group["kind"].asstr()[()] == "discontinuous"
-    for name, values in (*arrays.items(), ("kind", discontinuous)):
-        if values.shape != (p.size, a.size):
-            raise ValueError(f"{name} has shape {values.shape}, the coordinates say {(p.size, a.size)}")
-    return Map(p, a, discontinuous=discontinuous, **arrays)
+    p, a = (layout.values(group, name, "f", (None,)) for name in ("p", "a"))
+    layout.require(p >= 1, "p", "at least 1")
+    layout.require((a > 0) & np.isfinite(a), "a", "positive and finite")
+    shape = (p.size, a.size)
+    kind = layout.values(group, "kind", "O", shape)
+    layout.require(np.isin(kind.astype(str), KINDS), "kind", " or ".join(KINDS))
+    arrays = {name: layout.values(group, name, "f", shape) for name in ABOUT}
+    return Map(p, a, discontinuous=kind == KINDS[1], **arrays)
 
 
-def _read_finite(file: h5py.File) -> Finite:
-    alpha, error = (file[name][()] for name in FINITE)
-    return Finite(file["n"][()], file["finite_a"][()], alpha, error)
+def _read_finite(file: h5py.File, widths: int) -> Finite:
+    n, a = layout.values(file, "n", "i", (None,)), layout.values(file, "finite_a", "f", (None,))
+    alpha, error = (layout.values(file, name, "f", (n.size, widths, a.size)) for name in FINITE)
+    return Finite(n, a, alpha, error)

@@ -1,37 +1,52 @@
-"""Files that land whole or not at all: temporary file beside the target, fsync, rename, fsync of the
-directory.
+"""Files that land whole or not at all: temporary file beside the target, fsync, rename, fsync of the directory.
+
+What is temporary has a name that nobody else gives (`temporary`), and is locked while it is written: what a killed
+process has left is known by its name, and by its lock that nobody holds.
 """
 
 from __future__ import annotations
 
-import glob
+import errno
+import hashlib
 import os
+import re
 import shutil
+import stat
+import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
+from bbp.console import signals
 from bbp.console.errors import FileError
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: age alone tells what is left over
+    fcntl = None  # type: ignore[assignment]
+
 SUFFIX = ".tmp"
+STALE_SECONDS = 3600.0  # after which a temporary file is left over where the file system has no locks to ask
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, 524)
+_OURS = re.compile(r"\.bbp-[0-9a-f]{8}-[0-9a-f]{12}\.tmp")
+
+
+def temporary(path: Path) -> Path:
+    """A new name beside `path` for what is to become it, or to be removed: of 30 characters, however long its own."""
+    return path.parent / f".bbp-{_mark(path.name)}-{uuid.uuid4().hex[:12]}{SUFFIX}"
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` in one step: a reader, or a crash at any moment, sees the old file or the
-    new one.
+    """Replace `path` by `data` in one step: a reader, or a crash at any moment, sees the old file or the new one.
 
     OSError (disk full, read-only, ...) leaves what was there and no temporary file behind.
     """
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:12]}{SUFFIX}"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    _land(path, data, replace=True)
+
+
+def create(path: Path, data: bytes) -> None:
+    """Make a new file `path` of `data`, whole; FileExistsError if there is one. One of many that try succeeds."""
+    _land(path, data, replace=False)
 
 
 def sync_directory(directory: Path) -> None:
@@ -47,17 +62,17 @@ def sync_directory(directory: Path) -> None:
 
 
 def sweep_leftovers(directory: Path, name: str = "") -> None:
-    """Remove temporary files that killed runs left in `directory` (of the target `name`, or of any)."""
-    for path in directory.glob(f".{glob.escape(name)}*{SUFFIX}"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+    """Remove what killed runs left half written, or half removed, in `directory` (of the target `name`, or of any)."""
+    prefix = f".bbp-{_mark(name)}-" if name else ".bbp-"
+    with suppress(OSError):
+        for entry in list(os.scandir(directory)):
+            if entry.name.startswith(prefix) and _OURS.fullmatch(entry.name):
+                _remove_leftover(Path(entry.path))
 
 
 def prepare_directory(directory: Path) -> None:
-    """Create `directory` and try a write in it; FileError with the reason if that cannot be done."""
-    probe = directory / f".probe.{uuid.uuid4().hex[:12]}{SUFFIX}"
+    """Create `directory`, try a write in it, remove what killed runs left there; FileError with the reason if it fails."""
+    probe = temporary(directory / "probe")
     try:
         directory.mkdir(parents=True, exist_ok=True)
         probe.touch(exist_ok=False)
@@ -65,3 +80,73 @@ def prepare_directory(directory: Path) -> None:
     except OSError as error:
         reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror
         raise FileError(f"cannot write in directory {str(directory)!r}: {reason}") from None
+    sweep_leftovers(directory)
+
+
+def _mark(name: str) -> str:
+    return hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+
+
+def _land(path: Path, data: bytes, *, replace: bool) -> None:
+    """Write `data` under a temporary name, then give it its own, in the place of what has it or only if nothing has."""
+    name = temporary(path)
+
+    def remove() -> None:
+        name.unlink(missing_ok=True)
+
+    with signals.cleaned(remove):
+        try:
+            with open(name, "xb") as file:
+                _hold(file.fileno())
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                if replace:
+                    os.replace(name, path)
+                else:
+                    _link(name, path, data)
+        finally:
+            remove()
+    sync_directory(path.parent)
+
+
+def _link(name: Path, path: Path, data: bytes) -> None:
+    """`path` as a second name of the file `name`; where there are no hard links, exclusive from its first byte on."""
+    try:
+        os.link(name, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with open(path, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _hold(handle: int) -> bool | None:
+    """Lock what is being written; False if another process holds it, None where the file system has no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (OSError, AttributeError):
+        return None
+    return True
+
+
+def _remove_leftover(path: Path) -> None:
+    with suppress(OSError):
+        found = path.lstat()
+        if stat.S_ISDIR(found.st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        elif stat.S_ISREG(found.st_mode) and _is_left(path, found.st_mtime):
+            path.unlink(missing_ok=True)
+
+
+def _is_left(path: Path, written: float) -> bool:
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        free = _hold(handle)
+        return time.time() - written > STALE_SECONDS if free is None else free
+    finally:
+        os.close(handle)

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bbp.files import hdf5, provenance
+from bbp.files import hdf5, layout, provenance
 from sims.instance import STREAM
 from sims.sampling import DONE, sample_point
 from theory.model import Committee
@@ -95,15 +95,27 @@ def save(path: Path, entry: Entry, arrays: Mapping[str, Named], effort: Effort, 
 def load(path: str | Path, *, locking: hdf5.Locking = None) -> tuple[Data, dict[str, Any]]:
     """Data and configuration of a stored figure; FileError, one line, where the file is not one or is damaged."""
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
-        names = {item.name: name for name, item in file.items()}
         arrays: dict[str, Named] = {}
         for name, item in file.items():
             if name == "config":
                 continue
-            dims = (name,) if item.is_scale else tuple(names[dim[0].name] for dim in item.dims)
-            arrays[name] = dims, item[()]
-        stored = hdf5.get_json(file, "config")
-        return Data(arrays, dict(file.attrs)), stored
+            shape = [None] * len(item.shape)
+            arrays[name] = _dims(file, name, item), layout.values(file, name, "fibO", shape)
+        for name, (dims, values) in arrays.items():
+            layout.require(
+                np.shape(values) == tuple(len(arrays[dim][1]) for dim in dims),
+                name,
+                "of the shape of its coordinates",
+            )
+        return Data(arrays, hdf5.attributes(file)), hdf5.get_json(file, "config")
+
+
+def _dims(file: h5py.File, name: str, item: h5py.Dataset) -> tuple[str, ...]:
+    """The names of the dimensions of a dataset: its own for a coordinate; else those of the scales attached to it."""
+    if item.is_scale:
+        return (name,)
+    names = {scale.name: key for key, scale in file.items()}
+    return tuple(names[dim[0].name] for dim in item.dims)
 
 
 def config(entry: Entry, effort: Effort) -> dict[str, Any]:

@@ -124,7 +124,11 @@ def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeyp
     said = bbp("descent", *TINY, "--out", out, "--force")
     assert said.code == 1 and "No space left" in said.err
     assert out.read_bytes() == before
-    assert {path.name for path in out.parent.iterdir()} <= {out.name, out.name + ".parts", out.name + ".lock"}
+    assert {path.name for path in out.parent.iterdir()} <= {
+        out.name,
+        out.name + ".parts",
+        out.name + ".bbp.lock",
+    }
 
 
 def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypatch):

@@ -58,7 +58,7 @@ def test_the_file_is_as_contracted(bbp, tiny, out):
         assert data.eigenvalues.sel(n=16, alpha=1.2, sample=3, eigenpair=0).shape == ()
     loaded = store.load(out)
     assert loaded.provenance["count"].sum() == 48 and (loaded.provenance["seconds"] > 0).all()
-    assert not out.with_name("sweep.h5.parts").exists() and not out.with_name("sweep.h5.lock").exists()
+    assert not out.with_name("sweep.h5.parts").exists() and not out.with_name("sweep.h5.bbp.lock").exists()
 
 
 def test_the_table_says_what_the_file_holds(made_up):
@@ -318,10 +318,10 @@ def test_a_dry_run_says_what_the_run_would_be_refused_for(bbp, tiny, out):
 
 def test_two_runs_on_one_output_are_refused(bbp, tiny, out):
     out.parent.mkdir()
-    with run.Lock(out.with_name("sweep.h5.lock"), str(out)):
+    with run.Lock(out.with_name("sweep.h5.bbp.lock"), str(out)):
         said = bbp("sweep", *tiny, "--out", out)
     assert said.code == 2 and "is being written by process" in said.err and not out.exists()
-    with run.Lock(out.with_name("sweep.h5.lock"), str(out), shared=True):
+    with run.Lock(out.with_name("sweep.h5.bbp.lock"), str(out), shared=True):
         assert bbp("sweep", *tiny, "--out", out, "--merge").code == 2
         assert bbp("sweep", *tiny, "--out", out, "--task", "1/2").code == 0
 

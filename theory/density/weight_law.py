@@ -13,9 +13,8 @@ the real axis from above included:
 
     K(t) = sum_j mass_j / (t - pole_j),      pole_j = -1/f_j  in the lower half plane.
 
-On f > 0 the variable is v = f; on f < 0 it is v = -f/(1 + f) = (y - w)/(a + w), with the pole at 1 + 1/v.
-Both sides need the same function, the density at v of (A - B)/(a + B) on A > B, for independent positive A
-and B:
+On f > 0 the variable is v = f; on f < 0 it is v = -f/(1 + f) = (y - w)/(a + w), with the pole at 1 + 1/v. Both sides need
+the same function, the density at v of (A - B)/(a + B) on A > B, for independent positive A and B:
 
     D(v) = int_0^inf db h_B(b) (a + b) h_A(b + v (a + b)).
 
@@ -90,10 +89,12 @@ def _stirling(half: float) -> float:
 
 
 def teacher_law(model: Committee) -> tuple[Chi, ...]:
+    """Law of y, one term of weight 1."""
     return (Chi(1.0, model.p_star, 1.0),)
 
 
 def student_law(model: Committee) -> tuple[Chi, ...]:
+    """Law of c yhat over both branches: c = 1 with weight (p-1)/p and c = 3 with weight 1/p."""
     p = model.p
     along = Chi(1 / p, p, 3.0)
     return (along,) if p == 1 else (Chi((p - 1) / p, p, 1.0), along)

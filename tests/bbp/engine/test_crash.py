@@ -98,9 +98,9 @@ class Full(io.FileIO):
 
 # Steps of landing a file, what stands in for each, and what the message must say.
 FAULTS = {
-    "write": (atomic, "open", Full, "No space left on device"),
-    "sync": (os, "fsync", broken(errno.EDQUOT), "Disk quota exceeded"),
-    "rename": (os, "replace", broken(errno.EROFS), "Read-only file system"),
+    "write": ([(atomic, "open")], Full, "No space left on device"),
+    "sync": ([(os, "fsync")], broken(errno.EDQUOT), "Disk quota exceeded"),
+    "rename": ([(os, "replace"), (os, "link")], broken(errno.EROFS), "Read-only file system"),
 }
 WRITES = 6  # the plan, four shards, the file
 
@@ -108,17 +108,18 @@ WRITES = 6  # the plan, four shards, the file
 @contextlib.contextmanager
 def failing(step, index):
     """The index-th file does not land: it fails at this step."""
-    where, name, stand_in, _ = FAULTS[step]
-    real, seen = atomic.write_bytes, itertools.count()
+    places, stand_in, _ = FAULTS[step]
+    real, seen = atomic._land, itertools.count()
 
-    def write_bytes(path, data):
+    def land(path, data, **how):
         with pytest.MonkeyPatch.context() as patch:
             if next(seen) == index:
-                patch.setattr(where, name, stand_in, raising=False)
-            real(path, data)
+                for where, name in places:
+                    patch.setattr(where, name, stand_in, raising=False)
+            real(path, data, **how)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atomic, "write_bytes", write_bytes)
+        patch.setattr(atomic, "_land", land)
         yield
 
 
@@ -167,15 +168,15 @@ def small_disk(mounted, monkeypatch, tmp_path):
     if place:
         return place, lambda: mounted("remount,size=100m")
     room = [100 * 1024]
-    real = atomic.write_bytes
+    real = atomic._land
 
-    def write_bytes(path, data):
+    def land(path, data, **how):
         if len(data) > room[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         room[0] -= len(data)
-        real(path, data)
+        real(path, data, **how)
 
-    monkeypatch.setattr(atomic, "write_bytes", write_bytes)
+    monkeypatch.setattr(atomic, "_land", land)
     return tmp_path, lambda: room.__setitem__(0, 10**9)
 
 

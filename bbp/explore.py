@@ -1,0 +1,91 @@
+"""Explore the model in the browser: spectra, thresholds, overlaps and phases that move with the controls, and real samples.
+
+Serves a page on this machine alone, until Ctrl-C. From another machine: ssh -L 5006:localhost:5006 MACHINE, with bbp explore
+--no-browser there, and http://localhost:5006 here. With --export it writes one HTML file instead, which needs no server
+and no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+
+from bbp.console import grids, program
+from bbp.console.errors import RunError
+from theory.checks import ParameterError
+
+EXAMPLE = """  bbp explore                            opens a page in the browser
+  bbp explore results/sweep.h5           with the samples of this file over the curves
+  bbp explore --no-browser --port 5006   on a machine reached by ssh -L 5006:localhost:5006
+  bbp explore --export page.html         one file, for a talk"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE.h5", help="a sweep file whose samples lie over the curves"
+    )
+    parser.add_argument("--port", metavar="PORT", help="port to listen at (the first free one from 5006)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at (127.0.0.1: this machine alone)"
+    )
+    parser.add_argument(
+        "--origin",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="another address by which pages may be reached, such as that of a tunnel with another port; may be repeated",
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    parser.add_argument("--export", metavar="PAGE.html", help="write one file that needs no server, and end")
+    parser.add_argument("--force", action="store_true", help="with --export: replace an existing file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve, or export; the exit code."""
+    if args.export is not None:
+        _exclude(args)
+    elif args.force:
+        raise ParameterError("--force is for --export")
+    if importlib.util.find_spec("bokeh") is None:
+        raise RunError("the explorer needs Bokeh: pip install 'hessian-bbp[explore]'")
+    if args.export is not None:
+        size = importlib.import_module("bbp.explorer.export").export(args.export, force=args.force)
+        print(f"wrote {args.export} ({size / 2**20:.1f} MiB)")
+        return program.OK
+    port = None if args.port is None else _port(args.port)
+    sweepfile = importlib.import_module("bbp.explorer.sweepfile")
+    held = sweepfile.read(args.file) if args.file is not None else []
+    server = importlib.import_module("bbp.explorer.server")
+    query = sweepfile.query_of(held)
+    server.serve(args.host, port, args.origin, held, browser=not args.no_browser, query=query)
+    return program.OK
+
+
+def _port(text: str) -> int:
+    port = grids.integer("port", text)
+    if port > 65535:
+        raise ParameterError(f"port must be at most 65535, got {port}")
+    return port
+
+
+def _exclude(args: argparse.Namespace) -> None:
+    given = [
+        name
+        for name, value in (("FILE.h5", args.file), ("--port", args.port), ("--origin", args.origin))
+        if value
+    ]
+    if given:
+        raise ParameterError(f"--export writes a file of theory: it takes no {given[0]}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp explore`."""
+    return program.program("explore", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The explorer in the browser: state of a page, theory curves, figures, sessions, workers, the exported page."""

@@ -1,0 +1,208 @@
+"""From a state to what the page shows: columns of every source, places of lines, ends of axes, numbers and words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.explorer import curves
+from bbp.explorer.state import WIDTHS, State, command, plain, python_lines
+
+Columns = dict[str, Any]
+DIGITS = 6  # significant digits of the numbers on the page
+
+
+@dataclass
+class Answer:
+    """What changes on the page.
+
+    sources  columns by name of source
+    lines    place of each vertical line, None where there is none
+    axes     (x start, x end, y start, y end) by figure
+    words    texts by the id of the element that shows them
+    """
+
+    sources: dict[str, Columns] = field(default_factory=dict)
+    lines: dict[str, float | None] = field(default_factory=dict)
+    axes: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+
+    def unlike(self, before: Answer) -> Answer:
+        """What of this answer differs from `before`, which then knows it too: the page is sent nothing twice."""
+        fresh = Answer(words=self.words)
+        for name, columns in self.sources.items():
+            old = before.sources.get(name)
+            if old is None or not all(_same(old[key], values) for key, values in columns.items()):
+                fresh.sources[name] = before.sources[name] = columns
+        for name, place in self.lines.items():
+            if name not in before.lines or before.lines[name] != place:
+                fresh.lines[name] = before.lines[name] = place
+        for name, ends in self.axes.items():
+            if before.axes.get(name) != ends:
+                fresh.axes[name] = before.axes[name] = ends
+        return fresh
+
+    def message(self) -> dict[str, Any]:
+        """The answer as it travels: arrays stay arrays, which Bokeh sends as bytes."""
+        axes = {name: list(ends) for name, ends in self.axes.items()}
+        return {"sources": self.sources, "lines": self.lines, "axes": axes, "words": self.words}
+
+
+def _same(one: Any, two: Any) -> bool:
+    return one is two or (
+        len(one) == len(two) and all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    )
+
+
+def number(value: float | None) -> str:
+    """A number as the page shows it, with a true minus sign; "none" for None or NaN."""
+    if value is None or math.isnan(value):
+        return "none"
+    return f"{value:.{DIGITS}g}".replace("-", "−").replace("inf", "∞")
+
+
+def answer(state: State) -> Answer:
+    """Everything that theory says about a state."""
+    found = Answer()
+    _spectrum(state, found)
+    _branches(state, found)
+    _phases(state, found)
+    found.words |= {"command": command(state), "python": python_lines(state), "query": state.query()}
+    return found
+
+
+def _spectrum(state: State, found: Answer) -> None:
+    model, alpha = state.model, state.alpha
+    whole, near = curves.spectrum(model, alpha)
+    edge, out = whole.edge, whole.outlier
+    top = _top(whole.rho)
+    found.sources |= {
+        "density": {"lam": whole.lam, "rho": whole.rho},
+        "zoom": {"lam": near.lam, "rho": near.rho},
+        "outlier": marks([] if out is None else [out.value], top, near.top or top),
+        "atom": {
+            "lam": [0.0] if whole.atom else [],
+            "rho": [0.0] if whole.atom else [],
+            "top": [top] if whole.atom else [],
+            "text": [f" atom {whole.atom:.3g}"] if whole.atom else [],
+        },
+    }
+    found.lines |= {"edge": edge.value, "zoom_edge": edge.value}
+    lowest = edge.value if out is None else out.value
+    right = float(whole.lam[-1])
+    found.axes["spectrum"] = (lowest - 0.06 * (right - lowest), right, 0.0, 1.05 * top)
+    found.axes["zoom"] = (near.left, near.right, 0.0, 1.25 * (near.top or top))
+    units = " (of (p/2) H)" if math.isinf(state.p) else ""
+    found.words |= {
+        "edge": f"{number(edge.value)} {edge.kind}",
+        "outlier": number(out.value if out else None),
+        "overlap": number(out.overlap if out else 0.0),
+        "atom": number(whole.atom),
+        "spectrum-words": f"Density of eigenvalues at α = {number(alpha)}{units}: "
+        f"{edge.kind} left edge at {number(edge.value)}; "
+        + (
+            f"outlier at {number(out.value)}, {number(out.degeneracy)}-fold, squared overlap {number(out.overlap)}; "
+            if out
+            else "no outlier; "
+        )
+        + (f"atom of mass {number(whole.atom)} at 0." if whole.atom else "no atom at 0."),
+    }
+
+
+def marks(places: Any, top: float, zoom_top: float) -> Columns:
+    """Columns of marks that stand on the axis at `places`, in both panels of the spectrum."""
+    ones = np.ones(len(places))
+    return {
+        "lam": np.asarray(places, dtype=np.float64),
+        "height": 0.035 * top * ones,
+        "zoom_height": 0.04 * zoom_top * ones,
+    }
+
+
+def _branches(state: State, found: Answer) -> None:
+    model = state.model
+    here = curves.point(model)
+    branch = curves.branch(model, curves.axis_end(model, state.alpha))
+    threshold = here.threshold
+    found.sources["branch"] = {
+        "alpha": branch.alpha,
+        "edge": branch.edge,
+        "outlier": branch.outlier,
+        "overlap": branch.overlap,
+    }
+    low = float(np.nanmin(np.append(branch.edge, branch.outlier[np.isfinite(branch.outlier)])))
+    high = float(np.max(branch.edge))
+    room = 0.06 * (high - low) or 0.1
+    found.axes["lowest"] = (0.0, branch.end, low - room, high + room)
+    found.axes["recovery"] = (
+        0.0,
+        branch.end,
+        -0.02,
+        max(0.3, min(1.02, 1.25 * float(np.max(branch.overlap)))),
+    )
+    found.lines |= {name: state.alpha for name in ("lowest_here", "recovery_here")}
+    found.lines |= {name: threshold.alpha for name in ("lowest_bbp", "recovery_bbp")}
+    found.lines["recovery_zero"] = here.alpha_0 if threshold.kind == "discontinuous" else None
+    found.words |= {
+        "alpha_bbp": f"{number(threshold.alpha)} {threshold.kind}",
+        "jump": number(threshold.overlap),
+        "alpha_0": number(here.alpha_0),
+        "alpha_0_continuation": number(here.alpha_0_continuation),
+        "a_c": number(here.a_c),
+        "lowest-words": f"Edge and outlier for α from {number(branch.alpha[0])} to {number(branch.end)}: the outlier leaves "
+        f"the bulk at α_BBP = {number(threshold.alpha)} ({threshold.kind}).",
+        "recovery-words": f"Squared overlap q² against α: 0 up to α_BBP = {number(threshold.alpha)}, "
+        + (f"then it jumps to {number(threshold.overlap)}" if threshold.overlap else "then it grows from 0")
+        + f", and reaches {number(float(branch.overlap[-1]))} at α = {number(branch.end)}.",
+    }
+
+
+def _phases(state: State, found: Answer) -> None:
+    seen = curves.phase_map(state.p_star)
+    codes = curves.phases(seen, state.alpha)
+    rows = np.flatnonzero(seen.a_c > 0)
+    found.sources |= {
+        "phases": {"image": [codes]},
+        "thresholds": seen.columns,
+        "a_c": {"a": seen.a_c[rows], "row": rows.astype(np.float64)},
+        "present": {"a": [state.a], "row": [curves.nearest_row(state.p)]},
+    }
+    phase = phase_here(state)
+    found.words |= {
+        "phase": PHASES[phase],
+        "phases-words": f"Phase diagram over a (from {curves.A_RANGE[0]:g} to {curves.A_RANGE[1]:g}) and p (from 1 to inf) for "
+        f"p* = {state.p_star} at α = {number(state.alpha)}: the present point, p = {plain(state.p).replace('inf', '∞')}, "
+        f"a = {number(state.a)}, is {PHASES[phase]}. Transitions are discontinuous from a_c = "
+        f"{number(curves.point(state.model).a_c)} on.",
+    }
+
+
+PHASES = {
+    curves.BELOW: "below the transition: no outlier",
+    curves.BETWEEN: "between α₀ and α_BBP: no outlier at N = ∞",
+    curves.CONTINUOUS: "above a continuous transition: outlier",
+    curves.DISCONTINUOUS: "above a discontinuous transition: outlier",
+}
+
+
+def phase_here(state: State) -> int:
+    """The phase of a state, from its own thresholds rather than from the picture."""
+    here = curves.point(state.model)
+    jumps = here.threshold.kind == "discontinuous"
+    if state.alpha > here.threshold.alpha:
+        return curves.DISCONTINUOUS if jumps else curves.CONTINUOUS
+    return curves.BETWEEN if jumps and state.alpha >= (here.alpha_0 or math.inf) else curves.BELOW
+
+
+def _top(rho: NDArray[np.float64]) -> float:
+    """Height of the panel of the density: its maximum, or three times a high quantile where it has a pole."""
+    return float(min(np.max(rho), 3 * np.quantile(rho, 0.9)))
+
+
+def row_names() -> dict[int, str]:
+    """Labels of the rows of the phase diagram."""
+    return {row: "∞" if math.isinf(p) else f"{p:g}" for row, p in enumerate(WIDTHS)}

@@ -1,0 +1,198 @@
+"""Theory behind the panels: density, branches over alpha, phase diagram; cached, every call bounded in size.
+
+All numbers are in units of the Hessian ((p/2) H for p = inf), as in `theory`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.analysis.spectrum import Spectrum
+from bbp.explorer.state import WIDTHS
+from theory.alpha_zero import alpha_zero, alpha_zero_map
+from theory.bulk import bulk_edge
+from theory.density.density import atom, density, moment
+from theory.model import Committee
+from theory.outliers import outlier, teacher_branch
+from theory.transition import Threshold, bbp_threshold, critical_normalisation, threshold_map
+
+Array = NDArray[np.float64]
+
+BRANCH_POINTS = 110
+ZOOM_POINTS = 60
+LOOK_POINTS, DENSITY_POINTS = 30, 150
+MASS = 0.8  # of the bulk that the panel shows; the rest is a long tail to the right
+REACH = 3.0  # the axis of alpha ends at this times alpha_BBP, or at twice, four times... that, to hold the present alpha
+A_RANGE = (0.01, 30.0)  # of the phase diagram
+COARSE, FINE = (
+    48,
+    240,
+)  # columns where the thresholds are computed, and of the picture, between which log alpha is linear
+BELOW, BETWEEN, CONTINUOUS, DISCONTINUOUS = 0, 1, 2, 3  # phases
+
+
+@dataclass(frozen=True)
+class Point:
+    """The model's own numbers: threshold, both alpha_0 (None where there is none), a_c."""
+
+    threshold: Threshold
+    alpha_0: float | None
+    alpha_0_continuation: float | None
+    a_c: float
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Over alpha (n,): edge, outlier (NaN where there is none), overlap q2 (0 without outlier); and where the axis ends."""
+
+    alpha: Array
+    edge: Array
+    outlier: Array
+    overlap: Array
+    end: float
+
+
+@dataclass(frozen=True)
+class Window:
+    """The density close to the edge: lam, rho (n,), the ends of the window, the largest rho in it."""
+
+    lam: Array
+    rho: Array
+    left: float
+    right: float
+    top: float
+
+
+@dataclass(frozen=True)
+class PhaseMap:
+    """Thresholds over (p, a) of one p_star, p in the order of WIDTHS, a as in `a` (columns,).
+
+    alpha_bbp, alpha_0   (widths, columns); alpha_0 by the tangent of the overlap, alpha_BBP itself where continuous, NaN where
+                         there is none
+    a_c                  (widths,), 0 for p = inf
+    columns              the thresholds as computed, before any interpolation: p, a, alpha_bbp, alpha_0, a_c
+    """
+
+    a: Array
+    alpha_bbp: Array
+    alpha_0: Array
+    a_c: Array
+    columns: dict[str, Array]
+
+
+@lru_cache(maxsize=256)
+def point(model: Committee) -> Point:
+    """Threshold, alpha_0 and a_c of a model."""
+    return Point(
+        bbp_threshold(model),
+        alpha_zero(model, "overlap"),
+        alpha_zero(model, "continuation"),
+        float(critical_normalisation(model.p, model.p_star)),
+    )
+
+
+def axis_end(model: Committee, alpha: float) -> float:
+    """Where the axis of alpha ends: it moves in steps of two, so that it stands still while alpha moves a little."""
+    end = REACH * point(model).threshold.alpha
+    return end * 2.0 ** max(0, math.ceil(math.log2(1.02 * alpha / end)))
+
+
+@lru_cache(maxsize=64)
+def branch(model: Committee, end: float) -> Branch:
+    """Edge, outlier and overlap from end/200 to `end`, with alpha_BBP itself twice, for the jump and the kink there."""
+    start = point(model).threshold.alpha
+    below = np.linspace(end / 200, start, 1 + max(20, int(BRANCH_POINTS * start / end)))[:-1]
+    beyond = start + (end - start) * np.linspace(0, 1, BRANCH_POINTS - 40) ** 2
+    beyond[0] = start * (1 + 1e-9)
+    alpha = np.concatenate([below, [start * (1 - 1e-9)], beyond])
+    found = teacher_branch(model, alpha)
+    return Branch(alpha, found.edge, found.outlier, np.nan_to_num(found.overlap), end)
+
+
+@lru_cache(maxsize=64)
+def spectrum(model: Committee, alpha: float) -> tuple[Spectrum, Window]:
+    """Density with edge, atom and outlier; and the same close to the edge, from left of all as far as right of it.
+
+    One call of the density serves both: what costs is the call rather than its points.
+    """
+    edge, out, zero = bulk_edge(model, alpha), outlier(model, alpha), float(atom(model, alpha))
+    lowest = edge.value if out is None else out.value
+    nodes = np.array(_nodes(model.p, model.p_star, _rounded(model.a), _rounded(alpha)))
+    near = max(1.5 * (edge.value - lowest), 0.25 * abs(edge.value), 1e-3 * abs(lowest))
+    close = edge.value + near * np.linspace(0, 1, ZOOM_POINTS) ** 2
+    far = edge.value + nodes * abs(1 / edge.g)
+    rho = np.asarray(density(model, alpha, np.concatenate([far, close])), dtype=np.float64)
+    # The pole at 0, if any, is left out.
+    rho_far, rho_close = np.split(np.where(np.isfinite(rho), rho, np.nan), [len(far)])
+    good = np.isfinite(rho_far)
+    whole = Spectrum(model, alpha, far[good], rho_far[good], zero, edge, out)
+    window = Window(close, rho_close, lowest - 0.35 * near, edge.value + near, float(np.nanmax(rho_close)))
+    return whole, window
+
+
+@lru_cache(maxsize=1024)
+def _nodes(p: float, p_star: int, a: float, alpha: float) -> tuple[float, ...]:
+    """Where to look at the density, as distances from the edge in units of 1/|g| there: to where `MASS` of the bulk is reached.
+
+    Half of the nodes lie at equal shares of the mass, which may be far from a smooth edge; half crowd at the edge, where rho
+    rises like a square root. A first look, at distances in geometric progression and about the mean, finds the shares.
+    """
+    model = Committee(p, p_star, a)
+    edge = bulk_edge(model, alpha)
+    unit, mean = abs(1 / float(edge.g)), moment(model, alpha, 1)
+    spread = math.sqrt(max(moment(model, alpha, 2) - mean**2, 0.0))
+    about = mean + spread * np.linspace(-2, 4, LOOK_POINTS) - edge.value
+    far = np.unique(np.concatenate([[0.0], unit * np.geomspace(1e-2, 1e3, LOOK_POINTS), about[about > 0]]))
+    rho = np.nan_to_num(np.asarray(density(model, alpha, edge.value + far)), posinf=0.0)
+    held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
+    share = MASS * min(1 - float(atom(model, alpha)), held[-1])
+    rising = np.concatenate([[True], np.diff(held) > 0])
+    reach = float(np.interp(share, held[rising], far[rising]))
+    half = np.linspace(0, 1, DENSITY_POINTS // 2)
+    shares = np.interp(half * share, held[rising], far[rising])
+    return tuple(np.unique(np.concatenate([reach * half**2, shares])) / unit)
+
+
+def _rounded(value: float) -> float:
+    """The nearest of two values to the octave: the axis of the spectrum stands still while alpha and a move a little."""
+    return 2.0 ** (round(2 * math.log2(value)) / 2)
+
+
+@lru_cache(maxsize=80)
+def phase_map(p_star: int) -> PhaseMap:
+    """Thresholds over the widths and normalisations of the phase diagram."""
+    widths = np.array(WIDTHS, dtype=np.float64)[:, None]
+    coarse, fine = np.geomspace(*A_RANGE, COARSE), np.geomspace(*A_RANGE, FINE)
+    alpha_bbp = threshold_map(widths, p_star, coarse).alpha
+    alpha_0 = alpha_zero_map(widths, p_star, coarse)
+
+    def refined(rows: Any) -> Array:
+        return np.exp(np.array([np.interp(np.log(fine), np.log(coarse), row) for row in np.log(rows)]))
+
+    a_c = np.asarray(critical_normalisation(widths[:, 0], p_star), dtype=np.float64)
+    grids = np.broadcast_arrays(widths, coarse, alpha_bbp, alpha_0, a_c[:, None])
+    names = ("p", "a", "alpha_bbp", "alpha_0", "a_c")
+    columns = {name: np.ravel(grid) for name, grid in zip(names, grids, strict=True)}
+    return PhaseMap(fine, refined(alpha_bbp), refined(alpha_0), a_c, columns)
+
+
+def phases(found: PhaseMap, alpha: float) -> NDArray[np.uint8]:
+    """The phase at every (p, a): BELOW alpha_BBP and alpha_0, BETWEEN them, or above, by the kind of transition passed."""
+    jumps = found.a >= found.a_c[:, None]
+    above = np.where(jumps, DISCONTINUOUS, CONTINUOUS)
+    below = np.where(jumps & (alpha >= found.alpha_0), BETWEEN, BELOW)
+    return np.where(alpha > found.alpha_bbp, above, below).astype(np.uint8)
+
+
+def nearest_row(p: float) -> float:
+    """Where width p lies on the axis of rows: between two rows where it is none of WIDTHS, linear in log p."""
+    if math.isinf(p):
+        return len(WIDTHS) - 1.0
+    finite = np.array(WIDTHS[:-1])
+    return float(np.interp(math.log(p), np.log(finite), np.arange(len(finite))))

@@ -1,0 +1,307 @@
+"""The figures of the page and everything in them that changes, by name.
+
+Colours are those of `bbp.plots.style` (Okabe and Ito); the page itself sets ink, grids and background for light and dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bokeh.events import Tap
+from bokeh.models import (
+    ColumnDataSource,
+    CustomJS,
+    FixedTicker,
+    HoverTool,
+    LinearColorMapper,
+    Range1d,
+)
+from bokeh.models.annotations import Span, Whisker
+from bokeh.plotting import figure
+
+from bbp.explorer import curves
+from bbp.explorer.answer import Answer, Columns, row_names
+from bbp.explorer.state import WIDTHS
+from bbp.plots import style
+
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "density": ("lam", "rho"),
+    "zoom": ("lam", "rho"),
+    "outlier": ("lam", "height", "zoom_height"),
+    "atom": ("lam", "rho", "top", "text"),
+    "histogram": ("left", "right", "top"),
+    "zoom_histogram": ("left", "right", "top"),
+    "eigenvalues": ("lam",),
+    "sample": ("lam", "height", "zoom_height"),
+    "quenched": ("lam", "height", "zoom_height"),
+    "branch": ("alpha", "edge", "outlier", "overlap"),
+    "finite": ("alpha", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high"),
+    "drawn": ("alpha", "lowest", "overlap"),
+    "sweep": ("alpha", "n", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high"),
+    "phases": ("image",),
+    "thresholds": ("p", "a", "alpha_bbp", "alpha_0", "a_c"),
+    "a_c": ("a", "row"),
+    "present": ("a", "row"),
+}
+LINES = (
+    "edge",
+    "zoom_edge",
+    "quenched_edge",
+    "lowest_here",
+    "lowest_bbp",
+    "recovery_here",
+    "recovery_bbp",
+    "recovery_zero",
+)
+FIGURES = ("spectrum", "zoom", "lowest", "recovery", "phases")
+HEIGHT = 290  # pixels
+PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
+INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
+
+
+@dataclass(frozen=True)
+class Board:
+    """Figures, sources and lines by name."""
+
+    figures: dict[str, Any]
+    sources: dict[str, ColumnDataSource]
+    lines: dict[str, Span]
+
+    def show(self, found: Answer) -> None:
+        """Put a first answer on the figures; later ones are put there by the page's own script."""
+        for name, columns in found.sources.items():
+            self.sources[name].data = dict(columns)
+        for name, place in found.lines.items():
+            self.lines[name].update(visible=place is not None, location=place or 0.0)
+        for name, (left, right, low, high) in found.axes.items():
+            panel = self.figures[name]
+            panel.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
+            panel.y_range.update(start=low, end=high, reset_start=low, reset_end=high)
+
+
+def empty(name: str) -> Columns:
+    """The columns of a source without rows."""
+    return {key: [] for key in COLUMNS[name]}
+
+
+def board() -> Board:
+    """The five figures, empty."""
+    sources = {name: ColumnDataSource(empty(name), name=name) for name in COLUMNS}
+    lines = {name: Span(location=0.0, dimension="height", visible=False, name=name) for name in LINES}
+    figures = {
+        "spectrum": _spectrum(sources, lines, zoom=False),
+        "zoom": _spectrum(sources, lines, zoom=True),
+        "lowest": _lowest(sources, lines),
+        "recovery": _recovery(sources, lines),
+        "phases": _phases(sources),
+    }
+    for name in ("lowest", "recovery", "phases"):
+        figures[name].js_on_event(
+            Tap, CustomJS(args={"name": name}, code="bbp.tapped(name, cb_obj.x, cb_obj.y)")
+        )
+    return Board(figures, sources, lines)
+
+
+def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], **more: Any) -> Any:
+    panel = figure(
+        name=name,
+        height=HEIGHT,
+        sizing_mode="stretch_width",
+        x_range=Range1d(start=0, end=1),
+        y_range=Range1d(start=0, end=1),
+        tools="pan,box_zoom,wheel_zoom,reset",
+        active_drag=None,
+        active_scroll=None,
+        toolbar_location="above",
+        toolbar_sticky=False,
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        min_border_left=56,
+        min_border_right=12,
+        **more,
+    )
+    panel.toolbar.logo = None
+    panel.xaxis.axis_label, panel.yaxis.axis_label = x_label, y_label
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.axis_label_text_font_style = "normal"
+        axis.axis_label_text_font_size = "13px"
+        axis.major_label_text_font_size = "12px"
+    if tips:
+        panel.add_tools(HoverTool(tooltips=tips, mode="mouse", renderers=[]))
+    return panel
+
+
+def _hover(panel: Any, renderers: list[Any]) -> None:
+    for tool in panel.tools:
+        if isinstance(tool, HoverTool):
+            tool.renderers = renderers
+
+
+def _spectrum(sources: Mapping[str, Any], lines: Mapping[str, Span], zoom: bool) -> Any:
+    tips = [("λ", "@lam{0.0000}"), ("ρ", "@rho{0.0000}")]
+    height = "zoom_height" if zoom else "height"
+    panel = _panel("zoom" if zoom else "spectrum", "eigenvalue λ", "density ρ(λ)", tips)
+    panel.quad(
+        left="left",
+        right="right",
+        bottom=0,
+        top="top",
+        source=sources["zoom_histogram" if zoom else "histogram"],
+        fill_color=style.SKY,
+        fill_alpha=0.35 if zoom else 0.5,
+        line_color=None,
+    )
+    curve = panel.line("lam", "rho", source=sources["zoom" if zoom else "density"], line_width=2, tags=[INK])
+    if not zoom:
+        panel.segment(
+            "lam", "rho", "lam", "top", source=sources["atom"], line_color=style.PURPLE, line_width=3
+        )
+        panel.text(
+            "lam",
+            "top",
+            "text",
+            source=sources["atom"],
+            text_color=style.PURPLE,
+            text_font_size="12px",
+            text_baseline="top",
+        )
+    mark = panel.scatter(
+        "lam",
+        height,
+        source=sources["outlier"],
+        marker="triangle",
+        size=15,
+        color=style.VERMILION,
+        line_color=None,
+    )
+    panel.scatter(
+        "lam",
+        height,
+        source=sources["quenched"],
+        marker="inverted_triangle",
+        size=13,
+        fill_color=None,
+        line_color=style.GREEN,
+        line_width=2.5,
+    )
+    panel.segment("lam", 0, "lam", height, source=sources["sample"], line_width=2, tags=[INK])
+    edge = lines["zoom_edge" if zoom else "edge"]
+    edge.update(line_color=style.GREY, line_dash=[6, 3], line_width=1.5)
+    panel.add_layout(edge)
+    if zoom:
+        lines["quenched_edge"].update(line_color=style.GREEN, line_dash=[2, 3], line_width=2)
+        panel.add_layout(lines["quenched_edge"])
+    _hover(panel, [curve, mark])
+    return panel
+
+
+def _here(panel: Any, lines: Mapping[str, Span], name: str) -> None:
+    lines[f"{name}_here"].update(line_width=1.5, tags=[INK])
+    lines[f"{name}_bbp"].update(line_color=style.GREY, line_dash=[6, 3], line_width=1.5)
+    panel.add_layout(lines[f"{name}_here"])
+    panel.add_layout(lines[f"{name}_bbp"])
+
+
+def _sampled(panel: Any, sources: Mapping[str, Any], name: str) -> list[Any]:
+    """Finite-N curve with its band, drawn samples, and points of a sweep file."""
+    finite, drawn, sweep = sources["finite"], sources["drawn"], sources["sweep"]
+    panel.varea(
+        "alpha", f"{name}_low", f"{name}_high", source=finite, fill_color=style.GREEN, fill_alpha=0.22
+    )
+    curve = panel.line("alpha", name, source=finite, line_color=style.GREEN, line_width=2, line_dash=[7, 2])
+    dots = panel.scatter(
+        "alpha", name, source=drawn, size=12, marker="diamond", color=style.BLUE, line_color=None
+    )
+    points = panel.scatter(
+        "alpha",
+        name,
+        source=sweep,
+        size=7,
+        marker="square",
+        fill_color=None,
+        line_color=style.ORANGE,
+        line_width=2,
+    )
+    bars = Whisker(
+        base="alpha",
+        lower=f"{name}_low",
+        upper=f"{name}_high",
+        source=sweep,
+        line_color=style.ORANGE,
+        level="glyph",
+    )
+    for head in (bars.upper_head, bars.lower_head):
+        if head is not None:
+            head.update(line_color=style.ORANGE, size=5)
+    panel.add_layout(bars)
+    return [curve, dots, points]
+
+
+def _lowest(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
+    panel = _panel("lowest", "α = M/N", "eigenvalue λ", [("α", "@alpha{0.000}"), ("λ", "$y{0.0000}")])
+    edge = panel.line("alpha", "edge", source=sources["branch"], line_width=2, tags=[INK])
+    out = panel.line("alpha", "outlier", source=sources["branch"], line_width=2.5, line_color=style.VERMILION)
+    _here(panel, lines, "lowest")
+    _hover(panel, [edge, out, *_sampled(panel, sources, "lowest")])
+    return panel
+
+
+def _recovery(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
+    panel = _panel(
+        "recovery", "α = M/N", "squared overlap q²", [("α", "@alpha{0.000}"), ("q²", "$y{0.0000}")]
+    )
+    curve = panel.line(
+        "alpha", "overlap", source=sources["branch"], line_width=2.5, line_color=style.VERMILION
+    )
+    _here(panel, lines, "recovery")
+    lines["recovery_zero"].update(line_color=style.PURPLE, line_dash=[2, 3], line_width=2)
+    panel.add_layout(lines["recovery_zero"])
+    _hover(panel, [curve, *_sampled(panel, sources, "overlap")])
+    return panel
+
+
+def _phases(sources: Mapping[str, Any]) -> Any:
+    low, high = curves.A_RANGE
+    panel = _panel("phases", "normalisation a", "student width p", [], x_axis_type="log")
+    panel.x_range.update(start=low, end=high)
+    panel.y_range.update(start=-0.5, end=len(WIDTHS) - 0.5)
+    panel.image(
+        "image",
+        x=low,
+        y=-0.5,
+        dw=high - low,
+        dh=len(WIDTHS),
+        source=sources["phases"],
+        color_mapper=LinearColorMapper(palette=list(PHASE_COLOURS), low=-0.5, high=len(PHASE_COLOURS) - 0.5),
+    )
+    panel.line("a", "row", source=sources["a_c"], line_color="#222222", line_width=2)
+    panel.scatter(
+        "a", "row", source=sources["a_c"], size=6, fill_color="white", line_color="#222222", line_width=1.5
+    )
+    panel.scatter(
+        "a",
+        "row",
+        source=sources["present"],
+        marker="circle",
+        size=17,
+        fill_color=None,
+        line_color="white",
+        line_width=6,
+    )
+    panel.scatter(
+        "a",
+        "row",
+        source=sources["present"],
+        marker="circle_dot",
+        size=17,
+        fill_color=None,
+        line_color=style.BLACK,
+        line_width=2.5,
+    )
+    panel.yaxis.ticker = FixedTicker(ticks=list(range(len(WIDTHS))))
+    panel.yaxis.major_label_overrides = row_names()
+    panel.grid.visible = False
+    return panel

@@ -1,0 +1,57 @@
+"""Samples of the Hessian for the page: all eigenvalues of a small one, the lowest of a larger one, and its quenched theory.
+
+Runs in a worker's process: importing it loads JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bbp.explorer.limits import sampling_of
+from bbp.explorer.state import State
+from sims import instance, sampling
+from theory.finite_n.quenched import quenched
+
+Message = dict[str, Any]
+
+
+def draw_sample(request: Message) -> Iterator[Message]:
+    """One sample with index request["sample"] and its own labels' prediction; eigenvalues, overlaps, edge, outliers.
+
+    request: "state" (values), "seed", "sample". The result: "eigenvalues" (k,) of "order", "lowest", "overlap" (mean of the
+    p p* lowest), "predicted" with edge, outliers, overlap; "complete" if these are all eigenvalues.
+    """
+    state = State.of(request["state"])
+    pairs, solver = sampling_of(state)
+    model, order, size = state.model, int(state.p) * state.n, int(state.model.degeneracy)
+    yield {"kind": "progress", "done": 0.15, "text": "drawing teacher, student and data"}
+    drawn = instance.draw(model, state.n, state.alpha, seed=request["seed"], sample=request["sample"])
+    lam, u = instance.labels(drawn)
+    yield {"kind": "progress", "done": 0.3, "text": "quenched theory of its labels"}
+    predicted = quenched(model, np.asarray(lam), np.asarray(u), state.n)
+    what = "diagonalising" if solver == "dense" else "lowest eigenvalues of"
+    yield {"kind": "progress", "done": 0.4, "text": f"{what} a matrix of order {order}"}
+    found = sampling.sample_point(
+        model, state.n, state.alpha, [request["sample"]], request["seed"], eigenpairs=pairs, solver=solver
+    )
+    if found.status[0] != sampling.DONE:
+        yield {"kind": "failed", "text": f"the sample failed: {found.reasons[0]}"}
+        return
+    values, overlaps = found.eigenvalues[0], found.overlaps[0]
+    yield {
+        "kind": "result",
+        "eigenvalues": values,
+        "order": order,
+        "complete": len(values) == order,
+        "lowest": float(values[0]),
+        "overlap": float(np.mean(overlaps[:size])),
+        "predicted": {
+            "edge": predicted.edge,
+            "outliers": predicted.outliers[np.isfinite(predicted.outliers)],
+            "overlap": float(np.mean(np.nan_to_num(predicted.overlaps))),
+        },
+        "below": int(np.sum(values < predicted.edge)),
+    }

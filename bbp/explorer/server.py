@@ -1,0 +1,149 @@
+"""The server of `bbp explore`: who may reach it, how many pages it keeps, and how it starts and stops."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bokeh.application import Application
+from bokeh.application.handlers.function import FunctionHandler
+from bokeh.document import Document
+from bokeh.server.server import Server
+from bokeh.settings import settings
+from jinja2 import Template
+
+from bbp.explorer.limits import PAGES, UPLOAD
+from bbp.explorer.session import Session
+from bbp.explorer.state import State
+from bbp.explorer.sweepfile import Held
+from bbp.explorer.worker import Worker
+from theory.checks import ParameterError
+
+log = logging.getLogger("bbp")
+
+PORT, TRIES = 5006, 20  # first port, and how many above it are tried where none was asked for
+LOCAL = ("127.0.0.1", "localhost")
+EVERYWHERE = ("0.0.0.0", "::", "")
+IDLE = 8_000  # milliseconds that a page may be away before its session ends
+REFUSAL = Template(
+    '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>bbp explore</title>'
+    '<body style="font-family:sans-serif;margin:3em"><h1>bbp explore</h1><p id="notice">{{ reason|e }}</p></body></html>'
+)
+
+
+@dataclass
+class Explorer:
+    """What all pages of one server share."""
+
+    origins: Sequence[str]
+    held: list[Held] = field(default_factory=list)
+    samples: Worker = field(
+        default_factory=lambda: Worker("bbp.explorer.sampler", "draw_sample", patience=0.3)
+    )
+    desk: Worker = field(default_factory=lambda: Worker("bbp.explorer.jobs", "desk", patience=3.0))
+    pages: set[Document] = field(default_factory=set)
+
+    def open(self, doc: Document) -> None:
+        """Make `doc` a page, or a page that says why not."""
+        context: Any = doc.session_context
+        request = context.request if context else None
+        host = request.headers.get("Host", "") if request else ""
+        if host and host not in self.origins:
+            refuse(
+                doc,
+                f"This page was asked for as {host[:80]}. To allow that: bbp explore --origin {host[:80]}",
+            )
+            return
+        if len(self.pages) >= PAGES:
+            refuse(
+                doc,
+                f"{PAGES} pages are open, as many as this server keeps: close one, wait ten seconds, and reload.",
+            )
+            return
+        self.pages.add(doc)
+        doc.on_session_destroyed(lambda context: self.pages.discard(doc))
+        state, notice = State.of_query(request.arguments if request else {})
+        Session(doc, self.samples, self.desk, state, notice, list(self.held))
+
+    def close(self) -> None:
+        """End the workers."""
+        self.samples.close()
+        self.desk.close()
+
+
+def refuse(doc: Document, reason: str) -> None:
+    """A page of one sentence."""
+    doc.template = REFUSAL
+    doc.template_variables["reason"] = reason
+
+
+def origins_of(host: str, port: int, more: Sequence[str]) -> list[str]:
+    """HOST:PORT by which pages may reach the server; those the user names besides. Raises ParameterError."""
+    names = list(LOCAL)
+    if host in EVERYWHERE:
+        names += [socket.gethostname(), socket.getfqdn()]
+    elif host not in LOCAL:
+        names.append(host)
+    for origin in more:
+        name, _, number = origin.rpartition(":")
+        if not name or not number.isdigit() or "/" in origin or "*" in origin:
+            raise ParameterError(f"origin must be HOST:PORT, got {origin!r}")
+    return [*dict.fromkeys(f"{name}:{port}" for name in names), *more]
+
+
+def start(host: str, port: int | None, more: Sequence[str], held: list[Held]) -> tuple[Server, Explorer, int]:
+    """A server that listens, its explorer, and its port. Raises ParameterError where no port is free."""
+    settings.resources.set_value("server")  # never a network, whatever the environment says
+    settings.log_level.set_value("error")
+    explorer = Explorer(())
+    wanted = range(PORT, PORT + TRIES) if port is None else [port]
+    for number in wanted:
+        origins = origins_of(host, number, more)
+        try:
+            server = _server(explorer, host, number, origins)
+        except OSError as error:
+            reason = error
+            continue
+        explorer.origins, explorer.held = origins, held
+        server.start()
+        return server, explorer, number
+    where = f"port {port}" if port is not None else f"any port from {PORT} to {PORT + TRIES - 1}"
+    raise ParameterError(f"{where} of {host!r} cannot be opened: {reason.strerror or reason}")
+
+
+def _server(explorer: Explorer, host: str, port: int, origins: Sequence[str]) -> Server:
+    application = Application(FunctionHandler(explorer.open))
+    more: dict[str, Any] = {
+        "websocket_max_message_size": 2 * UPLOAD,
+        "unused_session_lifetime_milliseconds": IDLE,
+        "check_unused_sessions_milliseconds": 2_000,
+        "xsrf_cookies": False,
+    }
+    return Server(
+        {"/": application}, address=host, port=port, allow_websocket_origin=list(origins), index=None, **more
+    )
+
+
+def serve(
+    host: str, port: int | None, more: Sequence[str], held: list[Held], *, browser: bool, query: str
+) -> None:
+    """Serve until interrupted."""
+    server, explorer, number = start(host, port, more, held)
+    shown = "localhost" if host in (*LOCAL, *EVERYWHERE) else host
+    url = f"http://{shown}:{number}/" + (f"?{query}" if query else "")
+    print(f"the explorer is at {url}   (Ctrl-C ends it)", flush=True)
+    if host not in LOCAL:
+        log.warning(
+            "this address can be reached from other machines: whoever reaches it can use this one's processor"
+        )
+    if browser:
+        webbrowser.open(url)
+    try:
+        server.io_loop.start()
+    finally:
+        explorer.close()
+        server.stop()

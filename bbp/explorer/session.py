@@ -1,0 +1,304 @@
+"""One open page: hears what its controls ask, answers with theory at once, with samples and finite-N curves as they come."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from bokeh.document import Document
+from bokeh.events import ConnectionLost, DocumentReady
+from bokeh.models import ColumnDataSource, CustomJS
+
+from bbp.explorer import curves, figures, page
+from bbp.explorer.answer import Answer, answer, marks, number
+from bbp.explorer.jobs import CURVE_POINTS, draws_of
+from bbp.explorer.limits import SAMPLES_KEPT, sampling_of
+from bbp.explorer.state import State
+from bbp.explorer.sweepfile import Held
+from bbp.explorer.worker import Job, Worker
+from theory.checks import NotConverged, ParameterError
+
+Message = dict[str, Any]
+log = logging.getLogger("bbp")
+
+PAUSE = 400  # milliseconds without a move after which a finite-N curve begins
+BINS, ZOOM_BINS, PER_BIN = 60, 40, 6  # most bins in each panel, and eigenvalues in each on average at least
+LOWEST = 4  # eigenvalues shown one by one beyond the p p* that carry the teacher
+ATOM = 1e-9  # relative size below which an eigenvalue belongs to the atom at 0
+SEED = 0
+
+
+class Session:
+    """The page of one document. `samples` and `desk` are workers that all pages share; `held` is an opened sweep file."""
+
+    def __init__(
+        self, doc: Document, samples: Worker, desk: Worker, state: State, notice: str, held: list[Held]
+    ):
+        self._doc, self._samples, self._desk = doc, samples, desk
+        self._state, self._held = state, held
+        self._board = figures.board()
+        self._ask, self._answer, self._status = (
+            ColumnDataSource({"json": []}, name=name, tags=[]) for name in ("ask", "answer", "status")
+        )
+        self._drawn: list[tuple[float, float, float]] = []  # alpha, lowest, overlap
+        self._next_sample, self._started = 0, 0.0
+        self._timer: Any = None
+        self._curve_of: object = None
+        self._closed = False
+        found = answer(state)
+        self._sent = Answer()
+        self._board.show(found.unlike(self._sent))
+        self._sent.sources |= {
+            name: figures.empty(name) for name in figures.COLUMNS if name not in found.sources
+        }
+        self._show_sweep()
+        self._ask.on_change("data", lambda attr, old, new: self._heard(new))
+        page.fill(doc, state, found.words, notice)
+        self._connect()
+        self._later_curve()
+
+    def close(self) -> None:
+        """The page has gone: cancel what it waits for."""
+        self._closed = True
+        for name in ("sample", "curve", "file"):
+            for worker in (self._samples, self._desk):
+                worker.cancel((self, name))
+
+    def _connect(self) -> None:
+        board, doc = self._board, self._doc
+        for panel in board.figures.values():
+            doc.add_root(panel)
+        # Sources that no figure draws travel with the document through this callback.
+        args = {
+            "figures": list(board.figures.values()),
+            "sources": list(board.sources.values()),
+            "lines": list(board.lines.values()),
+            "ask": self._ask,
+            "answer": self._answer,
+            "status": self._status,
+        }
+        board.figures["phases"].tags = [self._ask, self._answer, self._status, *board.sources.values()]
+        doc.js_on_event(
+            DocumentReady, CustomJS(args=args, code="bbp.live(figures, sources, lines, ask, answer, status)")
+        )
+        doc.js_on_event(ConnectionLost, CustomJS(code="bbp.gone()"))
+        doc.on_session_destroyed(lambda context: self.close())
+
+    # ---- what the page asks ----
+
+    def _heard(self, data: Any) -> None:
+        try:
+            message = json.loads(data["json"][0])
+            handler = self._handlers[message["do"]]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return  # not one of our pages
+        try:
+            handler(self, message)
+        except (ParameterError, NotConverged) as error:
+            self._fail(message, str(error))
+        except Exception as error:
+            log.debug("page", exc_info=True)
+            self._fail(message, f"unforeseen {type(error).__name__}: {error}")
+
+    def _fail(self, message: Message, text: str) -> None:
+        if message["do"] == "state":
+            self._show(Answer(), serial=message.get("serial"), error=text, name=message.get("name"))
+        else:
+            self._tell(**{"sample-words": text[:1].upper() + text[1:] + ".", "busy": False, "progress": 0})
+
+    def _move(self, message: Message) -> None:
+        state = State.of(message["values"])
+        found = answer(state)
+        before, self._state = self._state, state
+        if state != before:
+            self._samples.cancel((self, "sample"))
+            found.sources |= {
+                name: figures.empty(name) for name in ("histogram", "zoom_histogram", "eigenvalues")
+            }
+            found.sources |= {name: figures.empty(name) for name in ("sample", "quenched")}
+            found.lines["quenched_edge"] = None
+        if state.model != before.model or state.n != before.n:
+            self._drawn = []
+            found.sources |= {"drawn": figures.empty("drawn"), "finite": figures.empty("finite")}
+        self._show(found, serial=message["serial"], values=state.values())
+        self._show_sweep()
+        self._later_curve()
+
+    def _draw(self, message: Message) -> None:
+        sampling_of(self._state)
+        request = {"state": self._state.values(), "seed": SEED, "sample": self._next_sample}
+        self._next_sample += 1
+        self._started = time.monotonic()
+        self._tell(**{"sample-words": "waiting for a free process", "busy": True, "progress": 0.02})
+        self._samples.submit(self._job("sample", request, self._sampled))
+
+    def _cancel(self, message: Message) -> None:
+        self._samples.cancel((self, "sample"))
+
+    def _open(self, message: Message) -> None:
+        request = {"do": "read", "name": str(message["name"])[:80], "content": str(message["content"])}
+        self._desk.submit(self._job("file", request, partial(self._opened, request["name"])))
+
+    def _close_file(self, message: Message) -> None:
+        self._held = []
+        self._show_sweep()
+        self._tell(**{"sweep-words": "Its samples lie over the curves."})
+
+    _handlers: ClassVar = {
+        "state": _move,
+        "draw": _draw,
+        "cancel": _cancel,
+        "open": _open,
+        "close": _close_file,
+    }
+
+    # ---- samples ----
+
+    def _sampled(self, state: State, message: Message) -> None:
+        kind = message["kind"]
+        if kind == "progress":
+            self._tell(**{"sample-words": message["text"], "progress": message["done"]})
+        elif kind == "result":
+            if state == self._state:
+                self._show_sample(message)
+        elif kind == "cancelled":
+            self._tell(**{"sample-words": "The sample was cancelled.", "busy": False, "progress": 0})
+        else:
+            self._tell(**{"sample-words": f"No sample: {message['text']}.", "busy": False, "progress": 0})
+
+    def _show_sample(self, message: Message) -> None:
+        values, predicted, state = message["eigenvalues"], message["predicted"], self._state
+        axes = self._sent.axes | {"zoom": widened(self._sent.axes["zoom"], message)}
+        top, zoom_top = axes["spectrum"][3], axes["zoom"][3]
+        lowest = values[: int(state.model.degeneracy) + LOWEST]
+        self._drawn = [*self._drawn, (state.alpha, message["lowest"], message["overlap"])][-SAMPLES_KEPT:]
+        found = Answer(lines={"quenched_edge": predicted["edge"]}, axes={"zoom": axes["zoom"]})
+        found.sources = {
+            "eigenvalues": {"lam": values},
+            "sample": marks(lowest, 3 * top, 3 * zoom_top),
+            "quenched": marks(predicted["outliers"], top, zoom_top),
+            "histogram": histogram(message, axes["spectrum"], BINS),
+            "zoom_histogram": histogram(message, axes["zoom"], ZOOM_BINS),
+            "drawn": dict(zip(("alpha", "lowest", "overlap"), np.array(self._drawn).T, strict=True)),
+        }
+        self._show(found)
+        seconds = time.monotonic() - self._started
+        self._tell(**{"sample-words": described(message, seconds), "busy": False, "progress": 1})
+
+    # ---- finite-N curves ----
+
+    def _later_curve(self) -> None:
+        if self._timer is not None:
+            self._doc.remove_timeout_callback(self._timer)
+        self._timer = self._doc.add_timeout_callback(self._curve, PAUSE)
+
+    def _curve(self) -> None:
+        self._timer = None
+        state = self._state
+        end = curves.axis_end(state.model, state.alpha)
+        wanted = (state.model, state.n, end)
+        if wanted == self._curve_of and len(self._sent.sources["finite"]["alpha"]):
+            return
+        self._curve_of = wanted
+        try:
+            draws_of(state, end)
+        except ParameterError as error:
+            self._desk.cancel((self, "curve"))
+            self._tell(**{"finite-words": f"{error}."})
+            return
+        alphas = np.linspace(end / CURVE_POINTS, end, CURVE_POINTS)
+        request = {"do": "curve", "state": state.values(), "alphas": alphas}
+        self._desk.submit(self._job("curve", request, self._curved))
+
+    def _curved(self, state: State, message: Message) -> None:
+        if state.model != self._state.model or state.n != self._state.n:
+            return
+        if message["kind"] == "progress":
+            self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
+        elif message["kind"] == "result":
+            self._show(Answer(sources={"finite": message["columns"]}))
+            words = f"Green: quenched theory at N = {state.n}, mean ± one standard deviation of {message['draws']} draws."
+            self._tell(**{"finite-words": words})
+        elif message["kind"] == "failed":
+            self._tell(**{"finite-words": f"{message['text']}."})
+
+    # ---- sweep files ----
+
+    def _opened(self, name: str, state: State, message: Message) -> None:
+        if message["kind"] == "result":
+            self._held = message["held"]
+            self._show_sweep(name)
+        elif message["kind"] == "failed":
+            self._tell(**{"sweep-words": f"{message['text']}."})
+
+    def _show_sweep(self, name: str = "") -> None:
+        fitting = [held for held in self._held if held.fits(self._state)]
+        columns = fitting[0].columns if fitting else figures.empty("sweep")
+        self._show(Answer(sources={"sweep": columns}))
+        if not self._held:
+            self._tell(models=[])
+            return
+        opened = f"{name}: " if name else ""
+        words = (
+            f"{opened}{len(columns['alpha'])} points of this model (squares, ± one standard error)."
+            if fitting
+            else f"{opened}samples of other models: choose one."
+        )
+        self._tell(
+            **{"sweep-words": words, "models": [{"text": h.text, "values": h.values} for h in self._held]}
+        )
+
+    # ---- sending ----
+
+    def _job(self, name: str, request: Message, hear: Callable[[State, Message], None]) -> Job:
+        hear = partial(hear, self._state)
+        return Job((self, name), request, lambda message: self._from_worker(partial(hear, message)))
+
+    def _from_worker(self, callback: Callable[[], None]) -> None:
+        if not self._closed:
+            self._doc.add_next_tick_callback(lambda: None if self._closed else callback())
+
+    def _tell(self, **status: Any) -> None:
+        self._status.tags = [status]
+
+    def _show(self, found: Answer, **more: Any) -> None:
+        """Send what is new in an answer, in one message: a property of its own for each number would be sixty."""
+        self._answer.tags = [found.unlike(self._sent).message() | more]
+
+
+def widened(axes: tuple[float, float, float, float], message: Message) -> tuple[float, float, float, float]:
+    """The window at the edge, far enough to the left for the sample's lowest eigenvalue and what its labels predict."""
+    left, right, low, high = axes
+    lowest = min([message["lowest"], message["predicted"]["edge"], *message["predicted"]["outliers"]])
+    return min(left, lowest - 0.08 * (right - lowest)), right, low, high
+
+
+def histogram(message: Message, axes: tuple[float, float, float, float], bins: int) -> figures.Columns:
+    """Eigenvalues in at most `bins` bins over the axis, as a density of states; without the atom and without bins where not
+    every eigenvalue is known."""
+    values, order = message["eigenvalues"], message["order"]
+    values = values[np.abs(values) > ATOM * np.max(np.abs(values))]
+    inside = np.sum((values >= axes[0]) & (values <= axes[1]))
+    bins = int(np.clip(inside / PER_BIN, 4, bins))
+    edges = np.linspace(axes[0], axes[1], bins + 1)
+    counts = np.histogram(values, edges)[0]
+    known = np.ones(bins, dtype=bool) if message["complete"] else edges[1:] <= message["eigenvalues"][-1]
+    heights = counts / (order * np.diff(edges))
+    return {"left": edges[:-1][known], "right": edges[1:][known], "top": heights[known]}
+
+
+def described(message: Message, seconds: float) -> str:
+    """A sample in words."""
+    predicted = message["predicted"]
+    outliers = ", ".join(number(value) for value in predicted["outliers"][:4]) or "none"
+    extent = "all" if message["complete"] else f"the lowest {len(message['eigenvalues'])}"
+    return (
+        f"Order {message['order']}, {extent} eigenvalues, in {seconds:.1f} s. Lowest {number(message['lowest'])}, "
+        f"q² {number(message['overlap'])}. Its labels predict edge {number(predicted['edge'])}, outliers {outliers}, "
+        f"q² {number(predicted['overlap'])}; {message['below']} eigenvalues lie below that edge."
+    )

@@ -1,0 +1,223 @@
+"""What a page shows: the controls as a table, a state as one value for each, and its words (link, command, Python lines).
+
+A control is one row of CONTROLS: the page builds its widgets from that table, a link its query, a state its checks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import urlencode
+
+from theory.checks import ParameterError, shown
+from theory.model import Committee
+
+WIDTHS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    12,
+    16,
+    24,
+    32,
+    64,
+    128,
+    512,
+    math.inf,
+)  # stops of p, rows of the phase diagram
+LONGEST = 80  # characters of a value: longer ones are refused before they are read
+VIEW_POINTS = 16  # samples that the command line on the page asks for
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control of the page.
+
+    name, label, about   the field of State, what the page calls it, one sentence
+    scale                "log", "linear", or "stops" (the slider steps through `stops`; other values may be typed)
+    low, high            bounds of the value, of the slider too unless `slider` gives others
+    default              value of a fresh page
+    whole, infinite      whether it is a whole number, whether inf is allowed
+    stops                values of a slider of scale "stops"
+    slider               (low, high) of the slider
+    """
+
+    name: str
+    label: str
+    about: str
+    scale: str
+    low: float
+    high: float
+    default: float
+    whole: bool = False
+    infinite: bool = False
+    stops: tuple[float, ...] = ()
+    slider: tuple[float, float] | None = None
+
+    def checked(self, value: Any) -> int | float:
+        """`value` (a number, or text of one) within the bounds; ParameterError, one line, otherwise."""
+        number = self._number(value)
+        if math.isinf(number) and number > 0 and self.infinite:
+            return math.inf
+        if self.whole and not (math.isfinite(number) and number == int(number)):
+            wanted = "a whole number" + (" or inf" if self.infinite else "")
+            raise ParameterError(f"{self.label} must be {wanted}, got {shown(value)}")
+        if not self.low <= number <= self.high:
+            raise ParameterError(
+                f"{self.label} must lie between {self.low:g} and {self.high:g} here"
+                + (", or be inf" if self.infinite else "")
+                + f", got {shown(value)}"
+            )
+        return int(number) if self.whole else number
+
+    def _number(self, value: Any) -> float:
+        if isinstance(value, str) and len(value) <= LONGEST:
+            text = value.strip().replace("∞", "inf")
+            try:
+                return float(text)
+            except ValueError:
+                pass
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                return float(value)
+            except OverflowError:
+                pass
+        raise ParameterError(f"{self.label} must be a number, got {shown(value)}")
+
+    def described(self) -> dict[str, Any]:
+        """The row as JSON wants it: infinity is the text "inf"."""
+        row = asdict(self)
+        row["stops"] = [text_of(value) for value in self.stops]
+        row["slider"] = list(self.slider or (self.low, self.high))
+        row["default"] = text_of(self.default)
+        return row
+
+
+CONTROLS: tuple[Control, ...] = (
+    Control("p", "p", "width of the student, a whole number or inf", "stops", 1, 512, 2, True, True, WIDTHS),
+    Control(
+        "p_star",
+        "p*",
+        "width of the teacher, a whole number",
+        "stops",
+        1,
+        64,
+        1,
+        whole=True,
+        stops=tuple(range(1, 9)),
+    ),
+    Control(
+        "a", "a", "normalisation of the loss, (y − ŷ)² / 2(a + y)", "log", 0.01, 100, 0.3, slider=(0.01, 30)
+    ),
+    Control("alpha", "α", "samples for each input dimension, M/N", "log", 0.1, 200, 2.0, slider=(0.1, 50)),
+    Control(
+        "n",
+        "N",
+        "input dimension of finite-N curves and samples",
+        "log",
+        20,
+        1_000_000,
+        400,
+        whole=True,
+        slider=(50, 20_000),
+    ),
+)
+BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
+
+
+@dataclass(frozen=True)
+class State:
+    """A value for every control; hashable. `State.of` checks, the constructor does not."""
+
+    p: int | float = 2
+    p_star: int = 1
+    a: float = 0.3
+    alpha: float = 2.0
+    n: int = 400
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> State:
+        """The state with these values, defaults elsewhere. Raises ParameterError on a bad value or an unknown name."""
+        unknown = [name for name in values if name not in BY_NAME]
+        if unknown:
+            known = ", ".join(BY_NAME)
+            raise ParameterError(f"no control is called {shown(unknown[0])}; there are {known}")
+        checked: dict[str, Any] = {name: BY_NAME[name].checked(value) for name, value in values.items()}
+        return cls(**checked)
+
+    @classmethod
+    def of_query(cls, arguments: Mapping[str, Sequence[bytes]]) -> tuple[State, str]:
+        """The state of a link, and what was wrong with the link in words ("" if nothing): bad values take defaults.
+
+        arguments: names and raw values, as Tornado hands them on.
+        """
+        values, wrong = {}, []
+        for name, given in arguments.items():
+            try:
+                text = given[-1].decode("utf-8", "replace")
+                values[name] = getattr(cls.of({name: text}), name)
+            except ParameterError as error:
+                wrong.append(str(error))
+        return cls(**values), ("In the link: " + "; ".join(wrong[:3]) + ".") if wrong else ""
+
+    @property
+    def model(self) -> Committee:
+        """The model of the state."""
+        return Committee(self.p, self.p_star, self.a)
+
+    def values(self) -> dict[str, int | float | str]:
+        """Every value as JSON wants it."""
+        return {field.name: text_of(getattr(self, field.name)) for field in fields(self)}
+
+    def query(self) -> str:
+        """The query of a link to this state: "p=2&p_star=1&a=0.3&alpha=2&n=400"."""
+        return urlencode({name: plain(value) for name, value in self.values().items()})
+
+
+def text_of(value: float) -> int | float | str:
+    """`value`, or "inf" for infinity, which JSON lacks."""
+    return "inf" if math.isinf(value) else value
+
+
+def plain(value: Any) -> str:
+    """A value as one types it: 2 for 2.0, inf, all digits otherwise."""
+    if isinstance(value, float) and abs(value) < 1e15 and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def command(state: State) -> str:
+    """The command line that computes what is on the page: samples beside theory, or theory alone for p = inf."""
+    a, alpha = plain(state.a), plain(state.alpha)
+    if math.isinf(state.p):
+        return f"bbp phase --p inf --p-star {state.p_star} --a-grid {a} --out results/explore.h5"
+    return (
+        f"bbp sweep --alpha-grid {alpha} --p {state.p} --p-star {state.p_star} --a {a} --n {state.n} "
+        f"--samples {VIEW_POINTS} --seed 0 --out results/explore.h5"
+    )
+
+
+def python_lines(state: State) -> str:
+    """Python lines that print the numbers on the page."""
+    p = "math.inf" if math.isinf(state.p) else state.p
+    head = ["import math"] if math.isinf(state.p) else []
+    return "\n".join(
+        [
+            *head,
+            "from theory import Committee, bbp_threshold, bulk_edge, density, outlier",
+            "",
+            f"model = Committee(p={p}, p_star={state.p_star}, a={state.a!r})",
+            f"alpha = {state.alpha!r}",
+            "print(bbp_threshold(model))",
+            "print(bulk_edge(model, alpha))",
+            "print(outlier(model, alpha))",
+            "print(density(model, alpha, bulk_edge(model, alpha).value + 0.1))",
+        ]
+    )

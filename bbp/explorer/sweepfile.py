@@ -1,0 +1,91 @@
+"""A sweep file as the page lays it over the curves: means and standard errors over samples, for each model it holds."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp import store
+from bbp.analysis.summary import summarise
+from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
+from bbp.explorer.state import BY_NAME, State, text_of
+from theory.checks import ParameterError
+
+Message = dict[str, Any]
+MODELS = 12  # of a product that the page offers
+
+
+@dataclass(frozen=True)
+class Held:
+    """One model of an opened file: how the page names it, values of a state that shows it, columns of its points."""
+
+    text: str
+    values: dict[str, Any]
+    columns: dict[str, NDArray[np.float64]]
+
+    def fits(self, state: State) -> bool:
+        """Whether these are samples of the state's model."""
+        return all(state.values()[name] == self.values[name] for name in ("p", "p_star", "a"))
+
+
+def read(path: str | Path) -> list[Held]:
+    """The models of a sweep file. Raises FileError (a ParameterError) where it is none, or too large for a page."""
+    held = [_held(sweep) for sweep in store.load_all(path)[:MODELS]]
+    points = sum(len(one.columns["alpha"]) for one in held)
+    if points > SWEEP_POINTS:
+        raise ParameterError(f"the file has {points} points; a page shows {SWEEP_POINTS}")
+    return held
+
+
+def read_upload(request: Message) -> Iterator[Message]:
+    """`read` of bytes that a page has sent: request["content"] in base64. For a worker: the parser of HDF5 is not ours."""
+    try:
+        content = base64.b64decode(request["content"], validate=True)
+    except (binascii.Error, ValueError):
+        raise ParameterError("the file did not arrive whole: open it once more") from None
+    if len(content) > UPLOAD:
+        raise ParameterError(
+            f"a page takes files of at most {UPLOAD // 2**20} MiB: start with bbp explore FILE.h5"
+        )
+    with tempfile.TemporaryDirectory(prefix="bbp-explore-") as folder:
+        path = Path(folder) / "sweep.h5"
+        path.write_bytes(content)
+        try:
+            held = read(path)
+        except ParameterError as error:
+            raise ParameterError(str(error).replace(str(path), request["name"])) from None
+    yield {"kind": "result", "held": held}
+
+
+def _held(sweep: store.Sweep) -> Held:
+    averages = summarise(sweep)
+    n, alpha = np.meshgrid(sweep.n.astype(np.float64), sweep.alpha, indexing="ij")
+    good = np.isfinite(averages.lowest)
+    columns = {"alpha": alpha[good], "n": n[good]}
+    for name in ("lowest", "overlap"):
+        middle = getattr(averages, name)[good]
+        error = np.nan_to_num(getattr(averages, f"{name}_error")[good])
+        columns |= {name: middle, f"{name}_low": middle - error, f"{name}_high": middle + error}
+    model = sweep.model
+    values = {"p": text_of(model.p), "p_star": model.p_star, "a": model.a}
+    limits = BY_NAME["n"]
+    values["n"] = int(np.clip(sweep.n.max(), limits.low, limits.high))
+    return Held(store.describe(model), values, columns)
+
+
+def query_of(held: list[Held]) -> str:
+    """The query of a page that starts at the first model of a file that it can show; "" for no file."""
+    for one in held:
+        try:
+            return State.of(one.values).query()
+        except ParameterError:
+            continue
+    return ""

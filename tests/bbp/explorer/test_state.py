@@ -1,0 +1,98 @@
+"""Controls, states, links, and the lines to take away: what they print is what the page shows."""
+
+import contextlib
+import io
+import math
+import shlex
+from urllib.parse import parse_qs
+
+import pytest
+
+from bbp import phase, sweep
+from bbp.explorer.answer import answer, number
+from bbp.explorer.state import CONTROLS, State, command, python_lines
+from theory import ParameterError, bbp_threshold, bulk_edge, outlier
+
+STATES = [
+    State(),
+    State(p=1, a=2.0, alpha=0.9),
+    State(p=math.inf, p_star=3, a=0.01, alpha=7.25),
+    State(p=512, a=30.0, alpha=0.1),
+]
+
+
+def raw(query: str) -> dict[str, list[bytes]]:
+    return {name: [value.encode() for value in values] for name, values in parse_qs(query).items()}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_link_restores_its_state(state):
+    found, wrong = State.of_query(raw(state.query()))
+    assert found == state
+    assert wrong == ""
+
+
+def test_a_bad_link_keeps_what_is_good_and_says_what_is_not():
+    found, wrong = State.of_query(raw("p=2.5&a=0.7&alpha=-1&colour=red&n=1e99"))
+    assert found == State(a=0.7)
+    for words in (
+        "p must be a whole number or inf, got '2.5'",
+        "α must lie between",
+        "no control is called 'colour'",
+    ):
+        assert words in wrong
+
+
+@pytest.mark.parametrize(
+    "value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"]
+)
+@pytest.mark.parametrize("name", ["p_star", "a", "alpha", "n"])
+def test_no_control_takes_nonsense(name, value):
+    with pytest.raises(ParameterError) as error:
+        State.of({name: value})
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_bounds_are_taken_and_passed_values_refused():
+    for control in CONTROLS:
+        for value in (control.low, control.high):
+            assert getattr(State.of({control.name: value}), control.name) == value
+        for value in (control.low * 0.999 - 1, control.high * 1.001 + 1):
+            with pytest.raises(ParameterError):
+                State.of({control.name: value})
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_python_lines_print_the_numbers_of_the_page(state):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(python_lines(state), {})
+    lines = printed.getvalue().splitlines()
+    assert lines[0] == str(bbp_threshold(state.model))
+    assert lines[1] == str(bulk_edge(state.model, state.alpha))
+    assert lines[2] == str(outlier(state.model, state.alpha))
+    assert float(lines[3]) >= 0
+
+
+def test_the_command_line_runs(tmp_path, capsys):
+    for state, program in ((State(p=1, n=40, alpha=0.75), sweep), (State(p=math.inf), phase)):
+        name, *words = shlex.split(command(state))[1:]
+        words[words.index("--out") + 1] = str(tmp_path / f"{name}.h5")
+        assert name == program.__name__.split(".")[-1]
+        if program is sweep:
+            words.append("--dry-run")
+        assert program.main(words) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_words_are_those_of_theory(state):
+    words = answer(state).words
+    threshold, edge, out = (
+        bbp_threshold(state.model),
+        bulk_edge(state.model, state.alpha),
+        outlier(state.model, state.alpha),
+    )
+    assert words["alpha_bbp"] == f"{number(threshold.alpha)} {threshold.kind}"
+    assert words["edge"] == f"{number(edge.value)} {edge.kind}"
+    assert words["outlier"] == (number(out.value) if out else "none")
+    assert words["overlap"] == (number(out.overlap) if out else "0")

@@ -1,0 +1,48 @@
+"""Where the tests keep what JAX compiles: one directory for all their processes, children included. No test here.
+
+`use` must run before JAX is imported. The directory lies in pytest's own cache (`pytest --cache-clear` empties it) and is named
+after the processor, as compiled programs are for one processor only. JAX bounds its size, dropping what was used longest ago.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+CACHE = Path(__file__).parents[1] / ".pytest_cache" / "d"
+SETTINGS = {
+    "JAX_COMPILATION_CACHE_MAX_SIZE": "400000000",  # bytes; with a bound JAX also locks the directory
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+
+
+def use() -> None:
+    """Name the directory in the environment, unless the caller has named one; nothing where it cannot be made."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    directory = CACHE / f"compiled-{_processor()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    os.environ.update(SETTINGS, JAX_COMPILATION_CACHE_DIR=str(directory))
+
+
+def tidy() -> None:
+    """Remove what a process left half written when it was killed: JAX writes the time of last use after the program."""
+    for program in CACHE.glob("compiled-*/*-cache"):
+        if not program.with_name(program.name.removesuffix("-cache") + "-atime").exists():
+            program.unlink(missing_ok=True)
+
+
+def _processor() -> str:
+    """Short name for this kind of processor: model and instruction sets, where Linux tells them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+    return hashlib.sha256("\n".join([platform.machine(), *told]).encode()).hexdigest()[:12]
