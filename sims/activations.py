@@ -38,7 +38,7 @@ def activation_of(
 
     first = jax.grad(scalar)
     try:
-        parts = [_elementwise(part) for part in (scalar, first, jax.grad(first))]
+        parts = _elementwise(scalar), _elementwise(first), _elementwise(jax.grad(first))
         for part in parts:
             part(np.zeros(1), np)
     except ParameterError:
@@ -47,7 +47,7 @@ def activation_of(
         raise ParameterError(
             f"value of {shown(name)} must be a function of one number that JAX can differentiate: {shown(error)}"
         ) from None
-    return Activation(name, *parts, parity, growth, infimum)
+    return Activation(name, parts[0], parts[1], parts[2], parity, growth, infimum)
 
 
 def _elementwise(scalar: Callable[[jax.Array], jax.Array]) -> Callable[[Any, Any], Any]:
