@@ -40,7 +40,7 @@ extensions = [
     "sphinx-mathjax-offline",  # MathJax and its fonts beside the pages: formulas need no network
 ]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_generated/include", "notation.md"]
+exclude_patterns = ["_build", "_generated/include"]
 nitpicky = True
 # Types in signatures: those of other packages, and this one's abbreviations for arrays and callables.
 nitpick_ignore_regex = [("py:.*", r".*")] if os.environ.get("BBP_DOCS_LOOSE") else reference.FOREIGN
