@@ -9,9 +9,8 @@ can be drawn again, and no draw depends on the size of batches or blocks or on t
 agree between runs on one kind of device; between kinds (CPU, GPU) the integers agree and the normal variates
 agree to rounding.
 
-Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves
-its neighbours. A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs
-no mask.
+Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves its neighbours.
+A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs no mask.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Samples of the Hessian at one point (model, N, alpha): lowest eigenvalues, overlaps, how each solve ended.
 
-Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for
-together.
+Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for together.
 """
 
 from __future__ import annotations

@@ -41,9 +41,8 @@ _APART = 1e-11  # relative gap below which a vector of its own cannot be told
 def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float) -> tuple[NDArray, NDArray]:
     """All eigenvalues (n,) of T and the squared overlaps (n,) of their vectors with directions (n, r).
 
-    width: eigenvalues nearer than this form one degenerate space, whose members are all given its mean
-    overlap. Falls back on LAPACK's vectors where the overlaps do not add up. Raises LinAlgError if that
-    fails.
+    width: eigenvalues nearer than this form one degenerate space, whose members are all given its mean overlap. Falls back
+    on LAPACK's vectors where the overlaps do not add up. Raises LinAlgError if that fails.
     """
     s = np.asarray(directions, dtype=np.float64)
     values = all_values(d, e)
