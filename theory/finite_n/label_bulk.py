@@ -110,8 +110,8 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
         ratios.append(ratio)
         if np.nanmin(counts[-1]) > keep or not np.any(np.isfinite(edge)):
             break
-    columns = (np.stack(part, axis=1) for part in (energies, counts, ratios))
-    return LabelBulk(t_edge, edge, curvature, *columns, np.array(taus))
+    energy, number, ratio = (np.stack(part, axis=1) for part in (energies, counts, ratios))
+    return LabelBulk(t_edge, edge, curvature, energy, number, ratio, np.array(taus))
 
 
 def _edge(labels: Labels) -> Array:
