@@ -30,9 +30,9 @@ def test_matrix_is_the_second_derivative_of_the_loss(drawn):
 def test_weights_agree_with_the_model(drawn):
     lam, u = instance.preactivations(drawn)
     np.testing.assert_allclose(weights_of(drawn), drawn.model.weights(lam, u), atol=1e-13)
-    d, c = hessian.weight_parts(drawn.model.a, lam, u)
-    p = lam.shape[1]
-    parts = d[:, None, None] * np.eye(p) + c[:, None, None] * lam[:, :, None] * lam[:, None, :]
+    functions, y = hessian.functions_of(drawn.model), np.mean(np.square(u), axis=1)
+    d, c, g = hessian.weight_parts(functions, drawn.model.a, lam, y)
+    parts = d[:, :, None] * np.eye(lam.shape[1]) + c[:, None, None] * g[:, :, None] * g[:, None, :]
     np.testing.assert_allclose(parts, drawn.model.weights(lam, u), atol=1e-13)
 
 
