@@ -107,7 +107,7 @@ def _coordinate(scale: h5py.Dataset) -> str:
     values = scale.asstr()[()] if h5py.check_string_dtype(scale.dtype) else scale[()]
     values = np.atleast_1d(values)
     if values.size <= MOST or values.dtype.kind == "O":
-        return ", ".join(_number(value) for value in values[:20])
+        return ", ".join(_number(value) for value in values[:20]) or "none"
     return f"{_number(values[0])} to {_number(values[-1])}, {values.size} values"
 
 
