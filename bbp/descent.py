@@ -26,12 +26,12 @@ from bbp.engine.descent_parts import DescentParts
 from bbp.engine.lock import Lock, lock_path
 from bbp.experiments import descent_file, sweep
 from bbp.experiments.descent_file import DONE, FAILED, Descended
-from bbp.files import atomic, provenance
+from bbp.files import atomic, outputs, provenance
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Code, Descent
 from sims.descent.samples import MEMORY, STARTS, Descents, bytes_needed, hessian_moments, sample_descents
-from sims.instance import STREAM, real_dtype, samples_of
-from theory.checks import ParameterError
+from sims.instance import STREAM, samples_of
+from theory.checks import ParameterError, choice, shown
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
@@ -86,7 +86,7 @@ def configuration(args: argparse.Namespace) -> dict[str, Any]:
     """What decides the numbers, checked (ParameterError), as plain data."""
     widths = grids.widths("p", args.p)
     if len(widths) != 1 or widths[0] == float("inf"):
-        raise ParameterError(f"p must be one finite width, got {args.p!r}")
+        raise ParameterError(f"p must be one finite width, got {shown(args.p)}")
     model = Committee(widths[0], grids.integer("p_star", args.p_star), grids.number("a", args.a))
     rules = Descent(
         steps=grids.integer("steps", args.steps), records=grids.integer("records", args.records, 2)
@@ -101,14 +101,14 @@ def configuration(args: argparse.Namespace) -> dict[str, Any]:
         "alpha_grid": list(_alphas(args.alpha_grid, model)),
         "n": sorted(grids.integers("n", args.n)),
         "samples": grids.integer("samples", args.samples),
-        "seed": grids.integer("seed", args.seed, 0),
+        "seed": grids.seed(args.seed),
         "prng": STREAM,
         "start": _starts(args.start),
         "steps": rules.steps,
         "records": rules.records,
         "hessians": grids.integer("hessians", args.hessians, 2),
         "eigenpairs": int(pairs),
-        "dtype": str(real_dtype(args.dtype)),
+        "dtype": choice("dtype", args.dtype, sweep.DTYPES),
     }
     _check_sizes(model, found)
     return found
@@ -120,11 +120,9 @@ def run(args: argparse.Namespace) -> int:
     threshold = grids.number("threshold", args.threshold)
     if threshold >= 1:
         raise ParameterError(f"threshold must be below 1, got {threshold!r}")
-    path = Path(args.out)
+    path = outputs.destination(args.out)
     found = None if args.force else finished(path, wanted)
     if found is None:
-        if path.is_dir():
-            raise FileError(f"{str(path)!r} is a directory")
         batch, workers = _count("batch", args.batch), _count("workers", args.workers)
         atomic.prepare_directory(path.parent)
         with Lock(lock_path(path), str(path)):
@@ -141,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
         program.log.info("wrote %s", path)
     else:
         program.log.info("%s was already finished: this is what it holds", path)
-    print(table(found, threshold))
+    program.show(table(found, threshold))
     failed = int(np.sum(found.status == FAILED))
     if failed:
         first = found.reason[found.status == FAILED][0]
@@ -288,7 +286,7 @@ def _starts(value: str) -> list[str]:
                 f"start must be among {', '.join(STARTS)}, got {name!r}{program.nearest(name, list(STARTS))}"
             )
     if len(set(names)) < len(names):
-        raise ParameterError(f"start names one start twice, got {value!r}")
+        raise ParameterError(f"start names one start twice, got {shown(value)}")
     return names
 
 

@@ -17,7 +17,7 @@ from bbp.console import grids, program
 from bbp.console.errors import FileError
 from bbp.experiments import phase_file
 from bbp.experiments.phase_file import Finite, Map, Phase
-from bbp.files import atomic, provenance
+from bbp.files import atomic, outputs, provenance
 from theory.alpha_zero import alpha_zero_map
 from theory.checks import NotConverged, ParameterError
 from theory.finite_n.threshold import alpha_bbp_finite
@@ -127,7 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compute the phase diagram, write it, and print its table."""
     config = configuration(args)
-    path = Path(args.out)
+    path = outputs.destination(args.out)
     phase = None if args.force else finished(path, config)
     if phase is None:
         atomic.prepare_directory(path.parent)
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         program.log.info("wrote %s", path)
     else:
         program.log.info("%s is already finished: this is what it holds", path)
-    print(table(phase))
+    program.show(table(phase))
     return program.OK
 
 
@@ -153,7 +153,7 @@ def configuration(args: argparse.Namespace) -> dict[str, Any]:
         "widths": widths_record("widths", args.widths),
         "n": n,
         "draws": grids.integer("draws", args.draws, 2),
-        "seed": grids.integer("seed", args.seed, 0),
+        "seed": grids.seed(args.seed),
     }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bbp.analysis import summary
@@ -20,8 +19,9 @@ from bbp.engine import estimate
 from bbp.engine import run as engine
 from bbp.experiments import sweep as config
 from bbp.experiments.schedule import Division
+from bbp.files import outputs
 from bbp.files.hdf5 import Locking
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 
 EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 alphas around alpha_BBP, under a minute
   bbp sweep --alpha-grid 0.5:2:16 --p 2 --a 0.3 --n 400,800 --samples 32 --out results/p2.h5
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     wanted, how = config.build(options), execution(options)
     if args.dry_run:
-        print(estimate.describe(wanted, how))
+        program.show(estimate.describe(wanted, how))
         return program.OK
     estimate.check_memory(wanted, how)
     before = engine.existing(wanted, how)
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
             number,
         )
         return program.OK
-    print("\n\n".join(summary.table(sweep) for sweep in sweeps))
+    program.show("\n\n".join(summary.table(sweep) for sweep in sweeps))
     if before:
         log.info("%s was already finished: nothing to compute", how.out)
     else:
@@ -134,12 +134,12 @@ def execution(options: Mapping[str, Any]) -> engine.Execution:
     index, count = _task(given["task"]) if given["task"] is not None else (1, 1)
     workers = _count(given, "workers")
     return engine.Execution(
-        out=_path(given["out"]),
+        out=outputs.destination(given["out"]),
         division=Division(_count(given, "block"), _count(given, "batch"), workers or 1, index, count),
         workers=workers,
         scheduler=_text(given, "scheduler"),
         locking=_locking(given["locking"]),
-        cache=_text(given, "cache"),
+        cache=_directory(given, "cache"),
         task=given["task"] is not None,
         **{name: bool(given[name]) for name in ("merge", "partial", "resume", "retry_failed", "force")},
     )
@@ -172,11 +172,11 @@ def _exclude(given: Mapping[str, Any], *pairs: tuple[str, str]) -> None:
 
 def _task(text: Any) -> tuple[int, int]:
     parts = str(text).split("/")
-    if len(parts) == 2 and all(part.isascii() and part.isdigit() for part in parts):
+    if len(parts) == 2 and all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         index, number = int(parts[0]), int(parts[1])
         if 1 <= index <= number:
             return index, number
-    raise ParameterError(f"task must be I/N with 1 <= I <= N, got {text!r}")
+    raise ParameterError(f"task must be I/N with 1 <= I <= N, got {shown(text)}")
 
 
 def _count(given: Mapping[str, Any], name: str) -> int | None:
@@ -186,16 +186,17 @@ def _count(given: Mapping[str, Any], name: str) -> int | None:
 def _text(given: Mapping[str, Any], name: str) -> str | None:
     value = given[name]
     if value is not None and (not isinstance(value, str) or not value):
-        raise ParameterError(f"{name} must be text, got {value!r}")
+        raise ParameterError(f"{name} must be text, got {shown(value)}")
     return value
 
 
-def _path(value: Any) -> Path:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ParameterError(f"out must be the name of a file, got {value!r}")
-    # Through a link: the file it points to is the one to replace, and its parts lie beside it.
-    path = Path(value)
-    return path.resolve() if path.is_symlink() and path.exists() else path
+def _directory(given: Mapping[str, Any], name: str) -> str | None:
+    value = _text(given, name)
+    if value is None:
+        return None
+    if "\0" in value or (outputs.home(value).exists() and not outputs.home(value).is_dir()):
+        raise ParameterError(f"{name} must be the name of a directory, got {shown(value)}")
+    return str(outputs.home(value))
 
 
 def _locking(value: Any) -> Locking:
@@ -203,7 +204,7 @@ def _locking(value: Any) -> Locking:
     if value is None or isinstance(value, bool):
         return value
     if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"locking must be true, false or best-effort, got {value!r}")
+        raise ParameterError(f"locking must be true, false or best-effort, got {shown(value)}")
     return choices[value]
 
 

@@ -84,6 +84,13 @@ def lanczos_quadrature(
     probes  vectors: the error falls as 1 / sqrt(probes p N)
     steps   Lanczos steps, at most the order: resolution is about the width of the spectrum over steps,
             finer towards its ends
+
+    >>> from sims.instance import draw
+    >>> from sims.operator.operator import hessian_operator
+    >>> from theory.model import Committee
+    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> lanczos_quadrature(operator, probes=2, steps=6).nodes.shape
+    (2, 6)
     """
     probes, steps = count("probes", probes), count("steps", steps)
     if operator.sets != 1:
@@ -107,7 +114,8 @@ def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrat
     pairs = [
         eigh_tridiagonal(d, e[:-1]) for d, e in zip(np.array(diagonal).T, np.array(beside).T, strict=True)
     ]
-    return Quadrature(np.array([v for v, _ in pairs]), np.array([s[0] ** 2 for _, s in pairs]))
+    unit = operator.units[0]
+    return Quadrature(np.array([v for v, _ in pairs]) * unit, np.array([s[0] ** 2 for _, s in pairs]))
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -1,7 +1,6 @@
 """Samples of the Hessian at one point (model, N, alpha): lowest eigenvalues, overlaps, how each solve ended.
 
-Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for
-together.
+Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for together.
 """
 
 from __future__ import annotations
@@ -12,20 +11,23 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from sims import hessian, instance
-from sims.dense.eigen import Code, Eigenpairs, lowest_dense
-from sims.instance import Instance
+from sims.dense.eigen import Code, Eigenpairs, lowest_dense, power_of_two
+from sims.instance import Instance, Model
 from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
 from sims.pinned import pinned
-from sims.signal import signal_vectors
+from sims.signal import signal_vectors, student_shares
 from theory.checks import ParameterError, count
-from theory.model import Committee
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
+TOGETHER = (
+    2**16
+)  # variates drawn in one call for small instances; beyond, blocks of rows that stay in cache are faster
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 
 
@@ -35,7 +37,8 @@ class PointResult:
 
     samples           (S,) indices
     eigenvalues       (S, k), NaN where a solve gave nothing
-    overlaps          (S, k) squared overlaps q2 with the signal space
+    overlaps          (S, k) squared overlaps q2 with the signal space, the share of the teacher
+    student_shares    (S, k) squared overlaps with the student's own space (`sims.signal.student_shares`)
     residuals         (S, k) ||H v - lambda v||
     max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 where the
                       pairs computed do not settle it
@@ -54,6 +57,7 @@ class PointResult:
     codes: NDArray[np.int8]
     reasons: tuple[str, ...]
     solver: str
+    student_shares: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,21 @@ class Solver:
 
 @pinned
 def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
-    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all."""
+    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all.
+
+    In units of a power of two near the largest weight, which float32 could not hold for every a.
+    """
     signal = signal_vectors(drawn.teacher, drawn.student.shape[0])
+    weights = hessian.weights_of(drawn)
+    unit = power_of_two(float(np.max(np.abs(weights))))
+    weights = weights / unit
     if jax.default_backend() == "cpu":
-        data, labels = np.asarray(drawn.data)[: drawn.m], instance.labels(drawn)
-        return lowest_dense(hessian.dense_blas(data, drawn.model.weights(*labels)), k, signal, overwrite=True)
-    weights = hessian.weights(drawn.model, *instance.preactivations(drawn))
-    return lowest_dense(hessian.dense(drawn.data, weights), k, signal)
+        data = np.asarray(drawn.data)[: drawn.m]
+        return lowest_dense(hessian.dense_blas(data, weights), k, signal, overwrite=True).times(unit)
+    assert drawn.data is not None  # sample_point draws it for this solver
+    padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
+    padded[: drawn.m] = weights
+    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal).times(unit)
 
 
 SOLVERS: Mapping[str, Solver] = MappingProxyType(
@@ -93,7 +105,7 @@ SOLVERS: Mapping[str, Solver] = MappingProxyType(
 
 @pinned
 def sample_point(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     samples: Sequence[int],
@@ -113,6 +125,10 @@ def sample_point(
 
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
     on an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
+
+    >>> found = sample_point(Committee(2, 1, 1.0), 12, 2.5, range(2), seed=1)
+    >>> found.eigenvalues.shape, found.status.tolist()
+    ((2, 6), [1, 1])
     """
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = [count("sample", sample, minimum=0) for sample in samples]
@@ -120,8 +136,14 @@ def sample_point(
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
     instance.draw_key(seed, n, alpha, max(indices, default=0))  # an unfit seed is refused even for no samples
     records = []
+    together = _together(n, alpha, name)
+    size = max(size, together)
     for start in range(0, len(indices), size):
-        drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in indices[start : start + size]]
+        some = indices[start : start + size]
+        if together:
+            drawn = instance.draw_small(model, n, alpha, some, seed=seed, dtype=dtype)
+        else:
+            drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in some]
         while drawn:
             records.append(_solve(drawn.pop(0), k, name))
     return _collected(indices, records, k, name)
@@ -129,7 +151,7 @@ def sample_point(
 
 @pinned
 def bytes_needed(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     *,
@@ -147,13 +169,14 @@ def bytes_needed(
 class _Record:
     pairs: Eigenpairs | None
     overlaps: NDArray | None
+    shares: NDArray | None
     rank: int
     code: Code
     reason: str
 
 
 def _request(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     eigenpairs: int | None,
@@ -171,14 +194,20 @@ def _request(
     return k, name, 1 if batch is None else count("batch", batch)
 
 
-def _bytes_of(model: Committee, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
+def _bytes_of(model: Model, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
     def need(n: int) -> int:
         return SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
 
     return need
 
 
-def _draw(model: Committee, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:
+def _together(n: int, alpha: float, name: str) -> int:
+    """How many instances one call draws on the host; 0 where each is drawn by itself."""
+    small = SOLVERS[name].dense and jax.default_backend() == "cpu"
+    return instance.drawn_together(n, alpha) if small else 0
+
+
+def _draw(model: Model, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:
     return instance.draw(model, n, alpha, seed=seed, sample=index, dtype=dtype, data=SOLVERS[name].rows)
 
 
@@ -187,13 +216,14 @@ def _solve(drawn: Instance, k: int, name: str) -> _Record:
         pairs = SOLVERS[name].solve(drawn, k)
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
         first = (str(error).splitlines() or [""])[0]
-        return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
+        return _Record(None, None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
     if pairs.signal is None:
         rank, q2 = -1, np.full(k, np.nan)
     else:
         rank, q2 = pairs.signal.rank, pairs.signal.q2
     reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)
-    return _Record(pairs, q2, rank, pairs.code, reason)
+    shares = student_shares(pairs.vectors, drawn.student) if np.all(np.isfinite(pairs.values)) else None
+    return _Record(pairs, q2, shares, rank, pairs.code, reason)
 
 
 def _reason(pairs: Eigenpairs) -> str:
@@ -219,4 +249,5 @@ def _collected(indices: list[int], records: list[_Record], k: int, name: str) ->
         codes=np.array([r.code for r in records], np.int8),
         reasons=tuple(r.reason for r in records),
         solver=name,
+        student_shares=table(lambda r: r.shares),
     )

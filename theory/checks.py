@@ -123,8 +123,8 @@ def width(name: str, value: Any) -> int | float:
 
 
 def widths(name: str, value: Any, infinite: bool = True, largest: float = LARGEST) -> Any:
-    """Layer widths as float64 (array or float): whole numbers from 1 to `largest`, inf only if allowed; else
-    ParameterError."""
+    """Layer widths as float64 (array or float): whole numbers from 1 to `largest`, inf only if
+    allowed; else ParameterError."""
     wanted = "an integer of at least 1" + (" or inf" if infinite else "")
     value = _real_array(
         name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted
@@ -139,7 +139,7 @@ def shown(value: Any) -> str:
     """`value` as a message shows it: in one line, cut where it is long."""
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # an integer of more digits than Python prints, or something that holds one
+    except (ValueError, RecursionError):  # an integer of more digits than Python prints, or too deep a nest
         text = f"{type(value).__name__} too long to print"
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "phase": "thresholds alpha_BBP, their kind and overlap jump over (p, a)",
     "compare": "finite-N samples against theory: a table and a figure",
     "plot": "the figure that fits a file",
+    "export": "a table of any file as CSV, LaTeX or JSON",
     "figures": "every figure of the documentation",
     "descent": "gradient descent and the Hessian along it",
     "explore": "the model in the browser: curves that move, samples, phases",
@@ -65,10 +66,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, **kwargs)
 
     def error(self, message: str) -> NoReturn:
+        """One line on stderr and exit code 2, without the usage."""
         _complain(self.prog, f"{one_line(message)} (see {self.prog} --help)", USAGE)
         raise SystemExit(USAGE)
 
     def parse_args(self, args=None, namespace=None):
+        """As argparse's, but a wrong option is told with the nearest right one."""
         words = sys.argv[1:] if args is None else list(args)
         for word in words:
             # argparse drops the "--" and hands on an empty list.

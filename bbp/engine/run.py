@@ -88,7 +88,10 @@ def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
             raise signals.stopped(_kept(how, parts, results)) from None
         except OSError as error:
             raise RunError(f"{program.describe(error)}; {_kept(how, parts, results)}") from None
-        except (RunError, ParameterError):
+        except RunError as error:
+            kept = _kept(how, parts, results)
+            raise error if how.merge else RunError(f"{error}; {kept}") from None
+        except ParameterError:
             _kept(how, parts, results)
             raise
 

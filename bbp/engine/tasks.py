@@ -45,6 +45,7 @@ class Unit:
 
     @property
     def samples(self) -> range:
+        """Numbers of its samples."""
         return range(self.first, self.first + self.count)
 
 
@@ -79,6 +80,7 @@ class Results:
             self.add(result)
 
     def add(self, result: Result) -> None:
+        """Take in one result; a sample that was done stays."""
         self.units.append(result)
         rows = self._rows.setdefault(result.point, {})
         for row, sample in enumerate(range(result.first, result.first + result.count)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -12,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from bbp.console import grids, program
-from bbp.console.errors import FileError
+from bbp.files import toml
 from sims import sampling
-from sims.instance import STREAM, real_dtype, samples_of
-from theory.checks import ParameterError
+from sims.instance import STREAM, samples_of
+from theory.checks import ParameterError, choice, shown
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
 AUTO = "auto"
 SOLVERS = ("auto", *sampling.SOLVERS)
+DTYPES = ("float64", "float32")
+MOST_MODELS, MOST_POINTS, MOST_IN_ALL = 1000, 20_000, 2 * 10**7
 MOST_SAMPLES = 10**6  # at a point: beyond, the plan alone would not fit
 DEFAULTS: dict[str, Any] = {
     "alpha_grid": AUTO,
@@ -105,14 +106,15 @@ def build(options: Mapping[str, Any]) -> Config:
         name: value for name, value in options.items() if name in DEFAULTS or name == "a_grid"
     }
     models = _models(given, both="a" in options and "a_grid" in options)
+    _check_work(len(models), given)
     config = Config(
         models=models,
         alphas=tuple(_alphas(given["alpha_grid"], model) for model in models),
         n=tuple(sorted(grids.integers("n", given["n"]))),
         samples=_samples(given["samples"]),
-        seed=_seed(given["seed"]),
+        seed=grids.seed(given["seed"]),
         eigenpairs=tuple(_eigenpairs(given["eigenpairs"], model) for model in models),
-        dtype=str(real_dtype(given["dtype"])),
+        dtype=choice("dtype", given["dtype"], DTYPES),
         solver=_choice("solver", given["solver"], SOLVERS),
         target_error=_optional("target_error", given["target_error"]),
         refine=grids.integer("refine", given["refine"], 0),
@@ -123,15 +125,9 @@ def build(options: Mapping[str, Any]) -> Config:
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The options in a TOML file; keys are the long option names, with - or _. FileError, ParameterError."""
-    try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileError(f"cannot read configuration {str(path)!r}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"{str(path)!r} is not TOML: {error}") from None
     names = [*DEFAULTS, "a_grid", *EXECUTION]
     options = {}
-    for key, value in table.items():
+    for key, value in toml.table(path).items():
         name = key.replace("-", "_")
         if name not in names:
             raise ParameterError(f"{str(path)!r}: unknown key {key!r}{program.nearest(name, names)}")
@@ -151,6 +147,20 @@ def differences(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> str:
             if _canonical(old.get(name)) != _canonical(new.get(name)):
                 found[f"{name} {short(old.get(name))} there, {short(new.get(name))} here"] = None
     return "; ".join(list(found)[:4]) + ("; ..." if len(found) > 4 else "")
+
+
+def _check_work(models: int, given: Mapping[str, Any]) -> None:
+    """ParameterError where the list of what is to be done would itself take minutes, or the memory."""
+    sizes = len(grids.integers("n", given["n"]))
+    auto = given["alpha_grid"] is True or given["alpha_grid"] == AUTO
+    alphas = 11 if auto else len(grids.numbers("alpha", given["alpha_grid"]))
+    points, samples = models * sizes * alphas, _samples(given["samples"])
+    if models > MOST_MODELS:
+        raise ParameterError(f"there must be at most {MOST_MODELS} models (p, p_star, a), got {models}")
+    if points > MOST_POINTS:
+        raise ParameterError(f"there must be at most {MOST_POINTS} points (model, n, alpha), got {points}")
+    if points * samples > MOST_IN_ALL:
+        raise ParameterError(f"there must be at most {MOST_IN_ALL} samples in all, got {points * samples}")
 
 
 def _models(given: Mapping[str, Any], *, both: bool) -> tuple[Committee, ...]:
@@ -190,17 +200,10 @@ def _samples(value: Any) -> int:
     return samples
 
 
-def _seed(value: Any) -> int:
-    seed = grids.integer("seed", value, 0)
-    if seed >= 2**63:
-        raise ParameterError(f"seed must be below 2^63, got {seed}")
-    return seed
-
-
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ParameterError(
-            f"{name} must be one of {', '.join(choices)}, got {value!r}{program.nearest(str(value), choices)}"
+            f"{name} must be one of {', '.join(choices)}, got {shown(value)}{program.nearest(shown(value), choices)}"
         )
     return value
 

@@ -22,10 +22,9 @@ from sims.dense.eigen import lowest_dense
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Descent, descend
-from sims.instance import Instance, draw, finite_p, padded, real_dtype, samples_of
+from sims.instance import Instance, Model, draw, finite_p, padded, real_dtype, samples_of
 from sims.pinned import pinned
 from theory.checks import ParameterError, count
-from theory.model import Committee
 
 Array = NDArray[np.float64]
 Start = Callable[[Instance, Array, Array], Array]
@@ -123,7 +122,7 @@ STARTS: dict[str, Start] = {
 
 
 def bytes_needed(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     *,
@@ -146,7 +145,7 @@ def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
 
 @pinned
 def sample_descents(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     samples: Sequence[int],
@@ -165,8 +164,7 @@ def sample_descents(
 
     start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
-    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow
-                elsewhere
+    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
     workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
     Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
     workers than asked for are used where only they fit.

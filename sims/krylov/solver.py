@@ -44,19 +44,33 @@ Solver = Generator[jax.Array, jax.Array, "Ritz"]
 
 
 class BlockOperator(Protocol):
-    """Symmetric matrices, all of one order: `sets` of them, known by their products with blocks (order, b)."""
+    """Symmetric matrices, all of one order: `sets` of them, known by their products with blocks (order, b).
+
+    Each is known in a unit of its own, a power of two near its size: the squares of what is computed then neither under- nor
+    overflow.
+    """
 
     @property
-    def order(self) -> int: ...
+    def order(self) -> int:
+        """Rows of each matrix."""
+        ...
 
     @property
-    def dtype(self) -> np.dtype: ...
+    def dtype(self) -> np.dtype:
+        """Precision of the products."""
+        ...
 
     @property
-    def sets(self) -> int: ...
+    def sets(self) -> int:
+        """Number of matrices."""
+        ...
+
+    @property
+    def units(self) -> Sequence[float]:
+        """One a set."""
 
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
-        """H V for one block of each chosen set."""
+        """H V in the set's unit for one block of each chosen set."""
 
     def lowered(self) -> BlockOperator | None:
         """The same matrices in float32, or None."""
@@ -86,6 +100,13 @@ def lowest_krylov(
 
     The code is NOT_CONVERGED, with the best pairs, where the products allowed ran out. Orders that fit in one
     basis are diagonalised whole. Raises ParameterError for k outside 1..order or unfit settings.
+
+    >>> from sims.instance import draw
+    >>> from sims.operator.operator import hessian_operator
+    >>> from theory.model import Committee
+    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> lowest_krylov(operator, 3).values.shape
+    (3,)
     """
     if operator.sets != 1:
         raise ParameterError(f"lowest_krylov wants an operator of one set, got {operator.sets}")
@@ -102,9 +123,11 @@ def lowest_of_sets(
     mixed = mixes(settings, plan, operator.dtype) and operator.order > plan.smallest
     lowered = operator.lowered() if mixed else None
     solvers = [
-        solve(operator.order, operator.dtype, plan, mixed=lowered is not None) for _ in range(operator.sets)
+        solve(operator.order, operator.dtype, replace(plan, tol=plan.tol / unit), mixed=lowered is not None)
+        for unit in operator.units
     ]
-    return [_public(operator, ritz, k) for ritz in drive(operator, lowered, solvers)]
+    found = drive(operator, lowered, solvers)
+    return [_public(operator, ritz, k).times(unit) for ritz, unit in zip(found, operator.units, strict=True)]
 
 
 def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Solver]) -> list[Ritz]:

@@ -2,8 +2,7 @@
 
 Everything follows from the scalar Dyson equation (arXiv 2510.18435; resummation of the self-energy)
 
-    1/g = z - alpha E[ ((p-1)/p) phi_1 + (1/p) phi_2 ],    phi_i = f_i/(1 - g f_i),    g = (1/pN) E Tr (z -
-    H)^{-1},
+    1/g = z - alpha E[ ((p-1)/p) phi_1 + (1/p) phi_2 ],    phi_i = f_i/(1 - g f_i),    g = (1/pN) E Tr (z - H)^{-1},
 
 which gives z explicitly as a function of g. With t = -2g/p, and in the units of (p/2) H, it reads
 
@@ -50,6 +49,9 @@ def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
     alpha and z broadcast against each other, any shapes; returns complex (or a complex array), in units of 1/H;
     for p = inf the resolvent of (p/2) H. Real and imaginary part are each accurate relatively, however close z is
     to the real axis. Raises ParameterError unless alpha > 0, Im z > 0 and 1e-300 <= |z| <= 1e300.
+
+    >>> complex(np.round(stieltjes(Committee(1, 1, 1.0), 1.5, 0.5 + 0.1j), 6))
+    (0.303683-0.608968j)
     """
     scale, law = _scale(model), weight_law(model)
     alphas, points = broadcast(alpha=ratio("alpha", alpha), z=_upper_half_plane(z))
@@ -74,27 +76,44 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike) -> Any:
     about 1e-290, limited only by the rounding of lam itself (1e-16 |lam| times the slope of log rho, or of
     sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
     for alpha = 1. Many lam at one alpha are fastest. Raises ParameterError unless alpha > 0 and lam is finite.
+
+    >>> density(Committee(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
+    array([0.      , 0.191582])
+    """
+    alphas, lams = broadcast(alpha=ratio("alpha", alpha), lam=finite("lam", lam))
+    shape = lams.shape
+    t, scale = bulk_resolvent(model, alphas.ravel(), lams.ravel())
+    rho = (scale * t.imag / math.pi).reshape(shape)
+    return float(rho) if rho.ndim == 0 else rho
+
+
+def bulk_resolvent(model: Committee, alpha: Any, lam: Real) -> tuple[Complex, float]:
+    """t = -(2/p) g at real energies lam (n,) inside the support, 0 outside it, and the factor p/2 from H to its units.
+
+    alpha: one number or (n,). At lam = 0 beside the atom only the imaginary part is meant.
     """
     scale, law = _scale(model), weight_law(model)
-    alphas, lams = broadcast(alpha=ratio("alpha", alpha), lam=finite("lam", lam))
-    shape, alphas, energy = lams.shape, alphas.ravel(), np.clip(lams.ravel(), -LARGEST, LARGEST) * scale
+    alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), lam.shape)
+    energy = np.clip(lam, -LARGEST, LARGEST) * scale
     left, right = _edges(law, alphas)
     blur = ROUNDING * np.abs(energy)
     origin = (np.abs(energy) < SMALLEST) & (alphas < 1)
     inside = (energy - blur > left) & (energy + blur < right) & ~origin
-    rho = np.zeros(energy.shape)
+    t = np.zeros(energy.shape, dtype=np.complex128)
     for i in np.flatnonzero(origin):
-        rho[i] = _limit_at_zero(law, float(alphas[i]))
+        t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i])))
     moved, factor = _off_critical(alphas[inside], energy[inside])
-    rho[inside] = factor * _solve_real(law, alphas[inside], moved, left[inside]).imag / math.pi
-    rho = (scale * rho).reshape(shape)
-    return float(rho) if rho.ndim == 0 else rho
+    t[inside] = factor * _solve_real(law, alphas[inside], moved, left[inside])
+    return t, scale
 
 
 def atom(model: Committee, alpha: ArrayLike) -> Any:
     """Mass of the eigenvalue 0: 1 - alpha for alpha < 1, else 0, as H is a sum of M = alpha N terms of rank p.
 
     alpha: positive, any shape; returns the same shape. Raises ParameterError otherwise.
+
+    >>> float(atom(Committee(1, 1, 1.0), 0.75))
+    0.25
     """
     committee(model)
     mass = np.maximum(0.0, 1.0 - np.asarray(ratio("alpha", alpha)))
@@ -108,6 +127,9 @@ def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
     the moments follow by counting non-crossing partitions, m_n = sum_s c_s [x^{n-s}] (sum_i m_i x^i)^s.
     alpha: any shape; returns the same shape, in units of H^k ((p/2) H for p = inf). Raises ParameterError on
     bad arguments or overflow.
+
+    >>> round(float(moment(Committee(1, 1, 1.0), 1.5, 1)), 6)
+    4.868155
     """
     scale, alpha = _scale(model), np.asarray(ratio("alpha", alpha))
     k = count("k", k, 0)
