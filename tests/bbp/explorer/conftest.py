@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from selenium import webdriver
 
 from bbp import store, sweep
 from bbp.explorer.export import Grid, export
@@ -150,15 +151,14 @@ def driver(tmp_path_factory, downloads):
         if os.environ.get("BBP_BROWSER") == "required":
             pytest.fail(words)
         pytest.skip(words)
-    selenium = selenium or __import__("selenium.webdriver", fromlist=["Chrome"])
-    options = selenium.ChromeOptions()
+    options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(flag)
     options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = selenium.ChromeService(executable_path=chromedriver)
-    browser = selenium.Chrome(options=options, service=service)
+    service = webdriver.ChromeService(executable_path=chromedriver)
+    browser = webdriver.Chrome(options=options, service=service)
     browser.set_script_timeout(PATIENCE)
     yield browser
     browser.quit()
@@ -231,9 +231,7 @@ def small_sweep(tmp_path_factory):
 def small_export(tmp_path_factory):
     """An exported page of a small grid."""
     path = tmp_path_factory.mktemp("export") / "page.html"
-    grid = Grid(
-        (1, 2, math.inf), (1,), models=6, curves=30, fine=100, ratios=(0.2, 1.0, 2.0, 4.0), nodes=40
-    )
+    grid = Grid((1, 2, math.inf), (1,), models=6, curves=30, fine=100, ratios=(0.2, 1.0, 2.0, 4.0), nodes=40)
     size = export(str(path), grid=grid)
     assert size == path.stat().st_size < 5e6
     return path
