@@ -142,9 +142,6 @@ def downloads(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory, downloads):
-    selenium = (
-        pytest.importorskip("selenium.webdriver") if os.environ.get("BBP_BROWSER") != "required" else None
-    )
     chromium, chromedriver = _first(CHROMIUM), _first(DRIVER)
     if not (chromium and chromedriver):
         words = "no Chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
