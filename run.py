@@ -3,6 +3,7 @@
 
     python3 run.py sweep [options of bbp.sweep]    the main job: theory, samples and their figure
     python3 run.py test [options of pytest]        lint, types and the whole test suite
+    python3 run.py docs [options of sphinx]        the documentation, in docs/_build/html
 
 The environment is made once, in .venv (or the directory named by BBP_VENV), from constraints.txt.
 """
@@ -22,19 +23,19 @@ PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 
-def environment() -> Path:
-    """Path of the environment's Python, made or renewed where pyproject.toml or constraints.txt changed."""
+def environment(extra: str = "dev") -> Path:
+    """Path of the environment's Python, made or renewed where pyproject.toml or constraints.txt changed; with an extra."""
     home = Path(os.environ.get("BBP_VENV", HERE / ".venv"))
     python = home / BIN / "python"
-    stamp = home / "hessian-bbp.stamp"
+    stamp = home / f"hessian-bbp-{extra}.stamp"
     pinned = b"".join((HERE / name).read_bytes() for name in ("pyproject.toml", "constraints.txt"))
     wanted = hashlib.sha256(pinned + str(HERE).encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    print(f"setting up {home} (once, a few minutes)", flush=True)
+    print(f"setting up {home} for {extra} (once, a few minutes)", flush=True)
     if not python.exists():
         venv.create(home, with_pip=True)
-    install = [python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", ".[dev]"]
+    install = [python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", f".[{extra}]"]
     call(*install)
     stamp.write_text(wanted)
     return python
@@ -67,14 +68,23 @@ def test(python: Path, options: list[str]) -> None:
     call(python, "-m", "pytest", *PARALLEL, *options)
 
 
+def docs(python: Path, options: list[str]) -> None:
+    """The site with its tutorials executed; warnings, broken references and broken links are errors."""
+    build, source = HERE / "docs" / "_build", HERE / "docs"
+    site = [python, "-m", "sphinx", "-n", "-W", "--keep-going", *options]
+    call(*site, "-b", "html", "-d", build / "doctrees", source, build / "html")
+    call(*site, "-q", "-b", "linkcheck", "-d", build / "doctrees", source, build / "links")
+    print("site: docs/_build/html/index.html")
+
+
 def main() -> None:
-    jobs = {"sweep": sweep, "test": test}
+    jobs = {"sweep": sweep, "test": test, "docs": docs}
     if sys.version_info < (3, 11):  # noqa: UP036 - the very check that the rule takes for granted
         sys.exit(f"run.py needs Python 3.11 or newer, this is {sys.version.split()[0]}")
     if len(sys.argv) < 2 or sys.argv[1] not in jobs:
         print(__doc__)
         sys.exit(0 if sys.argv[1:] in (["-h"], ["--help"]) else 2)
-    jobs[sys.argv[1]](environment(), sys.argv[2:])
+    jobs[sys.argv[1]](environment("docs" if sys.argv[1] == "docs" else "dev"), sys.argv[2:])
 
 
 if __name__ == "__main__":

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import argparse
 import io
+import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import matplotlib as mpl
+from matplotlib.backends.backend_pgf import LatexError
 from matplotlib.figure import Figure
 
 from bbp import store
 from bbp.analysis import comparison_file, spectrum
 from bbp.console import grids, program
-from bbp.console.errors import FileError
+from bbp.console.errors import FileError, RunError
 from bbp.experiments import descent_file, phase_file
 from bbp.files import atomic, hdf5
 from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
 from bbp.plots import descent as descent_plots
-from bbp.plots import layout, style
+from bbp.plots import layout, options, style
 from bbp.plots.compare import compare_figure
 from bbp.store import Sweep
 from theory.checks import ParameterError
@@ -28,15 +32,18 @@ from theory.model import Committee
 SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
 EXAMPLE = """\
   bbp plot results/sweep.h5 --out sweep.pdf
-  bbp plot results/phase.h5 --out phase.png --width single
+  bbp plot results/phase.h5 --panels a --size 3.4x2.5 --font serif --out phase.eps
   bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg"""
 
 # No dates: the same file gives the same picture, byte for byte.
-METADATA: dict[str, dict[str, None]] = {
+METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
     "svg": {"Date": None, "Creator": None},
+    "eps": {"Creator": ""},
+    "pgf": {},
 }
+_DATED = re.compile(rb"^%%(CreationDate|Creator|Title):.*\n", re.MULTILINE)  # of an .eps
 
 
 def draw(path: str | Path, *, width: str = "double", model: int | None = None) -> Figure:
@@ -68,18 +75,33 @@ def draw_spectrum(source: Sweep | Committee, alpha: float, *, width: str = "doub
 
 
 def render(figure: Figure, form: str, dpi: float) -> bytes:
-    """The bytes of a figure in the format "png", "pdf" or "svg"; dpi is used by png."""
+    """The bytes of a figure in the format "png", "pdf", "svg", "eps" or "pgf"; dpi is used by png.
+
+    eps knows no transparency: all is drawn opaque. pgf needs a LaTeX, which measures its words: RunError where there is none.
+    """
     buffer = io.BytesIO()
-    with style.figure_style():
-        figure.savefig(buffer, format=form, dpi=dpi, metadata=METADATA[form])
-    return buffer.getvalue()
+    quiet = logging.getLogger("matplotlib.backends.backend_ps")
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
+    try:
+        with style.figure_style():
+            figure.savefig(buffer, format=form, dpi=dpi, metadata=METADATA[form])
+    except (FileNotFoundError, LatexError, RuntimeError) as error:
+        if form != "pgf":
+            raise
+        raise RunError(
+            f".pgf needs {mpl.rcParams['pgf.texsystem']} to measure its words, and that failed: {str(error).splitlines()[0]}"
+        ) from None
+    finally:
+        quiet.setLevel(level)
+    return _DATED.sub(b"", buffer.getvalue()) if form == "eps" else buffer.getvalue()
 
 
 def form_of(path: Path) -> str:
-    """The format that the extension of `path` names; ParameterError for any but png, pdf and svg."""
+    """The format that the extension of `path` names; ParameterError for any but png, pdf, svg, eps and pgf."""
     form = path.suffix.lower().removeprefix(".")
     if form not in METADATA:
-        raise ParameterError(f"out must end in .png, .pdf or .svg, got {str(path)!r}")
+        raise ParameterError(f"out must end in .png, .pdf, .svg, .eps or .pgf, got {str(path)!r}")
     return form
 
 
@@ -123,13 +145,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a file written by bbp sweep, phase, compare, descent or figures",
     )
-    add("--out", metavar="FIG", help="picture to write: .png, .pdf or .svg (default: FILE with .png)")
+    add(
+        "--out",
+        metavar="FIG",
+        help="picture to write: .png, .pdf, .svg, .eps or .pgf (default: FILE with .png)",
+    )
     add(
         "--width", choices=list(style.WIDTHS), default="double", help="columns of print (default %(default)s)"
     )
     add("--model", type=int, metavar="INDEX", help="which model of a sweep over several")
     add("--dpi", type=float, default=300.0, help="dots per inch of a .png (default %(default)g)")
     add("--force", action="store_true", help="replace the picture if it exists")
+    look = parser.add_argument_group("for a journal")
+    look.add_argument("--panels", metavar="LETTERS", help="only these panels, such as a,c")
+    look.add_argument("--size", metavar="WxH", help="width and height in inches, such as 3.4x2.5")
+    look.add_argument(
+        "--style",
+        metavar="SHEET",
+        action="append",
+        default=[],
+        help="a Matplotlib style sheet (file or name) over the package's style; matplotlibrc: the one Matplotlib reads",
+    )
+    look.add_argument(
+        "--font", metavar="NAME", help="serif, sans-serif, monospace, or the name of an installed font"
+    )
+    look.add_argument(
+        "--labels",
+        metavar="WHERE=TEXT",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="other words: x=TEXT, y=TEXT, title=TEXT, or a.y=TEXT for panel a alone",
+    )
+    look.add_argument("--legend", choices=["on", "off"], default="on", help="legends (default %(default)s)")
     one = parser.add_argument_group(
         "the spectrum at one alpha",
         "with FILE, a sweep: theory and its samples there; without: theory of the model given",
@@ -153,8 +201,18 @@ def run(args: argparse.Namespace) -> int:
         raise FileError(f"{str(out)!r} is a directory")
     if out.exists() and not args.force:
         raise FileError(f"{str(out)!r} exists: use --force to replace it")
+    chosen = options.Options(
+        panels=() if args.panels is None else options.parse_panels(args.panels),
+        size=None if args.size is None else options.parse_size(args.size),
+        labels=options.parse_labels(args.labels),
+        legend=args.legend == "on",
+    )
+    if chosen.size is not None:  # panels side by side where there is room
+        args.width = "single" if chosen.size[0] < 5 else "double"
+    with style.figure_style(options.settings(args.style, args.font)):
+        picture = render(options.apply(_figure(args), chosen), form, args.dpi)
     atomic.prepare_directory(out.parent)
-    atomic.write_bytes(out, render(_figure(args), form, args.dpi))
+    atomic.write_bytes(out, picture)
     print(f"wrote {out}")
     return program.OK
 

@@ -113,6 +113,10 @@ def load(path: str | Path, model: int | None = None, *, locking: hdf5.Locking = 
     locking is h5py's switch (None, True, False or "best-effort"). Raises FileError, one line: no such
     file, not HDF5, truncated, foreign, damaged, of an older or newer format, or several models and none
     chosen.
+
+    >>> sweep = load("data/finite_size/c200.h5")
+    >>> sweep.kind, sweep.n.tolist()
+    ('continuous', [200])
     """
     sweeps = load_all(path, locking=locking)
     if model is None and len(sweeps) == 1:
@@ -140,7 +144,11 @@ def group_name(index: int) -> str:
 
 
 def describe(model: Committee) -> str:
-    """A model in words: "p=2 p*=1 a=0.3"."""
+    """A model in words: "p=2 p*=1 a=0.3".
+
+    >>> describe(Committee(2, 1, 0.5))
+    'p=2 p*=1 a=0.5'
+    """
     return f"p={model.p} p*={model.p_star} a={model.a:g}"
 
 

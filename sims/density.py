@@ -84,6 +84,13 @@ def lanczos_quadrature(
     probes  vectors: the error falls as 1 / sqrt(probes p N)
     steps   Lanczos steps, at most the order: resolution is about the width of the spectrum over steps,
             finer towards its ends
+
+    >>> from sims.instance import draw
+    >>> from sims.operator.operator import hessian_operator
+    >>> from theory.model import Committee
+    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> lanczos_quadrature(operator, probes=2, steps=6).nodes.shape
+    (2, 6)
     """
     probes, steps = count("probes", probes), count("steps", steps)
     if operator.sets != 1:

@@ -87,7 +87,11 @@ def real_dtype(dtype: Any) -> np.dtype:
 
 
 def samples_of(alpha: float, n: int) -> int:
-    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0."""
+    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0.
+
+    >>> samples_of(2.5, 13)
+    32
+    """
     alpha, n = _scalar("alpha", alpha), count("n", n)
     if alpha * n >= _WORD:
         raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {n}")
@@ -184,6 +188,10 @@ def draw(
     shared = True leaves alpha out of the key: teacher, student and the rows of the data are then those of
     every other alpha (a larger alpha has more rows). Raises ParameterError on p = inf, p_star > N, M = 0
     or an unfit argument.
+
+    >>> drawn = draw(Committee(2, 1, 1.0), 12, 2.5, seed=1)
+    >>> drawn.m, drawn.student.shape, drawn.teacher.shape, drawn.data.shape
+    (30, (2, 12), (1, 12), (128, 12))
     """
     p, dtype = finite_p(model), str(real_dtype(dtype))
     m = samples_of(alpha, n)

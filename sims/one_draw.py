@@ -105,6 +105,11 @@ def sample_grid(
     Where settings leave the block open, grids of MANY points take the smallest: their products are bound by arithmetic.
 
     Raises ParameterError on unfit arguments and on what would not fit in memory.
+
+    >>> model = Committee(2, 1, 1.0)
+    >>> found = sample_grid([(model, 2.0), (model, 2.5)], 12, eigenpairs=4)
+    >>> found.eigenvalues.shape, converged(found)
+    ((2, 4), True)
     """
     model, largest = _checked(points)
     settings = settings or Settings()

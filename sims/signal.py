@@ -26,6 +26,10 @@ def overlaps(vectors: ArrayLike, teacher: ArrayLike) -> jax.Array:
     """Squared overlaps q2 (k,) with the signal space of unit vectors (p N, k).
 
     teacher (p_star, N): orthogonal rows of norm sqrt(N).
+
+    >>> teacher = np.array([[3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    >>> overlaps(np.eye(9)[:, :2], teacher).tolist()
+    [1.0, 0.0]
     """
     vectors, teacher = jnp.asarray(vectors), jnp.asarray(teacher)
     n = teacher.shape[1]
@@ -38,6 +42,9 @@ def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:
     """Orthonormal basis (p N, p p_star) of the signal space on the host, column-major.
 
     Column k p_star + l is e_k (x) w*_l / sqrt(N).
+
+    >>> signal_vectors(np.array([[2.0, 0.0, 0.0, 0.0]]), 2).T.tolist()
+    [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]
     """
     teacher = np.asarray(teacher)
     p_star, n = teacher.shape
@@ -48,6 +55,10 @@ def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:
 
 
 def gap(values: ArrayLike, degeneracy: int) -> float:
-    """Distance from the p p_star lowest eigenvalues to the next one up; NaN if that one is absent."""
+    """Distance from the p p_star lowest eigenvalues to the next one up; NaN if that one is absent.
+
+    >>> gap([-3.0, -1.0, 0.0], 1)
+    2.0
+    """
     values = np.asarray(values)
     return float(values[degeneracy] - values[degeneracy - 1]) if len(values) > degeneracy else math.nan

@@ -5,18 +5,31 @@ Exported here is the theory of N = infinity. Finite N is in `theory.finite_n.que
 """
 
 from theory.alpha_zero import alpha_zero, alpha_zero_map
-from theory.bulk import bulk_edge, riemannian_shift, z_of_g
+from theory.bulk import Edge, bulk_edge, riemannian_shift, z_of_g
 from theory.checks import NotConverged, ParameterError
 from theory.density.density import atom, density, moment, stieltjes
 from theory.model import Committee
-from theory.outliers import edge_gap, outlier, teacher_branch
-from theory.student_directions import student_outliers
-from theory.transition import bbp_threshold, critical_normalisation, critical_width, threshold_map
+from theory.outliers import Outlier, TeacherBranch, edge_gap, outlier, teacher_branch
+from theory.student_directions import StudentDirection, student_outliers
+from theory.transition import (
+    Threshold,
+    ThresholdMap,
+    bbp_threshold,
+    critical_normalisation,
+    critical_width,
+    threshold_map,
+)
 
 __all__ = [
     "Committee",
+    "Edge",
     "NotConverged",
+    "Outlier",
     "ParameterError",
+    "StudentDirection",
+    "TeacherBranch",
+    "Threshold",
+    "ThresholdMap",
     "alpha_zero",
     "alpha_zero_map",
     "atom",

@@ -46,6 +46,9 @@ def alpha_zero(model: Committee, method: str = "overlap") -> float | None:
     """alpha_0 of a model by the method "overlap" or "continuation"; None where that estimate does not exist.
 
     For a continuous transition both are alpha_BBP. Raises ParameterError for another method.
+
+    >>> round(alpha_zero(Committee(2, 1, 1.0)), 4)
+    0.9021
     """
     model = committee(model)
     value = float(alpha_zero_map(model.p, model.p_star, model.a, method))
@@ -56,6 +59,9 @@ def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, meth
     """alpha_0 for arrays of p, p_star and a that broadcast against one another: their shape, NaN where there is none.
 
     Raises ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
+
+    >>> alpha_zero_map(2, 1, [0.5, 1.0], "continuation").round(4)
+    array([0.9767, 0.9015])
     """
     method = choice("method", method, _METHODS)
     models, shape = models_of(p, p_star, a)

@@ -83,6 +83,7 @@ class Widths:
 
     @property
     def fields(self) -> tuple[Array, Array, Array, Array]:
+        """The four arrays in the order of the constructor."""
         return self.two_over_p, self.two_over_p_star, self.a, self.clean
 
     @property
@@ -92,6 +93,7 @@ class Widths:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Shape of the arrays."""
         return np.shape(self.a)
 
 
@@ -124,14 +126,17 @@ class Tilt:
 
     @property
     def models(self) -> Widths:
+        """Models as columns, as in `law`."""
         return self.law.models
 
     @property
     def t(self) -> Array:
+        """t = -2g/p, a column."""
         return self.law.t
 
     @property
     def s(self) -> Array:
+        """Nodes of the Laplace integral."""
         return self.law.s
 
     @property

@@ -60,6 +60,10 @@ def bulk_edge(model: Committee, alpha: ArrayLike) -> Edge:
 
     Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not
     part of it. Raises ParameterError unless alpha is positive and finite.
+
+    >>> edge = bulk_edge(Committee(1, 1, 1.0), 1.5)
+    >>> edge.kind, round(edge.value, 6)
+    ('sharp', -1.857321)
     """
     models, alpha, shape = problems(model, alpha)
     r = edge_root(models, alpha)
@@ -78,6 +82,10 @@ def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0
     resolvent trace at z left of the bulk. At a sharp edge z' = 0 and z'' < 0 sets the scale of the square
     root. Raises ParameterError for g outside [g_min, 0), alpha not positive, shapes that do not
     broadcast, derivative not 0, 1 or 2.
+
+    >>> edge = bulk_edge(Committee(1, 1, 0.5), 2.0)
+    >>> abs(z_of_g(Committee(1, 1, 0.5), 2.0, edge.g, derivative=1)) < 1e-12
+    True
     """
     order = count("derivative", derivative, 0)
     if order > 2:
@@ -106,6 +114,9 @@ def riemannian_shift(model: Committee, alpha: ArrayLike) -> Array:
     The Riemannian Hessian is the Euclidean one less (w_k . dL/dw_k)/N on each block k (and p directions are removed), the
     same number on every block as N -> inf: it moves no threshold and no overlap. It is negative. Units of the Hessian,
     or of (p/2) H for p = inf. Raises ParameterError unless alpha is positive and finite.
+
+    >>> round(float(riemannian_shift(Committee(2, 1, 1.0), 1.5)), 6)
+    -1.450558
     """
     models, alphas, shape = problems(model, alpha)
     none = np.zeros(models.shape)

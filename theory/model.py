@@ -42,6 +42,13 @@ class Committee:
     a       normalisation of the loss, from 1e-100 to 1e60, in units of y
 
     Raises ParameterError (a ValueError) on anything else.
+
+    >>> model = Committee(p=2, p_star=1, a=0.5)
+    >>> model.degeneracy
+    2
+    >>> lam, u = model.draw_labels(5, np.random.default_rng(0))
+    >>> model.weights(lam, u).shape
+    (5, 2, 2)
     """
 
     p: int | float = 1

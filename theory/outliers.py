@@ -72,7 +72,12 @@ class TeacherBranch:
 
 def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
     """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive
-    and finite."""
+    and finite.
+
+    >>> branch = teacher_branch(Committee(1, 1, 1.0), [1.0, 2.0, 3.0])
+    >>> branch.overlap.round(4)
+    array([   nan, 0.1495, 0.2838])
+    """
     models, alphas, shape = problems(model, alpha)
     r_edge = edge_root(models, alphas)
     r = outlier_root(models, alphas, r_edge)
@@ -88,6 +93,12 @@ def outlier(model: Committee, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
 
     Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
+
+    >>> found = outlier(Committee(1, 1, 1.0), 3.0)
+    >>> round(found.value, 6), round(found.overlap, 6), found.degeneracy
+    (-1.512028, 0.283811, 1)
+    >>> outlier(Committee(1, 1, 1.0), 1.0) is None
+    True
     """
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
     r = outlier_root(models, alphas, edge_root(models, alphas))
@@ -105,6 +116,9 @@ def edge_gap(model: Committee, alpha: ArrayLike) -> Array:
     Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:
     it is integrated instead, dz/dt = (1 - alpha W)/t^2 from outlier to edge, in extended precision. Raises
     ParameterError unless alpha is positive and finite.
+
+    >>> edge_gap(Committee(1, 1, 1.0), [1.0, 3.0]).round(6)
+    array([    nan, 0.14213])
     """
     models, alphas, shape = problems(model, alpha)
     r_edge = edge_root(models, alphas)

@@ -54,6 +54,9 @@ def student_outliers(model: Committee, alpha: float) -> list[StudentDirection]:
     """The three kinds of student directions and, for each, that no eigenvalue leaves the bulk (for any model and alpha).
 
     Raises ParameterError unless alpha is one positive number. Directions of degeneracy 0 (p = 1) are left out.
+
+    >>> [direction.name for direction in student_outliers(Committee(2, 1, 1.0), 1.5)]
+    ['antisymmetric', 'singlet', 'traceless symmetric']
     """
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
     t, rest = split(edge_root(models, alphas))

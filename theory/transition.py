@@ -67,7 +67,12 @@ class ThresholdMap:
 
 
 def bbp_threshold(model: Committee) -> Threshold:
-    """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap."""
+    """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
+
+    >>> found = bbp_threshold(Committee(1, 1, 1.0))
+    >>> found.kind, round(found.alpha, 6), round(found.overlap, 6)
+    ('continuous', 1.134854, 0.0)
+    """
     model, noise = quadratic(model)
     found = transition(models_of(model.p, model.p_star, model.a, noise)[0])
     kind = "discontinuous" if found.discontinuous[0] else "continuous"
@@ -81,6 +86,9 @@ def threshold_map(
 
     p (inf allowed) and p_star are widths, a is positive, noise is the variance added before the teacher's square. Raises
     ParameterError on any entry that is not.
+
+    >>> threshold_map([1, 2, np.inf], 1, 1.0).alpha.round(4)
+    array([1.1349, 1.0184, 1.    ])
     """
     models, shape = models_of(p, p_star, a, noise)
     found = transition(models)
@@ -100,6 +108,9 @@ def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
 
     Derived here: W(1) = U(1), that is E[(c yhat - y)^2/(c yhat + a)^2] = (2/p_star) E[1/(c yhat + a)] on average over
     the branches; W/U falls with a.
+
+    >>> round(critical_normalisation(1), 6), critical_normalisation(np.inf)
+    (1.108756, 0.0)
     """
     models, shape = models_of(p, p_star, 1.0)
     finite = np.flatnonzero(models.two_over_p > 0)
@@ -133,6 +144,9 @@ def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
 
     Raises ParameterError unless a is positive and p_star a width, or when a is so small that p_c passes 2^40 (p_c
     grows like 1/a). Derived here: W(1)/U(1) falls with p, so p_c is found by doubling and bisection.
+
+    >>> critical_width([0.1, 1.0])
+    array([47,  2])
     """
     models, shape = models_of(1, p_star, a)
 

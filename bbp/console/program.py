@@ -65,10 +65,12 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, **kwargs)
 
     def error(self, message: str) -> NoReturn:
+        """One line on stderr and exit code 2, without the usage."""
         _complain(self.prog, f"{one_line(message)} (see {self.prog} --help)", USAGE)
         raise SystemExit(USAGE)
 
     def parse_args(self, args=None, namespace=None):
+        """As argparse's, but a wrong option is told with the nearest right one."""
         words = sys.argv[1:] if args is None else list(args)
         for word in words:
             # argparse drops the "--" and hands on an empty list.

@@ -38,11 +38,19 @@ class Along(Protocol):
     """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
 
     @property
-    def model(self) -> Committee: ...
+    def model(self) -> Committee:
+        """The model."""
+        ...
+
     @property
-    def alpha(self) -> Array: ...
+    def alpha(self) -> Array:
+        """Values of alpha = M/N, (alpha,)."""
+        ...
+
     @property
-    def alpha_bbp(self) -> float: ...
+    def alpha_bbp(self) -> float:
+        """Threshold of the theory."""
+        ...
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
@@ -194,6 +202,13 @@ def lettered(axes: list[Axes]) -> list[Axes]:
         if len(axes) > 1:
             ax.set_title(f"({letter})", loc="left", pad=3.0, fontweight="bold")
     return axes
+
+
+def relettered(axes: list[Axes]) -> list[Axes]:
+    """The same axes with letters anew, or none where one is left."""
+    for ax in axes:
+        ax.set_title("", loc="left")
+    return lettered(axes)
 
 
 def finite_panel(ax: Axes, phase: Phase, index: int) -> None:

@@ -6,7 +6,9 @@ Neighbouring entries also differ in lightness. No LaTeX is called: mathematics i
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import matplotlib as mpl
@@ -64,16 +66,30 @@ _RC: dict[str, Any] = {
 }
 
 
-def figure_style() -> AbstractContextManager[None]:
-    """Context in which figures take this style; the user's own settings return afterwards."""
-    settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC
-    settings.pop("backend", None)  # the choice of a display stays the user's
-    return mpl.rc_context(settings)
+# Settings that a user lays over these; figures drawn within one `figure_style(...)` open it again without naming them.
+_OVER: ContextVar[Mapping[str, Any]] = ContextVar("settings over the package's style", default={})  # noqa: B039
+
+
+@contextmanager
+def figure_style(over: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Context in which figures take this style, and `over` on top of it; the user's own settings return afterwards."""
+    token = None if over is None else _OVER.set(dict(over))
+    try:
+        settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC | dict(_OVER.get())
+        settings.pop("backend", None)  # the choice of a display stays the user's
+        with mpl.rc_context(settings):
+            yield
+    finally:
+        if token is not None:
+            _OVER.reset(token)
 
 
 def colour(index: int) -> str:
-    """Colour of curve number `index`, cycling."""
-    return COLOURS[index % len(COLOURS)]
+    """Colour of curve number `index`, cycling: of a user's style sheet, if that has a cycle, else of this module."""
+    cycle = _OVER.get().get("axes.prop_cycle")
+    own = tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
+    colours = own or COLOURS
+    return colours[index % len(colours)]
 
 
 def marker(index: int) -> str:

@@ -101,6 +101,9 @@ def lowest_dense(
     Raises ParameterError for k outside 1..n or n beyond what the routines can index. A result that fails
     the checks is computed again by `scipy.linalg.eigh` of the whole matrix, and returned with its code if
     that fails too.
+
+    >>> lowest_dense(np.diag([3.0, 1.0, 2.0]), 2).values.round(9).tolist()
+    [1.0, 2.0]
     """
     n = np.shape(hessian)[0]
     if count("k", k) > n:

@@ -68,6 +68,7 @@ class Space:
 
     @property
     def full(self) -> bool:
+        """Whether one more block would pass the largest basis of the plan."""
         return self.dimension + (len(self.waiting) + 1) * self.plan.block > self.plan.basis
 
     def take(self, product: jax.Array) -> None:
@@ -231,8 +232,10 @@ class Space:
         return space
 
     def blank(self) -> tuple[NDArray, jax.Array, NDArray]:
+        """Values, vectors and residuals of a block of nothing: NaN."""
         blank = np.full(self.plan.block, np.nan)
         return blank, jnp.full(self.next.shape, jnp.nan, self.next.dtype), blank
 
     def stats(self, products: int) -> dict[str, Any]:
+        """What the solve took: products with columns, restarts, columns of a block."""
         return {"products": products, "restarts": self.restarts, "block": self.plan.block}

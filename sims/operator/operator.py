@@ -215,6 +215,12 @@ def hessian_operator(
     """The operator of one instance. stored = False: rows are drawn again at every product.
 
     size, mirror as in `stored_rows`. Data the instance already carries are cut into blocks (a copy: let go of the instance).
+
+    >>> from sims.instance import draw
+    >>> from theory.model import Committee
+    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> operator.order, operator(np.ones((1, 2, 12, 3))).shape
+    (24, (1, 2, 12, 3))
     """
     dtype = instance.student.dtype
     if not stored:

@@ -167,8 +167,8 @@ def test_an_existing_picture_is_kept_unless_forced(sweep_file, tmp_path, capsys)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "f.jpg"], "out must end in .png, .pdf or .svg, got 'f.jpg'"),
-        (["--out", "f"], "out must end in .png, .pdf or .svg"),
+        (["--out", "f.jpg"], "out must end in .png, .pdf, .svg, .eps or .pgf, got 'f.jpg'"),
+        (["--out", "f"], "out must end in .png, .pdf, .svg, .eps or .pgf"),
         (["--out", "f.png", "--dpi", "0"], "dpi must lie between 10 and 2400"),
         (["--out", "f.png", "--dpi", "x"], "invalid float value: 'x'"),
         (["--out", "f.png", "--width", "wide"], "invalid choice: 'wide'"),

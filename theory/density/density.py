@@ -50,6 +50,9 @@ def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
     alpha and z broadcast against each other, any shapes; returns complex (or a complex array), in units of 1/H;
     for p = inf the resolvent of (p/2) H. Real and imaginary part are each accurate relatively, however close z is
     to the real axis. Raises ParameterError unless alpha > 0, Im z > 0 and 1e-300 <= |z| <= 1e300.
+
+    >>> complex(np.round(stieltjes(Committee(1, 1, 1.0), 1.5, 0.5 + 0.1j), 6))
+    (0.303683-0.608968j)
     """
     scale, law = _scale(model), weight_law(model)
     alphas, points = broadcast(alpha=ratio("alpha", alpha), z=_upper_half_plane(z))
@@ -74,6 +77,9 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike) -> Any:
     about 1e-290, limited only by the rounding of lam itself (1e-16 |lam| times the slope of log rho, or of
     sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
     for alpha = 1. Many lam at one alpha are fastest. Raises ParameterError unless alpha > 0 and lam is finite.
+
+    >>> density(Committee(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
+    array([0.      , 0.191582])
     """
     scale, law = _scale(model), weight_law(model)
     alphas, lams = broadcast(alpha=ratio("alpha", alpha), lam=finite("lam", lam))
@@ -95,6 +101,9 @@ def atom(model: Committee, alpha: ArrayLike) -> Any:
     """Mass of the eigenvalue 0: 1 - alpha for alpha < 1, else 0, as H is a sum of M = alpha N terms of rank p.
 
     alpha: positive, any shape; returns the same shape. Raises ParameterError otherwise.
+
+    >>> float(atom(Committee(1, 1, 1.0), 0.75))
+    0.25
     """
     committee(model)
     mass = np.maximum(0.0, 1.0 - np.asarray(ratio("alpha", alpha)))
@@ -108,6 +117,9 @@ def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
     the moments follow by counting non-crossing partitions, m_n = sum_s c_s [x^{n-s}] (sum_i m_i x^i)^s.
     alpha: any shape; returns the same shape, in units of H^k ((p/2) H for p = inf). Raises ParameterError on
     bad arguments or overflow.
+
+    >>> round(float(moment(Committee(1, 1, 1.0), 1.5, 1)), 6)
+    4.868155
     """
     scale, alpha = _scale(model), np.asarray(ratio("alpha", alpha))
     k = count("k", k, 0)

@@ -90,10 +90,12 @@ def _stirling(half: float) -> float:
 
 
 def teacher_law(model: Committee) -> tuple[Chi, ...]:
+    """Law of y, one term of weight 1."""
     return (Chi(1.0, model.p_star, 1.0),)
 
 
 def student_law(model: Committee) -> tuple[Chi, ...]:
+    """Law of c yhat over both branches: c = 1 with weight (p-1)/p and c = 3 with weight 1/p."""
     p = model.p
     along = Chi(1 / p, p, 3.0)
     return (along,) if p == 1 else (Chi((p - 1) / p, p, 1.0), along)

@@ -72,6 +72,10 @@ def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
     Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier
     exists it is the lowest eigenvalue instead (theory.finite_n.quenched). Raises ParameterError on bad arguments or p
     = inf.
+
+    >>> found = finite_edge(Committee(1, 1, 0.5), 0.8, 400)
+    >>> found.kind, round(found.mean, 4), round(found.std, 4)
+    ('sharp', -2.0758, 0.1327)
     """
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
     edge = bulk_edge(model, alpha)
@@ -88,6 +92,9 @@ def edge_scale(model: Committee, alpha: float, n: int) -> float:
 
     Raises ParameterError on bad arguments, at a smooth edge, which has no Tracy-Widom law, and for p = inf, which
     has no such n.
+
+    >>> round(edge_scale(Committee(1, 1, 0.5), 0.8, 400), 4)
+    16.5345
     """
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
     edge = bulk_edge(model, alpha)
@@ -103,6 +110,9 @@ def label_variance(model: Committee, g: float) -> float:
     Hessian^2.
 
     Raises ParameterError on g outside or p = inf.
+
+    >>> round(label_variance(Committee(1, 1, 0.5), -0.3), 6)
+    3.288035
     """
     p, g = int(finite_committee(model).p), one("g", finite("g", g))
     if not -p / 2 <= g < 0:

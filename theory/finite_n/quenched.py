@@ -63,6 +63,12 @@ def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched
     For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that
     sample. Raises ParameterError on bad shapes, NotConverged where no weight is negative (a handful of
     samples).
+
+    >>> model = Committee(1, 1, 0.5)
+    >>> lam, u = model.draw_labels(600, np.random.default_rng(0))
+    >>> found = quenched(model, lam, u, 200)
+    >>> found.overlaps.shape, found.lowest <= found.edge
+    ((1,), True)
     """
     n = count("n", n)
     model, lam, u = _labels(model, lam, u)
@@ -133,6 +139,10 @@ def quenched_mean(
     """Quenched predictions averaged over `draws` draws of round(alpha n) labels in dimension n.
 
     Labels are those of N = inf, independent N(0, 1). Raises ParameterError on bad arguments.
+
+    >>> found = quenched_mean(Committee(1, 1, 0.5), 3.0, 100, 4, np.random.default_rng(0))
+    >>> found.draws, found.lowest <= found.edge
+    (4, True)
     """
     model, rng = finite_committee(model), generator("rng", rng)
     n, draws = count("n", n), count("draws", draws, minimum=2)

@@ -65,6 +65,10 @@ def alpha_bbp_finite(
               Gaussian fluctuation (theory.finite_n.extreme_labels states the approximation), p <= 8. "auto": labels up to
               n = 3,000 and for p > 8.
     Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
+
+    >>> found = alpha_bbp_finite(Committee(1, 1, 0.5), 100, draws=2)
+    >>> bool(0 < found.alpha < 2)
+    True
     """
     draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
     model, method = finite_committee(model), choice("method", method, _METHODS)

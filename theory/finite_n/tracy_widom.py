@@ -37,29 +37,48 @@ def tracy_widom_scale(levels: float, curvature: float) -> float:
 
     curvature  z'' = d^2 z / d g^2 at the edge, of the resolvent trace g per level; derived in theory.finite_n.edge. Inverse
     units of the eigenvalues.
+
+    >>> round(tracy_widom_scale(1000, 2.0), 10)
+    100.0
     """
     return float(float(levels) ** (2 / 3) * (2 / abs(curvature)) ** (1 / 3))
 
 
 def tracy_widom_cdf(s: ArrayLike) -> Any:
-    """P(TW1 <= s), absolute accuracy 1e-14; s of any shape. Raises ParameterError unless s is finite."""
+    """P(TW1 <= s), absolute accuracy 1e-14; s of any shape. Raises ParameterError unless s is finite.
+
+    >>> round(float(tracy_widom_cdf(-1.0)), 6)
+    0.58379
+    """
     return _over(s, lambda v: np.exp(_log_cdf(v)))
 
 
 def tracy_widom_sf(s: ArrayLike) -> Any:
     """P(TW1 > s), to full relative accuracy on the right; s of any shape. Raises ParameterError unless s is
-    finite."""
+    finite.
+
+    >>> round(float(tracy_widom_sf(-1.0)), 6)
+    0.41621
+    """
     return _over(s, lambda v: -np.expm1(_log_cdf(v)))
 
 
 def tracy_widom_pdf(s: ArrayLike) -> Any:
-    """Density of TW1, absolute accuracy 1e-13; s of any shape. Raises ParameterError unless s is finite."""
+    """Density of TW1, absolute accuracy 1e-13; s of any shape. Raises ParameterError unless s is finite.
+
+    >>> round(float(tracy_widom_pdf(-1.0)), 6)
+    0.304099
+    """
     return _over(s, _pdf)
 
 
 def tracy_widom_quantile(probability: ArrayLike) -> Any:
     """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 -
-    1e-12."""
+    1e-12.
+
+    >>> round(tracy_widom_quantile(0.5), 4)
+    -1.2686
+    """
     values = np.asarray(finite("probability", probability))
     outside = values[(values < 1e-12) | (values > 1 - 1e-12)]
     if outside.size:

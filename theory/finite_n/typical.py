@@ -57,6 +57,9 @@ def typical_edge(model: Committee, alpha: float, n: int) -> float:
 
     Tends to bulk_edge(model, alpha).value: like 1/log n where that is smooth. Units of the Hessian. Raises
     ParameterError on bad arguments or p = inf.
+
+    >>> round(float(typical_edge(Committee(1, 1, 1.0), 0.8, 400)), 4)
+    -1.9753
     """
     alpha, n = one("alpha", ratio("alpha", alpha)), count("n", n, 2)
     return float(np.mean(_walk(finite_committee(model)).ends(alpha, n)[0]))
@@ -71,6 +74,9 @@ def alpha_bbp_typical(model: Committee, n: ArrayLike) -> Any:
     give 1.09, 1.13, 1.20, and agrees from 1e6 on; for p = 2, a = 1.5 it is 0.09 low at 1e4 and 0.02 at 1e6. Raises
     ParameterError on bad arguments or p = inf, NotConverged where there is none between 0.1 and 4 times the N
     = inf threshold.
+
+    >>> round(alpha_bbp_typical(Committee(2, 1, 1.0), 400), 4)
+    0.8355
     """
     finite_committee(model)
     if np.ndim(n):
@@ -166,7 +172,11 @@ def _walk(model: Committee) -> _Walk:
 
 def pole_probability(model: Committee, delta: ArrayLike) -> Any:
     """P(delta y > a + c (1 + delta) yhat): the probability that one label has its pole below 1 + delta, any
-    shape. Raises ParameterError unless delta is positive, and for p = inf."""
+    shape. Raises ParameterError unless delta is positive, and for p = inf.
+
+    >>> round(float(pole_probability(Committee(1, 1, 1.0), 0.5)), 6)
+    0.045054
+    """
     p, delta = int(finite_committee(model).p), positive("delta", delta)
     yhat, probability = chi_square_law(p)
     c = 3 if p == 1 else 1

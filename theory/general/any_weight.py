@@ -78,6 +78,10 @@ def general_spectrum(
     scramblings  independent repetitions, at least 2: their spread is the first part of the error
     Raises ParameterError on bad arguments and on weights of wrong shape, not symmetric or not finite; NotConverged
     where the spectrum has no left edge below its atom at 0.
+
+    >>> found = general_spectrum(lambda lam, u, xi: (3 * lam[:, 0] ** 2 - u[:, 0] ** 2) / (0.5 + u[:, 0] ** 2), 2.0)
+    >>> found.kind, found.edge < 0, len(found.outliers)
+    ('sharp', True, 1)
     """
     function("weight", weight)
     alpha, seed = one("alpha", positive("alpha", alpha)), count("seed", seed, 0)
@@ -120,6 +124,10 @@ def activation_weight(
     F = [ grad yhat grad yhat^T - (y - yhat) Hess yhat ] / (a + y);  `value`, `first`, `second` are s, s', s''.
     noise  standard deviation of Gaussian noise added to y (needs noise=1 in `general_spectrum`)
     Raises ParameterError on bad arguments; the weight raises it where a function does not keep the shape of its argument.
+
+    >>> cube = activation_weight(lambda x: x**3, lambda x: 3 * x**2, lambda x: 6 * x, a=20.0)
+    >>> cube(np.ones((4, 2)), np.ones((4, 1)), np.zeros((4, 0))).shape
+    (4, 2, 2)
     """
     a, noise = one("a", positive("a", a)), one("noise", finite("noise", noise))
     if noise < 0:

@@ -308,6 +308,10 @@ def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:
     values, coefficients  arrays of one shape. The starting point is where the largest single term alone
                           reaches 1, so it lies left of the root, from where the iteration climbs
                           monotonically.
+
+    >>> q, steps = scalar_edge(np.array([[-1.0]]), np.array([[4.0]]))
+    >>> round(float(q), 12)
+    3.0
     """
     f, c = values[values != 0], coefficients[values != 0]
     if not len(f):

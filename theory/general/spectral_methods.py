@@ -53,6 +53,9 @@ def optimal() -> Preprocessing:
     """T = 1 - 1/y: the weak-recovery threshold p_star / 2, and the largest overlap at every alpha above it.
 
     Mondelli and Montanari, arXiv 1708.05932; uniform optimality: Luo, Alghamdi and Lu, arXiv 1811.04420.
+
+    >>> round(spectral_threshold(optimal(), p_star=2).alpha, 6)
+    1.0
     """
     return Preprocessing("optimal", lambda y: 1 - 1 / y, 1.0)
 
@@ -62,6 +65,9 @@ def optimal_at(alpha: float, p_star: int = 1) -> Preprocessing:
 
     Mondelli and Montanari, arXiv 1708.05932, equation for T*_delta, with delta_u = p_star / 2. Raises ParameterError
     unless alpha is one number above that.
+
+    >>> optimal_at(2.0).name
+    'optimal_at(2)'
     """
     alpha, p_star = one("alpha", positive("alpha", alpha)), count("p_star", p_star)
     shift = np.sqrt(2 * alpha / p_star) - 1
@@ -76,6 +82,9 @@ def trimmed(cut: float = 3.0) -> Preprocessing:
     """T = y for y < cut, else 0 (trimmed spectral initialisation).
 
     Raises ParameterError unless cut is one positive number.
+
+    >>> trimmed(3.0)(np.array([1.0, 4.0])).tolist()
+    [1.0, 0.0]
     """
     cut = one("cut", positive("cut", cut))
     return Preprocessing(f"trimmed({cut:g})", lambda y: np.where(y < cut, y, 0.0), cut, (cut,))
@@ -85,6 +94,9 @@ def subset(cut: float = 1.0) -> Preprocessing:
     """T = 1 for y > cut, else 0: the samples with the largest labels.
 
     Raises ParameterError unless cut is one positive number.
+
+    >>> subset(1.0)(np.array([0.5, 4.0])).tolist()
+    [0.0, 1.0]
     """
     cut = one("cut", positive("cut", cut))
     return Preprocessing(f"subset({cut:g})", lambda y: np.where(y > cut, 1.0, 0.0), 1.0, (cut,))
@@ -94,6 +106,9 @@ def preprocessing_law(method: Preprocessing, p_star: int = 1) -> ScalarLaw:
     """Law of (-T(y), y): right edges and outliers of D are minus the left ones of this law.
 
     Raises ParameterError where T is unbounded above (D then has no right edge) or exceeds its stated supremum.
+
+    >>> preprocessing_law(optimal()).edge(2.0).kind
+    'sharp'
     """
     if not isinstance(method, Preprocessing):
         raise ParameterError(f"method must be a Preprocessing, got {shown(method)}")
@@ -110,6 +125,9 @@ def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> LawEd
     """Right edge of the bulk of D: value, kind, and the Stieltjes transform g > 0 there.
 
     Raises ParameterError unless alpha is one positive number, and as `preprocessing_law`.
+
+    >>> round(float(spectral_edge(trimmed(), 2.0).value), 6)
+    6.111446
     """
     edge = preprocessing_law(method, p_star).edge(alpha)
     return LawEdge(-edge.value, edge.kind, -edge.g)
@@ -119,11 +137,20 @@ def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> La
     """The p_star-fold outlier of D right of the bulk, with its squared overlap with the teacher space; or None.
 
     Raises as `spectral_edge`.
+
+    >>> round(float(spectral_outlier(optimal(), 2.0).overlap), 6)
+    0.638881
+    >>> spectral_outlier(optimal(), 0.4) is None
+    True
     """
     found = preprocessing_law(method, p_star).outlier(alpha)
     return None if found is None else LawOutlier(-found.value, found.overlap, -found.g)
 
 
 def spectral_threshold(method: Preprocessing, p_star: int = 1) -> LawThreshold | None:
-    """Smallest alpha at which the outlier leaves the bulk of D, its kind and the overlap just above; or None."""
+    """Smallest alpha at which the outlier leaves the bulk of D, its kind and the overlap just above; or None.
+
+    >>> round(float(spectral_threshold(optimal()).alpha), 6)
+    0.5
+    """
     return preprocessing_law(method, p_star).threshold()

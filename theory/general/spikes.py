@@ -121,6 +121,12 @@ def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
     """All outliers left of `edge` (= dyson.edge()) that spike vectors v (m, k) produce, with overlaps.
 
     Raises ParameterError on bad shapes; NotConverged if an outlier that must exist is not found.
+
+    >>> rng = np.random.default_rng(0)
+    >>> v = rng.standard_normal((400, 1))
+    >>> dyson = Dyson((1 - v**2)[:, :, None], 1 / 100)
+    >>> len(spikes(dyson, dyson.edge(), v).values)
+    1
     """
     block = SpikeBlock(dyson, vectors)
     state = block.at(edge)

@@ -103,5 +103,9 @@ class Symmetric:
 
 @lru_cache(maxsize=32)
 def symmetric(p: int) -> Symmetric:
-    """The tables for symmetric p x p matrices; read-only, shared between callers."""
+    """The tables for symmetric p x p matrices; read-only, shared between callers.
+
+    >>> symmetric(2).coordinates(np.eye(2)).tolist()
+    [1.0, 0.0, 1.0]
+    """
     return Symmetric(p)

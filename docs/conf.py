@@ -1,0 +1,72 @@
+"""Configuration of the site: Sphinx, pages in Markdown (MyST), tutorials executed while it is built."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(ROOT), str(HERE)]
+# Tutorials run in kernels of their own: they find the package, and no thread of a BLAS keeps the others waiting.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = (
+    "1"  # the kernel's debugger warns about frozen modules otherwise
+)
+
+import docstrings  # noqa: E402
+import pages  # noqa: E402
+import reference  # noqa: E402
+
+from bbp import __version__  # noqa: E402
+
+project = "hessian-bbp"
+author = "the authors of hessian-bbp"
+copyright = author
+release = version = __version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx-mathjax-offline",  # MathJax and its fonts beside the pages: formulas need no network
+]
+source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "_generated/include", "notation.md"]
+nitpicky = True
+# Types in signatures: those of other packages, and this one's abbreviations for arrays and callables.
+nitpick_ignore_regex = [("py:.*", r".*")] if os.environ.get("BBP_DOCS_LOOSE") else reference.FOREIGN
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "fieldlist"]
+myst_heading_anchors = 4
+myst_dmath_double_inline = True
+
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(HERE / "_build" / "cache")
+nb_execution_timeout = 180
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+nb_execution_in_temp = True
+
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 90
+
+html_theme = "furo"
+html_title = f"hessian-bbp {release}"
+html_theme_options = {"navigation_with_keys": True}
+html_copy_source = False
+# The network is not looked at: links that leave the site are checked for their form alone.
+linkcheck_ignore = [r"https?://.*"]
+
+
+def setup(app) -> None:
+    """Pages made from the code are written before any page is read; docstrings become restructured text."""
+    pages.write(HERE)
+    app.connect("autodoc-process-docstring", docstrings.process)
+    app.connect("build-finished", reference.check)

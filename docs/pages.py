@@ -1,0 +1,79 @@
+"""Pages and parts of pages that are made from the code: file layouts, gallery, programs, reference."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+
+import reference
+
+from bbp import plot, store
+from bbp.analysis import comparison_file
+from bbp.console.program import COMMANDS, Parser
+from bbp.experiments import descent_file, phase_file
+from bbp.gallery import base
+from bbp.gallery.entries import ENTRIES
+
+
+def write(docs: Path) -> None:
+    """Everything generated, under docs/_generated."""
+    out = docs / "_generated"
+    (out / "include").mkdir(parents=True, exist_ok=True)
+    reference.write(out / "api")
+    _put(out / "include" / "programs.md", programs())
+    _put(out / "include" / "layouts.md", layouts())
+    _put(out / "include" / "equations.md", equations(docs / "notation.md"))
+    gallery(docs.parent / "data" / "figures", out / "gallery")
+
+
+def equations(source: Path) -> str:
+    """The table from the paper's equations and figures to functions and commands, without its title."""
+    lines = source.read_text().splitlines() if source.exists() else []
+    return "\n".join(line for line in lines if not line.startswith("# ")) + "\n"
+
+
+def programs() -> str:
+    """Every command with its help text."""
+    parts = []
+    for name, summary in COMMANDS.items():
+        module = importlib.import_module(f"bbp.{name}")
+        parser = Parser(prog=f"bbp {name}")
+        module.add_arguments(parser)
+        parts += [f"## bbp {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", "```text"]
+        parts += [parser.format_help().rstrip(), "```", ""]
+    return "\n".join(parts)
+
+
+def layouts() -> str:
+    """The layout of every file."""
+    parts = []
+    for module in (store, phase_file, comparison_file, descent_file, base):
+        text = inspect.cleandoc(module.__doc__ or "")
+        parts += [f"## {module.FORMAT}", "", "```text", text, "```", ""]
+    return "\n".join(parts)
+
+
+def gallery(data: Path, out: Path) -> None:
+    """A page with every figure of `bbp figures`, drawn from the stored data: caption, command, datasets."""
+    out.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for name, entry in ENTRIES.items():
+        source = data / f"{name}.h5"
+        found, config = base.load(source)
+        picture = out / f"{name}.png"
+        if not picture.exists() or picture.stat().st_mtime < source.stat().st_mtime:
+            plot.main([str(source), "--out", str(picture), "--dpi", "150", "--force", "--quiet"])
+        held = ", ".join(f"`{key}` ({', '.join(dims)})" for key, (dims, _) in found.arrays.items())
+        parts += [f"## {name}", "", f"![{name}](_generated/gallery/{name}.png)", "", entry.caption, ""]
+        parts += ["```sh", f"bbp figures {name} --out figures", "```", ""]
+        parts += [
+            f"Data: `data/figures/{name}.h5` ({config['mode']} mode, seed {config['seed']}): {held}.",
+            "",
+        ]
+    _put(out.parent / "include" / "gallery.md", "\n".join(parts))
+
+
+def _put(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
