@@ -71,9 +71,7 @@ def _add(group: Any, option: Option) -> None:
         group.add_argument(option.written, action="store_true", help=help, default=argparse.SUPPRESS)
         return
     more: dict[str, Any] = {"nargs": "?", "const": option.empty} if option.empty is not None else {}
-    group.add_argument(
-        option.written, metavar=option.metavar, help=help, default=argparse.SUPPRESS, **more
-    )
+    group.add_argument(option.written, metavar=option.metavar, help=help, default=argparse.SUPPRESS, **more)
 
 
 def given(
@@ -109,7 +107,9 @@ def read_toml(path: str | Path, options: Sequence[Option]) -> dict[str, Any]:
     return found
 
 
-def checked(options: Iterable[Option], values: Mapping[str, Any], *, decides: bool | None = None) -> dict[str, Any]:
+def checked(
+    options: Iterable[Option], values: Mapping[str, Any], *, decides: bool | None = None
+) -> dict[str, Any]:
     """Every option's checked value by name, defaults filled in; ParameterError on a bad one."""
     chosen = [option for option in options if decides is None or option.decides == decides]
     found: dict[str, Any] = {}

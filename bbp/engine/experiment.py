@@ -111,7 +111,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def given(self, point: Point) -> dict[str, Any]:
-        """All that decides the numbers at this point, as plain data; KeyError, ValueError, TypeError for no point of this run."""
+        """All that decides the numbers at this point, as plain data; ValueError or TypeError for none of this run."""
 
     @abstractmethod
     def block(self, point: Point) -> int:
@@ -163,9 +163,11 @@ class Experiment(ABC):
 
     def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
         """ParameterError, with the bytes needed and what would fit, if the largest unit does not fit here."""
+        return
 
     def check_task(self) -> None:
         """ParameterError if this run cannot be shared between tasks."""
+        return
 
     def notes(self) -> list[str]:
         """Lines to add to the dry run."""
@@ -202,4 +204,6 @@ def short(value: Any) -> str:
     if not isinstance(value, list):
         return str(value)
     words = [f"{item:g}" if isinstance(item, int | float) else str(item) for item in value[:3] + value[-1:]]
-    return ",".join(words[: len(value)]) if len(value) <= 3 else f"{words[0]}..{words[-1]} ({len(value)} points)"
+    return (
+        ",".join(words[: len(value)]) if len(value) <= 3 else f"{words[0]}..{words[-1]} ({len(value)} points)"
+    )

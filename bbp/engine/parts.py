@@ -70,16 +70,14 @@ class Parts:
         if there["experiment"] != experiment.name:
             apart = f"a {there['experiment']} there, a {experiment.name} here"
         if apart:
-            raise FileError(
-                f"{str(self.path)!r} holds parts of another run: {apart} (--force discards them)"
-            )
+            raise FileError(f"{str(self.path)!r} holds parts of another run: {apart} (--force discards them)")
 
     def read_plan(self) -> dict[str, Any]:
         """The plan, {"experiment": name, "records": [...]}; FileError if it cannot be read or is of another version."""
         try:
             plan = json.loads(read_regular(self.plan, LARGEST))
             known = plan["format"] == FORMAT and plan["version"] == VERSION
-            sound = not known or isinstance(plan["records"], list) and isinstance(plan["experiment"], str)
+            sound = not known or (isinstance(plan["records"], list) and isinstance(plan["experiment"], str))
         except (FileError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise FileError(
                 f"{str(self.plan)!r} cannot be read: {error} (--force discards the parts)"
@@ -123,7 +121,9 @@ class Parts:
                 continue
             try:
                 yield _read(path.name, data, experiment)
-            except Exception as error:  # whatever bytes that others wrote make of the readers of zip, npy and JSON
+            except (
+                Exception
+            ) as error:  # whatever bytes that others wrote make of the readers of zip, npy and JSON
                 log.warning("part %s is damaged (%s): it does not count", path.name, error)
                 if set_aside:
                     path.replace(path.with_suffix(".damaged"))

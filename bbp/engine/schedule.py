@@ -46,9 +46,7 @@ class Plan:
 
     def __init__(self, experiment: Experiment, results: Results, division: Division):
         self._experiment, self._results, self._division = experiment, results, division
-        self.samples = sum(
-            stop - start for _, spans in self._spans() for start, stop in spans
-        )
+        self.samples = sum(stop - start for _, spans in self._spans() for start, stop in spans)
 
     def __iter__(self) -> Iterator[Unit]:
         for point, start, stop in self.blocks():

@@ -77,9 +77,7 @@ class Results:
         """Whether the first `number` samples of this point were run."""
         return number == 0 or (self.any(point) and not np.any(self._padded(point, number) < 0))
 
-    def gather(
-        self, point: Point, number: int, fields: Sequence[Field], sizes: Mapping[str, int]
-    ) -> Columns:
+    def gather(self, point: Point, number: int, fields: Sequence[Field], sizes: Mapping[str, int]) -> Columns:
         """The first `number` samples of a point, each column (number, ...), its fill where one was not run."""
         found = {field.name: field.empty({**sizes, "sample": number}) for field in fields}
         owners = self._padded(point, number)
