@@ -8,7 +8,6 @@ the law of the edge's shift, and alpha_0.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from bbp.analysis.pool import pool
 from bbp.console import grids, program
 from bbp.console.errors import FileError
 from bbp.console.program import log
-from bbp.files import atomic
+from bbp.files import atomic, outputs
 from bbp.plots import style
 from bbp.plots.compare import compare_figure
 
@@ -50,15 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Carry out the command."""
     draws, repeats = grids.integer("draws", args.draws, 0), grids.integer("repeats", args.repeats, 100)
-    seed = grids.integer("seed", args.seed, 0)
-    outputs = [Path(path) for path in (args.out, args.save) if path is not None]
+    seed = grids.seed(args.seed)
+    given = {name: getattr(args, name) for name in ("out", "save")}
+    places = {name: outputs.destination(value, name) for name, value in given.items() if value is not None}
     form = plot.form_of(Path(args.out)) if args.out is not None else ""
-    for path in outputs:
-        _check_free(path, args.force)
-        if any(os.path.realpath(path) == os.path.realpath(given) for given in args.files):
-            raise FileError(f"{str(path)!r} is one of the files to compare: it would be replaced")
+    outputs.require_apart(places, args.files)
+    for path in places.values():
+        outputs.require_free(path, force=args.force)
+        atomic.prepare_directory(path.parent)
     sweeps = pool([sweep for path in args.files for sweep in store.load_all(path)])
-    if outputs and len(sweeps) > 1:
+    if places and len(sweeps) > 1:
         names = "; ".join(store.describe(sweep.model) for sweep in sweeps)
         raise FileError(f"the files hold {len(sweeps)} models ({names}): a figure or a file shows one")
     comparisons: list[Comparison] = []
@@ -66,26 +66,17 @@ def run(args: argparse.Namespace) -> int:
         for sweep in sweeps:
             comparisons.append(compare(sweep, draws=draws, repeats=repeats, seed=seed))
             progress.advance()
-    print("\n\n".join(table(comparison) for comparison in comparisons))
+    program.show("\n\n".join(table(comparison) for comparison in comparisons))
     if args.save is not None:
         comparison_file.save(
-            args.save, comparisons[0], files=args.files, draws=draws, repeats=repeats, seed=seed
+            places["save"], comparisons[0], files=args.files, draws=draws, repeats=repeats, seed=seed
         )
-        log.info("wrote %s", args.save)
+        log.info("wrote %s", places["save"])
     if args.out is not None:
         figure = compare_figure(comparisons[0], width=args.width)
-        atomic.write_bytes(Path(args.out), plot.render(figure, form, 300))
-        log.info("wrote %s", args.out)
+        atomic.write_bytes(places["out"], plot.render(figure, form, 300))
+        log.info("wrote %s", places["out"])
     return program.OK
-
-
-def _check_free(path: Path, force: bool) -> None:
-    """Refuse, before any work, a place where the result could not be put; FileError."""
-    if path.is_dir():
-        raise FileError(f"{str(path)!r} is a directory")
-    if path.exists() and not force:
-        raise FileError(f"{str(path)!r} exists: use --force to replace it")
-    atomic.prepare_directory(path.parent)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,7 +16,7 @@ from bbp import plot
 from bbp.console import grids, program
 from bbp.console.errors import FileError
 from bbp.console.program import log
-from bbp.files import atomic
+from bbp.files import atomic, outputs
 from bbp.gallery import base
 from bbp.gallery.base import Effort, Entry
 from bbp.gallery.entries import ENTRIES
@@ -52,10 +52,13 @@ def run(args: argparse.Namespace) -> int:
         mode="paper" if args.paper else "quick",
         n=None if args.n is None else tuple(sorted(grids.integers("n", args.n))),
         samples=None if args.samples is None else grids.integer("samples", args.samples, 2),
-        seed=grids.integer("seed", args.seed, 0),
+        seed=grids.seed(args.seed),
     )
     entries = [_entry(name) for name in args.names] or list(ENTRIES.values())
-    out = Path(args.out)
+    out = outputs.home(args.out)
+    for entry in entries:
+        for suffix in ("h5", args.format):
+            outputs.destination(out / f"{entry.name}.{suffix}")
     atomic.prepare_directory(out)
     stored = {entry.name: None if args.force else _stored(out, entry, effort) for entry in entries}
     failed = 0
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _make(entry: Entry, effort: Effort, out: Path, form: str, data: base.Data | None) -> bool:
     """Data and picture of one figure; whether it was made."""
-    path = out / f"{entry.name}.h5"
+    path = outputs.destination(out / f"{entry.name}.h5")
     how = "data were there"
     try:
         if data is None:
@@ -80,13 +83,13 @@ def _make(entry: Entry, effort: Effort, out: Path, form: str, data: base.Data | 
             how = f"computed in {program.duration(seconds)}"
         with style.figure_style():
             figure = entry.draw(data)
-        picture = out / f"{entry.name}.{form}"
+        picture = outputs.destination(out / f"{entry.name}.{form}")
         atomic.write_bytes(picture, plot.render(figure, form, 300))
     except Exception as error:  # whatever went wrong with one figure, the others go on
         log.error("%s failed: %s: %s", entry.name, type(error).__name__, " ".join(str(error).split()))
         log.debug("traceback", exc_info=True)
         return False
-    print(f"{picture} ({how}): {entry.caption}", flush=True)
+    program.show(f"{picture} ({how}): {entry.caption}")
     return True
 
 

@@ -22,7 +22,7 @@ from bbp.console.errors import FileError
 from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
-from bbp.files import hdf5
+from bbp.files import hdf5, layout
 
 EXAMPLE = """  bbp info results/sweep.h5             one screen
   bbp info results/sweep.h5 --table     and the closing table
@@ -44,21 +44,21 @@ def run(args: argparse.Namespace) -> int:
     """Describe the file on stdout."""
     path = Path(args.file)
     if not path.exists() and Parts(path).exist():
-        print(_unfinished(path, Parts(path)))
+        program.show(_unfinished(path, Parts(path)))
         return program.OK
     found = hdf5.format_of(path)
     if found != store.FORMAT:
         if args.table or args.json:
             raise FileError(f"{args.file!r} is a {found} file: --table and --json are for sweeps")
-        print(_any(path, found))
+        program.show(_any(path, found))
         return program.OK
     sweeps = store.load_all(path)
     if args.json:
         print(json.dumps([sweep.config for sweep in sweeps], indent=1))
         return program.OK
-    print("\n\n".join(describe(sweep) for sweep in sweeps))
+    program.show("\n\n".join(describe(sweep) for sweep in sweeps))
     if args.table:
-        print("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
+        program.show("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
     return program.OK
 
 
@@ -66,7 +66,7 @@ def describe(sweep: store.Sweep) -> str:
     """A sweep in some lines of text."""
     status = sweep.status
     seconds = sweep.provenance.get("seconds", np.zeros(0))
-    versions = json.loads(sweep.attributes.get("versions", "{}"))
+    versions = _versions(sweep.attributes.get("versions"))
     lines = {
         "sweep": f"{store.describe(sweep.model)}, alpha_BBP = {sweep.alpha_bbp:.6g} ({sweep.kind})",
         "finished": "yes" if sweep.finished else "no",
@@ -91,8 +91,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return program.program("info", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
+def _versions(text: object) -> dict[str, str]:
+    """The versions of packages in this JSON text; none where it is of another shape."""
+    try:
+        found = json.loads(str(text))
+    except (ValueError, RecursionError):
+        return {}
+    return {str(name): str(number) for name, number in found.items()} if isinstance(found, dict) else {}
+
+
 def _unfinished(path: Path, parts: Parts) -> str:
-    results, plan = Results(parts.load()), parts.read_plan()
+    plan, results = parts.read_plan(), Results(parts.load())
     return (
         f"{str(path)!r}, a {plan['experiment']}, is not written yet: {results.samples} samples in"
         f" {len(results.units)} units are kept in {str(parts.path)!r}, {results.failed} failed"
@@ -103,10 +112,8 @@ def _any(path: Path, found: str) -> str:
     """The attributes and datasets of a file of another format."""
     lines = [f"{'format':14}{found}"]
     with hdf5.reading(path, found) as file:
-        lines += [f"{name:14}{value}" for name, value in sorted(file.attrs.items())]
-        file.visititems(
-            lambda name, item: lines.append(_dataset(name, item)) if isinstance(item, h5py.Dataset) else None
-        )
+        lines += [f"{name:14}{value}" for name, value in sorted(hdf5.attributes(file).items())]
+        lines += [_dataset(name, item) for name, item in layout.walk(file) if isinstance(item, h5py.Dataset)]
     return "\n".join(lines)
 
 

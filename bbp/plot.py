@@ -19,14 +19,14 @@ from bbp.analysis import comparison_file, spectrum
 from bbp.console import grids, program
 from bbp.console.errors import FileError, RunError
 from bbp.experiments import descent_file, phase_file
-from bbp.files import atomic, hdf5
+from bbp.files import atomic, hdf5, outputs
 from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout, options, style
 from bbp.plots.compare import compare_figure
 from bbp.store import Sweep
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 from theory.model import Committee
 
 SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
@@ -124,7 +124,16 @@ def _descent(path: str | Path, _: int | None, width: str) -> Figure:
 def _gallery(path: str | Path, _: int | None, width: str) -> Figure:
     data, config = base.load(path)
     del width  # a figure of the gallery has a width of its own
-    return ENTRIES[config["figure"]].draw(data)
+    try:
+        return ENTRIES[config["figure"]].draw(data)
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+    ) as error:  # what a figure needs, its file alone can say
+        words = " ".join(str(error).split())
+        raise FileError(f"{str(path)!r} holds no figure of the gallery: {words}") from None
 
 
 DRAWERS: dict[str, Callable[[str | Path, int | None, str], Figure]] = {
@@ -194,13 +203,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw the file's figure and write it."""
     out = _output(args)
-    form = form_of(out)
+    form = form_of(out if args.out is None else Path(args.out))
     if not 10 <= args.dpi <= 2400:
         raise ParameterError(f"dpi must lie between 10 and 2400, got {args.dpi!r}")
-    if out.is_dir():
-        raise FileError(f"{str(out)!r} is a directory")
-    if out.exists() and not args.force:
-        raise FileError(f"{str(out)!r} exists: use --force to replace it")
+    outputs.require_apart({"out": out}, [] if args.file is None else [args.file])
+    outputs.require_free(out, force=args.force)
     chosen = options.Options(
         panels=() if args.panels is None else options.parse_panels(args.panels),
         size=None if args.size is None else options.parse_size(args.size),
@@ -213,14 +220,16 @@ def run(args: argparse.Namespace) -> int:
         picture = render(options.apply(_figure(args), chosen), form, args.dpi)
     atomic.prepare_directory(out.parent)
     atomic.write_bytes(out, picture)
-    print(f"wrote {out}")
+    program.show(f"wrote {out}")
     return program.OK
 
 
 def _output(args: argparse.Namespace) -> Path:
     if args.out is None and args.file is None:
         raise ParameterError("out must be given where there is no FILE to name the picture after")
-    return Path(args.file).with_suffix(".png") if args.out is None else Path(args.out)
+    if args.out is None and not Path(args.file).name:
+        raise FileError(f"{args.file!r} is a directory, not a file")
+    return outputs.destination(str(Path(args.file).with_suffix(".png")) if args.out is None else args.out)
 
 
 def _figure(args: argparse.Namespace) -> Figure:
@@ -235,7 +244,10 @@ def _figure(args: argparse.Namespace) -> Figure:
     if args.file is not None:
         return draw_spectrum(store.load(args.file, args.model), alpha, width=args.width)
     p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
-    model = Committee(grids.widths("p", p)[0], grids.integer("p_star", p_star), grids.number("a", a))
+    widths = grids.widths("p", p)
+    if len(widths) != 1:
+        raise ParameterError(f"p must be one width, got {shown(p)}")
+    model = Committee(widths[0], grids.integer("p_star", p_star), grids.number("a", a))
     return draw_spectrum(model, alpha, width=args.width)
 
 

@@ -81,10 +81,8 @@ class Sweep:
     eigenvalues, overlaps, residuals     (n, alpha, sample, eigenpair)
     max_overlap_rank, status, reason     (n, alpha, sample)
     edge, outlier, overlap               (alpha,) theory at N = infinity, NaN where there is none
-    provenance                           columns over units of work: n, alpha, first, count, seconds,
-                                         host, device
-    attributes                           the attributes of the file or group: p, p_star, a, seed, dtype,
-                                         versions...
+    provenance                           columns over units of work: n, alpha, first, count, seconds, host, device
+    attributes                           the attributes of the file or group: p, p_star, a, seed, dtype, versions...
     more                                 declared fields (FIELDS) that are none of the above, by name
     """
 
@@ -144,9 +142,8 @@ def save(path: str | Path, sweeps: Sequence[Sweep]) -> None:
 def load(path: str | Path, model: int | None = None, *, locking: hdf5.Locking = None) -> Sweep:
     """The sweep in the file at `path`; of a product over models, the one with index `model`.
 
-    locking is h5py's switch (None, True, False or "best-effort"). Raises FileError, one line: no such
-    file, not HDF5, truncated, foreign, damaged, of an older or newer format, or several models and none
-    chosen.
+    locking is h5py's switch (None, True, False or "best-effort"). Raises FileError, one line: no such file, not HDF5,
+    truncated, foreign, damaged, of an older or newer format, or several models and none chosen.
 
     >>> sweep = load("data/finite_size/c200.h5")
     >>> sweep.kind, sweep.n.tolist()

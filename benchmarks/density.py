@@ -2,13 +2,12 @@
 
     python benchmarks/density.py [--points 2000] [--repeats 5]
 
-The peer is what one writes first: g <- 1/(z - alpha E[f/(1 - g f)]) at Im z = ETA |edge|, damped, from g = 1/z, the
-average over Gauss nodes of the labels, all energies at once, until the step is below 1e-6. It is measured in the same
-process.
-Printed for each model: seconds of the first call (which also builds the law of the weight), of later calls, of the
-peer, the ratio of peer to first call, the peer's iterations, and the largest difference between the two, relative to
-the largest density (it is the peer's blur and quadrature). Energies within AWAY |edge| of 0 are left out of it: for alpha < 1
-the peer sees the atom there, blurred.
+The peer is what one writes first: g <- 1/(z - alpha E[f/(1 - g f)]) at Im z = ETA |edge|, damped, from g = 1/z, the average
+over Gauss nodes of the labels, all energies at once, until the step is below 1e-6. It is measured in the same process.
+Printed for each model: seconds of the first call (which also builds the law of the weight), of later calls, of the peer,
+the ratio of peer to first call, the peer's iterations, and the largest difference between the two, relative to the largest
+density (it is the peer's blur and quadrature). Energies within AWAY |edge| of 0 are left out of it: for alpha < 1 the peer
+sees the atom there, blurred.
 """
 
 import argparse

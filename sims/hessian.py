@@ -129,7 +129,7 @@ def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) ->
     return gram
 
 
-def _mirror(lower: NDArray, out: NDArray, tile: int = 64) -> NDArray:
+def _mirror(lower: NDArray, out: NDArray, tile: int = 128) -> NDArray:
     """The symmetric matrix whose lower triangle is given, written to out (which may be the same), by tiles."""
     n = len(lower)
     for j in range(0, n, tile):

@@ -9,9 +9,8 @@ can be drawn again, and no draw depends on the size of batches or blocks or on t
 agree between runs on one kind of device; between kinds (CPU, GPU) the integers agree and the normal variates
 agree to rounding.
 
-Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves
-its neighbours. A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs
-no mask.
+Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves its neighbours.
+A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs no mask.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from __future__ import annotations
 import functools
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +38,7 @@ from theory.model import Committee
 STREAM = "threefry2x32/1"
 ROWS = 64  # rows drawn by one call on a device, half of the most on the host
 _CALL = 2**17  # variates that one call draws on the host, about
+_TOGETHER = 2**17  # variates of small instances drawn by one call
 _WEIGHTS, _DATA = 0, 1
 _WORD = 2**32
 T = TypeVar("T")
@@ -107,6 +107,11 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
 
     Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
     """
+    return _fold(_point_key(seed, n, alpha), _below("sample", sample, _WORD))
+
+
+def _point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
+    """Key from which those of all samples at a point are folded."""
     seed = _below("seed", seed, 2**63)
     # the words of jax.random.key(seed), less the program's jax_random_seed_offset
     both = jnp.asarray([seed >> 32, seed & (_WORD - 1)], jnp.uint32)
@@ -114,7 +119,7 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
     words = [_below("n", count("n", n), _WORD)]
     if alpha is not None:
         words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
-    return _fold(key, *words, _below("sample", sample, _WORD))
+    return _fold(key, *words)
 
 
 @pinned
@@ -196,14 +201,68 @@ def draw(
     p, dtype = finite_p(model), str(real_dtype(dtype))
     m = samples_of(alpha, n)
     n = count("n", n)
-    if model.p_star > n:
-        raise ParameterError(
-            f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
-        )
+    _room_for_teacher(model, n)
     key = draw_key(seed, n, None if shared else alpha, sample)
     student, teacher = draw_weights(key, p, model.p_star, n, dtype)
     rows = draw_data(data_key(key), m, n, dtype) if data else None
     return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, key)
+
+
+def drawn_together(n: int, alpha: float) -> int:
+    """How many small instances one call of `draw_small` draws; 0 where blocks of rows that stay in cache are faster."""
+    return _TOGETHER // (padded(samples_of(alpha, n)) * n)
+
+
+@pinned
+def draw_small(
+    model: Committee, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
+) -> list[Instance]:
+    """The instances `draw` gives for these samples, bit for bit, on the host and in one call of JAX for all of them.
+
+    A call costs more than the variates of a small instance do. Fields are NumPy arrays. A call draws `drawn_together` of them
+    whatever is asked for, so that one program serves all. Raises ParameterError as `draw` does.
+    """
+    p, dtype = finite_p(model), str(real_dtype(dtype))
+    m, n = samples_of(alpha, n), count("n", n)
+    _room_for_teacher(model, n)
+    words = np.zeros(max(len(samples), drawn_together(n, alpha)), np.uint32)
+    words[: len(samples)] = [_below("sample", sample, _WORD) for sample in samples]
+    rows = 2 * max(p, model.p_star)
+    drawn: tuple[Any, ...] = _rows_of(
+        _point_key(seed, n, alpha), words, np.uint32(m), rows, padded(m), n, dtype
+    )
+    weights, data, keys = (
+        part[: len(samples)] for part in (np.asarray(drawn[0]), np.asarray(drawn[1]), drawn[2])
+    )
+    pairs: list[tuple[Any, Any]] = [_weights_of(part, p, model.p_star) for part in weights]
+    return [
+        Instance(model, m, *pair, cast(Any, part), key)
+        for pair, part, key in zip(pairs, data, keys, strict=True)
+    ]
+
+
+@functools.partial(jax.jit, static_argnames=("count", "length", "n", "dtype"))
+def _rows_of(
+    point: jax.Array, samples: jax.Array, m: jax.Array, count: int, length: int, n: int, dtype: str
+) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
+    """Rows from which weights are made (s, count, n), of the data (s, length, n), zero from row m on, and keys, of s draws."""
+    kept = (jnp.arange(length, dtype=jnp.uint32) < m)[:, None]
+
+    def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return (
+            row_block(jax.random.fold_in(key, _WEIGHTS), np.uint32(0), count, n, dtype),
+            jnp.where(kept, row_block(jax.random.fold_in(key, _DATA), np.uint32(0), length, n, dtype), 0),
+        )
+
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(point, samples)
+    return *jax.vmap(one)(keys), list(keys)
+
+
+def _room_for_teacher(model: Committee, n: int) -> None:
+    if model.p_star > n:
+        raise ParameterError(
+            f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
+        )
 
 
 @pinned
@@ -215,6 +274,11 @@ def draw_weights(
     Teacher rows are likewise uniform and mutually orthogonal (Haar): QR of Gaussian rows with diag R > 0.
     """
     rows = draw_rows(_fold(key, _WEIGHTS), 2 * max(p, p_star), n, dtype)
+    return _weights_of(rows, p, p_star)
+
+
+def _weights_of(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
+    """Student (p, n) and teacher (p_star, n) from Gaussian rows (2 max(p, p_star), n)."""
     student = rows[0 : 2 * p : 2]  # even and odd rows: each is the same whatever the widths
     q, r = np.linalg.qr(rows[1 : 2 * p_star : 2].T)
     teacher = (q * np.where(np.diag(r) < 0, -1, 1).astype(q.dtype)).T

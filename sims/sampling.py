@@ -1,7 +1,6 @@
 """Samples of the Hessian at one point (model, N, alpha): lowest eigenvalues, overlaps, how each solve ended.
 
-Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for
-together.
+Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for together.
 """
 
 from __future__ import annotations
@@ -26,6 +25,9 @@ from theory.checks import ParameterError, count
 from theory.model import Committee
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
+TOGETHER = (
+    2**16
+)  # variates drawn in one call for small instances; beyond, blocks of rows that stay in cache are faster
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 
 
@@ -124,8 +126,14 @@ def sample_point(
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
     instance.draw_key(seed, n, alpha, max(indices, default=0))  # an unfit seed is refused even for no samples
     records = []
+    together = _together(n, alpha, name)
+    size = max(size, together)
     for start in range(0, len(indices), size):
-        drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in indices[start : start + size]]
+        some = indices[start : start + size]
+        if together:
+            drawn = instance.draw_small(model, n, alpha, some, seed=seed, dtype=dtype)
+        else:
+            drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in some]
         while drawn:
             records.append(_solve(drawn.pop(0), k, name))
     return _collected(indices, records, k, name)
@@ -180,6 +188,12 @@ def _bytes_of(model: Committee, alpha: float, k: int, dtype: Any, name: str) -> 
         return SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
 
     return need
+
+
+def _together(n: int, alpha: float, name: str) -> int:
+    """How many instances one call draws on the host; 0 where each is drawn by itself."""
+    small = SOLVERS[name].dense and jax.default_backend() == "cpu"
+    return instance.drawn_together(n, alpha) if small else 0
 
 
 def _draw(model: Committee, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:

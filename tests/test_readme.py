@@ -17,3 +17,10 @@ def test_examples_run():
 def test_every_program_is_described():
     described = set(re.findall(r"`bbp (\w+)", README.read_text()))
     assert set(COMMANDS) <= described
+
+
+def test_the_oracles_are_where_the_readme_of_the_tests_says():
+    here = Path(__file__).parent
+    named = re.findall(r"`([a-z_/]+/\w+\.py)`", (here / "README.md").read_text())
+    assert len(named) > 15
+    assert [name for name in named if not (here / name).exists()] == []

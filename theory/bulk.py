@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from theory.averages import Widths, average, kernel_k, kernel_radial, kernel_w, kernel_w_slope
 from theory.checks import ParameterError, broadcast, count, finite, ratio
 from theory.conditions import edge_root, split
-from theory.model import Committee, quadratic
+from theory.model import Committee, Quadratic, quadratic
 
 Array = Any
 
@@ -37,12 +37,12 @@ class Edge:
     g: Any
 
 
-def unit(model: Committee) -> float:
+def unit(model: Committee | Quadratic) -> float:
     """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf."""
     return 1.0 if math.isinf(model.p) else 2 / model.p
 
 
-def problems(model: Committee, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
+def problems(model: Committee | Quadratic, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
     """One model for each entry of alpha (checked: positive, at most 1e100), both flattened; and the shape of alpha."""
     (model, noise), alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
     models = Widths.of(model.p, model.p_star, model.a, noise).broadcast((alpha.size,))
@@ -55,7 +55,7 @@ def shift(models: Widths, alpha: Array, t: Array, rest: Array) -> Array:
     return -1 / t + alpha * mean
 
 
-def bulk_edge(model: Committee, alpha: ArrayLike) -> Edge:
+def bulk_edge(model: Committee | Quadratic, alpha: ArrayLike) -> Edge:
     """Left edge of the bulk at alpha = M/N (any shape), its kind and the resolvent trace there.
 
     Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not
@@ -75,7 +75,7 @@ def bulk_edge(model: Committee, alpha: ArrayLike) -> Edge:
     return Edge(value.reshape(shape), kind.reshape(shape), (-t / unit(model)).reshape(shape))
 
 
-def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
+def z_of_g(model: Committee | Quadratic, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
     """z(g) = 1/g + alpha K(g), or its first or second derivative in g, for g_min <= g < 0.
 
     alpha and g broadcast; g_min = -p/2 (-1 for p = inf). Where dz/dg < 0 all the way from 0-, g is the
@@ -108,7 +108,7 @@ def z_of_g(model: Committee, alpha: ArrayLike, g: ArrayLike, derivative: int = 0
     return float(z) if z.ndim == 0 else z
 
 
-def riemannian_shift(model: Committee, alpha: ArrayLike) -> Array:
+def riemannian_shift(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
     """What the whole spectrum moves by on the product of spheres: -alpha (2/p) E[yhat (yhat - y)/(a + y)], shape of alpha.
 
     The Riemannian Hessian is the Euclidean one less (w_k . dL/dw_k)/N on each block k (and p directions are removed), the

@@ -123,8 +123,8 @@ def width(name: str, value: Any) -> int | float:
 
 
 def widths(name: str, value: Any, infinite: bool = True, largest: float = LARGEST) -> Any:
-    """Layer widths as float64 (array or float): whole numbers from 1 to `largest`, inf only if allowed; else
-    ParameterError."""
+    """Layer widths as float64 (array or float): whole numbers from 1 to `largest`, inf only if
+    allowed; else ParameterError."""
     wanted = "an integer of at least 1" + (" or inf" if infinite else "")
     value = _real_array(
         name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted

@@ -1,7 +1,11 @@
 """The walk of t = -2g/p from 0 to 1 on the real axis: where the edge, the outlier and the threshold sit.
 
-With W = E[(t phi)^2] and U = t E[(1 - y) phi] of theory.averages, functions of t alone, the conditions of the
-paper read
+With W = E[(t phi)^2] and U = t E[(1 - y) phi] of theory.averages, functions of t alone, that is, in the paper's terms (all
+in units of (p/2) H, where g = -t; docs/notation.md is the whole dictionary)
+
+    K = E[phi],    S = E[y phi] = K - U/t,    alpha W = 1 + g^2 z'(g),    V = g^2 S'(g),
+
+the conditions of the paper read
 
     edge        dz/dg = 0       <=>  alpha W(t) = 1   (sharp, t < 1), or t = 1 when alpha W(1) <= 1 (smooth)
     outlier     z = alpha S     <=>  alpha U(t) = 1   with t below the edge's

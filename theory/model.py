@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,6 +106,26 @@ class Committee:
         if math.isinf(self.p):
             raise ParameterError("p must be finite to draw labels or weights, got inf")
         return int(self.p)
+
+
+class Quadratic(Protocol):
+    """What the exact theory asks of a model besides a Committee: see `quadratic`."""
+
+    @property
+    def p(self) -> int | float:
+        """Width of the student."""
+
+    @property
+    def p_star(self) -> int:
+        """Width of the teacher."""
+
+    @property
+    def a(self) -> float:
+        """Normalisation of the loss."""
+
+    @property
+    def degeneracy(self) -> int | float:
+        """Number of eigenvalues that carry the teacher."""
 
 
 def committee(model: object) -> Committee:

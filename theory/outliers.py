@@ -30,7 +30,7 @@ from theory.averages import (
 from theory.bulk import problems, shift, unit
 from theory.checks import one, ratio
 from theory.conditions import edge_root, outlier_root, split
-from theory.model import Committee
+from theory.model import Committee, Quadratic
 
 Array = Any
 
@@ -70,9 +70,8 @@ class TeacherBranch:
     sharp: Array
 
 
-def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
-    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive
-    and finite.
+def teacher_branch(model: Committee | Quadratic, alpha: ArrayLike) -> TeacherBranch:
+    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
 
     >>> branch = teacher_branch(Committee(1, 1, 1.0), [1.0, 2.0, 3.0])
     >>> branch.overlap.round(4)
@@ -89,7 +88,7 @@ def teacher_branch(model: Committee, alpha: ArrayLike) -> TeacherBranch:
     return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
 
 
-def outlier(model: Committee, alpha: float) -> Outlier | None:
+def outlier(model: Committee | Quadratic, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
 
     Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
@@ -110,7 +109,7 @@ def outlier(model: Committee, alpha: float) -> Outlier | None:
     return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
 
 
-def edge_gap(model: Committee, alpha: ArrayLike) -> Array:
+def edge_gap(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
     """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
 
     Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:

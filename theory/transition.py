@@ -28,7 +28,7 @@ from theory.averages import (
 )
 from theory.checks import TEACHERS, ParameterError, normalisation, variance, widths
 from theory.conditions import SOLVER, at_end, split, threshold_root
-from theory.model import Committee, quadratic
+from theory.model import Committee, Quadratic, quadratic
 
 Array = Any
 
@@ -66,7 +66,7 @@ class ThresholdMap:
     overlap: Array
 
 
-def bbp_threshold(model: Committee) -> Threshold:
+def bbp_threshold(model: Committee | Quadratic) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
 
     >>> found = bbp_threshold(Committee(1, 1, 1.0))

@@ -29,8 +29,7 @@ class Recovery:
     final     mean final m2; initial: mean m2 of the starts
     midpoint  alpha at which the fraction is 1/2, by a logistic fit, error by resampling
     onset     smallest alpha of the grid from which on the mean final m2 exceeds the mean m2 of RANDOM students
-              of the same N by ONSET_SIGMAS standard errors, at this and every larger alpha; NaN if there is
-              none
+              of the same N by ONSET_SIGMAS standard errors, at this and every larger alpha; NaN if there is none
     """
 
     alpha: Array

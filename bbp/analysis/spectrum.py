@@ -89,8 +89,7 @@ def pool_of(sweep: Sweep, alpha: float) -> Pool:
 def _bulk(model: Committee, alpha: float, edge: float, mass: float) -> tuple[Array, Array]:
     """(lambda, rho) from the edge to the right, over stretches that double until they hold `mass` (or there are many).
 
-    The stretches bring their own grids, finest at the edge, where the density is steep. A pole of the density is
-    left out.
+    The stretches bring their own grids, finest at the edge, where the density is steep. A pole of the density is left out.
     """
     step = max(abs(edge), 0.1)
     ends = edge + step * (2.0 ** np.arange(STRETCHES + 1) - 1)

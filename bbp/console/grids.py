@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from theory.checks import ParameterError, count, positive, width
+from theory.checks import ParameterError, count, positive, shown, width
 
 GRAMMAR = "START:STOP:COUNT (linear, both ends included), START:STOP:COUNT:log, or a comma list"
-LARGEST = 1_000_000
+LARGEST = 100_000  # points of one grid or list
+SEEDS = 2**63  # beyond, a seed does not fit the integers of the files
 DIGITS = 12
 
 
@@ -27,11 +28,11 @@ def numbers(name: str, value: Any) -> tuple[float, ...]:
     Points of a grid are rounded to 12 significant digits: the same grid is the same numbers on every machine, and
     0.1:0.3:3 is 0.1,0.2,0.3. Raises ParameterError (one line) on anything else, and on a number given twice.
     """
-    if isinstance(value, str):
-        points = _grid(name, value) if ":" in value else [_number(name, item) for item in value.split(",")]
+    if isinstance(value, str) and ":" in value:
+        points = _grid(name, value)
     else:
         points = [_number(name, item) for item in _items(name, value)]
-    points = sorted(positive(name, point) for point in points)
+    points = sorted(_positive(name, points))
     _refuse_repeats(name, points)
     return tuple(points)
 
@@ -55,6 +56,14 @@ def integer(name: str, value: Any, minimum: int = 1) -> int:
     return count(name, _number(name, value), minimum)
 
 
+def seed(value: Any) -> int:
+    """A seed: an integer from 0 to 2^63 - 1; else ParameterError."""
+    found = integer("seed", value, 0)
+    if found >= SEEDS:
+        raise ParameterError(f"seed must be below 2^63, got {shown(found)}")
+    return found
+
+
 def number(name: str, value: Any) -> float:
     """One positive number; else ParameterError."""
     return positive(name, _number(name, value))
@@ -71,14 +80,14 @@ def around(centre: float, points: int = 11, spread: float = 0.5) -> tuple[float,
 def _grid(name: str, text: str) -> list[float]:
     parts = text.split(":")
     if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3] != "log"):
-        raise ParameterError(f"{name} must be {GRAMMAR}, got {text!r}")
+        raise ParameterError(f"{name} must be {GRAMMAR}, got {shown(text)}")
     start, stop = (positive(name, _number(name, part)) for part in parts[:2])
     points = count(f"{name}: the count", _number(name, parts[2]))
     if points > LARGEST:
         raise ParameterError(f"{name} must have at most {LARGEST} points, got {points}")
     if (points == 1) != (start == stop) or start > stop:
         raise ParameterError(
-            f"{name} must run from a smaller to a larger number in 2 points or more, got {text!r}"
+            f"{name} must run from a smaller to a larger number in 2 points or more, got {shown(text)}"
         )
     space = np.geomspace if len(parts) == 4 else np.linspace
     return [rounded(point, DIGITS) for point in space(start, stop, points)]
@@ -89,12 +98,22 @@ def rounded(value: float, digits: int = DIGITS) -> float:
     return float(f"{value:.{digits}g}")
 
 
+def _positive(name: str, points: Sequence[int | float]) -> list[float]:
+    """The points as floats, all at once; one by one where one is wrong, or an integer that only a message can name."""
+    try:
+        return positive(name, np.array(points, dtype=np.float64)).tolist()
+    except (ParameterError, OverflowError):
+        return [positive(name, point) for point in points]
+
+
 def _items(name: str, value: Any) -> Sequence[Any]:
     items = (
         value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
     )
     if not items:
         raise ParameterError(f"{name} must not be empty")
+    if len(items) > LARGEST:
+        raise ParameterError(f"{name} must have at most {LARGEST} entries, got {len(items)}")
     return items
 
 
@@ -108,7 +127,7 @@ def _number(name: str, item: Any) -> int | float:
                 return kind(item)
             except ValueError:
                 continue
-    raise ParameterError(f"{name} must be a number, got {item!r}")
+    raise ParameterError(f"{name} must be a number, got {shown(item)}")
 
 
 def _refuse_repeats(name: str, ordered: Sequence[float]) -> None:

@@ -7,15 +7,15 @@ or says only how they are computed. Values stay text until `checked` reads them,
 from __future__ import annotations
 
 import argparse
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bbp.console import grids, program
-from bbp.console.errors import FileError
-from theory.checks import ParameterError
+from bbp.files import outputs, toml
+from theory import checks
+from theory.checks import ParameterError, shown
 
 Read = Callable[[str, Any], Any]
 SHARED = ("config", "quiet", "verbose")  # options of every program that no table names
@@ -89,15 +89,9 @@ def given(
 
 def read_toml(path: str | Path, options: Sequence[Option]) -> dict[str, Any]:
     """The options in a TOML file; keys are the long option names, with - or _. FileError, ParameterError."""
-    try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise FileError(f"cannot read configuration {str(path)!r}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileError(f"{str(path)!r} is not TOML: {error}") from None
     names = [option.name for option in options if not option.flag and option.name != "task"]
     found: dict[str, Any] = {}
-    for key, value in table.items():
+    for key, value in toml.table(path).items():
         name = key.replace("-", "_")
         if name not in names:
             raise ParameterError(f"{str(path)!r}: unknown key {key!r}{program.nearest(name, names)}")
@@ -133,7 +127,7 @@ def integer(minimum: int = 1, most: int | None = None) -> Read:
     def read(name: str, value: Any) -> int:
         found = grids.integer(name, value, minimum)
         if most is not None and found > most:
-            raise ParameterError(f"{name} must be at most {most}, got {found}")
+            raise ParameterError(f"{name} must be at most {most}, got {shown(found)}")
         return found
 
     return read
@@ -141,20 +135,18 @@ def integer(minimum: int = 1, most: int | None = None) -> Read:
 
 def seed(name: str, value: Any) -> int:
     """A seed: an integer from 0 to 2^63 - 1."""
-    found = grids.integer(name, value, 0)
-    if found >= 2**63:
-        raise ParameterError(f"{name} must be below 2^63, got {found}")
-    return found
+    return grids.seed(value)
 
 
 def choice(*names: str) -> Read:
     """A reader of one of these words."""
 
     def read(name: str, value: Any) -> str:
-        if value not in names:
-            near = program.nearest(str(value), names)
-            raise ParameterError(f"{name} must be one of {', '.join(names)}, got {value!r}{near}")
-        return value
+        try:
+            return checks.choice(name, value, names)
+        except ParameterError as error:
+            near = program.nearest(shown(value), names)
+            raise ParameterError(f"{error}{near}") from None
 
     return read
 
@@ -162,7 +154,7 @@ def choice(*names: str) -> Read:
 def text(name: str, value: Any) -> str:
     """Text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ParameterError(f"{name} must be text, got {value!r}")
+        raise ParameterError(f"{name} must be text, got {shown(value)}")
     return value
 
 
@@ -172,13 +164,13 @@ def truth(name: str, value: Any) -> bool:
 
 
 def path(name: str, value: Any) -> Path:
-    """The name of a file to write, ~ expanded; through a link: the file it points to is replaced, parts lie beside that."""
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ParameterError(f"{name} must be the name of a file, got {value!r}")
-    found = Path(value).expanduser()
-    return found.resolve() if found.is_symlink() and found.exists() else found
+    """A file to write (bbp.files.outputs)."""
+    return outputs.destination(value, name)
 
 
 def directory(name: str, value: Any) -> str:
-    """The name of a directory, ~ expanded."""
-    return str(Path(text(name, value)).expanduser())
+    """The name of a directory, ~ filled in."""
+    found = outputs.home(text(name, value))
+    if "\0" in value or (found.exists() and not found.is_dir()):
+        raise ParameterError(f"{name} must be the name of a directory, got {shown(value)}")
+    return str(found)

@@ -39,6 +39,7 @@ COMMANDS = {
     "phase": "thresholds alpha_BBP, their kind and overlap jump over (p, a)",
     "compare": "finite-N samples against theory: a table and a figure",
     "plot": "the figure that fits a file",
+    "export": "a table of any file as CSV, LaTeX or JSON",
     "figures": "every figure of the documentation",
     "descent": "gradient descent and the Hessian along it",
     "explore": "the model in the browser: curves that move, samples, phases",

@@ -1,24 +1,46 @@
 """Units on many processes or machines, by dask.distributed (the optional extra `cluster`).
 
 Workers only compute; the process that asked stores what they send. A worker that dies costs the units it held, which
-dask gives to others; a unit that takes several workers down with it is recorded as failed.
+dask gives to others; a unit that takes several workers down with it is recorded as failed. A scheduler that is lost, or
+workers that are gone for good, are no failed samples: the run stops with what is kept.
+
+Whoever reaches a port of dask can run code there. Local workers, their nannies and their HTTP servers listen on the
+loopback only; for a scheduler elsewhere dask has TLS (docs/cluster.md).
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import queue
+import signal
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
+from typing import Any
 
-from dask.distributed import Client, KilledWorker, Nanny, Scheduler, SpecCluster, as_completed
+from dask.distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
 
+from bbp.console import signals
 from bbp.console.errors import RunError
-from bbp.console.program import log
+from bbp.console.progress import log
 from bbp.engine.devices import gpus
 from bbp.engine.tasks import CACHE, Result, Unit, compute, failure
 from theory.checks import ParameterError
 
+try:
+    import resource
+except ImportError:  # not a POSIX system: no such limit
+    resource = None  # type: ignore[assignment]
+
 CONNECT_SECONDS = 30
+LOOPBACK = "127.0.0.1"
+LOOK_SECONDS = 1.0  # between looks at the workers while no result comes
+ALONE_SECONDS = {"local": 60.0, "elsewhere": 600.0}  # without any worker, after which a run ends
+FILES, FILES_A_WORKER = 100, 20  # descriptors that this process needs
 
 
 @contextmanager
@@ -27,29 +49,135 @@ def pool(
 ) -> Iterator[Callable[[Sequence[Unit]], Iterator[Result]]]:
     """A function that runs units on `workers` local processes, or on the cluster of the scheduler at this address.
 
-    cache   directory in which local workers keep compiled programs; RunError if the scheduler cannot be reached
+    cache   directory in which local workers keep compiled programs
+
+    RunError if the scheduler cannot be reached or the workers not be started, and, from the function, if they are lost.
     """
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    _hush()
     if scheduler is not None:
         with _connect(scheduler) as client:
-            yield lambda units: run(client, units)
+            yield lambda units: run(client, units, patience=ALONE_SECONDS["elsewhere"])
         return
-    with local(workers or 1, cache) as cluster, Client(cluster) as client:
-        yield lambda units: run(client, units)
+    with _started(workers or 1, cache) as cluster, Client(cluster) as client:
+        yield lambda units: run(client, units, patience=ALONE_SECONDS["local"])
 
 
-def run(client: Client, units: Sequence[Unit]) -> Iterator[Result]:
-    """Results of `units` in the order in which they finish."""
+def run(
+    client: Client, units: Sequence[Unit], *, patience: float = ALONE_SECONDS["local"]
+) -> Iterator[Result]:
+    """Results of `units` in the order in which they finish; RunError if scheduler or workers are gone for good.
+
+    patience   seconds without any worker after which they are
+    """
+    arrived: queue.SimpleQueue[Future] = queue.SimpleQueue()
     futures = {client.submit(compute, unit, pure=False): unit for unit in units}
+    for future in futures:
+        future.add_done_callback(arrived.put)
+    watch = _Watch(client, patience)
     try:
-        for future in as_completed(futures):
+        while futures:
+            try:
+                future = arrived.get(timeout=LOOK_SECONDS)
+            except queue.Empty:
+                signals.check()
+                watch.look()
+                continue
             yield _result(future, futures.pop(future))
             future.release()
     finally:
-        client.cancel(list(futures))
+        if client.status == "running":
+            with suppress(Exception):  # the scheduler may go at this very moment
+                client.cancel(list(futures))
 
 
-def local(workers: int, cache: str | None = None) -> SpecCluster:
+class _Watch:
+    """How many workers there are, told when it changes; RunError when there are none for too long."""
+
+    def __init__(self, client: Client, patience: float):
+        self.client, self.patience = client, patience
+        self.workers, self.since = -1, time.monotonic()
+
+    def look(self) -> None:
+        """Ask the scheduler; RunError if it does not answer, or has had no worker for `patience` seconds."""
+        try:
+            ask: Any = self.client.scheduler
+            workers = len(self.client.sync(ask.ncores, callback_timeout=CONNECT_SECONDS))
+        except Exception as error:
+            raise RunError(f"the dask scheduler is lost ({type(error).__name__})") from None
+        if workers != self.workers and self.workers >= 0 and workers:
+            log.info("%d workers", workers)
+        if workers == 0 and self.workers != 0:
+            self.since = time.monotonic()
+            log.warning("there is no worker: the run ends if none comes within %.0f s", self.patience)
+        self.workers = workers
+        if workers == 0 and time.monotonic() - self.since > self.patience:
+            raise RunError(f"there was no worker for {self.patience:.0f} s")
+
+
+@contextmanager
+def _started(workers: int, cache: str | None) -> Iterator[SpecCluster]:
+    """The running local cluster; RunError, in a line, if it cannot be started."""
+    _need_files(workers)
+    # Started here: it would unblock SIGINT in the thread that starts it.
+    resource_tracker.ensure_running()
+    with tempfile.TemporaryDirectory(prefix="bbp-dask-", ignore_cleanup_errors=True) as scratch:
+        try:
+            with _deaf():
+                cluster = local(workers, cache, scratch)
+        except (ParameterError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            words = " ".join(str(error).split()) or type(error).__name__
+            raise RunError(f"cannot start {workers} workers: {words}") from None
+        with cluster:
+            try:
+                yield cluster
+            except BaseException:
+                _kill(cluster)
+                raise
+
+
+def _kill(cluster: SpecCluster) -> None:
+    """End the worker processes at once: what they compute is not wanted any more, and closing would wait for it."""
+    for nanny in cluster.workers.values():
+        with suppress(OSError, AttributeError, TypeError):  # one that is just ending, or just starting
+            os.kill(nanny.pid, signal.SIGKILL)
+
+
+def _hush() -> None:
+    """Silence loggers that tell in tracebacks what is told here in a line; their children have levels of their own."""
+    for name in ("distributed", "tornado", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [logging.NullHandler()], False
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Block SIGINT in what this block starts, threads and their processes: Ctrl-C at a terminal is for the program alone."""
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _need_files(workers: int) -> None:
+    """Raise the limit on open files as far as `workers` processes need and the system lets us; RunError where it does not."""
+    if resource is None:
+        return
+    need = FILES + FILES_A_WORKER * workers
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= need:
+        return
+    if hard != resource.RLIM_INFINITY and hard < need:
+        raise RunError(f"{workers} workers need about {need} open files, the limit is {hard} (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
+
+
+def local(workers: int, cache: str | None = None, scratch: str | None = None) -> SpecCluster:
     """Processes on this machine, one thread each; with GPUs, one GPU each (ParameterError for more workers)."""
     devices = gpus()
     if devices and workers > len(devices):
@@ -59,15 +187,17 @@ def local(workers: int, cache: str | None = None) -> SpecCluster:
         )
     kept = {name.upper(): str(value) for name, value in CACHE.items()} if cache else {}
     kept |= {"JAX_COMPILATION_CACHE_DIR": cache} if cache else {}
+    near: dict[str, Any] = {"host": LOOPBACK, "dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     return SpecCluster(
-        scheduler={"cls": Scheduler, "options": {"dashboard": False, "port": 0, "host": "127.0.0.1"}},
+        scheduler={"cls": Scheduler, "options": near | {"port": 0}},
         workers={
             index: {
                 "cls": Nanny,
-                "options": {
+                "options": near
+                | {
                     "nthreads": 1,
                     "memory_limit": 0,
-                    "dashboard": False,
+                    "local_directory": scratch,
                     "silence_logs": logging.CRITICAL,
                     "env": kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
                 },
@@ -91,10 +221,14 @@ def _connect(address: str) -> Client:
     return client
 
 
-def _result(future: object, unit: Unit) -> Result:
+def _result(future: Future, unit: Unit) -> Result:
+    """What a future has brought. `compute` raises nothing, so only a unit that kills workers has failed of itself."""
     try:
-        return future.result()  # type: ignore[attr-defined]
+        return future.result(timeout=CONNECT_SECONDS)
     except KilledWorker as error:
         return failure(unit, f"each of the {error.allowed_failures + 1} workers that tried it died")
     except Exception as error:
-        return failure(unit, f"{type(error).__name__}: {' '.join(str(error).split())}")
+        if future.status in ("cancelled", "lost") or isinstance(error, OSError | TimeoutError):
+            raise RunError("the dask scheduler is lost") from None
+        words = " ".join(str(error).split())
+        raise RunError(f"workers cannot run a unit: {type(error).__name__}: {words}") from None

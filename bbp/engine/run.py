@@ -90,7 +90,10 @@ def run(experiment: Experiment, how: Execution) -> Any:
         except OSError as error:
             kept = _kept(experiment, how, parts, results)
             raise RunError(f"{program.describe(error)}; {kept}") from None
-        except (RunError, ParameterError):
+        except RunError as error:
+            kept = _kept(experiment, how, parts, results)
+            raise error if how.merge else RunError(f"{error}; {kept}") from None
+        except ParameterError:
             _kept(experiment, how, parts, results)
             raise
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 
 AUTO = "auto"
 SOLVERS = (AUTO, "dense", "krylov")
@@ -56,7 +56,7 @@ def one_width(name: str, value: Any) -> int:
     """One student width that can be sampled."""
     found = grids.widths(name, value)
     if len(found) != 1 or found[0] == float("inf"):
-        raise ParameterError(f"{name} must be one finite width, got {value!r}")
+        raise ParameterError(f"{name} must be one finite width, got {shown(value)}")
     return int(found[0])
 
 
@@ -65,20 +65,15 @@ def any_widths(name: str, value: Any) -> list[int | str]:
     return ["inf" if width == float("inf") else int(width) for width in sorted(grids.widths(name, value))]
 
 
-def dtype(name: str, value: Any) -> str:
-    """A type of real numbers."""
-    if value not in ("float64", "float32"):
-        raise ParameterError(f"{name} must be float64 or float32, got {value!r}")
-    return value
-
-
 def starts(name: str, value: Any) -> list[str]:
     """Where descents start: different names of STARTS."""
-    names = value.split(",") if isinstance(value, str) else list(value)
+    names = (
+        value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list) else [value]
+    )
     for start in names:
         choice(*STARTS)(name, start)
     if len(set(names)) < len(names):
-        raise ParameterError(f"{name} names one start twice, got {value!r}")
+        raise ParameterError(f"{name} names one start twice, got {shown(value)}")
     return names
 
 
@@ -100,7 +95,7 @@ def task(name: str, value: Any) -> tuple[int, int]:
         index, number = int(parts[0]), int(parts[1])
         if 1 <= index <= number:
             return index, number
-    raise ParameterError(f"{name} must be I/N with 1 <= I <= N, got {value!r}")
+    raise ParameterError(f"{name} must be I/N with 1 <= I <= N, got {shown(value)}")
 
 
 def locking(name: str, value: Any) -> bool | str:
@@ -109,7 +104,7 @@ def locking(name: str, value: Any) -> bool | str:
     if isinstance(value, bool):
         return value
     if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name} must be true, false or best-effort, got {value!r}")
+        raise ParameterError(f"{name} must be true, false or best-effort, got {shown(value)}")
     return choices[value]
 
 
@@ -169,7 +164,7 @@ SWEEP = (
         "eigenpairs", None, integer(), "how many of the lowest eigenpairs to keep (default and least: p p* + 4)",
         metavar="K",
     ),
-    Option("dtype", "float64", dtype, "float64 or float32"),
+    Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
     Option("solver", AUTO, choice(*SOLVERS), ", ".join(SOLVERS)),
     Option(
         "target_error", None, grids.number,
@@ -199,7 +194,7 @@ DESCENT = (
     Option("records", 40, integer(2), "points of the path kept, log-spaced in steps"),
     Option("hessians", 8, integer(2), "points of the path with a Hessian"),
     Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
-    Option("dtype", "float64", dtype, "float64 or float32"),
+    Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
     *execution(
         "results/descent.h5",
         BATCH,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -31,6 +32,7 @@ from theory.transition import bbp_threshold
 
 __all__ = ["Config", "Point", "build", "differences"]
 
+MOST_MODELS, MOST_POINTS = 1000, 20_000
 CHECK = 8  # with target_error a point is judged after every CHECK samples
 SECONDS_PER_CUBE = 1e-9  # one dense sample takes about this times (p n)^3 on one core
 PROBE = 400  # size p n of the matrix whose time is scaled up
@@ -262,6 +264,7 @@ class Config(engine.Experiment):
 def build(given: Mapping[str, Any]) -> Config:
     """A `Config` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
     settings = options.checked(SWEEP, given, decides=True)
+    _check_work(settings)
     found = tuple(Committee(*sizes) for sizes in product(settings["p"], settings["p_star"], settings["a"]))
     config = Config(
         settings=settings,
@@ -271,6 +274,17 @@ def build(given: Mapping[str, Any]) -> Config:
     )
     _check_sizes(config)
     return config
+
+
+def _check_work(settings: Mapping[str, Any]) -> None:
+    """ParameterError where the list of points would itself take minutes."""
+    models = math.prod(len(settings[name]) for name in ("p", "p_star", "a"))
+    alphas = 11 if settings["alpha_grid"] == AUTO else len(settings["alpha_grid"])
+    points = models * len(settings["n"]) * alphas
+    if models > MOST_MODELS:
+        raise ParameterError(f"there must be at most {MOST_MODELS} models (p, p_star, a), got {models}")
+    if points > MOST_POINTS:
+        raise ParameterError(f"there must be at most {MOST_POINTS} points (model, n, alpha), got {points}")
 
 
 def _alphas(value: Any, model: Committee) -> tuple[float, ...]:

@@ -28,8 +28,8 @@ NICE = 10
 
 @dataclass
 class Job:
-    """One piece of work. `owner` has at most one job waiting or running in a worker; `tell` gets every message, in the
-    worker's thread."""
+    """One piece of work. `owner` has at most one job waiting or running in a worker; `tell` gets every message, in
+    the worker's thread."""
 
     owner: object
     request: Message

@@ -2,10 +2,10 @@
 
 On the CPU: Householder reduction to a tridiagonal matrix T (sytrd), the k lowest pairs of T (bisection
 and inverse iteration), and only those k vectors carried back (ormqr). This is what SciPy's `eigh` does
-for a subset. It differs in keeping T: what the other eigenvectors can have of a few given directions is
-bounded in O(n) (`sims.dense.overlap_bound`); where the bound does not tell which eigenvector has most of them,
-squared overlaps of ALL cost O(n^2) (`sims.dense.all_overlaps`) where `eigh` would form n vectors. On a GPU: the
-device's own `eigh`, whose result JAX does not check; here it is.
+for a subset. It differs in keeping T: squared overlaps of ALL eigenvectors with a few given directions cost O(n^2)
+(`sims.dense.all_overlaps`) where `eigh` would form n vectors, and at large orders a bound in O(n) on what the others can have
+(`sims.dense.overlap_bound`) may spare even that. On a GPU: the device's own `eigh`, whose result JAX does not check; here it
+is.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, eigh_tridiagonal, get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
-from sims.dense.all_overlaps import group_means, groups, spectrum_overlaps
+from sims.dense.all_overlaps import group_means, groups, lowest_vectors, spectrum_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
 from sims.pinned import pinned
 from theory.checks import ParameterError, count
 
 HIGHEST = jax.lax.Precision.HIGHEST
+BOUNDED = (
+    1000  # order above which a bound may spare all eigenvalues: below, they take less time than the bound
+)
 WIDEST = {
     "cpu": 46_340,
     "gpu": 26_700,
@@ -140,15 +143,13 @@ def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eig
     diagonal = np.diagonal(matrix).copy()
     reduced, d, e, tau = _reduce(matrix)
     norm = _norm(d, e)
-    overlaps = None
-    # one value more than asked for says how far apart the others are
-    last = min(k, len(d) - 1) if signal is not None else k - 1
     try:
-        low, vectors = eigh_tridiagonal(d, e, select="i", select_range=(0, last), lapack_driver="stebz")
-        if signal is not None:
+        if signal is None:
+            low, vectors = eigh_tridiagonal(d, e, select="i", select_range=(0, k - 1), lapack_driver="stebz")
+            overlaps = None
+        else:
             rotated = _apply(reduced, tau, np.asarray(signal), "T").astype(np.float64)
-            overlaps = _overlaps(d, e, rotated, low, vectors[:, :k], norm, np.finfo(matrix.dtype).eps)
-        low, vectors = low[:k], vectors[:, :k]
+            low, vectors, overlaps = _with_overlaps(d, e, k, rotated, norm, np.finfo(matrix.dtype).eps)
         vectors = _apply(reduced, tau, vectors.astype(matrix.dtype), "N")
         failure = None
     except (np.linalg.LinAlgError, ValueError) as error:
@@ -164,18 +165,42 @@ def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eig
     ), reduced
 
 
-def _overlaps(
-    d: NDArray, e: NDArray, signal: NDArray, values: NDArray, vectors: NDArray, norm: float, eps: float
-) -> Overlaps:
-    """Of the k lowest vectors (n, k) of T if they settle the rank, else of all; values (k + 1,) or, if k = n, (n,)."""
-    k, width = vectors.shape[1], 4 * eps * norm
-    if k == len(d) or values[k] - values[k - 1] > max(width, SEPARATE * norm):
-        gemm = get_blas_funcs("gemm", (vectors,))  # SciPy's BLAS: see `sims.instance.labels`
-        amplitudes = gemm(1.0, vectors, signal, trans_a=1)
-        q2 = group_means(np.sum(amplitudes**2, axis=1), *groups(values[:k], width))
-        if settled(d, e, gemm(-1.0, vectors, amplitudes, beta=1.0, c=signal), float(np.max(q2))):
-            return Overlaps(q2, int(np.argmax(q2)))
-    return _from_spectrum(Spectrum(*spectrum_overlaps(d, e, signal, width)), k)
+def _with_overlaps(
+    d: NDArray, e: NDArray, k: int, signal: NDArray, norm: float, eps: float
+) -> tuple[NDArray, NDArray, Overlaps]:
+    """The k lowest pairs of T and squared overlaps with signal (n, r): of these if they settle the rank, else of all."""
+    width, n = 4 * eps * norm, len(d)
+    if n > BOUNDED:
+        # one value more than asked for says how far apart the others are
+        low, vectors = eigh_tridiagonal(
+            d, e, select="i", select_range=(0, min(k, n - 1)), lapack_driver="stebz"
+        )
+        vectors = vectors[:, :k]
+        found = _by_bound(d, e, signal, low, vectors, norm, width)
+        if found is not None:
+            return low[:k], vectors, found
+        return low[:k], vectors, _from_spectrum(Spectrum(*spectrum_overlaps(d, e, signal, width)), k)
+    spectrum = Spectrum(*spectrum_overlaps(d, e, signal, width))
+    return (
+        spectrum.values[:k],
+        lowest_vectors(d, e, spectrum.values[:k]),
+        _from_spectrum(spectrum, k),
+    )
+
+
+def _by_bound(
+    d: NDArray, e: NDArray, signal: NDArray, values: NDArray, vectors: NDArray, norm: float, width: float
+) -> Overlaps | None:
+    """Overlaps of the k lowest vectors (n, k) of T if they settle the rank; values (k + 1,) or, if k = n, (n,)."""
+    k = vectors.shape[1]
+    if k < len(d) and values[k] - values[k - 1] <= max(width, SEPARATE * norm):
+        return None
+    gemm = get_blas_funcs("gemm", (vectors,))  # SciPy's BLAS: see `sims.instance.labels`
+    amplitudes = gemm(1.0, vectors, signal, trans_a=1)
+    q2 = group_means(np.sum(amplitudes**2, axis=1), *groups(values[:k], width))
+    if settled(d, e, gemm(-1.0, vectors, amplitudes, beta=1.0, c=signal), float(np.max(q2))):
+        return Overlaps(q2, int(np.argmax(q2)))
+    return None
 
 
 def _from_spectrum(spectrum: Spectrum, k: int) -> Overlaps:

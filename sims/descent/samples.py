@@ -165,8 +165,7 @@ def sample_descents(
 
     start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
-    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow
-                elsewhere
+    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
     workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
     Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
     workers than asked for are used where only they fit.

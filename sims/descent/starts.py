@@ -38,9 +38,8 @@ def spectral_directions(
 ) -> Array:
     """The estimate of the teacher's span by the spectral method: orthonormal (p_star, N), the strongest first.
 
-    data (M, N), y (M,); preprocessing maps labels to weights T(y); end "top" or "lowest" says at which end of
-    the spectrum the teacher shows (top for an increasing T, lowest for the weights of a Hessian). Raises
-    ParameterError.
+    data (M, N), y (M,); preprocessing maps labels to weights T(y); end "top" or "lowest" says at which end of the spectrum
+    the teacher shows (top for an increasing T, lowest for the weights of a Hessian). Raises ParameterError.
     """
     n = data.shape[1]
     p_star = count("p_star", p_star)

@@ -72,6 +72,12 @@ def made_up():
     return _made_up
 
 
+@pytest.fixture(scope="module")
+def made_up_module():
+    """One made-up sweep, for all tests of a module."""
+    return _made_up()
+
+
 def _made_up(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0):
     """A `Sweep` with one failed and one missing sample."""
     model = model or Committee(1, 1, 0.5)

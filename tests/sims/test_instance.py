@@ -144,3 +144,18 @@ def test_number_of_samples(alpha, n, m):
             instance.samples_of(alpha, n)
     else:
         assert instance.samples_of(alpha, n) == m
+
+
+@pytest.mark.parametrize(
+    ("model", "n", "alpha"), [(Committee(1, 1, 1.0), 30, 1.3), (Committee(3, 2, 0.5), 64, 0.7)]
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_small_instances_drawn_together_are_those_drawn_apart(model, n, alpha, dtype):
+    together = instance.draw_small(model, n, alpha, [4, 0, 7], seed=11, dtype=dtype)
+    for found, sample in zip(together, [4, 0, 7], strict=True):
+        apart = instance.draw(model, n, alpha, seed=11, sample=sample, dtype=dtype)
+        assert found.m == apart.m and np.array_equal(
+            jax.random.key_data(found.key), jax.random.key_data(apart.key)
+        )
+        for name in ("student", "teacher", "data"):
+            np.testing.assert_array_equal(np.asarray(getattr(found, name)), np.asarray(getattr(apart, name)))

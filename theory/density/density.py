@@ -2,8 +2,7 @@
 
 Everything follows from the scalar Dyson equation (arXiv 2510.18435; resummation of the self-energy)
 
-    1/g = z - alpha E[ ((p-1)/p) phi_1 + (1/p) phi_2 ],    phi_i = f_i/(1 - g f_i),    g = (1/pN) E Tr (z -
-    H)^{-1},
+    1/g = z - alpha E[ ((p-1)/p) phi_1 + (1/p) phi_2 ],    phi_i = f_i/(1 - g f_i),    g = (1/pN) E Tr (z - H)^{-1},
 
 which gives z explicitly as a function of g. With t = -2g/p, and in the units of (p/2) H, it reads
 

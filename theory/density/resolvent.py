@@ -4,9 +4,8 @@ The solution t is unique: two of them, t and t', would need 1/(t t') = alpha E[f
 against the Cauchy-Schwarz inequality and Im Z(t) = Im z >= 0; inside the support this holds for real z too.
 So whatever converges in the upper half plane is right.
 
-Newton's method is applied to the unknown 1/t, in which Z is linear both for t -> 0 (far away) and for t ->
-inf (lambda -> 0 when alpha < 1). Where t is close to the real axis the imaginary part of the equation is
-written as
+Newton's method is applied to the unknown 1/t, in which Z is linear both for t -> 0 (far away) and for t -> inf (lambda -> 0
+when alpha < 1). Where t is close to the real axis the imaginary part of the equation is written as
 
     Im Z(x + iy) - Im z = y ( 1/|t|^2 + alpha Re slope(x, t) ) - alpha pi jump(x) - Im z,
 
@@ -74,8 +73,7 @@ def solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
 def solve_sorted(law: WeightLaw, alpha: float, energy: Real, edge: float) -> Complex:
     """t at one alpha and increasing real energies (n,) inside the support, whose left edge is `edge`.
 
-    A skeleton of points is solved from scratch, the gaps by repeated halving from interpolated starting
-    points.
+    A skeleton of points is solved from scratch, the gaps by repeated halving from interpolated starting points.
     """
     n = energy.size
     alphas, z, root = np.full(n, alpha), energy + 0j, np.sqrt(energy - edge)

@@ -13,9 +13,8 @@ the real axis from above included:
 
     K(t) = sum_j mass_j / (t - pole_j),      pole_j = -1/f_j  in the lower half plane.
 
-On f > 0 the variable is v = f; on f < 0 it is v = -f/(1 + f) = (y - w)/(a + w), with the pole at 1 + 1/v.
-Both sides need the same function, the density at v of (A - B)/(a + B) on A > B, for independent positive A
-and B:
+On f > 0 the variable is v = f; on f < 0 it is v = -f/(1 + f) = (y - w)/(a + w), with the pole at 1 + 1/v. Both sides need
+the same function, the density at v of (A - B)/(a + B) on A > B, for independent positive A and B:
 
     D(v) = int_0^inf db h_B(b) (a + b) h_A(b + v (a + b)).
 

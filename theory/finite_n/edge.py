@@ -16,10 +16,9 @@ itself, by O(N^{-1/2}); about that edge the eigenvalue fluctuates by O(N^{-2/3})
 
       Var(edge) = (alpha / N) Var[k(g_e)].
 
-  For p > 1 the edge is that of a matrix equation, G = g I + O(N^{-1/2}). To first order it moves by <E, dZ> /
-  <E, I> with E the null vector of the linearised equation; at N = inf the law of the weights is invariant
-  under rotations of the p blocks, so E = I and the trace form above is exact. The traceless part enters at
-  O(1/N).
+  For p > 1 the edge is that of a matrix equation, G = g I + O(N^{-1/2}). To first order it moves by <E, dZ> / <E, I> with E
+  the null vector of the linearised equation; at N = inf the law of the weights is invariant under rotations of the p
+  blocks, so E = I and the trace form above is exact. The traceless part enters at O(1/N).
 
 Smooth edge. No Tracy-Widom law; the quenched edge approaches the N = inf one like 1/log N, see
 theory.finite_n.typical.
@@ -51,8 +50,7 @@ class FiniteEdge:
     kind       "sharp" or "smooth"
     edge       the N = inf edge
     label_std  standard deviation over draws of labels of the quenched edge, to O(N^{-1/2})
-    scale      kappa: about the quenched edge the lowest eigenvalue is distributed as -TW1 / kappa; NaN at a
-               smooth edge
+    scale      kappa: about the quenched edge the lowest eigenvalue is distributed as -TW1 / kappa; NaN at a smooth edge
     mean       mean of the lowest eigenvalue (sharp), or of the quenched edge (smooth: theory.finite_n.typical)
     std        standard deviation of the lowest eigenvalue (sharp); that of the labels alone where smooth
     """
@@ -66,12 +64,10 @@ class FiniteEdge:
 
 
 def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
-    """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module
-    docstring.
+    """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module docstring.
 
-    Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier
-    exists it is the lowest eigenvalue instead (theory.finite_n.quenched). Raises ParameterError on bad arguments or p
-    = inf.
+    Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier exists it is the lowest
+    eigenvalue instead (theory.finite_n.quenched). Raises ParameterError on bad arguments or p = inf.
 
     >>> found = finite_edge(Committee(1, 1, 0.5), 0.8, 400)
     >>> found.kind, round(found.mean, 4), round(found.std, 4)
@@ -106,8 +102,7 @@ def edge_scale(model: Committee, alpha: float, n: int) -> float:
 
 
 def label_variance(model: Committee, g: float) -> float:
-    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over one sample's labels, for -p/2 <= g < 0; units of the
-    Hessian^2.
+    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over one sample's labels, for -p/2 <= g < 0; units of the Hessian^2.
 
     Raises ParameterError on g outside or p = inf.
 

@@ -1,5 +1,4 @@
-"""Labels of a very large sample: extreme ones drawn one by one, the rest by their mean and its Gaussian
-fluctuation.
+"""Labels of a very large sample: extreme ones drawn one by one, the rest by their mean and its Gaussian fluctuation.
 
 At N = 1e8 the edge and outliers of a draw depend on single labels only through those that come close to
 ending the walk of t = -2 g / p: label (lam, u) has its pole at t = (a + y) / (y - c yhat), with c = 3 for p =
@@ -57,16 +56,14 @@ class Labels:
 
 @dataclass(frozen=True)
 class TailDraw:
-    """One draw: extreme labels with their arrival in (0, 1) as `share`, and labels of the rest, all of one
-    share."""
+    """One draw: extreme labels with their arrival in (0, 1) as `share`, and labels of the rest, all of one share."""
 
     extreme: Labels
     rest: Labels
 
 
 class LabelTail:
-    """The law of one label split at the pole 1 + delta, with `extremes` of `samples` labels expected below
-    it.
+    """The law of one label split at the pole 1 + delta, with `extremes` of `samples` labels expected below it.
 
     rest  how many labels stand for the fluctuation of all others. Raises ParameterError for p > 8.
     """
@@ -162,8 +159,7 @@ def _chi_square(k: int, ends: Array) -> tuple[Array, Array]:
 
 
 def _directions(p: int) -> tuple[Array, Array]:
-    """Unit vectors (lines, p) and weights that average even polynomials of degree 4 over the sphere
-    exactly."""
+    """Unit vectors (lines, p) and weights that average even polynomials of degree 4 over the sphere exactly."""
     if p == 1:
         return np.ones((1, 1)), np.ones(1)
     corners = np.array([(1, *signs) for signs in product((1, -1), repeat=p - 1)]) / np.sqrt(p)

@@ -4,8 +4,7 @@ Given the preactivations lam (M, p) and u (M, p_star) of M samples the Hessian i
 with FIXED weights F^mu, so that the expectation alpha E[...] of the N = inf theory becomes (1/N) sum_mu:
 
     G^{-1} = z - (1/N) sum_mu F^mu (I - G F^mu)^{-1}                      p x p, scalar for p = 1
-    z I - (1/N) sum_mu (u u^T)^mu (x) F^mu (I - G F^mu)^{-1}              singular at outliers, p p_star x p
-                                                                          p_star
+    z I - (1/N) sum_mu (u u^T)^mu (x) F^mu (I - G F^mu)^{-1}              singular at outliers, p p_star x p p_star
 
 What stays random is the part of each x orthogonal to students and teacher rows; it is Gaussian and
 independent of the labels. Two terms of relative order 1/N are left out: that part lives in N - p - p_star
@@ -37,8 +36,7 @@ class Quenched:
     edge                 left edge of the bulk
     outliers (k,)        eigenvalues left of it, lowest first, NaN where there are fewer than k = p p_star
     overlaps (k,)        squared overlap of each with the signal space, NaN likewise
-    margins (k,)         how far the signal block is beyond the edge, largest first; an outlier exists where
-                         positive
+    margins (k,)         how far the signal block is beyond the edge, largest first; an outlier exists where positive
     scale                kappa: about `edge` the lowest bulk eigenvalue fluctuates as -TW1 / kappa
     g (p, p)             G at the edge
     """
@@ -57,12 +55,10 @@ class Quenched:
 
 
 def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched:
-    """Edge, outliers and overlaps predicted for one draw of labels: preactivations lam (M, p), u (M, p_star),
-    dimension n.
+    """Edge, outliers and overlaps predicted for one draw of labels: preactivations lam (M, p), u (M, p_star), dimension n.
 
-    For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that
-    sample. Raises ParameterError on bad shapes, NotConverged where no weight is negative (a handful of
-    samples).
+    For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that sample. Raises
+    ParameterError on bad shapes, NotConverged where no weight is negative (a handful of samples).
 
     >>> model = Committee(1, 1, 0.5)
     >>> lam, u = model.draw_labels(600, np.random.default_rng(0))
@@ -107,8 +103,7 @@ def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: Ar
 
 @dataclass(frozen=True)
 class QuenchedMean:
-    """Averages of quenched predictions over independent draws of labels, each with its standard error
-    (`*_error`).
+    """Averages of quenched predictions over independent draws of labels, each with its standard error (`*_error`).
 
     edge, edge_std            mean and standard deviation over draws of the edge
     outliers, overlaps (k,)   means over the draws in which that outlier exists, NaN where it never does
@@ -172,8 +167,7 @@ def _mean(values: Array) -> tuple[float, float]:
 
 
 def _present(values: Array) -> tuple[Array, Array]:
-    """Mean and standard error down axis 0 over the finite entries of each column; NaN where there are too
-    few."""
+    """Mean and standard error down axis 0 over the finite entries of each column; NaN where there are too few."""
     columns = [column[np.isfinite(column)] for column in values.T]
     means = np.array([c.mean() if len(c) else np.nan for c in columns])
     errors = np.array([c.std(ddof=1) / math.sqrt(len(c)) if len(c) > 1 else np.nan for c in columns])

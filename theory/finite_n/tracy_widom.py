@@ -54,8 +54,7 @@ def tracy_widom_cdf(s: ArrayLike) -> Any:
 
 
 def tracy_widom_sf(s: ArrayLike) -> Any:
-    """P(TW1 > s), to full relative accuracy on the right; s of any shape. Raises ParameterError unless s is
-    finite.
+    """P(TW1 > s), to full relative accuracy on the right; s of any shape. Raises ParameterError unless s is finite.
 
     >>> round(float(tracy_widom_sf(-1.0)), 6)
     0.41621
@@ -73,8 +72,7 @@ def tracy_widom_pdf(s: ArrayLike) -> Any:
 
 
 def tracy_widom_quantile(probability: ArrayLike) -> Any:
-    """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 -
-    1e-12.
+    """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 - 1e-12.
 
     >>> round(tracy_widom_quantile(0.5), 4)
     -1.2686
@@ -94,8 +92,7 @@ def _over(s: ArrayLike, function: Any) -> Any:
 
 
 def _nodes(s: float) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and square roots of weights on (0, L), past which the Airy function is
-    negligible."""
+    """Gauss-Legendre nodes and square roots of weights on (0, L), past which the Airy function is negligible."""
     x, w = _legendre(int(np.clip(36 - 3 * s, 36, 72)))  # enough for 1e-14 (tests)
     half = max(_AIRY_END - s, 1.0) / 2
     return half * (1 + x), np.sqrt(half * w)

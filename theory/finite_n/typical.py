@@ -1,5 +1,4 @@
-"""The typical draw at finite N, without drawing: edge and BBP threshold with the walk of t = -2 g / p ended
-by one label.
+"""The typical draw at finite N, without drawing: edge and BBP threshold with the walk of t = -2 g / p ended by one label.
 
 At a smooth edge the N = inf walk of t stops at 1, where 1 - g f vanishes for y = inf. M samples end it later,
 at the smallest of the M poles t = (a + y) / (y - c yhat) (c = 3 for p = 1, else 1), which is 1 + delta with
@@ -10,8 +9,7 @@ delta = a p_star / (2 log M) to leading order. Up to there z(t) continues as a p
 either side of t that are O(1/log M) apart leave errors of O(log M / N). Only the smallest one has to be seen
 by itself. It repels,
 
-    edge(N) = max over t < 1 + delta of   z_pv(t) - r / (N (1 + delta - t)),       r = 1 for p = 1, else
-                                          (p-1)/p,
+    edge(N) = max over t < 1 + delta of   z_pv(t) - r / (N (1 + delta - t)),       r = 1 for p = 1, else (p-1)/p,
 
 that is, z_pv(1 + delta) - 2 (r z' / N)^(1/2), and the mean over draws is one over delta. At a sharp edge the
 maximum is at t < 1 and nothing changes. So a smooth edge moves to the right by z'(1) delta = O(1 / log N),
@@ -52,8 +50,7 @@ _FARTHEST = 6.0  # t beyond which no walk is followed
 
 
 def typical_edge(model: Committee, alpha: float, n: int) -> float:
-    """Mean over draws of labels of the quenched left edge in dimension n, either kind of edge, by the formula
-    above.
+    """Mean over draws of labels of the quenched left edge in dimension n, either kind of edge, by the formula above.
 
     Tends to bulk_edge(model, alpha).value: like 1/log n where that is smooth. Units of the Hessian. Raises
     ParameterError on bad arguments or p = inf.
@@ -66,8 +63,7 @@ def typical_edge(model: Committee, alpha: float, n: int) -> float:
 
 
 def alpha_bbp_typical(model: Committee, n: ArrayLike) -> Any:
-    """BBP threshold in dimension n (a number or an array) by the formula above: where the typical mean margin
-    is 0.
+    """BBP threshold in dimension n (a number or an array) by the formula above: where the typical mean margin is 0.
 
     The counterpart of alpha_bbp_finite for large n, without draws and without a limit on n (1e200 is as good as 1e8). It
     is asymptotic, and low where n is not large: for p = 1, a = 2 it gives 0.83, 1.09, 1.17 at n = 1e3, 1e4, 1e5, where draws

@@ -6,6 +6,8 @@ from theory.general.any_weight import GeneralSpectrum, activation_weight, genera
 from theory.general.covariance import Covariance
 from theory.general.losses import LOSSES, Loss
 from theory.general.network import Labels, Network
+from theory.general.results import ModelThreshold, Spectrum
+from theory.general.spectrum import lowest_branch, spectrum, threshold
 
 __all__ = [
     "ACTIVATIONS",
@@ -15,7 +17,12 @@ __all__ = [
     "GeneralSpectrum",
     "Labels",
     "Loss",
+    "ModelThreshold",
     "Network",
+    "Spectrum",
     "activation_weight",
     "general_spectrum",
+    "lowest_branch",
+    "spectrum",
+    "threshold",
 ]

@@ -13,13 +13,11 @@ Everything here is done in Q = -G^{-1}, which is positive definite left of the s
   function, so Z is operator concave. Hence left edge = max over Q of the smallest eigenvalue of Z(Q)
   (Lehner's formula, Canad. J. Math. 51 (1999) 260, in its compound-Poisson form) is a concave problem: any
   admissible Q gives a lower bound, and a stationary point is THE edge.
-* With B = Q^{-1/2} A Q^{-1/2} (so I - B = Q^{1/2} (Q + F)^{-1} Q^{1/2} > 0) the derivative of Z along
-  Q^{1/2} X Q^{1/2} is, whitened the same way, L[X] - X with the completely positive self-adjoint map L[X] =
-  sum c B X B. Left of the edge its spectral radius rho < 1; at the edge rho = 1, with a positive semidefinite
-  eigenvector E.
-* For p = 1 this is sum c f^2 / (q + f)^2 = 1. Its left side to the power -1/2 is concave and increasing in q
-  (a norm of exponent -2), so Newton's method from the left end converges monotonically: no bracket, no
-  failure.
+* With B = Q^{-1/2} A Q^{-1/2} (so I - B = Q^{1/2} (Q + F)^{-1} Q^{1/2} > 0) the derivative of Z along Q^{1/2} X Q^{1/2} is,
+  whitened the same way, L[X] - X with the completely positive self-adjoint map L[X] = sum c B X B. Left of the edge its
+  spectral radius rho < 1; at the edge rho = 1, with a positive semidefinite eigenvector E.
+* For p = 1 this is sum c f^2 / (q + f)^2 = 1. Its left side to the power -1/2 is concave and increasing in q (a norm of
+  exponent -2), so Newton's method from the left end converges monotonically: no bracket, no failure.
 
 SciPy's solvers for Riccati equations treat one quadratic term; here there are M rational ones, and the Newton
 method below is the same Kleinman iteration with the M terms summed.
@@ -293,8 +291,7 @@ class Dyson:
 
 
 def newton_step(state: State, residual: Array) -> Array | None:
-    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the
-    edge."""
+    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the edge."""
     try:
         return cho_solve(cho_factor(np.eye(len(residual)) - state.map, lower=True), residual)
     except LinAlgError:
@@ -302,12 +299,10 @@ def newton_step(state: State, residual: Array) -> Array | None:
 
 
 def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:
-    """Root q of sum c f^2 / (q + f)^2 = 1 right of every pole, and the Newton steps taken; q = 0 where there
-    is none.
+    """Root q of sum c f^2 / (q + f)^2 = 1 right of every pole, and the Newton steps taken; q = 0 where there is none.
 
     values, coefficients  arrays of one shape. The starting point is where the largest single term alone
-                          reaches 1, so it lies left of the root, from where the iteration climbs
-                          monotonically.
+                          reaches 1, so it lies left of the root, from where the iteration climbs monotonically.
 
     >>> q, steps = scalar_edge(np.array([[-1.0]]), np.array([[4.0]]))
     >>> round(float(q), 12)

@@ -232,6 +232,10 @@ class Network:
         own = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
         return np.concatenate([r, own], axis=1)
 
+    def inputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Eigenvalues and probabilities of the covariance of the inputs; None for the identity."""
+        return None if self.covariance is None else covariance(self.covariance).law()
+
     def outputs(self, u: Array, zeta: Array | None = None, xi: Array | None = None, xp: Any = np) -> Array:
         """Teacher outputs y (...) of preactivations u (..., p_star); zeta (..., p_star) and xi (...) are the normals of
         noise and output_noise, None leaves that noise out. xp is the namespace of the arrays, numpy or jax.numpy."""

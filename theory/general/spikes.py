@@ -68,8 +68,7 @@ class SpikeBlock:
         return blocks.reshape(k * p, k * p)
 
     def slope(self, state: State, direction: Array) -> Array:
-        """Derivative of x^T Xi x along a whitened step: coordinates (D,) of sum c t t^T with t = B Q^{1/2}
-        X^T v."""
+        """Derivative of x^T Xi x along a whitened step: coordinates (D,) of sum c t t^T with t = B Q^{1/2} X^T v."""
         loaded = state.root @ direction.T @ self.v.T
         t = np.einsum("ijm,jm->im", state.b[state.packing.position], loaded)
         return state.packing.coordinates((t * state.c) @ t.T)
@@ -91,8 +90,7 @@ class SpikeBlock:
         return float(levels[order]), vectors[:, order].reshape(self.v.shape[1], self.dyson.p)
 
     def bisected(self, order: int, edge: float) -> tuple[State, float, Array]:
-        """An outlier by bisection of an increasing function of z, for the starts that Newton's method cannot
-        use."""
+        """An outlier by bisection of an increasing function of z, for the starts that Newton's method cannot use."""
         high, width = edge, 1e-3 * (1 + abs(edge))
         low = edge - width
         while low - self.level(self._inside(low), order)[0] > 0:
@@ -149,8 +147,7 @@ def _overlap(block: SpikeBlock, state: State, direction: Array) -> float:
 
 
 def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
-    """Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at
-    the edge."""
+    """Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
     state: State | None = start
     z = float(np.trace(start.z())) / len(start.q)
     best = np.inf

@@ -23,9 +23,10 @@ def assert_projectors_agree(left, right, atol):
     np.testing.assert_allclose(left @ left.T, right @ right.T, atol=atol)
 
 
-@pytest.fixture
-def whole(monkeypatch):
-    """The bound of `sims.dense.overlap_bound` never settles anything: overlaps of the whole spectrum are always found."""
+@pytest.fixture(params=[0, eigen.BOUNDED], ids=["by bisection", "all values"])
+def whole(monkeypatch, request):
+    """Overlaps of the whole spectrum are always found, on either way to the lowest pairs."""
+    monkeypatch.setattr(eigen, "BOUNDED", request.param)
     monkeypatch.setattr(eigen, "settled", lambda *args: False)
 
 
@@ -106,7 +107,7 @@ def test_single_precision_is_single_throughout(whole):
 
 def test_the_sweep_meets_stemr_where_pivots_vanish():
     """A tridiagonal matrix with d = 0: x = 0 is an eigenvalue and makes the first pivot vanish exactly."""
-    n = 2 * all_overlaps.SMALL + 1  # above SMALL the sweep is used
+    n = 257
     d, e = np.zeros(n), np.ones(n - 1)
     s = directions_of(n, 2, np.random.default_rng(3))
     values, overlaps = all_overlaps.spectrum_overlaps(d, e, s, 1e-15)

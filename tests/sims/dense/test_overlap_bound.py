@@ -11,6 +11,12 @@ from sims.signal import signal_vectors
 from theory.model import Committee
 
 
+@pytest.fixture(autouse=True)
+def bounded(monkeypatch):
+    """The bound is asked at every order, not only at large ones."""
+    monkeypatch.setattr(eigen, "BOUNDED", 0)
+
+
 def wishart(n, rng):
     factor = rng.standard_normal((2 * n, n))
     return 7.0 * factor.T @ (np.sign(rng.standard_normal(2 * n) + 0.5)[:, None] * factor) / n

@@ -1,5 +1,4 @@
-"""Finite N at the edge: scale, label fluctuation, and the smooth edge of the typical draw against quenched
-draws."""
+"""Finite N at the edge: scale, label fluctuation, and the smooth edge of the typical draw against quenched draws."""
 
 import math
 
@@ -42,8 +41,7 @@ def trace_edges(model, alpha, n, draws, seed):
     ("p", "a", "alpha", "n"), [(1, 0.5, 0.8, 1000), (2, 0.3, 3.0, 600), (3, 0.3, 1.0, 400)]
 )
 def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
-    """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in
-    15,000)."""
+    """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in 15,000)."""
     model = Committee(p, 1, a)
     predicted = finite_edge(model, alpha, n).label_std
     found = draw_edges(model, alpha, n, 150, p)
@@ -52,8 +50,7 @@ def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
 
 
 def test_label_variance_is_that_of_z_at_fixed_g():
-    """p = 2, straight from labels: 400,000 of them give the variance to 1% (fourth moments are moderate
-    here)."""
+    """p = 2, straight from labels: 400,000 of them give the variance to 1% (fourth moments are moderate here)."""
     model, g = Committee(2, 2, 0.7), -0.6
     lam, u = model.draw_labels(400_000, np.random.default_rng(0))
     weights = model.weights(lam, u)
@@ -86,8 +83,7 @@ def test_sharp_and_smooth():
 
 @pytest.mark.parametrize(("p", "a", "alpha"), [(1, 2.0, 1.0), (4, 2.0, 0.7), (2, 1.0, 0.7)])
 def test_smooth_edges_of_draws_sit_where_the_typical_edge_is(p, a, alpha):
-    """N = 30,000, 40 draws: between a third and a tenth of the shift from N = inf is left to N^{-1/2}
-    terms."""
+    """N = 30,000, 40 draws: between a third and a tenth of the shift from N = inf is left to N^{-1/2} terms."""
     model, n = Committee(p, 1, a), 30_000
     found = trace_edges(model, alpha, n, 40, 0)
     infinite = bulk_edge(model, alpha)

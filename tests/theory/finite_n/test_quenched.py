@@ -1,5 +1,4 @@
-"""The theory of one draw of labels: against plain root finding on the determinant, identities, and dense
-matrices."""
+"""The theory of one draw of labels: against plain root finding on the determinant, identities, and dense matrices."""
 
 import numpy as np
 import pytest
@@ -72,8 +71,8 @@ def test_permuting_and_rotating_labels_changes_nothing():
 
 
 def test_large_draws_approach_the_reference_points(reference):
-    """Labels move the edge by O(N^{-1/2}): at n = 40,000 its standard deviation is below 0.02; 5 sigma on one
-    fixed seed."""
+    """Labels move the edge by O(N^{-1/2}): at n = 40,000 its standard deviation is below 0.02; 5 sigma on
+    one fixed seed."""
     n = 40_000
     for point in (row for row in reference["points"] if row["outlier"] is not None and row["p"] <= 2):
         model = Committee(point["p"], point["p_star"], point["a"])
@@ -124,8 +123,7 @@ def test_mean_over_draws():
 
 
 def test_scale_of_a_constant_spectrum():
-    """kappa = (pN)^{2/3} (2/|z''|)^{1/3} reproduces Johnstone's scale of the largest eigenvalue of a white
-    Wishart matrix.
+    """kappa = (pN)^{2/3} (2/|z''|)^{1/3} reproduces Johnstone's scale of the largest eigenvalue of a white Wishart matrix.
 
     Largest eigenvalue of X^T X with M x N entries of variance 1/N: N^{-1} (sqrt N + sqrt M)^2 plus TW1 times
     N^{-1} (sqrt N + sqrt M)(1/sqrt N + 1/sqrt M)^{1/3} (Johnstone, Ann. Statist. 29 (2001) 295).

@@ -19,8 +19,7 @@ MODELS = [(1, 1, 0.5), (1, 2, 0.05), (2, 1, 0.3), (3, 2, 1.0), (5, 1, 0.5)]
 
 @pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
 def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
-    """With hardly any label extreme the mean over the rest is K(g) of the N = inf theory, times the
-    identity."""
+    """With hardly any label extreme the mean over the rest is K(g) of the N = inf theory, times the identity."""
     model = Committee(p, p_star, a)
     tail, g = LabelTail(model, 1e10, 1, 10), -0.8 * p / 2
     nodes = tail.mean
@@ -32,8 +31,7 @@ def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
 
 @pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
 def test_extreme_labels_have_the_law_of_extreme_labels(p, p_star, a):
-    """Against a million labels drawn in full, some 2,000 of them extreme in either: means at 5 sigma, counts
-    at 6."""
+    """Against a million labels drawn in full, some 2,000 of them extreme in either: means at 5 sigma, counts at 6."""
     model, rng = Committee(p, p_star, a), np.random.default_rng(p)
     tail = LabelTail(model, 1e6, 2000, 10)
     lam, u = model.draw_labels(1_000_000, rng)

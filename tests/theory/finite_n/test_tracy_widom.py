@@ -1,5 +1,4 @@
-"""Tracy-Widom beta = 1: published moments and quantiles, Painleve II, and the determinant's own
-convergence."""
+"""Tracy-Widom beta = 1: published moments and quantiles, Painleve II, and the determinant's own convergence."""
 
 import numpy as np
 import pytest
@@ -40,11 +39,9 @@ def test_published_moments(density):
 
 
 def test_against_painleve_ii():
-    """F1(s) = exp(-(1/2) int_s^inf (q + (x - s) q^2) dx), q'' = x q + 2 q^3, q ~ Ai: another route
-    altogether.
+    """F1(s) = exp(-(1/2) int_s^inf (q + (x - s) q^2) dx), q'' = x q + 2 q^3, q ~ Ai: another route altogether.
 
-    The Hastings-McLeod solution is unstable under integration to the left; from 8 to -3.5 its error stays
-    below 1e-9.
+    The Hastings-McLeod solution is unstable under integration to the left; from 8 to -3.5 its error stays below 1e-9.
     """
 
     def rhs(x, v):

@@ -1,0 +1,1 @@
+"""Tables of any file of bbp, as CSV, LaTeX or JSON."""

@@ -1,0 +1,154 @@
+"""`bbp export`: every table of every kind of file, digits that match the errors, what is refused."""
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bbp import export, phase, store
+from bbp.analysis import comparison_file, summary
+from bbp.analysis.comparison import compare
+from bbp.exports import text
+from bbp.exports.tables import Column, Table, tables
+from theory.model import Committee
+
+DATA = Path(__file__).parents[3] / "data"
+MODEL = Committee(2, 1, 0.3)
+
+
+@pytest.fixture
+def sweep_file(tmp_path, made_up):
+    path = tmp_path / "sweep.h5"
+    store.save(path, [made_up(MODEL)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def phase_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("export") / "phase.h5"
+    options = ["--p", "1,inf", "--a-grid", "0.1:3:5:log", "--at-a", "1", "--widths", "1,2", "--quiet"]
+    assert phase.main([*options, "--out", str(path)]) == 0
+    return path
+
+
+def rows(written):
+    return list(csv.DictReader(io.StringIO(written)))
+
+
+def printed(capsys, *words):
+    assert export.main([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_sweep_s_averages_are_its_summary_to_the_digits_of_their_errors(sweep_file, capsys):
+    sweep = store.load(sweep_file)
+    found, expected = rows(printed(capsys, sweep_file)), summary.summarise(sweep)
+    assert len(found) == sweep.n.size * sweep.alpha.size
+    for row, (i, j) in zip(found, np.ndindex(sweep.n.size, sweep.alpha.size), strict=True):
+        assert int(row["n"]) == sweep.n[i] and float(row["alpha"]) == pytest.approx(sweep.alpha[j], rel=1e-11)
+        value, error = expected.lowest[i, j], expected.lowest_error[i, j]
+        if math.isnan(value):
+            assert row["lowest"] == ""
+        elif error > 0:
+            assert abs(float(row["lowest"]) - value) <= 0.05 * error  # two digits of the error at least
+            assert float(row["lowest_error"]) == pytest.approx(error, rel=0.051)
+        assert int(row["samples"]) == expected.done[i, j]
+
+
+def test_every_dataset_of_a_sweep_is_in_some_table(sweep_file):
+    names = {column.name for table in tables(sweep_file) for column in table.columns}
+    assert {*store.ABOUT, *store.COORDINATES, "edge", "outlier", "overlap"} <= names
+    whole = next(table for table in tables(sweep_file) if table.name == "eigenpairs")
+    sweep = store.load(sweep_file)
+    held = {column.name: column.values for column in whole.columns}
+    np.testing.assert_array_equal(held["eigenvalues"], sweep.eigenvalues.ravel())
+    np.testing.assert_array_equal(held["n"].reshape(sweep.eigenvalues.shape)[:, 0, 0, 0], sweep.n)
+
+
+def test_several_models_stand_below_one_another(tmp_path, made_up, capsys):
+    path, models = tmp_path / "two.h5", (MODEL, Committee(1, 1, 0.5))
+    store.save(path, [made_up(model) for model in models])
+    found = rows(printed(capsys, path))
+    assert {(row["p"], row["a"]) for row in found} == {("2", "0.3"), ("1", "0.5")}
+    theory = rows(printed(capsys, path, "--table", "theory"))
+    assert len(theory) == sum(made_up(model).alpha.size for model in models)
+
+
+def test_a_phase_diagram_with_infinite_width_and_missing_numbers(phase_file, capsys):
+    found = rows(printed(capsys, phase_file))
+    assert [row["p"] for row in found] == ["1"] * 5 + ["inf"] * 5
+    assert {row["kind"] for row in found if row["p"] == "inf"} == {"discontinuous"}
+    assert any(row["alpha_0_continuation"] == "" for row in found)
+    names = {table.name for table in tables(phase_file)}
+    assert {"thresholds", "critical", "critical_widths", "widths"} <= names
+    parsed = json.loads(printed(capsys, phase_file, "--json"))
+    assert parsed["rows"][-1]["p"] == "inf" and parsed["rows"][-1]["alpha_0_continuation"] is None
+    assert "alpha_bbp" in parsed["about"]
+
+
+def test_a_comparison_has_errors_beside_values(tmp_path, made_up, capsys):
+    path = tmp_path / "compare.h5"
+    comparison_file.save(path, compare(made_up(MODEL), draws=0, repeats=20))
+    found = rows(printed(capsys, path))
+    assert {"lowest", "lowest_error", "phi_error", "gap_error"} <= set(found[0])
+
+
+@pytest.mark.parametrize("name", ["figures/phi.h5", "figures/spectra.h5", "descent/descent_p1_a0.5_n100.h5"])
+def test_other_files_have_tables_too(name, capsys):
+    listed = printed(capsys, DATA / name, "--list").splitlines()
+    assert len(listed) == len(tables(DATA / name)) > 1
+    for line in listed:
+        parsed = json.loads(printed(capsys, DATA / name, "--json", "--table", line.split()[0]))
+        assert parsed["rows"]
+
+
+def test_latex_has_a_cell_for_every_column_and_errors_in_the_last_digits():
+    table = Table(
+        "made",
+        (
+            Column("kind", np.array(["smooth_1", "sharp"], dtype=object)),
+            Column("overlap", np.array([0.374216, math.nan]), np.array([0.0113, math.nan])),
+            Column("a", np.array([1e-7, math.inf])),
+            Column("gap", np.array([1234.5, 2.0]), np.array([120.0, 0.0])),
+        ),
+    )
+    lines = text.as_latex(table).splitlines()
+    assert lines[2] == r"kind & $q^2$ & $a$ & $\Delta\lambda$ \\"
+    assert lines[4] == r"smooth\_1 & $0.374(11)$ & $1 \times 10^{-7}$ & $1230(120)$ \\"
+    assert lines[5] == r"sharp & -- & $\infty$ & $2$ \\"
+
+
+def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path, capsys):
+    out = tmp_path / "deeper" / "table.tex"
+    assert printed(capsys, sweep_file, "--out", out) == f"wrote {out}\n"
+    assert out.read_text().startswith(r"\begin{tabular}")
+    assert export.main([str(sweep_file), "--out", str(out)]) == 2
+    assert "exists: use --force" in capsys.readouterr().err
+    assert export.main([str(sweep_file), "--csv", "--out", str(out), "--force"]) == 0
+    assert out.read_text().startswith("n,alpha,samples")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--table", "theories"], "no table 'theories'; did you mean theory?; there are averages"),
+        (["--digits", "0"], "digits must be"),
+        (["--csv", "--json"], "not allowed with"),
+        (["--list", "--out", "x"], "out is for a table"),
+    ],
+)
+def test_wrong_words_are_one_line_and_exit_code_2(words, message, sweep_file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert export.main([str(sweep_file), *words]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+def test_not_a_file_of_bbp(tmp_path, capsys):
+    (tmp_path / "x.h5").write_text("text")
+    assert export.main([str(tmp_path / "x.h5")]) == 2
+    assert "is not an HDF5 file" in capsys.readouterr().err

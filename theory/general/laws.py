@@ -1,0 +1,306 @@
+"""Laws of weights of networks for `theory.general.isotropic`, as nodes of product rules: p = 1, p = inf, even students.
+
+The averages run over the teacher (its preactivation u, or the law of y where F depends on u through y alone) and over the
+student (lam at p = 1 and, since blocks decouple, at p = inf; the length of lam for quadratic students of any p). Weights
+f(x, y) have poles of 1/(q + f) near the real plane, where a Gauss rule fails. The trapezoidal rule in v with
+
+    x = c + r sinh v,   r = 1e-3,   c = c(y) the x where f(x, y) is lowest,
+
+takes a pole at c + i eps with any eps >= r to a distance of at least pi/2 from the axis, hence converges like exp(-pi^2/(2 h))
+(the Gaussian limits it) however close the pole is, with no more nodes than without the map. The rule is refined until the
+results are steady: `h` is an argument.
+
+Noise before the teacher's activation: with u = (c u' + noise part), c = 1/sqrt(1 + Delta), y depends on u' ~ N(0, 1) alone;
+spike directions v = (u, own direction of the student) are then Gaussian given (u', lam), and E[v v^T | u', lam] stands for
+v v^T in the blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.general.activations import Activation
+from theory.general.floor import Floor, floor, valley
+from theory.general.isotropic import Averages, Block
+from theory.general.network import Network
+from theory.quadrature import chi_square_law
+
+Array = NDArray[Any]
+
+_RADIUS = 1e-3  # of the sinh map: poles nearer than this to the real axis are not resolved
+_REACH = 9.5  # standard deviations that the nodes cover: what is left out is 2e-21
+_POLYNOMIAL = "quadratic", "he2"  # activations whose mean over a layer is a chi-square, up to a shift
+_DIVERGES = (
+    4  # codimension of the lowest weights up to which E (q_min + f)^-2 diverges, so that no edge is smooth
+)
+
+
+@dataclass(frozen=True)
+class NodeLaw:
+    """Weights f (n,) with coefficients of K (n,), and of X for each block (k (k + 1) / 2, n), upper triangle packed.
+
+    f counts the nodes of all branches: K = coefficients @ A(f). For blocks k is 1 or 2.
+    """
+
+    f: Array
+    coefficients: Array
+    rows: tuple[Array, ...]
+    blocks: tuple[Block, ...]
+    q_min: float
+    closed: bool
+    scale: float
+
+    def at(self, q: float) -> Averages:
+        """K, K2, X and X2 at q > q_min (or at q_min itself where the law is closed)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            a = self.f * (q / (q + self.f))
+            a2 = a * a
+        return Averages(
+            float(self.coefficients @ a),
+            float(self.coefficients @ a2),
+            [_unpacked(rows @ a) for rows in self.rows],
+            [_unpacked(rows @ a2) for rows in self.rows],
+        )
+
+
+def _unpacked(packed: Array) -> Array:
+    return packed.reshape(1, 1) if len(packed) == 1 else packed[[[0, 1], [1, 2]]]
+
+
+def isotropic(model: Network) -> bool:
+    """Whether G is a multiple of the identity and the averages have two dimensions: see the module's first line."""
+    through_y = model.p_star == 1 or model.teacher.name in _POLYNOMIAL
+    if not through_y or model.output_noise:
+        return False
+    if model.p == 1:
+        return model.p_star == 1 or model.overlap == 0.0
+    free = model.overlap == 0.0 and model.gram is None
+    return free and (math.isinf(model.p) or model.student.name in _POLYNOMIAL)
+
+
+def outputs_of(entry: Activation, unbounded: bool = False) -> tuple[float, float]:
+    """Range of the values of an activation, from its values over all scales; the whole line with output noise."""
+    if unbounded:
+        return -math.inf, math.inf
+    far = np.concatenate([-np.geomspace(1e8, 10, 60), np.linspace(-10, 10, 401), np.geomspace(10, 1e8, 60)])
+    values = entry.value(far, np)
+    top = float(np.max(values))
+    # a supremum is a value that the last decades no longer raise
+    high = top if top - float(np.max(values[np.abs(far) <= 1e6])) <= 1e-9 * (1 + abs(top)) else math.inf
+    return entry.infimum, high
+
+
+def student_weight(model: Network) -> Callable[[Array, Array], tuple[Array, ...]]:
+    """Weights (branches) as functions of (x, y), broadcasting: x = lam at p = 1 and p = inf, else x = |lam| / sqrt(p).
+
+    At p = inf yhat is its mean, blocks decouple and (p/2) F = l' s''(lam) / 2. A quadratic student has the eigenvalues
+    (2/p) l' with multiplicity p - 1 and (2/p) (l' + 2 l'' x^2) along lam.
+    """
+    student, rule, a, p = model.student, model.rule, model.a, model.p
+    if math.isinf(p):
+        mean = _mean(student)
+
+        def wide(x: Array, y: Array) -> tuple[Array, ...]:
+            x, y = np.broadcast_arrays(x, y)
+            return (rule.first(y, np.full(y.shape, mean), a, np) * student.second(x, np) / 2,)
+
+        return wide
+    if p == 1:
+
+        def single(x: Array, y: Array) -> tuple[Array, ...]:
+            x, y = np.broadcast_arrays(x, y)
+            yhat = student.value(x, np)
+            slope, bend = student.first(x, np), student.second(x, np)
+            return (rule.second(y, yhat, a, np) * slope**2 + rule.first(y, yhat, a, np) * bend,)
+
+        return single
+
+    def split(x: Array, y: Array) -> tuple[Array, ...]:
+        x, y = np.broadcast_arrays(x, y)
+        yhat = student.value(x, np)
+        across = (2 / p) * rule.first(y, yhat, a, np)
+        return across, across + (4 / p) * rule.second(y, yhat, a, np) * x**2
+
+    return split
+
+
+@lru_cache(maxsize=256)
+def floor_of(model: Network) -> Floor:
+    """Infimum of the weights of an isotropic model, in its units."""
+    weight = student_weight(model)
+
+    def lowest(x: Array, y: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.minimum.reduce(weight(x, y))
+
+    start = -math.inf if model.p == 1 or math.isinf(model.p) else 0.0
+    return floor(lowest, outputs_of(model.teacher), start)
+
+
+def closed(model: Network, found: Floor) -> bool:
+    """Whether averages exist at q_min: not where the infimum is taken on a set of few codimensions."""
+    if found.value >= 0:
+        return False
+    if found.place == "far":
+        return True
+    teacher = 1 if found.place == "inside" else model.p_star
+    if found.place == "low" and not _taken(model.teacher, found.y):
+        return True
+    length = model.p if not math.isinf(model.p) and found.x == 0 else 1
+    return teacher + length > _DIVERGES
+
+
+def _taken(entry: Activation, value: float) -> bool:
+    """Whether an activation takes its infimum at a finite argument."""
+    return bool(np.min(entry.value(np.linspace(-5, 5, 2001), np)) <= value + 1e-9)
+
+
+@lru_cache(maxsize=64)
+def node_law(model: Network, h: float) -> NodeLaw:
+    """The law of an `isotropic` model at step h; raises ValueError where its weights are unbounded below."""
+    found = floor_of(model)
+    if not math.isfinite(found.value):
+        raise ValueError("weights without a lower bound have no law here")
+    q_min = max(0.0, -found.value)
+    teacher = _teacher_nodes(model, h, found)
+    single = model.p == 1 or math.isinf(model.p)
+    f, coefficients, rows, blocks = (_single if single else _split)(model, h, teacher, found)
+    scale = float(np.sqrt(coefficients @ f**2 / np.sum(np.abs(coefficients))))
+    scale = min(scale, float(np.max(np.abs(f)))) if q_min == 0 else max(q_min, 1e-300)
+    return NodeLaw(f, coefficients, rows, blocks, q_min, closed(model, found), scale)
+
+
+@dataclass(frozen=True)
+class _Teacher:
+    """Nodes of the teacher's law: y (m,), probabilities (m,), E[u^2 | y] (m,) of each u_l, and u' (m,) where p_star = 1."""
+
+    y: Array
+    probability: Array
+    square: Array
+    u: Array | None
+
+
+def _teacher_nodes(model: Network, h: float, found: Floor) -> _Teacher:
+    clean = 1 / (1 + model.noise)
+    if model.p_star > 1:
+        chi, probability = chi_square_law(model.p_star)
+        shift = model.teacher.value(np.zeros(1), np)[0]
+        return _Teacher(chi / clean + shift, probability, clean * chi + 1 - clean, None)
+    centre = 0.0
+    if found.place == "inside":
+        centre = _inverse(model, found.y)
+    u, probability = _line(np.array([centre]), 0.0, 1.0, h)
+    u, probability = u[0], probability[0]
+    y = model.teacher.value(u / math.sqrt(clean), np)
+    return _Teacher(y, probability, clean * u**2 + 1 - clean, u)
+
+
+def _inverse(model: Network, y: float) -> float:
+    """The u' within reach where the teacher's output is nearest to y."""
+    u = np.linspace(-_REACH, _REACH, 200_001)
+    return float(u[np.argmin(np.abs(model.teacher.value(u * math.sqrt(1 + model.noise), np) - y))])
+
+
+def _line(centre: Array, mean: Array | float, sigma: float, h: float) -> tuple[Array, Array]:
+    """Nodes and probabilities (m, n) of N(mean, sigma^2) under the sinh map about each centre (m,)."""
+    mean = np.broadcast_to(np.asarray(mean, float), centre.shape)
+    centre = np.clip(centre, mean - _REACH * sigma, mean + _REACH * sigma)
+    reach = float(np.max(np.abs(centre - mean))) + _REACH * sigma
+    radius = _RADIUS * sigma
+    count = math.ceil(math.asinh(reach / radius) / h)
+    v = h * np.arange(-count, count + 1)
+    x = centre[:, None] + radius * np.sinh(v)
+    away = (x - mean[:, None]) / sigma
+    weight = np.exp(-(away**2) / 2) * (radius * h / (sigma * math.sqrt(2 * math.pi))) * np.cosh(v)
+    return x, weight
+
+
+def _mean(entry: Activation) -> float:
+    """E s(x), x ~ N(0, 1)."""
+    x, weight = _line(np.zeros(1), 0.0, 1.0, 0.1)
+    return float(weight[0] @ entry.value(x[0], np))
+
+
+_Built = tuple[Array, Array, tuple[Array, ...], tuple[Block, ...]]
+
+
+def _single(model: Network, h: float, teacher: _Teacher, found: Floor) -> _Built:
+    """p = 1, or one block of p = inf: lam on the line, correlated with u' where the student overlaps with the teacher."""
+    weight = student_weight(model)
+    wide = math.isinf(model.p)
+    m = 0.0 if wide or model.overlap == 0.0 else float(model.overlap_matrix[0, 0])
+    size = 1.0 if wide else float(model.gram_matrix[0, 0])
+    clean = 1 / (1 + model.noise)
+    mean = np.zeros(len(teacher.y)) if teacher.u is None else m * math.sqrt(clean) * teacher.u
+    spread = size - m**2 * clean
+    if spread <= 0:  # the student is the teacher, seen without noise: one dimension less
+        spread = 0.0
+        lam, inner = mean[:, None], np.ones((len(mean), 1))
+    else:
+        centre = valley(lambda x, y: weight(x, y)[0], teacher.y)
+        lam, inner = _line(centre, mean, math.sqrt(spread), h)
+    f = weight(lam, teacher.y[:, None])[0].ravel()
+    probability = (teacher.probability[:, None] * inner).ravel()
+    keep = probability > 0
+    even = model.student.parity == "even" and m == 0
+    if teacher.u is None or even:
+        square = np.broadcast_to(teacher.square[:, None], lam.shape).ravel()
+        rows: tuple[Array, ...] = (
+            (square * probability)[None, :],
+            (lam.ravel() ** 2 / size * probability)[None, :],
+        )
+        one, none = np.eye(1), np.zeros((1, 1))
+        blocks: tuple[Block, ...] = (
+            Block("teacher", one, none, model.degeneracy),
+            Block("student", none, one, model.p),
+        )
+    else:
+        second = _conditional(m, size, model.noise, np.broadcast_to(teacher.u[:, None], lam.shape), lam)
+        rows = (second * probability,)
+        own = np.array([m, math.sqrt(max(size - m**2, 0))]) / math.sqrt(size)
+        blocks = (Block("teacher and student", np.diag([1.0, 0.0]), np.outer(own, own), model.p),)
+    return f[keep], probability[keep], tuple(row[:, keep] for row in rows), blocks
+
+
+def _conditional(m: float, size: float, noise: float, u: Array, lam: Array) -> Array:
+    """E[v v^T | u', lam], packed (3, n); v = (u, own), lam = m u + sqrt(size - m^2) own, u' = (u + noise)/sqrt(1 + Delta)."""
+    clean, own = math.sqrt(1 / (1 + noise)), math.sqrt(max(size - m**2, 0.0))
+    joint = np.array([[1.0, m * clean], [m * clean, size]])
+    cross = np.array([[clean, m], [0.0, own]])
+    gain = cross @ np.linalg.pinv(joint, rcond=1e-14, hermitian=True)
+    left = np.eye(2) - gain @ cross.T
+    first, second = (gain @ np.stack([u.ravel(), lam.ravel()])).reshape(2, -1)
+    return np.stack([first**2 + left[0, 0], first * second + left[0, 1], second**2 + left[1, 1]])
+
+
+def _split(model: Network, h: float, teacher: _Teacher, found: Floor) -> _Built:
+    """Quadratic students of 2 <= p < inf: two branches over the length of lam, multiplicities p - 1 and 1."""
+    p = int(model.p)
+    square, inner = chi_square_law(p)
+    across, along = student_weight(model)(np.sqrt(square)[None, :], teacher.y[:, None])
+    probability = (teacher.probability[:, None] * inner).ravel()
+    seen = np.broadcast_to(teacher.square[:, None], across.shape).ravel()
+    length = np.broadcast_to(square[None, :], across.shape).ravel()
+    shares = np.concatenate([probability * (1 - 1 / p), probability / p])
+    kinds = {
+        "teacher": (seen * (1 - 1 / p), seen / p, model.degeneracy),
+        "rotation": (length, 0 * length, p * (p - 1) // 2),
+        "scale": (0 * length, length, 1),
+        "shape": (length * (1 - 2 / (p + 2)), length * (2 / (p + 2)), p * (p + 1) // 2 - 1),
+    }
+    rows = tuple(
+        np.concatenate([probability * one, probability * two])[None, :] for one, two, _ in kinds.values()
+    )
+    unit, none = np.eye(1), np.zeros((1, 1))
+    blocks = tuple(
+        Block(name, unit if name == "teacher" else none, none if name == "teacher" else unit, many)
+        for name, (*_, many) in kinds.items()
+    )
+    return np.concatenate([across.ravel(), along.ravel()]), shares, rows, blocks

@@ -1,0 +1,245 @@
+"""One front for every model: left edge, outliers and shares at one alpha, and the BBP threshold, for Committee and Network.
+
+Routes, the most exact that holds is taken (`route`):
+
+    "exact"      quadratic students and teachers, any noise, p, p_star: one Laplace integral (`theory.averages`); with a
+                 covariance `theory.general.isotropic` on the same averages. Errors are 0: the digits are those of rounding
+    "cubature"   G a multiple of the identity and two dimensions: p = 1, p = inf, quadratic students of any p with another
+                 loss or teacher (`theory.general.laws`); steps are halved until nothing moves, the last change is the error
+    "points"     everything else: the matrix Dyson equation on product rules or Sobol points (`theory.general.points`)
+
+Kinds of the edge are "sharp" and "smooth", "atom" (no weight is negative and alpha <= 1), "no edge" (weights unbounded below)
+and "unresolved". Kinds of a threshold are "continuous", "discontinuous", "none", "no edge" and "unresolved".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.bulk import bulk_edge
+from theory.checks import one, ratio
+from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
+from theory.general.laws import floor_of, isotropic, node_law
+from theory.general.network import Network, network
+from theory.general.points import point_spectrum, point_threshold
+from theory.general.quadratic import QuadraticLaw
+from theory.general.results import ModelThreshold, Spectrum
+from theory.model import Committee
+from theory.outliers import outlier, teacher_branch
+from theory.transition import bbp_threshold
+
+Array = NDArray[Any]
+Model = Committee | Network
+
+STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
+_STEADY = 2e-12  # relative change from one step to the next at which refinement ends
+_UNBOUNDED = "no left edge: the weight is unbounded below"
+
+
+def route(model: Model) -> str:
+    """Which route `spectrum` takes for a model: "exact", "cubature" or "points"."""
+    model = network(model)
+    if model.is_quadratic:
+        return "exact"
+    return "cubature" if isotropic(model) else "points"
+
+
+def spectrum(model: Model, alpha: float) -> Spectrum:
+    """Left edge and all outliers of the Hessian of a model at alpha = M/N, in units of the Hessian ((p/2) H for p = inf).
+
+    Raises ParameterError unless model is a Committee or a Network and alpha one positive number.
+
+    >>> found = spectrum(Network(a=2.0, noise=0.3), 6.0)
+    >>> found.kind, found.outliers.round(4), found.overlaps.round(4)
+    ('sharp', array([-1.2233]), array([0.383]))
+    """
+    model, alpha = network(model), one("alpha", ratio("alpha", alpha))
+    taken = route(model)
+    if taken == "exact" and model.covariance is None:
+        return _plain(model, alpha)
+    if taken == "exact":
+        return _of(Isotropic(QuadraticLaw(model), model.inputs()), alpha, "exact")
+    if taken == "points":
+        return point_spectrum(model, alpha)
+    if not math.isfinite(floor_of(model).value):
+        return Spectrum.without_edge("cubature", _UNBOUNDED)
+    return _refined(model, lambda law: _of(law, alpha, "cubature"), _merged)
+
+
+def threshold(model: Model) -> ModelThreshold:
+    """alpha_BBP: the smallest alpha above which an outlier that carries the teacher lies left of the bulk.
+
+    Raises ParameterError unless model is a Committee or a Network.
+
+    >>> threshold(Network(a=2.0)).kind
+    'discontinuous'
+    """
+    model = network(model)
+    taken = route(model)
+    if taken == "exact" and model.covariance is None:
+        found = bbp_threshold(model)
+        return ModelThreshold(found.alpha, found.kind, found.overlap, route="exact")
+    if taken == "exact":
+        return _first(Isotropic(QuadraticLaw(model), model.inputs()), "exact")
+    if taken == "points":
+        return point_threshold(model)
+    if not math.isfinite(floor_of(model).value):
+        return ModelThreshold(math.nan, "no edge", math.nan, route="cubature", reason=_UNBOUNDED)
+    return _refined(model, lambda law: _first(law, "cubature"), _merged_threshold)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Edge and lowest outlier along alpha: arrays of the shape of alpha, NaN where there is none; kinds are texts.
+
+    edge, edge_error, kind; outlier, outlier_error; overlap (squared, with teacher and student directions together),
+    overlap_error; teacher_share and student_share of that overlap
+    """
+
+    edge: Array
+    edge_error: Array
+    kind: Any
+    outlier: Array
+    outlier_error: Array
+    overlap: Array
+    overlap_error: Array
+    teacher_share: Array
+    student_share: Array
+
+
+def lowest_branch(model: Model, alpha: ArrayLike) -> Branch:
+    """`spectrum` at every alpha, its lowest outlier only. For a Committee the numbers of `teacher_branch`, bit for bit.
+
+    Raises ParameterError as `spectrum`.
+
+    >>> lowest_branch(Network(a=2.0, activation="tanh"), [2.0, 6.0]).overlap.round(4)
+    array([   nan, 0.5356])
+    """
+    model, alphas = network(model), np.asarray(ratio("alpha", alpha))
+    shape, flat = alphas.shape, alphas.ravel()
+    if route(model) == "exact" and model.covariance is None:
+        found = teacher_branch(model, alphas)
+        zero, here = np.zeros(shape), np.isfinite(found.outlier)
+        kind = np.where(found.sharp, "sharp", "smooth")
+        full, none = np.where(here, 1.0, np.nan), np.where(here, 0.0, np.nan)
+        return Branch(found.edge, zero, kind, found.outlier, none, found.overlap, none, full, none)
+    each = [spectrum(model, v) for v in flat]
+
+    def lowest(name: str) -> Array:
+        return np.array([getattr(s, name)[0] if len(s.outliers) else np.nan for s in each]).reshape(shape)
+
+    return Branch(
+        np.array([s.edge for s in each]).reshape(shape),
+        np.array([s.edge_error for s in each]).reshape(shape),
+        np.array([s.kind for s in each]).reshape(shape),
+        *(
+            lowest(name)
+            for name in (
+                "outliers",
+                "outliers_error",
+                "overlaps",
+                "overlaps_error",
+                "teacher_share",
+                "student_share",
+            )
+        ),
+    )
+
+
+def _plain(model: Network, alpha: float) -> Spectrum:
+    edge, found = bulk_edge(model, alpha), outlier(model, alpha)
+    if found is None:
+        return Spectrum(edge.value, 0.0, edge.kind, "exact")
+    one, zero = np.ones(1), np.zeros(1)
+    return Spectrum(
+        edge.value,
+        0.0,
+        edge.kind,
+        "exact",
+        np.array([found.value]),
+        zero,
+        np.array([found.overlap]),
+        zero,
+        one,
+        zero,
+        zero,
+        (found.degeneracy,),
+    )
+
+
+def _of(problem: Isotropic, alpha: float, taken: str) -> Spectrum:
+    value, kind, q = problem.edge(alpha)
+    found: list[IsotropicOutlier] = [] if kind == "atom" else problem.outliers(alpha, q)
+    zero = np.zeros(len(found))
+    return Spectrum(
+        value,
+        0.0,
+        kind,
+        taken,
+        np.array([o.value for o in found]),
+        zero,
+        np.array([o.overlap for o in found]),
+        zero,
+        np.array([o.vector @ o.block.teacher @ o.vector for o in found]),
+        zero,
+        np.array([o.vector @ o.block.student @ o.vector for o in found]),
+        tuple(o.block.degeneracy for o in found),
+    )
+
+
+def _first(problem: Isotropic, taken: str) -> ModelThreshold:
+    """The first threshold of the blocks that hold teacher directions, and where that outlier enters the bulk again."""
+    found: list[IsotropicThreshold] = []
+    for index, block in enumerate(problem.law.blocks):
+        if np.any(block.teacher):
+            found += problem.thresholds(index)
+    if not found:
+        return ModelThreshold(math.nan, "none", math.nan, route=taken, reason="no outlier at any alpha")
+    found.sort(key=lambda t: t.alpha)
+    first, *later = found
+    until = later[0].alpha if later else math.inf
+    return ModelThreshold(first.alpha, first.kind, first.overlap, until=until, route=taken)
+
+
+def _refined(model: Network, solve: Callable[[Isotropic], Any], merge: Callable[[Any, Any], Any]) -> Any:
+    """Results at finer and finer steps until `merge` of the last two calls them steady."""
+    law = model.inputs()
+    rough = solve(Isotropic(node_law(model, STEPS[0]), law))
+    for step in STEPS[1:]:
+        fine = solve(Isotropic(node_law(model, step), law))
+        merged = merge(rough, fine)
+        if merged.steady(_STEADY):
+            break
+        rough = fine
+    return merged
+
+
+def _merged(rough: Spectrum, fine: Spectrum) -> Spectrum:
+    """The finer result; its errors are the changes from the rough one. Differing kinds are unresolved."""
+    if rough.kind != fine.kind or len(rough.outliers) != len(fine.outliers):
+        shared = min(len(rough.outliers), len(fine.outliers))
+        kind = fine.kind if rough.kind == fine.kind else "unresolved"
+        rough, fine = rough.first(shared), replace(fine.first(shared), kind=kind, unsettled=True)
+    return replace(
+        fine,
+        edge_error=abs(fine.edge - rough.edge),
+        outliers_error=np.abs(fine.outliers - rough.outliers),
+        overlaps_error=np.abs(fine.overlaps - rough.overlaps),
+        teacher_share_error=np.abs(fine.teacher_share - rough.teacher_share),
+    )
+
+
+def _merged_threshold(rough: ModelThreshold, fine: ModelThreshold) -> ModelThreshold:
+    kind = fine.kind if rough.kind == fine.kind else "unresolved"
+    return replace(
+        fine,
+        kind=kind,
+        alpha_error=0.0 if fine.kind == "none" else abs(fine.alpha - rough.alpha),
+        overlap_error=0.0 if fine.kind == "none" else abs(fine.overlap - rough.overlap),
+    )
