@@ -61,7 +61,7 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
             for field in COLUMNS:
                 source = sweep[field.name][tuple(source_index)]
                 kept = tuple(slice(sizes[dim]) for dim in field.dims[1:])
-                arrays[field.name][i, j, k] = source[kept]
+                arrays[field.name][i, j, k] = source[kept] if kept else source
     for field in THEORY:
         arrays[field.name] = _joined(sweeps, field, axes)
     # with samples of several seeds, or renumbered, an index no longer names a draw
