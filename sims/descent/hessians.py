@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sims.dense.eigen import Code, lowest_dense
 from sims.descent.sphere import riemannian_hessian
 from sims.hessian import dense_blas
+from sims.instance import Model
 from sims.pinned import pinned
 from sims.signal import overlaps
 from theory.checks import ParameterError
-from theory.model import Committee
 
 Array = NDArray[np.float64]
 FRAMES = ("plain", "riemannian")
@@ -37,7 +37,7 @@ class Lowest(NamedTuple):
 
 
 @pinned
-def hessians(model: Committee, data: Array, teacher: Array, student: Array) -> tuple[Array, Array]:
+def hessians(model: Model, data: Array, teacher: Array, student: Array) -> tuple[Array, Array]:
     """The plain and the Riemannian Hessian (pN, pN) at student (p, N); data (M, N), teacher (p_star, N).
 
     The Riemannian one has its p normal directions at an eigenvalue above its spectrum (its Frobenius norm).
@@ -52,7 +52,7 @@ def hessians(model: Committee, data: Array, teacher: Array, student: Array) -> t
 
 
 @pinned
-def lowest_along(model: Committee, data: Array, teacher: Array, students: Array, eigenpairs: int) -> Lowest:
+def lowest_along(model: Model, data: Array, teacher: Array, students: Array, eigenpairs: int) -> Lowest:
     """Lowest eigenpairs of both Hessians at each of the students (T, p, N); data (M, N), teacher (p_star, N).
 
     Raises ParameterError if more eigenpairs are wanted than the tangent space has dimensions, p (N - 1).

@@ -22,10 +22,9 @@ from sims.dense.eigen import lowest_dense
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Descent, descend
-from sims.instance import Instance, draw, finite_p, padded, real_dtype, samples_of
+from sims.instance import Instance, Model, draw, finite_p, padded, real_dtype, samples_of
 from sims.pinned import pinned
 from theory.checks import ParameterError, count
-from theory.model import Committee
 
 Array = NDArray[np.float64]
 Start = Callable[[Instance, Array, Array], Array]
@@ -123,7 +122,7 @@ STARTS: dict[str, Start] = {
 
 
 def bytes_needed(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     *,
@@ -146,7 +145,7 @@ def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
 
 @pinned
 def sample_descents(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     samples: Sequence[int],
