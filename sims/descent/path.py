@@ -9,15 +9,13 @@ largest eigenvalue that is renewed at every record, and it is then halved until 
 two products with the data: the trial preactivations of every s are sqrt(N) (lam - s X g) / |w - s g|, so
 halving s costs none.
 
-The model is that of theory.model (arXiv 2510.18435, section 2), or any network of theory.general.network: the functions of
-`sims.hessian.functions_of`. The loss is descended in units of its own slope (`loss_unit`), so that tolerances mean the same for
-every a, and a function of the outputs is evaluated in float64 whatever the data are. Rows of zeros may pad the data, so that one
-compiled program serves every alpha of a grid.
+The model is that of theory.model (arXiv 2510.18435, section 2), or any network of theory.general.network. The loss is descended
+in units of its own slope (`sims.descent.objective`), so that tolerances mean the same for every a. Rows of zeros may pad the
+data, so that one compiled program serves every alpha of a grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -28,12 +26,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sims.dense.eigen import power_of_two
-from sims.descent.sphere import retract, row_products, tangent
-from sims.hessian import Functions, functions_of, weight_parts
+from sims.descent.objective import (
+    QUADRATIC,
+    Loss,
+    change_of,
+    gradient_at,
+    loss_unit,
+    nodes_of,
+    outputs_of,
+    product_at,
+    value_at,
+)
+from sims.descent.sphere import retract, tangent
+from sims.hessian import Functions
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
-from theory.model import Committee
 
 HALVINGS = 50
 
@@ -128,125 +135,6 @@ class _State(NamedTuple):
     code: Array
 
 
-QUADRATIC = functions_of(Committee())
-_GAUSS = np.polynomial.legendre.leggauss(4)
-
-
-class Loss(NamedTuple):
-    """The loss of one sample as numbers: outputs y (M,) and which rows count (M,), both zero for rows that pad, parameter a and
-    unit, in float64."""
-
-    y: Array
-    kept: Array
-    a: Array
-    unit: Array
-
-
-def loss_unit(functions: Functions, a: float) -> float:
-    """What the loss is descended in units of: the power of two at or above its slope |l'| at label 1 and output 2.
-
-    >>> loss_unit(QUADRATIC, 0.5), loss_unit(QUADRATIC, 7.0)
-    (1.0, 0.125)
-    """
-    slope = abs(float(functions.loss[1](np.float64(1.0), np.float64(2.0), float(a), np)))
-    unit = power_of_two(slope)
-    return unit if unit >= slope else 2 * unit
-
-
-def outputs_of(functions: Functions, lam: Array) -> Array:
-    """yhat (M,) in float64 of preactivations lam (M, p)."""
-    return jnp.mean(functions.activation[0](lam, jnp), axis=-1).astype(jnp.float64)
-
-
-@pinned
-def loss_of(lam: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC) -> Array:
-    """sum_mu l(y, yhat) from preactivations lam (M, p) and labels y (M,): by default (1/2) sum_mu (y - yhat)^2 / (a + y)."""
-    return _value(lam, _whole(y, a), functions)
-
-
-@pinned
-def gradient_of(
-    data: Array, lam: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC
-) -> Array:
-    """Gradient (p, N) of the loss in the surrounding space; data (M, N), lam (M, p), y (M,)."""
-    return _gradient(data, lam, _whole(y, a), functions)
-
-
-@pinned
-def riemannian_gradient(
-    student: Array, data: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC
-) -> Array:
-    """Gradient (p, N) of the loss on the product of spheres at student (p, N)."""
-    return tangent(student, _gradient(data, data @ student.T, _whole(y, a), functions))
-
-
-@pinned
-def hessian_product(
-    student: Array,
-    vector: Array,
-    data: Array,
-    lam: Array,
-    y: Array,
-    a: float | Array,
-    functions: Functions = QUADRATIC,
-) -> Array:
-    """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.descent.sphere)."""
-    return _product(student, vector, data, lam, _whole(y, a), functions)
-
-
-def _whole(y: Array, a: float | Array) -> Loss:
-    one = jnp.ones((), jnp.float64)
-    return Loss(jnp.asarray(y, jnp.float64), jnp.ones(y.shape, jnp.float64), jnp.asarray(a, jnp.float64), one)
-
-
-def _value(lam: Array, loss: Loss, functions: Functions) -> Array:
-    value = functions.loss[0](loss.y, outputs_of(functions, lam), loss.a, jnp)
-    return (jnp.sum(loss.kept * value) / loss.unit).astype(lam.dtype)
-
-
-def _gradient(data: Array, lam: Array, loss: Loss, functions: Functions) -> Array:
-    pull = functions.loss[1](loss.y, outputs_of(functions, lam), loss.a, jnp) / loss.unit
-    along = functions.activation[1](lam, jnp) / lam.shape[-1]
-    return (pull.astype(lam.dtype)[:, None] * along).T @ data
-
-
-def _product(
-    student: Array, vector: Array, data: Array, lam: Array, loss: Loss, functions: Functions
-) -> Array:
-    parts = weight_parts(functions, loss.a, lam.astype(jnp.float64), loss.y)
-    d, c, g = (part.astype(lam.dtype) for part in (parts[0] / loss.unit, parts[1] / loss.unit, parts[2]))
-    moved = data @ vector.T
-    weight = d * moved + g * (c * jnp.sum(g * moved, axis=-1))[:, None]
-    curvature = row_products(student, _gradient(data, lam, loss, functions))
-    return tangent(student, weight.T @ data - curvature[:, None] * vector)
-
-
-def _change(slope: Callable[[Array], Array], start: Array, step: Array, nodes: int) -> Array:
-    """f(start + step) - f(start) = step times the mean of the slope f' on the way, without subtracting nearly equal numbers: by
-    the midpoint, which is exact for polynomials of second degree, or Gauss's rule of four nodes."""
-    if nodes == 1:
-        return step * slope(start + step / 2)
-    return step * sum(w / 2 * slope(start + (1 + x) / 2 * step) for x, w in zip(*_GAUSS, strict=True))
-
-
-def _rule(value: Callable[[Array], Array], slope: Callable[[Array], Array]) -> int:
-    """1 where the midpoint rule gives differences of `value` exactly, else 4."""
-    start, step = np.array([0.3, 1.7, 2.9]), np.array([0.9, -1.1, 0.4])
-    exact = value(start + step) - value(start)
-    return 1 if np.allclose(step * slope(start + step / 2), exact, rtol=1e-12, atol=0) else 4
-
-
-def _rules(functions: Functions, a: float) -> tuple[int, int]:
-    """The nodes that differences of the activation and of the loss need."""
-    s, first, _ = functions.activation
-    value, pull, _ = functions.loss
-    b = min(max(a, 1e-3), 1e3)  # where the probes' differences keep their digits
-    return (
-        _rule(lambda x: s(x, np), lambda x: first(x, np)),
-        _rule(lambda x: value(np.ones(3), x, b, np), lambda x: pull(np.ones(3), x, b, np)),
-    )
-
-
 @pinned
 def descend(
     data: Array,
@@ -270,7 +158,8 @@ def descend(
 
     functions  of the model (`sims.hessian.functions_of`); by default those of the committee
     samples    rows that count, M of them; the others pad. None: all
-    Returns a Path, with loss, gradient and time in float64. A sample that fails (STALLED, NOT_FINITE) keeps its last good point and does not disturb the others.
+    Returns a Path, with loss, gradient and time in float64. A sample that fails (STALLED, NOT_FINITE) keeps its last good
+    point and does not disturb the others.
     Raises ParameterError if the shapes do not fit or a is not positive.
     """
     rules = Descent() if rules is None else rules
@@ -290,7 +179,9 @@ def descend(
         jnp.broadcast_to(kept, y.shape).astype(jnp.float64),
         *(jnp.full(number, value, jnp.float64) for value in (a, unit)),
     )
-    path = _descend(data, loss, student, _numbers(rules, data.dtype), group, functions, _rules(functions, a))
+    path = _descend(
+        data, loss, student, _numbers(rules, data.dtype), group, functions, nodes_of(functions, a)
+    )
     return path._replace(
         loss=path.loss.astype(jnp.float64) * unit,
         gradient=path.gradient.astype(jnp.float64) * unit,
@@ -349,7 +240,8 @@ def _one(
 
     state, kept = jax.lax.scan(record, _begin(data, loss, student, functions), rules.lengths)
     ended = jnp.where(state.code == _RUNNING, int(Code.STEP_LIMIT), state.code)
-    return Path(*kept, ended)
+    students, losses, norm, time, taken = kept
+    return Path(students, losses, norm, time, taken, ended)
 
 
 def _begin(data: Array, loss: Loss, student: Array, functions: Functions) -> _State:
@@ -359,7 +251,7 @@ def _begin(data: Array, loss: Loss, student: Array, functions: Functions) -> _St
     student = retract(student)
     # The first direction of the power iteration is fixed, not drawn: nothing outside sims.instance draws
     # numbers. The gradient lies in the span of the data, so it meets the top eigenvector.
-    top = tangent(student, _gradient(data, data @ student.T, loss, functions))
+    top = tangent(student, gradient_at(data, data @ student.T, loss, functions))
     return _State(
         student, data @ student.T, zero, zero, zero + jnp.inf, zero, top, zero, whole, whole, whole + _RUNNING
     )
@@ -371,14 +263,14 @@ def _renew(state: _State, data: Array, loss: Loss, rules: _Numbers, functions: F
 
     def iterate(_: Array, vector: Array) -> Array:
         unit = vector / jnp.maximum(jnp.linalg.norm(vector), jnp.finfo(vector.dtype).tiny)
-        return _product(state.student, unit, data, lam, loss, functions)
+        return product_at(state.student, unit, data, lam, loss, functions)
 
     top = jax.lax.fori_loop(0, rules.power_iterations, iterate, tangent(state.student, state.top))
     largest = jnp.linalg.norm(top)
-    gradient = tangent(state.student, _gradient(data, lam, loss, functions))
+    gradient = tangent(state.student, gradient_at(data, lam, loss, functions))
     fresh = state._replace(
         lam=lam,
-        loss=_value(lam, loss, functions),
+        loss=value_at(lam, loss, functions),
         slope=jnp.sum(gradient**2),
         # Zeros (a start at a critical point) say nothing about L; no step is taken there either.
         bound=jnp.where(largest > 0, rules.share / largest, 1.0),
@@ -407,7 +299,7 @@ def _step(
     n = state.student.shape[-1]
     # Projected twice: the first leaves a normal part of a rounding error of the whole gradient, which near a
     # critical point is no longer small beside the tangent part, and the whole gradient does not vanish there.
-    whole = _gradient(data, state.lam, loss, functions)
+    whole = gradient_at(data, state.lam, loss, functions)
     gradient = tangent(state.student, tangent(state.student, whole))
     slope = jnp.sum(gradient**2)
     pushed = data @ gradient.T
@@ -427,8 +319,8 @@ def _step(
         ratio = step**2 * squares / n
         less = -ratio / (jnp.sqrt(1 + ratio) * (1 + jnp.sqrt(1 + ratio)))
         change = state.lam * less - step * pushed * (1 + less)
-        moved = jnp.mean(_change(slope_at, state.lam, change, nodes[0]), axis=-1).astype(jnp.float64)
-        return change, jnp.sum(loss.kept * _change(pull_at, yhat, moved, nodes[1])).astype(change.dtype)
+        moved = jnp.mean(change_of(slope_at, state.lam, change, nodes[0]), axis=-1).astype(jnp.float64)
+        return change, jnp.sum(loss.kept * change_of(pull_at, yhat, moved, nodes[1])).astype(change.dtype)
 
     def rejected(carry: tuple[Array, Array, Array, Array]) -> Array:
         halved, step, _, drop = carry
