@@ -133,7 +133,7 @@ def bytes_needed(
     hessians: bool = True,
     dense: bool | None = None,
 ) -> int:
-    """Bytes that a batch of descents takes: data, kept students, and one Hessian at a time, dense or not (`sample_descents`)."""
+    """Bytes that a batch of descents takes: data, kept students, and one Hessian at a time, dense or not."""
     p, item = finite_p(model), real_dtype(dtype).itemsize
     rows = padded(samples_of(alpha, n))
     descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * n)

@@ -62,7 +62,6 @@ def test_lowest_pairs_are_those_of_the_whole_spectrum(drawn):
 
 
 def test_more_pairs_than_the_tangent_space_has_are_refused(drawn):
-    _data, _teacher = arrays(drawn)
     student = np.asarray(drawn.student)[None]
     most = student.shape[1] * 9
     hessians.lowest_along(drawn, student, most)
