@@ -1,7 +1,7 @@
 """What is in this file: format, models, sizes, how complete it is, where it came from.
 
 Reads any file of this package; of a sweep it tells the configuration, the samples done and failed, versions and times.
-With an unfinished sweep's FILE.h5.parts beside it, tells how far that has come.
+With an unfinished run's FILE.h5.parts beside it, tells how far that has come.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from bbp import store
 from bbp.analysis import summary
 from bbp.console import program
 from bbp.console.errors import FileError
+from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
-from bbp.experiments.sweep import short
-from bbp.files import hdf5, layout
+from bbp.exports import about
+from bbp.files import hdf5
 
 EXAMPLE = """  bbp info results/sweep.h5             one screen
   bbp info results/sweep.h5 --table     and the closing table
@@ -32,7 +32,7 @@ EXAMPLE = """  bbp info results/sweep.h5             one screen
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `bbp info`."""
     parser.add_argument(
-        "file", metavar="FILE.h5", help="a file that bbp wrote, or that an unfinished sweep is to write"
+        "file", metavar="FILE.h5", help="a file that bbp wrote, or that an unfinished run is to write"
     )
     parser.add_argument("--table", action="store_true", help="the closing table of a sweep too")
     parser.add_argument(
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if found != store.FORMAT:
         if args.table or args.json:
             raise FileError(f"{args.file!r} is a {found} file: --table and --json are for sweeps")
-        program.show(_any(path, found))
+        program.show(about.about(path, found))
         return program.OK
     sweeps = store.load_all(path)
     if args.json:
@@ -101,24 +101,11 @@ def _versions(text: object) -> dict[str, str]:
 
 
 def _unfinished(path: Path, parts: Parts) -> str:
-    results = Results(parts.load())
+    plan, results = parts.read_plan(), Results(parts.load())
     return (
-        f"{str(path)!r} is not written yet: {results.samples} samples in {len(results.units)} units are kept in"
-        f" {str(parts.path)!r}, {results.failed} failed"
+        f"{str(path)!r}, a {plan['experiment']}, is not written yet: {results.samples} samples in"
+        f" {len(results.units)} units are kept in {str(parts.path)!r}, {results.failed} failed"
     )
-
-
-def _any(path: Path, found: str) -> str:
-    """The attributes and datasets of a file of another format."""
-    lines = [f"{'format':14}{found}"]
-    with hdf5.reading(path, found) as file:
-        lines += [f"{name:14}{value}" for name, value in sorted(hdf5.attributes(file).items())]
-        lines += [_dataset(name, item) for name, item in layout.walk(file) if isinstance(item, h5py.Dataset)]
-    return "\n".join(lines)
-
-
-def _dataset(name: str, item: h5py.Dataset) -> str:
-    return f"{name:14}{item.dtype} {item.shape}"
 
 
 if __name__ == "__main__":

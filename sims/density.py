@@ -114,7 +114,8 @@ def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrat
     pairs = [
         eigh_tridiagonal(d, e[:-1]) for d, e in zip(np.array(diagonal).T, np.array(beside).T, strict=True)
     ]
-    return Quadrature(np.array([v for v, _ in pairs]), np.array([s[0] ** 2 for _, s in pairs]))
+    unit = operator.units[0]
+    return Quadrature(np.array([v for v, _ in pairs]) * unit, np.array([s[0] ** 2 for _, s in pairs]))
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -1,14 +1,21 @@
 """The Hessian of the loss in the student weights: weights F, dense matrix, the loss written out.
 
-Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435, section 2 (the loss), differentiated twice:
+Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435, section 2 (the loss), differentiated twice; for any network with outputs
+y and yhat = mean_k s(lam_k) and a loss l(y, yhat), l' and l'' its derivatives in yhat (`theory.general.network`):
 
     H_{qq'} = sum_mu F^mu_{qq'} x^mu x^mu^T
-    F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y) = d I + c lam lam^T
+    F = diag(l' s''(lam) / p) + l'' (s'(lam) / p) (s'(lam) / p)^T = diag(d) + c g g^T
+
+Of the committee, s = x^2 and l = (y - yhat)^2 / (2 (a + y)): F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y).
 
 The pN x pN matrix is ordered block-major: index k N + i is component i of student row k.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,42 +24,78 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
+from sims.instance import Instance, Model, labels, outputs, preactivations
 from sims.pinned import pinned
-from theory.model import Committee
+from theory.general.network import network
 
 HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
 BLOCK = 256  # rows in one symmetric rank update
 
 
-@pinned
-@jax.jit
-def weight_parts(a: ArrayLike, lam: ArrayLike, u: ArrayLike) -> tuple[jax.Array, jax.Array]:
-    """The weights as F = d I + c lam lam^T: d (M,) and c (M,) from a, lam (M, p) and u (M, p_star).
+class Functions(NamedTuple):
+    """What a compiled program has to know of a model beside numbers: functions, equal where they are the same objects.
 
-    d = (2/p) (yhat - y) / (a + y), c = (2/p)^2 / (a + y). A row of zeros in lam and u has F = 0.
+    activation  s, s', s'' of the student, of (x, xp)
+    teacher     s* of the teacher
+    loss        l, l', l'' in yhat, of (y, yhat, a, xp)
     """
-    lam, u = jnp.asarray(lam), jnp.asarray(u)
-    p = lam.shape[-1]
-    y, yhat = jnp.mean(u**2, axis=-1), jnp.mean(lam**2, axis=-1)
-    a = jnp.asarray(a, y.dtype)
-    return (2 / p) * (yhat - y) / (a + y), (2 / p) ** 2 / (a + y)
+
+    activation: tuple[Callable, Callable, Callable]
+    teacher: Callable
+    loss: tuple[Callable, Callable, Callable]
 
 
-@jax.jit
-def _weights(a: ArrayLike, lam: jax.Array, u: jax.Array) -> jax.Array:
-    d, c = weight_parts(a, lam, u)
-    outer = lam[..., :, None] * lam[..., None, :]
-    return d[..., None, None] * jnp.eye(lam.shape[-1], dtype=d.dtype) + c[..., None, None] * outer
+def functions_of(model: Model) -> Functions:
+    """The functions of a model. Raises ParameterError on what is no model."""
+    wide = network(model)
+    student, rule = wide.student, wide.rule
+    return Functions(
+        (student.value, student.first, student.second),
+        wide.teacher.value,
+        (rule.value, rule.first, rule.second),
+    )
 
 
 @pinned
-def weights(model: Committee, lam: ArrayLike, u: ArrayLike) -> jax.Array:
-    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star); slow twin: `Committee.weights`.
+@partial(jax.jit, static_argnums=0)
+def weight_parts(
+    functions: Functions, a: ArrayLike, lam: ArrayLike, y: ArrayLike
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The weights as F = diag(d) + c g g^T: d (M, p), c (M,), g (M, p) from a, lam (M, p) and outputs y (M,)."""
+    lam, y = jnp.asarray(lam), jnp.asarray(y)
+    a, p = jnp.asarray(a, y.dtype), lam.shape[-1]
+    s, first, second = functions.activation
+    yhat = jnp.mean(s(lam, jnp), axis=-1)
+    _, pull, curvature = functions.loss
+    d = pull(y, yhat, a, jnp)[..., None] * second(lam, jnp) / p
+    return d, curvature(y, yhat, a, jnp), first(lam, jnp) / p
+
+
+@pinned
+def weights(model: Model, lam: ArrayLike, u: ArrayLike) -> jax.Array:
+    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Committee.weights`.
 
     >>> weights(Committee(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
     (5, 2, 2)
     """
-    return _weights(model.a, jnp.asarray(lam), jnp.asarray(u))
+    y = jnp.mean(network(model).teacher.value(jnp.asarray(u), jnp), axis=-1)
+    return _assembled(*weight_parts(functions_of(model), model.a, lam, y))
+
+
+@jax.jit
+def _assembled(d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
+    outer = g[..., :, None] * g[..., None, :]
+    return d[..., :, None] * jnp.eye(d.shape[-1], dtype=d.dtype) + c[..., None, None] * outer
+
+
+def weights_of(instance: Instance) -> NDArray[np.float64]:
+    """Weights F (M, p, p) of an instance on the host in float64, noise of the teacher included."""
+    if jax.default_backend() == "cpu" or instance.data is None:
+        lam, u = labels(instance)
+    else:  # the data stay on the device
+        both = preactivations(instance)
+        lam, u = (np.asarray(part, np.float64)[: instance.m] for part in both)
+    return np.asarray(network(instance.model).weights(lam, outputs(instance, u)))
 
 
 @pinned
@@ -78,16 +121,22 @@ def dense(data: jax.Array, F: jax.Array) -> jax.Array:
 
 
 @pinned
-def loss(model: Committee, student: ArrayLike, teacher: ArrayLike, data: ArrayLike) -> jax.Array:
-    """The loss written out, (1/2) sum_mu (y - yhat)^2 / (a + y).
+def loss(
+    model: Model,
+    student: ArrayLike,
+    teacher: ArrayLike,
+    data: ArrayLike,
+    y: ArrayLike | None = None,
+) -> jax.Array:
+    """The loss written out, sum_mu l(y, yhat); for a Committee (1/2) sum_mu (y - yhat)^2 / (a + y).
 
-    student (p, N), teacher (p_star, N), data (M, N).
+    student (p, N), teacher (p_star, N), data (M, N); y (M,) outputs with noise, by default the teacher's without.
     """
-    data = jnp.asarray(data)
+    data, wide = jnp.asarray(data), network(model)
     lam = jnp.matmul(data, jnp.asarray(student).T, precision=HIGHEST)
-    u = jnp.matmul(data, jnp.asarray(teacher).T, precision=HIGHEST)
-    y, yhat = jnp.mean(u**2, axis=1), jnp.mean(lam**2, axis=1)
-    return jnp.sum((y - yhat) ** 2 / (model.a + y)) / 2
+    if y is None:
+        y = wide.outputs(jnp.matmul(data, jnp.asarray(teacher).T, precision=HIGHEST), xp=jnp)
+    return jnp.sum(wide.losses(lam, jnp.asarray(y), jnp))
 
 
 def dense_blas(data: NDArray, F: NDArray) -> NDArray:

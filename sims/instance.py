@@ -31,6 +31,7 @@ from scipy.linalg.blas import get_blas_funcs
 from sims.normal import normal_row
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
+from theory.general.network import Network, network
 from theory.model import Committee
 
 # The map from keys to draws. Its number rises with every change after which a key gives other variates (the layout of keys,
@@ -38,25 +39,28 @@ from theory.model import Committee
 STREAM = "threefry2x32/1"
 ROWS = 64  # rows drawn by one call on a device, half of the most on the host
 _CALL = 2**17  # variates that one call draws on the host, about
+_WEIGHTS, _DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
 _TOGETHER = 2**17  # variates of small instances drawn by one call
-_WEIGHTS, _DATA = 0, 1
 _WORD = 2**32
 T = TypeVar("T")
+Model = Committee | Network
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One draw. Rows of student and teacher have norm sqrt(N); teacher rows are orthogonal.
+    """One draw. Rows of student and teacher have norm sqrt(N), unless the model's Gram matrix says otherwise; teacher rows
+    are orthogonal.
 
-    model    the Committee
+    model    the Committee or Network
     m        number of samples M
     student  (p, N)
     teacher  (p_star, N)
-    data     (padded M, N), rows x ~ N(0, I_N / N), zero from row M on; None: rows are drawn when needed
+    data     (padded M, N), rows x ~ N(0, Sigma / N), zero from row M on; None: rows are drawn when needed. Sigma is diagonal:
+             the coordinates are its eigenbasis, in which student and teacher are isotropic
     key      the key of the draw; `data_key(key)` is that of its rows
     """
 
-    model: Committee
+    model: Model
     m: int
     student: jax.Array
     teacher: jax.Array
@@ -73,6 +77,18 @@ class Instance:
     def signal(self) -> jax.Array:
         """Unit teacher rows w*_l / sqrt(N), (p_star, N)."""
         return self.teacher / math.sqrt(self.n)
+
+    @property
+    def roots(self) -> NDArray[np.float64] | None:
+        """Square roots (N,) of the eigenvalues of Sigma; None for Sigma = 1."""
+        return input_roots(self.model, self.n)
+
+
+def input_roots(model: Model, n: int) -> NDArray[np.float64] | None:
+    """Square roots (n,) of the eigenvalues of Sigma at N = n, by which coordinates of N(0, I_N / N) are multiplied: ascending,
+    at the quantiles (i + 1/2) / N of the model's law, rescaled to tr Sigma = N. None for Sigma = 1."""
+    law = getattr(model, "covariance", None)
+    return None if law is None else np.sqrt(law.eigenvalues(n))
 
 
 def real_dtype(dtype: Any) -> np.dtype:
@@ -178,7 +194,7 @@ def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Arr
 
 @pinned
 def draw(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     *,
@@ -204,7 +220,10 @@ def draw(
     _room_for_teacher(model, n)
     key = draw_key(seed, n, None if shared else alpha, sample)
     student, teacher = draw_weights(key, p, model.p_star, n, dtype)
-    rows = draw_data(data_key(key), m, n, dtype) if data else None
+    student = placed(model, student, teacher)
+    rows, roots = draw_data(data_key(key), m, n, dtype) if data else None, input_roots(model, n)
+    if rows is not None and roots is not None:
+        rows = _spread(rows, jnp.asarray(roots, dtype))
     return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, key)
 
 
@@ -215,7 +234,7 @@ def drawn_together(n: int, alpha: float) -> int:
 
 @pinned
 def draw_small(
-    model: Committee, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
+    model: Model, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
 ) -> list[Instance]:
     """The instances `draw` gives for these samples, bit for bit, on the host and in one call of JAX for all of them.
 
@@ -235,6 +254,10 @@ def draw_small(
         part[: len(samples)] for part in (np.asarray(drawn[0]), np.asarray(drawn[1]), drawn[2])
     )
     pairs: list[tuple[Any, Any]] = [_weights_of(part, p, model.p_star) for part in weights]
+    pairs = [(placed(model, student, teacher), teacher) for student, teacher in pairs]
+    roots = input_roots(model, n)
+    if roots is not None:
+        data = data * roots.astype(data.dtype)
     return [
         Instance(model, m, *pair, cast(Any, part), key)
         for pair, part, key in zip(pairs, data, keys, strict=True)
@@ -258,7 +281,7 @@ def _rows_of(
     return *jax.vmap(one)(keys), list(keys)
 
 
-def _room_for_teacher(model: Committee, n: int) -> None:
+def _room_for_teacher(model: Model, n: int) -> None:
     if model.p_star > n:
         raise ParameterError(
             f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
@@ -285,6 +308,60 @@ def _weights_of(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
     return _on_sphere(student), _on_sphere(teacher)
 
 
+def placed(model: Model, rows: NDArray, teacher: NDArray) -> NDArray:
+    """Students (p, N) at the model's overlaps with the teacher (p_star, N), from rows (p, N) drawn at random.
+
+    Without overlap and Gram matrix the rows themselves, which meet the teacher by chance, O(N^{-1/2}). With an overlap R
+    student k is R_k W* + sqrt(1 - |R_k|^2) times its own direction, its row less the part in the teacher's span:
+    w_k.w*_l / N is R_kl exactly, and own directions meet by chance. With a Gram matrix own directions are made orthogonal
+    too: w_k.w_j / N is Q_kj. Raises ParameterError where N leaves no room for the directions.
+    """
+    gram, overlap = getattr(model, "gram", None), getattr(model, "overlap", 0.0)
+    if gram is None and overlap == 0.0:
+        return rows
+    wide, p, (p_star, n) = network(model), len(rows), teacher.shape
+    need = p_star + (1 if gram is None else p)
+    if need > n:
+        raise ParameterError(f"N must be at least {need} for students at given overlaps, got {n}")
+    w, r = teacher.astype(np.float64), wide.overlap_matrix
+    own = rows - (rows @ w.T / n) @ w
+    if gram is None:
+        length = np.sqrt(np.clip(1 - np.sum(r**2, axis=1), 0, None))[:, None]
+        return (r @ w + length * _on_sphere(own)).astype(rows.dtype)
+    q, triangle = np.linalg.qr(own.T)
+    own = (q * np.where(np.diag(triangle) < 0, -1, 1)).T * math.sqrt(n)
+    return (wide.mixing() @ np.concatenate([w, own])).astype(rows.dtype)
+
+
+@pinned
+def teacher_noise(
+    model: Model, key: jax.Array, start: int, count: int
+) -> tuple[jax.Array | None, jax.Array | None]:
+    """Normals of the noise of samples start .. start + count - 1 of the draw with `key`, float64: zeta (count, p_star) of
+    `noise` and xi (count,) of `output_noise`; None where the model has none.
+
+    Sample mu has keys of its own, in streams of their own: the noise changes nothing else, does not depend on alpha's number of
+    rows, and zeta does not depend on whether there is output noise.
+    """
+    zeta = xi = None
+    if getattr(model, "noise", 0.0):
+        zeta = _normals(_fold(key, _NOISE), np.uint32(start), count, model.p_star)
+    if getattr(model, "output_noise", 0.0):
+        xi = _normals(_fold(key, _OUTPUT_NOISE), np.uint32(start), count, 1)[:, 0]
+    return zeta, xi
+
+
+@pinned
+def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]:
+    """Teacher outputs y (M,) with their noise on the host; u (M, p_star) as from `labels`, which is called without it."""
+    u = labels(instance)[1] if u is None else u
+    zeta, xi = (
+        None if part is None else np.asarray(part)
+        for part in teacher_noise(instance.model, instance.key, 0, instance.m)
+    )
+    return np.asarray(network(instance.model).outputs(u, zeta, xi))
+
+
 @pinned
 def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
     """lam = X w_k, (padded M, p), and u = X w*_l, (padded M, p_star), zero from row M on."""
@@ -302,6 +379,8 @@ def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]
     """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn."""
     weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T
     if instance.data is None:
+        if instance.roots is not None:
+            weights = weights * instance.roots[:, None].astype(weights.dtype)
         key, dtype = data_key(instance.key), str(weights.dtype)
         starts = range(0, instance.m, ROWS)
         blocks = (np.asarray(row_block(key, np.uint32(s), ROWS, instance.n, dtype)) for s in starts)
@@ -316,11 +395,25 @@ def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]
     return both[:, :p], both[:, p:]
 
 
-def finite_p(model: Committee) -> int:
-    """The student's width as an int; ParameterError for p = inf."""
+def finite_p(model: Model) -> int:
+    """The student's width as an int; ParameterError for p = inf, and for what is no model."""
+    if not isinstance(model, Committee | Network):
+        network(model)
     if math.isinf(model.p):
         raise ParameterError("p must be finite to draw samples, got inf")
     return int(model.p)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _normals(key: jax.Array, start: jax.Array | int, count: int, width: int) -> jax.Array:
+    """Normals (count, width) in float64, row i from fold_in(key, start + i)."""
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(count, dtype=jnp.uint32))
+    return jax.vmap(lambda k: normal_row(k, width))(keys)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _spread(rows: jax.Array, roots: jax.Array) -> jax.Array:
+    return rows * roots
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -20,34 +20,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.dense.eigen import Code
-from sims.instance import data_key, draw, finite_p, samples_of
+from sims.instance import Model, data_key, draw, finite_p, samples_of
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.memory import require_fit
 from sims.operator.operator import HessianOperator, Rows, stored_rows, streamed_rows, weighted
 from sims.pinned import pinned
-from theory.checks import ParameterError, count, positive
+from theory.checks import ParameterError, count, positive, shown
+from theory.general.network import Network
 from theory.model import Committee
 
-Point = tuple[Committee, float]
+Point = tuple[Model, float]
 MANY = 4  # points from which a product of all their vectors takes longer than reading the data
 
 
 @dataclass(frozen=True)
 class SharedDraw:
-    """One draw of teacher (p_star, N), student (p, N) and as many rows of data as the largest alpha wants."""
+    """One draw of teacher (p_star, N), student (p, N) and as many rows of data as the largest alpha wants, with its key."""
 
     student: jax.Array
     teacher: jax.Array
     rows: Rows
+    key: jax.Array
 
     @pinned
     def operator(self, points: Sequence[Point]) -> HessianOperator:
         """The Hessians of the points (model, alpha), one set each."""
         n = self.rows.n
         pairs = [(model, samples_of(alpha, n)) for model, alpha in points]
-        return weighted(self.rows, self.student, self.teacher, pairs)
+        return weighted(self.rows, self.student, self.teacher, pairs, key=self.key)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def shared_draw(
     instance = draw(model, n, largest, seed=seed, sample=sample, dtype=dtype, data=False, shared=True)
     make = stored_rows if stored else streamed_rows
     rows = make(data_key(instance.key), instance.m, instance.n, instance.student.dtype, size=size)
-    return SharedDraw(instance.student, instance.teacher, rows)
+    return SharedDraw(instance.student, instance.teacher, rows.of(model), instance.key)
 
 
 @pinned
@@ -149,17 +151,17 @@ def converged(result: GridResult) -> bool:
     return bool(np.all(result.codes == Code.CONVERGED))
 
 
-def _checked(points: Sequence[Point]) -> tuple[Committee, float]:
+def _checked(points: Sequence[Point]) -> tuple[Model, float]:
     try:
         points = [(model, positive("alpha", alpha)) for model, alpha in points]
     except ParameterError:
         raise
     except (TypeError, ValueError):
-        raise ParameterError(f"points must be pairs (model, alpha), got {points!r}") from None
+        raise ParameterError(f"points must be pairs (model, alpha), got {shown(points)}") from None
     if not points:
         raise ParameterError("points must not be empty")
-    if not all(isinstance(model, Committee) for model, _ in points):
-        raise ParameterError(f"points must be pairs (model, alpha), got {points!r}")
+    if not all(isinstance(model, Committee | Network) for model, _ in points):
+        raise ParameterError(f"points must be pairs (model, alpha), got {shown(points)}")
     widths = {(model.p, model.p_star) for model, _ in points}
     if len(widths) > 1:
         raise ParameterError(f"points of a shared draw must have one p and p_star, got {sorted(widths)}")

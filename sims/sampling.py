@@ -11,18 +11,18 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from sims import hessian, instance
-from sims.dense.eigen import Code, Eigenpairs, lowest_dense
-from sims.instance import Instance
+from sims.dense.eigen import Code, Eigenpairs, lowest_dense, power_of_two
+from sims.instance import Instance, Model
 from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
 from sims.pinned import pinned
-from sims.signal import signal_vectors
+from sims.signal import signal_vectors, student_shares
 from theory.checks import ParameterError, count
-from theory.model import Committee
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
 TOGETHER = (
@@ -37,7 +37,8 @@ class PointResult:
 
     samples           (S,) indices
     eigenvalues       (S, k), NaN where a solve gave nothing
-    overlaps          (S, k) squared overlaps q2 with the signal space
+    overlaps          (S, k) squared overlaps q2 with the signal space, the share of the teacher
+    student_shares    (S, k) squared overlaps with the student's own space (`sims.signal.student_shares`)
     residuals         (S, k) ||H v - lambda v||
     max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 where the
                       pairs computed do not settle it
@@ -56,6 +57,7 @@ class PointResult:
     codes: NDArray[np.int8]
     reasons: tuple[str, ...]
     solver: str
+    student_shares: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,21 @@ class Solver:
 
 @pinned
 def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
-    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all."""
+    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all.
+
+    In units of a power of two near the largest weight, which float32 could not hold for every a.
+    """
     signal = signal_vectors(drawn.teacher, drawn.student.shape[0])
+    weights = hessian.weights_of(drawn)
+    unit = power_of_two(float(np.max(np.abs(weights))))
+    weights = weights / unit
     if jax.default_backend() == "cpu":
-        data, labels = np.asarray(drawn.data)[: drawn.m], instance.labels(drawn)
-        return lowest_dense(hessian.dense_blas(data, drawn.model.weights(*labels)), k, signal, overwrite=True)
-    weights = hessian.weights(drawn.model, *instance.preactivations(drawn))
-    return lowest_dense(hessian.dense(drawn.data, weights), k, signal)
+        data = np.asarray(drawn.data)[: drawn.m]
+        return lowest_dense(hessian.dense_blas(data, weights), k, signal, overwrite=True).times(unit)
+    assert drawn.data is not None  # sample_point draws it for this solver
+    padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
+    padded[: drawn.m] = weights
+    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal).times(unit)
 
 
 SOLVERS: Mapping[str, Solver] = MappingProxyType(
@@ -95,7 +105,7 @@ SOLVERS: Mapping[str, Solver] = MappingProxyType(
 
 @pinned
 def sample_point(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     samples: Sequence[int],
@@ -141,7 +151,7 @@ def sample_point(
 
 @pinned
 def bytes_needed(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     *,
@@ -159,13 +169,14 @@ def bytes_needed(
 class _Record:
     pairs: Eigenpairs | None
     overlaps: NDArray | None
+    shares: NDArray | None
     rank: int
     code: Code
     reason: str
 
 
 def _request(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     eigenpairs: int | None,
@@ -183,7 +194,7 @@ def _request(
     return k, name, 1 if batch is None else count("batch", batch)
 
 
-def _bytes_of(model: Committee, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
+def _bytes_of(model: Model, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
     def need(n: int) -> int:
         return SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
 
@@ -196,7 +207,7 @@ def _together(n: int, alpha: float, name: str) -> int:
     return instance.drawn_together(n, alpha) if small else 0
 
 
-def _draw(model: Committee, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:
+def _draw(model: Model, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:
     return instance.draw(model, n, alpha, seed=seed, sample=index, dtype=dtype, data=SOLVERS[name].rows)
 
 
@@ -205,13 +216,14 @@ def _solve(drawn: Instance, k: int, name: str) -> _Record:
         pairs = SOLVERS[name].solve(drawn, k)
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
         first = (str(error).splitlines() or [""])[0]
-        return _Record(None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
+        return _Record(None, None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
     if pairs.signal is None:
         rank, q2 = -1, np.full(k, np.nan)
     else:
         rank, q2 = pairs.signal.rank, pairs.signal.q2
     reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)
-    return _Record(pairs, q2, rank, pairs.code, reason)
+    shares = student_shares(pairs.vectors, drawn.student) if np.all(np.isfinite(pairs.values)) else None
+    return _Record(pairs, q2, shares, rank, pairs.code, reason)
 
 
 def _reason(pairs: Eigenpairs) -> str:
@@ -237,4 +249,5 @@ def _collected(indices: list[int], records: list[_Record], k: int, name: str) ->
         codes=np.array([r.code for r in records], np.int8),
         reasons=tuple(r.reason for r in records),
         solver=name,
+        student_shares=table(lambda r: r.shares),
     )

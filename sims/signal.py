@@ -38,6 +38,20 @@ def overlaps(vectors: ArrayLike, teacher: ArrayLike) -> jax.Array:
     return jnp.sum(amplitude**2, axis=(0, 1))
 
 
+def student_shares(vectors: ArrayLike, student: ArrayLike) -> NDArray[np.float64]:
+    """Squared overlaps (k,) of unit vectors (p N, k) with the student's space, the span of e_k (x) w_j: p^2 dimensions.
+
+    student (p, N), rows of any Gram matrix. Where student and teacher overlap so do their spaces, and the two shares may add up
+    to more than the share of the space that they span together.
+    """
+    rows, columns = np.asarray(student, np.float64), np.asarray(vectors, np.float64)
+    p, n = rows.shape
+    values, mixing = np.linalg.eigh(rows @ rows.T)
+    kept = values > n * np.finfo(np.float64).eps * values[-1]  # students may coincide
+    basis = (mixing[:, kept] / np.sqrt(values[kept])).T @ rows
+    return np.sum((basis @ columns.reshape(p, n, -1)) ** 2, axis=(0, 1))
+
+
 def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:
     """Orthonormal basis (p N, p p_star) of the signal space on the host, column-major.
 

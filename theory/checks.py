@@ -139,7 +139,7 @@ def shown(value: Any) -> str:
     """`value` as a message shows it: in one line, cut where it is long."""
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # an integer of more digits than Python prints, or something that holds one
+    except (ValueError, RecursionError):  # an integer of more digits than Python prints, or too deep a nest
         text = f"{type(value).__name__} too long to print"
     return text if len(text) <= 60 else text[:57] + "..."
 

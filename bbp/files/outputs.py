@@ -23,6 +23,19 @@ def destination(value: Any, name: str = "out") -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ParameterError(f"{name} must be the name of a file, got {shown(value)}")
     path = home(str(value))
+    longest = _longest(path.parent) - BESIDE
+    length = len(os.fsencode(path.name))
+    if length > longest:
+        raise ParameterError(f"{name} must have a name of at most {longest} bytes, got one of {length}")
+    try:
+        return _usable(path)
+    except OSError as error:  # a path too long, a directory on the way that is closed or is a file
+        reason = (error.strerror or str(error)).lower()
+        raise FileError(f"{str(path)!r} cannot be written: {reason}") from None
+
+
+def _usable(path: Path) -> Path:
+    """The file to write for `path`; FileError where there is something else than a file."""
     if not path.name:
         raise FileError(f"{str(path)!r} is a directory, not a file")
     if path.is_symlink():
@@ -33,10 +46,6 @@ def destination(value: Any, name: str = "out") -> Path:
         raise FileError(f"{str(path)!r} is a directory, not a file")
     if os.path.lexists(path) and not path.is_file():
         raise FileError(f"{str(path)!r} is not a regular file")
-    longest = _longest(path.parent) - BESIDE
-    length = len(os.fsencode(path.name))
-    if length > longest:
-        raise ParameterError(f"{name} must have a name of at most {longest} bytes, got one of {length}")
     return path
 
 

@@ -11,7 +11,8 @@ is.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ from scipy.linalg.blas import get_blas_funcs
 from sims.dense.all_overlaps import group_means, groups, lowest_vectors, spectrum_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
 from sims.pinned import pinned
-from theory.checks import ParameterError, count
+from theory.checks import ParameterError, count, shown
 
 HIGHEST = jax.lax.Precision.HIGHEST
 BOUNDED = (
@@ -34,6 +35,11 @@ WIDEST = {
     "cpu": 46_340,
     "gpu": 26_700,
 }  # largest n: n^2 within 31 bits; the workspace of cuSOLVER's syevd likewise
+
+
+IN_UNITS = ("norm", "tol", "above")  # entries of `Eigenpairs.stats` that are in units of the matrix
+_MILD = 32  # binary orders of magnitude about 1 within which a matrix is taken as it is
+_TRUST = 50  # errors of pairs accepted, in n eps |H| and n eps: the threshold of LAPACK's own tests
 
 
 class Code(enum.IntEnum):
@@ -90,10 +96,23 @@ class Eigenpairs:
     stats: dict[str, Any] = field(default_factory=dict)
     signal: Overlaps | None = None
 
+    def times(self, unit: float) -> Eigenpairs:
+        """The pairs of `unit` times the matrix, unit a power of two; of stats those in `IN_UNITS` are the matrix's too."""
+        if unit == 1:
+            return self
+        stats = {name: value * unit if name in IN_UNITS else value for name, value in self.stats.items()}
+        signal = self.signal
+        if signal is not None and signal.spectrum is not None:
+            spectrum = replace(signal.spectrum, values=signal.spectrum.values * unit)
+            signal = replace(signal, spectrum=spectrum)
+        return replace(
+            self, values=self.values * unit, residuals=self.residuals * unit, stats=stats, signal=signal
+        )
+
 
 @pinned
 def lowest_dense(
-    hessian: ArrayLike, k: int, signal: ArrayLike | None = None, *, overwrite: bool = False
+    hessian: Any, k: int, signal: ArrayLike | None = None, *, overwrite: bool = False
 ) -> Eigenpairs:
     """The k lowest eigenpairs of a symmetric matrix (n, n), both triangles filled.
 
@@ -101,29 +120,82 @@ def lowest_dense(
                eigenvectors has the largest
     overwrite  allow a column-major NumPy matrix to be destroyed
 
-    Raises ParameterError for k outside 1..n or n beyond what the routines can index. A result that fails
-    the checks is computed again by `scipy.linalg.eigh` of the whole matrix, and returned with its code if
-    that fails too.
+    The matrix is solved in units of a power of two near its largest entry where squares of entries could under- or overflow.
+
+    Raises ParameterError for anything but a square matrix of real floats, k outside 1..n, a signal of another shape, or n
+    beyond what the routines can index. A result that fails the checks is computed again by `scipy.linalg.eigh` of the whole
+    matrix, and returned with its code if that fails too.
 
     >>> lowest_dense(np.diag([3.0, 1.0, 2.0]), 2).values.round(9).tolist()
     [1.0, 2.0]
     """
-    n = np.shape(hessian)[0]
+    hessian = _checked_matrix(hessian)
+    signal = None if signal is None else _checked_signal(signal, hessian)
+    n = hessian.shape[0]
     if count("k", k) > n:
         raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {n}")
     check_order(n)
     if isinstance(hessian, jax.Array) and jax.default_backend() != "cpu":
-        found = _on_device(hessian, k, signal)
+        unit = _unit(float(jnp.max(jnp.abs(hessian))))
+        found = _on_device(hessian if unit == 1 else hessian / unit, k, signal)
         if found.code is Code.CONVERGED:
-            return found
+            return found.times(unit)
         hessian = np.array(hessian, order="F")
     matrix = (
         np.asarray(hessian)
         if overwrite and not isinstance(hessian, jax.Array)
         else np.array(hessian, order="F")
     )
+    largest = float(max(np.max(matrix), -np.min(matrix)))
+    if not np.isfinite(largest):
+        return _nothing(matrix, k, Code.INVALID, "not finite")
+    unit = _unit(largest)
+    if unit != 1:
+        matrix = matrix / matrix.dtype.type(unit)
     found, matrix = _tridiagonal(np.asfortranarray(matrix), k, signal)
-    return found if found.code in (Code.CONVERGED, Code.INVALID) else _whole(matrix, k, signal)
+    if found.code not in (Code.CONVERGED, Code.INVALID):
+        found = _whole(matrix, k, signal)
+    return found.times(unit)
+
+
+def power_of_two(size: float) -> float:
+    """The power of two at or below `size`, by which numbers are divided without rounding; 1 for 0, NaN or infinity."""
+    if not (size > 0 and math.isfinite(size)):
+        return 1.0
+    return math.ldexp(1.0, max(math.frexp(size)[1] - 1, -1022))
+
+
+def _unit(largest: float) -> float:
+    """What a matrix of this largest entry is solved in units of: 1, unless squares of its entries come near the ends of the
+    range of float32 or float64."""
+    unit = power_of_two(largest)
+    return 1.0 if 2.0**-_MILD <= unit <= 2.0**_MILD else unit
+
+
+def _checked_matrix(hessian: Any) -> Any:
+    """A square matrix in float32 or float64 (others that hold real numbers are converted); else ParameterError."""
+    array = hessian if isinstance(hessian, jax.Array) else _real("hessian", hessian)
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
+        raise ParameterError(f"hessian must be a square matrix (n, n), got shape {array.shape}")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _checked_signal(signal: Any, hessian: Any) -> Any:
+    """Directions (n, r) in the matrix's dtype; else ParameterError."""
+    array = signal if isinstance(signal, jax.Array) else _real("signal", signal)
+    if array.ndim != 2 or array.shape[0] != hessian.shape[0]:
+        raise ParameterError(f"signal must be columns ({hessian.shape[0]}, r), got shape {array.shape}")
+    return array
+
+
+def _real(name: str, value: Any) -> NDArray:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "iuf":
+        raise ParameterError(f"{name} must be an array of real numbers, got {shown(value)}")
+    return array
 
 
 def check_order(n: int, platform: str | None = None) -> None:
@@ -138,8 +210,6 @@ def check_order(n: int, platform: str | None = None) -> None:
 
 def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eigenpairs, NDArray]:
     """Pairs by reduction to tridiagonal form, and the matrix, its lower triangle destroyed."""
-    if not np.isfinite(np.sum(matrix)):
-        return _nothing(matrix, k, Code.INVALID, "not finite"), matrix
     diagonal = np.diagonal(matrix).copy()
     reduced, d, e, tau = _reduce(matrix)
     norm = _norm(d, e)
@@ -236,7 +306,8 @@ def _whole(matrix: NDArray, k: int, signal: ArrayLike | None) -> Eigenpairs:
     upper = np.triu(matrix)
     full = upper + np.triu(matrix, 1).T
     try:
-        values, vectors = eigh(full)
+        # divide and conquer: its vectors are orthonormal to a few eps, those of the default (MRRR) to a hundred and more
+        values, vectors = eigh(full, driver="evd")
     except (np.linalg.LinAlgError, ValueError) as error:
         return _nothing(matrix, k, Code.FAILED, str(error).splitlines()[0])
     return _from_all(full, values, vectors, k, signal, "eigh")
@@ -277,7 +348,9 @@ def _checked(
     dtype = vectors.dtype
     residuals = np.linalg.norm(product - vectors * values.astype(dtype), axis=0)
     skew = float(np.max(np.abs(vectors.T @ vectors - np.eye(len(values), dtype=dtype))))
-    unit = 50 * np.sqrt(len(vectors)) * np.finfo(dtype).eps
+    # LAPACK's bounds on residuals and orthonormality grow with the order; vectors of neighbours by inverse iteration reach a
+    # good part of theirs
+    unit = _TRUST * len(vectors) * np.finfo(dtype).eps
     if not (np.all(np.isfinite(values)) and np.isfinite(skew)):
         code = Code.INVALID
     elif np.max(residuals) > unit * norm or skew > unit:

@@ -7,11 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from sims.instance import finite_p, real_dtype, samples_of
+from sims.instance import Model, finite_p, real_dtype, samples_of
 from sims.krylov.settings import Plan, Settings, mixes
 from sims.operator.operator import block_size
 from theory.checks import count
-from theory.model import Committee
 
 PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
 
@@ -42,7 +41,7 @@ def solver_bytes(order: int, plan: Plan, dtype: Any, sets: int = 1) -> int:
 
 
 def krylov_bytes(
-    model: Committee,
+    model: Model,
     n: int,
     alpha: float,
     *,
@@ -62,7 +61,7 @@ def krylov_bytes(
     count("devices", devices)
     plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)
     mixed = stored and mixes(settings, plan, dtype)
-    labels = 2 * m * (2 * sets + p) * dtype.itemsize
+    labels = 2 * m * (sets * (p + 1) + p) * 8  # in float64 until the units of the weights are known
     return (
         data_bytes(n, m, dtype, stored=stored, mixed=mixed) + solver_bytes(p * n, plan, dtype, sets) + labels
     )

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from sims.dense.eigen import Code, Eigenpairs
-from sims.instance import Instance, finite_p, real_dtype
+from sims.instance import Instance, Model, finite_p, real_dtype
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import signal_overlaps
 from sims.krylov.solver import Settings, lowest_krylov
@@ -16,7 +16,6 @@ from sims.memory import available_bytes, dense_bytes
 from sims.operator.operator import HessianOperator, hessian_operator
 from sims.operator.sharded import sharded_operator
 from sims.pinned import pinned
-from theory.model import Committee
 
 ROOM = 0.9  # share of the free memory that may be planned for
 DENSE = {"cpu": 4000, "gpu": 12_000}  # orders p N up to which dense solves take seconds, and give every rank
@@ -27,7 +26,7 @@ TOL = {
 RELATIVE = {"float64": 1e-7, "float32": 1e-5}  # the same in units of |H|, for a large, where H is small
 
 
-def preferred_solver(model: Committee, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
+def preferred_solver(model: Model, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
     """ "dense" while the order p N is small enough in time and memory, else "krylov"."""
     platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
     if finite_p(model) * n > DENSE[platform]:
@@ -64,7 +63,7 @@ def operator_of(drawn: Instance, stored: bool) -> HessianOperator:
     return hessian_operator(drawn, stored=stored)
 
 
-def stores(model: Committee, n: int, alpha: float, k: int, dtype: Any) -> bool:
+def stores(model: Model, n: int, alpha: float, k: int, dtype: Any) -> bool:
     """Whether the data of one sample fit in memory, over all devices, beside the solver."""
     free = available_bytes()
     if free is None:
@@ -72,13 +71,13 @@ def stores(model: Committee, n: int, alpha: float, k: int, dtype: Any) -> bool:
     return _bytes(model, n, alpha, k, dtype, stored=True) <= ROOM * free
 
 
-def point_bytes(model: Committee, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
+def point_bytes(model: Model, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
     """Peak bytes on one device of one matrix-free sample, in the layout that `solve_krylov` would choose."""
     stored = stores(model, n, alpha, eigenpairs, dtype)
     return _bytes(model, n, alpha, eigenpairs, dtype, stored=stored)
 
 
-def _bytes(model: Committee, n: int, alpha: float, k: int, dtype: Any, *, stored: bool) -> int:
+def _bytes(model: Model, n: int, alpha: float, k: int, dtype: Any, *, stored: bool) -> int:
     settings = Settings(tol=TOL[str(real_dtype(dtype))])
     devices = jax.device_count()
     return krylov_bytes(

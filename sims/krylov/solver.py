@@ -44,7 +44,11 @@ Solver = Generator[jax.Array, jax.Array, "Ritz"]
 
 
 class BlockOperator(Protocol):
-    """Symmetric matrices, all of one order: `sets` of them, known by their products with blocks (order, b)."""
+    """Symmetric matrices, all of one order: `sets` of them, known by their products with blocks (order, b).
+
+    Each is known in a unit of its own, a power of two near its size: the squares of what is computed then neither under- nor
+    overflow.
+    """
 
     @property
     def order(self) -> int:
@@ -61,8 +65,12 @@ class BlockOperator(Protocol):
         """Number of matrices."""
         ...
 
+    @property
+    def units(self) -> Sequence[float]:
+        """One a set."""
+
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
-        """H V for one block of each chosen set."""
+        """H V in the set's unit for one block of each chosen set."""
 
     def lowered(self) -> BlockOperator | None:
         """The same matrices in float32, or None."""
@@ -115,9 +123,11 @@ def lowest_of_sets(
     mixed = mixes(settings, plan, operator.dtype) and operator.order > plan.smallest
     lowered = operator.lowered() if mixed else None
     solvers = [
-        solve(operator.order, operator.dtype, plan, mixed=lowered is not None) for _ in range(operator.sets)
+        solve(operator.order, operator.dtype, replace(plan, tol=plan.tol / unit), mixed=lowered is not None)
+        for unit in operator.units
     ]
-    return [_public(operator, ritz, k) for ritz in drive(operator, lowered, solvers)]
+    found = drive(operator, lowered, solvers)
+    return [_public(operator, ritz, k).times(unit) for ritz, unit in zip(found, operator.units, strict=True)]
 
 
 def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Solver]) -> list[Ritz]:

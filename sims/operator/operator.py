@@ -1,16 +1,20 @@
 """The Hessian as an operator: H V from the data and the weights, never forming H.
 
-With F = d I + c lam lam^T for each sample (`sims.hessian`), a block V of k vectors costs two products with the data,
+With F = diag(d) + c g g^T for each sample (`sims.hessian`), a block V of k vectors costs two products with the data,
 
-    Y = X V,    Z_q = d Y_q + c lam_q (sum_r lam_r Y_r),    H V = X^T Z,
+    Y = X V,    Z_q = d_q Y_q + c g_q (sum_r g_r Y_r),    H V = X^T Z,
 
-and O(M p k) between them. The data are held as blocks of rows, each an array of its own, and one compiled step adds the
-share of one block: its shape, and so its compilation, does not depend on alpha, and nothing is ever sliced out of a large
-array (a slice of the data inside a compiled loop is a copy, three times the traffic). Rows of zeros in the last block carry
-weight zero. Blocks are stored, or drawn again from their key whenever they are needed.
+and O(M p k) between them, whatever the activation and the loss. The data are held as blocks of rows, each an array of its own,
+and one compiled step adds the share of one block: its shape, and so its compilation, does not depend on alpha, and nothing is
+ever sliced out of a large array (a slice of the data inside a compiled loop is a copy, three times the traffic). Rows of zeros
+in the last block carry weight zero. Blocks are stored, or drawn again from their key whenever they are needed.
+
+Inputs of covariance Sigma are the same rows with columns scaled: Sigma^(1/2) is applied to V before and to X^T Z after.
 
 Several Hessians that share their data (the same draw at several alpha or a) are served by one pass: their vectors stand side
-by side as columns of V, each with its own weights.
+by side as columns of V, each with its own weights. Each has a unit, a power of two near its largest weight, in which d, c and
+the products are kept: where a is very large or small, weights under- and overflow in float32, and squares of products in
+float64. `operator(V)` alone is H V itself.
 
 Vectors stand as columns (N, sets p k). For one set that is the same memory as (p N, k) with rows ordered i p + q, the order
 in which the solvers keep their vectors.
@@ -28,11 +32,22 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.hessian import HIGHEST, weight_parts
-from sims.instance import Instance, data_key, finite_p, padded, real_dtype, row_block
+from sims.dense.eigen import power_of_two
+from sims.hessian import HIGHEST, Functions, functions_of, weight_parts
+from sims.instance import (
+    Instance,
+    Model,
+    data_key,
+    finite_p,
+    input_roots,
+    padded,
+    real_dtype,
+    row_block,
+    teacher_noise,
+)
 from sims.pinned import pinned
-from theory.checks import ParameterError, count, positive
-from theory.model import Committee
+from theory.checks import ParameterError, count, shown
+from theory.general.network import network
 
 BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
 _FEW = 16  # student rows that are written out one by one in a compiled step
@@ -48,6 +63,7 @@ class Rows:
 
     stored  one pair (block (size, n), its transpose (n, size) or None) for each block; None: drawn when needed
     key     key of the rows (`data_key`), for blocks drawn when needed
+    roots   (n,) by which the columns of the blocks are multiplied to make inputs of covariance Sigma; None: by nothing
 
     The transpose is a second copy, for the CPU: XLA's product with a row-major matrix reads it at the speed of the memory bus,
     that with its transpose at a third of it.
@@ -59,6 +75,12 @@ class Rows:
     dtype: np.dtype
     stored: tuple[tuple[jax.Array, jax.Array | None], ...] | None
     key: jax.Array
+    roots: jax.Array | None = None
+
+    def of(self, model: Model) -> Rows:
+        """These rows as the inputs of a model: with the roots of its covariance."""
+        roots = input_roots(model, self.n)
+        return self if roots is None else replace(self, roots=jnp.asarray(roots, self.dtype))
 
     @property
     def blocks(self) -> int:
@@ -114,8 +136,10 @@ class HessianOperator:
     """Hessians (sets of them) on shared data. `operator(V)` is H V.
 
     rows   the data
-    parts  for each block of rows: d (sets, size), c (sets, size), lam (size, p); zero where a set has no such row
+    parts  for each block of rows: d (sets, size, p), c (sets, size), g (size, p), d and c in `units` and zero where a set has
+           no such row
     p      student width
+    units  (sets,) powers of two
 
     `selected` keeps the operators of some of the sets that `select` made; every copy starts with none.
     """
@@ -123,6 +147,7 @@ class HessianOperator:
     rows: Rows
     parts: tuple[tuple[jax.Array, jax.Array, jax.Array], ...]
     p: int
+    units: tuple[float, ...] = (1.0,)
     selected: dict[tuple[int, ...], HessianOperator] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -149,10 +174,17 @@ class HessianOperator:
 
     @pinned
     def columns(self, columns: jax.Array) -> jax.Array:
-        """H V for V as a matrix (N, sets p k), columns ordered by set, then student row, then vector."""
+        """H V in `units` for V as a matrix (N, sets p k), columns ordered by set, then student row, then vector."""
+        roots = self.rows.roots
+        if roots is None:
+            return self._plain(columns)
+        return _scaled(self._plain(_scaled(columns, roots)), roots)
+
+    def _plain(self, columns: jax.Array) -> jax.Array:
+        """The same for inputs without their covariance."""
         total = None
-        for (block, mirror), (d, c, lam) in zip(self.rows, self.parts, strict=True):
-            share = (block, mirror, columns, d, c, lam)
+        for (block, mirror), (d, c, g) in zip(self.rows, self.parts, strict=True):
+            share = (block, mirror, columns, d, c, g)
             total = _first_block(*share) if total is None else _add_block(total, *share)
         assert total is not None  # M is at least 1
         return total
@@ -165,11 +197,13 @@ class HessianOperator:
         if vectors.shape[:-1] != wanted:
             raise ParameterError(f"vectors must have shape {(*wanted, 'k')}, got {vectors.shape}")
         columns = _to_columns(vectors.reshape(self.sets, self.p, self.n, -1))
-        return _from_columns(self.columns(columns), (self.sets, self.p)).reshape(vectors.shape)
+        products = _from_columns(self.columns(columns), (self.sets, self.p))
+        units = np.asarray(self.units, self.dtype)[:, None, None, None]
+        return (products if np.all(units == 1) else products * units).reshape(vectors.shape)
 
     @pinned
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
-        """H V for one block V (order, k), rows i p + q, of each chosen set, in one pass over the data."""
+        """H V in the set's unit for one block V (order, k), rows i p + q, of each chosen set, in one pass over the data."""
         columns = _beside(tuple(blocks), self.n)
         return _apart(self.select(chosen).columns(columns), len(blocks), self.order)
 
@@ -182,7 +216,9 @@ class HessianOperator:
         if key not in self.selected:
             index = np.asarray(key)
             self.selected[key] = replace(
-                self, parts=tuple((d[index], c[index], lam) for d, c, lam in self.parts)
+                self,
+                parts=tuple((d[index], c[index], g) for d, c, g in self.parts),
+                units=tuple(self.units[i] for i in key),
             )
         return self.selected[key]
 
@@ -202,7 +238,9 @@ class HessianOperator:
         if self.rows.stored is None:
             return None
         stored = tuple((_single(b), None if t is None else _single(t)) for b, t in self.rows.stored)
-        rows = replace(self.rows, dtype=np.dtype("float32"), stored=stored)
+        roots = self.rows.roots
+        single = None if roots is None else _single(roots)
+        rows = replace(self.rows, dtype=np.dtype("float32"), stored=stored, roots=single)
         return replace(
             self, rows=rows, parts=tuple((_single(d), _single(c), _single(x)) for d, c, x in self.parts)
         )
@@ -229,12 +267,15 @@ def hessian_operator(
         rows = stored_rows(data_key(instance.key), instance.m, instance.n, dtype, size=size, mirror=mirror)
     else:
         rows = cut_rows(instance, size=size, mirror=mirror)
-    return weighted(rows, instance.student, instance.teacher, [(instance.model, instance.m)])
+    if instance.data is None or not stored:
+        rows = rows.of(instance.model)
+    points = [(instance.model, instance.m)]
+    return weighted(rows, instance.student, instance.teacher, points, key=instance.key)
 
 
 @pinned
 def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None = None) -> Rows:
-    """The data of an instance as blocks of rows."""
+    """The data of an instance as blocks of rows, their covariance in them."""
     data = instance.data
     if data is None:
         raise ParameterError("cut_rows needs the data of the instance, drawn with data=True")
@@ -250,23 +291,62 @@ def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None
 
 @pinned
 def weighted(
-    rows: Rows, student: Any, teacher: Any, points: Sequence[tuple[Committee, int]]
+    rows: Rows,
+    student: Any,
+    teacher: Any,
+    points: Sequence[tuple[Model, int]],
+    *,
+    key: jax.Array | None = None,
 ) -> HessianOperator:
     """The Hessians of `points` on the same rows, student (p, N) and teacher (p_star, N): one set each.
 
-    points  (model, samples M) with M at most rows.m: the first M rows count. Widths are those of student and teacher.
+    points  (model, samples M) with M at most rows.m: the first M rows count. Widths are those of student and teacher;
+            models differ in a and in the variances of their noise alone
+    key     of the draw, from which the noise comes; needed where a model has some
+
+    Raises ParameterError on unfit points.
     """
-    both = jnp.concatenate([jnp.asarray(student), jnp.asarray(teacher)]).astype(rows.dtype)
     p, p_star = len(student), len(teacher)
     for model, m in points:
         if (finite_p(model), model.p_star) != (p, p_star):
-            raise ParameterError(f"points must share p = {p}, p_star = {p_star}, got {model}")
+            raise ParameterError(f"points must share p = {p}, p_star = {p_star}, got {shown(model)}")
         if not 1 <= m <= rows.m:
             raise ParameterError(f"samples of a point must lie in 1..{rows.m}, got {m}")
-    a = jnp.asarray([positive("a", model.a) for model, _ in points])
+    functions = _shared_functions([model for model, _ in points])
+    both = jnp.concatenate([jnp.asarray(student), jnp.asarray(teacher)]).astype(rows.dtype)
+    if rows.roots is not None:
+        both = both * rows.roots
+    wide = [network(model) for model, _ in points]
+    numbers = tuple(
+        jnp.asarray([float(value) for value in column], jnp.float64)
+        for column in zip(*((n.a, n.noise, n.output_noise) for n in wide), strict=True)
+    )
     reach = jnp.asarray([m for _, m in points])
-    parts = tuple(_parts(block, both, a, reach, i * rows.size, p) for i, (block, _) in enumerate(rows))
-    return HessianOperator(rows, parts, p)
+    loudest = max(wide, key=lambda n: (n.noise > 0) + (n.output_noise > 0))
+    if key is None and any(n.noise or n.output_noise for n in wide):
+        raise ParameterError("key of the draw must be given where the model has noise")
+    parts, largest = [], []
+    for i, (block, _) in enumerate(rows):
+        start = i * rows.size
+        noise = (None, None) if key is None else teacher_noise(loudest, key, start, rows.size)
+        made, size = _parts(functions, block, both, numbers, noise, reach, start, p)
+        parts.append(made)
+        largest.append(size)
+    units = tuple(power_of_two(float(size)) for size in np.max(np.asarray(largest), axis=0))
+    kept = tuple(_in_units(*part, jnp.asarray(units), str(rows.dtype)) for part in parts)
+    return HessianOperator(rows, kept, p, units)
+
+
+def _shared_functions(models: Sequence[Model]) -> Functions:
+    """The functions that all models have; ParameterError unless they differ in a and noise alone."""
+    first = functions_of(models[0])
+    for model in models[1:]:
+        if functions_of(model) != first:
+            raise ParameterError("points must share activation, teacher_activation and loss")
+        for name in ("overlap", "gram", "covariance"):
+            if getattr(network(model), name) != getattr(network(models[0]), name):
+                raise ParameterError(f"points must share {name}")
+    return first
 
 
 def interleaved(vectors: NDArray, p: int) -> NDArray:
@@ -307,40 +387,75 @@ def _single(x: jax.Array) -> jax.Array:
     return x.astype(jnp.float32)
 
 
-@functools.partial(jax.jit, static_argnames="p")
+@jax.jit
+def _scaled(columns: jax.Array, roots: jax.Array) -> jax.Array:
+    return columns * roots[:, None]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 7))
 def _parts(
-    block: jax.Array, both: jax.Array, a: jax.Array, m: jax.Array, start: jax.Array | int, p: int
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """d (sets, size), c (sets, size), lam (size, p) of one block, zero on rows from m on."""
-    labels = jnp.matmul(block, both.T, precision=HIGHEST)
+    functions: Functions,
+    block: jax.Array,
+    both: jax.Array,
+    numbers: tuple[jax.Array, jax.Array, jax.Array],
+    noise: tuple[jax.Array | None, jax.Array | None],
+    m: jax.Array,
+    start: jax.Array | int,
+    p: int,
+) -> tuple[tuple[jax.Array, jax.Array, jax.Array], jax.Array]:
+    """d (sets, size, p), c (sets, size), g (size, p) of one block in float64, zero on rows from m on, and the largest weight of
+    each set; numbers: a, noise, output_noise (sets,), noise: their normals (size, p_star) and (size,)."""
+    labels = jnp.matmul(block, both.T, precision=HIGHEST).astype(jnp.float64)
     lam, u = labels[:, :p], labels[:, p:]
-    d, c = jax.vmap(weight_parts, (0, None, None))(a, lam.astype(jnp.float64), u.astype(jnp.float64))
+    zeta, xi = noise
+
+    def one(a: jax.Array, before: jax.Array, after: jax.Array) -> tuple[jax.Array, jax.Array]:
+        heard = u if zeta is None else u + jnp.sqrt(before) * zeta
+        y = jnp.mean(functions.teacher(heard, jnp), axis=-1)
+        d, c, _ = weight_parts(functions, a, lam, y if xi is None else y + jnp.sqrt(after) * xi)
+        return d, c
+
+    d, c = jax.vmap(one)(*numbers)
+    g = functions.activation[1](lam, jnp) / p
     inside = start + jnp.arange(block.shape[0]) < m[:, None]
-    return jnp.where(inside, d, 0).astype(block.dtype), jnp.where(inside, c, 0).astype(block.dtype), lam
+    d, c = jnp.where(inside[:, :, None], d, 0), jnp.where(inside, c, 0)
+    largest = jnp.max(jnp.abs(d), axis=(1, 2)) + jnp.max(jnp.abs(c) * jnp.sum(g**2, axis=-1), axis=1)
+    return (d, c, g), largest
+
+
+@functools.partial(jax.jit, static_argnums=4)
+def _in_units(
+    d: jax.Array, c: jax.Array, g: jax.Array, units: jax.Array, dtype: str
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    d, c = d / units[:, None, None], c / units[:, None]
+    return d.astype(dtype), c.astype(dtype), g.astype(dtype)
 
 
 def block_share(
-    block: jax.Array, mirror: jax.Array | None, columns: jax.Array, d: jax.Array, c: jax.Array, lam: jax.Array
+    block: jax.Array, mirror: jax.Array | None, columns: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array
 ) -> jax.Array:
     """The share of one block of rows in H V: columns (N, sets p k) -> (N, sets p k)."""
-    size, p = lam.shape
+    size, p = g.shape
     y = jnp.matmul(block, columns, precision=HIGHEST).reshape(size, d.shape[0], p, -1)
-    z = (_few_rows if p <= _FEW else _many_rows)(y, d.T[:, :, None], c.T[:, :, None], lam)
+    z = (_few_rows if p <= _FEW else _many_rows)(y, d.transpose(1, 0, 2), c.T[:, :, None], g)
     across = block.T if mirror is None else mirror
     return jnp.matmul(across, z.reshape(size, -1), precision=HIGHEST)
 
 
-def _few_rows(y: jax.Array, d: jax.Array, c: jax.Array, lam: jax.Array) -> jax.Array:
+def _few_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
     """F y for y (size, sets, p, k), student rows one by one: a sum over their axis is ten times slower on the CPU."""
-    rows = range(lam.shape[1])
-    along = sum(lam[:, q, None, None] * y[:, :, q] for q in rows) * c
-    return jnp.stack([d * y[:, :, q] + lam[:, q, None, None] * along for q in rows], axis=2)
+    rows = range(g.shape[1])
+    along = sum(g[:, q, None, None] * y[:, :, q] for q in rows) * c
+    return jnp.stack(
+        [d[:, :, q, None] * y[:, :, q] + g[:, q, None, None] * along for q in rows],
+        axis=2,
+    )
 
 
-def _many_rows(y: jax.Array, d: jax.Array, c: jax.Array, lam: jax.Array) -> jax.Array:
+def _many_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
     """The same for any p, in a program whose size does not grow with it."""
-    along = jnp.einsum("mq,msqk->msk", lam, y, precision=HIGHEST) * c
-    return d[:, :, None] * y + lam[:, None, :, None] * along[:, :, None, :]
+    along = jnp.einsum("mq,msqk->msk", g, y, precision=HIGHEST) * c
+    return d[..., None] * y + g[:, None, :, None] * along[:, :, None, :]
 
 
 _first_block = jax.jit(block_share)

@@ -59,15 +59,14 @@ class ShardedOperator(HessianOperator):
 
     mesh: Mesh = field(default_factory=row_mesh)
 
-    @pinned
-    def columns(self, columns: jax.Array) -> jax.Array:
-        """H V for V as a matrix (N, sets p k), on the first device of this process."""
+    def _plain(self, columns: jax.Array) -> jax.Array:
+        """H V in `units` for V as a matrix (N, sets p k), on the first device of this process."""
         mesh = self.mesh
         columns = _replicate(columns, mesh)
         total = _zeros(mesh, columns.shape, str(self.dtype))
         add = _adder(mesh, self.rows.stored is not None and self.rows.stored[0][1] is not None)
-        for (block, mirror), (d, c, lam) in zip(self.rows, self.parts, strict=True):
-            total = add(total, block, mirror, columns, d, c, lam)
+        for (block, mirror), (d, c, g) in zip(self.rows, self.parts, strict=True):
+            total = add(total, block, mirror, columns, d, c, g)
         return _local(_sum(mesh)(total))
 
 
@@ -82,13 +81,17 @@ def sharded_operator(
     mesh = row_mesh() if mesh is None else mesh
     dtype = np.dtype(instance.student.dtype)
     share = block_size(-(-instance.m // mesh.size), instance.n, dtype, size, stored=stored)
-    rows = ShardedRows(instance.m, instance.n, share * mesh.size, dtype, None, data_key(instance.key), mesh)
+    rows: Rows = ShardedRows(
+        instance.m, instance.n, share * mesh.size, dtype, None, data_key(instance.key), mesh=mesh
+    ).of(instance.model)
     if stored:
         mirror = _transposer(mesh) if jax.default_backend() == "cpu" else None
         rows = replace(rows, stored=tuple((b, mirror(b) if mirror else None) for b, _ in rows))
-    whole = weighted(rows, instance.student, instance.teacher, [(instance.model, instance.m)])
+    points = [(instance.model, instance.m)]
+    whole = weighted(rows, instance.student, instance.teacher, points, key=instance.key)
     spread = _spreader(mesh)
-    return ShardedOperator(rows, tuple(spread(*part) for part in whole.parts), whole.p, mesh=mesh)
+    parts = tuple(spread(*part) for part in whole.parts)
+    return ShardedOperator(rows, parts, whole.p, whole.units, mesh=mesh)
 
 
 @functools.cache
@@ -131,7 +134,7 @@ def _transposer(mesh: Mesh) -> Any:
 @functools.cache
 def _spreader(mesh: Mesh) -> Any:
     shardings = tuple(NamedSharding(mesh, spec) for spec in (_SPLIT_SECOND, _SPLIT_SECOND, _SPLIT))
-    return jax.jit(lambda d, c, lam: (d, c, lam), out_shardings=shardings)
+    return jax.jit(lambda d, c, g: (d, c, g), out_shardings=shardings)
 
 
 @functools.cache

@@ -80,20 +80,31 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike) -> Any:
     >>> density(Committee(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.191582])
     """
-    scale, law = _scale(model), weight_law(model)
     alphas, lams = broadcast(alpha=ratio("alpha", alpha), lam=finite("lam", lam))
-    shape, alphas, energy = lams.shape, alphas.ravel(), np.clip(lams.ravel(), -LARGEST, LARGEST) * scale
+    shape = lams.shape
+    t, scale = bulk_resolvent(model, alphas.ravel(), lams.ravel())
+    rho = (scale * t.imag / math.pi).reshape(shape)
+    return float(rho) if rho.ndim == 0 else rho
+
+
+def bulk_resolvent(model: Committee, alpha: Any, lam: Real) -> tuple[Complex, float]:
+    """t = -(2/p) g at real energies lam (n,) inside the support, 0 outside it, and the factor p/2 from H to its units.
+
+    alpha: one number or (n,). At lam = 0 beside the atom only the imaginary part is meant.
+    """
+    scale, law = _scale(model), weight_law(model)
+    alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), lam.shape)
+    energy = np.clip(lam, -LARGEST, LARGEST) * scale
     left, right = _edges(law, alphas)
     blur = ROUNDING * np.abs(energy)
     origin = (np.abs(energy) < SMALLEST) & (alphas < 1)
     inside = (energy - blur > left) & (energy + blur < right) & ~origin
-    rho = np.zeros(energy.shape)
+    t = np.zeros(energy.shape, dtype=np.complex128)
     for i in np.flatnonzero(origin):
-        rho[i] = _limit_at_zero(law, float(alphas[i]))
+        t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i])))
     moved, factor = _off_critical(alphas[inside], energy[inside])
-    rho[inside] = factor * _solve_real(law, alphas[inside], moved, left[inside]).imag / math.pi
-    rho = (scale * rho).reshape(shape)
-    return float(rho) if rho.ndim == 0 else rho
+    t[inside] = factor * _solve_real(law, alphas[inside], moved, left[inside])
+    return t, scale
 
 
 def atom(model: Committee, alpha: ArrayLike) -> Any:

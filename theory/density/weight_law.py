@@ -237,7 +237,20 @@ def _times(matrix: Complex, vector: Complex) -> Complex:
 @lru_cache(maxsize=64)
 def weight_law(model: Committee) -> WeightLaw:
     """The law of f for a model, computed once."""
-    pole, mass = _infinite_width(model) if math.isinf(model.p) else _finite_width(model)
+    return _law(model, teacher_law(model))
+
+
+@lru_cache(maxsize=64)
+def signal_law(model: Committee) -> WeightLaw:
+    """The law of f biased by y, whose transform is S(t) = E[y f / (1 + t f)]: y times its law is a law of p_star + 2 squares.
+
+    Only `transform` is meant here: `jump` is that of the law without bias.
+    """
+    return _law(model, (Chi(1.0, model.p_star + 2, 1 + 2 / model.p_star),))
+
+
+def _law(model: Committee, teacher: tuple[Chi, ...]) -> WeightLaw:
+    pole, mass = (_infinite_width if math.isinf(model.p) else _finite_width)(model, teacher)
     order = np.argsort(np.abs(pole))
     pole, mass = pole[order], mass[order]
     terms = -mass / pole ** np.arange(1, 4)[:, None]
@@ -245,8 +258,8 @@ def weight_law(model: Committee) -> WeightLaw:
     return WeightLaw(model, pole, mass, np.abs(pole), beyond)
 
 
-def _finite_width(model: Committee) -> tuple[Complex, Complex]:
-    student, teacher = student_law(model), teacher_law(model)
+def _finite_width(model: Committee, teacher: tuple[Chi, ...]) -> tuple[Complex, Complex]:
+    student = student_law(model)
     f, positive = _side(student, teacher, model.a)
     u, negative = _side(teacher, student, model.a)
     return np.concatenate([-1 / f, 1 + 1 / u.conj()]), np.concatenate([positive, negative.conj()])
@@ -263,9 +276,9 @@ def _side(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, tilt: float 
     return v, excess_density(upper, lower, a, v) * dv
 
 
-def _infinite_width(model: Committee) -> tuple[Complex, Complex]:
+def _infinite_width(model: Committee, teacher: tuple[Chi, ...]) -> tuple[Complex, Complex]:
     """p = inf: yhat = 1, f = (1 - y)/(a + y); y turned into the upper half plane."""
-    (law,) = teacher_law(model)
+    (law,) = teacher
     y, dy = graded(math.exp(-2 * DECAY / law.dof), law.largest(), 0.2, fineness(law.dof), STEP, TILT)
     y, dy = y.conj(), dy.conj()
     return (model.a + y) / (y - 1), np.exp(law.log_density(y)) * dy

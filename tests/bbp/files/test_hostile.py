@@ -85,7 +85,7 @@ PUT = {
     "external link": lambda file, name: file.__setitem__(name, h5py.ExternalLink("other.h5", "/x")),
     "fifo link": lambda file, name: file.__setitem__(name, h5py.ExternalLink("fifo", "/x")),
     "soft link": lambda file, name: file.__setitem__(name, h5py.SoftLink("/config")),
-    "second name": lambda file, name: file.__setitem__(name, file["config"]),
+    "second name": lambda file, name: file.__setitem__(name, file[next(iter(file))]),
     "cycle": lambda file, name: file.__setitem__(name, file["/"]),
     "virtual": lambda file, name: file.create_virtual_dataset(name, virtual()),
     "named type": lambda file, name: file.__setitem__(name, np.dtype("f8")),

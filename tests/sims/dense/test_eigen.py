@@ -183,3 +183,62 @@ def test_a_failed_sum_rule_is_not_hidden(whole, monkeypatch):
     np.testing.assert_allclose(
         eigen.lowest_dense(matrix, 2, signal).signal.spectrum.overlaps, expected, atol=1e-10
     )
+
+
+@pytest.mark.parametrize(
+    "dtype, scale",
+    [("float64", s) for s in (1e-300, 1e-200, 1e-100, 1e100, 1e300)]
+    + [("float32", s) for s in (1e-30, 1e30)],
+)
+def test_no_scale_of_the_matrix_loses_anything(dtype, scale):
+    """Squares of entries under- or overflow; values, residuals and overlaps are those of the matrix of scale 1, scaled."""
+    rng = np.random.default_rng(9)
+    matrix, signal = matrix_of(60, rng), directions_of(60, 2, rng)
+    plain = eigen.lowest_dense(matrix.astype(dtype), 4, signal.astype(dtype))
+    found = eigen.lowest_dense((matrix * scale).astype(dtype), 4, signal.astype(dtype))
+    eps = np.finfo(dtype).eps
+    assert found.code is plain.code is Code.CONVERGED
+    np.testing.assert_allclose(
+        found.values / scale, plain.values, atol=60 * eps * np.max(np.abs(plain.values))
+    )
+    np.testing.assert_allclose(found.signal.q2, plain.signal.q2, atol=1e4 * eps)
+    assert found.signal.rank == plain.signal.rank
+    assert np.all(found.residuals / scale < 60 * 50 * eps * np.linalg.norm(matrix))
+
+
+def test_a_power_of_two_changes_no_bit():
+    matrix = matrix_of(60, np.random.default_rng(9))
+    found, plain = eigen.lowest_dense(matrix * 2.0**-700, 4), eigen.lowest_dense(matrix, 4)
+    np.testing.assert_array_equal(found.values, plain.values * 2.0**-700)
+    np.testing.assert_array_equal(found.vectors, plain.vectors)
+
+
+def test_the_bound_on_orthonormality_grows_with_the_order():
+    """LAPACK's vectors of neighbours miss orthogonality by a part of n eps; columns that miss it by more are told."""
+    n = 800
+    vectors = np.eye(n)[:, :2]
+    for skew, code in ((7e-13, Code.CONVERGED), (1e-10, Code.INACCURATE)):
+        vectors[0, 1] = skew
+        checked = eigen._checked(np.zeros(2), vectors, np.zeros((n, 2)), 1.0, "none", None)
+        assert checked.code is code and checked.stats["orthonormality"] == skew
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [1, 2],
+        None,
+        "x",
+        3.0,
+        np.eye(3)[:2],
+        [[1, 2], [3]],
+        np.eye(2) * 1j,
+        [[True]],
+        np.empty((0, 0)),
+        [[object()]],
+    ],
+)
+def test_what_is_no_matrix_gets_one_line(bad):
+    with pytest.raises(ParameterError, match="hessian must be") as caught:
+        eigen.lowest_dense(bad, 1)
+    assert "\n" not in str(caught.value)

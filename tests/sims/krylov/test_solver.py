@@ -26,7 +26,7 @@ WHOLE_RANGE = [
 class Matrix:
     """A dense symmetric matrix as an operator of one set, to put any spectrum before the solver."""
 
-    sets = 1
+    sets, units = 1, (1.0,)
 
     def __init__(self, matrix):
         self.matrix = jnp.asarray(matrix)

@@ -1,0 +1,176 @@
+"""Ctrl-C and SIGTERM: at any moment of any program the exit code is the signal's, one line is said, nothing is lost."""
+
+import os
+import random
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from bbp import store
+from bbp.console import program, signals
+from bbp.console.progress import Progress
+
+FIRE = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "signals.py"))
+SWEEP = [*FIRE["PROGRAMS"]["sweep, dense"], "--out", "x.h5", "--resume"]
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "number"),
+    [
+        ("sweep, dense", 0.4, signal.SIGINT),  # while it imports
+        ("sweep, dense", 0.8, signal.SIGTERM),
+        ("sweep, Krylov", 5.0, signal.SIGTERM),  # while it compiles, or computes
+        ("descent", 4.0, signal.SIGINT),
+        ("figures", 1.2, signal.SIGTERM),
+    ],
+)
+def test_a_signal_at_some_moment(tmp_path, name, after, number):
+    code, said = FIRE["shot"](FIRE["PROGRAMS"][name], tmp_path, after, number)
+    assert not FIRE["wrong"](code, said, number), said
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith((".lock", ".tmp"))]
+
+
+@pytest.mark.slow
+def test_a_hundred_shots():
+    done = subprocess.run(
+        [sys.executable, FIRE["__file__"], "100", "--dask"], capture_output=True, text=True, timeout=1500
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_a_sweep_stopped_again_and_again_is_the_sweep(tmp_path, same):
+    rng = random.Random(5)
+    few = ["--samples", "12"]
+    for _ in range(12):
+        number = rng.choice([signal.SIGINT, signal.SIGTERM])
+        code, said = FIRE["shot"]([*SWEEP, *few], tmp_path, rng.uniform(1.0, 6.0), number)
+        assert not FIRE["wrong"](code, said, number), said
+    for out in ("x.h5", "reference.h5"):
+        assert (
+            subprocess.run([sys.executable, "-m", *SWEEP, *few, "--out", out], cwd=tmp_path).returncode == 0
+        )
+    same(store.load(tmp_path / "x.h5"), store.load(tmp_path / "reference.h5"))
+
+
+# A program whose pieces take for ever, and hold what should not stay.
+STUCK = """
+import sys, time
+from pathlib import Path
+from bbp.console import signals, program
+signals.own()
+signals.GRACE = float(sys.argv[1])
+signals.NOTICE = 0.1
+def work():
+    with signals.keeping(lambda: "3 are kept"), signals.cleaned(lambda: Path("held").unlink()):
+        Path("held").touch()
+        print("begun", flush=True)
+        started = time.monotonic()
+        while time.monotonic() - started < 60:
+            time.sleep(60)
+    return 0
+with signals.heeded("bbp x"):
+    sys.exit(signals.end(program.guarded("bbp x", work)))
+"""
+
+
+@pytest.mark.parametrize(("grace", "shots"), [("0.3", 1), ("50", 2)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(tmp_path, grace, shots, number):
+    heed = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen(
+        [sys.executable, "-c", heed + STUCK, grace], cwd=tmp_path, env=env,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout.readline() == "begun\n"
+    for _ in range(shots):
+        child.send_signal(number)
+        time.sleep(0.3)
+    _, said = child.communicate(timeout=20)
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    assert child.returncode == 128 + number
+    assert said.splitlines()[-1] == f"bbp x: error: {word}; 3 are kept"
+    assert not (tmp_path / "held").exists()
+
+
+def stop(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_called_from_python_a_signal_stops_at_the_next_piece(capsys, number, code, word):
+    done = []
+
+    def run(args):
+        with Progress(5, unit="pieces") as progress:
+            for piece in range(5):
+                if piece == 2:
+                    stop(number)
+                done.append(piece)
+                progress.advance()
+        return 0
+
+    before = signal.getsignal(number)
+    found = program.program("x", lambda parser: None, run, [], summary="", example="")
+    assert found == code and done == [0, 1, 2]
+    assert capsys.readouterr().err == f"bbp x: error: {word}\n"
+    assert signal.getsignal(number) is before and not signals.received()
+
+
+def test_called_from_python_a_second_signal_stops_at_once(capsys):
+    def run(args):
+        stop()
+        stop()
+        raise AssertionError("went on")
+
+    assert program.program("x", lambda parser: None, run, [], summary="", example="") == 130
+
+
+def test_a_signal_after_the_last_piece_is_not_lost(capsys):
+    def run(args):
+        stop(signal.SIGTERM)
+        return 0
+
+    assert program.program("x", lambda parser: None, run, [], summary="", example="") == 143
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with signals.heeded("bbp x"):
+            stop()
+            signals.check()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_leave_signals_alone():
+    found = []
+
+    def work():
+        with signals.heeded("bbp x"):
+            found.append(signal.getsignal(signal.SIGTERM))
+            signals.check()
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [before]
+
+
+def test_importing_the_library_changes_no_handler():
+    code = "import signal, bbp.store; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.stdout == "True\n", done.stderr

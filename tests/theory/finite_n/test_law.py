@@ -1,0 +1,144 @@
+"""The law of the lowest pairs at finite N: against samples that are kept in data/, and identities."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from scipy.integrate import simpson
+
+from theory import Committee, bulk_edge, density, outlier
+from theory.checks import NotConverged, ParameterError
+from theory.density.signal import overlap_density
+from theory.finite_n.label_bulk import Labels, label_bulk
+from theory.finite_n.law import finite_curve, finite_law
+from theory.finite_n.levels import airy_levels
+from theory.finite_n.quenched import quenched
+from theory.finite_n.questions import alpha_at, n_at, share_at
+from theory.finite_n.tracy_widom import MEAN, VARIANCE
+
+DATA = Path(__file__).parents[3] / "data" / "finite_size"
+
+
+@pytest.mark.parametrize(
+    ("model", "alpha"),
+    [
+        (Committee(1, 1, 1.0), 1.5),
+        (Committee(1, 1, 0.5), 2.5),
+        (Committee(2, 1, 0.3), 1.2),
+        (Committee(4, 2, 0.5), 3.0),
+    ],
+)
+def test_overlaps_of_bulk_and_outlier_add_up_to_one(model, alpha):
+    """The signal's measure has mass 1, with the outlier's q2 where there is one (alpha > 1: no atom)."""
+    found = outlier(model, alpha)
+    s = np.linspace(0, 1, 3001)
+    x = bulk_edge(model, alpha).value + 300 * s**2
+    mass = simpson(overlap_density(model, alpha, x) * 600 * s, x=s) + (found.overlap if found else 0.0)
+    assert mass == pytest.approx(1, abs=1e-3)
+    assert np.all((overlap_density(model, alpha, x) > 0) == (density(model, alpha, x) > 0))
+
+
+def test_levels_have_the_moments_of_tracy_widom():
+    """The lowest level in y is minus Tracy-Widom's variable: mean and variance within 4 sigma of its."""
+    low = airy_levels(256, 24)[:, 0]
+    assert (
+        abs(low.mean() + MEAN) < 4 * np.sqrt(VARIANCE / 256) + 0.05
+    )  # order 400 differs from the limit by about 0.03
+    assert abs(low.var(ddof=1) - VARIANCE) < 4 * VARIANCE * np.sqrt(2 / 256) + 0.1
+
+
+def test_edge_of_the_labels_is_that_of_the_quenched_theory():
+    model, n = Committee(1, 1, 0.5), 200
+    lam, u = model.draw_labels(300, np.random.default_rng(3))
+    bulk = label_bulk(Labels.of(model, lam[None], u[None], n), n, 25)
+    exact = quenched(model, lam, u, n)
+    assert bulk.edge[0] / 2 * 2 == pytest.approx(exact.edge * int(model.p) / 2, rel=1e-9)
+    assert np.all(np.diff(bulk.count[0]) > 0) and bulk.count[0, -1] > 25
+
+
+def sampled(name, n, alpha):
+    with h5py.File(DATA / name) as file:
+        i = int(np.flatnonzero(file["n"][()] == n)[0])
+        j = int(np.argmin(np.abs(file["alpha"][()] - alpha)))
+        done = file["status"][i, j] == 1
+        model = Committee(int(file.attrs["p"]), int(file.attrs["p_star"]), float(file.attrs["a"]))
+        return (
+            model,
+            float(file["alpha"][j]),
+            file["eigenvalues"][i, j, done, 0],
+            file["overlaps"][i, j, done, 0],
+            file["max_overlap_rank"][i, j, done] == 0,
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "alpha"),
+    [
+        ("c200.h5", 200, 1.15),
+        ("c200.h5", 200, 1.62),
+        ("d200.h5", 200, 1.2),
+        ("tw.h5", 400, 0.8),
+        ("smooth.h5", 200, 0.8),
+    ],
+)
+def test_samples_follow_the_law(name, n, alpha):
+    """200 to 600 samples on both sides of both transitions: means within the stated 12 % of the law (0.03 of the lowest
+    eigenvalue, 0.08 in phi) plus 4 standard errors of samples and draws, scatter within a fifth."""
+    model, alpha, lowest, overlap, first = sampled(name, n, alpha)
+    law = finite_law(model, alpha, n, draws=200)
+
+    def error(values, name):
+        return np.hypot(values.std() / np.sqrt(len(values)), law.mean(name)[1])
+
+    assert abs(law.mean("overlap")[0] - overlap.mean()) < 0.12 * overlap.mean() + 4 * error(
+        overlap, "overlap"
+    )
+    assert abs(law.mean("lowest")[0] - lowest.mean()) < 0.03 + 4 * error(lowest, "lowest")
+    assert abs(law.mean("first")[0] - first.mean()) < 0.08 + 4 * np.hypot(
+        0.5 / np.sqrt(len(first)), 0.5 / np.sqrt(200)
+    )
+    assert law.std("lowest") == pytest.approx(lowest.std(), rel=0.2)
+    assert law.std("overlap") == pytest.approx(overlap.std(), rel=0.3)
+
+
+def test_far_above_the_threshold_the_law_is_the_outlier():
+    """p = 1, a = 0.5, alpha = 6, N = 1000: means within 4 sigma of N = inf and 1 %, the size of corrections of order 1/N."""
+    model = Committee(1, 1, 0.5)
+    found, law = outlier(model, 6.0), finite_law(model, 6.0, 1000, draws=100)
+    for name, exact in (("overlap", found.overlap), ("lowest", found.value)):
+        mean, error = law.mean(name)
+        assert abs(mean - exact) < 4 * error + 0.01 * exact
+    assert law.mean("informative")[0] == 1.0
+
+
+def test_curves_are_smooth():
+    """Common random numbers: the second difference of the curve is far below the scatter of independent draws."""
+    curve = finite_curve(Committee(1, 1, 0.5), np.linspace(1.0, 1.6, 7), 100, draws=30)
+    assert np.all(np.abs(np.diff(curve.overlap, 2)) < curve.overlap_std[1:-1] / np.sqrt(30))
+
+
+def test_questions_answer_one_another():
+    model = Committee(1, 1, 0.5)
+    found = alpha_at(model, 60, share=0.6, draws=40)
+    assert share_at(model, found.value, 60, draws=40).share == pytest.approx(0.6, abs=0.05)
+    assert found.error > 0
+    assert alpha_at(Committee(1, 1, 20.0), 40, share=0.5, of="informative", draws=20).value > 0
+
+
+def test_bad_input():
+    model = Committee(1, 1, 0.5)
+    with pytest.raises(ParameterError, match="of must be one of"):
+        share_at(model, 1.0, 50, of="phi")
+    with pytest.raises(ParameterError, match="share must lie between"):
+        alpha_at(model, 50, share=1.0)
+    with pytest.raises(ParameterError, match="draws"):
+        finite_law(model, 1.0, 50, draws=1)
+    with pytest.raises(ParameterError, match="p must be finite"):
+        finite_law(Committee(float("inf"), 1, 0.5), 1.0, 50)
+    with pytest.raises(ParameterError, match="n must be larger"):
+        finite_law(model, 1.0, 2)
+    with pytest.raises(NotConverged):
+        n_at(model, 0.3, share=0.99, q2=0.9, draws=4)
+    with pytest.raises(ParameterError, match="name must be one of"):
+        finite_law(model, 1.0, 50, draws=2).mean("x")

@@ -1,0 +1,163 @@
+"""Questions to the law at finite N: at which alpha, in what share of draws, at which N is the overlap above a value?
+
+The law (theory.finite_n.law) is drawn with the same random numbers at every alpha, so that shares are nearly monotone
+in alpha and the root of share = wanted is found by bisection; its error follows from the binomial error of a share and
+its slope in alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from theory.checks import NotConverged, ParameterError, count, finite, one, positive
+from theory.finite_n.law import finite_law
+from theory.model import Committee, finite_committee
+from theory.transition import bbp_threshold
+
+OBSERVABLES = ("overlap", "overlap_lowest", "informative", "first")
+_LOWEST, _HIGHEST = 1 / 64, 64.0  # of alpha_BBP: where alpha is looked for
+_STEPS = 10  # bisections in log alpha: 2^-10 of a factor 4
+_SIZES = (20, 10_000)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """value and its error, from the finite number of draws; the share of draws found there."""
+
+    value: float
+    error: float
+    share: float
+
+
+def share_at(
+    model: Committee,
+    alpha: float,
+    n: int,
+    *,
+    q2: float = 0.1,
+    of: str = "overlap",
+    draws: int = 400,
+    seed: int = 0,
+) -> Answer:
+    """Share of draws at (alpha, N) whose `of` is above q2 (of = "informative" or "first": for which it holds).
+
+    of: "overlap" (mean of the p p_star lowest), "overlap_lowest", "informative", "first", see FiniteLaw. Raises
+    ParameterError, NotConverged.
+
+    >>> share_at(Committee(1, 1, 0.5), 4.0, 100, draws=40).share > 0.5
+    True
+    """
+    level = 0.5 if _kind(of) in ("informative", "first") else _fraction("q2", q2)
+    share, error = finite_law(model, alpha, n, draws=draws, seed=seed).share_above(level, of)
+    return Answer(share, error, share)
+
+
+def alpha_at(
+    model: Committee,
+    n: int,
+    *,
+    share: float = 0.9,
+    q2: float = 0.1,
+    of: str = "overlap",
+    draws: int = 400,
+    seed: int = 0,
+) -> Answer:
+    """alpha at which a share of the draws at N has `of` above q2, with its error: see `share_at`.
+
+    Raises ParameterError on unfit arguments, NotConverged where no alpha between 1/64 and 64 of alpha_BBP has that share.
+
+    >>> found = alpha_at(Committee(1, 1, 0.5), 100, share=0.5, draws=40)
+    >>> 0.5 < found.value < 4
+    True
+    """
+    wanted, n, centre = _fraction("share", share), count("n", n), bbp_threshold(finite_committee(model)).alpha
+
+    def missing(log_alpha: float) -> float:
+        try:
+            return (
+                share_at(model, math.exp(log_alpha), n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
+            )
+        except NotConverged:
+            return -wanted  # too few labels for an edge: nothing to see
+
+    low, high = _bracket(
+        missing, math.log(max(centre * _LOWEST, 1.5 / n)), math.log(centre), math.log(centre * _HIGHEST)
+    )
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if missing(middle) < 0 else (low, middle)
+    place = (low + high) / 2
+    width = 0.15
+    slope = (missing(place + width) - missing(place - width)) / (2 * width)
+    scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
+    error = math.exp(place) * scatter / slope if slope > 0 else math.nan
+    return Answer(math.exp(place), error, missing(place) + wanted)
+
+
+def n_at(
+    model: Committee,
+    alpha: float,
+    *,
+    share: float = 0.9,
+    q2: float = 0.1,
+    of: str = "overlap",
+    draws: int = 200,
+    seed: int = 0,
+) -> Answer:
+    """Smallest N, between 20 and 10,000, from which a share of the draws at alpha has `of` above q2 (or, where overlaps fall
+    with N, the largest N up to which it has); NotConverged where neither end of the range brackets it.
+    """
+    wanted, alpha = _fraction("share", share), one("alpha", positive("alpha", alpha))
+
+    def missing(log_n: float) -> float:
+        n = round(math.exp(log_n))
+        return share_at(model, alpha, n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
+
+    low, high = math.log(_SIZES[0]), math.log(_SIZES[1])
+    first, last = missing(low), missing(high)
+    if first * last > 0:
+        told = f"{first + wanted:.3g} at N = {_SIZES[0]} and {last + wanted:.3g} at N = {_SIZES[1]}"
+        raise NotConverged(f"no N between {_SIZES[0]} and {_SIZES[1]} has that share: it is {told}", None)
+    sign = 1.0 if last >= first else -1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sign * missing(middle) < 0 else (low, middle)
+    place = (low + high) / 2
+    slope = abs(missing(place + 0.3) - missing(place - 0.3)) / 0.6
+    scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
+    n = round(math.exp(place))
+    return Answer(float(n), n * scatter / slope if slope > 0 else math.nan, missing(place) + wanted)
+
+
+def _bracket(
+    missing: Callable[[float], float], least: float, start: float, most: float
+) -> tuple[float, float]:
+    """Ends with missing < 0 and >= 0, a factor 2 in alpha apart or less, found by the sign from the start outwards."""
+    step = math.log(2)
+    at, rising = start, missing(start) < 0
+    while least - step < at < most + step:
+        there = at + step if rising else at - step
+        if (missing(there) < 0) != rising:
+            return (at, there) if rising else (there, at)
+        at = there
+    raise NotConverged(
+        f"no alpha between {math.exp(least):.3g} and {math.exp(most):.3g} has that share of draws",
+        math.exp(at),
+    )
+
+
+def _kind(of: str) -> str:
+    if of not in OBSERVABLES:
+        raise ParameterError(f"of must be one of {', '.join(OBSERVABLES)}, got {of!r}")
+    return of
+
+
+def _fraction(name: str, value: float) -> float:
+    number = one(name, finite(name, value))
+    if not 0 < number < 1:
+        raise ParameterError(f"{name} must lie between 0 and 1, got {value!r}")
+    return float(np.float64(number))
