@@ -137,8 +137,10 @@ def test_bad_input(arguments, message):
 
 
 def test_intervals_cover():
-    """40 committees with known answers: of 40 edges and about 25 outliers and overlaps each, nominal 95 % intervals cover 88 to
-    99.9 %. Were 90 draws independent and the coverage 0.95, fewer would be inside with probability 5e-3; seeds are fixed. 200 cases in `benchmarks/general_models.py`."""
+    """40 committees with known answers, 40 edges and about 25 outliers and overlaps each: nominal 95 % intervals cover 88 to
+    99.9 %. Of 90 independent draws fewer are inside with probability 5e-3, all of them with 1e-2; seeds are fixed.
+    200 cases are in `benchmarks/general_models.py`.
+    """
     rng = np.random.default_rng(5)
     inside = []
     for case in range(40):
