@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 
@@ -18,11 +19,29 @@ ADDRESSES = (
 
 
 def is_program() -> bool:
-    """Whether bbp is imported by `bbp ...` or `python -m bbp...`; sys.argv[0] is "-m" only while that looks for its module."""
-    words = sys.orig_argv
+    """Whether bbp is imported by `bbp ...` or `python -m bbp...`, and not by a process that one of these has spawned.
+
+    sys.argv[0] is "-m" only while Python looks for the module that -m names.
+    """
+    words, name = sys.orig_argv, (getattr(sys, "argv", None) or [""])[0]
     module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
-    by_name = os.path.basename(sys.argv[0]) == "bbp"
-    return by_name or (sys.argv[0] == "-m" and module.partition(".")[0] == "bbp")
+    by_name = os.path.basename(name) == "bbp" and name in words
+    return by_name or (name == "-m" and module.partition(".")[0] == "bbp")
+
+
+def stranger() -> str:
+    """One line where Python would take `theory` or `sims` from a folder of the user's; nothing where they are ours."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    for name in ("theory", "sims"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            return f"the package {name!r}, installed together with bbp, is not beside it in {home!r}"
+        if os.path.dirname(os.path.dirname(os.path.realpath(spec.origin))) != home:
+            return (
+                f"{os.path.dirname(spec.origin)!r} hides the package {name!r} that belongs to bbp: rename it, or start"
+                " bbp in another directory"
+            )
+    return ""
 
 
 def begin() -> None:
