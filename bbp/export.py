@@ -13,7 +13,7 @@ from bbp.console.grids import integer
 from bbp.console.text import plain
 from bbp.exports import text
 from bbp.exports.tables import Table, tables
-from bbp.files import atomic
+from bbp.files import atomic, outputs
 from theory.checks import ParameterError
 
 EXAMPLE = """  bbp export sweep.h5 --csv --out sweep.csv
@@ -43,15 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write one table of the file."""
-    out = None if args.out is None else Path(args.out)
-    form = _form(args, out)
+    form = _form(args, None if args.out is None else Path(args.out))
+    out = None if args.out is None else outputs.destination(args.out)
     if out is not None:
         if args.list:
             raise ParameterError("out is for a table, and --list prints their names")
-        if out.is_dir():
-            raise FileError(f"{args.out!r} is a directory")
-        if out.exists() and not args.force:
-            raise FileError(f"{args.out!r} exists: use --force to replace it")
+        outputs.require_apart({"out": out}, [args.file])
+        outputs.require_free(out, force=args.force)
     found = tables(args.file)
     if args.list:
         for each in found:
@@ -64,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         atomic.prepare_directory(out.parent)
         atomic.write_bytes(out, written.encode())
-        print(f"wrote {args.out}")
+        program.show(f"wrote {args.out}")
     return program.OK
 
 

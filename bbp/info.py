@@ -1,7 +1,7 @@
 """What is in this file: format, models, sizes, how complete it is, where it came from.
 
 Reads any file of this package; of a sweep it tells the configuration, the samples done and failed, versions and times.
-With an unfinished sweep's FILE.h5.parts beside it, tells how far that has come.
+With an unfinished run's FILE.h5.parts beside it, tells how far that has come.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bbp import store
 from bbp.analysis import summary
 from bbp.console import program
 from bbp.console.errors import FileError
+from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
-from bbp.experiments.sweep import short
 from bbp.files import hdf5, layout
 
 EXAMPLE = """  bbp info results/sweep.h5             one screen
@@ -32,7 +32,7 @@ EXAMPLE = """  bbp info results/sweep.h5             one screen
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `bbp info`."""
     parser.add_argument(
-        "file", metavar="FILE.h5", help="a file that bbp wrote, or that an unfinished sweep is to write"
+        "file", metavar="FILE.h5", help="a file that bbp wrote, or that an unfinished run is to write"
     )
     parser.add_argument("--table", action="store_true", help="the closing table of a sweep too")
     parser.add_argument(
@@ -101,10 +101,10 @@ def _versions(text: object) -> dict[str, str]:
 
 
 def _unfinished(path: Path, parts: Parts) -> str:
-    results = Results(parts.load())
+    plan, results = parts.read_plan(), Results(parts.load())
     return (
-        f"{str(path)!r} is not written yet: {results.samples} samples in {len(results.units)} units are kept in"
-        f" {str(parts.path)!r}, {results.failed} failed"
+        f"{str(path)!r}, a {plan['experiment']}, is not written yet: {results.samples} samples in"
+        f" {len(results.units)} units are kept in {str(parts.path)!r}, {results.failed} failed"
     )
 
 

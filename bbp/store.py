@@ -20,8 +20,8 @@ alpha_bbp, kind over (model).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,28 +30,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.console.errors import FileError
-from bbp.files import hdf5, layout
+from bbp.files import hdf5, layout, table
+from bbp.files.table import DONE, FAILED, NOT_RUN, TEXT, Axis, Field
 from theory.model import Committee
 
+__all__ = ["DONE", "FAILED", "FORMAT", "NOT_RUN", "VERSION", "Sweep", "describe", "load", "load_all", "save"]
+
 FORMAT, VERSION = "bbp-sweep", 1
-NOT_RUN, DONE, FAILED = 0, 1, 2
-COORDINATES = ("n", "alpha", "sample", "eigenpair")
 KINDS = ("continuous", "discontinuous")
-_KINDS = {"n": "i", "alpha": "f", "sample": "i", "eigenpair": "i"}
-ABOUT = {
-    "eigenvalues": "lowest eigenvalues of the Hessian, lowest first",
-    "overlaps": "squared overlap of each eigenvector with the signal space",
-    "residuals": "norm of H v - lambda v",
-    "max_overlap_rank": "rank, in the whole spectrum, of the eigenvector of largest overlap; -1 unknown",
-    "status": "0 not run, 1 done, 2 failed",
-    "reason": "why a sample failed",
-}
-# dataset -> from the lengths of the coordinates, the kind of its type and its shape
-_LAYOUT: dict[str, Any] = {
-    **dict.fromkeys(("eigenvalues", "overlaps", "residuals"), lambda shape: ("f", shape)),
-    **dict.fromkeys(("max_overlap_rank", "status"), lambda shape: ("i", shape[:3])),
-    "reason": lambda shape: ("O", shape[:3]),
-}
+AXES = (Axis("n"), Axis("alpha", "f8"), Axis("sample"), Axis("eigenpair"))
+COORDINATES = tuple(axis.name for axis in AXES)
+OUTER = ("n", "alpha")  # the axes of the points; a unit of work has those that follow
+_PAIRS = ("sample", "eigenpair")
+# What each sample gives: an observable more is one line here, and its column in what computes (sims.sampling).
+COLUMNS = (
+    Field("eigenvalues", _PAIRS, words="lowest eigenvalues of the Hessian, lowest first"),
+    Field("overlaps", _PAIRS, words="squared overlap of each eigenvector with the signal space"),
+    Field("residuals", _PAIRS, words="norm of H v - lambda v"),
+    Field(
+        "max_overlap_rank", ("sample",), "i8", -1,
+        "rank, in the whole spectrum, of the eigenvector of largest overlap; -1 unknown",
+    ),
+    table.STATUS,
+    table.REASON,
+)  # fmt: skip
+SAMPLED = table.over(OUTER, COLUMNS)
+# What is computed when the file is put together.
+THEORY = (
+    Field("edge", ("alpha",), path="theory/edge", words="edge of the bulk at N = infinity"),
+    Field(
+        "outlier", ("alpha",), path="theory/outlier", words="outlier at N = infinity, NaN where there is none"
+    ),
+    Field("overlap", ("alpha",), path="theory/overlap", words="its squared overlap, NaN where there is none"),
+)
+FIELDS = (*SAMPLED, *THEORY)
+ABOUT = {f.name: f.words for f in SAMPLED}
+_MODELS = (
+    Field("p", ("model",), "f8"),
+    Field("p_star", ("model",), "i8"),
+    Field("a", ("model",), "f8"),
+    Field("alpha_bbp", ("model",), "f8"),
+    Field("kind", ("model",), TEXT),
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +83,7 @@ class Sweep:
     edge, outlier, overlap               (alpha,) theory at N = infinity, NaN where there is none
     provenance                           columns over units of work: n, alpha, first, count, seconds, host, device
     attributes                           the attributes of the file or group: p, p_star, a, seed, dtype, versions...
+    more                                 declared fields (FIELDS) that are none of the above, by name
     """
 
     model: Committee
@@ -84,6 +105,19 @@ class Sweep:
     config: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, NDArray[Any]] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The array of a coordinate or declared field, by name."""
+        return self.more[name] if name in self.more else getattr(self, name)
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]], **rest: Any) -> Sweep:
+        """A `Sweep` of coordinates and declared fields by name; those that are no attribute are held in `more`."""
+        own = {f.name for f in fields(cls)}
+        more = {name: values for name, values in arrays.items() if name not in own}
+        named: dict[str, Any] = {name: values for name, values in arrays.items() if name in own}
+        return cls(**named, **rest, more=more)
 
     @property
     def finished(self) -> bool:
@@ -150,16 +184,8 @@ def describe(model: Committee) -> str:
 
 
 def _fill(group: h5py.Group, sweep: Sweep) -> None:
-    scales = {name: hdf5.coordinate(group, name, getattr(sweep, name)) for name in COORDINATES}
-    for name, about in ABOUT.items():
-        values = getattr(sweep, name)
-        dtype = h5py.string_dtype() if values.dtype.kind == "O" else None
-        data = group.create_dataset(name, data=values, dtype=dtype)
-        hdf5.attach(data, [scales[axis] for axis in COORDINATES[: data.ndim]])
-        data.attrs["long_name"] = about
-    theory = group.create_group("theory")
-    for name in ("edge", "outlier", "overlap"):
-        hdf5.attach(theory.create_dataset(name, data=getattr(sweep, name)), [scales["alpha"]])
+    values = {name: sweep[name] for name in (*COORDINATES, *(f.name for f in FIELDS))}
+    table.write(group, AXES, FIELDS, values)
     hdf5.put_json(group, "config", sweep.config)
     _fill_provenance(group.create_group("provenance"), sweep.provenance)
     attributes = {
@@ -175,47 +201,30 @@ def _fill_provenance(group: h5py.Group, columns: dict[str, NDArray[Any]]) -> Non
     length = len(next(iter(columns.values()))) if columns else 0
     unit = hdf5.coordinate(group, "unit", np.arange(length))
     for name, values in columns.items():
-        dtype = h5py.string_dtype() if values.dtype.kind == "O" else None
-        hdf5.attach(group.create_dataset(f"unit_{name}", data=values, dtype=dtype), [unit])
+        dtype = TEXT if values.dtype.kind == "O" else "f8"
+        table.add(group, Field(f"unit_{name}", ("unit",), dtype), values, [unit])
 
 
 def _fill_models(file: h5py.File, sweeps: Sequence[Sweep]) -> None:
     model = hdf5.coordinate(file, "model", np.arange(len(sweeps)))
-    columns: dict[str, list[Any]] = {
-        "p": [sweep.model.p for sweep in sweeps],
-        "p_star": [sweep.model.p_star for sweep in sweeps],
-        "a": [sweep.model.a for sweep in sweeps],
-        "alpha_bbp": [sweep.alpha_bbp for sweep in sweeps],
-    }
-    for name, values in columns.items():
-        hdf5.attach(file.create_dataset(name, data=values), [model])
-    kinds = file.create_dataset("kind", data=[sweep.kind for sweep in sweeps], dtype=h5py.string_dtype())
-    hdf5.attach(kinds, [model])
+    for column in _MODELS:
+        held = [getattr(s if hasattr(s, column.name) else s.model, column.name) for s in sweeps]
+        table.add(file, column, held, [model])
     file.attrs["models"] = len(sweeps)
     file.attrs["finished"] = int(all(sweep.finished for sweep in sweeps))
 
 
 def _read(group: h5py.Group) -> Sweep:
     """The sweep in `group`, every type and shape looked at before it is read; ValueError or KeyError if one is wrong."""
-    found = {name: layout.values(group, name, _KINDS[name], (None,)) for name in COORDINATES}
-    shape = tuple(len(found[name]) for name in COORDINATES)
-    layout.require(min(shape) > 0, "a coordinate", "longer than zero")
+    found = table.read(group, AXES, FIELDS)
+    layout.require(min(len(found[name]) for name in COORDINATES) > 0, "a coordinate", "longer than zero")
     layout.require(found["n"] >= 1, "n", "positive")
-    layout.require((found["alpha"] > 0) & np.isfinite(found["alpha"]), "alpha", "positive and finite")
-    for name in ABOUT:
-        found[name] = layout.values(group, name, *_LAYOUT[name](shape))
-    layout.require(np.isin(found["status"], (NOT_RUN, DONE, FAILED)), "status", "0, 1 or 2")
-    theory = {
-        name: layout.values(group, f"theory/{name}", "f", shape[1:2])
-        for name in ("edge", "outlier", "overlap")
-    }
     attributes = hdf5.attributes(group)
-    return Sweep(
+    return Sweep.of(
+        found,
         model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
         alpha_bbp=layout.number(attributes, "alpha_bbp"),
         kind=layout.word(attributes, "kind", KINDS),
-        **found,
-        **theory,
         config=hdf5.get_json(group, "config"),
         provenance=_provenance(group["provenance"]),
         attributes=attributes,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bbp.analysis.bootstrap import Estimate, bootstrap, fraction
 from bbp.store import DONE, Sweep
+from theory.model import Committee
 
 Array = NDArray[np.float64]
 
@@ -33,6 +34,11 @@ class Observables:
     gap: Array
 
 
+def mean_overlap(model: Committee, overlaps: Array) -> Array:
+    """q2 of each sample: the mean of overlaps (..., eigenpair) over the p p_star lowest eigenvectors."""
+    return overlaps[..., : int(model.degeneracy)].mean(axis=-1)
+
+
 def observables(sweep: Sweep) -> Observables:
     """Per-sample observables of a sweep."""
     size = int(sweep.model.degeneracy)
@@ -45,7 +51,7 @@ def observables(sweep: Sweep) -> Observables:
         gap = values[..., size] - values[..., size - 1]
     return Observables(
         lowest=values[..., 0],
-        overlap=overlaps[..., :size].mean(axis=-1),
+        overlap=mean_overlap(sweep.model, overlaps),
         phi=np.where(known, rank == 0, np.nan),
         phi_group=np.where(known, rank < size, np.nan),
         gap=gap,

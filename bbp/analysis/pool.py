@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bbp.store import ABOUT, NOT_RUN, Sweep
+from bbp.files.table import Field
+from bbp.store import COLUMNS, NOT_RUN, SAMPLED, THEORY, Sweep
 from theory.checks import ParameterError
 
 SEVERAL = "several"  # in place of the seed, where samples of several streams were put together
-_FOUR, _THREE = ("eigenvalues", "overlaps", "residuals"), ("max_overlap_rank", "status", "reason")
-_EMPTY = {"max_overlap_rank": -1, "status": NOT_RUN, "reason": ""}
 
 
 def pool(sweeps: Sequence[Sweep]) -> list[Sweep]:
@@ -52,33 +50,31 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
             place = int(np.searchsorted(n, sweep.n[i])), int(np.searchsorted(alpha, sweep.alpha[j]))
             cells.setdefault(place, []).append((sweep, i, j, k))
     width = max((len(entries) for entries in cells.values()), default=0)
-    arrays: dict[str, Any] = _empty(sweeps[0], (len(n), len(alpha), width, len(pairs)))
+    axes = {"n": n, "alpha": alpha, "sample": np.arange(width), "eigenpair": pairs}
+    sizes = {name: len(values) for name, values in axes.items()}
+    arrays: dict[str, Any] = {field.name: field.empty(sizes) for field in SAMPLED}
     streams = {(s.attributes.get("prng"), s.attributes.get("seed")) for s in sweeps}
     drawn_again = len(streams) == 1
     for (i, j), entries in cells.items():
         for k, (sweep, *source_index) in enumerate(entries):
             drawn_again &= int(sweep.sample[source_index[2]]) == k
-            for name in ABOUT:
-                source = getattr(sweep, name)[tuple(source_index)]
-                arrays[name][i, j, k] = source[: len(pairs)] if name in _FOUR else source
-    theory: dict[str, Any] = {
-        name: _join_theory(sweeps, name, alpha) for name in ("edge", "outlier", "overlap")
-    }
+            for field in COLUMNS:
+                source = sweep[field.name][tuple(source_index)]
+                kept = tuple(slice(sizes[dim]) for dim in field.dims[1:])
+                arrays[field.name][i, j, k] = source[kept] if kept else source
+    for field in THEORY:
+        arrays[field.name] = _joined(sweeps, field, axes)
     # with samples of several seeds, or renumbered, an index no longer names a draw
     known = sweeps[0].attributes if drawn_again else {**sweeps[0].attributes, "seed": SEVERAL}
-    axes: dict[str, Any] = {"n": n, "alpha": alpha, "sample": np.arange(width), "eigenpair": pairs}
-    return replace(sweeps[0], **axes, attributes=known, **arrays, **theory)
+    first = sweeps[0]
+    rest = {name: getattr(first, name) for name in ("model", "alpha_bbp", "kind", "config", "provenance")}
+    return Sweep.of(axes | arrays, **rest, attributes=known)
 
 
-def _empty(like: Sweep, shape: tuple[int, ...]) -> dict:
-    arrays = {name: np.full(shape, np.nan) for name in _FOUR}
-    for name in _THREE:
-        arrays[name] = np.full(shape[:3], _EMPTY[name], dtype=getattr(like, name).dtype)
-    return arrays
-
-
-def _join_theory(sweeps: Sequence[Sweep], name: str, alpha: np.ndarray) -> np.ndarray:
-    joined = np.full(len(alpha), np.nan)
+def _joined(sweeps: Sequence[Sweep], field: Field, axes: Mapping[str, Any]) -> np.ndarray:
+    """A field over coordinates of the sweeps, put together over the union of these."""
+    joined = field.empty({name: len(values) for name, values in axes.items()})
     for sweep in sweeps:
-        joined[np.searchsorted(alpha, sweep.alpha)] = getattr(sweep, name)
+        places = [np.searchsorted(axes[dim], sweep[dim]) for dim in field.dims]
+        joined[np.ix_(*places)] = sweep[field.name]
     return joined

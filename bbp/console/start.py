@@ -18,11 +18,14 @@ ADDRESSES = (
 
 
 def is_program() -> bool:
-    """Whether bbp is imported by `bbp ...` or `python -m bbp...`; sys.argv[0] is "-m" only while that looks for its module."""
-    words = sys.orig_argv
+    """Whether bbp is imported by `bbp ...` or `python -m bbp...`, and not by a process that one of these has spawned.
+
+    sys.argv[0] is "-m" only while Python looks for the module that -m names.
+    """
+    words, name = sys.orig_argv, (getattr(sys, "argv", None) or [""])[0]
     module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
-    by_name = os.path.basename(sys.argv[0]) == "bbp"
-    return by_name or (sys.argv[0] == "-m" and module.partition(".")[0] == "bbp")
+    by_name = os.path.basename(name) == "bbp" and name in words
+    return by_name or (name == "-m" and module.partition(".")[0] == "bbp")
 
 
 def begin() -> None:

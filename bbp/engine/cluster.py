@@ -11,8 +11,10 @@ loopback only; for a scheduler elsewhere dask has TLS (docs/cluster.md).
 from __future__ import annotations
 
 import logging
+import multiprocessing.util
 import os
 import queue
+import shutil
 import signal
 import tempfile
 import threading
@@ -120,7 +122,11 @@ def _started(workers: int, cache: str | None) -> Iterator[SpecCluster]:
     _need_files(workers)
     # Started here: it would unblock SIGINT in the thread that starts it.
     resource_tracker.ensure_running()
-    with tempfile.TemporaryDirectory(prefix="bbp-dask-", ignore_cleanup_errors=True) as scratch:
+    with (
+        signals.cleaned(_release_semaphores),
+        tempfile.TemporaryDirectory(prefix="bbp-dask-", ignore_cleanup_errors=True) as scratch,
+        signals.cleaned(lambda: shutil.rmtree(scratch, ignore_errors=True)),
+    ):
         try:
             with _deaf():
                 cluster = local(workers, cache, scratch)
@@ -142,6 +148,11 @@ def _kill(cluster: SpecCluster) -> None:
     for nanny in cluster.workers.values():
         with suppress(OSError, AttributeError, TypeError):  # one that is just ending, or just starting
             os.kill(nanny.pid, signal.SIGKILL)
+
+
+def _release_semaphores() -> None:
+    """What multiprocessing does at an exit, for one by os._exit: else its tracker outlives it, to complain of semaphores."""
+    multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
 
 
 def _hush() -> None:

@@ -1,16 +1,18 @@
-"""The parts of an unfinished sweep: one file per finished unit, in the directory FILE.h5.parts beside the output.
+"""The parts of an unfinished run: one file per finished unit, in the directory FILE.h5.parts beside the output.
 
-A shard is a zip of arrays (npz: no pickles, a CRC each) that landed by temporary file, fsync and rename. Its name says
-what it holds, so shards of any block size, in any order, from any number of processes make up one sweep; a damaged one
-is set aside and computed again.
+A part is a zip of arrays (npz, no pickles) with a seal behind it (bbp.files.seal), landed by temporary file, fsync and
+rename. It states what it holds (experiment, point, samples and all that decides its numbers), and that is checked, with
+the type and shape of every column, when it is read: parts of any block size, in any order, from any number of processes
+make up one run, and none counts for another point or another run. A damaged one is set aside and computed again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import re
 import shutil
-import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,15 +23,22 @@ import numpy as np
 
 from bbp.console.errors import FileError
 from bbp.console.program import log
-from bbp.engine.tasks import ARRAYS, Point, Result
-from bbp.experiments import sweep
-from bbp.files import atomic
+from bbp.engine.experiment import Experiment, Point, canonical, differences
+from bbp.engine.tasks import Result
+from bbp.files import atomic, seal
+from bbp.files.regular import read_regular
+from bbp.files.table import DONE, FAILED
 
-PLAN, FORMAT, VERSION = "plan.json", "bbp-sweep-parts", 1
+PLAN, FORMAT, VERSION = "plan.json", "bbp-parts", 2
+LARGEST = 2**30  # bytes of a part, and of a plan
+# Ours by name: parts of this version, and those of the first (sweeps; descents).
+_NAME = re.compile(
+    r"([0-9a-f]{16}-s\d{7,}-\d+|m\d{3,}-n\d{7,}-a[0-9a-f]{16}-s\d{7,}-\d+|\d{6})\.(npz|damaged)"
+)
 
 
 class Parts:
-    """The directory of shards of the sweep whose file is to be `out`."""
+    """The directory of parts of the run whose file is to be `out`."""
 
     def __init__(self, out: Path):
         self.path = out.with_name(out.name + ".parts")
@@ -39,58 +48,83 @@ class Parts:
         """Whether an unfinished run has left its plan here."""
         return self.plan.exists()
 
-    def begin(self, records: list[dict[str, Any]]) -> None:
+    def begin(self, experiment: Experiment) -> None:
         """Create the directory with its plan, or check that the plan already there agrees; FileError if not.
 
         Several tasks may begin at once: the first plan stays, the others compare themselves with it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        # Looked for before the plan: a task that begins beside this one writes its plan first and its shards after.
-        shards = any(self.path.glob("*.npz"))
+        # Looked for before the plan: a task that begins beside this one writes its plan first and its parts after.
+        found = any(self.path.glob("*.npz"))
+        wanted = experiment.records()
         if not self.exist():
-            if shards:
+            if found:
                 raise FileError(
-                    f"{str(self.path)!r} holds shards but no {PLAN}: of which sweep? (--force discards them)"
+                    f"{str(self.path)!r} holds parts but no {PLAN}: of which run? (--force discards them)"
                 )
-            text = json.dumps({"format": FORMAT, "version": VERSION, "records": records}, indent=1)
+            plan = {"format": FORMAT, "version": VERSION, "experiment": experiment.name, "records": wanted}
             with suppress(FileExistsError):
-                atomic.create(self.plan, text.encode())
-        difference = sweep.differences(self._records(), records)
-        if difference:
-            raise FileError(
-                f"{str(self.path)!r} holds parts of another sweep: {difference} (--force discards them)"
-            )
+                atomic.create(self.plan, json.dumps(plan, indent=1).encode())
+        there = self.read_plan()
+        apart = differences(there["records"], wanted)
+        if there["experiment"] != experiment.name:
+            apart = f"a {there['experiment']} there, a {experiment.name} here"
+        if apart:
+            raise FileError(f"{str(self.path)!r} holds parts of another run: {apart} (--force discards them)")
 
-    def save(self, result: Result) -> None:
-        """Add one shard, atomically. OSError leaves the other shards as they are."""
-        buffer = io.BytesIO()
-        arrays = {name: getattr(result, name) for name in ARRAYS}
+    def read_plan(self) -> dict[str, Any]:
+        """The plan, {"experiment": name, "records": [...]}; FileError if it cannot be read or is of another version."""
+        try:
+            plan = json.loads(read_regular(self.plan, LARGEST))
+            known = plan["format"] == FORMAT and plan["version"] == VERSION
+            sound = not known or (isinstance(plan["records"], list) and isinstance(plan["experiment"], str))
+        except (FileError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise FileError(
+                f"{str(self.plan)!r} cannot be read: {error} (--force discards the parts)"
+            ) from None
+        if not known or not sound:
+            raise FileError(f"{str(self.plan)!r} is of another version of bbp (--force discards the parts)")
+        return plan
+
+    def save(self, result: Result, experiment: Experiment) -> None:
+        """Add one part, atomically. OSError leaves the other parts as they are."""
         about = {
+            "experiment": experiment.name,
             "point": result.point,
+            "given": experiment.given(result.point),
             "first": result.first,
             "count": result.count,
             "seconds": result.seconds,
+            "host": result.host,
+            "device": result.device,
         }
-        where = {"host": result.host, "device": result.device}
-        np.savez(buffer, about=np.array(json.dumps(about | where)), **arrays)
-        atomic.write_bytes(
-            self.path / shard_name(result.point, result.first, result.count), buffer.getvalue()
-        )
+        buffer = io.BytesIO()
+        columns = {  # objects would need pickles
+            name: values.astype(str) if values.dtype.kind == "O" else values
+            for name, values in result.columns.items()
+        }
+        np.savez(buffer, about=np.array(json.dumps(about)), **columns)  # type: ignore[arg-type]
+        name = part_name(result.point, result.first, result.count)
+        atomic.write_bytes(self.path / name, seal.sealed(buffer.getvalue()))
 
-    def load(self, *, set_aside: bool = False) -> Iterator[Result]:
-        """Every sound shard, in order of name; a warning for a damaged one, which `set_aside` renames *.damaged."""
+    def load(self, experiment: Experiment | None = None, *, set_aside: bool = False) -> Iterator[Result]:
+        """Every sound part of the experiment, in order of name; without one, whatever run they are of.
+
+        A damaged part, or one that is no regular file, does not count, and a warning says so; `set_aside` renames
+        the damaged *.damaged.
+        """
         for path in sorted(self.path.glob("*.npz")):
             try:
-                yield _read(path)
+                data = read_regular(path, LARGEST, follow=False)
+            except FileError as error:
+                log.warning("part %s does not count: %s", path.name, error)
+                continue
+            try:
+                yield _read(path.name, data, experiment)
             except (
-                ValueError,
-                KeyError,
-                TypeError,
-                EOFError,
-                zipfile.BadZipFile,
-                zipfile.LargeZipFile,
-            ) as error:
-                log.warning("shard %s is damaged (%s): it does not count", path.name, error)
+                Exception
+            ) as error:  # whatever bytes that others wrote make of the readers of zip, npy and JSON
+                log.warning("part %s is damaged (%s): it does not count", path.name, error)
                 if set_aside:
                     path.replace(path.with_suffix(".damaged"))
 
@@ -104,7 +138,7 @@ class Parts:
 
         Where it holds files of somebody else's only our own are removed, the plan first, and a warning names the place.
         """
-        if not self.path.is_dir():
+        if self.path.is_symlink() or not self.path.is_dir():
             return
         ours = [path for path in self.path.iterdir() if _is_ours(path)]
         if len(ours) < sum(1 for _ in self.path.iterdir()):
@@ -117,38 +151,49 @@ class Parts:
             self.path.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
 
-    def _records(self) -> list[dict[str, Any]]:
-        try:
-            plan = json.loads(self.plan.read_text())
-            known = plan["format"] == FORMAT and plan["version"] == VERSION
-            records = plan["records"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FileError(
-                f"{str(self.plan)!r} cannot be read: {error} (--force discards the parts)"
-            ) from None
-        if not known or not isinstance(records, list):
-            raise FileError(f"{str(self.plan)!r} is of another version of bbp (--force discards the parts)")
-        return records
-
 
 def _is_ours(path: Path) -> bool:
-    known = path.name == PLAN or path.suffix in (".npz", ".damaged") or path.name.endswith(atomic.SUFFIX)
-    return known and path.is_file()
+    known = path.name == PLAN or _NAME.fullmatch(path.name) or path.name.endswith(atomic.SUFFIX)
+    return bool(known) and path.is_file() and not path.is_symlink()
 
 
-def shard_name(point: Point, first: int, count: int) -> str:
-    """The file name of a unit: model, n, the bits of alpha, samples."""
-    bits = struct.pack(">d", point.alpha).hex()
-    return f"m{point.model:03d}-n{point.n:07d}-a{bits}-s{first:07d}-{count}.npz"
+def part_name(point: Point, first: int, count: int) -> str:
+    """The file name of a unit: a digest of its point, its samples."""
+    digest = hashlib.sha256(canonical(list(point)).encode()).hexdigest()[:16]
+    return f"{digest}-s{first:07d}-{count}.npz"
 
 
-def _read(path: Path) -> Result:
-    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as data:
-        about = json.loads(str(data["about"]))
-        arrays = {name: data[name] for name in ARRAYS}
-    point = Point(*about.pop("point"))
-    if path.name != shard_name(point, about["first"], about["count"]):
+def _read(name: str, data: bytes, experiment: Experiment | None) -> Result:
+    """The result in a part; an exception of whatever type if it is not sound, or of another run."""
+    if not seal.fits(data):
+        raise ValueError("its contents do not match their checksum")
+    data = data[: -seal.LENGTH]
+    with zipfile.ZipFile(io.BytesIO(data)) as packed:
+        if any(item.compress_type != zipfile.ZIP_STORED for item in packed.infolist()):
+            raise ValueError("it is compressed, as no part is")
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        about = json.loads(str(arrays["about"]))
+        columns = {key: arrays[key] for key in arrays if key != "about"}
+    point, first, count = tuple(about["point"]), int(about["first"]), int(about["count"])
+    if name != part_name(point, first, count) or first < 0 or count < 1:
         raise ValueError("its name and its contents differ")
-    if any(len(array) != about["count"] for array in arrays.values()):
-        raise ValueError("its arrays have the wrong length")
-    return Result(point=point, **about, **arrays)
+    if experiment is not None:
+        _check(about, point, columns, experiment)
+    return Result(point, first, count, columns, float(about["seconds"]), about["host"], about["device"])
+
+
+def _check(about: dict[str, Any], point: Point, columns: dict[str, Any], experiment: Experiment) -> None:
+    """ValueError unless the part is of this experiment's numbers, and its columns are as declared."""
+    unit = experiment.unit(point, about["first"], about["count"])
+    if about["experiment"] != experiment.name:
+        raise ValueError(f"it is of a {about['experiment']}")
+    apart = differences([about["given"]], [dict(unit.given)])
+    if apart:
+        raise ValueError(f"it is of another run: {apart}")
+    if unit.first + unit.count > experiment.samples:
+        raise ValueError("it holds samples beyond those of this run")
+    sizes = {**unit.kind.sizes(unit.given), "sample": unit.count}
+    for field in unit.kind.columns:
+        field.check(columns[field.name], [sizes[dim] for dim in field.dims])
+    if not np.isin(columns["status"], (DONE, FAILED)).all():
+        raise ValueError("its status is neither done nor failed")

@@ -1,34 +1,35 @@
-"""Running a sweep: what is there already, what is left, who computes it, and the file at the end."""
+"""Running an experiment: what is there already, what is left, who computes it, and the file at the end."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
-from bbp import store
 from bbp.console import program, signals
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
+from bbp.engine import schedule
+from bbp.engine.experiment import Experiment, Unit, differences
 from bbp.engine.lock import Lock, lock_path, remove_task_locks
 from bbp.engine.parts import Parts
-from bbp.engine.tasks import Result, Results, Unit, compute, keep_compiled
-from bbp.experiments import assemble, schedule
-from bbp.experiments import sweep as config
-from bbp.experiments.schedule import Division
+from bbp.engine.schedule import Division
+from bbp.engine.tasks import Result, Results, compute
 from bbp.files import atomic
 from bbp.files.hdf5 import Locking
-from bbp.store import Sweep
 from theory.checks import ParameterError
 
-Executor = Callable[[Sequence[Unit]], Iterable[Result]]
+Executor = Callable[[Iterable[Unit]], Iterable[Result]]
+WINDOW = 4096  # units that a cluster holds at once
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How to run a sweep. None of it changes a number in the file.
+    """How to run an experiment. None of it changes a number in the file.
 
     out           the file to write
     division      how the work is cut into units and shared between tasks
@@ -61,43 +62,51 @@ class Execution:
         return self.resume or self.retry_failed or self.task or self.merge
 
 
-def sweep(wanted: config.Config, how: Execution) -> list[Sweep] | None:
-    """Run a sweep and write its file; the sweeps in it, or None from a task, which leaves only its parts.
+def run(experiment: Experiment, how: Execution) -> Any:
+    """Run an experiment and write its file; what is in it, or None from a task, which leaves only its parts.
 
     A finished file of the same configuration is returned as it is. Raises FileError if the output is taken, of another
     configuration, or cannot be written; RunError if the disk fills up; Interrupted on Ctrl-C. Whatever stops it, the
     output file is either the old one or the complete new one, and finished units are kept.
     """
-    finished = existing(wanted, how)
+    finished = existing(experiment, how)
     if finished is not None:
         return finished
     atomic.prepare_directory(how.out.parent)
     with _locks(how):
         # Another run may have finished while this one waited for nothing but its own start.
-        finished = existing(wanted, how)
+        finished = existing(experiment, how)
         if finished is not None:
             return finished
         parts = Parts(how.out)
-        results = _begin(wanted, how, parts)
+        results = _begin(experiment, how, parts)
         try:
             if not how.merge:
-                with signals.keeping(lambda: _kept(how, parts, results)), executor(how) as run:
-                    _work(wanted, how, parts, results, run)
-            return None if how.task else _finish(wanted, how, parts, results)
+                with signals.keeping(lambda: _kept(experiment, how, parts, results)), executor(how) as work:
+                    _work(experiment, how.division, results, work, parts)
+            return None if how.task else _finish(experiment, how, parts, results)
         except KeyboardInterrupt:
-            raise signals.stopped(_kept(how, parts, results)) from None
+            raise signals.stopped(_kept(experiment, how, parts, results)) from None
         except OSError as error:
-            raise RunError(f"{program.describe(error)}; {_kept(how, parts, results)}") from None
+            kept = _kept(experiment, how, parts, results)
+            raise RunError(f"{program.describe(error)}; {kept}") from None
         except RunError as error:
-            kept = _kept(how, parts, results)
+            kept = _kept(experiment, how, parts, results)
             raise error if how.merge else RunError(f"{error}; {kept}") from None
         except ParameterError:
-            _kept(how, parts, results)
+            _kept(experiment, how, parts, results)
             raise
 
 
-def existing(wanted: config.Config, how: Execution) -> list[Sweep] | None:
-    """The sweeps of a finished file of this configuration; None if there is work to do; FileError if it is taken."""
+def in_memory(experiment: Experiment, division: Division | None = None) -> Any:
+    """Run an experiment in this process and leave nothing on disk; what its file would hold."""
+    results = Results()
+    _work(experiment, division or Division(), results, lambda units: map(compute, units))
+    return experiment.assemble(results)
+
+
+def existing(experiment: Experiment, how: Execution) -> Any:
+    """What a finished file of this configuration holds; None if there is work to do; FileError if the name is taken."""
     if how.out.is_dir():
         raise FileError(f"{str(how.out)!r} is a directory, not a file")
     if how.out.is_symlink() and not how.out.exists():
@@ -105,17 +114,23 @@ def existing(wanted: config.Config, how: Execution) -> list[Sweep] | None:
     if not how.out.exists() or how.force:
         return None
     try:
-        found = store.load_all(how.out, locking=how.locking)
+        found = experiment.load(how.out, how.locking)
     except FileError as error:
         raise FileError(f"{error} (--force replaces it)") from None
-    difference = config.differences([sweep.config for sweep in found], wanted.records())
+    held = experiment.held(found)
+    difference = differences(held.records, experiment.records())
     if difference:
-        raise FileError(f"{str(how.out)!r} holds another sweep: {difference} (--force replaces it)")
-    finished = all(sweep.finished for sweep in found)
-    if finished and not how.retry_failed:
+        raise FileError(
+            f"{str(how.out)!r} holds another {experiment.name}: {difference} (--force replaces it)"
+        )
+    if held.finished and not (how.retry_failed and held.reasons):
         return found
     if not Parts(how.out).exist():
-        state = "is finished, but its parts are gone" if finished else "is unfinished, and its parts are gone"
+        state = (
+            "is finished, but its parts are gone"
+            if held.finished
+            else "is unfinished, and its parts are gone"
+        )
         raise FileError(f"{str(how.out)!r} {state} (--force starts afresh)")
     return None
 
@@ -125,7 +140,7 @@ def executor(how: Execution) -> Iterator[Executor]:
     """What runs units: this process, or a dask cluster. ParameterError without dask, RunError if it cannot be reached."""
     if how.workers is None and how.scheduler is None:
         if how.cache is not None:
-            keep_compiled(how.cache)
+            importlib.import_module("bbp.engine.compiled").keep(how.cache)
         yield lambda units: map(compute, units)
         return
     try:
@@ -134,11 +149,17 @@ def executor(how: Execution) -> Iterator[Executor]:
         raise ParameterError(
             f"--workers and --scheduler need {error.name}: pip install 'hessian-bbp[cluster]'"
         ) from None
-    with cluster.pool(how.workers, how.scheduler, how.cache) as run:
-        yield run
+    with cluster.pool(how.workers, how.scheduler, how.cache) as work:
+        yield lambda units: chain.from_iterable(map(work, _windows(units)))
 
 
-def _begin(wanted: config.Config, how: Execution, parts: Parts) -> Results:
+def _windows(units: Iterable[Unit]) -> Iterator[list[Unit]]:
+    rest = iter(units)
+    while window := list(islice(rest, WINDOW)):
+        yield window
+
+
+def _begin(experiment: Experiment, how: Execution, parts: Parts) -> Results:
     """What earlier runs have left, after checking that it may be used."""
     if not how.task:
         atomic.sweep_leftovers(how.out.parent, how.out.name)
@@ -148,11 +169,11 @@ def _begin(wanted: config.Config, how: Execution, parts: Parts) -> Results:
     if how.merge and not parts.exist():
         raise FileError(f"nothing to merge: there is no {str(parts.path)!r}")
     found = parts.exist()
-    parts.begin(wanted.records())
-    results = Results(parts.load(set_aside=not how.task))
+    parts.begin(experiment)
+    results = Results(parts.load(experiment, set_aside=not how.task))
     if found and results.units and not how.continues:
         raise FileError(
-            f"{str(how.out)!r} has an unfinished run ({results.samples} samples in {str(parts.path)!r}):"
+            f"{str(how.out)!r} has an unfinished run ({results.samples} {experiment.unit_of} in {str(parts.path)!r}):"
             " --resume goes on with it, --force starts afresh"
         )
     if how.retry_failed:
@@ -160,51 +181,50 @@ def _begin(wanted: config.Config, how: Execution, parts: Parts) -> Results:
     return results
 
 
-def _work(wanted: config.Config, how: Execution, parts: Parts, results: Results, run: Executor) -> None:
+def _work(
+    experiment: Experiment, division: Division, results: Results, run: Executor, parts: Parts | None = None
+) -> None:
     """Run all that is pending, round by round, saving each unit as it comes."""
-    units = schedule.pending(wanted, results, how.division)
-    total = results.samples + sum(unit.count for unit in units)
-    with program.Progress(total, unit="samples", done=results.samples) as progress:
-        while units:
-            for result in run(units):
-                parts.save(result)
+    plan = schedule.pending(experiment, results, division)
+    total = results.samples + plan.samples
+    with program.Progress(total, unit=experiment.unit_of, done=results.samples) as progress:
+        while plan.samples:
+            for result in run(plan):
+                if parts is not None:
+                    parts.save(result, experiment)
                 results.add(result)
-                log.debug("%s: %.3f s on %s (%s)", _name(result), result.seconds, result.host, result.device)
-                progress.advance(result.count, _name(result))
-            units = schedule.pending(wanted, results, how.division)
-            progress.grow(sum(unit.count for unit in units))
+                last = result.first + result.count - 1
+                name = f"{experiment.describe(result.point)}, {experiment.unit_of} {result.first} to {last}"
+                log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
+                progress.advance(result.count, name)
+            plan = schedule.pending(experiment, results, division)
+            progress.grow(plan.samples)
 
 
-def _name(result: Result) -> str:
-    last = result.first + result.count - 1
-    return f"N={result.point.n} alpha={result.point.alpha:g} samples {result.first} to {last}"
-
-
-def _finish(wanted: config.Config, how: Execution, parts: Parts, results: Results) -> list[Sweep]:
+def _finish(experiment: Experiment, how: Execution, parts: Parts, results: Results) -> Any:
     """Write the file; the parts have served then, unless a failed sample may want another try."""
-    missing = schedule.pending(wanted, results, Division())
-    if missing and not how.partial:
-        first = missing[0]
-        number = sum(unit.count for unit in missing)
+    missing = schedule.pending(experiment, results, Division())
+    if missing.samples and not how.partial:
+        point, _, _ = next(missing.blocks())
         raise RunError(
-            f"{number} samples are missing, the first at n = {first.point.n}, alpha = {first.point.alpha:g}:"
+            f"{missing.samples} {experiment.unit_of} are missing, the first at {experiment.describe(point)}:"
             " run the missing tasks, or merge with --partial"
         )
-    sweeps = assemble.sweeps(wanted, results)
-    store.save(how.out, sweeps)
-    if not missing and not results.failed:
+    found = experiment.assemble(results)
+    experiment.save(how.out, found)
+    if not missing.samples and not results.failed:
         parts.discard()
         # Locks of tasks that were killed; no task runs now, for this run holds the whole output.
         remove_task_locks(how.out)
-    return sweeps
+    return found
 
 
-def _kept(how: Execution, parts: Parts, results: Results) -> str:
+def _kept(experiment: Experiment, how: Execution, parts: Parts, results: Results) -> str:
     """What a stopped run has left behind, and how to go on."""
     if not results.units and not how.task:
         parts.discard()
         return "no unit was finished, nothing is kept"
-    kept = f"{results.samples} samples are kept in {str(parts.path)!r}"
+    kept = f"{results.samples} {experiment.unit_of} are kept in {str(parts.path)!r}"
     how_to = "the same command" if how.task else "the same command with --resume"
     return f"{kept}: {how_to} goes on from there"
 
@@ -223,13 +243,3 @@ def _locks(how: Execution) -> Iterator[None]:
         Lock(lock_path(how.out, number), f"task {number} of {how.out}"),
     ):
         yield
-
-
-def report_failures(sweeps: Sequence[Sweep]) -> int:
-    """Log how many samples failed, and why the first did; their number."""
-    reasons = [reason for sweep in sweeps for reason in sweep.reason[sweep.status == store.FAILED]]
-    if reasons:
-        log.error(
-            "%d samples failed, the first because: %s (--retry-failed tries again)", len(reasons), reasons[0]
-        )
-    return len(reasons)

@@ -1,21 +1,44 @@
-"""From units to sweeps: the arrays of the file, the theory beside them, and where it all came from."""
+"""From results to arrays over the points' axes, and to sweeps: the theory beside them, and where it all came from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.engine.tasks import ARRAYS, Point, Result, Results
-from bbp.experiments import schedule
-from bbp.experiments.sweep import Config
-from bbp.files import provenance
-from bbp.store import NOT_RUN, Sweep
+from bbp.engine.experiment import Point as AnyPoint
+from bbp.engine.tasks import Result, Results
+from bbp.files import provenance, table
+from bbp.files.table import Field
+from bbp.store import COLUMNS, OUTER, Sweep
 from sims.instance import STREAM
 from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
+
+if TYPE_CHECKING:
+    from bbp.experiments.sweep import Config
+
+
+def arrays(
+    results: Results,
+    columns: Sequence[Field],
+    outer: Sequence[str],
+    sizes: Mapping[str, int],
+    places: Iterable[tuple[tuple[int, ...], AnyPoint, int]],
+) -> dict[str, NDArray[Any]]:
+    """Columns over the axes `outer` of the points and their own: what was not run holds its fill.
+
+    places   for each point: its index over `outer`, the point, and how many of its samples count
+    """
+    found = {field.name: field.empty(sizes) for field in table.over(outer, columns)}
+    for index, point, number in places:
+        if results.any(point):
+            for name, values in results.gather(point, number, columns, sizes).items():
+                found[name][index][:number] = values
+    return found
 
 
 def sweeps(config: Config, results: Results) -> list[Sweep]:
@@ -24,63 +47,50 @@ def sweeps(config: Config, results: Results) -> list[Sweep]:
 
 
 def _sweep(config: Config, results: Results, index: int) -> Sweep:
-    model, grid = config.models[index], schedule.alphas(config, results, index)
-    threshold, branch = bbp_threshold(model), teacher_branch(model, np.array(grid))
-    arrays = _arrays(config, results, index, grid)
-    units = [unit for unit in results.units if unit.point.model == index]
-    done = all(schedule.complete(config, results, Point(index, n, alpha)) for n in config.n for alpha in grid)
-    return Sweep(
+    model, grid = config.models[index], config.alphas_of(results, index)
+    axes = {
+        "n": np.array(config.n),
+        "alpha": np.array(grid),
+        "sample": np.arange(config.samples),
+        "eigenpair": np.arange(config.eigenpairs[index]),
+    }
+    points = [
+        ((i, j), (index, n, alpha)) for (i, n), (j, alpha) in product(enumerate(config.n), enumerate(grid))
+    ]
+    sizes = {name: len(values) for name, values in axes.items()}
+    places = ((place, point, config.wanted(results, point)) for place, point in points)
+    sampled = arrays(results, COLUMNS, OUTER, sizes, places)
+    units = [unit for unit in results.units if unit.point[0] == index]
+    threshold, branch = bbp_threshold(model), teacher_branch(model, axes["alpha"])
+    theory = {"edge": branch.edge, "outlier": branch.outlier, "overlap": branch.overlap}
+    return Sweep.of(
+        axes | sampled | theory,
         model=model,
         alpha_bbp=threshold.alpha,
         kind=threshold.kind,
-        n=np.array(config.n),
-        alpha=np.array(grid),
-        sample=np.arange(config.samples),
-        eigenpair=np.arange(config.eigenpairs[index]),
-        **arrays,
-        edge=branch.edge,
-        outlier=branch.outlier,
-        overlap=branch.overlap,
         config=config.record(index),
         provenance=_provenance(units),
         attributes={
             "seed": config.seed,
-            "dtype": config.dtype,
-            "device": ", ".join(sorted({unit.device for unit in units if unit.device})) or "none",
+            "dtype": config.settings["dtype"],
+            "device": devices(units),
             "prng": STREAM,
-            "finished": int(done),
+            "finished": int(all(config.complete(results, point) for _, point in points)),
         }
         | provenance.record(),
     )
 
 
-def _arrays(config: Config, results: Results, index: int, grid: Sequence[float]) -> dict[str, NDArray[Any]]:
-    shape = (len(config.n), len(grid), config.samples)
-    pairs = (*shape, config.eigenpairs[index])
-    arrays: dict[str, NDArray[Any]] = {
-        "eigenvalues": np.full(pairs, np.nan),
-        "overlaps": np.full(pairs, np.nan),
-        "residuals": np.full(pairs, np.nan),
-        "max_overlap_rank": np.full(shape, -1, dtype=np.int64),
-        "status": np.full(shape, NOT_RUN, dtype=np.int8),
-        "reason": np.full(shape, "", dtype=object),
-    }
-    for i, n in enumerate(config.n):
-        for j, alpha in enumerate(grid):
-            point = Point(index, n, alpha)
-            number = schedule.wanted(config, results, point)
-            for sample, (result, row) in results.done(point).items():
-                if sample < number:
-                    for name in ARRAYS:
-                        arrays[name][i, j, sample] = getattr(result, name)[row]
-    return arrays
+def devices(units: Iterable[Result]) -> str:
+    """The devices that computed, in words."""
+    return ", ".join(sorted({unit.device for unit in units if unit.device})) or "none"
 
 
 def _provenance(units: Sequence[Result]) -> dict[str, NDArray[Any]]:
     units = sorted(units, key=lambda unit: (unit.point, unit.first, unit.count))
     return {
-        "n": np.array([unit.point.n for unit in units], dtype=np.int64),
-        "alpha": np.array([unit.point.alpha for unit in units], dtype=np.float64),
+        "n": np.array([unit.point[1] for unit in units], dtype=np.int64),
+        "alpha": np.array([unit.point[2] for unit in units], dtype=np.float64),
         "first": np.array([unit.first for unit in units], dtype=np.int64),
         "count": np.array([unit.count for unit in units], dtype=np.int64),
         "seconds": np.array([unit.seconds for unit in units], dtype=np.float64),

@@ -12,7 +12,8 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /loss /gradient              the same shape: loss, and |Riemannian gradient| / sqrt(N)
     /time /steps_taken           the same shape: time of gradient flow, and steps
     /eigenvalues /overlaps       (n, start, alpha, sample, hessian_step, frame, eigenpair) lowest pairs and q2
-    /status /code /reason        (n, start, alpha, sample): 1 done, 2 failed; how it ended (sims.descent.path.Code); why
+    /status /code /reason        (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
+                                 (sims.descent.path.Code); why it failed
     /config                      JSON: every option that decides the numbers, defaults filled in
     root attributes              format, format_version, sha256, p, p_star, a, alpha_bbp, kind, seed, dtype,
                                  device, threshold, versions (JSON), commit, created, seconds, finished
@@ -28,47 +29,49 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.files import hdf5, layout
+from bbp.files import hdf5, layout, table
+from bbp.files.table import DONE, FAILED, TEXT, Axis, Field
 from theory.model import Committee
 
+__all__ = ["COLUMNS", "DIMENSIONS", "DONE", "FAILED", "FORMAT", "VERSION", "Descended", "load", "save"]
+
 FORMAT, VERSION = "bbp-descent", 1
-DONE, FAILED = 1, 2
 Array = NDArray[np.float64]
-SAMPLES = ("n", "start", "alpha", "sample")
-PATH = (*SAMPLES, "step")
-DIMENSIONS = {
-    "overlap_matrix": (*PATH, "student_row", "teacher_row"),
-    "m2": PATH,
-    "projection": PATH,
-    "loss": PATH,
-    "gradient": PATH,
-    "time": PATH,
-    "steps_taken": PATH,
-    "eigenvalues": (*SAMPLES, "hessian_step", "frame", "eigenpair"),
-    "overlaps": (*SAMPLES, "hessian_step", "frame", "eigenpair"),
-    "status": SAMPLES,
-    "code": SAMPLES,
-    "reason": SAMPLES,
-}
-_KINDS = {
-    **dict.fromkeys(("start", "frame", "reason"), "O"),
-    **dict.fromkeys(("steps_taken", "status", "code"), "i"),
-    "alpha": "f",
-}
-ABOUT = {
-    "overlap_matrix": "w_k . w*_l / N",
-    "m2": "largest squared magnetisation, max_kl m_kl^2",
-    "projection": "largest share of a student row in the teacher's span, max_k sum_l m_kl^2",
-    "loss": "loss, summed over the samples of the data",
-    "gradient": "norm of the Riemannian gradient over sqrt(N)",
-    "time": "time of gradient flow: the sum of the steps' sizes",
-    "steps_taken": "steps taken",
-    "eigenvalues": "lowest eigenvalues of the Hessian along the path",
-    "overlaps": "squared overlap of its eigenvectors with the signal space",
-    "status": "1 done, 2 failed",
-    "code": "0 converged, 1 step limit, 2 no step lowered the loss, 3 not finite",
-    "reason": "why a sample failed",
-}
+AXES = (
+    Axis("n"),
+    Axis("start", TEXT),
+    Axis("alpha", "f8"),
+    Axis("sample"),
+    Axis("step"),
+    Axis("student_row"),
+    Axis("teacher_row"),
+    Axis("hessian_step"),
+    Axis("frame", TEXT),
+    Axis("eigenpair"),
+)
+OUTER = ("n", "start", "alpha")  # the axes of the points
+_PATH = ("sample", "step")
+_HESSIANS = ("sample", "hessian_step", "frame", "eigenpair")
+COLUMNS = (
+    Field("overlap_matrix", (*_PATH, "student_row", "teacher_row"), words="w_k . w*_l / N"),
+    Field("m2", _PATH, words="largest squared magnetisation, max_kl m_kl^2"),
+    Field(
+        "projection", _PATH, words="largest share of a student row in the teacher's span, max_k sum_l m_kl^2"
+    ),
+    Field("loss", _PATH, words="loss, summed over the samples of the data"),
+    Field("gradient", _PATH, words="norm of the Riemannian gradient over sqrt(N)"),
+    Field("time", _PATH, words="time of gradient flow: the sum of the steps' sizes"),
+    Field("steps_taken", _PATH, "i8", -1, "steps taken"),
+    Field("eigenvalues", _HESSIANS, words="lowest eigenvalues of the Hessian along the path"),
+    Field("overlaps", _HESSIANS, words="squared overlap of its eigenvectors with the signal space"),
+    table.STATUS,
+    Field(
+        "code", ("sample",), "i1", -1, "0 converged, 1 step limit, 2 no step lowered the loss, 3 not finite"
+    ),
+    table.REASON,
+)
+FIELDS = table.over(OUTER, COLUMNS)
+DIMENSIONS = {field.name: field.dims for field in FIELDS}
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,10 @@ def save(path: str | Path, found: Descended) -> None:
     """Write the descents to `path`, whole or not at all (OSError)."""
 
     def fill(file: h5py.File) -> None:
-        scales = {name: _coordinate(file, name, values) for name, values in found.dims.items()}
-        for name, axes in DIMENSIONS.items():
-            _dataset(file, name, getattr(found, name), [scales[axis] for axis in axes])
+        table.write(file, AXES, FIELDS, found.dims | {name: getattr(found, name) for name in DIMENSIONS})
         hdf5.put_json(file, "config", found.config)
-        own = {"p": found.model.p, "p_star": found.model.p_star, "a": found.model.a, "finished": 1}
-        file.attrs.update(found.attributes | own)
+        own = {"p": found.model.p, "p_star": found.model.p_star, "a": found.model.a}
+        file.attrs.update({"finished": 1} | found.attributes | own)
 
     hdf5.write(path, fill, format=FORMAT, version=VERSION)
 
@@ -116,35 +117,14 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Descended:
     """The descents in the file at `path`; FileError, one line, where it is not such a file or is damaged."""
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
         attributes = hdf5.attributes(file)
-        names = {axis for axes in DIMENSIONS.values() for axis in axes}
-        dims = {name: layout.values(file, name, _KINDS.get(name, "i"), (None,)) for name in sorted(names)}
-        layout.require((dims["alpha"] > 0) & np.isfinite(dims["alpha"]), "alpha", "positive and finite")
-        arrays = {
-            name: layout.values(file, name, _KINDS.get(name, "f"), [len(dims[axis]) for axis in axes])
-            for name, axes in DIMENSIONS.items()
-        }
-        layout.require(np.isin(arrays["status"], (DONE, FAILED)), "status", "1 or 2")
+        found = table.read(file, AXES, FIELDS)
+        dims = {axis.name: found.pop(axis.name) for axis in AXES}
         layout.number(attributes, "alpha_bbp")
         layout.word(attributes, "kind", ("continuous", "discontinuous"))
         return Descended(
             model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
             dims=dims,
-            **arrays,
+            **found,
             config=hdf5.get_json(file, "config"),
             attributes=attributes,
         )
-
-
-def _coordinate(file: h5py.File, name: str, values: NDArray[Any]) -> h5py.Dataset:
-    if values.dtype.kind not in "OU":
-        return hdf5.coordinate(file, name, values)
-    dataset = file.create_dataset(name, data=values.astype(object), dtype=h5py.string_dtype())
-    dataset.make_scale(name)
-    return dataset
-
-
-def _dataset(file: h5py.File, name: str, values: NDArray[Any], scales: list[h5py.Dataset]) -> None:
-    dtype = h5py.string_dtype() if values.dtype.kind == "O" else None
-    data = file.create_dataset(name, data=values, dtype=dtype)
-    hdf5.attach(data, scales)
-    data.attrs["long_name"] = ABOUT[name]

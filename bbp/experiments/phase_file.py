@@ -11,7 +11,8 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /a_c /alpha_c                  (p) f8: where the kind changes, and alpha_BBP there; a_c = 0 and alpha_c = its
                                    limit for p = inf
     /n, /finite_a                  coordinates of the finite-N thresholds, if any were asked for
-    /alpha_bbp_n, /alpha_bbp_n_error   (n, p, finite_a) f8, NaN for p = inf
+    /alpha_bbp_n, /alpha_bbp_n_error   (n, p, finite_a) f8, NaN for p = inf, and where it failed
+    /alpha_bbp_n_reason            (n, p, finite_a) why it failed, or empty
     /widths                        group of the layout of the first four lines: alpha_BBP against p at a few a
     /config                        JSON: every option that decides the numbers, defaults filled in
     root attributes                format, format_version, sha256, p_star, versions (JSON), commit, finished
@@ -19,6 +20,7 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,22 +29,41 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.files import hdf5, layout
+from bbp.files import hdf5, layout, table
+from bbp.files.table import TEXT, Axis, Field
 
 FORMAT, VERSION = "bbp-phase", 1
 KINDS = ("continuous", "discontinuous")
 Array = NDArray[np.float64]
-ABOUT = {
-    "alpha_bbp": "alpha = M/N of the BBP transition",
-    "jump": "jump of the squared overlap q2 at the transition",
-    "alpha_0_overlap": "alpha at which q2, extrapolated from alpha_BBP with its slope there, vanishes",
-    "alpha_0_continuation": "threshold of the theory continued past the smooth edge by principal values",
-}
-PER_WIDTH = {"a_c": "a at which the kind changes", "alpha_c": "alpha_BBP at a_c"}
-FINITE = {
-    "alpha_bbp_n": "transition at finite N",
-    "alpha_bbp_n_error": "its standard error over draws of labels",
-}
+_A = "normalisation of the loss"
+AXES = (Axis("p", "f8", "student width"), Axis("a", "f8", _A))
+MAP = (
+    Field("alpha_bbp", ("p", "a"), words="alpha = M/N of the BBP transition"),
+    Field("jump", ("p", "a"), words="jump of the squared overlap q2 at the transition"),
+    Field(
+        "alpha_0_overlap",
+        ("p", "a"),
+        words="alpha at which q2, extrapolated from alpha_BBP with its slope there, vanishes",
+    ),
+    Field(
+        "alpha_0_continuation",
+        ("p", "a"),
+        words="threshold of the theory continued past the smooth edge by principal values",
+    ),
+    Field("kind", ("p", "a"), TEXT, ""),
+)
+EDGES = (
+    Field("a_c", ("p",), words="a at which the kind changes"),
+    Field("alpha_c", ("p",), words="alpha_BBP at a_c"),
+    Field("p_c", ("a",), "i8", 0, "smallest width whose transition is discontinuous"),
+)
+FINITE_AXES = (Axis("n", "i8", "input dimension N"), Axis("finite_a", "f8", _A))
+_FINITE = ("n", "p", "finite_a")
+FINITE = (
+    Field("alpha", _FINITE, path="alpha_bbp_n", words="transition at finite N"),
+    Field("error", _FINITE, path="alpha_bbp_n_error", words="its standard error over draws of labels"),
+    Field("reason", _FINITE, TEXT, "", "why it was not found", path="alpha_bbp_n_reason", optional=True),
+)
 
 
 @dataclass(frozen=True)
@@ -65,12 +86,13 @@ class Map:
 
 @dataclass(frozen=True)
 class Finite:
-    """Thresholds at finite N: n (n,), a (finite_a,), alpha and its standard error (n, p, finite_a)."""
+    """Thresholds at finite N: n (n,), a (finite_a,), alpha, its standard error, why it failed or "" (n, p, finite_a)."""
 
     n: NDArray[np.int64]
     a: Array
     alpha: Array
     error: Array
+    reason: NDArray[np.object_] = field(default_factory=lambda: np.array("", dtype=object))
 
 
 @dataclass(frozen=True)
@@ -96,15 +118,14 @@ def save(path: str | Path, phase: Phase) -> None:
     """Write the phase diagram to `path`, whole or not at all (OSError)."""
 
     def fill(file: h5py.File) -> None:
-        p, a = _fill_map(file, phase.curves)
-        for name, about in PER_WIDTH.items():
-            _dataset(file, name, getattr(phase, name), [p], about)
-        _dataset(file, "p_c", phase.p_c, [a], "smallest width whose transition is discontinuous")
-        _fill_map(file.create_group("widths"), phase.widths)
+        curves = phase.curves
+        edges = {field.name: getattr(phase, field.name) for field in EDGES}
+        scales = table.write(file, AXES, (*MAP, *EDGES), _named(curves, (*AXES, *MAP)) | edges)
+        table.write(file.create_group("widths"), AXES, MAP, _named(phase.widths, (*AXES, *MAP)))
         if phase.finite is not None:
-            _fill_finite(file, phase.finite, p)
+            _fill_finite(file, phase.finite, scales["p"])
         hdf5.put_json(file, "config", phase.config)
-        file.attrs.update(phase.attributes | {"p_star": phase.p_star, "finished": 1})
+        file.attrs.update({"finished": 1} | phase.attributes | {"p_star": phase.p_star})
 
     hdf5.write(path, fill, format=FORMAT, version=VERSION)
 
@@ -113,56 +134,38 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Phase:
     """The phase diagram in the file at `path`; FileError, one line, where it is not one or is damaged."""
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
         attributes = hdf5.attributes(file)
-        curves = _read_map(file)
+        curves, edges = _read_map(file), table.read(file, AXES, EDGES)
         return Phase(
             p_star=int(layout.number(attributes, "p_star")),
             curves=curves,
-            **{name: layout.values(file, name, "f", (curves.p.size,)) for name in PER_WIDTH},
-            p_c=layout.values(file, "p_c", "i", (curves.a.size,)),
+            **{field.name: edges[field.name] for field in EDGES},
             widths=_read_map(file["widths"]),
-            finite=_read_finite(file, curves.p.size) if "n" in file else None,
+            finite=_read_finite(file) if "n" in file else None,
             config=hdf5.get_json(file, "config"),
             attributes=attributes,
         )
 
 
-def _fill_map(group: h5py.Group, thresholds: Map) -> tuple[h5py.Dataset, h5py.Dataset]:
-    p = hdf5.coordinate(group, "p", thresholds.p, long_name="student width")
-    a = hdf5.coordinate(group, "a", thresholds.a, long_name="normalisation of the loss")
-    for name, about in ABOUT.items():
-        _dataset(group, name, getattr(thresholds, name), [p, a], about)
-    kind = group.create_dataset("kind", data=thresholds.kind, dtype=h5py.string_dtype())
-    hdf5.attach(kind, [p, a])
-    return p, a
+def _named(held: Any, parts: Iterable[Axis | Field]) -> dict[str, Any]:
+    return {part.name: getattr(held, part.name) for part in parts}
 
 
 def _fill_finite(file: h5py.File, finite: Finite, p: h5py.Dataset) -> None:
-    n = hdf5.coordinate(file, "n", finite.n, long_name="input dimension N")
-    a = hdf5.coordinate(file, "finite_a", finite.a, long_name="normalisation of the loss")
-    for (name, about), values in zip(FINITE.items(), (finite.alpha, finite.error), strict=True):
-        _dataset(file, name, values, [n, p, a], about)
-
-
-def _dataset(
-    group: h5py.Group, name: str, values: NDArray[Any], scales: list[h5py.Dataset], about: str
-) -> None:
-    data = group.create_dataset(name, data=values)
-    hdf5.attach(data, scales)
-    data.attrs["long_name"] = about
+    scales = table.write(file, FINITE_AXES, (), {"n": finite.n, "finite_a": finite.a}) | {"p": p}
+    for part in FINITE:
+        values = np.broadcast_to(getattr(finite, part.name), finite.alpha.shape)
+        table.add(file, part, values, [scales[dim] for dim in part.dims])
 
 
 def _read_map(group: h5py.Group) -> Map:
-    p, a = (layout.values(group, name, "f", (None,)) for name in ("p", "a"))
-    layout.require(p >= 1, "p", "at least 1")
-    layout.require((a > 0) & np.isfinite(a), "a", "positive and finite")
-    shape = (p.size, a.size)
-    kind = layout.values(group, "kind", "O", shape)
+    found = table.read(group, AXES, MAP)
+    layout.require(found["p"] >= 1, "p", "at least 1")
+    layout.require((found["a"] > 0) & np.isfinite(found["a"]), "a", "positive and finite")
+    kind = found.pop("kind")
     layout.require(np.isin(kind.astype(str), KINDS), "kind", " or ".join(KINDS))
-    arrays = {name: layout.values(group, name, "f", shape) for name in ABOUT}
-    return Map(p, a, discontinuous=kind == KINDS[1], **arrays)
+    return Map(**found, discontinuous=kind == KINDS[1])
 
 
-def _read_finite(file: h5py.File, widths: int) -> Finite:
-    n, a = layout.values(file, "n", "i", (None,)), layout.values(file, "finite_a", "f", (None,))
-    alpha, error = (layout.values(file, name, "f", (n.size, widths, a.size)) for name in FINITE)
-    return Finite(n, a, alpha, error)
+def _read_finite(file: h5py.File) -> Finite:
+    found = table.read(file, (AXES[0], *FINITE_AXES), FINITE)
+    return Finite(found["n"], found["finite_a"], *(found[part.name] for part in FINITE))

@@ -1,215 +1,304 @@
-"""What a sweep is to compute: defaults, then a TOML file, then the command line; checked, complete, comparable."""
+"""The sweep as an experiment: samples of the Hessian over models, N and alpha, beside the theory."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bbp.console import grids, program
-from bbp.files import toml
+import numpy as np
+
+from bbp import store
+from bbp.analysis import summary
+from bbp.analysis.observables import mean_overlap
+from bbp.console import grids, options
+from bbp.engine import compiled
+from bbp.engine import experiment as engine
+from bbp.engine.experiment import Columns, Kind, differences
+from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
+from bbp.engine.tasks import Results
+from bbp.experiments import assemble, models
+from bbp.experiments.options import AUTO, SWEEP
+from bbp.files import hdf5
+from bbp.store import FAILED, Sweep
 from sims import sampling
 from sims.instance import STREAM, samples_of
-from theory.checks import ParameterError, choice, shown
+from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
-AUTO = "auto"
-SOLVERS = ("auto", *sampling.SOLVERS)
-DTYPES = ("float64", "float32")
-MOST_MODELS, MOST_POINTS, MOST_IN_ALL = 1000, 20_000, 2 * 10**7
-MOST_SAMPLES = 10**6  # at a point: beyond, the plan alone would not fit
-DEFAULTS: dict[str, Any] = {
-    "alpha_grid": AUTO,
-    "p": 1,
-    "p_star": 1,
-    "a": 1.0,
-    "n": 400,
-    "samples": 16,
-    "seed": 0,
-    "eigenpairs": None,
-    "dtype": "float64",
-    "solver": "auto",
-    "target_error": None,
-    "refine": 0,
-}
-# How to compute, not what: never part of the comparison between a file and a command.
-EXECUTION: dict[str, Any] = {
-    "out": "results/sweep.h5",
-    "block": None,
-    "batch": None,
-    "workers": None,
-    "scheduler": None,
-    "locking": None,
-    "cache": None,
-}
+__all__ = ["Config", "Point", "build", "differences"]
+
+MOST_MODELS, MOST_POINTS = 1000, 20_000
+CHECK = 8  # with target_error a point is judged after every CHECK samples
+SECONDS_PER_CUBE = 1e-9  # one dense sample takes about this times (p n)^3 on one core
+PROBE = 400  # size p n of the matrix whose time is scaled up
+PER_POINT = (
+    "n",
+    "samples",
+    "target_error",
+    "refine",
+)  # of the settings: what a point's numbers do not depend on
+
+
+class Point(NamedTuple):
+    """Where samples are drawn: the index of the model, the input dimension, and alpha."""
+
+    model: int
+    n: int
+    alpha: float
+
+
+def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None) -> Columns:
+    """Samples of one point: every column of `store.COLUMNS`, as sims.sampling gives it."""
+    found = sampling.sample_point(
+        models.build(given),
+        given["n"],
+        given["alpha"],
+        list(samples),
+        given["seed"],
+        eigenpairs=given["eigenpairs"],
+        dtype=given["dtype"],
+        solver=given["solver"],
+        batch=batch,
+    )
+    columns = {field.name: getattr(found, field.name) for field in store.COLUMNS if field.name != "reason"}
+    return columns | {"reason": found.reasons}
+
+
+def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
+    return {"eigenpair": given["eigenpairs"]}
+
+
+KIND = Kind(compute, store.COLUMNS, _sizes, compiled.device)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(engine.Experiment):
     """A sweep, with everything filled in.
 
+    settings     the checked options that decide the numbers (bbp.experiments.options.SWEEP), by name
     models       one Committee, or the product over p, p_star, a
     alphas       for each model, alpha in rising order
-    n            input dimensions
-    samples      samples a point (at most, with target_error)
-    seed         of the whole sweep
     eigenpairs   for each model, how many of the lowest eigenpairs
-    dtype        "float64" or "float32"
-    solver       one of SOLVERS
-    target_error standard error at which a point is done, or None
-    refine       rounds of points added where the overlap changes most
     """
 
+    settings: dict[str, Any]
     models: tuple[Committee, ...]
     alphas: tuple[tuple[float, ...], ...]
-    n: tuple[int, ...]
-    samples: int
-    seed: int
     eigenpairs: tuple[int, ...]
-    dtype: str
-    solver: str
-    target_error: float | None
-    refine: int
+
+    name = "sweep"
+
+    @property
+    def n(self) -> tuple[int, ...]:
+        """Input dimensions, rising."""
+        return tuple(self.settings["n"])
+
+    @property
+    def samples(self) -> int:  # type: ignore[override]
+        """Samples a point; at most so many with a target error."""
+        return self.settings["samples"]
+
+    @property
+    def seed(self) -> int:
+        """Seed of the whole sweep."""
+        return self.settings["seed"]
+
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        """Whether points are judged as wholes."""
+        return self.settings["target_error"] is not None
 
     def record(self, index: int) -> dict[str, Any]:
         """The configuration of one model as plain data: what its file stores, and what two runs must agree on."""
-        model = self.models[index]
-        return {
-            "p": model.p,
-            "p_star": model.p_star,
-            "a": model.a,
-            "alpha_grid": list(self.alphas[index]),
-            "n": list(self.n),
-            "samples": self.samples,
-            "seed": self.seed,
-            "prng": STREAM,
-            "eigenpairs": self.eigenpairs[index],
-            "dtype": self.dtype,
-            "solver": self.solver,
-            "target_error": self.target_error,
-            "refine": self.refine,
-        }
+        own = models.record(self.models[index]) | {"alpha_grid": list(self.alphas[index])}
+        own |= {"eigenpairs": self.eigenpairs[index]}
+        return {**self.settings, **own, "prng": STREAM}
 
     def records(self) -> list[dict[str, Any]]:
         """The configuration of every model."""
         return [self.record(index) for index in range(len(self.models))]
 
+    def points(self, results: Results) -> Iterator[Point]:
+        """Those of the grid, and those that refinement has added."""
+        for index in range(len(self.models)):
+            for n, alpha in product(self.n, self.alphas_of(results, index)):
+                yield Point(index, n, alpha)
 
-def build(options: Mapping[str, Any]) -> Config:
+    def kind(self, point: engine.Point) -> Kind:
+        """Samples of the Hessian."""
+        return KIND
+
+    def given(self, point: engine.Point) -> dict[str, Any]:
+        """Model, N, alpha, seed, stream and all settings but those of the grid."""
+        index, n, alpha = point
+        if not 0 <= index < len(self.models):
+            raise ValueError("this sweep has no such point")
+        record = {name: value for name, value in self.settings.items() if name not in PER_POINT}
+        del record["alpha_grid"]
+        own = models.record(self.models[index]) | {"eigenpairs": self.eigenpairs[index]}
+        return record | own | {"n": n, "alpha": alpha, "prng": STREAM}
+
+    def block(self, point: engine.Point) -> int:
+        """Samples of UNIT_SECONDS, by the cube of p n."""
+        return max(1, min(int(UNIT_SECONDS / self.cost(point)), LARGEST_BLOCK))
+
+    def wanted(self, results: Results, point: engine.Point) -> int:
+        """All, or with a target error as many as it takes, as far as those run can tell."""
+        target = self.settings["target_error"]
+        if target is None:
+            return self.samples
+        for number in range(CHECK, self.samples, CHECK):
+            if not results.has(point, number) or self.error(results, point, number) <= target:
+                return number
+        return self.samples
+
+    def error(self, results: Results, point: engine.Point, number: int) -> float:
+        """The larger of the standard errors of lowest eigenvalue and overlap over the first samples; inf below 2."""
+        lowest = results.first(point, number, "eigenvalues")
+        spread = float(summary.mean_and_error(lowest[:, 0] if len(lowest) else [])[1])
+        errors = np.array([spread, self._overlap(results, point, number)[1]])
+        return float(np.nan_to_num(errors, nan=np.inf).max())
+
+    def alphas_of(self, results: Results, index: int) -> list[float]:
+        """alpha of the model with this index, rising: the grid, and one round of refinement for each complete one."""
+        found = list(self.alphas[index])
+        for _ in range(self.settings["refine"]):
+            grid = product(self.n, found)
+            if not all(self.complete(results, Point(index, n, alpha)) for n, alpha in grid):
+                break
+            found = sorted({*found, *(self._steepest(results, index, n, found) for n in self.n)})
+        return found
+
+    def assemble(self, results: Results) -> list[Sweep]:
+        """One `Sweep` a model."""
+        return assemble.sweeps(self, results)
+
+    def save(self, path: Path, found: list[Sweep]) -> None:
+        """Write the sweep file."""
+        store.save(path, found)
+
+    def load(self, path: Path, locking: hdf5.Locking) -> list[Sweep]:
+        """Every model's sweep."""
+        return store.load_all(path, locking=locking)
+
+    def held(self, found: list[Sweep]) -> engine.Held:
+        """Records, and reasons of failed samples in order."""
+        reasons = [reason for sweep in found for reason in sweep.reason[sweep.status == FAILED]]
+        return engine.Held([sweep.config for sweep in found], all(s.finished for s in found), reasons)
+
+    def table(self, found: list[Sweep]) -> str:
+        """A block of rows for each model and N."""
+        return "\n\n".join(summary.table(sweep) for sweep in found)
+
+    def describe(self, point: engine.Point) -> str:
+        """N and alpha."""
+        return f"n = {point[1]}, alpha = {point[2]:g}"
+
+    def group(self, point: engine.Point) -> str:
+        """Model and N."""
+        return f"{store.describe(self.models[point[0]])} N={point[1]}"
+
+    def cost(self, point: engine.Point) -> float:
+        """About the seconds of a dense sample on one core."""
+        return SECONDS_PER_CUBE * float(self.models[point[0]].p * point[1]) ** 3
+
+    def probe(self, point: engine.Point) -> Point:
+        """The same model and alpha at an N that takes a moment."""
+        index, n, alpha = point
+        model = self.models[index]
+        p = int(model.p)
+        least = max(model.p_star, -(-self.eigenpairs[index] // p) + 1, min(16, 2 * PROBE // p))
+        return Point(index, max(min(n, PROBE // p), least), alpha)
+
+    def bytes(self, point: engine.Point, hints: Mapping[str, Any]) -> int:
+        """Peak bytes of a sample, or of a batch."""
+        return sampling.bytes_needed(
+            self.models[point[0]], point[1], point[2], **self._how(point[0]), batch=hints.get("batch")
+        )
+
+    def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
+        """Each model's largest point, on every process at once."""
+        batch = hints.get("batch", 1) * processes
+        for index, model in enumerate(self.models):
+            how = self._how(index)
+            sampling.sample_point(
+                model, self.n[-1], self.alphas[index][-1], [], self.seed, **how, batch=batch
+            )
+
+    def check_task(self) -> None:
+        """Refinement looks at all points."""
+        if self.settings["refine"]:
+            raise ParameterError("--refine looks at the whole sweep: run it without --task")
+
+    def notes(self) -> list[str]:
+        """That more rounds may follow."""
+        if not self.whole and not self.settings["refine"]:
+            return []
+        return ["this is the first round: --target-error and --refine ask for more as they see the samples"]
+
+    def _how(self, index: int) -> dict[str, Any]:
+        chosen = {name: self.settings[name] for name in ("dtype", "solver")}
+        return chosen | {"eigenpairs": self.eigenpairs[index]}
+
+    def _steepest(self, results: Results, index: int, n: int, grid: Sequence[float]) -> float:
+        """The middle of the step of the grid over which the mean overlap changes most."""
+        means = [self._overlap(results, Point(index, n, alpha), self.samples)[0] for alpha in grid]
+        if len(grid) < 2:
+            return grid[0]
+        step = int(np.argmax(np.nan_to_num(np.abs(np.diff(means)))))
+        return grids.rounded((grid[step] + grid[step + 1]) / 2)
+
+    def _overlap(self, results: Results, point: engine.Point, number: int) -> tuple[float, float]:
+        """Mean and standard error over the first `number` samples of q2 of the p p_star lowest pairs."""
+        values = results.first(point, number, "overlaps")
+        values = mean_overlap(self.models[point[0]], values) if len(values) else values
+        mean, spread = summary.mean_and_error(values)
+        return float(mean), float(spread)
+
+
+def build(given: Mapping[str, Any]) -> Config:
     """A `Config` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
-    given = DEFAULTS | {
-        name: value for name, value in options.items() if name in DEFAULTS or name == "a_grid"
-    }
-    models = _models(given, both="a" in options and "a_grid" in options)
-    _check_work(len(models), given)
+    settings = options.checked(SWEEP, given, decides=True)
+    _check_work(settings)
+    found = tuple(Committee(*sizes) for sizes in product(settings["p"], settings["p_star"], settings["a"]))
     config = Config(
-        models=models,
-        alphas=tuple(_alphas(given["alpha_grid"], model) for model in models),
-        n=tuple(sorted(grids.integers("n", given["n"]))),
-        samples=_samples(given["samples"]),
-        seed=grids.seed(given["seed"]),
-        eigenpairs=tuple(_eigenpairs(given["eigenpairs"], model) for model in models),
-        dtype=choice("dtype", given["dtype"], DTYPES),
-        solver=_choice("solver", given["solver"], SOLVERS),
-        target_error=_optional("target_error", given["target_error"]),
-        refine=grids.integer("refine", given["refine"], 0),
+        settings=settings,
+        models=found,
+        alphas=tuple(_alphas(settings["alpha_grid"], model) for model in found),
+        eigenpairs=tuple(_eigenpairs(settings["eigenpairs"], model) for model in found),
     )
     _check_sizes(config)
     return config
 
 
-def read_toml(path: str | Path) -> dict[str, Any]:
-    """The options in a TOML file; keys are the long option names, with - or _. FileError, ParameterError."""
-    names = [*DEFAULTS, "a_grid", *EXECUTION]
-    options = {}
-    for key, value in toml.table(path).items():
-        name = key.replace("-", "_")
-        if name not in names:
-            raise ParameterError(f"{str(path)!r}: unknown key {key!r}{program.nearest(name, names)}")
-        if name in options:
-            raise ParameterError(f"{str(path)!r}: key {key!r} is given twice")
-        options[name] = value
-    return options
-
-
-def differences(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> str:
-    """In words, how two lists of records differ: "samples 16 there, 32 here; ..."; empty if they agree."""
-    if len(there) != len(here):
-        return f"{len(there)} model(s) there, {len(here)} here"
-    found: dict[str, None] = {}
-    for old, new in zip(there, here, strict=True):
-        for name in [*new, *(name for name in old if name not in new)]:
-            if _canonical(old.get(name)) != _canonical(new.get(name)):
-                found[f"{name} {short(old.get(name))} there, {short(new.get(name))} here"] = None
-    return "; ".join(list(found)[:4]) + ("; ..." if len(found) > 4 else "")
-
-
-def _check_work(models: int, given: Mapping[str, Any]) -> None:
-    """ParameterError where the list of what is to be done would itself take minutes, or the memory."""
-    sizes = len(grids.integers("n", given["n"]))
-    auto = given["alpha_grid"] is True or given["alpha_grid"] == AUTO
-    alphas = 11 if auto else len(grids.numbers("alpha", given["alpha_grid"]))
-    points, samples = models * sizes * alphas, _samples(given["samples"])
+def _check_work(settings: Mapping[str, Any]) -> None:
+    """ParameterError where the list of points would itself take minutes."""
+    models = math.prod(len(settings[name]) for name in ("p", "p_star", "a"))
+    alphas = 11 if settings["alpha_grid"] == AUTO else len(settings["alpha_grid"])
+    points = models * len(settings["n"]) * alphas
     if models > MOST_MODELS:
         raise ParameterError(f"there must be at most {MOST_MODELS} models (p, p_star, a), got {models}")
     if points > MOST_POINTS:
         raise ParameterError(f"there must be at most {MOST_POINTS} points (model, n, alpha), got {points}")
-    if points * samples > MOST_IN_ALL:
-        raise ParameterError(f"there must be at most {MOST_IN_ALL} samples in all, got {points * samples}")
-
-
-def _models(given: Mapping[str, Any], *, both: bool) -> tuple[Committee, ...]:
-    if both:
-        raise ParameterError("a and a_grid are two names of one thing: give one of them")
-    students, teachers = grids.widths("p", given["p"]), grids.integers("p_star", given["p_star"])
-    if math.inf in students:
-        raise ParameterError("p must be finite to sample, got inf (bbp phase knows p = inf)")
-    normalisations = (
-        grids.numbers("a_grid", given["a_grid"]) if "a_grid" in given else grids.numbers("a", given["a"])
-    )
-    return tuple(Committee(p, p_star, a) for p, p_star, a in product(students, teachers, normalisations))
 
 
 def _alphas(value: Any, model: Committee) -> tuple[float, ...]:
-    if value is True or value == AUTO:
-        return grids.around(bbp_threshold(model).alpha)
-    return grids.numbers("alpha", value)
+    return grids.around(bbp_threshold(model).alpha) if value == AUTO else tuple(value)
 
 
-def _eigenpairs(value: Any, model: Committee) -> int:
-    least = int(model.degeneracy) + 4
-    if value is None:
-        return least
-    pairs = grids.integer("eigenpairs", value)
-    if pairs < least:
+def _eigenpairs(pairs: int | None, model: Committee) -> int:
+    least = int(model.degeneracy) + sampling.MARGIN
+    if pairs is not None and pairs < least:
         raise ParameterError(
-            f"eigenpairs must be at least p p* + 4 = {least} for p={model.p}, p*={model.p_star}, got {pairs}"
+            f"eigenpairs must be at least p p* + {sampling.MARGIN} = {least} for p={model.p}, p*={model.p_star},"
+            f" got {pairs}"
         )
-    return pairs
-
-
-def _samples(value: Any) -> int:
-    samples = grids.integer("samples", value)
-    if samples > MOST_SAMPLES:
-        raise ParameterError(f"samples must be at most {MOST_SAMPLES}, got {samples}")
-    return samples
-
-
-def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise ParameterError(
-            f"{name} must be one of {', '.join(choices)}, got {shown(value)}{program.nearest(shown(value), choices)}"
-        )
-    return value
-
-
-def _optional(name: str, value: Any) -> float | None:
-    return None if value is None else grids.number(name, value)
+    return least if pairs is None else pairs
 
 
 def _check_sizes(config: Config) -> None:
@@ -223,20 +312,5 @@ def _check_sizes(config: Config) -> None:
             if config.eigenpairs[index] > model.p * n:
                 raise ParameterError(
                     f"n = {n} has p n = {model.p * n} eigenpairs, and {config.eigenpairs[index]} are to be kept"
-                    " (at least p p* + 4)"
+                    f" (at least p p* + {sampling.MARGIN})"
                 )
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def short(value: Any) -> str:
-    """A value in a few words: lists of numbers by their ends."""
-    if isinstance(value, list):
-        return (
-            ",".join(f"{item:g}" for item in value)
-            if len(value) <= 3
-            else (f"{value[0]:g}..{value[-1]:g} ({len(value)} points)")
-        )
-    return str(value)

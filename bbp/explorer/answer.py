@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.explorer import curves
-from bbp.explorer.state import WIDTHS, State, command, plain, python_lines
+from bbp.explorer.state import State, command, plain, python_lines
 
 Columns = dict[str, Any]
 DIGITS = 6  # significant digits of the numbers on the page
@@ -203,6 +204,6 @@ def _top(rho: NDArray[np.float64]) -> float:
     return float(min(np.max(rho), 3 * np.quantile(rho, 0.9)))
 
 
-def row_names() -> dict[int, str]:
+def row_names(widths: Sequence[float]) -> dict[int, str]:
     """Labels of the rows of the phase diagram."""
-    return {row: "∞" if math.isinf(p) else f"{p:g}" for row, p in enumerate(WIDTHS)}
+    return {row: "∞" if math.isinf(p) else f"{p:g}" for row, p in enumerate(widths)}

@@ -123,7 +123,7 @@ def spectrum(model: Committee, alpha: float) -> tuple[Spectrum, Window]:
     """
     edge, out, zero = bulk_edge(model, alpha), outlier(model, alpha), float(atom(model, alpha))
     lowest = edge.value if out is None else out.value
-    nodes = np.array(_nodes(model.p, model.p_star, _rounded(model.a), _rounded(alpha)))
+    nodes = _nodes(Committee(model.p, model.p_star, _rounded(model.a)), _rounded(alpha))
     near = max(1.5 * (edge.value - lowest), 0.25 * abs(edge.value), 1e-3 * abs(lowest))
     close = edge.value + near * np.linspace(0, 1, ZOOM_POINTS) ** 2
     far = edge.value + nodes * abs(1 / edge.g)
@@ -136,14 +136,13 @@ def spectrum(model: Committee, alpha: float) -> tuple[Spectrum, Window]:
     return whole, window
 
 
-@lru_cache(maxsize=1024)
-def _nodes(p: float, p_star: int, a: float, alpha: float) -> tuple[float, ...]:
-    """Where to look at the density, as distances from the edge in units of 1/|g| there: to where `MASS` of the bulk is reached.
+def density_nodes(model: Committee, alpha: float, count: int) -> Array:
+    """Where to look at the density: `count` distances from the edge, in units of 1/|g| there, to where `MASS` of the bulk is
+    reached.
 
     Half of the nodes lie at equal shares of the mass, which may be far from a smooth edge; half crowd at the edge, where rho
     rises like a square root. A first look, at distances in geometric progression and about the mean, finds the shares.
     """
-    model = Committee(p, p_star, a)
     edge = bulk_edge(model, alpha)
     unit, mean = abs(1 / float(edge.g)), moment(model, alpha, 1)
     spread = math.sqrt(max(moment(model, alpha, 2) - mean**2, 0.0))
@@ -154,9 +153,14 @@ def _nodes(p: float, p_star: int, a: float, alpha: float) -> tuple[float, ...]:
     share = MASS * min(1 - float(atom(model, alpha)), held[-1])
     rising = np.concatenate([[True], np.diff(held) > 0])
     reach = float(np.interp(share, held[rising], far[rising]))
-    half = np.linspace(0, 1, DENSITY_POINTS // 2)
+    half = np.linspace(0, 1, count // 2)
     shares = np.interp(half * share, held[rising], far[rising])
-    return tuple(np.unique(np.concatenate([reach * half**2, shares])) / unit)
+    return np.sort(np.concatenate([reach * half**2, shares])) / unit
+
+
+@lru_cache(maxsize=1024)
+def _nodes(model: Committee, alpha: float) -> Array:
+    return density_nodes(model, alpha, DENSITY_POINTS)
 
 
 def _rounded(value: float) -> float:

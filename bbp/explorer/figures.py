@@ -86,8 +86,8 @@ def empty(name: str) -> Columns:
     return {key: [] for key in COLUMNS[name]}
 
 
-def board() -> Board:
-    """The five figures, empty."""
+def board(widths: Sequence[float] = WIDTHS) -> Board:
+    """The five figures, empty; `widths` are the rows of the phase diagram."""
     sources = {name: ColumnDataSource(empty(name), name=name) for name in COLUMNS}
     lines = {name: Span(location=0.0, dimension="height", visible=False, name=name) for name in LINES}
     figures = {
@@ -95,7 +95,7 @@ def board() -> Board:
         "zoom": _spectrum(sources, lines, zoom=True),
         "lowest": _lowest(sources, lines),
         "recovery": _recovery(sources, lines),
-        "phases": _phases(sources),
+        "phases": _phases(sources, widths),
     }
     for name in ("lowest", "recovery", "phases"):
         figures[name].js_on_event(
@@ -263,17 +263,17 @@ def _recovery(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
     return panel
 
 
-def _phases(sources: Mapping[str, Any]) -> Any:
+def _phases(sources: Mapping[str, Any], widths: Sequence[float]) -> Any:
     low, high = curves.A_RANGE
     panel = _panel("phases", "normalisation a", "student width p", [], x_axis_type="log")
     panel.x_range.update(start=low, end=high)
-    panel.y_range.update(start=-0.5, end=len(WIDTHS) - 0.5)
+    panel.y_range.update(start=-0.5, end=len(widths) - 0.5)
     panel.image(
         "image",
         x=low,
         y=-0.5,
         dw=high - low,
-        dh=len(WIDTHS),
+        dh=len(widths),
         source=sources["phases"],
         color_mapper=LinearColorMapper(palette=list(PHASE_COLOURS), low=-0.5, high=len(PHASE_COLOURS) - 0.5),
     )
@@ -301,7 +301,7 @@ def _phases(sources: Mapping[str, Any]) -> Any:
         line_color=style.BLACK,
         line_width=2.5,
     )
-    panel.yaxis.ticker = FixedTicker(ticks=list(range(len(WIDTHS))))
-    panel.yaxis.major_label_overrides = row_names()
+    panel.yaxis.ticker = FixedTicker(ticks=list(range(len(widths))))
+    panel.yaxis.major_label_overrides = row_names(widths)
     panel.grid.visible = False
     return panel

@@ -1,4 +1,4 @@
-"""What the workers of the page do, each a generator of messages (dictionaries), in a process of its own.
+"""Finite-N curves for the page, as a generator of messages (dictionaries), in a worker's process.
 
 A message has "kind": "progress" (with "done" from 0 to 1 and "text"), or "result" and what belongs to it.
 """
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from bbp.explorer.state import State
-from bbp.explorer.sweepfile import read_upload
 from theory.checks import ParameterError
 from theory.finite_n.quenched import quenched
 
@@ -21,7 +20,7 @@ Message = dict[str, Any]
 CURVE_POINTS = 24
 MOST_LABELS = 400_000  # M p of one draw of a finite-N curve
 WORK = 3e8  # label entries that one curve may touch
-DRAWS = 4, 40  # least and most
+DRAWS = 4, 24  # least and most
 
 
 def draws_of(state: State, top: float) -> int:
@@ -60,8 +59,3 @@ def finite_curve(request: Message) -> Iterator[Message]:
     table = np.array(rows)
     names = ("alpha", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high")
     yield {"kind": "result", "columns": dict(zip(names, table.T, strict=True)), "draws": draws}
-
-
-def desk(request: Message) -> Iterator[Message]:
-    """The lighter work: finite-N curves and files that pages send, by request["do"]."""
-    yield from {"curve": finite_curve, "read": read_upload}[request["do"]](request)

@@ -17,10 +17,9 @@ from bokeh.settings import settings
 from jinja2 import Template
 
 from bbp.explorer.limits import PAGES, UPLOAD
-from bbp.explorer.session import Session
+from bbp.explorer.session import Session, Workers
 from bbp.explorer.state import State
 from bbp.explorer.sweepfile import Held
-from bbp.explorer.worker import Worker
 from theory.checks import ParameterError
 
 log = logging.getLogger("bbp")
@@ -28,7 +27,7 @@ log = logging.getLogger("bbp")
 PORT, TRIES = 5006, 20  # first port, and how many above it are tried where none was asked for
 LOCAL = ("127.0.0.1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::", "")
-IDLE = 8_000  # milliseconds that a page may be away before its session ends
+IDLE = 15_000  # milliseconds that a page may be away before its session ends
 REFUSAL = Template(
     '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>bbp explore</title>'
     '<body style="font-family:sans-serif;margin:3em"><h1>bbp explore</h1><p id="notice">{{ reason|e }}</p></body></html>'
@@ -41,10 +40,7 @@ class Explorer:
 
     origins: Sequence[str]
     held: list[Held] = field(default_factory=list)
-    samples: Worker = field(
-        default_factory=lambda: Worker("bbp.explorer.sampler", "draw_sample", patience=0.3)
-    )
-    desk: Worker = field(default_factory=lambda: Worker("bbp.explorer.jobs", "desk", patience=3.0))
+    workers: Workers = field(default_factory=Workers)
     pages: set[Document] = field(default_factory=set)
 
     def open(self, doc: Document) -> None:
@@ -61,18 +57,13 @@ class Explorer:
         if len(self.pages) >= PAGES:
             refuse(
                 doc,
-                f"{PAGES} pages are open, as many as this server keeps: close one, wait ten seconds, and reload.",
+                f"{PAGES} pages are open, as many as this server keeps: close one, wait half a minute, and reload.",
             )
             return
         self.pages.add(doc)
         doc.on_session_destroyed(lambda context: self.pages.discard(doc))
         state, notice = State.of_query(request.arguments if request else {})
-        Session(doc, self.samples, self.desk, state, notice, list(self.held))
-
-    def close(self) -> None:
-        """End the workers."""
-        self.samples.close()
-        self.desk.close()
+        Session(doc, self.workers, state, notice, list(self.held))
 
 
 def refuse(doc: Document, reason: str) -> None:
@@ -145,5 +136,5 @@ def serve(
     try:
         server.io_loop.start()
     finally:
-        explorer.close()
+        explorer.workers.close()
         server.stop()

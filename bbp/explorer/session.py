@@ -6,12 +6,13 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from bokeh.document import Document
-from bokeh.events import ConnectionLost, DocumentReady
+from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
 from bbp.explorer import curves, figures, page
@@ -33,13 +34,29 @@ ATOM = 1e-9  # relative size below which an eigenvalue belongs to the atom at 0
 SEED = 0
 
 
-class Session:
-    """The page of one document. `samples` and `desk` are workers that all pages share; `held` is an opened sweep file."""
+@dataclass(frozen=True)
+class Workers:
+    """A worker for each kind of long work."""
 
-    def __init__(
-        self, doc: Document, samples: Worker, desk: Worker, state: State, notice: str, held: list[Held]
-    ):
-        self._doc, self._samples, self._desk = doc, samples, desk
+    samples: Worker = field(
+        default_factory=lambda: Worker("bbp.explorer.sampler", "draw_sample", patience=0.3)
+    )
+    curves: Worker = field(default_factory=lambda: Worker("bbp.explorer.jobs", "finite_curve", patience=3.0))
+    files: Worker = field(
+        default_factory=lambda: Worker("bbp.explorer.sweepfile", "read_upload", patience=5.0)
+    )
+
+    def close(self) -> None:
+        """End their processes."""
+        for worker in (self.samples, self.curves, self.files):
+            worker.close()
+
+
+class Session:
+    """The page of one document. `workers` do the long work of all pages; `held` is an opened sweep file."""
+
+    def __init__(self, doc: Document, workers: Workers, state: State, notice: str, held: list[Held]):
+        self._doc, self._workers = doc, workers
         self._state, self._held = state, held
         self._board = figures.board()
         self._ask, self._answer, self._status = (
@@ -65,9 +82,8 @@ class Session:
     def close(self) -> None:
         """The page has gone: cancel what it waits for."""
         self._closed = True
-        for name in ("sample", "curve", "file"):
-            for worker in (self._samples, self._desk):
-                worker.cancel((self, name))
+        for worker in (self._workers.samples, self._workers.curves, self._workers.files):
+            worker.cancel(self)
 
     def _connect(self) -> None:
         board, doc = self._board, self._doc
@@ -87,6 +103,7 @@ class Session:
             DocumentReady, CustomJS(args=args, code="bbp.live(figures, sources, lines, ask, answer, status)")
         )
         doc.js_on_event(ConnectionLost, CustomJS(code="bbp.gone()"))
+        doc.js_on_event(ClientReconnected, CustomJS(code="bbp.back()"))
         doc.on_session_destroyed(lambda context: self.close())
 
     # ---- what the page asks ----
@@ -116,7 +133,7 @@ class Session:
         found = answer(state)
         before, self._state = self._state, state
         if state != before:
-            self._samples.cancel((self, "sample"))
+            self._workers.samples.cancel(self)
             found.sources |= {
                 name: figures.empty(name) for name in ("histogram", "zoom_histogram", "eigenvalues")
             }
@@ -135,14 +152,14 @@ class Session:
         self._next_sample += 1
         self._started = time.monotonic()
         self._tell(**{"sample-words": "waiting for a free process", "busy": True, "progress": 0.02})
-        self._samples.submit(self._job("sample", request, self._sampled))
+        self._workers.samples.submit(self._job(request, self._sampled))
 
     def _cancel(self, message: Message) -> None:
-        self._samples.cancel((self, "sample"))
+        self._workers.samples.cancel(self)
 
     def _open(self, message: Message) -> None:
-        request = {"do": "read", "name": str(message["name"])[:80], "content": str(message["content"])}
-        self._desk.submit(self._job("file", request, partial(self._opened, request["name"])))
+        request = {"name": str(message["name"])[:80], "content": str(message["content"])}
+        self._workers.files.submit(self._job(request, partial(self._opened, request["name"])))
 
     def _close_file(self, message: Message) -> None:
         self._held = []
@@ -208,12 +225,12 @@ class Session:
         try:
             draws_of(state, end)
         except ParameterError as error:
-            self._desk.cancel((self, "curve"))
+            self._workers.curves.cancel(self)
             self._tell(**{"finite-words": f"{error}."})
             return
         alphas = np.linspace(end / CURVE_POINTS, end, CURVE_POINTS)
-        request = {"do": "curve", "state": state.values(), "alphas": alphas}
-        self._desk.submit(self._job("curve", request, self._curved))
+        request = {"state": state.values(), "alphas": alphas}
+        self._workers.curves.submit(self._job(request, self._curved))
 
     def _curved(self, state: State, message: Message) -> None:
         if state.model != self._state.model or state.n != self._state.n:
@@ -255,9 +272,9 @@ class Session:
 
     # ---- sending ----
 
-    def _job(self, name: str, request: Message, hear: Callable[[State, Message], None]) -> Job:
+    def _job(self, request: Message, hear: Callable[[State, Message], None]) -> Job:
         hear = partial(hear, self._state)
-        return Job((self, name), request, lambda message: self._from_worker(partial(hear, message)))
+        return Job(self, request, lambda message: self._from_worker(partial(hear, message)))
 
     def _from_worker(self, callback: Callable[[], None]) -> None:
         if not self._closed:

@@ -33,7 +33,6 @@ WIDTHS = (
     math.inf,
 )  # stops of p, rows of the phase diagram
 LONGEST = 80  # characters of a value: longer ones are refused before they are read
-VIEW_POINTS = 16  # samples that the command line on the page asks for
 
 
 @dataclass(frozen=True)
@@ -195,29 +194,33 @@ def plain(value: Any) -> str:
 
 def command(state: State) -> str:
     """The command line that computes what is on the page: samples beside theory, or theory alone for p = inf."""
-    a, alpha = plain(state.a), plain(state.alpha)
-    if math.isinf(state.p):
-        return f"bbp phase --p inf --p-star {state.p_star} --a-grid {a} --out results/explore.h5"
-    return (
-        f"bbp sweep --alpha-grid {alpha} --p {state.p} --p-star {state.p_star} --a {a} --n {state.n} "
-        f"--samples {VIEW_POINTS} --seed 0 --out results/explore.h5"
-    )
+    return _filled(COMMANDS["infinite" if math.isinf(state.p) else "finite"], state)
 
 
 def python_lines(state: State) -> str:
     """Python lines that print the numbers on the page."""
-    p = "math.inf" if math.isinf(state.p) else state.p
-    head = ["import math"] if math.isinf(state.p) else []
-    return "\n".join(
-        [
-            *head,
-            "from theory import Committee, bbp_threshold, bulk_edge, density, outlier",
-            "",
-            f"model = Committee(p={p}, p_star={state.p_star}, a={state.a!r})",
-            f"alpha = {state.alpha!r}",
-            "print(bbp_threshold(model))",
-            "print(bulk_edge(model, alpha))",
-            "print(outlier(model, alpha))",
-            "print(density(model, alpha, bulk_edge(model, alpha).value + 0.1))",
-        ]
-    )
+    return _filled(LINES["infinite" if math.isinf(state.p) else "finite"], state)
+
+
+def _filled(template: str, state: State) -> str:
+    for name, value in state.values().items():
+        template = template.replace("{" + name + "}", plain(value))
+    return template
+
+
+OUT = "--out results/explore.h5"
+COMMANDS = {
+    "finite": "bbp sweep --alpha-grid {alpha} --p {p} --p-star {p_star} --a {a} --n {n} --samples 16 --seed 0 "
+    + OUT,
+    "infinite": "bbp phase --p inf --p-star {p_star} --a-grid {a} " + OUT,
+}
+_LINES = """from theory import Committee, bbp_threshold, bulk_edge, density, outlier
+
+model = Committee(p={p}, p_star={p_star}, a={a})
+alpha = {alpha}
+edge = bulk_edge(model, alpha)
+print(bbp_threshold(model))
+print(edge)
+print(outlier(model, alpha))
+print(density(model, alpha, edge.value + 0.1))"""
+LINES = {"finite": _LINES, "infinite": "import math\n" + _LINES.replace("{p}", "math.inf")}

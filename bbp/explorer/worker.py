@@ -23,7 +23,7 @@ from theory.checks import NotConverged, ParameterError
 Message = dict[str, Any]
 STOP, END = "stop", "end"
 POLL = 0.05  # seconds
-NICE = 10
+NICE = 5
 
 
 @dataclass

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from bbp.experiments.phase import thresholds, tricritical
 from bbp.experiments.phase_file import Map, Phase
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.phase import thresholds, tricritical
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from theory.transition import critical_normalisation, critical_width, threshold_map

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bbp import sweep
 from bbp.console import program
+from bbp.engine import run
 from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
 from theory.model import Committee
 
@@ -44,13 +44,13 @@ def bbp(capsys):
 def count_samples(monkeypatch):
     """A list that gets (n, alpha, sample) of every sample computed."""
     seen = []
-    real = sweep.engine.compute
+    real = run.compute
 
     def compute(unit):
-        seen.extend((unit.point.n, unit.point.alpha, sample) for sample in unit.samples)
+        seen.extend((*unit.point, sample) for sample in unit.samples)
         return real(unit)
 
-    monkeypatch.setattr(sweep.engine, "compute", compute)
+    monkeypatch.setattr(run, "compute", compute)
     return seen
 
 

@@ -77,7 +77,7 @@ def test_the_files_compared_are_never_replaced(tmp_path, capsys):
         if name == "link.h5":
             (tmp_path / name).symlink_to(given)
         assert main([str(given), option, str(tmp_path / name), "--force", "--draws", "0"]) == 2
-        assert "one of the files to compare" in capsys.readouterr().err
+        assert "is what is read here" in capsys.readouterr().err
     assert given.read_bytes() == before
 
 

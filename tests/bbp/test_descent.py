@@ -9,9 +9,10 @@ import pytest
 import xarray
 from matplotlib.figure import Figure
 
-from bbp import descent, plot
+from bbp import plot
 from bbp.analysis import recovery
-from bbp.experiments import descent_file
+from bbp.engine import run
+from bbp.experiments import descent, descent_file
 from bbp.experiments.descent_file import DIMENSIONS, Descended
 from bbp.plots import descent as descent_plots
 from sims.descent.path import Code, Descent
@@ -52,7 +53,8 @@ def tiny_run():
         "start": ["random", "hessian", "spectral"], "steps": 30, "records": 40, "hessians": 3, "eigenpairs": 4,
         "dtype": "float64",
     }  # fmt: skip
-    return wanted, descent.descents(wanted)
+    given = {name: value for name, value in wanted.items() if name != "prng"}
+    return wanted, run.in_memory(descent.build(given))
 
 
 def test_the_file_holds_the_descents_and_opens_anywhere(bbp, out, tiny_run):
@@ -100,7 +102,7 @@ def test_the_same_command_again_computes_nothing_and_another_is_refused(bbp, out
     before = out.read_bytes()
 
     def never(*_, **__):
-        raise AssertionError("computed again")
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(descent, "sample_descents", never)
     again = bbp("descent", *TINY, "--out", out, "--threshold", "0.9")
@@ -143,11 +145,12 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(descent, "sample_descents", stop_after_four)
         said = bbp("descent", *TINY, "--out", out)
-    assert said.code == 130 and "4 of 6 points are kept" in said.err and not out.exists()
+    assert said.code == 130 and "12 samples are kept" in said.err and not out.exists()
     assert "--resume goes on" in bbp("descent", *TINY, "--out", out).err
+    assert "a descent, is not written yet: 12 samples in 4 units" in bbp("info", out).out
     assert "seed 0 there, 1 here" in bbp("descent", *TINY, "--out", out, "--resume", "--seed", "1").err
-    damaged = sorted(out.with_name(out.name + ".parts").glob("*.npz"))[1]
-    damaged.write_bytes(damaged.read_bytes()[:200])
+    damaged, other, *_ = sorted(out.with_name(out.name + ".parts").glob("*.npz"))
+    damaged.write_bytes(other.read_bytes())
     computed.clear()
     with monkeypatch.context() as patch:
         patch.setattr(descent, "sample_descents", lambda *a, **k: computed.append(0) or real(*a, **k))
@@ -203,7 +206,7 @@ def test_a_failed_descent_is_counted_and_the_file_still_written(bbp, out, monkey
 
     monkeypatch.setattr(descent, "sample_descents", failing)
     said = bbp("descent", *TINY, "--start", "random", "--out", out)
-    assert said.code == 1 and "2 of 6 descents failed; the first: loss or gradient not finite" in said.err
+    assert said.code == 1 and "2 samples failed, the first because: loss or gradient not finite" in said.err
     assert descent_file.load(out).status[0, 0, :, 1].tolist() == [descent_file.FAILED] * 2
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
+from bbp.experiments.phase import thresholds
 from bbp.figures import main
 from bbp.gallery import base
 from bbp.gallery.base import Data, Effort, Entry
@@ -11,7 +12,6 @@ from bbp.gallery.entries import ENTRIES
 from bbp.gallery.finite import half_point
 from bbp.gallery.scatter import ratio
 from bbp.gallery.thresholds import as_arrays, as_map
-from bbp.phase import thresholds
 
 SMALL = ["--n", "16,24", "--samples", "2"]
 PNG = b"\x89PNG"

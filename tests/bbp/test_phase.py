@@ -9,8 +9,8 @@ import pytest
 import xarray
 
 from bbp import phase, plot
-from bbp.console import program
 from bbp.console.errors import FileError
+from bbp.experiments import phase as experiment
 from bbp.experiments import phase_file
 from bbp.experiments.phase_file import Finite
 from theory.alpha_zero import alpha_zero
@@ -115,7 +115,7 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
     path.write_bytes(made.read_bytes())
     other = ["--p", "2", *OPTIONS[2:], "--out", str(path)]
     assert phase.main(other) == 2
-    assert "another p" in capsys.readouterr().err
+    assert "p 1,8,inf there, 2 here" in capsys.readouterr().err
     assert path.read_bytes() == made.read_bytes()
     assert phase.main([*other, "--force"]) == 0
     assert phase_file.load(path).curves.p.tolist() == [2]
@@ -145,27 +145,17 @@ def test_bad_options_are_one_line_and_exit_code_2(options, message, tmp_path, ca
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_finite_n_cannot_do_is_told_and_the_rest_is_kept(tmp_path, capsys):
+def test_what_finite_n_cannot_do_fails_and_the_rest_is_kept(tmp_path, capsys):
     """p = 512 at finite N would want 256 GiB, p = inf has none, and p_c at a = 1e-13 is beyond what is counted."""
     out = tmp_path / "phase.h5"
-    options = [
-        "--p",
-        "1,512,inf",
-        "--a-grid",
-        "1e-13,1",
-        "--at-a",
-        "1",
-        "--widths",
-        "1",
-        "--n",
-        "100",
-        "--draws",
-        "2",
-    ]
-    assert phase.main([*options, "--out", str(out)]) == 0
-    said, found = capsys.readouterr(), phase_file.load(out)
-    assert "N = 100, p=512" in said.err and "p = inf has no threshold at finite N" in said.out
+    words = "--p 1,512,inf --a-grid 1e-13,1 --at-a 1 --widths 1 --n 100 --draws 2".split()
+    for _ in range(2):
+        assert phase.main([*words, "--out", str(out)]) == 1
+        said, found = capsys.readouterr(), phase_file.load(out)
+        assert "1 points failed, the first because" in said.err and "--retry-failed" in said.err
+        assert "p = inf has no threshold at finite N" in said.out
     assert np.isfinite(found.finite.alpha[0, :, 0]).tolist() == [True, False, False]
+    assert [bool(text) for text in found.finite.reason[0, :, 0]] == [False, True, False]
     assert found.p_c.tolist() == [0, 2]
 
 
@@ -241,12 +231,47 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
     np.testing.assert_array_equal(panel.containers[0].lines[0].get_ydata(), found.finite.alpha[:, 0, 0])
 
 
-def test_a_finite_n_threshold_that_is_not_found_is_nan_and_told(monkeypatch, capsys):
+def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
+    """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
+    words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 2".split()
+    paths = [tmp_path / name for name in ("whole.h5", "stopped.h5", "tasks.h5")]
+    assert phase.main([*words, "--out", str(paths[0])]) == 0
+    real, computed = experiment.alpha_bbp_finite, []
+
+    def stop_at_third(*args, **options):
+        if len(computed) == 2:
+            raise KeyboardInterrupt
+        computed.append(args)
+        return real(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "alpha_bbp_finite", stop_at_third)
+        assert phase.main([*words, "--out", str(paths[1])]) == 130
+    assert "points are kept in" in capsys.readouterr().err and not paths[1].exists()
+    assert phase.main([*words, "--out", str(paths[1])]) == 2
+    assert "--resume goes on" in capsys.readouterr().err
+    computed.clear()
+    monkeypatch.setattr(experiment, "alpha_bbp_finite", lambda *a, **k: computed.append(a) or real(*a, **k))
+    assert phase.main([*words, "--out", str(paths[1]), "--resume"]) == 0 and len(computed) == 2
+    for task in ("1/2", "2/2"):
+        assert phase.main([*words, "--out", str(paths[2]), "--task", task]) == 0
+    assert phase.main([*words, "--out", str(paths[2]), "--merge"]) == 0
+    whole, *others = (phase_file.load(path) for path in paths)
+    for other in others:
+        for name in ("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation"):
+            for of in ("curves", "widths"):
+                one, two = getattr(getattr(whole, of), name), getattr(getattr(other, of), name)
+                np.testing.assert_allclose(one, two, rtol=1e-12)
+        np.testing.assert_array_equal(whole.finite.alpha, other.finite.alpha)
+        np.testing.assert_array_equal(whole.p_c, other.p_c)
+
+
+def test_a_finite_n_threshold_that_is_not_found_is_nan_and_told(monkeypatch, tmp_path, capsys):
     def lost(*args, **kwargs):
         raise NotConverged("no threshold found", 1.0)
 
-    monkeypatch.setattr(phase, "alpha_bbp_finite", lost)
-    with program.messages("bbp phase"):
-        found = phase.finite_thresholds([1.0], 1, [0.5], [100], draws=4, seed=0)
-    assert np.isnan(found.alpha).all() and found.alpha.shape == (1, 1, 1)
-    assert "N = 100, p=1 p*=1 a=0.5: no threshold found" in capsys.readouterr().err
+    monkeypatch.setattr(experiment, "alpha_bbp_finite", lost)
+    out = tmp_path / "phase.h5"
+    assert phase.main([*OPTIONS, "--p", "1", "--n", "100", "--out", str(out)]) == 1
+    assert np.isnan(phase_file.load(out).finite.alpha).all()
+    assert "the first because: NotConverged: no threshold found" in capsys.readouterr().err

@@ -1,7 +1,11 @@
 """The sweep: one command from options to a file, the same file whatever the way there."""
 
+import contextlib
 import json
 import random
+import subprocess
+import sys
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -10,10 +14,11 @@ import xarray
 
 from bbp import store, sweep
 from bbp.analysis import summary
+from bbp.console import program
 from bbp.engine import parts as shards
-from bbp.engine import run, tasks
-from bbp.experiments import schedule
+from bbp.engine import run, schedule, tasks
 from bbp.experiments import sweep as config
+from bbp.experiments.options import SOLVERS, SWEEP
 from sims import sampling
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -112,14 +117,12 @@ def test_blocks_and_batches_change_no_number(bbp, tiny, out, reference, same, wo
 
 
 def test_the_order_of_units_changes_no_number(bbp, tiny, out, reference, same, monkeypatch):
-    real = schedule.pending
-
-    def shuffled(*args):
-        found = real(*args)
+    def shuffled(units):
+        found = list(units)
         random.Random(5).shuffle(found)
-        return found
+        return map(tasks.compute, found)
 
-    monkeypatch.setattr(run.schedule, "pending", shuffled)
+    monkeypatch.setattr(run, "executor", lambda how: contextlib.nullcontext(shuffled))
     assert bbp("sweep", *tiny, "--out", out).code == 0
     same(store.load(out), reference)
 
@@ -163,7 +166,7 @@ def test_a_failed_sample_is_recorded_and_the_rest_goes_on(bbp, tiny, out, refere
         return real(model, n, alpha, samples, seed, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(tasks.sampling, "sample_point", sometimes)
+        patch.setattr(sampling, "sample_point", sometimes)
         said = bbp("sweep", *tiny, "--out", out)
         again = bbp("sweep", *tiny, "--out", out)
     assert said.code == again.code == 1
@@ -179,10 +182,10 @@ def test_a_failed_sample_is_recorded_and_the_rest_goes_on(bbp, tiny, out, refere
 def test_resume_computes_only_what_is_missing(bbp, tiny, out, reference, same, count_samples, monkeypatch):
     real = shards.Parts.save
 
-    def stop_after(parts, result):
+    def stop_after(parts, *rest):
         if len(list(parts.path.glob("*.npz"))) == 10:
             raise KeyboardInterrupt
-        real(parts, result)
+        real(parts, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(shards.Parts, "save", stop_after)
@@ -254,7 +257,7 @@ def test_shards_of_an_unknown_sweep_are_refused(bbp, tiny, out):
     out.with_name("sweep.h5.parts").joinpath("plan.json").unlink()
     for word in ("--resume", "--task=2/2"):
         said = bbp("sweep", *tiny, "--out", out, word)
-        assert said.code == 2 and "holds shards but no plan.json" in said.err
+        assert said.code == 2 and "holds parts but no plan.json" in said.err
     assert bbp("sweep", *tiny, "--out", out, "--force").code == 0
 
 
@@ -276,7 +279,7 @@ def test_target_error_stops_a_point_when_it_is_reached(bbp, out):
     one = store.load(out)
     averages = summary.summarise(one)
     stopped = averages.done < 32
-    assert stopped.any() and (averages.done % schedule.CHECK == 0).all() and one.finished
+    assert stopped.any() and (averages.done % config.CHECK == 0).all() and one.finished
     assert (averages.lowest_error[stopped] <= 0.2).all() and (averages.overlap_error[stopped] <= 0.2).all()
     other = out.with_name("other.h5")
     for task in (1, 2):
@@ -337,21 +340,45 @@ def test_a_hessian_too_large_for_memory_says_what_would_fit(bbp, out):
     assert not out.parent.exists()
 
 
-def test_blocks_cut_what_is_missing_into_runs():
-    assert list(tasks.blocks([0, 1, 2, 3, 4], 2)) == [(0, 2), (2, 2), (4, 1)]
-    assert list(tasks.blocks([1, 2, 5, 6, 7], 9)) == [(1, 2), (5, 3)]
-    assert list(tasks.blocks([], 3)) == []
+def test_what_is_missing_is_cut_into_runs():
+    assert list(schedule.runs(np.array([1, 2, 5, 6, 7]))) == [(1, 3), (5, 8)]
+    assert list(schedule.runs(np.array([], int))) == []
+    wanted = config.build({"n": 20, "alpha_grid": "1", "samples": 5})
+    plan = schedule.pending(wanted, tasks.Results(), schedule.Division(block=2))
+    assert [(unit.first, unit.count) for unit in plan] == [(0, 2), (2, 2), (4, 1)] and plan.samples == 5
+
+
+def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
+    """10^6 samples at 1,000 alphas: counted without a list of them, and the first unit is there at once."""
+    wanted = config.build({"n": 20, "alpha_grid": "1:2:1000", "samples": 10**6})
+    tracemalloc.start()
+    plan = schedule.pending(wanted, tasks.Results(), schedule.Division())
+    assert plan.samples == 10**9 and next(iter(plan)).count == schedule.LARGEST_BLOCK
+    assert sum(units for _, units, _ in plan.counts()) == 1000 * -(-(10**6) // schedule.LARGEST_BLOCK)
+    shared = schedule.pending(wanted, tasks.Results(), schedule.Division(index=3, count=1000))
+    assert abs(shared.samples - 10**6) <= 1000 * schedule.LARGEST_BLOCK
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
 
 
 def test_units_are_cut_finer_for_many_workers():
     wanted = config.build({"n": 20, "alpha_grid": "1,2", "samples": 64})
-    few = schedule.pending(wanted, tasks.Results(), schedule.Division())
-    many = schedule.pending(wanted, tasks.Results(), schedule.Division(parallel=4))
+    few = list(schedule.pending(wanted, tasks.Results(), schedule.Division()))
+    many = list(schedule.pending(wanted, tasks.Results(), schedule.Division(parallel=4)))
     assert len(few) == 2 and len(many) == 16 and sum(unit.count for unit in many) == 128
 
 
-def test_the_options_of_the_command_are_those_of_the_configuration():
-    parser = sweep.program.Parser(prog="x")
+def test_every_option_of_the_table_is_one_of_the_command():
+    parser = program.Parser(prog="x")
     sweep.add_arguments(parser)
-    names = {action.dest for action in parser._actions} - {"help", "config", *sweep.FLAGS}
-    assert names == {*config.DEFAULTS, "a_grid", *config.EXECUTION}
+    names = {action.dest for action in parser._actions} - {"help", "config"}
+    assert names == {option.name for option in SWEEP} and set(SOLVERS) == {"auto", *sampling.SOLVERS}
+    decides = {option.name for option in SWEEP if option.decides} - {"a_grid"}
+    assert set(config.build({}).record(0)) == decides | {"prng"}
+
+
+def test_help_and_wrong_options_are_answered_without_jax():
+    code = "import sys; from bbp import sweep; sweep.main(sys.argv[1:]); sys.exit('jax' in sys.modules)"
+    for word in ("--help", "--sampels=3", "--samples=0"):
+        words = [sys.executable, "-c", code, word]
+        assert subprocess.run(words, capture_output=True).returncode == 0, word

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -13,7 +13,7 @@ from jinja2 import Environment, Template
 
 from bbp.explorer.figures import PHASE_COLOURS
 from bbp.explorer.limits import UPLOAD
-from bbp.explorer.state import CONTROLS, WIDTHS, State, text_of
+from bbp.explorer.state import CONTROLS, WIDTHS, Control, State, text_of
 
 LIVE_SCRIPT = '<script defer src="static/js/bokeh.min.js"></script>'
 
@@ -25,18 +25,23 @@ def fill(
     notice: str = "",
     *,
     bokeh_script: str = LIVE_SCRIPT,
-    holds: str = "",
-    extra: str = "",
+    controls: Sequence[Control] = CONTROLS,
+    widths: Sequence[float] = WIDTHS,
+    holds: Sequence[str] = (),
 ) -> None:
-    """Give `doc` the page as its template. bokeh_script: how BokehJS comes; extra: script after the page's own."""
+    """Give `doc` the page as its template.
+
+    bokeh_script  how BokehJS comes
+    holds         what an exported page holds, in sentences; none on a live page
+    """
     doc.template = template()
     doc.title = "Hessian BBP explorer"
     doc.template_variables.update(
         css=text("page.css"),
         early=text("early.js"),
-        script=script(state) + extra,
+        script=script(state, controls, widths),
         bokeh_script=bokeh_script,
-        controls=CONTROLS,
+        controls=controls,
         state=state.values(),
         words=words,
         notice=notice,
@@ -59,11 +64,11 @@ def text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
-def script(state: State) -> str:
+def script(state: State, controls: Sequence[Control], widths: Sequence[float]) -> str:
     """page.js with the table of controls and the first state in it."""
     values: dict[str, Any] = {
-        "__CONTROLS__": [control.described() for control in CONTROLS],
-        "__WIDTHS__": [text_of(width) for width in WIDTHS],
+        "__CONTROLS__": [control.described() for control in controls],
+        "__WIDTHS__": [text_of(width) for width in widths],
         "__STATE__": state.values(),
         "__UPLOAD__": UPLOAD,
     }

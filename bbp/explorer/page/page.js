@@ -146,6 +146,13 @@ window.bbp = (function () {
     for (const element of document.querySelectorAll("#controls input, #controls select, #draw, #cancel, #sweep-file, #close-sweep")) element.disabled = true;
   }
 
+  function back() {
+    lost = inFlight = false;
+    byId("notice").textContent = "";
+    for (const element of document.querySelectorAll("#controls input, #controls select, #draw, #sweep-file")) element.disabled = false;
+    next();
+  }
+
   // ---- files ----
   function save(blob, name) {
     const anchor = document.createElement("a");
@@ -171,7 +178,7 @@ window.bbp = (function () {
     const view = Bokeh.index.find_one(panel);
     await settled();
     const layer = view.export(form);
-    const blob = form === "png" ? await layer.to_blob() : new Blob([layer.ctx.getSerializedSvg(true)], { type: "image/svg+xml" });
+    const blob = await layer.to_blob();
     panel.setv({ background_fill_color: null, border_fill_color: null }, { sync: false });
     paint(dark, panel);
     save(blob, stem() + "-" + name + "." + form);
@@ -266,5 +273,5 @@ window.bbp = (function () {
     else if (event.key === "d" && byId("draw")) draw();
     else if (event.key === "Escape" && byId("cancel") && !byId("cancel").disabled) byId("cancel").click();
   });
-  return { start, live, tapped, hear, gone, move, timings: () => timings, state: () => state, csvOf, board: () => board };
+  return { start, live, tapped, hear, gone, back, move, quiet: () => !inFlight && !waiting, timings: () => timings, state: () => state, csvOf, board: () => board };
 })();

@@ -12,8 +12,9 @@ import pytest
 
 from bbp import store
 from bbp.console.errors import RunError
-from bbp.engine import cluster, devices, run
+from bbp.engine import cluster, devices
 from bbp.engine.parts import Parts
+from bbp.experiments import sweep as experiment
 
 WORDS = ["--alpha-grid", "0.8:2:4", "--n", "60", "--samples", "40", "--block", "1"]
 
@@ -149,7 +150,7 @@ def test_a_unit_that_kills_its_workers_is_recorded_as_failed():
         def result(self, timeout):
             raise cluster.KilledWorker("compute", "worker", 3)
 
-    from_unit = run.schedule.unit(run.config.build({"n": 12}), run.schedule.Point(0, 12, 1.0), 0, 2)
+    from_unit = experiment.build({"n": 12}).unit((0, 12, 1.0), 0, 2)
     found = cluster._result(Future(), from_unit)
     assert (
         found.status.tolist() == [store.FAILED] * 2

@@ -3,7 +3,9 @@
 import pytest
 
 from bbp.console.errors import FileError
+from bbp.console.options import read_toml
 from bbp.experiments import sweep
+from bbp.experiments.options import SWEEP
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -21,7 +23,7 @@ def toml(tmp_path):
 def test_every_option_has_a_default():
     built = sweep.build({})
     assert built.models == (Committee(1, 1, 1.0),) and built.n == (400,) and built.samples == 16
-    assert built.eigenpairs == (5,) and len(built.alphas[0]) == 11 and built.dtype == "float64"
+    assert built.eigenpairs == (5,) and len(built.alphas[0]) == 11 and built.settings["dtype"] == "float64"
 
 
 def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():
@@ -34,7 +36,7 @@ def test_a_toml_file_has_the_names_of_the_options(toml):
     path = toml(
         'alpha-grid = "0.5:2:4"\np = [1, 2]\np_star = 1\na = 0.5\nsamples = 8\nout = "x.h5"\nworkers = 2\n'
     )
-    options = sweep.read_toml(path)
+    options = read_toml(path, SWEEP)
     assert options["alpha_grid"] == "0.5:2:4" and options["out"] == "x.h5"
     built = sweep.build(options)
     assert [model.p for model in built.models] == [1, 2] and built.alphas[0] == (0.5, 1.0, 1.5, 2.0)
@@ -53,7 +55,7 @@ def test_a_toml_file_has_the_names_of_the_options(toml):
 )
 def test_misspelt_keys_are_refused_with_the_nearest_name(toml, text, message):
     with pytest.raises((ParameterError, FileError)) as caught:
-        sweep.read_toml(toml(text))
+        read_toml(toml(text), SWEEP)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 

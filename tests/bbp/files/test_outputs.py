@@ -24,6 +24,7 @@ DOORS = {
     "phase": [*PHASE, "--out", "OUT.h5"],
     "compare": ["compare", "in.h5", "--draws", "0", "--repeats", "100", "--save", "OUT.h5"],
     "compare's figure": ["compare", "in.h5", "--draws", "0", "--repeats", "100", "--out", "OUT.png"],
+    "export": ["export", "in.h5", "--out", "OUT.csv"],
     "plot": ["plot", "in.h5", "--dpi", "20", "--out", "OUT.png"],
 }
 

@@ -1,0 +1,76 @@
+"""From options to an exit code: what every program that runs an experiment does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bbp.console import program
+from bbp.console.program import log
+from bbp.engine import estimate
+from bbp.engine import run as engine
+from bbp.engine.experiment import Experiment
+from bbp.engine.schedule import Division
+from theory.checks import ParameterError
+
+HINTS = ("batch", "threads")  # options of execution that are for what computes
+EXCLUDE = (
+    *(("task", "merge"), ("workers", "scheduler"), ("task", "workers"), ("task", "scheduler")),
+    *(("task", "force"), ("merge", "force"), ("task", "retry_failed")),
+)
+
+
+def carry_out(experiment: Experiment, settings: Mapping[str, Any]) -> int:
+    """Run the experiment as the checked options say; 0 done, 1 if samples failed."""
+    how = execution(settings)
+    if how.task:
+        experiment.check_task()
+    if settings["dry_run"]:
+        program.show(estimate.describe(experiment, how))
+        return program.OK
+    estimate.check_memory(experiment, how)
+    before = engine.existing(experiment, how)
+    found = engine.run(experiment, how) if before is None else before
+    if found is None:
+        number = f"{how.division.index} of {how.division.count}"
+        log.info(
+            "task %s is done; when all are, the same command with --merge instead of --task writes the file",
+            number,
+        )
+        return program.OK
+    program.show(experiment.table(found))
+    if before is None:
+        log.info("wrote %s", how.out)
+    else:
+        log.info("%s was already finished: nothing to compute", how.out)
+    reasons = experiment.held(found).reasons
+    if reasons:
+        log.error(
+            "%d %s failed, the first because: %s (--retry-failed tries again)",
+            *(len(reasons), experiment.unit_of, reasons[0]),
+        )
+    return program.FAILED if reasons else program.OK
+
+
+def execution(settings: Mapping[str, Any]) -> engine.Execution:
+    """How to run, from the checked options; ParameterError on two that exclude each other."""
+    for one, two in EXCLUDE:
+        if settings[one] not in (None, False) and settings[two] not in (None, False):
+            raise ParameterError(f"--{one} and --{two} exclude each other".replace("_", "-"))
+    if settings["partial"] and not settings["merge"]:
+        raise ParameterError("--partial is for --merge")
+    index, count = settings["task"] or (1, 1)
+    hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
+    workers = settings["workers"]
+    if workers is not None and "threads" in settings:
+        hints.setdefault("threads", 1)  # the processes share the cores already
+    return engine.Execution(
+        out=settings["out"],
+        division=Division(settings["block"], hints, workers or 1, index, count),
+        workers=workers,
+        scheduler=settings["scheduler"],
+        locking=settings["locking"],
+        cache=settings["cache"],
+        task=settings["task"] is not None,
+        **{name: bool(settings[name]) for name in ("merge", "partial", "resume", "retry_failed", "force")},
+    )

@@ -1,0 +1,209 @@
+"""What a program hands to the engine: points, what is computed at them, and the file they make.
+
+A subclass of `Experiment` says which points there are, how many samples each wants, what decides the numbers at a point as
+plain data (`given`), and how columns become a file. The engine does the rest, once: units of work, parts on disk, resume,
+tasks and merge, worker processes, locks, estimates, existing files (bbp.engine.run, .schedule, .parts, .estimate).
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from bbp.files import hdf5, table
+from bbp.files.table import Field
+
+if TYPE_CHECKING:
+    from bbp.engine.tasks import Results
+
+Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a trip through JSON
+Columns = dict[str, NDArray[Any]]
+
+
+def on_cpu() -> str:
+    """The device of what NumPy computes."""
+    return "cpu"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is computed at points of one kind; sent to other processes, so its functions are those of modules.
+
+    compute   (given, samples, **hints) -> columns by name, each (len(samples), ...); an exception fails these samples
+    fields    the columns: dims ("sample", ...), each with its type and fill; `status` and `reason` are added
+    sizes     given -> lengths of the axes after "sample"
+    device    the device that `compute` runs on, in words
+    """
+
+    compute: Callable[..., Columns]
+    fields: tuple[Field, ...]
+    sizes: Callable[[Mapping[str, Any]], dict[str, int]]
+    device: Callable[[], str] = on_cpu
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """All columns, with how each sample ended."""
+        own = {field.name for field in self.fields}
+        return (*self.fields, *(field for field in (table.STATUS, table.REASON) if field.name not in own))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Samples first .. first + count - 1 of a point, with all that is needed to compute them anywhere.
+
+    given   everything that decides the numbers, as plain data: what the part on disk states, and is checked by
+    hints   how to compute, changes no number: `batch`, `threads`
+    """
+
+    kind: Kind
+    point: Point
+    given: Mapping[str, Any]
+    first: int
+    count: int
+    hints: Mapping[str, Any]
+
+    @property
+    def samples(self) -> range:
+        """The indices of its samples."""
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the engine asks of a file: the records it answers, whether all of it was run, why samples failed."""
+
+    records: list[dict[str, Any]]
+    finished: bool
+    reasons: list[str]
+
+
+class Experiment(ABC):
+    """Points, computation and file of one program's run.
+
+    name      in messages and in the plan of an unfinished run: "sweep"
+    unit_of   what a sample is called: "samples"
+    samples   samples a point, at most
+    whole     a point may stop early, and is judged as a whole: all of it is one task's
+    """
+
+    name: str
+    unit_of: str = "samples"
+    samples: int
+    whole: bool = False
+
+    @abstractmethod
+    def records(self) -> list[dict[str, Any]]:
+        """What two runs must agree on, as plain data, one record a model."""
+
+    @abstractmethod
+    def points(self, results: Results) -> Iterable[Point]:
+        """Every point known so far, in a fixed order."""
+
+    @abstractmethod
+    def kind(self, point: Point) -> Kind:
+        """What is computed at this point."""
+
+    @abstractmethod
+    def given(self, point: Point) -> dict[str, Any]:
+        """All that decides the numbers at this point, as plain data; ValueError or TypeError for none of this run."""
+
+    @abstractmethod
+    def block(self, point: Point) -> int:
+        """Samples a unit where the user does not say: some seconds of work, which is what a crash may cost."""
+
+    @abstractmethod
+    def assemble(self, results: Results) -> Any:
+        """What the file is to hold, of all that has been run."""
+
+    @abstractmethod
+    def save(self, path: Path, found: Any) -> None:
+        """Write the file."""
+
+    @abstractmethod
+    def load(self, path: Path, locking: hdf5.Locking) -> Any:
+        """What the file holds; FileError."""
+
+    @abstractmethod
+    def held(self, found: Any) -> Held:
+        """What the engine asks of it."""
+
+    @abstractmethod
+    def table(self, found: Any) -> str:
+        """The closing table."""
+
+    @abstractmethod
+    def describe(self, point: Point) -> str:
+        """The point in a few words."""
+
+    @abstractmethod
+    def cost(self, point: Point) -> float:
+        """Work of one sample at this point, in any unit: estimates of time scale with it."""
+
+    def group(self, point: Point) -> str:
+        """The row of the dry run's table that the point belongs to."""
+        return self.name
+
+    def bytes(self, point: Point, hints: Mapping[str, Any]) -> int:
+        """Bytes that one unit at this point takes; 0 where it hardly matters."""
+        return 0
+
+    def probe(self, point: Point) -> Point:
+        """A point like this one, small enough to be timed."""
+        return point
+
+    def wanted(self, results: Results, point: Point) -> int:
+        """How many samples the point asks for, as far as those it has can tell."""
+        return self.samples
+
+    def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
+        """ParameterError, with the bytes needed and what would fit, if the largest unit does not fit here."""
+        return
+
+    def check_task(self) -> None:
+        """ParameterError if this run cannot be shared between tasks."""
+        return
+
+    def notes(self) -> list[str]:
+        """Lines to add to the dry run."""
+        return []
+
+    def unit(self, point: Point, first: int, count: int, hints: Mapping[str, Any] | None = None) -> Unit:
+        """The unit of these samples of this point."""
+        return Unit(self.kind(point), point, self.given(point), first, count, hints or {})
+
+    def complete(self, results: Results, point: Point) -> bool:
+        """Whether every sample that the point asks for has been run."""
+        return results.has(point, self.wanted(results, point))
+
+
+def differences(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> str:
+    """In words, how two lists of records differ: "samples 16 there, 32 here; ..."; empty if they agree."""
+    if len(there) != len(here):
+        return f"{len(there)} model(s) there, {len(here)} here"
+    found: dict[str, None] = {}
+    for old, new in zip(there, here, strict=True):
+        for name in [*new, *(name for name in old if name not in new)]:
+            if canonical(old.get(name)) != canonical(new.get(name)):
+                found[f"{name} {short(old.get(name))} there, {short(new.get(name))} here"] = None
+    return "; ".join(list(found)[:4]) + ("; ..." if len(found) > 4 else "")
+
+
+def canonical(value: Any) -> str:
+    """Plain data as text that is equal where the data are."""
+    return json.dumps(value, sort_keys=True)
+
+
+def short(value: Any) -> str:
+    """A value in a few words: lists by their ends."""
+    if not isinstance(value, list):
+        return str(value)
+    words = [f"{item:g}" if isinstance(item, int | float) else str(item) for item in value[:3] + value[-1:]]
+    return (
+        ",".join(words[: len(value)]) if len(value) <= 3 else f"{words[0]}..{words[-1]} ({len(value)} points)"
+    )

@@ -1,0 +1,263 @@
+"""Gradient descent as an experiment: samples over N, start and alpha, with the Hessians along the path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.analysis import recovery
+from bbp.console import grids, options
+from bbp.engine import compiled
+from bbp.engine import experiment as engine
+from bbp.engine.experiment import Columns, Kind
+from bbp.engine.tasks import Results
+from bbp.experiments import assemble, descent_file, models
+from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, Descended
+from bbp.experiments.descent_table import table
+from bbp.experiments.options import AUTO, DESCENT
+from bbp.files import hdf5, provenance
+from sims.descent.hessians import FRAMES
+from sims.descent.path import Descent as Rules
+from sims.descent.samples import MEMORY, bytes_needed, hessian_moments, sample_descents
+from sims.instance import STREAM, samples_of
+from theory.checks import ParameterError
+from theory.model import Committee
+from theory.transition import bbp_threshold
+
+PER_POINT = (
+    "alpha_grid",
+    "n",
+    "samples",
+    "start",
+)  # of the settings: what a point's numbers do not depend on
+
+
+class Point(NamedTuple):
+    """Where descents run: input dimension, start, alpha."""
+
+    n: int
+    start: str
+    alpha: float
+
+
+def compute(
+    given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None, threads: int | None = None
+) -> Columns:
+    """Descents of one point: every column of `descent_file.COLUMNS`."""
+    found = sample_descents(
+        models.build(given),
+        given["n"],
+        given["alpha"],
+        list(samples),
+        given["seed"],
+        start=given["start"],
+        rules=Rules(steps=given["steps"], records=given["records"]),
+        eigenpairs=given["eigenpairs"],
+        hessians=given["hessians"],
+        dtype=given["dtype"],
+        batch=batch,
+        workers=threads,
+    )
+    own = {"status", "steps_taken"}
+    columns = {field.name: getattr(found, field.name) for field in COLUMNS if field.name not in own}
+    return columns | {"steps_taken": found.steps}
+
+
+def _steps(settings: Mapping[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Steps at which the path, and at which Hessians, are recorded."""
+    steps = np.asarray(Rules(steps=settings["steps"], records=settings["records"]).recorded_steps)
+    hessians = hessian_moments(len(steps), settings["hessians"])
+    return steps, steps[hessians] if settings["eigenpairs"] else steps[:0]
+
+
+def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
+    model = models.build(given)
+    steps, hessian_steps = _steps(given)
+    return {
+        "step": len(steps),
+        "hessian_step": len(hessian_steps),
+        "student_row": int(model.p),
+        "teacher_row": model.p_star,
+        "frame": len(FRAMES),
+        "eigenpair": given["eigenpairs"],
+    }
+
+
+KIND = Kind(compute, COLUMNS, _sizes, compiled.device)
+
+
+@dataclass(frozen=True)
+class Descents(engine.Experiment):
+    """Descents of one model, with everything filled in.
+
+    settings    what decides the numbers (bbp.experiments.options.DESCENT), by name: what the file keeps
+    threshold   of recovery, for the table
+    """
+
+    settings: dict[str, Any]
+    threshold: float = recovery.THRESHOLD
+
+    name = "descent"
+
+    @cached_property
+    def model(self) -> Committee:
+        """Student, teacher and normalisation."""
+        return models.build(self.settings)
+
+    @property
+    def samples(self) -> int:  # type: ignore[override]
+        """Samples a point."""
+        return self.settings["samples"]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The settings and the stream of draws."""
+        return [{**self.settings, "prng": STREAM}]
+
+    def points(self, results: Results) -> Iterator[Point]:
+        """The product of N, start and alpha."""
+        settings = self.settings
+        for n, start, alpha in product(settings["n"], settings["start"], settings["alpha_grid"]):
+            yield Point(n, start, alpha)
+
+    def kind(self, point: engine.Point) -> Kind:
+        """Descents."""
+        return KIND
+
+    def given(self, point: engine.Point) -> dict[str, Any]:
+        """The point, and all settings but those of the grid."""
+        n, start, alpha = point
+        own = {name: value for name, value in self.settings.items() if name not in PER_POINT}
+        return own | {"n": n, "start": start, "alpha": alpha, "prng": STREAM}
+
+    def block(self, point: engine.Point) -> int:
+        """A whole point: its samples share compiled programs and threads."""
+        return self.samples
+
+    def assemble(self, results: Results) -> Descended:
+        """What the file holds."""
+        settings, (steps, hessian_steps) = self.settings, _steps(self.settings)
+        dims: dict[str, NDArray[Any]] = {
+            "n": np.array(settings["n"]),
+            "start": np.array(settings["start"], dtype=object),
+            "alpha": np.array(settings["alpha_grid"]),
+            "sample": np.arange(self.samples),
+            "step": steps,
+            "student_row": np.arange(int(self.model.p)),
+            "teacher_row": np.arange(self.model.p_star),
+            "hessian_step": hessian_steps,
+            "frame": np.array(FRAMES, dtype=object),
+            "eigenpair": np.arange(settings["eigenpairs"]),
+        }
+        sizes = {name: len(values) for name, values in dims.items()}
+        indices = np.ndindex(*(sizes[name] for name in OUTER))
+        points = list(self.points(results))
+        places = ((index, point, self.samples) for index, point in zip(indices, points, strict=True))
+        edge = bbp_threshold(self.model)
+        attributes = {
+            "alpha_bbp": edge.alpha,
+            "kind": edge.kind,
+            "seed": settings["seed"],
+            "prng": STREAM,
+            "dtype": settings["dtype"],
+            "device": assemble.devices(results.units),
+            "threshold": self.threshold,
+            "seconds": sum(unit.seconds for unit in results.units),
+            "finished": int(all(self.complete(results, point) for point in points)),
+        }
+        return Descended(
+            model=self.model,
+            dims=dims,
+            **assemble.arrays(results, COLUMNS, OUTER, sizes, places),
+            config=self.records()[0],
+            attributes=attributes | provenance.record(),
+        )
+
+    def save(self, path: Path, found: Descended) -> None:
+        """Write the descent file."""
+        descent_file.save(path, found)
+
+    def load(self, path: Path, locking: hdf5.Locking) -> Descended:
+        """What the file holds."""
+        return descent_file.load(path, locking=locking)
+
+    def held(self, found: Descended) -> engine.Held:
+        """Its record, and reasons of failed samples in order."""
+        finished = bool(found.attributes.get("finished", 1))
+        return engine.Held([found.config], finished, list(found.reason[found.status == FAILED]))
+
+    def table(self, found: Descended) -> str:
+        """Recovery against alpha."""
+        return table(found, self.threshold)
+
+    def describe(self, point: engine.Point) -> str:
+        """N, start and alpha."""
+        return f"n = {point[0]}, {point[1]}, alpha = {point[2]:g}"
+
+    def group(self, point: engine.Point) -> str:
+        """N and start."""
+        return f"N={point[0]} {point[1]}"
+
+    def cost(self, point: engine.Point) -> float:
+        """A gradient step's products with the data, in the same number of steps everywhere."""
+        return float(point[2]) * float(point[0]) ** 2
+
+    def probe(self, point: engine.Point) -> Point:
+        """The same start and alpha at a small N."""
+        n, start, alpha = point
+        least = max(self.model.p_star + 1, -(-self.settings["eigenpairs"] // int(self.model.p)) + 1, 50)
+        return Point(min(n, least), start, alpha)
+
+    def bytes(self, point: engine.Point, hints: Mapping[str, Any]) -> int:
+        """Bytes of a batch of descents."""
+        settings = self.settings
+        return bytes_needed(
+            self.model,
+            point[0],
+            point[2],
+            batch=hints.get("batch", 1),
+            records=settings["records"],
+            dtype=settings["dtype"],
+            hessians=settings["eigenpairs"] > 0,
+        )
+
+    def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
+        """One descent at the largest point."""
+        largest = Point(self.settings["n"][-1], self.settings["start"][0], self.settings["alpha_grid"][-1])
+        need = self.bytes(largest, {})
+        if need > MEMORY:
+            raise ParameterError(
+                f"one descent at n = {largest.n} needs {need / 2**30:.3g} GiB, the limit is {MEMORY / 2**30:.3g} GiB"
+            )
+
+
+def build(given: Mapping[str, Any], threshold: float = recovery.THRESHOLD) -> Descents:
+    """`Descents` from options by name, defaults filled in; ParameterError on a bad one."""
+    settings = options.checked(DESCENT, given, decides=True)
+    model = Committee(settings["p"], settings["p_star"], settings["a"])
+    settings["alpha_grid"] = _alphas(settings["alpha_grid"], model)
+    if settings["eigenpairs"] is None:
+        settings["eigenpairs"] = int(model.degeneracy) + 2
+    Rules(steps=settings["steps"], records=settings["records"])
+    for n in settings["n"]:
+        for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
+            samples_of(alpha, n)
+        if model.p_star > n:
+            raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
+        if settings["eigenpairs"] > model.p * (n - 1):
+            most, pairs = model.p * (n - 1), settings["eigenpairs"]
+            raise ParameterError(f"eigenpairs must be at most p (n - 1) = {most}, got {pairs} at n = {n}")
+    return Descents(settings, threshold)
+
+
+def _alphas(value: Any, model: Committee) -> list[float]:
+    if value != AUTO:
+        return list(value)
+    centre = bbp_threshold(model).alpha
+    return [grids.rounded(centre * factor, 4) for factor in np.linspace(0.5, 4, 8)]

@@ -1,0 +1,225 @@
+"""The options of the programs that run experiments, each declared once. Imports nothing heavy: --help is quick.
+
+A row serves command line, TOML file, help, check and record (bbp.console.options). An option that decides the numbers is
+in the experiment's settings under its name, and in the record of its file, as soon as it stands here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bbp.console import grids
+from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
+from theory.checks import ParameterError, shown
+
+AUTO = "auto"
+SOLVERS = (AUTO, "dense", "krylov")
+STARTS = ("random", "hessian", "spectral")
+MOST_SAMPLES = 10**6  # at a point
+
+
+def alphas(name: str, value: Any) -> Any:
+    """AUTO, or a grid of alpha."""
+    return AUTO if value is True or value == AUTO else list(grids.numbers("alpha", value))
+
+
+def named(read: Any, other: str) -> Any:
+    """The same reader, with another name in its messages."""
+    return lambda name, value: read(other, value)
+
+
+def values(name: str, value: Any) -> list[float]:
+    """A grid of positive numbers."""
+    return list(grids.numbers(name, value))
+
+
+def sizes(name: str, value: Any) -> list[int]:
+    """Input dimensions, rising."""
+    return sorted(grids.integers(name, value))
+
+
+def integers(name: str, value: Any) -> list[int]:
+    """Integers of at least 1, in the order given."""
+    return list(grids.integers(name, value))
+
+
+def finite_widths(name: str, value: Any) -> list[int]:
+    """Student widths that can be sampled, in the order given."""
+    found = grids.widths(name, value)
+    if float("inf") in found:
+        raise ParameterError(f"{name} must be finite to sample, got inf (bbp phase knows p = inf)")
+    return [int(width) for width in found]
+
+
+def one_width(name: str, value: Any) -> int:
+    """One student width that can be sampled."""
+    found = grids.widths(name, value)
+    if len(found) != 1 or found[0] == float("inf"):
+        raise ParameterError(f"{name} must be one finite width, got {shown(value)}")
+    return int(found[0])
+
+
+def any_widths(name: str, value: Any) -> list[int | str]:
+    """Widths in rising order as JSON knows them: integers, and "inf" in words."""
+    return ["inf" if width == float("inf") else int(width) for width in sorted(grids.widths(name, value))]
+
+
+def starts(name: str, value: Any) -> list[str]:
+    """Where descents start: different names of STARTS."""
+    names = (
+        value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list) else [value]
+    )
+    for start in names:
+        choice(*STARTS)(name, start)
+    if len(set(names)) < len(names):
+        raise ParameterError(f"{name} names one start twice, got {shown(value)}")
+    return names
+
+
+def large_sizes(name: str, value: Any) -> list[int]:
+    """Input dimensions of the finite-N theory, rising."""
+    found = sorted(grids.integers(name, value, LEAST_N))
+    if found[-1] > MOST_N:
+        raise ParameterError(f"{name} must be at most {MOST_N:.0e}, got {found[-1]:.3g}")
+    return found
+
+
+LEAST_N, MOST_N = 100, 10**12  # what theory.finite_n.threshold takes
+
+
+def task(name: str, value: Any) -> tuple[int, int]:
+    """Part I of N, from 1."""
+    parts = str(value).split("/")
+    if len(parts) == 2 and all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        index, number = int(parts[0]), int(parts[1])
+        if 1 <= index <= number:
+            return index, number
+    raise ParameterError(f"{name} must be I/N with 1 <= I <= N, got {shown(value)}")
+
+
+def locking(name: str, value: Any) -> bool | str:
+    """h5py's switch."""
+    choices: dict[Any, bool | str] = {"true": True, "false": False, "best-effort": "best-effort"}
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or value not in choices:
+        raise ParameterError(f"{name} must be true, false or best-effort, got {shown(value)}")
+    return choices[value]
+
+
+def fraction(name: str, value: Any) -> float:
+    """A number between 0 and 1."""
+    found = grids.number(name, value)
+    if found >= 1:
+        raise ParameterError(f"{name} must be below 1, got {found!r}")
+    return found
+
+
+def execution(out: str, *more: Option) -> tuple[Option, ...]:
+    """How to run any experiment: the same options in every program, `more` of its own among them."""
+    rows = (
+        Option("out", out, path, "the file to write", metavar="FILE.h5"),
+        Option("block", None, integer(), "samples a unit of work (as many as take some seconds)"),
+        *more,
+        Option(
+            "workers", None, integer(), "processes of a local dask cluster; one GPU each where there are GPUs",
+            metavar="N",
+        ),
+        Option("scheduler", None, text, "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS"),
+        Option("task", None, task, "run part I of N (from 1), as a task of a job array", metavar="I/N"),
+        Option("locking", None, locking, "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)"),
+        Option("cache", None, directory, "keep compiled programs here for the next run or task (nowhere)", metavar="DIR"),
+        *(
+            Option(name, False, truth, words, flag=True)
+            for name, words in {
+                "merge": "write the file from what tasks have left",
+                "partial": "with --merge: even if samples are missing",
+                "resume": "go on with an unfinished run, or start one",
+                "retry_failed": "run failed samples again",
+                "force": "replace an existing file, discard an unfinished run",
+                "dry_run": "print units, memory and an estimate of time, compute nothing",
+            }.items()
+        ),
+    )  # fmt: skip
+    return tuple(replace(row, decides=False) for row in rows)
+
+
+BATCH = Option("batch", None, integer(), "samples held together (chosen by memory)")
+SAMPLES = integer(1, MOST_SAMPLES)
+SWEEP = (
+    Option(
+        "alpha_grid", AUTO, alphas,
+        f"alpha = M/N: {grids.GRAMMAR}; no value, or auto: 11 points around the model's alpha_BBP",
+        metavar="GRID", empty=AUTO,
+    ),
+    Option("p", 1, finite_widths, "student widths, such as 1,2,4"),
+    Option("p_star", 1, integers, "teacher widths"),
+    Option("a", 1.0, values, "normalisations of the loss, such as 0.5,1"),
+    Option("a_grid", None, values, "the same, as a grid", metavar="GRID", alias="a"),
+    Option("n", 400, sizes, "input dimensions N, such as 200,400"),
+    Option("samples", 16, SAMPLES, "samples a point; at most so many with --target-error"),
+    Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha and its number, nothing else"),
+    Option(
+        "eigenpairs", None, integer(), "how many of the lowest eigenpairs to keep (default and least: p p* + 4)",
+        metavar="K",
+    ),
+    Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
+    Option("solver", AUTO, choice(*SOLVERS), ", ".join(SOLVERS)),
+    Option(
+        "target_error", None, grids.number,
+        "stop sampling a point when the standard errors of its lowest eigenvalue and its q2 are both at most E",
+        metavar="E",
+    ),
+    Option("refine", 0, integer(0), "rounds of refinement: halve the step of alpha where q2 changes most", metavar="R"),
+    *execution("results/sweep.h5", BATCH),
+)  # fmt: skip
+DESCENT = (
+    Option(
+        "alpha_grid", AUTO, alphas, f"alpha = M/N: {grids.GRAMMAR}; auto: 8 points from 0.5 to 4 alpha_BBP",
+        metavar="GRID", empty=AUTO,
+    ),
+    Option("p", 2, one_width, "student width"),
+    Option("p_star", 1, integer(), "teacher width"),
+    Option("a", 1.0, grids.number, "normalisation of the loss"),
+    Option("n", 100, sizes, "input dimensions N, such as 100,200"),
+    Option("samples", 16, SAMPLES, "samples a point"),
+    Option("seed", 0, seed, "seed of all draws"),
+    Option(
+        "start", ",".join(STARTS), starts,
+        "where descents start: random, hessian (its outlier eigenvectors at the random student), spectral (the optimal"
+        " spectral method)",
+    ),
+    Option("steps", 1000, integer(), "largest number of steps"),
+    Option("records", 40, integer(2), "points of the path kept, log-spaced in steps"),
+    Option("hessians", 8, integer(2), "points of the path with a Hessian"),
+    Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
+    Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
+    *execution(
+        "results/descent.h5",
+        BATCH,
+        Option("threads", None, integer(), "threads, one batch each (one a core on a CPU, else 1)"),
+        Option(
+            "threshold", 0.5, fraction,
+            "a sample has recovered when the largest share of a student row in the teacher's span (m2 for p* = 1) ends"
+            " above this",
+        ),
+    ),
+)  # fmt: skip
+PHASE = (
+    Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
+    Option("p_star", 1, integer(), "teacher width"),
+    Option("a_grid", "0.01:3:60:log", named(values, "a"), f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
+    Option("at_a", "0.5,1", values, "normalisations of the cuts against p", metavar="GRID"),
+    Option(
+        "widths", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf", any_widths, "student widths of the cuts",
+        metavar="LIST",
+    ),
+    Option(
+        "n", None, large_sizes, "input dimensions, such as 1e3,1e6: thresholds at finite N for every p at --at-a",
+        metavar="LIST",
+    ),
+    Option("draws", 100, integer(2), "draws of labels for each of those"),
+    Option("seed", 0, seed, "seed of those draws"),
+    *execution("results/phase.h5"),
+)  # fmt: skip

@@ -1,0 +1,256 @@
+"""A phase diagram as an experiment: its points are rows of maps over a, the tricritical points, and thresholds at finite N.
+
+What the engine calls a sample is here one a of a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbp.console import options
+from bbp.engine import experiment as engine
+from bbp.engine.experiment import Columns, Kind
+from bbp.engine.tasks import Results
+from bbp.experiments import phase_file
+from bbp.experiments.options import PHASE
+from bbp.experiments.phase_file import Finite, Map, Phase
+from bbp.experiments.phase_table import table
+from bbp.files import hdf5, provenance
+from bbp.files.table import DONE, FAILED, Field
+from theory.alpha_zero import alpha_zero_map
+from theory.checks import ParameterError
+from theory.finite_n.threshold import alpha_bbp_finite
+from theory.model import Committee
+from theory.transition import critical_normalisation, critical_width, threshold_map
+
+Array = NDArray[np.float64]
+_ROW = ("sample",)
+GRIDS = {"curves": "a_grid", "widths": "at_a", "finite": "at_a", "edges": "", "p_c": "a_grid"}
+BLOCKS = {"curves": 1000, "widths": 1000, "finite": 1, "edges": 1, "p_c": 1000}
+COSTS = {"curves": 1.0, "widths": 1.0, "finite": 1000.0, "edges": 2.0, "p_c": 0.1}
+
+
+class Point(NamedTuple):
+    """A row: of which map ("curves", "widths", "finite", "edges", "p_c"), at which N (0: infinite) and width p (0: none)."""
+
+    map: str
+    n: int
+    p: float
+
+
+def thresholds(p: Sequence[float], p_star: int, a: Sequence[float]) -> Map:
+    """alpha_BBP, kind, jump and both alpha_0 on the product of widths p and normalisations a."""
+    widths, normalisations = np.array(p, dtype=np.float64), np.array(a, dtype=np.float64)
+    models = widths[:, None], p_star, normalisations
+    found = threshold_map(*models)
+    return Map(
+        p=widths,
+        a=normalisations,
+        alpha_bbp=found.alpha,
+        discontinuous=found.discontinuous,
+        jump=found.overlap,
+        alpha_0_overlap=alpha_zero_map(*models, method="overlap"),
+        alpha_0_continuation=alpha_zero_map(*models, method="continuation"),
+    )
+
+
+def tricritical(p: Sequence[float], p_star: int) -> tuple[Array, Array]:
+    """(a_c, alpha_BBP at a_c) for each width p; for p = inf their limits, 0 and p_star/2."""
+    widths = np.array(p, dtype=np.float64)
+    a_c = critical_normalisation(widths, p_star)
+    alpha_c = np.full(a_c.shape, p_star / 2)
+    finite = np.isfinite(widths)
+    if finite.any():
+        alpha_c[finite] = threshold_map(widths[finite], p_star, a_c[finite]).alpha
+    return a_c, alpha_c
+
+
+def _row(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    a = [given["a"][sample] for sample in samples]
+    found = thresholds([float(given["p"])], given["p_star"], a)
+    return {field.name: getattr(found, field.name)[0] for field in MAP.fields}
+
+
+def _finite(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    models = [Committee(float(given["p"]), given["p_star"], given["a"][sample]) for sample in samples]
+    found = [alpha_bbp_finite(m, given["n"], draws=given["draws"], seed=given["seed"]) for m in models]
+    return {
+        "alpha_bbp_n": np.array([one.alpha for one in found]),
+        "alpha_bbp_n_error": np.array([one.error for one in found]),
+    }
+
+
+def _edges(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    a_c, alpha_c = tricritical([float(given["p"])], given["p_star"])
+    return {"a_c": a_c, "alpha_c": alpha_c}
+
+
+def _widths(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    return {"p_c": np.array([_critical_width(given["a"][sample], given["p_star"]) for sample in samples])}
+
+
+def _critical_width(a: float, p_star: int) -> int:
+    """critical_width, or 0 where it is beyond what that function counts to."""
+    try:
+        return int(critical_width(a, p_star))
+    except ParameterError:
+        return 0
+
+
+def _no_more(given: Mapping[str, Any]) -> dict[str, int]:
+    return {}
+
+
+MAP = Kind(
+    _row, tuple(Field(name, _ROW, "i1" if name == "discontinuous" else "f8", 0 if name == "discontinuous" else np.nan)
+                for name in ("alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "alpha_0_continuation")), _no_more,
+)  # fmt: skip
+KINDS = {
+    "curves": MAP,
+    "widths": MAP,
+    "finite": Kind(_finite, (Field("alpha_bbp_n", _ROW), Field("alpha_bbp_n_error", _ROW)), _no_more),
+    "edges": Kind(_edges, (Field("a_c", _ROW), Field("alpha_c", _ROW)), _no_more),
+    "p_c": Kind(_widths, (Field("p_c", _ROW, "i8", 0),), _no_more),
+}
+
+
+@dataclass(frozen=True)
+class Diagram(engine.Experiment):
+    """A phase diagram; settings: what decides the numbers (bbp.experiments.options.PHASE), by name."""
+
+    settings: dict[str, Any]
+
+    name = "phase diagram"
+    unit_of = "points"
+
+    @property
+    def samples(self) -> int:  # type: ignore[override]
+        """The longest row."""
+        return max(len(self.settings["a_grid"]), len(self.settings["at_a"]))
+
+    def records(self) -> list[dict[str, Any]]:
+        """The settings."""
+        return [self.settings]
+
+    def points(self, results: Results) -> Iterator[Point]:
+        """Rows of both maps, the tricritical points, critical widths, and thresholds at finite N, cheap ones first."""
+        yield from (Point("edges", 0, float(p)) for p in self.settings["p"])
+        yield Point("p_c", 0, 0.0)
+        yield from (Point("curves", 0, float(p)) for p in self.settings["p"])
+        yield from (Point("widths", 0, float(p)) for p in self.settings["widths"])
+        for n in self.settings["n"]:
+            yield from (Point("finite", n, float(p)) for p in self.settings["p"] if p != "inf")
+
+    def kind(self, point: engine.Point) -> Kind:
+        """By the map that the row is of."""
+        return KINDS[point[0]]
+
+    def given(self, point: engine.Point) -> dict[str, Any]:
+        """The row: p, p*, its a; at finite N also N, draws and seed."""
+        of, n, p = point
+        found = {"map": of, "p": "inf" if math.isinf(p) else p, "p_star": self.settings["p_star"]}
+        if GRIDS[of]:
+            found["a"] = self.settings[GRIDS[of]]
+        if of == "finite":
+            found |= {"n": n, "draws": self.settings["draws"], "seed": self.settings["seed"]}
+        return found
+
+    def block(self, point: engine.Point) -> int:
+        """About a second's."""
+        return BLOCKS[point[0]]
+
+    def wanted(self, results: Results, point: engine.Point) -> int:
+        """The length of the row."""
+        return len(self.settings[GRIDS[point[0]]]) if GRIDS[point[0]] else 1
+
+    def assemble(self, results: Results) -> Phase:
+        """What the file holds."""
+        settings = self.settings
+        points = list(self.points(results))
+        a_grid, at_a = (np.array(settings[name]) for name in ("a_grid", "at_a"))
+        edges = self._stacked(results, "edges", settings["p"])
+        return Phase(
+            p_star=settings["p_star"],
+            curves=self._map(results, "curves", settings["p"], a_grid),
+            a_c=edges["a_c"][:, 0],
+            alpha_c=edges["alpha_c"][:, 0],
+            p_c=self._gathered(results, Point("p_c", 0, 0.0))["p_c"],
+            widths=self._map(results, "widths", settings["widths"], at_a),
+            finite=self._finite(results, at_a) if settings["n"] else None,
+            config=settings,
+            attributes=provenance.record()
+            | {"finished": int(all(self.complete(results, point) for point in points))},
+        )
+
+    def save(self, path: Path, found: Phase) -> None:
+        """Write the phase file."""
+        phase_file.save(path, found)
+
+    def load(self, path: Path, locking: hdf5.Locking) -> Phase:
+        """What the file holds."""
+        return phase_file.load(path, locking=locking)
+
+    def held(self, found: Phase) -> engine.Held:
+        """Its record, and why thresholds at finite N failed."""
+        reasons = [] if found.finite is None else [text for text in found.finite.reason.ravel() if text]
+        return engine.Held([found.config], bool(found.attributes.get("finished", 1)), reasons)
+
+    def table(self, found: Phase) -> str:
+        """A few rows for each p."""
+        return table(found)
+
+    def describe(self, point: engine.Point) -> str:
+        """What the row is of."""
+        of, n, p = point
+        name = {"finite": f"n = {n:.3g}", "p_c": "p_c", "edges": "a_c"}.get(of, "alpha_BBP")
+        return f"{name}, p = {p:g}"
+
+    def group(self, point: engine.Point) -> str:
+        """The map, or N."""
+        return f"finite N={point[1]}" if point[1] else point[0]
+
+    def cost(self, point: engine.Point) -> float:
+        """In milliseconds, roughly; draws of labels cost by their number."""
+        return COSTS[point[0]] * (self.settings["draws"] / 100 if point[1] else 1)
+
+    def probe(self, point: engine.Point) -> Point:
+        """A row of the map: thresholds at finite N are too long to be timed."""
+        return Point("curves", 0, float(self.settings["p"][0]))
+
+    def _gathered(self, results: Results, point: Point) -> Columns:
+        return results.gather(point, self.wanted(results, point), KINDS[point.map].columns, {})
+
+    def _stacked(
+        self, results: Results, of: str, widths: Sequence[Any], n: int = 0
+    ) -> dict[str, NDArray[Any]]:
+        """Columns (p, a) of the rows of a map."""
+        rows = [self._gathered(results, Point(of, n, float(p))) for p in widths]
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+    def _map(self, results: Results, of: str, widths: Sequence[Any], a: Array) -> Map:
+        columns = self._stacked(results, of, widths)
+        arrays = {field.name: columns[field.name] for field in MAP.fields}
+        arrays["discontinuous"] = arrays["discontinuous"].astype(bool)
+        return Map(p=np.array(widths, dtype=np.float64), a=a, **arrays)
+
+    def _finite(self, results: Results, a: Array) -> Finite:
+        stacks = [self._stacked(results, "finite", self.settings["p"], n) for n in self.settings["n"]]
+        found = {name: np.stack([stack[name] for stack in stacks]) for name in stacks[0]}
+        alpha, error = (found[name] for name in ("alpha_bbp_n", "alpha_bbp_n_error"))
+        reason = np.where(found["status"] == FAILED, found["reason"], "").astype(object)
+        good = found["status"] == DONE
+        n = np.array(self.settings["n"], dtype=np.int64)
+        return Finite(n, a, np.where(good, alpha, np.nan), np.where(good, error, np.nan), reason)
+
+
+def build(given: Mapping[str, Any]) -> Diagram:
+    """A `Diagram` from options by name, defaults filled in; ParameterError on a bad one."""
+    settings = options.checked(PHASE, given, decides=True)
+    return Diagram(settings | {"n": settings["n"] or []})

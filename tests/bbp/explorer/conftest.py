@@ -1,0 +1,234 @@
+"""A server of `bbp explore` and a headless Chromium for the tests that need a browser.
+
+Without a browser they are skipped with a message; with BBP_BROWSER=required in the environment (as .ci/run sets it) they fail.
+"""
+
+import contextlib
+import csv
+import io
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from selenium import webdriver
+
+from bbp import store, sweep
+from bbp.explorer.export import Grid, export
+from bbp.explorer.state import State
+
+CHROMIUM, DRIVER = ("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1300,1500",
+)
+PATIENCE = 30.0  # seconds; a page that takes longer is broken
+
+
+def wait(condition, what, seconds=PATIENCE):
+    """The first true value of `condition()`; fails with `what` after `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds:g} s for {what}")
+
+
+@contextlib.contextmanager
+def explorer(*options):
+    """(address, process) of a server that runs inside the block."""
+    words = [sys.executable, "-m", "bbp.explore", "--no-browser", *options]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, line + process.stderr.read()
+        yield found.group(), process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+class Page:
+    """The browser's tab with an explorer in it: what a user does and reads."""
+
+    def __init__(self, driver, address):
+        self.driver, self.address = driver, address
+
+    def open(self, query="", address=None):
+        self.driver.get((address or self.address) + query)
+        self.ready()
+        return self
+
+    def ready(self):
+        wait(lambda: self.script("return document.documentElement.dataset.ready"), "the page")
+
+    def script(self, code, *arguments):
+        return self.driver.execute_script(code, *arguments)
+
+    def element(self, name):
+        return self.driver.find_element("id", name)
+
+    def text(self, name):
+        return self.script("return document.getElementById(arguments[0]).textContent", name)
+
+    def serial(self):
+        return int(self.script("return document.documentElement.dataset.serial || 0"))
+
+    def after(self, action):
+        """Do something that asks the server, and wait for the answer to the last question."""
+        before = self.serial()
+        action()
+        wait(lambda: self.serial() > before and self.script("return bbp.quiet()"), "an answer")
+
+    def type(self, name, value):
+        def act():
+            field = self.element(f"c-{name}")
+            field.clear()
+            field.send_keys(value, "\n")
+
+        self.after(act)
+
+    def keys(self, name, *keys):
+        self.after(lambda: self.element(f"r-{name}").send_keys(*keys))
+
+    def state(self):
+        return State.of(self.script("return bbp.state()"))
+
+    def words(self, names):
+        return {name: self.text(name) for name in names}
+
+    def columns(self, source):
+        """Columns of a source as the figure holds them, as the page's own CSV has them."""
+        text = self.script("return bbp.csvOf(arguments[0])", source)
+        lines = text.splitlines()
+        assert lines[0].startswith("# ")
+        rows = list(csv.reader(io.StringIO("\n".join(lines[1:]))))
+        return {name: [row[k] for row in rows[1:]] for k, name in enumerate(rows[0])}
+
+    def complaints(self):
+        """What the console has at warning or worse since it was last asked."""
+        return [
+            entry["message"]
+            for entry in self.driver.get_log("browser")
+            if entry["level"] in ("SEVERE", "WARNING")
+        ]
+
+
+def _first(names):
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@pytest.fixture(scope="session")
+def downloads(tmp_path_factory):
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory, downloads):
+    chromium, chromedriver = _first(CHROMIUM), _first(DRIVER)
+    if not (chromium and chromedriver):
+        words = "no Chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
+        if os.environ.get("BBP_BROWSER") == "required":
+            pytest.fail(words)
+        pytest.skip(words)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=chromedriver)
+    browser = webdriver.Chrome(options=options, service=service)
+    browser.set_script_timeout(PATIENCE)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="session")
+def address():
+    with explorer() as (url, _):
+        yield url
+
+
+@pytest.fixture
+def page(driver, address):
+    """A fresh page, whose console must be clean in the end."""
+    for handle in driver.window_handles[1:]:
+        driver.switch_to.window(handle)
+        driver.close()
+    driver.switch_to.window(driver.window_handles[0])
+    driver.get("about:blank")
+    driver.get_log("browser")
+    driver.set_window_size(1300, 1500)
+    shown = Page(driver, address).open()
+    yield shown
+    assert shown.complaints() == []
+
+
+@pytest.fixture
+def saved(downloads):
+    """Waits for one file that the browser saves; gives its content."""
+
+    def take(action, ending):
+        before = set(downloads.iterdir())
+        action()
+
+        def done():
+            new = [path for path in set(downloads.iterdir()) - before if path.name.endswith(ending)]
+            return new[0] if new and new[0].stat().st_size else None
+
+        path = wait(done, f"a file *{ending}")
+        return Path(path).name, path.read_bytes()
+
+    return take
+
+
+@pytest.fixture(scope="session")
+def small_sweep(tmp_path_factory):
+    """A sweep of a few samples: its path, and the means that a page should show."""
+    path = tmp_path_factory.mktemp("sweep") / "small.h5"
+    words = [
+        "--alpha-grid",
+        "1,2",
+        "--p",
+        "1",
+        "--a",
+        "0.5",
+        "--n",
+        "20",
+        "--samples",
+        "3",
+        "--out",
+        str(path),
+    ]
+    assert sweep.main(["--quiet", *words]) == 0
+    stored = store.load(path)
+    lowest = stored.eigenvalues[0, :, :, 0].mean(axis=-1)
+    return SimpleNamespace(path=path, lowest=lowest, alpha=stored.alpha)
+
+
+@pytest.fixture(scope="session")
+def small_export(tmp_path_factory):
+    """An exported page of a small grid."""
+    path = tmp_path_factory.mktemp("export") / "page.html"
+    grid = Grid((1, 2, math.inf), (1,), models=6, curves=30, fine=100, ratios=(0.2, 1.0, 2.0, 4.0), nodes=40)
+    size = export(str(path), grid=grid)
+    assert size == path.stat().st_size < 5e6
+    return path

@@ -1,0 +1,356 @@
+"""The explorer in a real browser: what a user does, and what the page then says, against theory and samples called directly."""
+
+import csv
+import io
+import math
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from bbp.explorer.answer import answer, number
+from bbp.explorer.limits import sampling_of
+from bbp.explorer.state import CONTROLS, State, command, python_lines
+from sims import instance, sampling
+from tests.bbp.explorer.conftest import Page, explorer, wait
+from theory import bbp_threshold, bulk_edge, outlier
+from theory.finite_n.quenched import quenched
+
+NUMBERS = (
+    "alpha_bbp",
+    "jump",
+    "alpha_0",
+    "alpha_0_continuation",
+    "a_c",
+    "edge",
+    "outlier",
+    "overlap",
+    "atom",
+    "phase",
+)
+MOVES = {
+    "p": (Keys.ARROW_RIGHT * 2, "inf"),
+    "p_star": (Keys.ARROW_RIGHT, "5"),
+    "a": (Keys.ARROW_LEFT * 3, "1.25"),
+    "alpha": (Keys.PAGE_UP, "0.75"),
+    "n": (Keys.ARROW_RIGHT * 5, "777"),
+}
+
+
+def floats(columns):
+    return {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
+
+
+def check_numbers(page):
+    """Every number on the page is that of theory for the page's own state, to all digits shown; so are the curves."""
+    state = page.state()
+    exact = answer(state)
+    assert page.words(NUMBERS) == {name: exact.words[name] for name in NUMBERS}
+    out, edge = outlier(state.model, state.alpha), bulk_edge(state.model, state.alpha)
+    assert page.text("edge").split()[0] == number(edge.value)
+    assert page.text("outlier") == (number(out.value) if out else "none")
+    for source in ("density", "branch", "zoom"):
+        shown = floats(page.columns(source))
+        for name, values in exact.sources[source].items():
+            np.testing.assert_allclose(shown[name], values, rtol=1e-12)
+    return state
+
+
+def test_a_fresh_page_shows_the_default_state(page):
+    assert check_numbers(page) == State()
+    assert page.text("command") == command(State())
+    assert page.text("python") == python_lines(State())
+    for name in ("spectrum", "lowest", "recovery", "phases"):
+        assert page.text(f"{name}-words") == answer(State()).words[f"{name}-words"]
+
+
+def test_every_control_moves_everything(page):
+    assert set(MOVES) == {control.name for control in CONTROLS}
+    for name, (keys, typed) in MOVES.items():
+        before = page.state()
+        page.keys(name, keys)
+        moved = check_numbers(page)
+        assert getattr(moved, name) != getattr(before, name)
+        assert replace(moved, **{name: getattr(before, name)}) == before
+        assert page.element(f"c-{name}").get_attribute("value") == str(moved.values()[name])
+        page.type(name, typed)
+        state = check_numbers(page)
+        assert getattr(state, name) == float(typed)
+        assert page.text("command") == command(state)
+        assert f"{name}={typed}" in page.driver.current_url
+
+
+def test_bad_input_is_answered_in_words(page):
+    for name, typed in (("alpha", "abc"), ("p", "2.5"), ("n", "1e9"), ("a", "<b>0</b>"), ("p_star", "-1")):
+        before = page.state()
+        page.type(name, typed)
+        assert "must" in page.text("error")
+        assert page.element(f"c-{name}").get_attribute("aria-invalid") == "true"
+        assert check_numbers(page) == before
+        page.type(name, "30")
+        assert page.text("error") == ""
+        assert getattr(check_numbers(page), name) == 30
+
+
+def test_a_sample_is_the_one_of_the_sweep_and_its_prediction_that_of_its_labels(page):
+    page.open("?p=1&n=60&alpha=3&a=0.5")
+    page.element("draw").click()
+    wait(lambda: page.text("sample-words").startswith("Order 60"), "a sample")
+    state = page.state()
+    pairs, solver = sampling_of(state)
+    found = sampling.sample_point(state.model, 60, 3.0, [0], 0, eigenpairs=pairs, solver=solver)
+    drawn = floats(page.columns("eigenvalues"))["lam"]
+    np.testing.assert_allclose(drawn, found.eigenvalues[0], atol=1e-10)
+    lam, u = instance.labels(instance.draw(state.model, 60, 3.0, seed=0, sample=0))
+    predicted = quenched(state.model, lam, u, 60)
+    assert f"Lowest {number(float(found.eigenvalues[0, 0]))}" in page.text("sample-words")
+    assert f"predict edge {number(predicted.edge)}" in page.text("sample-words")
+    bars = floats(page.columns("histogram"))
+    inside = (drawn >= bars["left"][0]) & (drawn <= bars["right"][-1])
+    assert np.sum(bars["top"] * (bars["right"] - bars["left"])) == pytest.approx(np.mean(inside))
+    dot = floats(page.columns("drawn"))
+    assert dot["alpha"] == [3.0]
+    assert dot["lowest"] == pytest.approx(found.eigenvalues[0, 0])
+    page.type("alpha", "3.5")
+    assert len(page.columns("histogram")["left"]) == 0
+    assert len(page.columns("drawn")["alpha"]) == 1
+    page.type("a", "0.6")
+    assert len(page.columns("drawn")["alpha"]) == 0
+
+
+def test_the_finite_curve_arrives_and_lies_about_theory(page):
+    page.open("?p=1&n=100&alpha=1&a=0.5")
+    wait(lambda: len(page.columns("finite")["alpha"]), "a finite-N curve")
+    finite = floats(page.columns("finite"))
+    assert np.all(finite["lowest_low"] <= finite["lowest"])
+    assert np.all(finite["lowest"] <= finite["lowest_high"])
+    assert 0 < finite["overlap"][-1] < 1
+    limit = outlier(page.state().model, float(finite["alpha"][-1]))
+    assert finite["overlap"][-1] == pytest.approx(limit.overlap, abs=0.15)
+
+
+def test_a_sample_can_be_cancelled(page):
+    page.open("?p=1&n=2000&alpha=4")
+    page.element("draw").click()
+    wait(lambda: page.element("cancel").is_enabled(), "the button")
+    page.driver.find_element("tag name", "body").send_keys(Keys.ESCAPE)
+    wait(lambda: "cancelled" in page.text("sample-words"), "the end", 8)
+    assert page.element("draw").is_enabled()
+    page.type("p", "inf")
+    page.element("draw").click()
+    wait(lambda: "finite p" in page.text("sample-words"), "words")
+
+
+def test_copy_puts_the_lines_on_the_clipboard(page):
+    origin = page.script("return location.origin")
+    permissions = {"origin": origin, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", permissions)
+    for name, wanted in (("command", command(State())), ("python", python_lines(State())), ("link", None)):
+        page.driver.find_element("css selector", f"[data-copy={name}]").click()
+        wait(lambda: page.text("copied").startswith("Copied"), "the clipboard")
+        read = "const done = arguments[0]; navigator.clipboard.readText().then(done, (e) => done(String(e)))"
+        copied = page.driver.execute_async_script(read)
+        assert copied == (wanted or f"{page.address}?{State().query()}")
+        page.script("document.getElementById('copied').textContent = ''")
+
+
+def test_files_hold_what_is_on_the_page(page, saved):
+    click = page.driver.find_element
+    name, content = saved(lambda: click("css selector", "#panels [data-csv=branch]").click(), ".csv")
+    lines = content.decode().splitlines()
+    assert lines[0].startswith("# branch of p = 2, p* = 1, a = 0.3")
+    assert "p2-p_star1-a0.3" in name
+    table = [[float(cell) for cell in row] for row in list(csv.reader(io.StringIO("\n".join(lines[2:]))))]
+    assert lines[1] == "alpha,edge,outlier,overlap"
+    for alpha, edge, *_ in table[::25]:
+        assert edge == pytest.approx(bulk_edge(State().model, alpha).value, rel=1e-12)
+    name, content = saved(
+        lambda: click("css selector", "[data-picture=phases][data-form=png]").click(), ".png"
+    )
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(content) > 5000
+    name, content = saved(
+        lambda: click("css selector", "[data-picture=lowest][data-form=svg]").click(), ".svg"
+    )
+    drawing = ElementTree.fromstring(content)
+    assert drawing.tag.endswith("svg")
+    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}path"))) > 10
+
+
+def test_a_link_restores_the_page(page):
+    page.type("a", "1.5")
+    page.type("p", "inf")
+    page.keys("alpha", Keys.ARROW_RIGHT * 4)
+    state, numbers, url = page.state(), page.words(NUMBERS), page.text("link")
+    assert page.driver.current_url == url
+    page.driver.get("about:blank")
+    page.driver.get(url)
+    page.ready()
+    assert page.state() == state
+    assert page.words(NUMBERS) == numbers
+
+
+def test_a_bad_link_opens_with_words(page):
+    page.open("?p=0&alpha=x&a=0.7&%3Cscript%3E=1")
+    assert "In the link: p must lie between 1 and 512" in page.text("notice")
+    assert check_numbers(page) == State(a=0.7)
+    assert page.script("return document.querySelectorAll('#notice *').length") == 0
+
+
+def test_two_tabs_do_not_disturb_each_other(page):
+    driver, first = page.driver, page.driver.current_window_handle
+    page.type("a", "1.5")
+    driver.switch_to.new_window("tab")
+    second = Page(driver, page.address).open("?a=0.1")
+    second.type("alpha", "3")
+    assert check_numbers(second) == State(a=0.1, alpha=3.0)
+    driver.switch_to.window(first)
+    assert check_numbers(page) == State(a=1.5)
+    page.type("alpha", "2.5")
+    assert check_numbers(page) == State(a=1.5, alpha=2.5)
+
+
+def tap(page, name, x, y):
+    """Click at (x, y) of a figure's axes."""
+    place = page.script(
+        "const view = Bokeh.index.find_one(bbp.board().figures[arguments[0]]), box = view.el.getBoundingClientRect();"
+        "return [box.left + view.frame.x_scale.compute(arguments[1]), box.top + view.frame.y_scale.compute(arguments[2])]",
+        name,
+        x,
+        y,
+    )
+    finger = ActionChains(page.driver)
+    finger.w3c_actions.pointer_action.move_to_location(round(place[0]), round(place[1]))
+    finger.w3c_actions.pointer_action.click()
+    page.after(finger.perform)
+
+
+def test_clicks_move_the_point(page):
+    page.script(
+        "document.getElementById('plot-phases').scrollIntoView({block: 'center', behavior: 'instant'})"
+    )
+    tap(page, "phases", 2.0, 3)
+    state = check_numbers(page)
+    assert state.p == 4
+    assert state.a == pytest.approx(2.0, rel=0.05)
+    page.script(
+        "document.getElementById('plot-lowest').scrollIntoView({block: 'center', behavior: 'instant'})"
+    )
+    here = bbp_threshold(state.model).alpha
+    tap(page, "lowest", here, float(bulk_edge(state.model, here).value))
+    assert check_numbers(page).alpha == pytest.approx(here, rel=0.05)
+
+
+def test_a_sweep_file_lies_over_the_curves(page, small_sweep, tmp_path):
+    upload = page.element("sweep-file")
+    page.type("a", "0.9")
+    upload.send_keys(str(small_sweep.path))
+    wait(lambda: "choose one" in page.text("sweep-words"), "the file")
+    assert len(page.columns("sweep")["alpha"]) == 0
+    page.after(lambda: page.driver.find_element("css selector", "#sweep-models button").click())
+    shown = floats(page.columns("sweep"))
+    np.testing.assert_allclose(shown["lowest"], small_sweep.lowest, rtol=1e-12)
+    np.testing.assert_allclose(shown["alpha"], small_sweep.alpha, rtol=1e-12)
+    assert "points of this model" in page.text("sweep-words")
+    broken = tmp_path / "broken.h5"
+    broken.write_bytes(small_sweep.path.read_bytes()[:3000])
+    page.element("sweep-file").send_keys(str(broken))
+    wait(lambda: "broken.h5" in page.text("sweep-words"), "words about the broken file")
+    assert str(tmp_path) not in page.text("sweep-words")
+    page.element("close-sweep").click()
+    wait(lambda: not page.columns("sweep")["alpha"], "the file to close")
+
+
+def test_a_page_whose_server_stops_says_so(page):
+    with explorer() as (url, process):
+        page.open(address=url)
+        process.kill()
+        wait(lambda: "has stopped" in page.text("notice"), "the notice", 15)
+        assert not page.element("c-alpha").is_enabled()
+        assert page.text("edge") == answer(State()).words["edge"]
+    time.sleep(0.5)
+    assert all("WebSocket" in text or "Could not open websocket" in text for text in page.complaints())
+
+
+def test_themes_and_sizes(page):
+    button = page.element("theme")
+    colours = []
+    for wanted in ("light", "dark", "system"):
+        button.click()
+        assert page.text("theme") == f"theme: {wanted}"
+        colours.append(page.script("return getComputedStyle(document.body).backgroundColor"))
+        axis = "const colour = bbp.board().figures.lowest.below[0].major_label_text_color; return colour.value || colour"
+        assert page.script(axis) == ("#eceff3" if wanted == "dark" else "#16181c")
+    assert colours[0] != colours[1]
+    for width in (360, 768, 1300):
+        page.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500},
+        )
+        wait(lambda w=width: page.script("return innerWidth") == w, "the size")
+        assert page.script("return document.documentElement.scrollWidth") <= width
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_nothing_jumps_while_the_page_loads_and_moves(page):
+    page.open()
+    page.type("a", "2")
+    page.type("p", "inf")
+    observe = (
+        "const done = arguments[0]; let sum = 0; new PerformanceObserver((list) => {"
+        " for (const e of list.getEntries()) sum += e.value; }).observe({type: 'layout-shift', buffered: true});"
+        "setTimeout(() => done(sum), 300)"
+    )
+    assert page.driver.execute_async_script(observe) < 0.02
+
+
+def test_everything_has_a_name_for_those_who_do_not_see_it(page):
+    nameless = page.script(
+        "return [...document.querySelectorAll('input, select, button, progress, [role=img]')].filter((e) => !("
+        "e.getAttribute('aria-label') || e.textContent.trim() || (e.labels && e.labels.length))).map((e) => e.outerHTML)"
+    )
+    assert nameless == []
+    for figure in page.driver.find_elements("css selector", "[role=img]"):
+        described = page.text(figure.get_attribute("aria-describedby"))
+        assert any(character.isdigit() for character in described)
+    assert page.script("return document.documentElement.lang") == "en"
+
+
+def test_the_page_asks_no_other_machine(page):
+    names = page.script("return performance.getEntriesByType('resource').map((e) => new URL(e.name).host)")
+    assert set(names) <= {page.script("return location.host")}
+
+
+def test_the_exported_page_needs_no_server(page, small_export):
+    page.driver.get(small_export.as_uri() + "?p=2&p_star=1&a=0.5&alpha=1.7")
+    page.ready()
+    wait(lambda: page.serial() >= 1, "the first answer")
+    model, alpha = State(a=0.5).model, 1.7
+
+    def shown(name):
+        return float(page.text(name).split()[0].replace("\u2212", "-"))
+
+    def compare(model, alpha):
+        out = outlier(model, alpha)
+        assert shown("alpha_bbp") == pytest.approx(bbp_threshold(model).alpha, rel=5e-3)
+        assert shown("edge") == pytest.approx(bulk_edge(model, alpha).value, abs=0.02)
+        assert shown("outlier") == pytest.approx(out.value, abs=0.02)
+        assert shown("overlap") == pytest.approx(out.overlap, abs=0.02)
+
+    compare(model, alpha)
+    page.type("alpha", "2.2")
+    compare(model, 2.2)
+    page.type("p", "inf")
+    compare(replace(State(a=0.5), p=math.inf).model, 2.2)
+    page.type("p", "7")
+    assert "This file holds p = " in page.text("error")
+    page.type("p", "1")
+    assert page.text("error") == ""
+    rho = floats(page.columns("density"))
+    assert np.all(np.diff(rho["lam"]) >= 0)
+    assert 0.5 < np.trapezoid(rho["rho"], rho["lam"]) < 1.05
+    assert page.script("return performance.getEntriesByType('resource').length") == 0
