@@ -20,7 +20,7 @@ from theory.transition import bbp_threshold
 
 YES_OR_NO = ("informative", "among", "first")
 OBSERVABLES = ("overlap", "overlap_lowest", *YES_OR_NO)
-_LOWEST, _HIGHEST = 1 / 64, 64.0  # of alpha_BBP: where alpha is looked for
+_LOWEST, _HIGHEST = 1 / 4096, 64.0  # of alpha_BBP: where alpha is looked for
 _STEPS = 10  # bisections in log alpha: 2^-10 of a factor 4
 _SIZES = (20, 10_000)
 
@@ -69,7 +69,7 @@ def alpha_at(
 ) -> Answer:
     """alpha at which a share of the draws at N has `of` above q2, with its error: see `share_at`.
 
-    Raises ParameterError on unfit arguments, NotConverged where no alpha between 1/64 and 64 of alpha_BBP has that share.
+    Raises ParameterError on unfit arguments, NotConverged where no alpha up to 64 alpha_BBP has that share.
 
     >>> found = alpha_at(Committee(1, 1, 0.5), 100, share=0.5, draws=40)
     >>> 0.5 < found.value < 4
