@@ -25,11 +25,25 @@ STRETCHES = 12
 
 @dataclass(frozen=True)
 class Pool:
-    """Lowest eigenvalues (sample, eigenpair) of sampled Hessians of `size` rows, at input dimension n."""
+    """Lowest eigenvalues (sample, eigenpair) of sampled Hessians of `size` rows, at input dimension n.
+
+    residuals (sample, eigenpair) of the pairs, where known; eps is that of the dtype they were computed in
+    """
 
     eigenvalues: Array
     n: int
     size: int
+    residuals: Array | None = None
+    eps: float = float(np.finfo(np.float64).eps)
+
+    @property
+    def null(self) -> NDArray[np.bool_]:
+        """Which eigenvalues (sample, eigenpair) are zero as far as can be told, and belong to the atom: those within their
+        residual, which bounds the error of an eigenvalue, and within the rounding of their dtype, eps times the order at most,
+        of the largest known."""
+        size = np.abs(self.eigenvalues)
+        error = self.eps * self.size * size.max()
+        return size <= error + (0 if self.residuals is None else self.residuals)
 
     @property
     def total(self) -> int:
@@ -83,7 +97,9 @@ def pool_of(sweep: Sweep, alpha: float) -> Pool:
     if not good.any():
         raise ParameterError(f"spectrum must be an alpha with finished samples, got {alpha!r}")
     n = int(sweep.n[largest])
-    return Pool(sweep.eigenvalues[largest, nearest, good], n, int(sweep.model.p) * n)
+    at = largest, nearest, good
+    eps = float(np.finfo(str(sweep.attributes.get("dtype", "float64"))).eps)
+    return Pool(sweep.eigenvalues[at], n, int(sweep.model.p) * n, sweep.residuals[at], eps)
 
 
 def _bulk(model: Committee, alpha: float, edge: float, mass: float) -> tuple[Array, Array]:

@@ -31,7 +31,6 @@ Array = NDArray[np.float64]
 FINE = 300  # points of a theory curve
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
-ZERO = 1e-10  # eigenvalues below this times the largest belong to the atom at 0
 
 
 class Along(Protocol):
@@ -250,7 +249,7 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
         known = min(right, pool.complete_below)
         bins = np.linspace(left, right, bin_count(pool, left, right) + 1)
         bins = bins[bins <= known]
-        values = pool.eigenvalues[np.abs(pool.eigenvalues) > ZERO * np.abs(pool.eigenvalues).max()]
+        values = pool.eigenvalues[~pool.null]
         label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
         if bins.size > 1:
             spectrum_plots.pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)

@@ -8,21 +8,34 @@ Biroli, Cammarota, arXiv 2403.02418.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.dense.eigen import Code, lowest_dense
-from sims.descent.sphere import riemannian_hessian
-from sims.hessian import dense_blas
-from sims.instance import Model
+from sims.dense.eigen import Code, Eigenpairs, lowest_dense
+from sims.descent.objective import gradient_of
+from sims.descent.sphere import riemannian_hessian, row_products
+from sims.hessian import dense_blas, functions_of
+from sims.instance import Instance, Model, outputs
+from sims.krylov.sample import RELATIVE, TOL
+from sims.krylov.solver import Settings, lowest_krylov
+from sims.operator.operator import HessianOperator, Rows, cut_rows, weighted
 from sims.pinned import pinned
 from sims.signal import overlaps
 from theory.checks import ParameterError
+from theory.general.network import network
 
 Array = NDArray[np.float64]
 FRAMES = ("plain", "riemannian")
+DENSE_ORDER = (
+    1000  # order p N up to which the matrices are formed: on two cores as fast as their products there
+)
 
 
 class Lowest(NamedTuple):
@@ -37,35 +50,176 @@ class Lowest(NamedTuple):
 
 
 @pinned
-def hessians(model: Model, data: Array, teacher: Array, student: Array) -> tuple[Array, Array]:
+def hessians(
+    model: Model, data: Array, teacher: Array, student: Array, y: Array | None = None
+) -> tuple[Array, Array]:
     """The plain and the Riemannian Hessian (pN, pN) at student (p, N); data (M, N), teacher (p_star, N).
+
+    y  (M,) outputs of the teacher with noise; by default those without
 
     The Riemannian one has its p normal directions at an eigenvalue above its spectrum (its Frobenius norm).
     """
-    p = student.shape[0]
-    lam, u = data @ student.T, data @ teacher.T
-    y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
-    plain = dense_blas(data, model.weights(lam, u))
-    gradient = (2 / p) * (((yhat - y) / (model.a + y))[:, None] * lam).T @ data
+    wide, lam = network(model), data @ student.T
+    y = wide.outputs(data @ teacher.T) if y is None else y
+    plain = dense_blas(data, np.asarray(wide.weights(lam, y)))
+    gradient = np.asarray(
+        gradient_of(jnp.asarray(data), jnp.asarray(lam), jnp.asarray(y), model.a, functions_of(model))
+    )
     tangential = riemannian_hessian(student, gradient, plain)
     return plain, riemannian_hessian(student, gradient, plain, lift=float(np.linalg.norm(tangential)))
 
 
+@dataclass(frozen=True)
+class RiemannianOperator:
+    """The Riemannian Hessian as an operator of one set (`sims.krylov.solver.BlockOperator`), from that of the plain one:
+    P (H - curvature) P + lift (1 - P), with P the projection on the tangent space (`sims.descent.sphere`).
+
+    normals    (N, p, 1) unit student rows
+    curvature  (1, p, 1) w_k . gradient_k / N, and lift, in units of the plain operator
+    """
+
+    plain: HessianOperator
+    normals: jax.Array
+    curvature: jax.Array
+    lift: float
+
+    sets = 1
+
+    @property
+    def order(self) -> int:
+        """Order p N."""
+        return self.plain.order
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the products."""
+        return self.plain.dtype
+
+    @property
+    def units(self) -> Sequence[float]:
+        """That of the plain operator."""
+        return self.plain.units
+
+    def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
+        """The product with one block (order, k)."""
+        tangential, along = _split(blocks[0], self.normals)
+        (product,) = self.plain.product(chosen, [tangential])
+        return [_joined(product, tangential, along, self.normals, self.curvature, self.lift)]
+
+    def lowered(self) -> RiemannianOperator | None:
+        """The same in float32; None where the plain operator has no such copy."""
+        plain = self.plain.lowered()
+        if plain is None:
+            return None
+        normals, curvature = (x.astype(plain.dtype) for x in (self.normals, self.curvature))
+        return RiemannianOperator(plain, normals, curvature, self.lift)
+
+    def ordered(self, vectors: jax.Array) -> jax.Array:
+        """Vectors (p N, k) to block-major rows."""
+        return self.plain.ordered(vectors)
+
+
+@jax.jit
+def _split(block: jax.Array, normals: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The tangent part (order, k) of a block, rows i p + q, and its components (1, p, k) along the normals."""
+    v = block.reshape(*normals.shape[:2], -1)
+    along = jnp.sum(normals * v, axis=0, keepdims=True)
+    return (v - normals * along).reshape(block.shape), along
+
+
+@jax.jit
+def _joined(
+    product: jax.Array,
+    tangential: jax.Array,
+    along: jax.Array,
+    normals: jax.Array,
+    curvature: jax.Array,
+    lift: float,
+) -> jax.Array:
+    shape = (*normals.shape[:2], -1)
+    shifted = product.reshape(shape) - curvature * tangential.reshape(shape)
+    inside = shifted - normals * jnp.sum(normals * shifted, axis=0, keepdims=True)
+    return (inside + jnp.asarray(lift, product.dtype) * normals * along).reshape(product.shape)
+
+
+def operators(
+    instance: Instance, student: Array, y: Array, rows: Rows
+) -> tuple[HessianOperator, RiemannianOperator]:
+    """The plain and the Riemannian Hessian of an instance at another student (p, N), matrix-free.
+
+    y (M,) outputs of the teacher with noise; rows those of the instance (`sims.operator.operator.cut_rows`).
+    """
+    model, p = instance.model, len(student)
+    points = [(model, instance.m)]
+    plain = weighted(rows, student, instance.teacher, points, key=instance.key)
+    data = jnp.asarray(instance.data)[: instance.m]
+    w = jnp.asarray(student, data.dtype)
+    gradient = gradient_of(data, data @ w.T, jnp.asarray(y), model.a, functions_of(model))
+    unit = plain.units[0]
+    curvature = row_products(w, gradient) / unit
+    # weights are below 2 units, and eigenvalues below those of X'X times that
+    widest = 1.0 if instance.roots is None else float(np.max(instance.roots)) ** 2
+    bound = 4 * widest * (1 + math.sqrt(instance.m / instance.n)) ** 2 + float(jnp.max(jnp.abs(curvature)))
+    normals = (w / jnp.linalg.norm(w, axis=1, keepdims=True)).T[:, :, None]
+    return plain, RiemannianOperator(plain, normals, curvature.reshape(1, p, 1), bound)
+
+
 @pinned
-def lowest_along(model: Model, data: Array, teacher: Array, students: Array, eigenpairs: int) -> Lowest:
-    """Lowest eigenpairs of both Hessians at each of the students (T, p, N); data (M, N), teacher (p_star, N).
+def lowest_along(
+    instance: Instance, students: Array, eigenpairs: int, *, y: Array | None = None, dense: bool | None = None
+) -> Lowest:
+    """Lowest eigenpairs of both Hessians of an instance, drawn with its data, at each of the students (T, p, N).
+
+    y      (M,) outputs of the teacher with noise, where they are known already
+    dense  whether matrices are formed; None: up to an order p N of DENSE_ORDER
 
     Raises ParameterError if more eigenpairs are wanted than the tangent space has dimensions, p (N - 1).
     """
     points, p, n = students.shape
     if eigenpairs > p * (n - 1):
         raise ParameterError(f"eigenpairs must be at most p (N - 1) = {p * (n - 1)}, got {eigenpairs}")
+    y = outputs(instance) if y is None else y
+    dense = p * n <= DENSE_ORDER if dense is None else dense
     values = np.empty((points, len(FRAMES), eigenpairs))
     known = np.empty_like(values)
+    solve = _dense_pairs(instance, y, eigenpairs) if dense else _krylov_pairs(instance, y, eigenpairs)
     for t, student in enumerate(students):
-        for frame, hessian in enumerate(hessians(model, data, teacher, student)):
-            pairs = lowest_dense(hessian, eigenpairs, overwrite=True)
+        for frame, pairs in enumerate(solve(student)):
             good = pairs.code is Code.CONVERGED
             values[t, frame] = pairs.values if good else np.nan
-            known[t, frame] = overlaps(pairs.vectors, teacher) if good else np.nan
+            known[t, frame] = overlaps(pairs.vectors, instance.teacher) if good else np.nan
     return Lowest(values, known)
+
+
+@pinned
+def lowest_plain(
+    instance: Instance, student: Array, y: Array, k: int, *, dense: bool | None = None
+) -> Eigenpairs:
+    """The k lowest eigenpairs of the plain Hessian of an instance, drawn with its data, at student (p, N); y (M,), dense as in
+    `lowest_along`."""
+    dense = student.size <= DENSE_ORDER if dense is None else dense
+    solve = _dense_pairs(instance, y, k) if dense else _krylov_pairs(instance, y, k)
+    return next(solve(student))
+
+
+def _dense_pairs(instance: Instance, y: Array, k: int) -> Callable[[Array], Iterator[Eigenpairs]]:
+    data = np.asarray(instance.data, np.float64)[: instance.m]
+    teacher = np.asarray(instance.teacher, np.float64)
+
+    def solve(student: Array) -> Iterator[Eigenpairs]:
+        for hessian in hessians(instance.model, data, teacher, student, y):
+            yield lowest_dense(hessian, k, overwrite=True)
+
+    return solve
+
+
+def _krylov_pairs(instance: Instance, y: Array, k: int) -> Callable[[Array], Iterator[Eigenpairs]]:
+    rows = cut_rows(instance)
+    dtype, degeneracy = str(rows.dtype), int(instance.model.degeneracy)
+    settings = Settings(tol=TOL[dtype], relative=RELATIVE[dtype])
+
+    def solve(student: Array) -> Iterator[Eigenpairs]:
+        for operator in operators(instance, student, y, rows):
+            yield lowest_krylov(operator, k, degeneracy=degeneracy, settings=settings)
+
+    return solve

@@ -9,8 +9,9 @@ largest eigenvalue that is renewed at every record, and it is then halved until 
 two products with the data: the trial preactivations of every s are sqrt(N) (lam - s X g) / |w - s g|, so
 halving s costs none.
 
-The model is that of theory.model (arXiv 2510.18435, section 2). Rows of zeros may pad the data: their label and
-residual are 0, which leaves loss and gradient exact, so that one compiled program serves every alpha of a grid.
+The model is that of theory.model (arXiv 2510.18435, section 2), or any network of theory.general.network. The loss is descended
+in units of its own slope (`sims.descent.objective`), so that tolerances mean the same for every a. Rows of zeros may pad the
+data, so that one compiled program serves every alpha of a grid.
 """
 
 from __future__ import annotations
@@ -25,7 +26,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sims.descent.sphere import retract, row_products, tangent
+from sims.descent.objective import (
+    QUADRATIC,
+    Loss,
+    change_of,
+    gradient_at,
+    loss_unit,
+    nodes_of,
+    outputs_of,
+    product_at,
+    value_at,
+)
+from sims.descent.sphere import retract, tangent
+from sims.hessian import Functions
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
 
@@ -50,8 +63,8 @@ class Descent:
 
     steps             largest number of steps
     records           about how many points of the path are kept, log-spaced in steps, start and end among them
-    tolerance         converged when |g| / sqrt(N) is at most this (g the Riemannian gradient); None takes 1e-6 in
-                      float64 and 1e-3 in float32
+    tolerance         converged when |g| / sqrt(N) is at most this (g the Riemannian gradient) in units of the loss's slope
+                      (`loss_unit`, 1 for the committee of a < 1); None takes 1e-6 in float64 and 1e-3 in float32
     share             largest step as a share of 1 / L, in (0, 1]: small shares follow gradient flow more closely
     armijo            part of the linear prediction s |g|^2 by which the loss must fall, in (0, 1/2]
     power_iterations  matrix-vector products per renewal of the step's bound
@@ -123,68 +136,57 @@ class _State(NamedTuple):
 
 
 @pinned
-def loss_of(lam: Array, y: Array, a: float | Array) -> Array:
-    """(1/2) sum_mu (y - yhat)^2 / (a + y) from preactivations lam (M, p) and labels y (M,)."""
-    return 0.5 * jnp.sum((jnp.mean(lam**2, axis=-1) - y) ** 2 / (a + y))
-
-
-@pinned
-def gradient_of(data: Array, lam: Array, y: Array, a: float | Array) -> Array:
-    """Gradient (p, N) of the loss in the surrounding space; data (M, N), lam (M, p), y (M,)."""
-    return (2 / lam.shape[-1]) * (_pull(lam, y, a)[:, None] * lam).T @ data
-
-
-def _pull(lam: Array, y: Array, a: float | Array) -> Array:
-    """(yhat - y) / (a + y) of every row of the data (M,)."""
-    return (jnp.mean(lam**2, axis=-1) - y) / (a + y)
-
-
-@pinned
-def riemannian_gradient(student: Array, data: Array, y: Array, a: float | Array) -> Array:
-    """Gradient (p, N) of the loss on the product of spheres at student (p, N)."""
-    return tangent(student, gradient_of(data, data @ student.T, y, a))
-
-
-@pinned
-def hessian_product(
-    student: Array, vector: Array, data: Array, lam: Array, y: Array, a: float | Array
-) -> Array:
-    """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.descent.sphere)."""
-    p = student.shape[0]
-    pull = _pull(lam, y, a)[:, None]
-    moved = data @ vector.T
-    weight = pull * moved + (2 / p) * lam * jnp.sum(lam * moved, axis=-1, keepdims=True) / (a + y)[:, None]
-    curvature = row_products(student, gradient_of(data, lam, y, a))
-    return tangent(student, (2 / p) * weight.T @ data - curvature[:, None] * vector)
-
-
-@pinned
 def descend(
-    data: Array, y: Array, student: Array, a: float, rules: Descent | None = None, *, group: int | None = None
+    data: Array,
+    y: Array,
+    student: Array,
+    a: float,
+    rules: Descent | None = None,
+    *,
+    group: int | None = None,
+    functions: Functions = QUADRATIC,
+    samples: int | None = None,
 ) -> Path:
     """Gradient descent of a batch of samples from the given students.
 
     data     (S, M, N), rows of zeros allowed; y (S, M) their labels
     student  (S, p, N) starts; rows are scaled to norm sqrt(N)
-    a        normalisation of the loss
+    a        parameter of the loss
     group    samples run side by side (vmapped), the groups one after another in one compiled loop. None takes
              1 on a CPU, where one sample's data stays in the cache (all side by side was 2 times slower at N = 100,
              M = 400) and a sample that has converged costs nothing more, and all of them elsewhere.
 
-    Returns a Path. A sample that fails (STALLED, NOT_FINITE) keeps its last good point and does not disturb the others.
+    functions  of the model (`sims.hessian.functions_of`); by default those of the committee
+    samples    rows that count, M of them; the others pad. None: all
+    Returns a Path, with loss, gradient and time in float64. A sample that fails (STALLED, NOT_FINITE) keeps its last good
+    point and does not disturb the others.
     Raises ParameterError if the shapes do not fit or a is not positive.
     """
     rules = Descent() if rules is None else rules
     positive("a", a)
-    samples, m, n = data.shape
-    if y.shape != (samples, m) or student.ndim != 3 or (student.shape[0], student.shape[2]) != (samples, n):
+    number, m, n = data.shape
+    if y.shape != (number, m) or student.ndim != 3 or (student.shape[0], student.shape[2]) != (number, n):
         raise ParameterError(
             f"data (S, M, N), y (S, M) and student (S, p, N) must fit, got {data.shape}, {y.shape}, {student.shape}"
         )
     if group is None:
-        group = 1 if jax.default_backend() == "cpu" else samples
-    group = min(count("group", group), max(samples, 1))
-    return _descend(data, y, student, jnp.asarray(a, data.dtype), _numbers(rules, data.dtype), group)
+        group = 1 if jax.default_backend() == "cpu" else number
+    group = min(count("group", group), max(number, 1))
+    unit = loss_unit(functions, a)
+    kept = jnp.arange(m) < (m if samples is None else count("samples", samples))
+    loss = Loss(
+        jnp.asarray(y, jnp.float64),
+        jnp.broadcast_to(kept, y.shape).astype(jnp.float64),
+        *(jnp.full(number, value, jnp.float64) for value in (a, unit)),
+    )
+    path = _descend(
+        data, loss, student, _numbers(rules, data.dtype), group, functions, nodes_of(functions, a)
+    )
+    return path._replace(
+        loss=path.loss.astype(jnp.float64) * unit,
+        gradient=path.gradient.astype(jnp.float64) * unit,
+        time=path.time.astype(jnp.float64) / unit,
+    )
 
 
 class _Numbers(NamedTuple):
@@ -205,60 +207,70 @@ def _numbers(rules: Descent, dtype: np.dtype) -> _Numbers:
     )
 
 
-@partial(jax.jit, static_argnames="group")
-def _descend(data: Array, y: Array, student: Array, a: Array, rules: _Numbers, group: int) -> Path:
-    def one(sample: tuple[Array, Array, Array]) -> Path:
-        return _one(*sample, a, rules)
+@partial(jax.jit, static_argnums=(4, 5, 6))
+def _descend(
+    data: Array,
+    loss: Loss,
+    student: Array,
+    rules: _Numbers,
+    group: int,
+    functions: Functions,
+    nodes: tuple[int, int],
+) -> Path:
+    def one(sample: tuple[Array, Loss, Array]) -> Path:
+        return _one(*sample, rules, functions, nodes)
 
-    return jax.lax.map(one, (data, y, student), batch_size=None if group == 1 else group)
+    return jax.lax.map(one, (data, loss, student), batch_size=None if group == 1 else group)
 
 
-def _one(data: Array, y: Array, student: Array, a: Array, rules: _Numbers) -> Path:
+def _one(
+    data: Array, loss: Loss, student: Array, rules: _Numbers, functions: Functions, nodes: tuple[int, int]
+) -> Path:
     """The descent of one sample: a scan over records, in each a while loop over steps."""
 
     def record(state: _State, length: Array) -> tuple[_State, tuple[Array, ...]]:
         state = jax.lax.while_loop(
             lambda s: (s.left > 0) & (s.code == _RUNNING),
-            lambda s: _step(s, data, y, a, rules),
+            lambda s: _step(s, data, loss, rules, functions, nodes),
             state._replace(left=length),
         )
-        state = _renew(state, data, y, a, rules)
+        state = _renew(state, data, loss, rules, functions)
         norm = jnp.sqrt(state.slope / student.shape[-1])
         return state, (state.student, state.loss, norm, state.time, state.taken)
 
-    state, kept = jax.lax.scan(record, _begin(data, y, student, a), rules.lengths)
+    state, kept = jax.lax.scan(record, _begin(data, loss, student, functions), rules.lengths)
     ended = jnp.where(state.code == _RUNNING, int(Code.STEP_LIMIT), state.code)
-    students, loss, norm, time, taken = kept
-    return Path(students, loss, norm, time, taken, ended)
+    students, losses, norm, time, taken = kept
+    return Path(students, losses, norm, time, taken, ended)
 
 
-def _begin(data: Array, y: Array, student: Array, a: Array) -> _State:
+def _begin(data: Array, loss: Loss, student: Array, functions: Functions) -> _State:
     """The start; the first record, of no steps, fills in the rest."""
     zero = jnp.zeros((), data.dtype)
     whole = jnp.zeros((), jnp.int32)
     student = retract(student)
     # The first direction of the power iteration is fixed, not drawn: nothing outside sims.instance draws
     # numbers. The gradient lies in the span of the data, so it meets the top eigenvector.
-    top = riemannian_gradient(student, data, y, a)
+    top = tangent(student, gradient_at(data, data @ student.T, loss, functions))
     return _State(
         student, data @ student.T, zero, zero, zero + jnp.inf, zero, top, zero, whole, whole, whole + _RUNNING
     )
 
 
-def _renew(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _State:
+def _renew(state: _State, data: Array, loss: Loss, rules: _Numbers, functions: Functions) -> _State:
     """Preactivations, loss and slope afresh from the weights (rounding must not build up), and the step's bound."""
     lam = data @ state.student.T
 
     def iterate(_: Array, vector: Array) -> Array:
         unit = vector / jnp.maximum(jnp.linalg.norm(vector), jnp.finfo(vector.dtype).tiny)
-        return hessian_product(state.student, unit, data, lam, y, a)
+        return product_at(state.student, unit, data, lam, loss, functions)
 
     top = jax.lax.fori_loop(0, rules.power_iterations, iterate, tangent(state.student, state.top))
     largest = jnp.linalg.norm(top)
-    gradient = tangent(state.student, gradient_of(data, lam, y, a))
+    gradient = tangent(state.student, gradient_at(data, lam, loss, functions))
     fresh = state._replace(
         lam=lam,
-        loss=loss_of(lam, y, a),
+        loss=value_at(lam, loss, functions),
         slope=jnp.sum(gradient**2),
         # Zeros (a start at a critical point) say nothing about L; no step is taken there either.
         bound=jnp.where(largest > 0, rules.share / largest, 1.0),
@@ -275,16 +287,30 @@ def _verdict(state: _State, floor: Array) -> Array:
     return jnp.where(state.code == _RUNNING, code, state.code).astype(jnp.int32)
 
 
-def _step(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _State:
+def _step(
+    state: _State,
+    data: Array,
+    loss: Loss,
+    rules: _Numbers,
+    functions: Functions,
+    nodes: tuple[int, int],
+) -> _State:
     """One step with its line search. The loss never rises: a step that fails Armijo's test is not taken."""
     n = state.student.shape[-1]
     # Projected twice: the first leaves a normal part of a rounding error of the whole gradient, which near a
     # critical point is no longer small beside the tangent part, and the whole gradient does not vanish there.
-    gradient = tangent(state.student, tangent(state.student, gradient_of(data, state.lam, y, a)))
+    whole = gradient_at(data, state.lam, loss, functions)
+    gradient = tangent(state.student, tangent(state.student, whole))
     slope = jnp.sum(gradient**2)
     pushed = data @ gradient.T
     squares = jnp.sum(gradient**2, axis=-1)
-    residual = jnp.mean(state.lam**2, axis=-1) - y
+    yhat = outputs_of(functions, state.lam)
+
+    def slope_at(lam: Array) -> Array:
+        return functions.activation[1](lam, jnp)
+
+    def pull_at(output: Array) -> Array:
+        return functions.loss[1](loss.y, output, loss.a, jnp) / loss.unit
 
     def trial(step: Array) -> tuple[Array, Array]:
         # |w - s g|^2 = N + s^2 |g|^2, as g is tangent: the rows shrink by `scale` = 1 + `less`. Changes of lam
@@ -293,8 +319,8 @@ def _step(state: _State, data: Array, y: Array, a: Array, rules: _Numbers) -> _S
         ratio = step**2 * squares / n
         less = -ratio / (jnp.sqrt(1 + ratio) * (1 + jnp.sqrt(1 + ratio)))
         change = state.lam * less - step * pushed * (1 + less)
-        moved = jnp.mean(change * (2 * state.lam + change), axis=-1)
-        return change, 0.5 * jnp.sum(moved * (2 * residual + moved) / (a + y))
+        moved = jnp.mean(change_of(slope_at, state.lam, change, nodes[0]), axis=-1).astype(jnp.float64)
+        return change, jnp.sum(loss.kept * change_of(pull_at, yhat, moved, nodes[1])).astype(change.dtype)
 
     def rejected(carry: tuple[Array, Array, Array, Array]) -> Array:
         halved, step, _, drop = carry

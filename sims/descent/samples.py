@@ -18,17 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.dense.eigen import lowest_dense
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Descent, descend
-from sims.instance import Instance, Model, draw, finite_p, padded, real_dtype, samples_of
+from sims.hessian import functions_of
+from sims.instance import Instance, Model, draw, finite_p, outputs, padded, real_dtype, samples_of
+from sims.krylov.memory import krylov_bytes
 from sims.pinned import pinned
-from theory.checks import ParameterError, count
+from theory.checks import ParameterError, choice, count, shown
 
 Array = NDArray[np.float64]
 Start = Callable[[Instance, Array, Array], Array]
 
+MARGIN = 4  # eigenpairs beyond the p p_star that the memory for a Hessian is reckoned with
 MEMORY = 8 * 2**30  # bytes that one batch may take before it is refused
 
 
@@ -89,9 +91,8 @@ def random_start(instance: Instance, data: Array, y: Array) -> Array:
 def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
     """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP)."""
     model, student = instance.model, np.asarray(instance.student)
-    p = student.shape[0]
-    plain, _ = landscape.hessians(model, data, np.asarray(instance.teacher), student)
-    vectors = lowest_dense(plain, min(p * model.p_star, len(plain))).vectors
+    p, wanted = student.shape[0], min(student.size, student.shape[0] * model.p_star)
+    vectors = landscape.lowest_plain(instance, student, y, wanted).vectors
     directions = starts.outlier_directions(vectors, p, model.p_star)
     return directions * np.sqrt(instance.n)
 
@@ -130,12 +131,18 @@ def bytes_needed(
     records: int,
     dtype: str = "float64",
     hessians: bool = True,
+    dense: bool | None = None,
 ) -> int:
-    """Bytes that a batch of descents takes: data, kept students, and dense Hessians (one at a time, in float64)."""
+    """Bytes that a batch of descents takes: data, kept students, and one Hessian at a time, dense or not."""
     p, item = finite_p(model), real_dtype(dtype).itemsize
     rows = padded(samples_of(alpha, n))
     descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * n)
-    return descents + (8 * (4 * (p * n) ** 2 + 2 * rows * n) if hessians else 0)
+    if not hessians:
+        return descents
+    if p * n <= landscape.DENSE_ORDER if dense is None else dense:
+        return descents + 8 * (4 * (p * n) ** 2 + 2 * rows * n)
+    pairs = min(int(model.degeneracy) + MARGIN, p * n)
+    return descents + krylov_bytes(model, n, alpha, eigenpairs=pairs, dtype=dtype)
 
 
 def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
@@ -155,6 +162,7 @@ def sample_descents(
     rules: Descent | None = None,
     eigenpairs: int = 0,
     hessians: int = 8,
+    dense: bool | None = None,
     dtype: str = "float64",
     batch: int | None = None,
     workers: int | None = None,
@@ -164,12 +172,16 @@ def sample_descents(
 
     start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
+    dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
+                known by their products beyond
     batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
     workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
     Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
     workers than asked for are used where only they fit.
     """
     rules = Descent() if rules is None else rules
+    if not isinstance(rules, Descent):
+        raise ParameterError(f"rules must be a Descent, got {shown(rules)}")
     begin = _start(start)
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)
     moments = hessian_moments(len(rules.recorded_steps), count("hessians", hessians, 2))
@@ -177,13 +189,13 @@ def sample_descents(
     indices = [count("sample", s, 0) for s in samples]
     if not indices:
         raise ParameterError("samples must name at least one sample, got none")
-    need = _need(model, n, alpha, rules, dtype, eigenpairs > 0)
+    need = _need(model, n, alpha, rules, dtype, eigenpairs > 0, dense)
     batch = _batch_size(need, len(indices), batch, memory)
     workers = _workers(workers, memory // need(batch))
 
     def part(first: int) -> dict[str, NDArray]:
         chosen = indices[first : first + batch]
-        return _batch(model, n, alpha, chosen, seed, begin, rules, moments, eigenpairs, dtype)
+        return _batch(model, n, alpha, chosen, seed, begin, rules, moments, eigenpairs, dense, dtype)
 
     firsts = range(0, len(indices), batch)
     # the first batch alone: it compiles what the others then find compiled
@@ -197,15 +209,20 @@ def sample_descents(
 def _start(start: str | Start) -> Start:
     if callable(start):
         return start
-    if start not in STARTS:
-        raise ParameterError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
-    return STARTS[start]
+    return STARTS[choice("start", start, STARTS)]
 
 
-def _need(model, n, alpha, rules, dtype, hessians) -> Callable[[int], int]:
+def _need(model, n, alpha, rules, dtype, hessians, dense) -> Callable[[int], int]:
     """Bytes needed as a function of the size of the batch."""
     return lambda size: bytes_needed(
-        model, n, alpha, batch=size, records=len(rules.recorded_steps), dtype=dtype, hessians=hessians
+        model,
+        n,
+        alpha,
+        batch=size,
+        records=len(rules.recorded_steps),
+        dtype=dtype,
+        hessians=hessians,
+        dense=dense,
     )
 
 
@@ -237,24 +254,34 @@ def _workers(workers: int | None, fitting: int) -> int:
 
 
 @pinned
-def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dtype) -> dict[str, NDArray]:
+def _batch(
+    model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dense, dtype
+) -> dict[str, NDArray]:
     """The arrays of Descents, but the shared ones, for one batch."""
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]
     m = draws[0].m
     teachers = np.stack([np.asarray(d.teacher, dtype=np.float64) for d in draws])
     data = jnp.stack([d.data for d in draws if d.data is not None])
-    y = _labels(data, jnp.stack([d.teacher for d in draws]))
+    y = np.zeros(data.shape[:2])
+    y[:, :m] = [outputs(d) for d in draws]
     students, reasons = _starts(draws, data, y, m, begin)
-    path = descend(data, y, jnp.asarray(students, data.dtype), model.a, rules)
+    path = descend(
+        data,
+        jnp.asarray(y),
+        jnp.asarray(students, data.dtype),
+        model.a,
+        rules,
+        functions=functions_of(model),
+        samples=m,
+    )
     kept = np.asarray(path.student, dtype=np.float64)
     code = np.asarray(path.code)
     values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)
     known = values.copy()
     for s in range(len(indices) if len(moments) else 0):
         if code[s] != Code.NOT_FINITE:
-            rows = np.asarray(data[s, :m], dtype=np.float64)
             values[s], known[s] = landscape.lowest_along(
-                model, rows, teachers[s], kept[s, moments], eigenpairs
+                draws[s], kept[s, moments], eigenpairs, y=y[s, :m], dense=dense
             )
             if not np.all(np.isfinite(values[s])):
                 reasons[s] = "eigenpairs along the path failed their checks"
@@ -272,13 +299,6 @@ def _batch(model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dt
             [r or failures.get(c, "") for r, c in zip(reasons, code, strict=True)], dtype=object
         ),
     }
-
-
-@jax.jit
-def _labels(data: jax.Array, teacher: jax.Array) -> jax.Array:
-    """y (S, M) of data (S, M, N) and teacher (S, p_star, N)."""
-    u = jnp.einsum("smn,sln->sml", data, teacher, precision=jax.lax.Precision.HIGHEST)
-    return jnp.mean(u**2, axis=-1)
 
 
 def _starts(draws, data, y, m, begin) -> tuple[Array, list[str]]:

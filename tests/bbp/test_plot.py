@@ -12,6 +12,7 @@ from bbp.analysis.comparison import compare
 from bbp.console.errors import FileError
 from bbp.files import hdf5
 from bbp.plots import layout, style
+from sims import sampling
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -256,6 +257,22 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     assert pool.complete_below == sweep.eigenvalues[1, 1, :, -1].min()
     whole = spectrum.Pool(np.zeros((2, 80)), 40, 80)
     assert whole.complete_below == np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_zero_modes_are_told_in_every_precision(dtype):
+    """At alpha = 0.25 three quarters of the eigenvalues are exactly 0 and leave rounding behind; the rest is 0.25."""
+    model, n, alpha = Committee(1, 1, 1.0), 60, 0.25
+    points = [sampling.sample_point(model, n, alpha, [i], 0, eigenpairs=n, dtype=dtype) for i in range(3)]
+    values, residuals = (
+        np.concatenate([getattr(q, f) for q in points]) for f in ("eigenvalues", "residuals")
+    )
+    pool = spectrum.Pool(values, n, n, residuals, float(np.finfo(dtype).eps))
+    assert np.mean(~pool.null) == 0.25
+    pool = spectrum.Pool(
+        values[:, :12], n, n, residuals[:, :12], float(np.finfo(dtype).eps)
+    )  # the lowest alone
+    np.testing.assert_array_equal(pool.null, np.abs(values[:, :12]) < 1e-4)
 
 
 def test_bins_of_a_histogram_are_as_fine_as_the_sample_allows():

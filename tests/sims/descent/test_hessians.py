@@ -9,6 +9,7 @@ from sims import hessian, instance
 from sims.descent import hessians
 from sims.descent.sphere import retract, tangent
 from theory.checks import ParameterError
+from theory.general.network import Network
 from theory.model import Committee
 
 
@@ -47,7 +48,7 @@ def test_lowest_pairs_are_those_of_the_whole_spectrum(drawn):
     data, teacher = arrays(drawn)
     students = np.stack([np.asarray(drawn.student), np.asarray(retract(drawn.student + drawn.teacher[0]))])
     p, n = students.shape[1:]
-    found = hessians.lowest_along(drawn.model, data, teacher, students, 3)
+    found = hessians.lowest_along(drawn, students, 3)
     assert found.eigenvalues.shape == found.overlaps.shape == (2, 2, 3)
     signal = np.kron(np.eye(p), teacher / np.sqrt(n))
     for t, student in enumerate(students):
@@ -61,9 +62,20 @@ def test_lowest_pairs_are_those_of_the_whole_spectrum(drawn):
 
 
 def test_more_pairs_than_the_tangent_space_has_are_refused(drawn):
-    data, teacher = arrays(drawn)
     student = np.asarray(drawn.student)[None]
     most = student.shape[1] * 9
-    hessians.lowest_along(drawn.model, data, teacher, student, most)
+    hessians.lowest_along(drawn, student, most)
     with pytest.raises(ParameterError, match=f"at most p \\(N - 1\\) = {most}, got {most + 1}"):
-        hessians.lowest_along(drawn.model, data, teacher, student, most + 1)
+        hessians.lowest_along(drawn, student, most + 1)
+
+
+@pytest.mark.parametrize(
+    "model", [Committee(2, 1, 0.7), Network(2, 1, 2.0, "tanh", noise=0.2, covariance="mp:0.5")]
+)
+def test_without_the_matrices_the_pairs_are_the_same(model):
+    """Plain and Riemannian, by products alone, at a student far from the drawn one."""
+    drawn = instance.draw(model, 80, 3.0, seed=4)
+    student = np.asarray(retract(drawn.student + 0.7 * drawn.teacher[0]))
+    dense, free = (hessians.lowest_along(drawn, student[None], 3, dense=dense) for dense in (True, False))
+    np.testing.assert_allclose(free.eigenvalues, dense.eigenvalues, atol=1e-8)
+    np.testing.assert_allclose(free.overlaps, dense.overlaps, atol=1e-5)

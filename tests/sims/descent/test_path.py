@@ -12,9 +12,11 @@ from scipy.integrate import solve_ivp
 
 from sims import hessian, instance
 from sims.descent import hessians
-from sims.descent.path import Code, Descent, descend, hessian_product, riemannian_gradient
+from sims.descent.objective import hessian_product, riemannian_gradient
+from sims.descent.path import Code, Descent, descend
 from sims.descent.sphere import retract, tangent
 from theory.checks import ParameterError
+from theory.general.network import Network
 from theory.model import Committee
 
 
@@ -200,6 +202,60 @@ def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
     path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-12))
     np.testing.assert_array_equal(path.code, Code.CONVERGED)
     assert np.sum(np.asarray(path.loss[:, -1]) > 0.01) >= 3  # of six: the others happen to reach zero loss
+
+
+@pytest.mark.parametrize("a", [1e4, 1e38, 1e59])
+def test_a_large_normalisation_descends_like_any_other(a):
+    """As a grows a times the loss tends to a limit, and the path with it: in float32 too, where the loss itself underflows."""
+    _, data, y, student, _ = problem(p=1, samples=1)
+    rules = Descent(steps=200, tolerance=1e-3)
+    paths = [
+        descend(*(x.astype(dtype) for x in (data, y, student)), at, rules)
+        for dtype, at in ((jnp.float32, a), (jnp.float64, 1e12))
+    ]
+    assert np.all(paths[0].code == paths[1].code) and paths[0].steps[0, -1] > 20
+    np.testing.assert_allclose(paths[0].loss * a, paths[1].loss * 1e12, rtol=2e-2)
+    np.testing.assert_allclose(paths[0].student[:, -1], paths[1].student[:, -1], atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Network(2, 1, 2.0, "tanh", noise=0.2, covariance="power:1"),
+        Network(1, 1, activation="softplus", loss="squared"),
+    ],
+)
+def test_networks_descend(model):
+    """Gradient and Hessian product are derivatives of the loss written out; the recorded loss is that loss and falls."""
+    drawn = instance.draw(model, 12, 3.0, seed=2)
+    data, functions, y = drawn.data[: drawn.m], hessian.functions_of(model), instance.outputs(drawn)
+
+    def loss(w):
+        return hessian.loss(model, w, drawn.teacher, data, y)
+
+    def along(v):
+        return loss(retract(drawn.student + tangent(drawn.student, v)))
+
+    zero, vector = jnp.zeros_like(drawn.student), tangent(drawn.student, drawn.teacher[0] + 0 * drawn.student)
+    expected, second = jax.jvp(jax.grad(along), (zero,), (vector,))
+    found = riemannian_gradient(drawn.student, data, y, model.a, functions)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    lam = data @ drawn.student.T
+    found = hessian_product(drawn.student, vector, data, lam, y, model.a, functions)
+    np.testing.assert_allclose(found, second, atol=1e-11)
+    labels = np.zeros(len(drawn.data))
+    labels[: drawn.m] = y
+    path = descend(
+        drawn.data[None],
+        labels[None],
+        drawn.student[None],
+        model.a,
+        Descent(steps=40, records=8),
+        functions=functions,
+        samples=drawn.m,
+    )
+    np.testing.assert_allclose(path.loss[0], [loss(w) for w in path.student[0]], rtol=1e-12)
+    assert np.all(np.diff(path.loss[0]) < 0)
 
 
 def test_float32_descends_in_float32():

@@ -60,8 +60,7 @@ def test_shapes_and_what_they_hold():
     drawn = instance.draw(model, 20, 3.0, seed=1, sample=7)
     start = np.asarray(drawn.student) @ np.asarray(drawn.teacher).T / 20
     np.testing.assert_allclose(found.overlap_matrix[0, 0], start, atol=1e-13)
-    data = np.asarray(drawn.data)[: drawn.m]
-    first = hessians.lowest_along(model, data, np.asarray(drawn.teacher), np.asarray(drawn.student)[None], 5)
+    first = hessians.lowest_along(drawn, np.asarray(drawn.student)[None], 5)
     np.testing.assert_allclose(found.eigenvalues[0, 0], first.eigenvalues[0], atol=1e-11)
     np.testing.assert_array_equal(found.hessian_records, hessian_moments(records, 4))
     assert found.hessian_records[0] == 0 and found.hessian_records[-1] == records - 1
