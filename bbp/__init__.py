@@ -1,6 +1,7 @@
 """The user's programs: sweeps, phase diagrams, comparisons and figures, stored in HDF5."""
 
 import os
+import sys
 
 # An idle thread of OpenBLAS spins for 2^26 processor cycles before it sleeps, and takes a core from what runs next: JAX,
 # the other copy of OpenBLAS (NumPy and SciPy each bring one), other processes. 2^20 cycles still span the gaps within one
@@ -9,6 +10,11 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 from bbp.console import start
 
+if hidden := start.stranger():
+    if start.is_program():
+        sys.stderr.write(f"bbp: error: {hidden}\n")
+        sys.exit(2)
+    raise ImportError(hidden)
 if start.is_program():
     start.begin()
 

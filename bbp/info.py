@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from bbp import store
@@ -22,7 +21,8 @@ from bbp.console.errors import FileError
 from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
-from bbp.files import hdf5, layout
+from bbp.exports import about
+from bbp.files import hdf5
 
 EXAMPLE = """  bbp info results/sweep.h5             one screen
   bbp info results/sweep.h5 --table     and the closing table
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if found != store.FORMAT:
         if args.table or args.json:
             raise FileError(f"{args.file!r} is a {found} file: --table and --json are for sweeps")
-        program.show(_any(path, found))
+        program.show(about.about(path, found))
         return program.OK
     sweeps = store.load_all(path)
     if args.json:
@@ -106,19 +106,6 @@ def _unfinished(path: Path, parts: Parts) -> str:
         f"{str(path)!r}, a {plan['experiment']}, is not written yet: {results.samples} samples in"
         f" {len(results.units)} units are kept in {str(parts.path)!r}, {results.failed} failed"
     )
-
-
-def _any(path: Path, found: str) -> str:
-    """The attributes and datasets of a file of another format."""
-    lines = [f"{'format':14}{found}"]
-    with hdf5.reading(path, found) as file:
-        lines += [f"{name:14}{value}" for name, value in sorted(hdf5.attributes(file).items())]
-        lines += [_dataset(name, item) for name, item in layout.walk(file) if isinstance(item, h5py.Dataset)]
-    return "\n".join(lines)
-
-
-def _dataset(name: str, item: h5py.Dataset) -> str:
-    return f"{name:14}{item.dtype} {item.shape}"
 
 
 if __name__ == "__main__":

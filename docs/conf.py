@@ -13,6 +13,10 @@ sys.path[:0] = [str(ROOT), str(HERE)]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# What JAX compiles for one tutorial serves the processes of the others.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(HERE / "_build" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = (
     "1"  # the kernel's debugger warns about frozen modules otherwise
 )
@@ -36,7 +40,7 @@ extensions = [
     "sphinx-mathjax-offline",  # MathJax and its fonts beside the pages: formulas need no network
 ]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_generated/include", "notation.md"]
+exclude_patterns = ["_build", "_generated/include"]
 nitpicky = True
 # Types in signatures: those of other packages, and this one's abbreviations for arrays and callables.
 nitpick_ignore_regex = [("py:.*", r".*")] if os.environ.get("BBP_DOCS_LOOSE") else reference.FOREIGN

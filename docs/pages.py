@@ -23,14 +23,7 @@ def write(docs: Path) -> None:
     reference.write(out / "api")
     _put(out / "include" / "programs.md", programs())
     _put(out / "include" / "layouts.md", layouts())
-    _put(out / "include" / "equations.md", equations(docs / "notation.md"))
     gallery(docs.parent / "data" / "figures", out / "gallery")
-
-
-def equations(source: Path) -> str:
-    """The table from the paper's equations and figures to functions and commands, without its title."""
-    lines = source.read_text().splitlines() if source.exists() else []
-    return "\n".join(line for line in lines if not line.startswith("# ")) + "\n"
 
 
 def programs() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 
@@ -26,6 +27,21 @@ def is_program() -> bool:
     module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
     by_name = os.path.basename(name) == "bbp" and name in words
     return by_name or (name == "-m" and module.partition(".")[0] == "bbp")
+
+
+def stranger() -> str:
+    """One line where Python would take `theory` or `sims` from a folder of the user's; nothing where they are ours."""
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    for name in ("theory", "sims"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            return f"the package {name!r}, installed together with bbp, is not beside it in {home!r}"
+        if os.path.dirname(os.path.dirname(os.path.realpath(spec.origin))) != home:
+            return (
+                f"{os.path.dirname(spec.origin)!r} hides the package {name!r} that belongs to bbp: rename it, or start"
+                " bbp in another directory"
+            )
+    return ""
 
 
 def begin() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from bbp import __version__
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "h5py")
+BUILT = "commit.txt"  # in a wheel: what it was built from (setup.py)
 
 
 def versions() -> dict[str, str]:
@@ -26,14 +27,16 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the checkout this program runs from, "+" added if files differ; "unknown" outside one."""
-    here = Path(__file__).resolve().parents[1]
-    if not (here / ".git").exists():
-        return "unknown"
+    """The commit of the checkout this runs from, "+" added if files differ; else the one its wheel is of; or "unknown"."""
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parent
+    if not (checkout / ".git").exists():
+        built = package / BUILT
+        return built.read_text().strip() if built.is_file() else "unknown"
     try:
         head, changes = (
             subprocess.run(
-                ["git", "-C", here, *words], capture_output=True, text=True, check=True, timeout=10
+                ["git", "-C", checkout, *words], capture_output=True, text=True, check=True, timeout=10
             ).stdout.strip()
             for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
         )

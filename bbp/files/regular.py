@@ -54,7 +54,13 @@ def read_regular(path: str | Path, limit: int | None = None, *, follow: bool = T
 
 def _reason(name: str, path: str | Path, error: OSError) -> str:
     if error.errno == errno.ENOENT:
-        return f"no such file: {name}"
+        parts = f"{path}.parts"
+        if not os.path.isdir(parts):
+            return f"no such file: {name}"
+        return (
+            f"no such file: {name}, but {parts!r} holds an unfinished run: its command with --resume goes on, with --merge"
+            " --partial writes what there is"
+        )
     if error.errno == errno.ELOOP:
         return f"{name} is a symbolic link" if os.path.islink(path) else f"{name} is a loop of links"
     if error.errno == errno.ENXIO:
