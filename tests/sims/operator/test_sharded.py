@@ -43,7 +43,9 @@ many = sampling.sample_point(Committee(p=2, a=0.3), 60, 2.5, [0], 3, solver="kry
 jax.device_count = lambda: 1
 few = sampling.sample_point(Committee(p=2, a=0.3), 60, 2.5, [0], 3, solver="krylov", eigenpairs=4)
 excess = np.max(np.abs(many.eigenvalues - few.eigenvalues) - many.residuals - few.residuals)
-print(json.dumps({"excess": float(excess), "done": [int(x.status[0]) for x in (many, few)], "rows": rows, "single": float(np.max(np.abs(single - values)))}))
+done = [int(point.status[0]) for point in (many, few)]
+single = float(np.max(np.abs(single - values)))
+print(json.dumps({"excess": float(excess), "done": done, "rows": rows, "single": single}))
 """
 
 
