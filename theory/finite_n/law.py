@@ -53,7 +53,9 @@ class FiniteLaw:
     lowest (draws,)          lowest eigenvalue
     overlap (draws,)         squared overlap q2 with the signal space, mean over the p p_star lowest eigenvectors
     overlap_lowest (draws,)  that of the lowest eigenvector alone; overlap_next: of the first above the p p_star lowest
-    informative (draws,)     whether the eigenvector of largest overlap is among the p p_star lowest (phi of the samples)
+    informative (draws,)     whether the lowest eigenvectors are: the mean overlap of the p p_star lowest exceeds the overlap
+                             of every other eigenvector (for p p_star = 1 the order parameter phi of the paper)
+    among (draws,)           whether the eigenvector of largest overlap is among the p p_star lowest
     first (draws,)           whether it is the lowest one (phi of the paper)
     """
 
@@ -62,6 +64,7 @@ class FiniteLaw:
     overlap_lowest: Array
     overlap_next: Array
     informative: Array
+    among: Array
     first: Array
 
     def mean(self, name: str) -> tuple[float, float]:
@@ -168,15 +171,17 @@ def _draws(model: Committee, m: int, n: int, chosen: range, seed: int) -> tuple[
     _place_levels(matrix, bulk, lows, sound, metric, d, p * n, rngs)
     values, vectors = np.linalg.eigh(matrix)
     q2 = (vectors[:, :d] ** 2).sum(axis=1) / metric[:, None]
-    # the highest d vectors stand for the levels left out, all in one: no single level has their overlap
-    best = np.argmax(q2[:, :kept], axis=1)
+    # The highest d vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
+    # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal).
+    rest = q2[:, d:kept].max(axis=1, initial=0.0)
     columns = (
         values[:, 0] * (2 / p),
         q2[:, :d].mean(axis=1),
         q2[:, 0],
         q2[:, d],
-        (best < d).astype(float),
-        (best == 0).astype(float),
+        (q2[:, :d].mean(axis=1) > rest).astype(float),
+        (q2[:, :d].max(axis=1) > rest).astype(float),
+        (q2[:, 0] > np.maximum(rest, q2[:, 1:d].max(axis=1, initial=0.0))).astype(float),
     )
     return tuple(np.where(sound, column, np.nan) for column in columns)
 
