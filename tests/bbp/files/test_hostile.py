@@ -1,6 +1,5 @@
 """Files that others wrote: whatever their types, shapes, links and sizes, one line, soon, and nothing else is read."""
 
-import argparse
 import io
 import os
 import random
@@ -13,11 +12,12 @@ import h5py
 import numpy as np
 import pytest
 
-from bbp import phase, store
+from bbp import store
 from bbp.analysis import comparison, comparison_file
 from bbp.console import program
 from bbp.console.errors import FileError
-from bbp.experiments import descent_file, phase_file
+from bbp.engine import run
+from bbp.experiments import descent_file, phase, phase_file
 from bbp.files import hdf5, probe, regular, seal
 from bbp.gallery import base
 
@@ -36,10 +36,8 @@ def originals(tmp_path_factory, made_up_module):
     """The bytes of one small file of each format."""
     place = tmp_path_factory.mktemp("originals")
     store.save(place / "sweep.h5", [made_up_module])
-    parser = argparse.ArgumentParser()
-    phase.add_arguments(parser)
-    words = ["--p", "1,inf", "--a-grid", "0.5,1", "--at-a", "0.5", "--widths", "1,2"]
-    phase_file.save(place / "phase.h5", phase.diagram(phase.configuration(parser.parse_args(words))))
+    wanted = phase.build({"p": "1,inf", "a_grid": "0.5,1", "at_a": "0.5", "widths": "1,2"})
+    phase_file.save(place / "phase.h5", run.in_memory(wanted))
     comparison_file.save(
         place / "compare.h5", comparison.compare(made_up_module, draws=0, repeats=100), files=[]
     )
