@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
-from sims.krylov.solver import BlockOperator
+from sims.checks import has
+from sims.krylov.solver import OPERATOR, BlockOperator
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, finite, positive
 
@@ -93,9 +94,9 @@ def lanczos_quadrature(
     (2, 6)
     """
     probes, steps = count("probes", probes), count("steps", steps)
-    if operator.sets != 1:
+    if has("operator", operator, *OPERATOR).sets != 1:
         raise ParameterError(f"lanczos_quadrature wants an operator of one set, got {operator.sets}")
-    start = np.random.default_rng(seed).standard_normal((operator.order, probes))
+    start = np.random.default_rng(count("seed", seed, 0)).standard_normal((operator.order, probes))
     return measure_of(operator, start, min(steps, operator.order))
 
 
