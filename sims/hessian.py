@@ -24,7 +24,8 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
-from sims.instance import Instance, Model, labels, outputs, preactivations
+from sims.checks import reals
+from sims.instance import Instance, Model, finite_p, labels, outputs, preactivations
 from sims.pinned import pinned
 from theory.general.network import network
 
@@ -78,6 +79,8 @@ def weights(model: Model, lam: ArrayLike, u: ArrayLike) -> jax.Array:
     >>> weights(Committee(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
     (5, 2, 2)
     """
+    lam = reals("lam", lam, None, finite_p(model))
+    u = reals("u", u, np.shape(lam)[0], model.p_star)
     y = jnp.mean(network(model).teacher.value(jnp.asarray(u), jnp), axis=-1)
     return _assembled(*weight_parts(functions_of(model), model.a, lam, y))
 
@@ -132,7 +135,9 @@ def loss(
 
     student (p, N), teacher (p_star, N), data (M, N); y (M,) outputs with noise, by default the teacher's without.
     """
-    data, wide = jnp.asarray(data), network(model)
+    data, wide = jnp.asarray(reals("data", data, None, None)), network(model)
+    student = reals("student", student, finite_p(model), data.shape[1])
+    teacher = reals("teacher", teacher, model.p_star, data.shape[1])
     lam = jnp.matmul(data, jnp.asarray(student).T, precision=HIGHEST)
     if y is None:
         y = wide.outputs(jnp.matmul(data, jnp.asarray(teacher).T, precision=HIGHEST), xp=jnp)

@@ -28,9 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
+from sims.checks import indices, of_type, reals
 from sims.normal import normal_row
 from sims.pinned import pinned
-from theory.checks import ParameterError, count, positive
+from sims.students import on_sphere, placed
+from theory.checks import ParameterError, count, positive, shown
 from theory.general.network import Network, network
 from theory.model import Committee
 
@@ -95,10 +97,10 @@ def real_dtype(dtype: Any) -> np.dtype:
     """`dtype` as np.dtype, float32 or float64; else ParameterError."""
     try:
         name = np.dtype(dtype).name
-    except TypeError:
+    except (TypeError, ValueError, OverflowError, SyntaxError):
         name = ""
     if dtype is None or name not in ("float32", "float64"):
-        raise ParameterError(f"dtype must be float32 or float64, got {dtype!r}")
+        raise ParameterError(f"dtype must be float32 or float64, got {shown(dtype)}")
     return np.dtype(name)
 
 
@@ -242,7 +244,7 @@ def draw_small(
     whatever is asked for, so that one program serves all. Raises ParameterError as `draw` does.
     """
     p, dtype = finite_p(model), str(real_dtype(dtype))
-    m, n = samples_of(alpha, n), count("n", n)
+    m, n, samples = samples_of(alpha, n), count("n", n), indices("samples", samples)
     _room_for_teacher(model, n)
     words = np.zeros(max(len(samples), drawn_together(n, alpha)), np.uint32)
     words[: len(samples)] = [_below("sample", sample, _WORD) for sample in samples]
@@ -305,32 +307,7 @@ def _weights_of(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
     student = rows[0 : 2 * p : 2]  # even and odd rows: each is the same whatever the widths
     q, r = np.linalg.qr(rows[1 : 2 * p_star : 2].T)
     teacher = (q * np.where(np.diag(r) < 0, -1, 1).astype(q.dtype)).T
-    return _on_sphere(student), _on_sphere(teacher)
-
-
-def placed(model: Model, rows: NDArray, teacher: NDArray) -> NDArray:
-    """Students (p, N) at the model's overlaps with the teacher (p_star, N), from rows (p, N) drawn at random.
-
-    Without overlap and Gram matrix the rows themselves, which meet the teacher by chance, O(N^{-1/2}). With an overlap R
-    student k is R_k W* + sqrt(1 - |R_k|^2) times its own direction, its row less the part in the teacher's span:
-    w_k.w*_l / N is R_kl exactly, and own directions meet by chance. With a Gram matrix own directions are made orthogonal
-    too: w_k.w_j / N is Q_kj. Raises ParameterError where N leaves no room for the directions.
-    """
-    gram, overlap = getattr(model, "gram", None), getattr(model, "overlap", 0.0)
-    if gram is None and overlap == 0.0:
-        return rows
-    wide, p, (p_star, n) = network(model), len(rows), teacher.shape
-    need = p_star + (1 if gram is None else p)
-    if need > n:
-        raise ParameterError(f"N must be at least {need} for students at given overlaps, got {n}")
-    w, r = teacher.astype(np.float64), wide.overlap_matrix
-    own = rows - (rows @ w.T / n) @ w
-    if gram is None:
-        length = np.sqrt(np.clip(1 - np.sum(r**2, axis=1), 0, None))[:, None]
-        return (r @ w + length * _on_sphere(own)).astype(rows.dtype)
-    q, triangle = np.linalg.qr(own.T)
-    own = (q * np.where(np.diag(triangle) < 0, -1, 1)).T * math.sqrt(n)
-    return (wide.mixing() @ np.concatenate([w, own])).astype(rows.dtype)
+    return on_sphere(student), on_sphere(teacher)
 
 
 @pinned
@@ -354,7 +331,8 @@ def teacher_noise(
 @pinned
 def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]:
     """Teacher outputs y (M,) with their noise on the host; u (M, p_star) as from `labels`, which is called without it."""
-    u = labels(instance)[1] if u is None else u
+    of_type("instance", instance, Instance)
+    u = labels(instance)[1] if u is None else reals("u", u, instance.m, len(instance.teacher))
     zeta, xi = (
         None if part is None else np.asarray(part)
         for part in teacher_noise(instance.model, instance.key, 0, instance.m)
@@ -365,6 +343,7 @@ def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]
 @pinned
 def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
     """lam = X w_k, (padded M, p), and u = X w*_l, (padded M, p_star), zero from row M on."""
+    of_type("instance", instance, Instance)
     if instance.data is None:
         raise ParameterError("preactivations need the data of the instance, drawn with data=True")
     precision = jax.lax.Precision.HIGHEST
@@ -377,6 +356,7 @@ def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
 @pinned
 def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn."""
+    of_type("instance", instance, Instance)
     weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T
     if instance.data is None:
         if instance.roots is not None:
@@ -449,10 +429,6 @@ def _aligned(m: int, n: int, dtype: np.dtype) -> NDArray:
     return memory[start : start + size].view(dtype).reshape(m, n)
 
 
-def _on_sphere(rows: NDArray) -> NDArray:
-    return rows * (math.sqrt(rows.shape[1]) / np.linalg.norm(rows, axis=1, keepdims=True)).astype(rows.dtype)
-
-
 def _scalar(name: str, value: Any) -> float:
     number = positive(name, value)
     if np.ndim(number):
@@ -463,5 +439,5 @@ def _scalar(name: str, value: Any) -> float:
 def _below(name: str, value: int, bound: int) -> int:
     number = count(name, value, minimum=0)
     if number >= bound:
-        raise ParameterError(f"{name} must be below {bound}, got {value!r}")
+        raise ParameterError(f"{name} must be below {bound}, got {shown(value)}")
     return number

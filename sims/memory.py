@@ -12,7 +12,7 @@ from sims.dense.eigen import WIDEST
 from sims.dense.overlap_bound import STEPS
 from sims.hessian import BLOCK
 from sims.instance import Model, finite_p, padded, real_dtype, samples_of
-from theory.checks import ParameterError
+from theory.checks import ParameterError, count
 
 _ROOM = 0.9  # share of the free memory that may be planned for
 
@@ -25,6 +25,7 @@ def dense_bytes(model: Model, n: int, alpha: float, *, eigenpairs: int, dtype: A
     vectors, the workspace of syevd (2 n^2) and the blocks it is built from, with the padded data.
     """
     p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize
+    eigenpairs = count("eigenpairs", eigenpairs)
     order, signal = p * n, p * model.p_star
     columns = 4 * order * (eigenpairs + signal)
     if jax.default_backend() != "cpu":

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.checks import of_type
 from sims.dense.eigen import Code
 from sims.instance import Model, data_key, draw, finite_p, samples_of
 from sims.krylov.memory import krylov_bytes
@@ -114,7 +115,7 @@ def sample_grid(
     ((2, 4), True)
     """
     model, largest = _checked(points)
-    settings = settings or Settings()
+    settings = Settings() if settings is None else of_type("settings", settings, Settings)
     if settings.block is None and len(points) >= MANY:
         smallest = max(count("eigenpairs", eigenpairs), int(model.degeneracy) + 2)
         settings = replace(settings, block=smallest)

@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import hessian, instance
+from sims import checks, hessian, instance
 from sims.dense.eigen import Code, Eigenpairs, lowest_dense, power_of_two
 from sims.instance import Instance, Model
 from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
 from sims.pinned import pinned
 from sims.signal import signal_vectors, student_shares
-from theory.checks import ParameterError, count
+from theory.checks import ParameterError, choice, count
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
 TOGETHER = (
@@ -131,7 +131,7 @@ def sample_point(
     ((2, 6), [1, 1])
     """
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
-    indices = [count("sample", sample, minimum=0) for sample in samples]
+    indices = checks.indices("samples", samples)
     need = _bytes_of(model, alpha, k, dtype, name)
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
     instance.draw_key(seed, n, alpha, max(indices, default=0))  # an unfit seed is refused even for no samples
@@ -188,8 +188,7 @@ def _request(
     k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
     if k > order:
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
-    if solver != "auto" and solver not in SOLVERS:
-        raise ParameterError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}")
+    choice("solver", solver, ["auto", *SOLVERS])
     name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
     return k, name, 1 if batch is None else count("batch", batch)
 

@@ -65,7 +65,10 @@ def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | No
         solver=given["solver"],
         batch=batch,
     )
-    columns = {field.name: getattr(found, field.name) for field in store.COLUMNS if field.name != "reason"}
+    # An observable that sims.sampling gives under its declared name is taken from there; another is added here.
+    columns = {
+        field.name: getattr(found, field.name) for field in store.COLUMNS if hasattr(found, field.name)
+    }
     return columns | {"reason": found.reasons}
 
 

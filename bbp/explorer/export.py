@@ -26,7 +26,7 @@ from bbp.console.program import Progress
 from bbp.explorer import curves, figures, page
 from bbp.explorer.answer import PHASES, answer
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
-from bbp.files import atomic
+from bbp.files import atomic, outputs
 from theory.alpha_zero import alpha_zero_map
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError
@@ -86,8 +86,7 @@ class Grid:
 def export(path: str, *, force: bool = False, grid: Grid | None = None) -> int:
     """Write the page to `path`; its size in bytes. Raises ParameterError if the file is there and not to be replaced."""
     target = Path(path)
-    if target.exists() and not force:
-        raise ParameterError(f"{path!r} exists: use --force to replace it")
+    outputs.require_free(target, force=force)
     if not target.parent.is_dir():
         raise ParameterError(f"there is no folder {str(target.parent)!r}")
     content = render(grid or Grid()).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import webbrowser
@@ -95,15 +96,26 @@ def start(host: str, port: int | None, more: Sequence[str], held: list[Held]) ->
     for number in wanted:
         origins = origins_of(host, number, more)
         try:
+            _try_port(host, number)
             server = _server(explorer, host, number, origins)
         except OSError as error:
             reason = error
+            if error.errno != errno.EADDRINUSE:
+                break
             continue
         explorer.origins, explorer.held = origins, held
         server.start()
         return server, explorer, number
     where = f"port {port}" if port is not None else f"any port from {PORT} to {PORT + TRIES - 1}"
     raise ParameterError(f"{where} of {host!r} cannot be opened: {reason.strerror or reason}")
+
+
+def _try_port(host: str, port: int) -> None:
+    """OSError where the port cannot be opened: found out here, as Tornado leaves its socket open when it fails."""
+    for family, kind, protocol, _, place in socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
 
 
 def _server(explorer: Explorer, host: str, port: int, origins: Sequence[str]) -> Server:

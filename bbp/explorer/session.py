@@ -68,12 +68,13 @@ class Session:
         self._curve_of: object = None
         self._closed = False
         found = answer(state)
+        found.sources["sweep"] = self._samples_held()
         self._sent = Answer()
         self._board.show(found.unlike(self._sent))
         self._sent.sources |= {
             name: figures.empty(name) for name in figures.COLUMNS if name not in found.sources
         }
-        self._show_sweep()
+        self._tell_of_sweep()
         self._ask.on_change("data", lambda attr, old, new: self._heard(new))
         page.fill(doc, state, found.words, notice)
         self._connect()
@@ -142,8 +143,9 @@ class Session:
         if state.model != before.model or state.n != before.n:
             self._drawn = []
             found.sources |= {"drawn": figures.empty("drawn"), "finite": figures.empty("finite")}
+        found.sources["sweep"] = self._samples_held()
         self._show(found, serial=message["serial"], values=state.values())
-        self._show_sweep()
+        self._tell_of_sweep()
         self._later_curve()
 
     def _draw(self, message: Message) -> None:
@@ -163,7 +165,8 @@ class Session:
 
     def _close_file(self, message: Message) -> None:
         self._held = []
-        self._show_sweep()
+        self._show(Answer(sources={"sweep": self._samples_held()}))
+        self._tell_of_sweep()
         self._tell(**{"sweep-words": "Its samples lie over the curves."})
 
     _handlers: ClassVar = {
@@ -239,7 +242,8 @@ class Session:
             self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
         elif message["kind"] == "result":
             self._show(Answer(sources={"finite": message["columns"]}))
-            words = f"Green: quenched theory at N = {state.n}, mean ± one standard deviation of {message['draws']} draws."
+            draws = message["draws"]
+            words = f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws} draws."
             self._tell(**{"finite-words": words})
         elif message["kind"] == "failed":
             self._tell(**{"finite-words": f"{message['text']}."})
@@ -249,26 +253,28 @@ class Session:
     def _opened(self, name: str, state: State, message: Message) -> None:
         if message["kind"] == "result":
             self._held = message["held"]
-            self._show_sweep(name)
+            self._show(Answer(sources={"sweep": self._samples_held()}))
+            self._tell_of_sweep(name)
         elif message["kind"] == "failed":
             self._tell(**{"sweep-words": f"{message['text']}."})
 
-    def _show_sweep(self, name: str = "") -> None:
-        fitting = [held for held in self._held if held.fits(self._state)]
-        columns = fitting[0].columns if fitting else figures.empty("sweep")
-        self._show(Answer(sources={"sweep": columns}))
+    def _samples_held(self) -> figures.Columns:
+        """Points of the open file that belong to the page's model."""
+        fitting = [held.columns for held in self._held if held.fits(self._state)]
+        return fitting[0] if fitting else figures.empty("sweep")
+
+    def _tell_of_sweep(self, name: str = "") -> None:
         if not self._held:
             self._tell(models=[])
             return
-        opened = f"{name}: " if name else ""
+        opened, points = f"{name}: " if name else "", len(self._samples_held()["alpha"])
         words = (
-            f"{opened}{len(columns['alpha'])} points of this model (squares, ± one standard error)."
-            if fitting
-            else f"{opened}samples of other models: choose one."
+            f"{points} points of this model (squares, ± one standard error)."
+            if points
+            else "samples of other models: choose one."
         )
-        self._tell(
-            **{"sweep-words": words, "models": [{"text": h.text, "values": h.values} for h in self._held]}
-        )
+        models = [{"text": held.text, "values": held.values} for held in self._held]
+        self._tell(**{"sweep-words": opened + words, "models": models})
 
     # ---- sending ----
 
@@ -317,5 +323,5 @@ def described(message: Message, seconds: float) -> str:
     return (
         f"Order {message['order']}, {extent} eigenvalues, in {seconds:.1f} s. Lowest {number(message['lowest'])}, "
         f"q² {number(message['overlap'])}. Its labels predict edge {number(predicted['edge'])}, outliers {outliers}, "
-        f"q² {number(predicted['overlap'])}; {message['below']} eigenvalues lie below that edge."
+        f"q² {number(predicted['overlap'])}; eigenvalues below that edge: {message['below']}."
     )

@@ -1,36 +1,41 @@
-"""The list of figures, in the order of the documentation."""
+"""The figures, found: every `Entry` in a module of this folder, in the order of the documentation.
+
+A new figure is one new module here; where it is not named in ORDER it comes last.
+"""
 
 from __future__ import annotations
 
-from bbp.gallery import (
-    activations,
-    descent,
-    edge,
-    finite,
-    overlaps,
-    phi,
-    scatter,
-    spectra,
-    spectral,
-    thresholds,
-)
+import importlib
+import pkgutil
+
+from bbp import gallery
 from bbp.gallery.base import Entry
 
-ENTRIES: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        overlaps.ENTRY,
-        thresholds.THRESHOLDS,
-        phi.ENTRY,
-        thresholds.ALPHA_ZERO,
-        spectra.ENTRY,
-        thresholds.THRESHOLDS_TWO,
-        thresholds.UNDERPARAMETRISED,
-        activations.ENTRY,
-        descent.ENTRY,
-        finite.ENTRY,
-        edge.ENTRY,
-        scatter.ENTRY,
-        spectral.ENTRY,
-    )
-}
+ORDER = (
+    "overlap",
+    "thresholds",
+    "phi",
+    "alpha-zero",
+    "spectra",
+    "thresholds-two-teachers",
+    "underparametrised",
+    "activations",
+    "descent",
+    "finite-thresholds",
+    "edge",
+    "scatter",
+    "spectral",
+)
+
+
+def _found() -> list[Entry]:
+    names = sorted(module.name for module in pkgutil.iter_modules(gallery.__path__))
+    modules = [importlib.import_module(f"bbp.gallery.{name}") for name in names if name != "entries"]
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Entry)]
+
+
+def _place(entry: Entry) -> tuple[int, str]:
+    return (ORDER.index(entry.name) if entry.name in ORDER else len(ORDER)), entry.name
+
+
+ENTRIES: dict[str, Entry] = {entry.name: entry for entry in sorted(_found(), key=_place)}

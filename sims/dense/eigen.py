@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, eigh_tridiagonal, get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
+from sims.checks import reals
 from sims.dense.all_overlaps import group_means, groups, lowest_vectors, spectrum_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
 from sims.pinned import pinned
-from theory.checks import ParameterError, count, shown
+from theory.checks import ParameterError, count
 
 HIGHEST = jax.lax.Precision.HIGHEST
 BOUNDED = (
@@ -174,7 +175,7 @@ def _unit(largest: float) -> float:
 
 def _checked_matrix(hessian: Any) -> Any:
     """A square matrix in float32 or float64 (others that hold real numbers are converted); else ParameterError."""
-    array = hessian if isinstance(hessian, jax.Array) else _real("hessian", hessian)
+    array = reals("hessian", hessian)
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
         raise ParameterError(f"hessian must be a square matrix (n, n), got shape {array.shape}")
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
@@ -182,19 +183,9 @@ def _checked_matrix(hessian: Any) -> Any:
 
 def _checked_signal(signal: Any, hessian: Any) -> Any:
     """Directions (n, r) in the matrix's dtype; else ParameterError."""
-    array = signal if isinstance(signal, jax.Array) else _real("signal", signal)
+    array = reals("signal", signal)
     if array.ndim != 2 or array.shape[0] != hessian.shape[0]:
         raise ParameterError(f"signal must be columns ({hessian.shape[0]}, r), got shape {array.shape}")
-    return array
-
-
-def _real(name: str, value: Any) -> NDArray:
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError, OverflowError):
-        array = np.asarray(None)
-    if array.dtype.kind not in "iuf":
-        raise ParameterError(f"{name} must be an array of real numbers, got {shown(value)}")
     return array
 
 

@@ -40,7 +40,7 @@ from sims.descent.objective import (
 from sims.descent.sphere import retract, tangent
 from sims.hessian import Functions
 from sims.pinned import pinned
-from theory.checks import ParameterError, count, positive
+from theory.checks import ParameterError, count, one, positive
 
 HALVINGS = 50
 
@@ -83,9 +83,9 @@ class Descent:
         for name, least in (("steps", 1), ("records", 2), ("power_iterations", 1)):
             object.__setattr__(self, name, count(name, getattr(self, name), least))
         if self.tolerance is not None:
-            object.__setattr__(self, "tolerance", positive("tolerance", self.tolerance))
+            object.__setattr__(self, "tolerance", one("tolerance", positive("tolerance", self.tolerance)))
         for name, most in (("share", 1.0), ("armijo", 0.5)):
-            value = positive(name, getattr(self, name))
+            value = one(name, positive(name, getattr(self, name)))
             if value > most:
                 raise ParameterError(f"{name} must be at most {most}, got {value!r}")
             object.__setattr__(self, name, value)

@@ -8,6 +8,7 @@ single samples, shared out to threads: two cores then work on two samples, whose
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sims import checks
+from sims.checks import of_type
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Descent, descend
@@ -135,6 +138,7 @@ def bytes_needed(
 ) -> int:
     """Bytes that a batch of descents takes: data, kept students, and one Hessian at a time, dense or not."""
     p, item = finite_p(model), real_dtype(dtype).itemsize
+    batch, records = count("batch", batch), count("records", records)
     rows = padded(samples_of(alpha, n))
     descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * n)
     if not hessians:
@@ -180,13 +184,12 @@ def sample_descents(
     workers than asked for are used where only they fit.
     """
     rules = Descent() if rules is None else rules
-    if not isinstance(rules, Descent):
-        raise ParameterError(f"rules must be a Descent, got {shown(rules)}")
-    begin = _start(start)
+    of_type("rules", rules, Descent)
+    begin, memory = _start(start), count("memory", memory)
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)
     moments = hessian_moments(len(rules.recorded_steps), count("hessians", hessians, 2))
     moments = moments if eigenpairs else moments[:0]
-    indices = [count("sample", s, 0) for s in samples]
+    indices = checks.indices("samples", samples)
     if not indices:
         raise ParameterError("samples must name at least one sample, got none")
     need = _need(model, n, alpha, rules, dtype, eigenpairs > 0, dense)
@@ -208,6 +211,12 @@ def sample_descents(
 
 def _start(start: str | Start) -> Start:
     if callable(start):
+        try:
+            inspect.signature(start).bind(None, None, None)
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"start must be a function (instance, data, y) or one of {', '.join(STARTS)}, got {shown(start)}"
+            ) from None
         return start
     return STARTS[choice("start", start, STARTS)]
 

@@ -56,7 +56,7 @@ def krylov_bytes(
 
     devices  those that share the rows, each with memory of its own
     """
-    settings, dtype = settings or Settings(), np.dtype(real_dtype(dtype))
+    settings, dtype = Settings() if settings is None else settings, np.dtype(real_dtype(dtype))
     p, m, sets = finite_p(model), samples_of(alpha, n), count("sets", sets)
     count("devices", devices)
     plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)

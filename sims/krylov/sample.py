@@ -16,6 +16,7 @@ from sims.memory import available_bytes, dense_bytes
 from sims.operator.operator import HessianOperator, hessian_operator
 from sims.operator.sharded import sharded_operator
 from sims.pinned import pinned
+from theory.checks import count
 
 ROOM = 0.9  # share of the free memory that may be planned for
 DENSE = {"cpu": 4000, "gpu": 12_000}  # orders p N up to which dense solves take seconds, and give every rank
@@ -29,7 +30,7 @@ RELATIVE = {"float64": 1e-7, "float32": 1e-5}  # the same in units of |H|, for a
 def preferred_solver(model: Model, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
     """ "dense" while the order p N is small enough in time and memory, else "krylov"."""
     platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    if finite_p(model) * n > DENSE[platform]:
+    if finite_p(model) * count("n", n) > DENSE[platform]:
         return "krylov"
     free = available_bytes()
     fits = free is None or dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype) <= ROOM * free

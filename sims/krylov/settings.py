@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from sims.checks import of_type
 from theory.checks import ParameterError, count, positive
 
 FLOOR = 10.0  # residuals below FLOOR eps |H| are rounding
@@ -55,6 +56,7 @@ class Plan:
     @classmethod
     def of(cls, order: int, dtype: np.dtype, k: int, degeneracy: int, settings: Settings) -> Plan:
         """The sizes for k pairs of a matrix of this order; ParameterError where they do not fit together."""
+        of_type("settings", settings, Settings)
         if count("k", k) > order:
             raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {order}")
         if settings.block is None:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sims.checks import has
 from sims.dense.eigen import Code, Eigenpairs
 from sims.hessian import HIGHEST
 from sims.krylov.basis import orthonormal
@@ -39,6 +40,7 @@ from sims.krylov.space import WAIT, Space
 from sims.pinned import pinned
 from theory.checks import ParameterError
 
+OPERATOR = "order", "dtype", "sets", "units", "product", "lowered", "ordered"  # what a BlockOperator has
 FRESH = 2  # searches begun anew from what was found, at most
 Solver = Generator[jax.Array, jax.Array, "Ritz"]
 
@@ -108,7 +110,7 @@ def lowest_krylov(
     >>> lowest_krylov(operator, 3).values.shape
     (3,)
     """
-    if operator.sets != 1:
+    if has("operator", operator, *OPERATOR).sets != 1:
         raise ParameterError(f"lowest_krylov wants an operator of one set, got {operator.sets}")
     return lowest_of_sets(operator, k, degeneracy=degeneracy, settings=settings)[0]
 
@@ -118,7 +120,8 @@ def lowest_of_sets(
     operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> list[Eigenpairs]:
     """The k lowest eigenpairs of every set of an operator; each step one pass over the data serves all sets."""
-    settings = settings or Settings()
+    has("operator", operator, *OPERATOR)
+    settings = Settings() if settings is None else settings
     plan = Plan.of(operator.order, operator.dtype, k, degeneracy, settings)
     mixed = mixes(settings, plan, operator.dtype) and operator.order > plan.smallest
     lowered = operator.lowered() if mixed else None

@@ -32,6 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.checks import of_type, reals, stream_key
 from sims.dense.eigen import power_of_two
 from sims.hessian import HIGHEST, Functions, functions_of, weight_parts
 from sims.instance import (
@@ -127,7 +128,7 @@ def stored_rows(
 
 def streamed_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64", *, size: int | None = None) -> Rows:
     """The first m rows of the data with `key`, drawn again block by block at every pass: memory O(size n)."""
-    m, n, dtype = count("m", m), count("n", n), real_dtype(dtype)
+    m, n, dtype, key = count("m", m), count("n", n), real_dtype(dtype), stream_key("key", key)
     return Rows(m, n, block_size(m, n, dtype, size, stored=False), dtype, None, key)
 
 
@@ -168,6 +169,14 @@ class HessianOperator:
         return self.p * self.rows.n
 
     @property
+    def atom(self) -> float:
+        """Share of the order that is in the null space for certain: the rank is p M at most, and p for each coordinate of the
+        inputs that varies."""
+        roots = self.rows.roots
+        varying = self.n if roots is None else int(np.count_nonzero(np.asarray(roots)))
+        return 1 - min(self.rows.m, varying) / self.n
+
+    @property
     def dtype(self) -> np.dtype:
         """Of the data and the products."""
         return self.rows.dtype
@@ -192,7 +201,7 @@ class HessianOperator:
     @pinned
     def __call__(self, vectors: Any) -> jax.Array:
         """H V for V (p, N, k) of one Hessian, or (sets, p, N, k) of several: the same shape, in the run's dtype."""
-        vectors = jnp.asarray(vectors, self.dtype)
+        vectors = jnp.asarray(reals("vectors", vectors), self.dtype)
         wanted = (self.p, self.n) if self.sets == 1 and vectors.ndim == 3 else (self.sets, self.p, self.n)
         if vectors.shape[:-1] != wanted:
             raise ParameterError(f"vectors must have shape {(*wanted, 'k')}, got {vectors.shape}")
@@ -260,7 +269,7 @@ def hessian_operator(
     >>> operator.order, operator(np.ones((1, 2, 12, 3))).shape
     (24, (1, 2, 12, 3))
     """
-    dtype = instance.student.dtype
+    dtype = of_type("instance", instance, Instance).student.dtype
     if not stored:
         rows = streamed_rows(data_key(instance.key), instance.m, instance.n, dtype, size=size)
     elif instance.data is None:

@@ -31,7 +31,7 @@ from theory.checks import ParameterError, count, finite, positive, shown, width,
 from theory.density import density
 from theory.finite_n.edge import edge_scale, finite_edge, label_variance
 from theory.finite_n.quenched import mean_margin, quenched, quenched_mean
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
 from theory.finite_n.typical import alpha_bbp_typical, pole_probability, typical_edge
 from theory.general.any_weight import activation_weight, general_spectrum
 from theory.general.dyson import Dyson
@@ -234,7 +234,7 @@ def test_dimensions_too_large_to_draw():
     "call",
     [
         lambda: alpha_bbp_finite(MODEL, 1000, draws=None), lambda: alpha_bbp_finite(MODEL, 1000, method=[]),
-        lambda: alpha_bbp_finite(MODEL, 1000, extremes="10"), lambda: alpha_bbp_finite(MODEL, [1000, 5]),
+        lambda: margin_threshold(MODEL, 1000, extremes="10"), lambda: alpha_bbp_finite(MODEL, [1000, 5]),
         lambda: alpha_bbp_finite(MODEL, [[1000], [1, 2]]),
         lambda: quenched_mean(MODEL, 1.0, 100, 1, rng()), lambda: quenched_mean(Committee(math.inf), 1.0, 100, 2, rng()),
         lambda: finite_edge(Committee(math.inf), 1.0, 100), lambda: label_variance(MODEL, [-0.5]),

@@ -18,8 +18,9 @@ from theory.finite_n.law import finite_law
 from theory.model import Committee, finite_committee
 from theory.transition import bbp_threshold
 
-OBSERVABLES = ("overlap", "overlap_lowest", "informative", "first")
-_LOWEST, _HIGHEST = 1 / 64, 64.0  # of alpha_BBP: where alpha is looked for
+YES_OR_NO = ("informative", "among", "first")
+OBSERVABLES = ("overlap", "overlap_lowest", *YES_OR_NO)
+_LOWEST, _HIGHEST = 1 / 4096, 64.0  # of alpha_BBP: where alpha is looked for
 _STEPS = 10  # bisections in log alpha: 2^-10 of a factor 4
 _SIZES = (20, 10_000)
 
@@ -43,15 +44,15 @@ def share_at(
     draws: int = 400,
     seed: int = 0,
 ) -> Answer:
-    """Share of draws at (alpha, N) whose `of` is above q2 (of = "informative" or "first": for which it holds).
+    """Share of draws at (alpha, N) whose `of` is above q2 (of = "informative", "among", "first": for which it holds).
 
-    of: "overlap" (mean of the p p_star lowest), "overlap_lowest", "informative", "first", see FiniteLaw. Raises
+    of: "overlap" (mean of the p p_star lowest), "overlap_lowest", or one of YES_OR_NO, see FiniteLaw. Raises
     ParameterError, NotConverged.
 
     >>> share_at(Committee(1, 1, 0.5), 4.0, 100, draws=40).share > 0.5
     True
     """
-    level = 0.5 if _kind(of) in ("informative", "first") else _fraction("q2", q2)
+    level = 0.5 if _kind(of) in YES_OR_NO else _fraction("q2", q2)
     share, error = finite_law(model, alpha, n, draws=draws, seed=seed).share_above(level, of)
     return Answer(share, error, share)
 
@@ -68,7 +69,7 @@ def alpha_at(
 ) -> Answer:
     """alpha at which a share of the draws at N has `of` above q2, with its error: see `share_at`.
 
-    Raises ParameterError on unfit arguments, NotConverged where no alpha between 1/64 and 64 of alpha_BBP has that share.
+    Raises ParameterError on unfit arguments, NotConverged where no alpha up to 64 alpha_BBP has that share.
 
     >>> found = alpha_at(Committee(1, 1, 0.5), 100, share=0.5, draws=40)
     >>> 0.5 < found.value < 4

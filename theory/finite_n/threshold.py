@@ -1,10 +1,10 @@
-"""The BBP threshold at finite N, from quenched draws of labels: alpha_bbp_finite and its curve in N.
+"""The BBP threshold at finite N: where half of the draws are informative, and where the mean margin of the labels vanishes.
 
-For one draw the mean margin is edge - tr Xi(edge) / (p p_star): how far, on the average of the p p_star
-directions of the signal, the signal block lies beyond the quenched edge. A single outlier exists exactly
-where its margin is positive. The threshold at finite N is the alpha at which the average over draws of the
-mean margin is zero. As N -> inf both become deterministic and this is alpha_BBP; where the transition is
-discontinuous it approaches like 1/log N.
+`alpha_bbp_finite` is the statement about samples: P(informative) = 1/2, informative as in theory.finite_n.law.FiniteLaw,
+from draws of labels, levels and couplings. `margin_threshold` is the older one about labels alone, and goes to N = 1e12:
+for one draw the mean margin is edge - tr Xi(edge) / (p p_star), how far, on the average of the p p_star directions of the
+signal, the signal block lies beyond the quenched edge. A single outlier exists exactly where its margin is positive. As
+N -> inf all become deterministic and this is alpha_BBP; where the transition is discontinuous it approaches like 1/log N.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from scipy.optimize import brentq
 from theory.checks import NotConverged, ParameterError, choice, count, shown
 from theory.finite_n.extreme_labels import WIDEST, LabelTail
 from theory.finite_n.quenched import mean_margin
+from theory.finite_n.questions import alpha_at
 from theory.model import Committee, finite_committee
 from theory.transition import bbp_threshold
 
@@ -30,16 +31,17 @@ _LABELS_UP_TO = 3000
 _LARGEST = 1e12  # next to the pole of one label the edge is solved to eps sqrt(n), which must stay small
 _MEMORY = 4e9  # bytes of labels kept at once
 _REST = 4000  # labels that stand for the fluctuation of those that are not extreme
-_METHODS = ("auto", "labels", "extremes")
+_METHODS = ("auto", "law", "margin")
+_MARGINS = ("auto", "labels", "extremes")
 
 
 @dataclass(frozen=True)
 class FiniteThreshold:
     """BBP threshold in dimension n. Fields are numbers, or arrays of the shape of n.
 
-    alpha   where the mean over draws of the margin is zero
+    alpha   where half of the draws are informative; of `margin_threshold`: where the mean over draws of the margin is zero
     error   its standard error from the scatter of the draws
-    half    where half of the draws have a positive margin: the median of their crossings, linearised about alpha
+    half    of `margin_threshold`: where half of the draws have a positive margin, by bisection; else alpha
     """
 
     alpha: Any
@@ -48,6 +50,32 @@ class FiniteThreshold:
 
 
 def alpha_bbp_finite(
+    model: Committee, n: ArrayLike, *, draws: int = 100, seed: int = 0, method: str = "auto"
+) -> FiniteThreshold:
+    """alpha at which half of the draws of `model` in dimension n, a number or an array from 100 to 1e12, are informative.
+
+    method   "law": theory.finite_n.law, every label drawn. "margin": `margin_threshold`, which for p p_star = 1 differs by
+             less than the width of the transition, and for more directions only once N is large. "auto": "law" up to
+             n = 3,000, "margin" beyond.
+    Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
+
+    >>> found = alpha_bbp_finite(Committee(1, 1, 0.5), 100, draws=10)
+    >>> bool(0 < found.alpha < 3)
+    True
+    """
+    draws, seed = count("draws", draws, 2), count("seed", seed, 0)
+    model, method = finite_committee(model), choice("method", method, _METHODS)
+
+    def at(size: int) -> FiniteThreshold:
+        if method == "margin" or (method == "auto" and size > _LABELS_UP_TO):
+            return margin_threshold(model, size, draws=draws, seed=seed)
+        found = alpha_at(model, size, share=0.5, of="informative", draws=draws, seed=seed)
+        return FiniteThreshold(found.value, found.error, found.value)
+
+    return _at_sizes(at, n)
+
+
+def margin_threshold(
     model: Committee,
     n: ArrayLike,
     *,
@@ -56,7 +84,7 @@ def alpha_bbp_finite(
     method: str = "auto",
     extremes: int = 2000,
 ) -> FiniteThreshold:
-    """Finite-N BBP threshold of `model` in dimension n: a number or an array, from 100 to 1e12.
+    """alpha at which the mean margin over draws of labels vanishes in dimension n: a number or an array, from 100 to 1e12.
 
     1e8 costs what 1e5 does; beyond 1e12 there is alpha_bbp_typical, which draws nothing.
 
@@ -66,36 +94,44 @@ def alpha_bbp_finite(
               n = 3,000 and for p > 8.
     Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
 
-    >>> found = alpha_bbp_finite(Committee(1, 1, 0.5), 100, draws=2)
+    >>> found = margin_threshold(Committee(1, 1, 0.5), 100, draws=2)
     >>> bool(0 < found.alpha < 2)
     True
     """
     draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
-    model, method = finite_committee(model), choice("method", method, _METHODS)
+    model, method = finite_committee(model), choice("method", method, _MARGINS)
     seed = count("seed", seed, 0)
+
+    def at(size: int) -> FiniteThreshold:
+        labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
+        rng = np.random.default_rng(seed)
+        centre = bbp_threshold(model).alpha
+        for reach in (1.5, 3.0, 8.0):
+            margins = (_by_labels if labels else _by_extremes)(
+                model, size, reach * centre, draws, extremes, rng
+            )
+            high, low = 0.999 * reach * centre, 0.2 * centre
+            if margins(high).mean() <= 0:
+                continue
+            while low * size > 2 and margins(low).mean() >= 0:  # far below the limit, where a is large
+                high, low = low, low / 3
+            if margins(low).mean() < 0:
+                return _crossing(margins, low, high)
+        raise NotConverged(f"no threshold found for n = {size} up to alpha = {8 * centre:.6g}", centre)
+
+    return _at_sizes(at, n)
+
+
+def _at_sizes(at: Callable[[int], FiniteThreshold], n: Any) -> FiniteThreshold:
     try:
         sizes = np.asarray(n)
     except ValueError:
         raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
-    if sizes.ndim:
-        for v in sizes.ravel():
-            _size(v)
-        each = [
-            alpha_bbp_finite(model, v, draws=draws, seed=seed, method=method, extremes=extremes)
-            for v in sizes.ravel()
-        ]
-        fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half"))
-        return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
-    size = _size(n)
-    labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
-    rng = np.random.default_rng(seed)
-    centre = bbp_threshold(model).alpha
-    for reach in (1.5, 3.0, 8.0):
-        margins = (_by_labels if labels else _by_extremes)(model, size, reach * centre, draws, extremes, rng)
-        low, high = 0.2 * centre, 0.999 * reach * centre
-        if margins(low).mean() < 0 < margins(high).mean():
-            return _crossing(margins, low, high)
-    raise NotConverged(f"no threshold found for n = {size} up to alpha = {8 * centre:.6g}", centre)
+    if not sizes.ndim:
+        return at(_size(n))
+    each = [at(size) for size in [_size(v) for v in sizes.ravel()]]
+    fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half"))
+    return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
 
 
 def _size(n: Any) -> int:
@@ -110,11 +146,17 @@ def _size(n: Any) -> int:
 def _crossing(margins: Callable[[float], Array], low: float, high: float) -> FiniteThreshold:
     alpha = brentq(lambda v: margins(v).mean(), low, high, xtol=1e-5 * low)
     step, here = 0.03 * alpha, margins(alpha)
-    slopes = (margins(alpha + step) - margins(alpha - step)) / (2 * step)
-    error = here.std(ddof=1) / math.sqrt(len(here)) / slopes.mean()
-    # Where a draw's own slope is small or negative (a large label arriving) its crossing is not where it points.
-    crossings = alpha - here / np.maximum(slopes, 0.1 * slopes.mean())
-    return FiniteThreshold(float(alpha), float(error), float(np.median(crossings)))
+    slope = float((margins(alpha + step) - margins(alpha - step)).mean()) / (2 * step)
+    error = here.std(ddof=1) / math.sqrt(len(here)) / slope
+    return FiniteThreshold(float(alpha), float(error), _half(margins, low, high))
+
+
+def _half(margins: Callable[[float], Array], low: float, high: float) -> float:
+    """Where the share of draws with a positive margin passes 1/2, by bisection; the middle of what is left."""
+    for _ in range(14):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.mean(margins(middle) > 0) < 0.5 else (low, middle)
+    return (low + high) / 2
 
 
 def _by_labels(
@@ -131,7 +173,7 @@ def _by_labels(
     def margins(alpha: float) -> Array:
         m = max(round(alpha * n), 1)
         pairs = zip(samples, outputs, strict=True)
-        return np.array([mean_margin(model, lam[:m], y[:m], 1 / n) for (lam, _), y in pairs])
+        return np.array([_margin(model, lam[:m], y[:m], 1 / n) for (lam, _), y in pairs])
 
     return margins
 
@@ -144,6 +186,14 @@ def _by_extremes(
 
     def margins(alpha: float) -> Array:
         labels = (tail.sample(draw, alpha, n) for draw in samples)
-        return np.array([mean_margin(model, v.lam, v.y, v.share) for v in labels])
+        return np.array([_margin(model, v.lam, v.y, v.share) for v in labels])
 
     return margins
+
+
+def _margin(model: Committee, lam: Array, y: Array, coefficients: Any) -> float:
+    """The mean margin; -1 where too few labels make no edge, as nothing is seen there."""
+    try:
+        return mean_margin(model, lam, y, coefficients)
+    except NotConverged:
+        return -1.0

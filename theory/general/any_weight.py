@@ -7,24 +7,33 @@ u (p_star,) and of noise, all independent N(0, 1) at N = inf. Derived as in arXi
 
 Teacher and student directions enter on one footing: even activations decouple them, others have mixed outliers.
 The average is taken over points of low discrepancy (scrambled Sobol points, Owen 1997); the error is that of the spread
-over independent scramblings and of the change from a quarter of the points to all. A smooth edge is decided by the
-infimum of the weight, which n points approach only like 1 / log n: there the infimum must be given, or the answer is
-marked "unresolved". The committee, spectral methods and other one-dimensional laws have faster and exact routes in
-`theory.bulk`, `theory.general.spectral_methods`, `theory.general.scalar_law`.
+over independent scramblings, widened by Student's t so that twice the error covers 95 %. A smooth edge is decided by the
+infimum of the weight, which n points approach only like 1 / log n: it is found by search over all scales of the arguments
+(`theory.general.floor`, `theory.general.lowest`), and an edge that points alone call sharp is one only if every weight allows
+it. For p > 1 a smooth edge needs G = g I, which a given infimum asserts, or the answer is "unresolved". The committee and
+other networks, spectral methods and one-dimensional laws have faster and exact routes in `theory.general.spectrum`,
+`theory.general.spectral_methods`, `theory.general.scalar_law`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
+from scipy.stats import t as student_t
 
-from theory.checks import ParameterError, count, finite, function, one, positive
-from theory.general.dyson import Dyson, DysonEdge
+from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
+from theory.general.dyson import Dyson
+from theory.general.floor import floor
+from theory.general.lowest import lowest
+from theory.general.points import edge_of
 from theory.general.spikes import spikes
 
 Array = NDArray[np.float64]
@@ -32,6 +41,10 @@ Weight = Callable[[Array, Array, Array], Array]
 _Run = tuple[str, tuple[NDArray, ...]]
 
 _LEVELS = 30  # log2 of the points of one scrambling that SciPy can draw
+_DIVERGES = 4  # dimensions up to which E (q_min + f)^-2 diverges where the infimum is taken at a finite place
+_INSIDE = 1e3
+_ROUNDING = 1e-9
+_SPLIT = 10.0  # neighbours this many errors apart may be one outlier, split
 _CARRIED = 0.2  # share of one point in the condition for the edge beyond which the points do not resolve it
 
 
@@ -40,7 +53,8 @@ class GeneralSpectrum:
     """Left edge and outliers of a general weight at one alpha, each with an error (`*_error`, one standard deviation).
 
     edge, edge_error          in units of the weights
-    kind                      "sharp" | "smooth" | "unresolved": too few points, or an infimum of the weight not given
+    kind                      "sharp" | "smooth" | "no edge": the weight is unbounded below | "unresolved": too few points, or
+                              a smooth edge at p > 1 without a given infimum
     outliers (r,)             eigenvalues left of the edge, lowest first; only those found in every scrambling
     overlaps (r,)             squared overlap with the whole spike space (teacher and student directions)
     teacher_share (r,)        share of that overlap that lies on teacher directions
@@ -72,11 +86,11 @@ def general_spectrum(
     """Left edge and outliers of H for weight(lam (n, p), u (n, p_star), noise (n, noise)) -> (n, p, p) or (n,).
 
     weight       vectorised over n points; (n,) only for p = 1
-    infimum      lower bound of the weight's eigenvalues that it approaches: needed where the edge is smooth. There G is
-                 taken as a multiple of I, which a weight symmetric under permutations and signs of lam ensures
+    infimum      lower bound of the weight's eigenvalues that it approaches; None: it is looked for. For p > 1 a given one
+                 asserts that G is a multiple of I, which a weight symmetric under permutations and signs of lam ensures
     points       nodes of one scrambling, rounded up to a power of 2
-    scramblings  independent repetitions, at least 2: their spread is the first part of the error
-    Raises ParameterError on bad arguments and on weights of wrong shape, not symmetric or not finite; NotConverged
+    scramblings  independent repetitions, at least 2: their spread is the error
+    Raises ParameterError on bad arguments and on weights of wrong arguments or shape, not symmetric or not finite; NotConverged
     where the spectrum has no left edge below its atom at 0.
 
     >>> found = general_spectrum(lambda lam, u, xi: (3 * lam[:, 0] ** 2 - u[:, 0] ** 2) / (0.5 + u[:, 0] ** 2), 2.0)
@@ -94,26 +108,110 @@ def general_spectrum(
             f"points must be at most 2^{_LEVELS} in at most {qmc.Sobol.MAXDIM} dimensions p + p_star + noise, "
             f"got {points} in {p + p_star + noise}"
         )
+    _takes_three(weight, p, p_star, noise)
+    _weights(weight, *(np.random.default_rng(seed).standard_normal((5, k)) for k in (p, p_star, noise)))
+    if infimum is not None:
+        bottom = _Bottom(infimum, True, True)
+    else:
+        search = _floor_of if isinstance(weight, Hashable) else _bottom
+        bottom = search(weight, p, p_star, noise)
+    if not np.isfinite(bottom.value):
+        return _without_edge()
     runs: list[_Run] = []
-    coarse: list[_Run] = []
     for repeat in range(scramblings):
         uniform = qmc.Sobol(p + p_star + noise, rng=np.random.default_rng([seed, repeat])).random_base2(level)
-        runs.append(_solve(weight, alpha, uniform, p, p_star, infimum))
-        coarse.append(_solve(weight, alpha, uniform[: len(uniform) // 4], p, p_star, infimum))
-    kinds = {kind for kind, _ in runs}
-    shared = min(len(columns[1]) for _, columns in runs)
+        runs.append(_solve(weight, alpha, uniform, p, p_star, bottom))
+    kinds, many = {kind for kind, _ in runs}, [len(columns[1]) for _, columns in runs]
+    factor = student_t.ppf(0.975, scramblings - 1) / 1.959964 / np.sqrt(scramblings)
     columns = []
     for part in range(4):
-        fine = _column(runs, part, shared)
-        rough = _column(coarse, part, shared)
-        spread = fine.std(axis=0, ddof=1) / np.sqrt(scramblings)
-        drift = np.abs(np.nanmean(rough, axis=0) - fine.mean(axis=0))
-        columns.append((fine.mean(axis=0), np.hypot(spread, np.where(np.isfinite(drift), drift, np.inf))))
+        values = _column(runs, part, min(many))
+        columns.append((values.mean(axis=0), factor * values.std(axis=0, ddof=1)))
     (edge, edge_error), *rest = columns
+    for part, (mean, error) in enumerate(rest):
+        rest[part] = mean, _with_splitting(mean, error, _groups(*rest[0]))
     kind = kinds.pop() if len(kinds) == 1 else "unresolved"
     return GeneralSpectrum(
         float(edge[0]), float(edge_error[0]), kind, *(array for pair in rest for array in pair)
     )
+
+
+def _groups(places: Array, errors: Array) -> list[slice]:
+    """Runs of neighbours that points may have split: equal outliers of the law."""
+    if not len(places):
+        return []
+    apart = np.diff(places) > _SPLIT * (errors[1:] + errors[:-1])
+    ends = [0, *(np.flatnonzero(apart) + 1).tolist(), len(places)]
+    return [slice(low, high) for low, high in pairwise(ends)]
+
+
+def _with_splitting(mean: Array, error: Array, groups: list[slice]) -> Array:
+    """Errors that include how far points, which are not symmetric, have split equal outliers."""
+    wider = error.copy()
+    for group in groups:
+        wider[group] = np.hypot(error[group], mean[group] - mean[group].mean())
+    return wider
+
+
+def _without_edge() -> GeneralSpectrum:
+    return GeneralSpectrum(np.nan, 0.0, "no edge", *(np.zeros(0) for _ in range(6)))
+
+
+def _takes_three(weight: Weight, p: int, p_star: int, noise: int) -> None:
+    """Raise ParameterError where a weight cannot be called with the three arrays."""
+    try:
+        inspect.signature(weight).bind(np.zeros((1, p)), np.zeros((1, p_star)), np.zeros((1, noise)))
+    except TypeError as error:
+        raise ParameterError(f"weight must take three arguments (lam, u, noise): {error}") from None
+    except ValueError:  # a function without a signature shows when it is called
+        return
+
+
+@dataclass(frozen=True)
+class _Bottom:
+    """Infimum of the weight's eigenvalues, whether averages exist there (not where it is taken at a finite place), and
+    whether the caller has given it."""
+
+    value: float
+    closed: bool
+    given: bool = False
+
+
+@lru_cache(maxsize=32)
+def _floor_of(weight: Weight, p: int, p_star: int, noise: int) -> _Bottom:
+    """The infimum of a weight, looked for once: a curve over alpha asks for it again and again."""
+    return _bottom(weight, p, p_star, noise)
+
+
+def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None = None) -> _Bottom:
+    """The infimum of the smallest eigenvalue of F + shift by search over the plane, or in more dimensions."""
+
+    def smallest(v: Array) -> Array:
+        lam, u, xi = np.split(v, [p, p + p_star], axis=1)
+        with np.errstate(all="ignore"):
+            f = np.asarray(weight(lam, u, xi), dtype=np.float64)
+        f = f.reshape(len(v), p, p) + (0.0 if shift is None else shift)
+        bad = ~np.all(np.isfinite(f), axis=(1, 2))
+        low = np.linalg.eigvalsh(np.where(bad[:, None, None], 0.0, f))[:, 0]
+        return np.where(bad, np.where(np.any(np.isneginf(f), axis=(1, 2)), -np.inf, np.inf), low)
+
+    if p == p_star == 1 and not noise:
+
+        def plane(x: Array, y: Array) -> Array:
+            x, y = np.broadcast_arrays(x, y)
+            return smallest(np.stack([x.ravel(), y.ravel()], axis=1)).reshape(x.shape)
+
+        found = floor(plane, (-np.inf, np.inf))
+        return _Bottom(found.value, found.place != "inside")
+    d = p + p_star + noise
+    deep = lowest(
+        lambda x, y: smallest(np.concatenate([x, y[:, None]], axis=1)),
+        d - 1,
+        (-np.inf, np.inf),
+        lambda x: np.zeros(len(x)),
+    )
+    inside = bool(np.all(np.abs(np.append(deep.x, deep.y)) < _INSIDE))
+    return _Bottom(deep.value, not inside or d > _DIVERGES)
 
 
 def activation_weight(
@@ -157,36 +255,43 @@ def _applied(name: str, function: Callable, at: Array) -> Array:
     return values
 
 
-def _solve(weight: Weight, alpha: float, uniform: Array, p: int, p_star: int, infimum: float | None) -> _Run:
+def _weights(weight: Weight, lam: Array, u: Array, xi: Array) -> Array:
+    """Weights (n, p, p), checked for shape and finite entries."""
+    n, p = lam.shape
+    f = np.asarray(finite("weight", weight(lam, u, xi)))
+    if p == 1 and f.shape == (n,):
+        f = f[:, None, None]
+    if f.shape != (n, p, p):
+        raise ParameterError(f"weight must return shape ({n}, {p}, {p}), got {f.shape}")
+    return f
+
+
+def _solve(weight: Weight, alpha: float, uniform: Array, p: int, p_star: int, bottom: _Bottom) -> _Run:
     normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
     lam, u, xi = np.split(normals, [p, p + p_star], axis=1)
-    f = np.asarray(finite("weight", weight(lam, u, xi)))
-    if p == 1 and f.shape == (len(lam),):
-        f = f[:, None, None]
-    if f.shape != (len(lam), p, p):
-        raise ParameterError(f"weight must return shape ({len(lam)}, {p}, {p}), got {f.shape}")
+    f = _weights(weight, lam, u, xi)
     dyson = Dyson(f, alpha / len(f))
-    if infimum is not None and dyson.values.min() < infimum:
-        raise ParameterError(
-            f"infimum must bound the weight's eigenvalues, got {infimum} above {dyson.values.min():.9g}"
-        )
-    edge, kind = _edge(dyson, infimum)
+    q_min = max(0.0, -bottom.value)
+    if dyson.values.min() < bottom.value - _ROUNDING * abs(bottom.value):
+        if bottom.given:
+            raise ParameterError(
+                f"infimum must bound the weight's eigenvalues, got {bottom.value} above {dyson.values.min():.9g}"
+            )
+        q_min = -float(dyson.values.min())
+
+    def admissible(q: Array) -> bool:
+        return p == 1 or bottom.given or _bottom(weight, p, p_star, xi.shape[1], q).value > 0
+
+    edge, kind = edge_of(dyson, q_min, bottom.closed and (p == 1 or bottom.given), admissible)
+    if kind == "sharp":
+        state = dyson.state(edge.q)
+        carried = np.zeros(1) if state is None else dyson.c * np.sum(state.b**2, axis=0)
+        kind = "unresolved" if carried.max() > _CARRIED else kind
+    if kind == "atom":
+        raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
     found = spikes(dyson, edge, np.concatenate([u, lam], axis=1))
     share = np.sum(found.directions[:, :p_star] ** 2, axis=(1, 2))
     return kind, (np.array([edge.value]), found.values, found.overlaps, share)
-
-
-def _edge(dyson: Dyson, infimum: float | None) -> tuple[DysonEdge, str]:
-    """Edge and kind: at a given infimum the walk of G stops at I / infimum, if no sharp edge comes before."""
-    if infimum is not None and infimum < 0:
-        state = dyson.state(-infimum * np.eye(dyson.p))
-        if state is not None and state.top()[0] <= 1:
-            value = float(np.trace(state.z())) / dyson.p
-            return DysonEdge(value, state.q, np.eye(dyson.p), np.nan, 0.0, 0), "smooth"
-    edge = dyson.edge()
-    state = dyson.state(edge.q)
-    carried = np.zeros(1) if state is None else dyson.c * np.sum(state.b**2, axis=0)
-    return edge, "unresolved" if carried.max() > _CARRIED else "sharp"
 
 
 def _column(runs: list[_Run], part: int, shared: int) -> Array:

@@ -35,7 +35,9 @@ from theory.quadrature import chi_square_law
 
 Array = NDArray[Any]
 
-STEPS = 0.32, 0.25, 0.2  # of the product rule, in standard deviations
+STEPS = 0.2, 0.16, 0.13  # of the product rule
+_RADIUS = 0.1  # of its sinh map in the students, see `theory.general.laws`
+_WIDE = 1.0  # and in the teacher
 _REACH = 8.5  # of its nodes: what is left out is 2e-17
 _DIMENSIONS = 3
 _LEVEL = 13  # log2 of the points of one scrambling
@@ -188,13 +190,11 @@ def _by_product(model: Network, alpha: float) -> Spectrum:
 
 @lru_cache(maxsize=4)
 def product_cloud(model: Network, h: float) -> Cloud:
-    """Product trapezoid of step h over student directions and teacher, weights below 1e-18 of the whole left out."""
+    """Product trapezoid of step h over student directions and teacher; nodes of least probability are left out."""
     _fit(model)
     p = int(model.p)
-    line = h * np.arange(-math.ceil(_REACH / h), math.ceil(_REACH / h) + 1)
-    weight = np.exp(-(line**2) / 2)
-    weight /= weight.sum()
-    axes = [(line, weight)] * p
+    line, weight = _axis(0.0, _WIDE, h)
+    axes = [_axis(_centre(model), _RADIUS, h)] * p
     through_y = dimensions(model) < p + model.p_star + (1 if model.output_noise else 0)
     if through_y:
         chi, probability = chi_square_law(model.p_star)
@@ -224,6 +224,25 @@ def product_cloud(model: Network, h: float) -> Cloud:
         )
         return Cloud(model.weights(lam, y), probability, blocks)
     return _cloud(model, v[:, :p], v[:, p : p + model.p_star], None, xi, probability)
+
+
+def _axis(centre: float, radius: float, h: float) -> tuple[Array, Array]:
+    """Nodes and probabilities of N(0, 1) by x = centre + radius sinh v."""
+    count = math.ceil(math.asinh((_REACH + abs(centre)) / radius) / h)
+    v = h * np.arange(-count, count + 1)
+    x = centre + radius * np.sinh(v)
+    weight = np.exp(-(x**2) / 2) * np.cosh(v)
+    return x, weight / weight.sum()
+
+
+def _centre(model: Network) -> float:
+    """The preactivation of the student at which the weights are lowest, 0 where it does not matter or is far out."""
+    found = _bottom(model)
+    values, vectors = np.linalg.eigh(model.weights(found.x[None, :], np.array([found.y]))[0])
+    place = float(found.x[np.argmax(np.abs(vectors[:, 0]))])
+    moved = found.x - np.where(found.x == place, place, 0.0)
+    (lower,) = np.linalg.eigvalsh(model.weights(moved[None, :], np.array([found.y])))[:, 0]
+    return place if abs(place) < 4 and lower > values[0] + 1e-6 * abs(values[0]) else 0.0
 
 
 def _cloud(
@@ -347,6 +366,10 @@ def edge_of(
     dyson: Dyson, q_min: float, isotropic: bool, admissible: Callable[[Array], bool]
 ) -> tuple[DysonEdge, str]:
     """Edge and kind: a stationary point of the cloud if it is one of the law, else the end of the walk at q_min I."""
+    state = dyson.state(q_min * np.eye(dyson.p)) if isotropic and q_min > 0 else None
+    if state is not None and state.top()[0] <= 1:
+        value = float(np.trace(state.z())) / dyson.p
+        return DysonEdge(value, state.q, np.eye(dyson.p), math.nan, 0.0, 0), "smooth"
     try:
         edge: DysonEdge | None = dyson.edge()
     except NotConverged:
@@ -355,10 +378,6 @@ def edge_of(
         return edge, "sharp"
     if q_min == 0 and edge is None:
         return DysonEdge(0.0, np.zeros((dyson.p, dyson.p)), np.eye(dyson.p), math.nan, 0.0, 0), "atom"
-    state = dyson.state(q_min * np.eye(dyson.p)) if q_min > 0 else None
-    if isotropic and state is not None and state.top()[0] <= 1:
-        value = float(np.trace(state.z())) / dyson.p
-        return DysonEdge(value, state.q, np.eye(dyson.p), math.nan, 0.0, 0), "smooth"
     if edge is None:
         raise NotConverged("left edge not found", -q_min)
     return edge, "unresolved"
@@ -394,7 +413,7 @@ def _with_outliers(dyson: Dyson, edge: DysonEdge, kind: str, blocks: Sequence[Cl
                 ]
             )
     table = np.array(sorted(rows)).reshape(-1, 5)
-    return Solved(edge.value, kind, _clustered(table), max(margins))
+    return Solved(float(edge.value), kind, _clustered(table), max(margins))
 
 
 def _clustered(rows: Array) -> Array:

@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from theory.checks import ParameterError, broadcast, finite, one, positive
+from theory.checks import NotConverged, ParameterError, broadcast, finite, one, positive
 
 Array = NDArray[np.float64]
 
+_PER_DECADE = 20  # nodes of the search where weights of several scales meet
+_MOST = 6000
 _MARGINAL = 1e-10  # |z'(g) g^2| below this is the tricritical point itself, to the accuracy of the quadrature
 
 # Fractions of g_min on which sign changes are looked for before a root is polished: dense at both ends
@@ -115,13 +117,18 @@ class ScalarLaw:
     def edge(self, alpha: float) -> LawEdge:
         """Left edge of the bulk at sample ratio alpha (units of the weights).
 
-        Raises ParameterError unless alpha is one positive number.
+        An atom is the answer only where it must be: alpha times the share of weights that are not 0 is at most 1. Raises
+        ParameterError unless alpha is one positive number.
         """
         alpha = one("alpha", positive("alpha", alpha))
         g = self._walk(lambda v: alpha * (v**2 * self.averages(v)[1]) - 1)
         if g is not None:
             return LawEdge(float(self.z(g, alpha)), "sharp", g)
         if np.isinf(self.g_min):
+            if alpha * float(self.probability[self.weight > 0].sum()) > 1:
+                raise NotConverged(
+                    f"left edge not found at alpha = {alpha}: the weights span too many scales", 0.0
+                )
             return LawEdge(0.0, "atom", -np.inf)
         value = float(self.z(self.g_min, alpha))
         if not np.isfinite(
@@ -178,15 +185,27 @@ class ScalarLaw:
         first, second, spiked, _ = self.averages(g)
         return second * g + (first - spiked)
 
+    def _grid(self, lowest: float) -> Array:
+        """Nodes g from near 0 down to `lowest`, dense at both ends, that see the scale 1/|f| of every weight."""
+        sizes = np.abs(self.weight[(self.weight != 0) & (self.probability > 0)])
+        if not sizes.size:
+            return np.array([-1.0])
+        first, last = 1e-9 / float(sizes.max()), -lowest if np.isfinite(lowest) else 1e8 / float(sizes.min())
+        inner = _UNIT * -lowest if np.isfinite(lowest) else np.array([last])
+        if first < inner[0]:
+            last = min(last, float(inner[0]))
+            decades = np.log10(last) - np.log10(first)
+            steps = 2 + int(min(_PER_DECADE * decades, _MOST))
+            inner = np.concatenate([np.logspace(np.log10(first), np.log10(last), steps), inner])
+        return -np.unique(inner)
+
     def _walk(self, function: Callable, lowest: float | None = None, from_zero: bool = True) -> float | None:
         """The root of `function` nearest 0 in (lowest, 0), walking g down from 0-; None where it keeps its sign.
 
         from_zero   whether its sign at g = 0 itself can be trusted: roots above the first node are then found too
         """
         lowest = self.g_min if lowest is None else lowest
-        largest = float(np.abs(self.weight).max()) or 1.0
-        scale = -lowest if np.isfinite(lowest) else 1 / largest
-        grid = -scale * (_UNIT if np.isfinite(lowest) else np.geomspace(1e-9, 1e8, _UNIT.size))
+        grid = self._grid(lowest)
         grid = np.append(0.0, grid) if from_zero else grid
         values = np.array([function(g) for g in grid])
         # A root on a node shows as a change of sign between its neighbours, hence zeros are left out.

@@ -36,7 +36,7 @@ FLAGS = (
     "--disable-sync",
     "--window-size=1300,1500",
 )
-PATIENCE = 30.0  # seconds; a page that takes longer is broken
+PATIENCE = 90.0  # seconds; a page that takes longer is broken
 
 
 def wait(condition, what, seconds=PATIENCE):

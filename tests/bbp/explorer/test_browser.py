@@ -13,11 +13,13 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from bbp.explorer.answer import answer, number
+from bbp.explorer.jobs import draws_of
 from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import CONTROLS, State, command, python_lines
 from sims import instance, sampling
 from tests.bbp.explorer.conftest import Page, explorer, wait
 from theory import bbp_threshold, bulk_edge, outlier
+from theory.finite_n.law import finite_law
 from theory.finite_n.quenched import quenched
 
 NUMBERS = (
@@ -126,6 +128,11 @@ def test_the_finite_curve_arrives_and_lies_about_theory(page):
     page.open("?p=1&n=100&alpha=1&a=0.5")
     wait(lambda: len(page.columns("finite")["alpha"]), "a finite-N curve")
     finite = floats(page.columns("finite"))
+    law = finite_law(
+        page.state().model, float(finite["alpha"][11]), 100, draws=draws_of(page.state(), finite["alpha"][-1])
+    )
+    assert finite["lowest"][11] == pytest.approx(law.mean("lowest")[0], rel=1e-9)
+    assert finite["overlap_high"][11] == pytest.approx(law.mean("overlap")[0] + law.std("overlap"), rel=1e-9)
     assert np.all(finite["lowest_low"] <= finite["lowest"])
     assert np.all(finite["lowest"] <= finite["lowest_high"])
     assert 0 < finite["overlap"][-1] < 1
@@ -265,13 +272,16 @@ def test_a_sweep_file_lies_over_the_curves(page, small_sweep, tmp_path):
     wait(lambda: not page.columns("sweep")["alpha"], "the file to close")
 
 
-def test_a_page_whose_server_stops_says_so(page):
-    with explorer() as (url, process):
+def test_a_page_whose_server_stops_says_so(page, small_sweep):
+    with explorer(str(small_sweep.path)) as (url, process):
         page.open(address=url)
+        assert page.state() == State(p=1, a=0.5, n=20)
+        np.testing.assert_allclose(floats(page.columns("sweep"))["lowest"], small_sweep.lowest, rtol=1e-12)
+        edge = page.text("edge")
         process.kill()
         wait(lambda: "has stopped" in page.text("notice"), "the notice", 15)
         assert not page.element("c-alpha").is_enabled()
-        assert page.text("edge") == answer(State()).words["edge"]
+        assert page.text("edge") == edge == answer(State(p=1, a=0.5, n=20)).words["edge"]
     time.sleep(0.5)
     assert all("WebSocket" in text or "Could not open websocket" in text for text in page.complaints())
 

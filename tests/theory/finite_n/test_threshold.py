@@ -8,8 +8,9 @@ import pytest
 from theory.bulk import z_of_g
 from theory.checks import ParameterError
 from theory.finite_n.extreme_labels import LabelTail
+from theory.finite_n.law import finite_law
 from theory.finite_n.quenched import mean_margin, quenched
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
 from theory.finite_n.typical import alpha_bbp_typical
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -76,14 +77,14 @@ def test_split_and_full_draws_agree(p, a):
 
 def test_threshold_at_large_n():
     continuous = Committee(1, 1, 0.5)
-    found = alpha_bbp_finite(continuous, 10**8, draws=6, extremes=300)
+    found = margin_threshold(continuous, 10**8, draws=6, extremes=300)
     assert abs(found.alpha - bbp_threshold(continuous).alpha) < 5 * found.error < 0.01
     assert found.half == pytest.approx(found.alpha, abs=0.01)
 
 
 def test_discontinuous_threshold_sits_far_below_its_limit():
     model = Committee(1, 1, 2.0)
-    found = alpha_bbp_finite(model, np.array([2000, 10**8]), draws=8, extremes=300)
+    found = margin_threshold(model, np.array([2000, 10**8]), draws=8, extremes=300)
     assert found.alpha.shape == (2,)
     assert found.alpha[0] + 0.2 < found.alpha[1] < bbp_threshold(model).alpha - 0.2
     assert found.alpha[1] == pytest.approx(alpha_bbp_typical(model, 10**8), abs=5 * found.error[1])
@@ -102,4 +103,48 @@ def test_discontinuous_threshold_sits_far_below_its_limit():
 )
 def test_bad_input(arguments, message):
     with pytest.raises(ParameterError, match=message):
-        alpha_bbp_finite(**{"model": Committee(1, 1, 1.0)} | arguments)
+        margin_threshold(**{"model": Committee(1, 1, 1.0)} | arguments)
+
+
+@pytest.mark.parametrize("a", [20.0, 100.0])
+def test_thresholds_far_below_the_limit_are_found(a):
+    """Where a is large the transition at N = 300 lies far below alpha_BBP, below a fifth of it."""
+    model = Committee(1, 1, a)
+    found, margin = alpha_bbp_finite(model, 300, draws=10), margin_threshold(model, 300, draws=5)
+    limit = bbp_threshold(model).alpha
+    assert 0 < found.alpha < 0.3 * limit and found.error > 0
+    assert 0 < margin.alpha < 0.3 * limit
+
+
+def test_half_of_fresh_draws_have_a_positive_margin_at_half():
+    """200 fresh draws at the half-point of 60: a share within 4 sigma of both (0.15) of 1/2."""
+    model, n = Committee(1, 1, 2.0), 300
+    half = margin_threshold(model, n, draws=60).half
+    rng = np.random.default_rng(99)
+    positive = []
+    for _ in range(200):
+        lam, u = model.draw_labels(round(half * n), rng)
+        positive.append(mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) > 0)
+    assert abs(np.mean(positive) - 0.5) < 4 * math.hypot(0.5 / math.sqrt(200), 0.5 / math.sqrt(60))
+
+
+@pytest.mark.parametrize("model", [Committee(2, 1, 1.5), Committee(1, 2, 3.0)])
+def test_threshold_of_several_directions_is_where_half_of_the_draws_are_informative(model):
+    """Fresh draws at the threshold of 60: a share within 4 sigma of both (0.4) of 1/2; far above it all are."""
+    found = alpha_bbp_finite(model, 100, draws=60)
+    share = finite_law(model, found.alpha, 100, draws=60, seed=5).mean("informative")[0]
+    assert abs(share - 0.5) < 4 * 0.5 * math.sqrt(2 / 60)
+    assert finite_law(model, 6 * found.alpha, 100, draws=20).mean("informative")[0] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 5}, "n must be"),
+        ({"n": 100, "method": "guess"}, "method must be one of"),
+        ({"n": 100, "draws": 1}, "draws must be"),
+    ],
+)
+def test_bad_input_of_the_informative_threshold(arguments, message):
+    with pytest.raises(ParameterError, match=message):
+        alpha_bbp_finite(Committee(1, 1, 1.0), **arguments)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from theory.bulk import bulk_edge
 from theory.checks import ParameterError
 from theory.general.any_weight import activation_weight, general_spectrum
 from theory.model import Committee
+from theory.outliers import outlier
 
 TANH = (np.tanh, lambda x: 1 / np.cosh(x) ** 2, lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2)
 SQUARE = (np.square, lambda x: 2 * x, lambda x: np.full_like(x, 2.0))
@@ -62,9 +64,9 @@ def _dense(n, alpha, weight, noise, rng):
     ("weight", "noise", "alpha"),
     [
         (activation_weight(*TANH, a=50.0), 0, 6.0),
-        (activation_weight(*SQUARE, a=0.5, noise=0.1), 1, 4.0),
+        (lambda lam, u, xi: activation_weight(*SQUARE, a=0.5)(lam, u + 0.5 * xi, xi[:, :0]), 1, 6.0),
     ],
-    ids=["tanh", "label noise"],
+    ids=["tanh", "noise before the square"],
 )
 def test_samples(weight, noise, alpha):
     """12 dense samples at N = 400: lowest eigenvalue, overlap and teacher overlap within 5 sigma plus a bias of 3/N.
@@ -79,6 +81,33 @@ def test_samples(weight, noise, alpha):
     wanted = np.array([found.outliers[0], found.overlaps[0], found.overlaps[0] * found.teacher_share[0]])
     slack = 5 * error + 3 / n * np.array([abs(wanted[0]), 1, 1])
     assert np.all(np.abs(mean - wanted) < slack)
+
+
+def test_label_noise_makes_the_weight_unbounded_below():
+    """a + y falls below 0 for some labels, however rare they are."""
+    found = general_spectrum(activation_weight(*SQUARE, a=0.5, noise=0.1), 4.0, noise=1, points=2**10)
+    assert found.kind == "no edge"
+    assert np.isnan(found.edge)
+
+
+@pytest.mark.parametrize("alpha", [1.3, 1.5, 1.6])
+def test_no_false_sharp_edge(alpha):
+    """p = 1, a = 2, no infimum given: points alone called the edge sharp, 0.05 away, with an outlier that is not there.
+
+    Within 4 of the stated error, 7 degrees of freedom: false-alarm rate 1e-3 for each; fixed seed."""
+    model = Committee(a=2.0)
+    found = general_spectrum(lambda lam, u, xi: model.weights(lam, u), alpha)
+    assert found.kind == "smooth"
+    assert abs(found.edge - bulk_edge(model, alpha).value) < 4 * found.edge_error
+    assert found.edge_error < 1e-3
+    assert not found.outliers.size
+
+
+@pytest.mark.parametrize("weight", [lambda lam, u: lam, lambda lam, u, xi, more: lam])
+def test_a_weight_with_other_arguments(weight):
+    with pytest.raises(ParameterError, match="weight must take three arguments") as caught:
+        general_spectrum(weight, 1.0)
+    assert "\n" not in str(caught.value)
 
 
 def test_tanh_outlier_mixes_teacher_and_student():
@@ -105,3 +134,25 @@ def test_bad_input(arguments, message):
     call = {"alpha": 2.0, "points": 64, **arguments}
     with pytest.raises(ParameterError, match=message):
         general_spectrum(lambda lam, u, xi: lam[:, 0] - u[:, 0], **call)
+
+
+def test_intervals_cover():
+    """40 committees with known answers, 40 edges and about 25 outliers and overlaps each: nominal 95 % intervals cover 88 to
+    99.9 %. Of 90 independent draws fewer are inside with probability 5e-3, all of them with 1e-2; seeds are fixed.
+    200 cases are in `benchmarks/general_models.py`.
+    """
+    rng = np.random.default_rng(5)
+    inside = []
+    for case in range(40):
+        model, alpha = Committee(1, 1, np.exp(rng.uniform(-1, 1))), np.exp(rng.uniform(-0.7, 2))
+        found = general_spectrum(
+            lambda lam, u, xi, model=model: model.weights(lam, u), alpha, points=2**10, seed=case
+        )
+        edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
+        assert found.kind in (edge.kind, "unresolved")
+        inside.append(abs(found.edge - edge.value) < 1.96 * found.edge_error)
+        if pulled is not None and found.outliers.size:
+            inside.append(abs(found.outliers[0] - pulled.value) < 1.96 * found.outliers_error[0])
+            inside.append(abs(found.overlaps[0] - pulled.overlap) < 1.96 * found.overlaps_error[0])
+    assert len(inside) > 70
+    assert 0.88 <= np.mean(inside) <= 0.999

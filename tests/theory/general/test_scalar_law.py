@@ -125,3 +125,36 @@ def test_bad_laws(arguments, message):
 def test_bad_alpha():
     with pytest.raises(ParameterError, match="alpha must be positive"):
         MARCHENKO_PASTUR.edge(-1.0)
+
+
+@pytest.mark.parametrize("softness", [1e-3, 1e-9, 1e-12])
+def test_weights_of_many_scales_have_an_edge(softness):
+    """f = 1/(y + softness), all positive, over up to 14 decades: no atom at alpha > 1.
+
+    Six dense samples at N = 400, alpha = 3 gave the lowest eigenvalue 1.401(36); fluctuations of order N^(-2/3) = 0.02.
+    """
+    y, probability = chi_square_law(1)
+    law = ScalarLaw(1 / (y + softness), y, probability)
+    for alpha in (1.0001, 1.2, 3.0, 30.0):
+        edge = law.edge(alpha)
+        assert edge.kind == "sharp"
+        assert abs(alpha * edge.g**2 * law.averages(edge.g)[1] - 1) < 1e-9
+    assert abs(law.edge(3.0).value - 1.401) < 3 * 0.036
+    assert law.edge(0.5).kind == "atom"
+    threshold = law.threshold()
+    assert threshold.kind == "continuous"
+    assert law.outlier(threshold.alpha * 1.01) is not None
+    assert law.outlier(threshold.alpha * 0.99) is None
+
+
+def test_units_do_not_matter():
+    """Weights times 1e-8 to 1e12 give the edge times the same, and thresholds that do not move."""
+    y, probability = chi_square_law(1)
+    for sign in (1, -1):
+        law = ScalarLaw(sign / (y + 1e-6), y, probability, -1e6 if sign < 0 else None)
+        for unit in (1e-8, 1e12):
+            scaled = ScalarLaw(unit * law.weight, y, probability, unit * law.infimum if sign < 0 else None)
+            assert abs(scaled.edge(3.0).value / unit - law.edge(3.0).value) < 1e-10 * abs(law.edge(3.0).value)
+            first, second = law.threshold(), scaled.threshold()
+            assert (first is None) == (second is None)
+            assert first is None or abs(first.alpha - second.alpha) < 1e-9 * first.alpha

@@ -1,0 +1,101 @@
+"""What CONTRIBUTING.md says about adding things, done: in a copy of bbp/ with exactly the lines that it names."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TINY = ["--alpha-grid", "0.8,1.2", "--n", "12", "--samples", "3"]
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of bbp/, and a function that runs a program of it."""
+    shutil.copytree(ROOT / "bbp", tmp_path / "bbp", ignore=shutil.ignore_patterns("__pycache__"))
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+
+    def call(*words):
+        env = os.environ | {"PYTHONPATH": path}
+        found = subprocess.run(
+            [sys.executable, *map(str, words)], capture_output=True, text=True, cwd=tmp_path, env=env
+        )
+        return found.returncode, found.stdout, found.stderr
+
+    return tmp_path, call
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert text.count(old) == 1, (path.name, old)
+    path.write_text(text.replace(old, new))
+
+
+def test_an_observable_is_two_places_and_an_option_one(copy):
+    """Declared and computed: it is in parts, file and pooling; the option in help, TOML, check, record and computation."""
+    place, call = copy
+    edit(
+        place / "bbp/store.py",
+        "    table.STATUS,\n",
+        '    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),\n    table.STATUS,\n',
+    )
+    edit(
+        place / "bbp/experiments/sweep.py",
+        '    return columns | {"reason": found.reasons}',
+        '    spread = given["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])\n'
+        '    return columns | {"reason": found.reasons, "spread": spread}',
+    )
+    edit(
+        place / "bbp/experiments/options.py",
+        '    Option("p", 1, finite_widths,',
+        '    Option("stretch", 1.0, grids.number, "a factor"),\n    Option("p", 1, finite_widths,',
+    )
+    (place / "x.toml").write_text("stretch = 2\n")
+    out = place / "x.h5"
+    code, _, said = call("-m", "bbp.sweep", *TINY, "--config", place / "x.toml", "--out", out)
+    assert code == 0, said
+    with h5py.File(out) as file:
+        values = file["eigenvalues"][()]
+        np.testing.assert_allclose(file["spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14)
+        assert file["spread"].attrs["long_name"].startswith("eigenvalues kept")
+        assert [file["spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
+        assert '"stretch": 2' in file["config"].asstr()[()]
+    assert "--stretch STRETCH" in call("-m", "bbp.sweep", "--help")[1]
+    code, _, said = call("-m", "bbp.sweep", *TINY, "--stretch", "3", "--out", out)
+    assert code == 2 and "stretch 2.0 there, 3.0 here" in said
+    code, _, said = call("-m", "bbp.sweep", *TINY, "--stretch", "-1", "--out", out)
+    assert code == 2 and "stretch must be positive" in said
+    again = "from bbp import store; from bbp.analysis.pool import pool; s = store.load('x.h5');"
+    code, printed, said = call("-c", again + "print(pool([s, s])[0]['spread'].shape)")
+    assert code == 0 and printed.strip() == "(1, 2, 3)", said
+
+
+def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(copy):
+    place, call = copy
+    (place / "bbp/gallery/parabola.py").write_text(
+        "import numpy as np\n"
+        "from matplotlib.figure import Figure\n"
+        "from bbp.gallery.base import Entry\n\n\n"
+        "def build(effort):\n    x = np.arange(5.0)\n    return {'x': (('x',), x), 'y': (('x',), x**2)}\n\n\n"
+        "def draw(data):\n    figure = Figure()\n    figure.add_subplot().plot(data['x'], data['y'])\n    return figure\n\n\n"
+        "ENTRY = Entry('parabola', 'y = x^2', build, draw)\n"
+    )
+    edit(
+        place / "bbp/console/program.py",
+        '    "info": "what is in',
+        '    "hello": "say it",\n    "info": "what is in',
+    )
+    (place / "bbp/hello.py").write_text(
+        "from bbp.console import program\n\n\n"
+        "def main(argv=None):\n"
+        "    return program.program('hello', lambda parser: None, lambda args: print('hello') or 0, argv,"
+        " summary='Say it.', example='  bbp hello')\n"
+    )
+    code, _, said = call("-m", "bbp", "figures", "parabola", "--out", place / "out")
+    assert code == 0 and (place / "out" / "parabola.h5").exists(), said
+    assert call("-m", "bbp", "hello")[:2] == (0, "hello\n") and "hello" in call("-m", "bbp", "--help")[1]

@@ -1,0 +1,111 @@
+"""Every bad call of a public function of sims ends in one line: a ParameterError that names the argument."""
+
+import numpy as np
+import pytest
+
+from sims import hessian, instance, memory
+from sims.activations import activation_of
+from sims.dense.eigen import lowest_dense
+from sims.density import lanczos_quadrature
+from sims.descent.path import Descent
+from sims.descent.samples import bytes_needed as descent_bytes
+from sims.descent.samples import sample_descents
+from sims.krylov.memory import krylov_bytes
+from sims.krylov.sample import preferred_solver
+from sims.krylov.solver import Settings, lowest_krylov
+from sims.one_draw import sample_grid, shared_draw
+from sims.operator.operator import hessian_operator, stored_rows, streamed_rows
+from sims.sampling import bytes_needed, sample_point
+from theory.checks import ParameterError
+from theory.model import Committee
+
+MODEL = Committee(1, 1, 1.0)
+BAD = (
+    None, "x", b"x", "", [], {}, (), -1, 0, 2.5, 1e400, float("nan"), 10**400, 1j, True, object(), [1, 2], [[1.0, "a"]],
+    np.eye(2), np.array([None]), Committee(float("inf")), lambda: None,
+)  # fmt: skip
+
+
+def calls():
+    drawn = instance.draw(MODEL, 8, 2.0)
+    operator = hessian_operator(drawn)
+    point = {"model": MODEL, "n": 8, "alpha": 2.0}
+    seeds = {"seed": 0, "dtype": "float64"}
+    return {
+        "draw": (instance.draw, {**point, **seeds, "sample": 0}),
+        "draw_small": (instance.draw_small, {**point, **seeds, "samples": [0]}),
+        "samples_of": (instance.samples_of, {"alpha": 2.0, "n": 8}),
+        "draw_key": (instance.draw_key, {"seed": 0, "n": 8, "alpha": 2.0, "sample": 0}),
+        "labels": (instance.labels, {"instance": drawn}),
+        "outputs": (instance.outputs, {"instance": drawn}),
+        "preactivations": (instance.preactivations, {"instance": drawn}),
+        "weights": (hessian.weights, {"model": MODEL, "lam": np.ones((3, 1)), "u": np.ones((3, 1))}),
+        "loss": (
+            hessian.loss,
+            {"model": MODEL, "student": np.ones((1, 4)), "teacher": np.ones((1, 4)), "data": np.ones((3, 4))},
+        ),
+        "sample_point": (
+            sample_point,
+            {**point, **seeds, "samples": [0], "eigenpairs": 2, "solver": "dense", "batch": 1},
+        ),
+        "bytes_needed": (
+            bytes_needed,
+            {**point, "eigenpairs": 2, "dtype": "float64", "solver": "dense", "batch": 1},
+        ),
+        "lowest_dense": (lowest_dense, {"hessian": np.eye(3), "k": 1, "signal": np.eye(3)[:, :1]}),
+        "lowest_krylov": (
+            lowest_krylov,
+            {"operator": operator, "k": 1, "degeneracy": 1, "settings": Settings(basis=64)},
+        ),
+        "operator": (operator, {"vectors": np.ones((1, 8, 2))}),
+        "hessian_operator": (hessian_operator, {"instance": drawn, "size": 16}),
+        "stored_rows": (stored_rows, {"key": drawn.key, "m": 8, "n": 8, "dtype": "float64", "size": 16}),
+        "streamed_rows": (streamed_rows, {"key": drawn.key, "m": 8, "n": 8, "dtype": "float64", "size": 16}),
+        "lanczos_quadrature": (
+            lanczos_quadrature,
+            {"operator": operator, "probes": 2, "steps": 3, "seed": 0},
+        ),
+        "sample_grid": (
+            sample_grid,
+            {"points": [(MODEL, 2.0)], "n": 8, "eigenpairs": 2, **seeds, "settings": Settings(basis=64)},
+        ),
+        "shared_draw": (shared_draw, {"points": [(MODEL, 2.0)], "n": 8, "size": 16, **seeds}),
+        "krylov_bytes": (
+            krylov_bytes,
+            {**point, "eigenpairs": 2, "dtype": "float64", "settings": Settings(), "sets": 1, "devices": 1},
+        ),
+        "dense_bytes": (memory.dense_bytes, {**point, "eigenpairs": 2, "dtype": "float64"}),
+        "preferred_solver": (preferred_solver, {**point, "k": 2, "dtype": "float64"}),
+        "Descent": (
+            Descent,
+            {"steps": 5, "records": 3, "tolerance": 0.1, "share": 1.0, "armijo": 0.25, "power_iterations": 2},
+        ),
+        "sample_descents": (
+            sample_descents,
+            {
+                **point, **seeds, "samples": [0], "start": "random", "rules": Descent(steps=2, records=2),
+                "eigenpairs": 0, "hessians": 2, "batch": 1, "workers": 1, "memory": 2**30,
+            },
+        ),
+        "descent_bytes": (descent_bytes, {**point, "batch": 1, "records": 2, "dtype": "float64"}),
+        "activation_of": (
+            activation_of,
+            {"name": "own", "value": np.sign, "parity": "none", "growth": 0.0, "infimum": -2.0},
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", calls())
+def test_every_bad_call_ends_in_one_line(name):
+    function, good = calls()[name]
+    wrong = []
+    for argument in good:
+        for bad in BAD:
+            try:
+                function(**{**good, argument: bad})
+            except ParameterError as error:
+                if "\n" in str(error) or len(str(error)) > 400:
+                    wrong.append(f"{argument}={bad!r:.30}: {str(error)[:200]}")
+            except Exception as error:
+                wrong.append(f"{argument}={bad!r:.30}: {type(error).__name__} {str(error)[:90]}")
+    assert not wrong, f"{len(wrong)} of {len(good) * len(BAD)}:\n" + "\n".join(wrong)
