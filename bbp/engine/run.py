@@ -82,7 +82,8 @@ def run(experiment: Experiment, how: Execution) -> Any:
         results = _begin(experiment, how, parts)
         try:
             if not how.merge:
-                with signals.keeping(lambda: _kept(experiment, how, parts, results)), executor(how) as work:
+                # Work is worth a wait once it runs, not while workers start.
+                with executor(how) as work, signals.keeping(lambda: _kept(experiment, how, parts, results)):
                     _work(experiment, how.division, results, work, parts)
             return None if how.task else _finish(experiment, how, parts, results)
         except KeyboardInterrupt:
