@@ -3,8 +3,8 @@
     python benchmarks/models_samples.py [--n 500] [--samples 4]
 
 The same draws are solved both ways. Printed for each model: mean and standard error over samples of the lowest eigenvalue and
-of the teacher's share q2 of its vector, the largest difference between the two solvers, the seconds of a dense sample over those
-of the committee's of the same sizes, measured in the same run, and the theory at N = inf.
+of the teacher's share q2 of its vector, the largest difference between the two solvers, the seconds of a dense sample over
+those of the committee's of the same sizes, measured in the same run, and the theory at N = inf.
 """
 
 import argparse
