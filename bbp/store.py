@@ -8,6 +8,8 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /max_overlap_rank                       (n, alpha, sample) i8, -1 where unknown
     /status /reason                         (n, alpha, sample): 0 not run, 1 done, 2 failed and why
     /theory/edge, outlier, overlap          (alpha) f8, NaN where there is none
+    /theory_n/lowest, overlap, lowest_std, overlap_std, informative    (n, alpha) f8: theory.finite_n.law, means over draws
+                                            and scatter of one draw; NaN where it would take too long
     /config                                 JSON: every option that decides the numbers, defaults filled in
     /provenance/unit...                     (unit): which samples were computed together, where, in what time
     root attributes                         format, format_version, sha256, p, p_star, a, alpha_bbp,
@@ -62,6 +64,16 @@ THEORY = (
         "outlier", ("alpha",), path="theory/outlier", words="outlier at N = infinity, NaN where there is none"
     ),
     Field("overlap", ("alpha",), path="theory/overlap", words="its squared overlap, NaN where there is none"),
+    *(
+        Field(f"{name}_n", OUTER, path=f"theory_n/{name}", words=f"{words}, finite-N theory", optional=True)
+        for name, words in (
+            ("lowest", "mean over draws of the lowest eigenvalue"),
+            ("lowest_std", "scatter of one draw of the lowest eigenvalue"),
+            ("overlap", "mean over draws of q2 averaged over the p p_star lowest eigenvectors"),
+            ("overlap_std", "scatter of one draw of that overlap"),
+            ("informative", "share of draws in which that overlap exceeds every other eigenvector's"),
+        )
+    ),
 )
 FIELDS = (*SAMPLED, *THEORY)
 ABOUT = {f.name: f.words for f in SAMPLED}
@@ -184,8 +196,8 @@ def describe(model: Committee) -> str:
 
 
 def _fill(group: h5py.Group, sweep: Sweep) -> None:
-    values = {name: sweep[name] for name in (*COORDINATES, *(f.name for f in FIELDS))}
-    table.write(group, AXES, FIELDS, values)
+    held = [f for f in FIELDS if not f.optional or f.name in sweep.more]
+    table.write(group, AXES, held, {name: sweep[name] for name in (*COORDINATES, *(f.name for f in held))})
     hdf5.put_json(group, "config", sweep.config)
     _fill_provenance(group.create_group("provenance"), sweep.provenance)
     attributes = {

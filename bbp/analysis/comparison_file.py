@@ -5,7 +5,7 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /n /alpha                                   coordinates
     /samples                                    (n, alpha) numbers of samples
     /lowest /overlap /phi /phi_group /gap       (n, alpha) f8 means; with _error, _low, _high: bootstrap error, 95 % interval
-    /quenched_lowest ...                        (n, alpha) f8: lowest, overlap, their _error, present (if asked for)
+    /quenched_lowest ...                        (n, alpha) f8: lowest, overlap, their _error and _std, present (if asked for)
     /theory_edge /theory_outlier /theory_overlap (alpha) f8, NaN where there is none
     /crossing, /crossing_*                      (crossing): n_small, n_large, alpha, alpha_error, alpha_low, alpha_high, found
     /shift, /shift_*                            (shift): alpha, kind, preferred, decisive, exponent, chi2_power ...
@@ -33,6 +33,7 @@ from theory.model import Committee
 
 FORMAT, VERSION = "bbp-compare", 1
 _QUENCHED = ("lowest", "lowest_error", "overlap", "overlap_error", "present")
+_SCATTER = ("lowest_std", "overlap_std")
 _THEORY = ("edge", "outlier", "overlap")
 _TEXTS = ("shift_kind", "shift_preferred")
 
@@ -53,7 +54,7 @@ def save(path: str | Path, comparison: Comparison, **config: Any) -> None:
                     alpha,
                 )
         if comparison.quenched is not None:
-            for name in _QUENCHED:
+            for name in (*_QUENCHED, *_SCATTER):
                 _put(file, f"quenched_{name}", getattr(comparison.quenched, name), n, alpha)
         for name in _THEORY:
             _put(file, f"theory_{name}", getattr(comparison, name), alpha)
@@ -82,6 +83,7 @@ def _datasets(file: h5py.File) -> dict[str, Any]:
     get = {"n": n, "alpha": alpha, "samples": layout.values(file, "samples", "i", (n.size, alpha.size))}
     names = [name if part == "value" else f"{name}_{part}" for name in NAMES for part in PARTS]
     names += [f"quenched_{name}" for name in _QUENCHED] if "quenched_lowest" in file else []
+    names += [f"quenched_{name}" for name in _SCATTER if f"quenched_{name}" in file]
     get |= {name: layout.values(file, name, "f", (n.size, alpha.size)) for name in names}
     get |= {f"theory_{name}": layout.values(file, f"theory_{name}", "f", (alpha.size,)) for name in _THEORY}
     for group in ("crossing", "shift", "alpha_zero_n"):
@@ -99,8 +101,11 @@ def _comparison(get: dict[str, Any], attributes: dict[str, Any]) -> Comparison:
     measured = {
         name: {part: get[name if part == "value" else f"{name}_{part}"] for part in PARTS} for name in NAMES
     }
+    unknown = np.full(get["samples"].shape, np.nan)
     quenched = (
-        QuenchedCurve(*(get[f"quenched_{name}"] for name in _QUENCHED)) if "quenched_lowest" in get else None
+        QuenchedCurve(*(get.get(f"quenched_{name}", unknown) for name in (*_QUENCHED, *_SCATTER)))
+        if "quenched_lowest" in get
+        else None
     )
     return Comparison(
         model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),

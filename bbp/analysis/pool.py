@@ -63,7 +63,8 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
                 kept = tuple(slice(sizes[dim]) for dim in field.dims[1:])
                 arrays[field.name][i, j, k] = source[kept] if kept else source
     for field in THEORY:
-        arrays[field.name] = _joined(sweeps, field, axes)
+        if not field.optional or any(field.name in sweep.more for sweep in sweeps):
+            arrays[field.name] = _joined(sweeps, field, axes)
     # with samples of several seeds, or renumbered, an index no longer names a draw
     known = sweeps[0].attributes if drawn_again else {**sweeps[0].attributes, "seed": SEVERAL}
     first = sweeps[0]
@@ -75,6 +76,8 @@ def _joined(sweeps: Sequence[Sweep], field: Field, axes: Mapping[str, Any]) -> n
     """A field over coordinates of the sweeps, put together over the union of these."""
     joined = field.empty({name: len(values) for name, values in axes.items()})
     for sweep in sweeps:
+        if field.optional and field.name not in sweep.more:
+            continue
         places = [np.searchsorted(axes[dim], sweep[dim]) for dim in field.dims]
         joined[np.ix_(*places)] = sweep[field.name]
     return joined

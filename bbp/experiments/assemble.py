@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.analysis.finite_theory import finite_theory
 from bbp.engine.experiment import Point as AnyPoint
 from bbp.engine.tasks import Result, Results
 from bbp.files import provenance, table
@@ -63,6 +64,8 @@ def _sweep(config: Config, results: Results, index: int) -> Sweep:
     units = [unit for unit in results.units if unit.point[0] == index]
     threshold, branch = bbp_threshold(model), teacher_branch(model, axes["alpha"])
     theory = {"edge": branch.edge, "outlier": branch.outlier, "overlap": branch.overlap}
+    at_n = finite_theory(model, config.n, axes["alpha"], config.seed)
+    theory |= {f"{name}_n": values for name, values in at_n.items()}
     return Sweep.of(
         axes | sampled | theory,
         model=model,

@@ -53,10 +53,11 @@ class Along(Protocol):
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
-    """Lowest eigenvalues and squared overlaps of samples against alpha, with the theory's curves.
+    """Lowest eigenvalue and squared overlap of samples against alpha, with the theory of their N and of N = infinity.
 
-    Points are means over the p p_star lowest eigenpairs, the ones that leave the bulk together; open points are the
-    eigenvalue after them, the lowest that stays.
+    Points: means over samples of the lowest eigenvalue, and of q2 averaged over the p p_star lowest eigenvectors, the ones
+    that leave the bulk together; open points are the eigenvalue after these, the lowest that stays. Coloured lines and
+    bands: finite-N theory, the mean over draws and one standard deviation of a draw.
     """
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
@@ -69,17 +70,22 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     group = int(sweep.model.degeneracy)
     for index, n in enumerate(sweep.n):
         eigenvalues = done(sweep, sweep.eigenvalues)[index]
-        named = "lowest" if group == 1 else f"lowest {group}, mean"
-        look: dict[str, Any] = {"index": index, "label": f"{named}, $N = {n}$"}
+        look: dict[str, Any] = {"index": index, "label": f"samples, $N = {n}$"}
         rest: dict[str, Any] = {"index": index, "label": f"next, $N = {n}$", "filled": False}
-        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
+        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., 0], **look)
         if eigenvalues.shape[-1] > group:
             sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
         squared = done(sweep, sweep.overlaps)[index, ..., :group].mean(axis=-1)
         sweep_plots.sampled_points(overlaps, sweep.alpha, squared, **look)
+        if "lowest_n" in sweep.more and np.any(np.isfinite(sweep["lowest_n"][index])):
+            band: dict[str, Any] = {"index": index, "label": f"theory, $N = {n}$"}
+            for ax, name in ((values, "lowest"), (overlaps, "overlap")):
+                mean, scatter = sweep[f"{name}_n"][index], sweep[f"{name}_std_n"][index]
+                sweep_plots.finite_band(ax, sweep.alpha, mean, scatter, **band)
     name_model(values, sweep.model)
-    values.set_ylabel(r"eigenvalue $\lambda$")
-    overlaps.set_ylabel(r"squared overlap $q^2$")
+    values.set_ylabel(r"lowest eigenvalue $\lambda_1$")
+    which = "" if group == 1 else f", mean of {group} lowest"
+    overlaps.set_ylabel(f"squared overlap $q^2${which}")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
 

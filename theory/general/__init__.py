@@ -5,6 +5,7 @@ from theory.general.activations import ACTIVATIONS, Activation
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.covariance import Covariance
 from theory.general.losses import LOSSES, Loss
+from theory.general.maps import ModelMap, model_map
 from theory.general.network import Labels, Network
 from theory.general.results import ModelThreshold, Spectrum
 from theory.general.spectrum import lowest_branch, spectrum, threshold
@@ -17,12 +18,14 @@ __all__ = [
     "GeneralSpectrum",
     "Labels",
     "Loss",
+    "ModelMap",
     "ModelThreshold",
     "Network",
     "Spectrum",
     "activation_weight",
     "general_spectrum",
     "lowest_branch",
+    "model_map",
     "spectrum",
     "threshold",
 ]
