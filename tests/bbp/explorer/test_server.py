@@ -136,6 +136,8 @@ def test_samples_are_bounded_in_size():
     for state in (
         State(p=1, n=largest + 2),
         State(p=512, n=400),
+        State(p=64, n=30, p_star=8),
+        State(p=100, n=20, alpha=200.0),
         State(p=math.inf),
         State(n=20, alpha=0.1),
         State(p_star=64, n=20),
