@@ -160,14 +160,14 @@ def _network(state: State, model: Network, found: Answer) -> None:
         "alpha_0_continuation": UNKNOWN,
         "a_c": UNKNOWN,
         "phase": "outlier" if lowest is not None else "no outlier",
-        "spectrum-words": f"{here.kind} left edge at {number(here.edge)}{reason}; outliers: {outliers}; squared overlap of the "
+        "spectrum-words": f"Left edge: {number(here.edge)}, {here.kind}{reason}; outliers: {outliers}; squared overlap of the "
         f"lowest {q2} (with teacher and students together). The density is known for the quadratic committee alone.",
         "lowest-words": f"Edge and lowest outlier against α; α_BBP: {transition}.",
         "recovery-words": f"Squared overlap of the lowest outlier with teacher and students against α; α_BBP: {transition}.",
     }
 
 
-UNKNOWN = "not known for this model"
+UNKNOWN = "not known"
 
 
 def marks(places: Any, top: float, zoom_top: float) -> Columns:

@@ -55,10 +55,10 @@ class Grid:
     teachers: tuple[int, ...] = (1, 2)
     a_range: tuple[float, float] = (0.03, 10.0)
     models: int = 16
-    curves: int = 60
-    fine: int = 200
+    curves: int = 120
+    fine: int = 400
     ratios: tuple[float, ...] = (0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.3, 1.8, 2.6, 4.0)
-    nodes: int = 60
+    nodes: int = 84
 
     @property
     def branch(self) -> Array:
