@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from bbp.console.errors import FileError
 from bbp.experiments import models
-from bbp.experiments.models import KINDS, Model
+from bbp.experiments.models import Model
 from bbp.files import hdf5, layout, table
 from bbp.files.table import DONE, FAILED, NOT_RUN, TEXT, Axis, Field
 
@@ -90,7 +90,7 @@ THEORY = (
     ),
 )
 FIELDS = (*SAMPLED, *THEORY)
-ABOUT = {f.name: f.words for f in SAMPLED}
+ABOUT = {f.name: f.words for f in SAMPLED if not f.optional}
 _MODELS = (
     Field("p", ("model",), "f8"),
     Field("p_star", ("model",), "i8"),
@@ -247,8 +247,8 @@ def _read(group: h5py.Group) -> Sweep:
     return Sweep.of(
         found,
         model=models.build(attributes),
-        alpha_bbp=layout.number(attributes, "alpha_bbp"),
-        kind=layout.word(attributes, "kind", KINDS),
+        alpha_bbp=models.held(attributes)[0],
+        kind=models.held(attributes)[1],
         config=hdf5.get_json(group, "config"),
         provenance=_provenance(group["provenance"]),
         attributes=attributes,

@@ -29,7 +29,6 @@ from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit
 from bbp.analysis.observables import NAMES
 from bbp.experiments import models
 from bbp.files import hdf5, layout, provenance
-from bbp.store import KINDS
 
 FORMAT, VERSION = "bbp-compare", 1
 _QUENCHED = ("lowest", "lowest_error", "overlap", "overlap_error", "present")
@@ -108,8 +107,8 @@ def _comparison(get: dict[str, Any], attributes: dict[str, Any]) -> Comparison:
     )
     return Comparison(
         model=models.build(attributes),
-        alpha_bbp=layout.number(attributes, "alpha_bbp"),
-        kind=layout.word(attributes, "kind", KINDS),
+        alpha_bbp=models.held(attributes)[0],
+        kind=models.held(attributes)[1],
         n=get["n"],
         alpha=get["alpha"],
         **{name: get[f"theory_{name}"] for name in _THEORY},

@@ -29,7 +29,6 @@ from sims.descent.samples import MEMORY, bytes_needed, hessian_moments, sample_d
 from sims.instance import STREAM, samples_of
 from theory.checks import ParameterError
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 PER_POINT = (
     "alpha_grid",
@@ -159,10 +158,10 @@ class Descents(engine.Experiment):
         indices = np.ndindex(*(sizes[name] for name in OUTER))
         points = list(self.points(results))
         places = ((index, point, self.samples) for index, point in zip(indices, points, strict=True))
-        edge = bbp_threshold(self.model)
+        alpha_bbp, kind = models.transition(self.model)
         attributes = {
-            "alpha_bbp": edge.alpha,
-            "kind": edge.kind,
+            "alpha_bbp": alpha_bbp,
+            "kind": kind,
             "seed": settings["seed"],
             "prng": STREAM,
             "dtype": settings["dtype"],

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.experiments import models
-from bbp.files import hdf5, layout, table
+from bbp.files import hdf5, table
 from bbp.files.table import DONE, FAILED, TEXT, Axis, Field
 
 __all__ = ["COLUMNS", "DIMENSIONS", "DONE", "FAILED", "FORMAT", "VERSION", "Descended", "load", "save"]
@@ -119,8 +119,7 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Descended:
         attributes = hdf5.attributes(file)
         found = table.read(file, AXES, FIELDS)
         dims = {axis.name: found.pop(axis.name) for axis in AXES}
-        layout.number(attributes, "alpha_bbp")
-        layout.word(attributes, "kind", models.KINDS)
+        models.held(attributes)
         return Descended(
             model=models.build(attributes),
             dims=dims,

@@ -15,13 +15,14 @@ import numpy as np
 
 from bbp.console import grids
 from bbp.console.errors import FileError
+from bbp.console.progress import log
 from bbp.files import layout, regular
-from theory.checks import ParameterError, shown
+from theory.checks import NotConverged, ParameterError, shown
 from theory.general.activations import ACTIVATIONS
 from theory.general.covariance import covariance
 from theory.general.losses import LOSSES
 from theory.general.network import Network
-from theory.general.spectrum import lowest_branch, threshold
+from theory.general.spectrum import lowest_branch, route, threshold
 from theory.model import Committee
 from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
@@ -92,7 +93,11 @@ def theory_along(model: Model, alpha: np.ndarray) -> Theory:
         branch = teacher_branch(model, alpha)
         full = np.where(np.isfinite(branch.outlier), 1.0, np.nan)
         return Theory(branch.edge, branch.outlier, branch.overlap, full, 0 * full)
-    found = lowest_branch(model, alpha)
+    try:
+        found = lowest_branch(model, alpha)
+    except NotConverged as error:
+        log.warning("no theory beside the samples: %s", error)
+        return Theory(*np.full((5, len(alpha)), np.nan))
     return Theory(found.edge, found.outlier, found.overlap, found.teacher_share, found.student_share)
 
 
@@ -101,8 +106,23 @@ def transition(model: Model) -> tuple[float, str]:
     if isinstance(model, Committee):
         found = bbp_threshold(model)
         return found.alpha, found.kind
-    other = threshold(model)
+    if (
+        route(model) == "points"
+    ):  # minutes for one threshold: `theory.general.threshold` has it for who wants to wait
+        log.info("the threshold of this model is not looked for: it takes minutes (theory.general.threshold)")
+        return math.nan, "unresolved"
+    try:
+        other = threshold(model)
+    except NotConverged as error:
+        log.warning("no threshold: %s", error)
+        return math.nan, "unresolved"
     return other.alpha, other.kind
+
+
+def held(attributes: Mapping[str, Any]) -> tuple[float, str]:
+    """alpha_BBP and its kind from a file's attributes; ValueError or KeyError. NaN is for kinds that have no threshold."""
+    kind = layout.word(attributes, "kind", KINDS)
+    return layout.number(attributes, "alpha_bbp", finite=kind in KINDS[:2]), kind
 
 
 def centre(model: Model) -> float:

@@ -27,7 +27,7 @@ from bbp.files.table import DONE, FAILED, Field
 from theory.alpha_zero import alpha_zero_map
 from theory.checks import ParameterError
 from theory.finite_n.threshold import alpha_bbp_finite
-from theory.general.spectrum import threshold
+from theory.general.spectrum import route, threshold
 from theory.model import Committee
 from theory.transition import critical_normalisation, critical_width, threshold_map
 
@@ -291,4 +291,9 @@ def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None
         )
     for p in {*settings["p"], *settings["widths"]}:
         for a in (*settings["a_grid"], *settings["at_a"]):
-            models.make(float(p), settings["p_star"], a, settings)
+            model = models.make(float(p), settings["p_star"], a, settings)
+            if route(model) == "points":
+                raise ParameterError(
+                    f"a map needs thresholds in seconds, and p={p} with {', '.join(special)} takes minutes for one"
+                    " (theory.general.threshold)"
+                )
