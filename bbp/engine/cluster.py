@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 
 from dask.distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
@@ -151,7 +152,15 @@ def _kill(cluster: SpecCluster) -> None:
 
 
 def _release_semaphores() -> None:
-    """What multiprocessing does at an exit, for one by os._exit: else its tracker outlives it, to complain of semaphores."""
+    """What multiprocessing does at an exit, for one by os._exit: else its tracker outlives it, to complain of semaphores.
+
+    Processes that are just starting go first: they would miss the semaphores, in tracebacks.
+    """
+    with suppress(OSError):
+        for listed in Path("/proc/self/task").glob("*/children"):
+            for pid in listed.read_text().split():
+                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)
     multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
 
 
