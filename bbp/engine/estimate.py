@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 from bbp.console import program
@@ -12,6 +13,8 @@ from bbp.engine.experiment import Experiment, Point
 from bbp.engine.run import Execution
 from bbp.engine.tasks import Results, compute
 from theory.checks import ParameterError
+
+START = 6.0  # seconds until a worker has started and imported what it needs
 
 
 def check_memory(experiment: Experiment, how: Execution) -> None:
@@ -44,8 +47,17 @@ def describe(experiment: Experiment, how: Execution) -> str:
     lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}")
     processes = how.division.parallel
     share = f" in {processes} processes" if processes > 1 else ""
-    seconds = 0.0 if first is None else _seconds(experiment, first) * work / processes
-    lines.append(f"about {program.duration(seconds)}{share}, scaled from one sample timed on this machine")
+    scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
+    compiling *= len(rows)  # every group has shapes of its own, which each process compiles
+    seconds = scale * work / processes + compiling
+    compiled = f", {program.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
+    lines.append(
+        f"about {program.duration(seconds)}{share}{compiled} scaled from one sample timed on this machine"
+    )
+    if processes > 1 and scale * work < scale * work / processes + START:
+        lines.append(
+            f"without --workers about {program.duration(scale * work + compiling)}: they cost more here than they gain"
+        )
     lines += experiment.notes()
     try:
         check_memory(experiment, how)
@@ -63,11 +75,13 @@ def size(number: float) -> str:
     return ""
 
 
-def _seconds(experiment: Experiment, point: Point) -> float:
-    """Seconds for a unit of `Experiment.cost`: one sample is timed, the second of two, for the first compiles."""
+def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:
+    """Seconds for a unit of `Experiment.cost`, and of compiling: a sample is timed twice, the first time it compiles."""
     small = experiment.probe(point)
     probe = experiment.unit(small, 0, 1)
-    compute(probe)
-    start = time.perf_counter()
-    compute(probe)
-    return (time.perf_counter() - start) / experiment.cost(small)
+    times = [time.perf_counter()]
+    for _ in range(3):
+        compute(probe)
+        times.append(time.perf_counter())
+    first, *again = (later - earlier for earlier, later in pairwise(times))
+    return min(again) / experiment.cost(small), max(first - min(again), 0.0)

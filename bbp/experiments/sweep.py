@@ -21,11 +21,13 @@ from bbp.engine.experiment import Columns, Kind, differences
 from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
 from bbp.engine.tasks import Results
 from bbp.experiments import assemble, models
+from bbp.experiments.cost import sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.files import hdf5
 from bbp.store import FAILED, Sweep
 from sims import sampling
 from sims.instance import STREAM, samples_of
+from sims.krylov.sample import preferred_solver
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -34,7 +36,7 @@ __all__ = ["Config", "Point", "build", "differences"]
 
 MOST_MODELS, MOST_POINTS = 1000, 20_000
 CHECK = 8  # with target_error a point is judged after every CHECK samples
-SECONDS_PER_CUBE = 1e-9  # one dense sample takes about this times (p n)^3 on one core
+SECONDS_PER_CUBE = 1e-9  # of (p n)^3: a slow machine's, for units that no machine takes long for
 PROBE = 400  # size p n of the matrix whose time is scaled up
 PER_POINT = (
     "n",
@@ -148,7 +150,8 @@ class Config(engine.Experiment):
 
     def block(self, point: engine.Point) -> int:
         """Samples of UNIT_SECONDS, by the cube of p n."""
-        return max(1, min(int(UNIT_SECONDS / self.cost(point)), LARGEST_BLOCK))
+        seconds = SECONDS_PER_CUBE * float(self.models[point[0]].p * point[1]) ** 3
+        return max(1, min(int(UNIT_SECONDS / seconds), LARGEST_BLOCK))
 
     def wanted(self, results: Results, point: engine.Point) -> int:
         """All, or with a target error as many as it takes, as far as those run can tell."""
@@ -207,8 +210,12 @@ class Config(engine.Experiment):
         return f"{store.describe(self.models[point[0]])} N={point[1]}"
 
     def cost(self, point: engine.Point) -> float:
-        """About the seconds of a dense sample on one core."""
-        return SECONDS_PER_CUBE * float(self.models[point[0]].p * point[1]) ** 3
+        """About the seconds of a sample on one core, by the solver that will be taken."""
+        model, how = self.models[point[0]], self.settings
+        solver = how["solver"]
+        if solver == "auto":
+            solver = preferred_solver(model, point[1], point[2], self.eigenpairs[point[0]], how["dtype"])
+        return sample_seconds(int(model.p), point[1], point[2], solver)
 
     def probe(self, point: engine.Point) -> Point:
         """The same model and alpha at an N that takes a moment."""
