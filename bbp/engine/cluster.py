@@ -29,8 +29,9 @@ from dask.distributed import Client, Future, KilledWorker, Nanny, Scheduler, Spe
 from bbp.console import signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
+from bbp.engine import cache as kept_programs
 from bbp.engine.devices import gpus
-from bbp.engine.tasks import Result, Unit, cache_environment, compute, failure
+from bbp.engine.tasks import Result, Unit, compute, failure
 from theory.checks import ParameterError
 
 try:
@@ -191,7 +192,7 @@ def local(workers: int, cache: str | None = None, scratch: str | None = None) ->
             f"workers must be at most {len(devices)}, one for each GPU, got {workers}"
             " (JAX_PLATFORMS=cpu leaves the GPUs alone)"
         )
-    kept = cache_environment(cache)
+    kept = kept_programs.environment(cache)
     near: dict[str, Any] = {"host": LOOPBACK, "dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     return SpecCluster(
         scheduler={"cls": Scheduler, "options": near | {"port": 0}},

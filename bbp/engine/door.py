@@ -7,7 +7,7 @@ from typing import Any
 
 from bbp.console import program
 from bbp.console.program import log
-from bbp.engine import estimate
+from bbp.engine import cache, estimate
 from bbp.engine import run as engine
 from bbp.engine.experiment import Experiment
 from bbp.engine.schedule import Division
@@ -27,6 +27,7 @@ def carry_out(experiment: Experiment, settings: Mapping[str, Any]) -> int:
     if how.task:
         experiment.check_task()
     if settings["dry_run"]:
+        engine.keep_programs(how)
         program.show(estimate.describe(experiment, how))
         return program.OK
     estimate.check_memory(experiment, how)
@@ -71,7 +72,7 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
         workers=workers,
         scheduler=settings["scheduler"],
         locking=settings["locking"],
-        cache=settings["cache"],
+        cache=None if settings["merge"] else cache.directory(settings["cache"]),
         task=settings["task"] is not None,
         **{name: bool(settings[name]) for name in ("merge", "partial", "resume", "retry_failed", "force")},
     )

@@ -18,9 +18,10 @@ from multiprocessing.connection import Connection, wait
 from bbp.console import signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
+from bbp.engine import cache as kept_programs
 from bbp.engine.cores import ONE_CORE
 from bbp.engine.experiment import Unit
-from bbp.engine.tasks import Result, cache_environment, failure
+from bbp.engine.tasks import Result, failure
 
 LOOK_SECONDS = 0.2  # between looks at signals while no result comes
 TRIES = 4  # workers that a unit may take down before it counts as failed: as many as dask allows
@@ -43,7 +44,7 @@ def pool(processes: int, cache: str | None = None) -> Iterator[Callable[[Iterabl
 
     with signals.cleaned(end):
         try:
-            environment = {**os.environ, **ONE_CORE, **cache_environment(cache)}
+            environment = {**os.environ, **ONE_CORE, **kept_programs.environment(cache)}
             for _ in range(processes):
                 workers.append(_Worker(environment))
             yield lambda units: run(workers, environment, iter(units))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -146,8 +147,7 @@ def executor(how: Execution) -> Iterator[Executor]:
             yield side_by_side
         return
     if how.workers is None and how.scheduler is None:
-        if how.cache is not None:
-            importlib.import_module("bbp.engine.compiled").keep(how.cache)
+        keep_programs(how)
         yield lambda units: map(compute, units)
         return
     try:
@@ -158,6 +158,12 @@ def executor(how: Execution) -> Iterator[Executor]:
         ) from None
     with cluster.pool(how.workers, how.scheduler, how.cache) as work:
         yield lambda units: chain.from_iterable(map(work, _windows(units)))
+
+
+def keep_programs(how: Execution) -> None:
+    """Let JAX keep compiled programs, if this process has imported it; before the first is compiled, for JAX asks once."""
+    if how.cache is not None and "jax" in sys.modules:
+        importlib.import_module("bbp.engine.compiled").keep(how.cache)
 
 
 def _windows(units: Iterable[Unit]) -> Iterator[list[Unit]]:

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from bbp.engine.experiment import Columns, Point, Unit
 from bbp.files.table import DONE, FAILED, TEXT, Field
 
-# Our programs are many and small: JAX by itself keeps only those that took a second to compile.
-CACHE = {"jax_persistent_cache_min_compile_time_secs": 0, "jax_persistent_cache_min_entry_size_bytes": -1}
-
 
 @dataclass(frozen=True)
 class Result:
@@ -130,14 +127,6 @@ def compute(unit: Unit) -> Result:
     seconds = time.perf_counter() - start
     device = unit.kind.device()
     return Result(unit.point, unit.first, unit.count, columns, seconds, socket.gethostname(), device)
-
-
-def cache_environment(cache: str | None) -> dict[str, str]:
-    """The environment of a process that is to keep compiled programs in the directory `cache`; empty for None."""
-    if cache is None:
-        return {}
-    kept = {name.upper(): str(value) for name, value in CACHE.items()}
-    return kept | {"JAX_COMPILATION_CACHE_DIR": cache}
 
 
 def failure(unit: Unit, reason: str) -> Result:

@@ -113,6 +113,11 @@ def processes(name: str, value: Any) -> int | None:
     return None if value == AUTO else grids.integer(name, value, 1)
 
 
+def cache(name: str, value: Any) -> str:
+    """A directory, or "none"."""
+    return value if value == "none" else directory(name, value)
+
+
 def fraction(name: str, value: Any) -> float:
     """A number between 0 and 1."""
     found = grids.number(name, value)
@@ -138,7 +143,11 @@ def execution(out: str, *more: Option) -> tuple[Option, ...]:
         Option("scheduler", None, text, "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS"),
         Option("task", None, task, "run part I of N (from 1), as a task of a job array", metavar="I/N"),
         Option("locking", None, locking, "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)"),
-        Option("cache", None, directory, "keep compiled programs here for the next run or task (nowhere)", metavar="DIR"),
+        Option(
+            "cache", None, cache,
+            "keep compiled programs here; none: nowhere (BBP_CACHE, or hessian-bbp in the user's cache directory)",
+            metavar="DIR",
+        ),
         *(
             Option(name, False, truth, words, flag=True)
             for name, words in {
