@@ -15,6 +15,7 @@ from theory.checks import ParameterError
 
 HINTS = ("batch", "threads")  # options of execution that are for what computes
 EXCLUDE = (
+    *(("processes", "workers"), ("processes", "scheduler")),
     *(("task", "merge"), ("workers", "scheduler"), ("task", "workers"), ("task", "scheduler")),
     *(("task", "force"), ("merge", "force"), ("task", "retry_failed")),
 )
@@ -22,7 +23,7 @@ EXCLUDE = (
 
 def carry_out(experiment: Experiment, settings: Mapping[str, Any]) -> int:
     """Run the experiment as the checked options say; 0 done, 1 if samples failed."""
-    how = execution(settings)
+    how = estimate.side_by_side(experiment, execution(settings), settings["processes"])
     if how.task:
         experiment.check_task()
     if settings["dry_run"]:
@@ -62,7 +63,7 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
     index, count = settings["task"] or (1, 1)
     hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
     workers = settings["workers"]
-    if workers is not None and "threads" in settings:
+    if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
         hints.setdefault("threads", 1)  # the processes share the cores already
     return engine.Execution(
         out=settings["out"],

@@ -33,6 +33,7 @@ class Execution:
 
     out           the file to write
     division      how the work is cut into units and shared between tasks
+    processes     processes side by side on this machine; 1: this one
     workers       processes of a local dask cluster, or None
     scheduler     address of a dask scheduler, or None
     locking       h5py's switch for reading an existing file
@@ -45,6 +46,7 @@ class Execution:
 
     out: Path
     division: Division = field(default_factory=Division)
+    processes: int = 1
     workers: int | None = None
     scheduler: str | None = None
     locking: Locking = None
@@ -138,7 +140,11 @@ def existing(experiment: Experiment, how: Execution) -> Any:
 
 @contextmanager
 def executor(how: Execution) -> Iterator[Executor]:
-    """What runs units: this process, or a dask cluster. ParameterError without dask, RunError if it cannot be reached."""
+    """What runs units: this process, several, or a dask cluster. ParameterError without dask, RunError without processes."""
+    if how.processes > 1:
+        with importlib.import_module("bbp.engine.pool").pool(how.processes, how.cache) as side_by_side:
+            yield side_by_side
+        return
     if how.workers is None and how.scheduler is None:
         if how.cache is not None:
             importlib.import_module("bbp.engine.compiled").keep(how.cache)

@@ -132,6 +132,14 @@ def compute(unit: Unit) -> Result:
     return Result(unit.point, unit.first, unit.count, columns, seconds, socket.gethostname(), device)
 
 
+def cache_environment(cache: str | None) -> dict[str, str]:
+    """The environment of a process that is to keep compiled programs in the directory `cache`; empty for None."""
+    if cache is None:
+        return {}
+    kept = {name.upper(): str(value) for name, value in CACHE.items()}
+    return kept | {"JAX_COMPILATION_CACHE_DIR": cache}
+
+
 def failure(unit: Unit, reason: str) -> Result:
     """The result of a unit that could not be run at all."""
     return Result(unit.point, unit.first, unit.count, _failed(unit, unit.count, reason), 0.0, "", "")

@@ -108,6 +108,11 @@ def locking(name: str, value: Any) -> bool | str:
     return choices[value]
 
 
+def processes(name: str, value: Any) -> int | None:
+    """How many; None for AUTO."""
+    return None if value == AUTO else grids.integer(name, value, 1)
+
+
 def fraction(name: str, value: Any) -> float:
     """A number between 0 and 1."""
     found = grids.number(name, value)
@@ -122,6 +127,10 @@ def execution(out: str, *more: Option) -> tuple[Option, ...]:
         Option("out", out, path, "the file to write", metavar="FILE.h5"),
         Option("block", None, integer(), "samples a unit of work (as many as take some seconds)"),
         *more,
+        Option(
+            "processes", AUTO, processes,
+            "processes on this machine, one core each (auto: the cores allotted, where that ends sooner)", metavar="N",
+        ),
         Option(
             "workers", None, integer(), "processes of a local dask cluster; one GPU each where there are GPUs",
             metavar="N",
