@@ -16,7 +16,9 @@ import os
 import time
 from collections.abc import Callable
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported, here and in all processes that are started here
+os.environ["OPENBLAS_NUM_THREADS"] = (
+    "1"  # before NumPy is imported, here and in all processes that are started here
+)
 
 import numpy as np
 from scipy.linalg import eigh
@@ -29,7 +31,7 @@ BLOCKS = 3  # units a process in a round
 
 
 def plain(arguments: tuple[int, int, float, int]) -> float:
-    """One sample of H = -sum_mu D_mu (x) x_mu x_mu' / M: lowest eigenvalue; all vectors, and overlaps with the teacher."""
+    """One sample: blocks X' diag(w_ij) X / M of a committee, all eigenvectors, and the value of the one nearest the teacher."""
     n, p, alpha, seed = arguments
     rng, m = np.random.default_rng(seed), round(alpha * n)
     teacher, student, x = rng.normal(size=n), rng.normal(size=(p, n)), rng.normal(size=(m, n))
@@ -40,7 +42,7 @@ def plain(arguments: tuple[int, int, float, int]) -> float:
     hessian = np.block([[(x.T * weights[:, i, j]) @ x / m for j in range(p)] for i in range(p)])
     values, vectors = eigh(hessian, driver="evd", overwrite_a=True, check_finite=False)
     overlaps = sum((teacher @ vectors[i * n : (i + 1) * n]) ** 2 for i in range(p))
-    return float(values[0] + 0 * np.argmax(overlaps))
+    return float(values[np.argmax(overlaps)])
 
 
 def rate(work: Callable[[], int]) -> float:
@@ -89,10 +91,18 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.update(cores.ONE_CORE)
     place = cache.directory(None)
-    print(f"{options.cores} cores; load {os.getloadavg()[0]:.1f} at the start; samples a second, alpha = {options.alpha:g}")
-    print(f"{'N':>5} {'p':>2} {'ours':>8} {'one':>8} {'plain':>8} {'ours/cores x one':>17} {'ours/plain':>11}")
+    print(
+        f"{options.cores} cores; load {os.getloadavg()[0]:.1f} at the start; samples a second, alpha = {options.alpha:g}"
+    )
+    print(
+        f"{'N':>5} {'p':>2} {'ours':>8} {'one':>8} {'plain':>8} {'ours/cores x one':>17} {'ours/plain':>11}"
+    )
     context = multiprocessing.get_context("spawn")
-    with pool.pool(options.cores, place) as ours, pool.pool(1, place) as one, context.Pool(options.cores) as others:
+    with (
+        pool.pool(options.cores, place) as ours,
+        pool.pool(1, place) as one,
+        context.Pool(options.cores) as others,
+    ):
         for case in options.cases.split(","):
             n, p = map(int, case.split(":"))
             found = measure(n, p, options, ours, one, others)
