@@ -23,7 +23,18 @@ def write(docs: Path) -> None:
     reference.write(out / "api")
     _put(out / "include" / "programs.md", programs())
     _put(out / "include" / "layouts.md", layouts())
+    _put(out / "include" / "more.md", more(docs))
     gallery(docs.parent / "data" / "figures", out / "gallery")
+
+
+def more(docs: Path) -> str:
+    """A table of contents of the pages that the start page does not name, so that a new page is found from the first day."""
+    start = (docs / "index.md").read_text().split()
+    pages = sorted(
+        page.relative_to(docs).with_suffix("") for page in (*docs.glob("*.md"), *docs.glob("tutorials/*.md"))
+    )
+    left = [str(page) for page in pages if str(page) not in (*start, "index")]
+    return "\n".join(["```{toctree}", ":hidden:", ":caption: More", "", *left, "```", ""]) if left else "\n"
 
 
 def programs() -> str:

@@ -109,6 +109,16 @@ def locking(name: str, value: Any) -> bool | str:
     return choices[value]
 
 
+def processes(name: str, value: Any) -> int | None:
+    """How many; None for AUTO."""
+    return None if value == AUTO else grids.integer(name, value, 1)
+
+
+def cache(name: str, value: Any) -> str:
+    """A directory, or "none"."""
+    return value if value == "none" else directory(name, value)
+
+
 def fraction(name: str, value: Any) -> float:
     """A number between 0 and 1."""
     found = grids.number(name, value)
@@ -124,13 +134,21 @@ def execution(out: str, *more: Option) -> tuple[Option, ...]:
         Option("block", None, integer(), "samples a unit of work (as many as take some seconds)"),
         *more,
         Option(
+            "processes", AUTO, processes,
+            "processes on this machine, one core each (auto: the cores allotted, where that ends sooner)", metavar="N",
+        ),
+        Option(
             "workers", None, integer(), "processes of a local dask cluster; one GPU each where there are GPUs",
             metavar="N",
         ),
         Option("scheduler", None, text, "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS"),
         Option("task", None, task, "run part I of N (from 1), as a task of a job array", metavar="I/N"),
         Option("locking", None, locking, "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)"),
-        Option("cache", None, directory, "keep compiled programs here for the next run or task (nowhere)", metavar="DIR"),
+        Option(
+            "cache", None, cache,
+            "keep compiled programs here; none: nowhere (BBP_CACHE, or hessian-bbp in the user's cache directory)",
+            metavar="DIR",
+        ),
         *(
             Option(name, False, truth, words, flag=True)
             for name, words in {

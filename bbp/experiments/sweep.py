@@ -35,6 +35,7 @@ __all__ = ["Config", "Point", "build", "differences"]
 MOST_MODELS, MOST_POINTS = 1000, 20_000
 CHECK = 8  # with target_error a point is judged after every CHECK samples
 SECONDS_PER_CUBE = 1e-9  # of (p n)^3: a slow machine's, for units that no machine takes long for
+SIDE_BY_SIDE = 2000  # largest order p n of which samples go side by side, one BLAS thread each
 PROBE = 400  # size p n of the matrix whose time is scaled up
 PER_POINT = (
     "n",
@@ -209,11 +210,12 @@ class Config(engine.Experiment):
 
     def cost(self, point: engine.Point) -> float:
         """About the seconds of a sample on one core, by the solver that will be taken."""
-        model, how = self.models[point[0]], self.settings
-        solver = how["solver"]
-        if solver == "auto":
-            solver = preferred_solver(model, point[1], point[2], self.eigenpairs[point[0]], how["dtype"])
-        return sample_seconds(int(model.p), point[1], point[2], solver)
+        return sample_seconds(int(self.models[point[0]].p), point[1], point[2], self._solver(point))
+
+    def seconds(self, point: engine.Point) -> float | None:
+        """The same where a core a sample is best: dense matrices of order up to SIDE_BY_SIDE."""
+        small = self.models[point[0]].p * point[1] <= SIDE_BY_SIDE
+        return self.cost(point) if small and self._solver(point) == "dense" else None
 
     def probe(self, point: engine.Point) -> Point:
         """The same model and alpha at an N that takes a moment."""
@@ -248,6 +250,13 @@ class Config(engine.Experiment):
         if not self.whole and not self.settings["refine"]:
             return []
         return ["this is the first round: --target-error and --refine ask for more as they see the samples"]
+
+    def _solver(self, point: engine.Point) -> str:
+        """The solver that will be taken."""
+        if self.settings["solver"] != "auto":
+            return self.settings["solver"]
+        index, n, alpha = point
+        return preferred_solver(self.models[index], n, alpha, self.eigenpairs[index], self.settings["dtype"])
 
     def _how(self, index: int) -> dict[str, Any]:
         chosen = {name: self.settings[name] for name in ("dtype", "solver")}

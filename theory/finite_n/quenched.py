@@ -11,6 +11,10 @@ random is the part of each x outside that span: Gaussian, in n' = N - r dimensio
 which is exact to order 1/N: no dimension is counted twice, and students mix into the outliers by their actual overlaps with
 the teacher (of order N^{-1/2} in a sample). Both are the equations of dimension n' with eigenvalues times n'/N. What is left
 of an outlier, its scatter given the labels, is in theory.finite_n.block_noise.
+
+Without an outlier the edge is that of dimension N: directions of the span that pull none out still push the lowest level of
+the bulk down, by about 1/N as any other direction does (in samples, its mean is nearer to Tracy and Widom's about that edge).
+Margins are taken there as well, on the teacher's directions alone.
 """
 
 from __future__ import annotations
@@ -84,23 +88,24 @@ def quenched(
     inner = n - vectors.shape[1]
     if inner < 1:
         raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
-    scale = inner / n
-    dyson = Dyson(model.weights_at(lam, y), 1 / inner, _eigenvalues(model, lam, y))
-    edge = dyson.edge()
-    k, teacher = int(model.degeneracy), vectors[:, : model.p_star]
-    found = spikes(dyson, edge, vectors)
-    seen = np.sum(found.directions[:k, : model.p_star] ** 2, axis=(1, 2))
-    padding = np.full(k - len(found.values[:k]), np.nan)
-    margins = edge.value - np.linalg.eigvalsh(SpikeBlock(dyson, teacher).xi_at(edge))
+    weights, values = model.weights_at(lam, y), _eigenvalues(model, lam, y)
+    whole, dyson, unit = Dyson(weights, 1 / n, values), Dyson(weights, 1 / inner, values), inner / n
+    k, outer, bulk = int(model.degeneracy), whole.edge(), dyson.edge()
+    margins = outer.value - np.linalg.eigvalsh(SpikeBlock(whole, u).xi_at(outer))
+    found = spikes(dyson, bulk, vectors)
+    edge, size, unit = (bulk, inner, unit) if len(found.values) else (outer, n, 1.0)
+    directions, residues = found.directions[:k], found.overlaps[:k]
+    seen = residues * np.sum(directions[:, : model.p_star] ** 2, axis=(1, 2))
+    padding = np.full(k - len(seen), np.nan)
     return Quenched(
-        edge=edge.value * scale,
-        outliers=np.concatenate([found.values[:k] * scale, padding]),
-        overlaps=np.concatenate([found.overlaps[:k] * seen, padding]),
-        margins=np.asarray(margins * scale, dtype=np.float64),
-        scale=tracy_widom_scale(model.p * inner, edge.curvature) / scale,
+        edge=edge.value * unit,
+        outliers=np.concatenate([found.values[:k] * unit, padding]),
+        overlaps=np.concatenate([seen, padding]),
+        margins=np.asarray(margins, dtype=np.float64),
+        scale=tracy_widom_scale(model.p * size, edge.curvature) / unit,
         g=np.asarray(edge.g, dtype=np.float64),
-        directions=np.asarray(found.directions[:k], dtype=np.float64),
-        residues=np.asarray(found.overlaps[:k], dtype=np.float64),
+        directions=np.asarray(directions, dtype=np.float64),
+        residues=np.asarray(residues, dtype=np.float64),
     )
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -18,7 +19,7 @@ from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
 from sims import instance, sampling
 from tests.bbp.explorer.conftest import Page, explorer, wait
-from theory import bbp_threshold, bulk_edge, outlier
+from theory import bbp_threshold, bulk_edge, density, outlier
 from theory.finite_n.law import finite_law
 from theory.finite_n.quenched import quenched
 from theory.general import lowest_branch
@@ -387,5 +388,10 @@ def test_the_exported_page_needs_no_server(page, small_export):
     assert page.text("error") == ""
     rho = floats(page.columns("density"))
     assert np.all(np.diff(rho["lam"]) >= 0)
-    assert 0.5 < np.trapezoid(rho["rho"], rho["lam"]) < 1.05
+    exact = density(State(p=1, a=0.5).model, 2.2, rho["lam"])
+    stated = float(
+        re.search(r"density (\S+) \(share", page.driver.find_element("tag name", "aside").text).group(1)
+    )
+    misplaced = np.trapezoid(np.abs(rho["rho"] - exact), rho["lam"]) / np.trapezoid(exact, rho["lam"])
+    assert misplaced < max(0.25, stated)
     assert page.script("return performance.getEntriesByType('resource').length") == 0

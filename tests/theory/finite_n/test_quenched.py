@@ -42,7 +42,7 @@ def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
         def eigenvalue(z, order=order):
             return np.linalg.eigvalsh(block(dyson, v, z))[-1 - order]
 
-        edge, at = result.edge / unit, value / unit
+        edge, at = dyson.edge().value, value / unit
         step = 0.02 * (edge - at)
         root = brentq(eigenvalue, at - 0.5, edge - 1e-9, xtol=1e-14, rtol=1e-14)
         assert at == pytest.approx(root, rel=1e-11)
@@ -59,7 +59,7 @@ def test_bisection_finds_the_same_outlier():
     result = quenched(model, lam, u, n)
     v, inner = np.hstack([u, lam]), n - 3
     dyson = Dyson(model.weights(lam, u), 1 / inner)
-    found = SpikeBlock(dyson, v).bisected(0, result.edge * n / inner)
+    found = SpikeBlock(dyson, v).bisected(0, dyson.edge().value)
     assert found[1] * inner / n == pytest.approx(result.outliers[0], rel=1e-11)
 
 
