@@ -289,7 +289,7 @@ def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None
         raise ParameterError(
             f"n (thresholds at finite N) is for the quadratic committee, without {', '.join(special)}"
         )
-    for p in {*settings["p"], *settings["widths"]}:
+    for p in dict.fromkeys([*settings["p"], *settings["widths"]]):
         for a in (*settings["a_grid"], *settings["at_a"]):
             model = models.make(float(p), settings["p_star"], a, settings)
             if route(model) == "points":

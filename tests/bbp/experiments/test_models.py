@@ -97,6 +97,7 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
         (["descent", "--activation", "tanh", "--a", "2", "--start", "spectral"], "start must be random"),
         (["phase", "--noise", "0.3", "--n", "1000"], "thresholds at finite N"),
         (["phase", "--overlap", "0.3", "--p", "inf"], "overlap must be 0"),
+        (["phase", "--overlap", "0.3", "--p", "2"], "takes minutes"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(bbp, tmp_path, words, message):
