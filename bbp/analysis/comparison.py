@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import FEWEST, Estimate
 from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.analysis.observables import NAMES, estimates, observables
+from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
@@ -58,7 +59,7 @@ class Comparison:
     alpha_zero_sampled  by size, where at least two alphas lie in the window above alpha_BBP
     """
 
-    model: Committee
+    model: Model
     alpha_bbp: float
     kind: str
     n: NDArray[np.int64]
@@ -105,8 +106,10 @@ def compare(sweep: Sweep, *, draws: int = 16, repeats: int = 1000, seed: int = 0
 
 
 def quenched_curve(sweep: Sweep, draws: int, seed: int = 0) -> QuenchedCurve:
-    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws (theory.finite_n.law)."""
+    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws (theory.finite_n.law); NaN for networks."""
     found = np.full((7, len(sweep.n), len(sweep.alpha)), np.nan)
+    if not isinstance(sweep.model, Committee):
+        return QuenchedCurve(*found)
     for i, j in np.ndindex(found.shape[1:]):
         try:
             law = finite_law(sweep.model, float(sweep.alpha[j]), int(sweep.n[i]), draws=draws, seed=seed)
@@ -131,7 +134,9 @@ def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Cro
 
 def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, ShiftFit]]:
     """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes with enough samples."""
-    found = []
+    found: list[tuple[float, str, ShiftFit]] = []
+    if not isinstance(sweep.model, Committee):
+        return found  # both laws are the committee's
     for j, alpha in enumerate(sweep.alpha):
         enough = (sweep.status[:, j] == DONE).sum(axis=-1) >= FEWEST
         known = enough & np.isfinite(lowest["value"][:, j]) & (lowest["error"][:, j] > 0)
@@ -145,7 +150,7 @@ def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, Sh
 
 
 def _alpha_zero(sweep: Sweep, method: str) -> float:
-    found = alpha_zero(sweep.model, method=method)
+    found = alpha_zero(sweep.model, method=method) if isinstance(sweep.model, Committee) else None
     return math.nan if found is None else float(found)
 
 

@@ -27,9 +27,8 @@ from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import PARTS, Comparison, QuenchedCurve
 from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit
 from bbp.analysis.observables import NAMES
+from bbp.experiments import models
 from bbp.files import hdf5, layout, provenance
-from bbp.store import KINDS
-from theory.model import Committee
 
 FORMAT, VERSION = "bbp-compare", 1
 _QUENCHED = ("lowest", "lowest_error", "overlap", "overlap_error", "present")
@@ -62,8 +61,7 @@ def save(path: str | Path, comparison: Comparison, **config: Any) -> None:
         _put_shifts(file, comparison.shifts)
         _put_zeros(file, comparison.alpha_zero_sampled)
         hdf5.put_json(file, "config", config)
-        model = comparison.model
-        named = {"p": model.p, "p_star": model.p_star, "a": model.a}
+        named = models.record(comparison.model)
         zeros = {f"alpha_zero_{method}": value for method, value in comparison.alpha_zero.items()}
         kind = {"alpha_bbp": comparison.alpha_bbp, "kind": comparison.kind}
         file.attrs.update(provenance.record() | named | kind | zeros | {"finished": 1})
@@ -108,9 +106,9 @@ def _comparison(get: dict[str, Any], attributes: dict[str, Any]) -> Comparison:
         else None
     )
     return Comparison(
-        model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
-        alpha_bbp=layout.number(attributes, "alpha_bbp"),
-        kind=layout.word(attributes, "kind", KINDS),
+        model=models.build(attributes),
+        alpha_bbp=models.held(attributes)[0],
+        kind=models.held(attributes)[1],
         n=get["n"],
         alpha=get["alpha"],
         **{name: get[f"theory_{name}"] for name in _THEORY},

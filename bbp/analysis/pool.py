@@ -52,13 +52,18 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
     width = max((len(entries) for entries in cells.values()), default=0)
     axes = {"n": n, "alpha": alpha, "sample": np.arange(width), "eigenpair": pairs}
     sizes = {name: len(values) for name, values in axes.items()}
-    arrays: dict[str, Any] = {field.name: field.empty(sizes) for field in SAMPLED}
+    held = {
+        field.name for field in SAMPLED if not field.optional or all(field.name in s.more for s in sweeps)
+    }
+    arrays: dict[str, Any] = {field.name: field.empty(sizes) for field in SAMPLED if field.name in held}
     streams = {(s.attributes.get("prng"), s.attributes.get("seed")) for s in sweeps}
     drawn_again = len(streams) == 1
     for (i, j), entries in cells.items():
         for k, (sweep, *source_index) in enumerate(entries):
             drawn_again &= int(sweep.sample[source_index[2]]) == k
             for field in COLUMNS:
+                if field.name not in held:
+                    continue
                 source = sweep[field.name][tuple(source_index)]
                 kept = tuple(slice(sizes[dim]) for dim in field.dims[1:])
                 arrays[field.name][i, j, k] = source[kept] if kept else source

@@ -11,6 +11,7 @@ from typing import Any
 
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
+from bbp.experiments import models
 from theory.checks import ParameterError, shown
 
 AUTO = "auto"
@@ -163,6 +164,38 @@ def execution(out: str, *more: Option) -> tuple[Option, ...]:
     return tuple(replace(row, decides=False) for row in rows)
 
 
+MODEL = (
+    Option(
+        "activation",
+        "quadratic",
+        models.activation,
+        "of the student: quadratic, tanh, erf, sigmoid, softplus, He2, He3, softened_relu",
+        metavar="NAME",
+    ),
+    Option(
+        "teacher_activation", None, models.activation, "of the teacher (that of the student)", metavar="NAME"
+    ),
+    Option(
+        "loss", "normalised", models.loss, "normalised (by a + y), squared, or a bounded one", metavar="NAME"
+    ),
+    Option(
+        "noise",
+        0.0,
+        models.variance,
+        "variance of the noise added to every u_l, before the activation",
+        metavar="DELTA",
+    ),
+    Option(
+        "covariance",
+        None,
+        models.inputs,
+        "of the inputs: levels:0.4@0.667,2.2@0.333 | power:1.2 | mp:0.5 | file:PATH of eigenvalues",
+        metavar="SPEC",
+    ),
+    Option(
+        "overlap", 0.0, models.overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"
+    ),
+)
 BATCH = Option("batch", None, integer(), "samples held together (chosen by memory)")
 SAMPLES = integer(1, MOST_SAMPLES)
 SWEEP = (
@@ -175,6 +208,7 @@ SWEEP = (
     Option("p_star", 1, integers, "teacher widths"),
     Option("a", 1.0, values, "normalisations of the loss, such as 0.5,1"),
     Option("a_grid", None, values, "the same, as a grid", metavar="GRID", alias="a"),
+    *MODEL,
     Option("n", 400, sizes, "input dimensions N, such as 200,400"),
     Option("samples", 16, SAMPLES, "samples a point; at most so many with --target-error"),
     Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha and its number, nothing else"),
@@ -200,6 +234,7 @@ DESCENT = (
     Option("p", 2, one_width, "student width"),
     Option("p_star", 1, integer(), "teacher width"),
     Option("a", 1.0, grids.number, "normalisation of the loss"),
+    *MODEL,
     Option("n", 100, sizes, "input dimensions N, such as 100,200"),
     Option("samples", 16, SAMPLES, "samples a point"),
     Option("seed", 0, seed, "seed of all draws"),
@@ -228,6 +263,7 @@ PHASE = (
     Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
     Option("p_star", 1, integer(), "teacher width"),
     Option("a_grid", "0.01:3:60:log", named(values, "a"), f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
+    *MODEL,
     Option("at_a", "0.5,1", values, "normalisations of the cuts against p", metavar="GRID"),
     Option(
         "widths", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf", any_widths, "student widths of the cuts",

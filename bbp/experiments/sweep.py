@@ -29,8 +29,6 @@ from sims import sampling
 from sims.instance import STREAM, samples_of
 from sims.krylov.sample import preferred_solver
 from theory.checks import ParameterError
-from theory.model import Committee
-from theory.transition import bbp_threshold
 
 __all__ = ["Config", "Point", "build", "differences"]
 
@@ -87,13 +85,13 @@ class Config(engine.Experiment):
     """A sweep, with everything filled in.
 
     settings     the checked options that decide the numbers (bbp.experiments.options.SWEEP), by name
-    models       one Committee, or the product over p, p_star, a
+    models       one model, or the product over p, p_star, a
     alphas       for each model, alpha in rising order
     eigenpairs   for each model, how many of the lowest eigenpairs
     """
 
     settings: dict[str, Any]
-    models: tuple[Committee, ...]
+    models: tuple[models.Model, ...]
     alphas: tuple[tuple[float, ...], ...]
     eigenpairs: tuple[int, ...]
 
@@ -123,7 +121,7 @@ class Config(engine.Experiment):
         """The configuration of one model as plain data: what its file stores, and what two runs must agree on."""
         own = models.record(self.models[index]) | {"alpha_grid": list(self.alphas[index])}
         own |= {"eigenpairs": self.eigenpairs[index]}
-        return {**self.settings, **own, "prng": STREAM}
+        return {**_plain(self.settings), **own, "prng": STREAM}
 
     def records(self) -> list[dict[str, Any]]:
         """The configuration of every model."""
@@ -144,7 +142,7 @@ class Config(engine.Experiment):
         index, n, alpha = point
         if not 0 <= index < len(self.models):
             raise ValueError("this sweep has no such point")
-        record = {name: value for name, value in self.settings.items() if name not in PER_POINT}
+        record = {name: value for name, value in _plain(self.settings).items() if name not in PER_POINT}
         del record["alpha_grid"]
         own = models.record(self.models[index]) | {"eigenpairs": self.eigenpairs[index]}
         return record | own | {"n": n, "alpha": alpha, "prng": STREAM}
@@ -284,7 +282,8 @@ def build(given: Mapping[str, Any]) -> Config:
     """A `Config` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
     settings = options.checked(SWEEP, given, decides=True)
     _check_work(settings)
-    found = tuple(Committee(*sizes) for sizes in product(settings["p"], settings["p_star"], settings["a"]))
+    sizes = product(settings["p"], settings["p_star"], settings["a"])
+    found = tuple(models.make(*each, settings) for each in sizes)
     config = Config(
         settings=settings,
         models=found,
@@ -293,6 +292,11 @@ def build(given: Mapping[str, Any]) -> Config:
     )
     _check_sizes(config)
     return config
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those of the model, which its own record states."""
+    return {name: value for name, value in settings.items() if name not in models.DEFAULTS}
 
 
 def _check_work(settings: Mapping[str, Any]) -> None:
@@ -306,11 +310,11 @@ def _check_work(settings: Mapping[str, Any]) -> None:
         raise ParameterError(f"there must be at most {MOST_POINTS} points (model, n, alpha), got {points}")
 
 
-def _alphas(value: Any, model: Committee) -> tuple[float, ...]:
-    return grids.around(bbp_threshold(model).alpha) if value == AUTO else tuple(value)
+def _alphas(value: Any, model: models.Model) -> tuple[float, ...]:
+    return grids.around(models.centre(model)) if value == AUTO else tuple(value)
 
 
-def _eigenpairs(pairs: int | None, model: Committee) -> int:
+def _eigenpairs(pairs: int | None, model: models.Model) -> int:
     least = int(model.degeneracy) + sampling.MARGIN
     if pairs is not None and pairs < least:
         raise ParameterError(

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from bbp.analysis.comparison import Comparison
 from bbp.analysis.spectrum import Pool, Spectrum
+from bbp.experiments import models
+from bbp.experiments.models import Model
 from bbp.experiments.phase_file import Map, Phase
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
@@ -37,7 +39,7 @@ class Along(Protocol):
     """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
 
     @property
-    def model(self) -> Committee:
+    def model(self) -> Model:
         """The model."""
         ...
 
@@ -100,6 +102,8 @@ def theory_curves(sweep: Sweep | Comparison) -> tuple[Array, Array, Array, Array
 
     The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.
     """
+    if not isinstance(sweep.model, Committee):
+        return sweep.alpha, sweep.edge, sweep.outlier, sweep.overlap  # a point of these may take a second
     low, high = float(sweep.alpha.min()), float(sweep.alpha.max())
     margin = 0.03 * (high - low) if high > low else 0.2 * low
     alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE)
@@ -309,9 +313,14 @@ def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> lis
     return lettered(list(np.ravel(fig.subplots(*shape, sharex=share_x and stacked))))
 
 
-def name_model(ax: Axes, model: Committee, more: str = "") -> None:
+def name_model(ax: Axes, model: Model, more: str = "") -> None:
     """The model above the upper right corner: p, p*, a, and what is added."""
     parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$", f"$a = {model.a:.6g}$"]
+    special = {name: value for name, value in models.record(model).items() if name in models.DEFAULTS}
+    parts += [
+        models.short(value) if isinstance(value, str) else f"{name} {value:g}"
+        for name, value in special.items()
+    ]
     ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
 
 

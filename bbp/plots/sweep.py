@@ -78,8 +78,10 @@ def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike) -> Line2D:
     return line
 
 
-def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D:
-    """Vertical line at alpha_BBP whose label says its value and kind; solid if continuous, dashed if not."""
+def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D | None:
+    """Vertical line at alpha_BBP whose label says its value and kind; solid if continuous, dashed if not; None without one."""
+    if not np.isfinite(alpha_bbp):
+        return None
     return ax.axvline(
         alpha_bbp,
         color=style.KIND_COLOURS[kind],
