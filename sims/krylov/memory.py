@@ -14,17 +14,19 @@ from theory.checks import count
 
 PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
 
+DRAWN = 5  # blocks of streamed rows: one in use while another is drawn, for which XLA plans four (its memory_analysis)
+
 
 def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False) -> int:
     """Bytes of the data (m, n) in blocks of rows.
 
-    stored  kept, with the transpose on the CPU; else two blocks, one being drawn while one is used
+    stored  kept, with the transpose on the CPU; else DRAWN blocks
     mixed   with a float32 copy
     """
     item = real_dtype(dtype).itemsize
     size = block_size(m, n, dtype, stored=stored)
     if not stored:
-        return 2 * size * n * item
+        return DRAWN * size * n * item
     copies = 2 if jax.default_backend() == "cpu" else 1
     return -(-m // size) * size * n * copies * (item + (4 if mixed else 0))
 

@@ -1,0 +1,87 @@
+"""What runs on a GPU only, run here under its name: the same numbers as on the host, and plans of memory that hold."""
+
+import jax
+import numpy as np
+import pytest
+
+from sims import hessian, memory
+from sims.instance import draw, padded, row_block
+from sims.krylov import memory as krylov_memory
+from sims.krylov.sample import preferred_solver, solve_krylov
+from sims.operator.operator import block_size, hessian_operator
+from sims.operator.sharded import sharded_operator
+from theory.model import Committee
+
+MODEL = Committee(2, 1, 0.3)
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """A function: from here on JAX's backend has the name of a GPU."""
+    return lambda: monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+
+@pytest.mark.parametrize("make", [hessian_operator, sharded_operator])
+@pytest.mark.parametrize("stored", [True, False])
+def test_products_agree(on_gpu, make, stored):
+    vectors = np.random.default_rng(0).normal(size=(2, 40, 3))
+    host = make(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored)(vectors)
+    on_gpu()
+    device = make(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored)
+    assert all(mirror is None for _, mirror in device.rows)
+    np.testing.assert_allclose(device(vectors), host, rtol=1e-12, atol=1e-12)
+
+
+def test_a_search_agrees(on_gpu):
+    host = solve_krylov(draw(MODEL, 100, 2.5, seed=3, data=False), 4)
+    on_gpu()
+    device = solve_krylov(draw(MODEL, 100, 2.5, seed=3, data=False), 4)
+    assert device.code is host.code
+    np.testing.assert_allclose(device.values, host.values, atol=2e-6)
+    np.testing.assert_allclose(device.signal.q2, host.signal.q2, atol=1e-3)
+
+
+def test_drawn_data_agree(on_gpu):
+    drawn = draw(MODEL, 30, 2.0, seed=5)
+    host, weights = np.asarray(drawn.data), hessian.weights_of(drawn)
+    on_gpu()
+    device = draw(MODEL, 30, 2.0, seed=5)
+    np.testing.assert_array_equal(device.data, host)
+    np.testing.assert_allclose(hessian.weights_of(device), weights, rtol=1e-11, atol=1e-12)
+
+
+def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
+    host = block_size(10**6, 10**4, "float32"), krylov_memory.data_bytes(100, 1000, "float32", stored=True)
+    on_gpu()
+    assert block_size(10**6, 10**4, "float32") != host[0]
+    assert krylov_memory.data_bytes(100, 1000, "float32", stored=True) == host[1] / 2
+    assert preferred_solver(MODEL, 200, 2.0, 4) == "dense"
+
+
+def held(function, *shapes, static=()):
+    """Bytes that XLA plans for a compiled step: arguments, results, and what it needs meanwhile."""
+    plan = jax.jit(function, static_argnums=static).lower(*shapes).compile().memory_analysis()
+    return plan.argument_size_in_bytes + plan.output_size_in_bytes + plan.temp_size_in_bytes
+
+
+@pytest.mark.parametrize("p, dtype", [(1, "float32"), (2, "float64")])
+def test_the_plan_of_a_dense_solve_holds_what_xla_plans(on_gpu, p, dtype):
+    on_gpu()
+    n, alpha = 300, 2.0
+    rows = padded(int(alpha * n))
+    with jax.enable_x64(True):
+        data, weights = (jax.ShapeDtypeStruct(shape, dtype) for shape in ((rows, n), (rows, p, p)))
+        build = held(hessian.dense.__wrapped__, data, weights)
+        solve = held(jax.numpy.linalg.eigh, jax.ShapeDtypeStruct((p * n, p * n), dtype))
+    planned = memory.dense_bytes(Committee(p, 1, 0.3), n, alpha, eigenpairs=4, dtype=dtype)
+    assert max(build, solve) < planned < 4 * max(build, solve)
+
+
+def test_the_plan_of_streamed_rows_holds_what_xla_plans(on_gpu):
+    on_gpu()
+    n, m = 500, 4000
+    size = block_size(m, n, "float32", stored=False)
+    key = jax.random.key(0)
+    drawn = held(lambda k: row_block(k, np.uint32(0), size, n, "float32"), key)
+    planned = krylov_memory.data_bytes(n, m, "float32", stored=False)
+    assert planned / 4 < drawn <= 1.01 * planned
