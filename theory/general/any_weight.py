@@ -17,6 +17,7 @@ other networks, spectral methods and one-dimensional laws have faster and exact 
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -25,15 +26,13 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from scipy.stats import qmc
-from scipy.stats import t as student_t
+from scipy.special import ndtri, stdtrit
 
 from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
 from theory.general.dyson import Dyson
 from theory.general.floor import floor
 from theory.general.lowest import lowest
-from theory.general.points import edge_of
+from theory.general.points import SOBOL_DIMENSIONS, edge_of
 from theory.general.spikes import spikes
 
 Array = NDArray[np.float64]
@@ -103,9 +102,9 @@ def general_spectrum(
     p, p_star, noise = count("p", p), count("p_star", p_star), count("noise", noise, minimum=0)
     level = max(int(np.ceil(np.log2(count("points", points, minimum=16)))), 4)
     scramblings = count("scramblings", scramblings, minimum=2)
-    if p + p_star + noise > qmc.Sobol.MAXDIM or level > _LEVELS:
+    if p + p_star + noise > SOBOL_DIMENSIONS or level > _LEVELS:
         raise ParameterError(
-            f"points must be at most 2^{_LEVELS} in at most {qmc.Sobol.MAXDIM} dimensions p + p_star + noise, "
+            f"points must be at most 2^{_LEVELS} in at most {SOBOL_DIMENSIONS} dimensions p + p_star + noise, "
             f"got {points} in {p + p_star + noise}"
         )
     _takes_three(weight, p, p_star, noise)
@@ -119,10 +118,13 @@ def general_spectrum(
         return _without_edge()
     runs: list[_Run] = []
     for repeat in range(scramblings):
+        qmc = importlib.import_module(
+            "scipy.stats.qmc"
+        )  # late: it takes most of the time of importing theory
         uniform = qmc.Sobol(p + p_star + noise, rng=np.random.default_rng([seed, repeat])).random_base2(level)
         runs.append(_solve(weight, alpha, uniform, p, p_star, bottom))
     kinds, many = {kind for kind, _ in runs}, [len(columns[1]) for _, columns in runs]
-    factor = student_t.ppf(0.975, scramblings - 1) / 1.959964 / np.sqrt(scramblings)
+    factor = stdtrit(scramblings - 1, 0.975) / 1.959964 / np.sqrt(scramblings)
     columns = []
     for part in range(4):
         values = _column(runs, part, min(many))

@@ -11,6 +11,7 @@ Q = q_min I, provided G is a multiple of I; else it is "unresolved".
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtri
-from scipy.stats import qmc
-from scipy.stats import t as student_t
+from scipy.special import ndtri, stdtrit
 
 from theory.checks import NotConverged, ParameterError
 from theory.general.dyson import Dyson, DysonEdge
@@ -33,6 +32,7 @@ from theory.general.results import ModelThreshold, Spectrum
 from theory.general.spikes import spikes
 from theory.quadrature import chi_square_law
 
+SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
 Array = NDArray[Any]
 
 STEPS = 0.2, 0.16, 0.13  # of the product rule
@@ -153,7 +153,7 @@ def scattered(runs: Sequence[Solved]) -> Spectrum:
 def _mean_error(values: Array) -> tuple[Array, Array]:
     """Mean over the first axis, and half of half the width of its 95 % interval by Student's t."""
     n = len(values)
-    factor = student_t.ppf(0.975, n - 1) / 1.959964
+    factor = stdtrit(n - 1, 0.975) / 1.959964
     return values.mean(axis=0), factor * values.std(axis=0, ddof=1) / math.sqrt(n)
 
 
@@ -305,10 +305,11 @@ def _sobol_clouds(model: Network) -> list[Cloud]:
 def _sobol_cloud(model: Network, repeat: int) -> Cloud:
     p, p_star = int(model.p), model.p_star
     sizes = [p, p_star, p_star if model.noise else 0, 1 if model.output_noise else 0]
-    if sum(sizes) > qmc.Sobol.MAXDIM:
+    if sum(sizes) > SOBOL_DIMENSIONS:
         raise ParameterError(
-            f"p and p_star must add up to less than {qmc.Sobol.MAXDIM} here, got {sum(sizes)}"
+            f"p and p_star must add up to less than {SOBOL_DIMENSIONS} here, got {sum(sizes)}"
         )
+    qmc = importlib.import_module("scipy.stats.qmc")  # late: it takes most of the time of importing theory
     uniform = qmc.Sobol(sum(sizes), rng=np.random.default_rng([0, repeat])).random_base2(_LEVEL)
     normal = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
     own, u, zeta, xi = np.split(normal, np.cumsum(sizes)[:-1], axis=1)
