@@ -17,6 +17,7 @@ from bbp import store
 from bbp.console import program
 from bbp.console.errors import FileError
 from bbp.files import hdf5
+from theory.model import Committee
 
 PROGRAMS = sorted(
     path.stem for path in Path(package.__file__).parent.glob("*.py") if path.stem in program.COMMANDS
@@ -155,7 +156,7 @@ def test_there_are_enough_of_them():
 
 def good(path):
     """A file that loads: the smallest sweep of made-up numbers."""
-    model = store.Committee(1, 1, 0.5)
+    model = Committee(1, 1, 0.5)
     cube, line = np.zeros((1, 2, 2, 5)), np.zeros(2)
     sweep = store.Sweep(
         model, 1.38, "continuous", np.array([8]), np.array([1.0, 2.0]), np.arange(2), np.arange(5),
