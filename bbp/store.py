@@ -203,6 +203,7 @@ def group_name(index: int) -> str:
 def describe(model: Model) -> str:
     """A model in words: "p=2 p*=1 a=0.3".
 
+    >>> from theory.model import Committee
     >>> describe(Committee(2, 1, 0.5))
     'p=2 p*=1 a=0.5'
     """

@@ -76,6 +76,7 @@ def weight_parts(
 def weights(model: Model, lam: ArrayLike, u: ArrayLike) -> jax.Array:
     """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Committee.weights`.
 
+    >>> from theory.model import Committee
     >>> weights(Committee(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
     (5, 2, 2)
     """

@@ -126,6 +126,7 @@ def sample_point(
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
     on an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
 
+    >>> from theory.model import Committee
     >>> found = sample_point(Committee(2, 1, 1.0), 12, 2.5, range(2), seed=1)
     >>> found.eigenvalues.shape, found.status.tolist()
     ((2, 6), [1, 1])

@@ -62,19 +62,23 @@ class Grid:
 
     @property
     def branch(self) -> Array:
+        """alpha/alpha_BBP of the curves."""
         below, beyond = np.linspace(0.2, 1, 18), 1 + 3 * np.linspace(0, 1, 34) ** 2
         return np.concatenate([below, beyond])
 
     @property
     def a(self) -> Array:
+        """Values of a that have spectra."""
         return np.geomspace(*self.a_range, self.models)
 
     @property
     def a_curves(self) -> Array:
+        """Values of a that have curves over alpha."""
         return np.geomspace(*self.a_range, self.curves)
 
     @property
     def a_fine(self) -> Array:
+        """Values of a that have thresholds."""
         return np.geomspace(*self.a_range, self.fine)
 
     @property
