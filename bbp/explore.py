@@ -22,6 +22,8 @@ EXAMPLE = """  bbp explore                            opens a page in the browse
   bbp explore --no-browser --port 5006   on a machine reached by ssh -L 5006:localhost:5006
   bbp explore --export page.html         one file, for a talk"""
 
+LOCAL = "127.0.0.1"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
@@ -29,9 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", metavar="FILE.h5", help="a sweep file whose samples lie over the curves"
     )
     parser.add_argument("--port", metavar="PORT", help="port to listen at (the first free one from 5006)")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen at (127.0.0.1: this machine alone)"
-    )
+    parser.add_argument("--host", default=LOCAL, help="address to listen at (127.0.0.1: this machine alone)")
     parser.add_argument(
         "--origin",
         action="append",
@@ -73,11 +73,14 @@ def _port(text: str) -> int:
 
 
 def _exclude(args: argparse.Namespace) -> None:
-    given = [
-        name
-        for name, value in (("FILE.h5", args.file), ("--port", args.port), ("--origin", args.origin))
-        if value
-    ]
+    options = {
+        "FILE.h5": args.file,
+        "--port": args.port,
+        "--origin": args.origin,
+        "--no-browser": args.no_browser,
+        "--host": args.host != LOCAL,
+    }
+    given = [name for name, value in options.items() if value]
     if given:
         raise ParameterError(f"--export writes a file of theory: it takes no {given[0]}")
 

@@ -8,6 +8,8 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /max_overlap_rank                       (n, alpha, sample) i8, -1 where unknown
     /status /reason                         (n, alpha, sample): 0 not run, 1 done, 2 failed and why
     /theory/edge, outlier, overlap          (alpha) f8, NaN where there is none
+    /theory_n/lowest, overlap, lowest_std, overlap_std, informative    (n, alpha) f8: theory.finite_n.law, means over draws
+                                            and scatter of one draw; NaN where it would take too long
     /config                                 JSON: every option that decides the numbers, defaults filled in
     /provenance/unit...                     (unit): which samples were computed together, where, in what time
     root attributes                         format, format_version, sha256, p, p_star, a, alpha_bbp,
@@ -30,14 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.console.errors import FileError
+from bbp.experiments import models
+from bbp.experiments.models import Model
 from bbp.files import hdf5, layout, table
 from bbp.files.table import DONE, FAILED, NOT_RUN, TEXT, Axis, Field
-from theory.model import Committee
 
 __all__ = ["DONE", "FAILED", "FORMAT", "NOT_RUN", "VERSION", "Sweep", "describe", "load", "load_all", "save"]
 
 FORMAT, VERSION = "bbp-sweep", 1
-KINDS = ("continuous", "discontinuous")
 AXES = (Axis("n"), Axis("alpha", "f8"), Axis("sample"), Axis("eigenpair"))
 COORDINATES = tuple(axis.name for axis in AXES)
 OUTER = ("n", "alpha")  # the axes of the points; a unit of work has those that follow
@@ -47,6 +49,10 @@ COLUMNS = (
     Field("eigenvalues", _PAIRS, words="lowest eigenvalues of the Hessian, lowest first"),
     Field("overlaps", _PAIRS, words="squared overlap of each eigenvector with the signal space"),
     Field("residuals", _PAIRS, words="norm of H v - lambda v"),
+    Field(
+        "student_shares", _PAIRS, optional=True,
+        words="squared overlap of each eigenvector with the span of the student's rows in every block",
+    ),
     Field(
         "max_overlap_rank", ("sample",), "i8", -1,
         "rank, in the whole spectrum, of the eigenvector of largest overlap; -1 unknown",
@@ -62,9 +68,29 @@ THEORY = (
         "outlier", ("alpha",), path="theory/outlier", words="outlier at N = infinity, NaN where there is none"
     ),
     Field("overlap", ("alpha",), path="theory/overlap", words="its squared overlap, NaN where there is none"),
+    *(
+        Field(
+            f"{name}_share",
+            ("alpha",),
+            path=f"theory/{name}_share",
+            optional=True,
+            words=f"share of that overlap on {name} directions",
+        )
+        for name in ("teacher", "student")
+    ),
+    *(
+        Field(f"{name}_n", OUTER, path=f"theory_n/{name}", words=f"{words}, finite-N theory", optional=True)
+        for name, words in (
+            ("lowest", "mean over draws of the lowest eigenvalue"),
+            ("lowest_std", "scatter of one draw of the lowest eigenvalue"),
+            ("overlap", "mean over draws of q2 averaged over the p p_star lowest eigenvectors"),
+            ("overlap_std", "scatter of one draw of that overlap"),
+            ("informative", "share of draws in which that overlap exceeds every other eigenvector's"),
+        )
+    ),
 )
 FIELDS = (*SAMPLED, *THEORY)
-ABOUT = {f.name: f.words for f in SAMPLED}
+ABOUT = {f.name: f.words for f in SAMPLED if not f.optional}
 _MODELS = (
     Field("p", ("model",), "f8"),
     Field("p_star", ("model",), "i8"),
@@ -86,7 +112,7 @@ class Sweep:
     more                                 declared fields (FIELDS) that are none of the above, by name
     """
 
-    model: Committee
+    model: Model
     alpha_bbp: float
     kind: str
     n: NDArray[np.int64]
@@ -174,27 +200,25 @@ def group_name(index: int) -> str:
     return f"model_{index:03d}"
 
 
-def describe(model: Committee) -> str:
+def describe(model: Model) -> str:
     """A model in words: "p=2 p*=1 a=0.3".
 
     >>> describe(Committee(2, 1, 0.5))
     'p=2 p*=1 a=0.5'
     """
-    return f"p={model.p} p*={model.p_star} a={model.a:g}"
+    return models.words(model)
 
 
 def _fill(group: h5py.Group, sweep: Sweep) -> None:
-    values = {name: sweep[name] for name in (*COORDINATES, *(f.name for f in FIELDS))}
-    table.write(group, AXES, FIELDS, values)
+    held = [f for f in FIELDS if not f.optional or f.name in sweep.more]
+    table.write(group, AXES, held, {name: sweep[name] for name in (*COORDINATES, *(f.name for f in held))})
     hdf5.put_json(group, "config", sweep.config)
     _fill_provenance(group.create_group("provenance"), sweep.provenance)
     attributes = {
         "alpha_bbp": sweep.alpha_bbp,
         "kind": sweep.kind,
-        "p": sweep.model.p,
-        "p_star": sweep.model.p_star,
     }
-    group.attrs.update(sweep.attributes | attributes | {"a": sweep.model.a})
+    group.attrs.update(sweep.attributes | attributes | models.record(sweep.model))
 
 
 def _fill_provenance(group: h5py.Group, columns: dict[str, NDArray[Any]]) -> None:
@@ -222,9 +246,9 @@ def _read(group: h5py.Group) -> Sweep:
     attributes = hdf5.attributes(group)
     return Sweep.of(
         found,
-        model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
-        alpha_bbp=layout.number(attributes, "alpha_bbp"),
-        kind=layout.word(attributes, "kind", KINDS),
+        model=models.build(attributes),
+        alpha_bbp=models.held(attributes)[0],
+        kind=models.held(attributes)[1],
         config=hdf5.get_json(group, "config"),
         provenance=_provenance(group["provenance"]),
         attributes=attributes,

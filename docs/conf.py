@@ -42,8 +42,8 @@ extensions = [
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_generated/include"]
 nitpicky = True
-# Types in signatures: those of other packages, and this one's abbreviations for arrays and callables.
-nitpick_ignore_regex = [("py:.*", r".*")] if os.environ.get("BBP_DOCS_LOOSE") else reference.FOREIGN
+nitpick_ignore_regex = reference.FOREIGN
+suppress_warnings = ["ref.python"]  # types of one name in two modules, in signatures
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 4
 myst_dmath_double_inline = True
@@ -57,6 +57,7 @@ nb_execution_in_temp = True
 
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "Array", "Values", "Model", "Locking")}
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 90

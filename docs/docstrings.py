@@ -7,8 +7,8 @@ stays as it stands.
 
 from __future__ import annotations
 
-import inspect
 import re
+import textwrap
 from itertools import groupby
 
 import reference
@@ -40,7 +40,7 @@ def converted(text: str, module: str = "") -> str:
     <BLANKLINE>
     """
     out: list[str] = []
-    for kind, rows in _blocks(inspect.cleandoc(text).splitlines()):
+    for kind, rows in _blocks(text.strip().splitlines()):
         if kind == "example":
             out += [*rows, ""]
         elif kind == "item":
@@ -48,7 +48,7 @@ def converted(text: str, module: str = "") -> str:
         elif kind == "plain":
             out += [_inline(_joined(rows), module), ""]
         else:
-            out += ["::", "", *("    " + row for row in rows), ""]
+            out += ["::", "", textwrap.indent(textwrap.dedent("\n".join(rows)), "    "), ""]
     return "\n".join(out)
 
 
@@ -100,12 +100,14 @@ def _inline(text: str, module: str) -> str:
             parts[index] = f":py:obj:`{part} <{target}>`" if target else f"``{part}``"
         else:
             parts[index] = _SPECIAL.sub(r"\\\1", part)
-    # Inline markup must stand apart from letters that follow it.
-    return re.sub(r"(`)(?=[A-Za-z0-9(])", r"\1\\ ", "".join(_spaced(parts)))
+    return "".join(_spaced(parts))
 
 
 def _spaced(parts: list[str]) -> list[str]:
+    """Inline markup must stand apart from letters before and after it: an escaped blank, which is not shown, does that."""
     for index in range(1, len(parts), 2):
         if parts[index - 1] and parts[index - 1][-1].isalnum():
             parts[index] = "\\ " + parts[index]
+        if parts[index + 1] and (parts[index + 1][0].isalnum() or parts[index + 1][0] == "("):
+            parts[index] += "\\ "
     return parts

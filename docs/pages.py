@@ -23,7 +23,18 @@ def write(docs: Path) -> None:
     reference.write(out / "api")
     _put(out / "include" / "programs.md", programs())
     _put(out / "include" / "layouts.md", layouts())
+    _put(out / "include" / "more.md", more(docs))
     gallery(docs.parent / "data" / "figures", out / "gallery")
+
+
+def more(docs: Path) -> str:
+    """A table of contents of the pages that the start page does not name, so that a new page is found from the first day."""
+    start = (docs / "index.md").read_text().split()
+    pages = sorted(
+        page.relative_to(docs).with_suffix("") for page in (*docs.glob("*.md"), *docs.glob("tutorials/*.md"))
+    )
+    left = [str(page) for page in pages if str(page) not in (*start, "index")]
+    return "\n".join(["```{toctree}", ":hidden:", ":caption: More", "", *left, "```", ""]) if left else "\n"
 
 
 def programs() -> str:
@@ -39,12 +50,44 @@ def programs() -> str:
 
 
 def layouts() -> str:
-    """The layout of every file."""
+    """The datasets of every kind of file, from the fields that the programs themselves write and check."""
     parts = []
-    for module in (store, phase_file, comparison_file, descent_file, base):
+    for title, module, tables in (
+        ("Sweep", store, [("", store.AXES, store.FIELDS)]),
+        ("Descents", descent_file, [("", descent_file.AXES, descent_file.FIELDS)]),
+        (
+            "Phase diagram",
+            phase_file,
+            [
+                ("", phase_file.AXES, (*phase_file.MAP, *phase_file.EDGES)),
+                ("widths/", phase_file.AXES, phase_file.MAP),
+                ("", phase_file.FINITE_AXES, phase_file.FINITE),
+            ],
+        ),
+    ):
+        parts += [f"### {title}: `{module.FORMAT}`, version {module.VERSION}", "", _head(module), ""]
+        parts += ["| dataset | over | type | what it is |", "|---|---|---|---|"]
+        for group, axes, fields in tables:
+            rows = [(axis.name, "itself", axis.dtype, axis.words or "coordinate") for axis in axes]
+            rows += [(field.place, ", ".join(field.dims), field.dtype, field.words) for field in fields]
+            parts += [
+                f"| `/{group}{name}` | {dims} | {_kind(dtype)} | {words} |"
+                for name, dims, dtype, words in rows
+            ]
+        parts.append("")
+    for title, module in (("Comparison", comparison_file), ("Figure", base)):
         text = inspect.cleandoc(module.__doc__ or "")
-        parts += [f"## {module.FORMAT}", "", "```text", text, "```", ""]
+        parts += [f"### {title}: `{module.FORMAT}`, version {module.VERSION}", "", "```text", text, "```", ""]
     return "\n".join(parts)
+
+
+def _head(module) -> str:
+    """The first paragraph of a module's docstring, on one line."""
+    return " ".join(inspect.cleandoc(module.__doc__ or "").split("\n\n")[0].split()).replace("*", "\\*")
+
+
+def _kind(dtype: str) -> str:
+    return {"f8": "float64", "i8": "int64", "i1": "int8", "O": "text"}[dtype]
 
 
 def gallery(data: Path, out: Path) -> None:

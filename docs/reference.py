@@ -11,17 +11,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 PACKAGES = ("theory", "sims", "bbp")
-# Types that other packages document, and the abbreviations of this one for them.
+# Types in signatures that are not ours, and our type variables: they have no page here. What is ours must have one.
 FOREIGN = [
-    (
-        "py:.*",
-        r"(np|numpy|scipy|jax|jnp|h5py|matplotlib|dask|distributed|collections|contextlib|typing|argparse|pathlib)\..*",
-    ),
-    ("py:.*", r"(types|concurrent|enum|dataclasses|string)(\..*)?"),
-    (
-        "py:.*",
-        r"(NDArray|ArrayLike|Array|Any|Self|Callable|Sequence|Mapping|Iterable|Iterator|Path|Figure|Axes|Line2D)",
-    ),
+    (r"py:(class|data|exc|attr|func)", r"(?!(theory|sims|bbp)\.).*"),
+    (r"py:(class|obj)", r".*\.[A-Z]"),
 ]
 
 

@@ -7,12 +7,20 @@ of eigenvalues; s Lanczos steps from v give its Gauss quadrature, exact for poly
 reorthogonalisation of each against its own past. The scatter between probes gives the error. Unlike
 the kernel polynomial method no bound of the spectrum is needed, and the long right tail costs no resolution
 at the left edge.
+
+An atom of known mass A at 0 (alpha < 1: the Hessian's null space, 1 - alpha of its order) is treated by itself. A Gauss rule
+puts a node near 0 and gives it the atom and some of what lies on both sides; on which side of 0 it falls is chance. Here the
+last entry of T is changed so that 0 is a node (Golub 1973, the rule with one prescribed node). Its weight is the atom's share
+of the probe, which scatters about A, and the rest e of the node: the mean of e over probes is the mean weight less A, the atom
+is given A, and the other weights of every probe are scaled to 1 - A, which takes the scatter of the atom's share out of the
+estimate.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -24,7 +32,7 @@ from scipy.linalg import eigh_tridiagonal
 from sims.checks import has
 from sims.krylov.solver import OPERATOR, BlockOperator
 from sims.pinned import pinned
-from theory.checks import ParameterError, count, finite, positive
+from theory.checks import ParameterError, count, finite, one, positive
 
 Array = NDArray[np.float64]
 
@@ -35,10 +43,12 @@ class Quadrature:
 
     nodes    (probes, steps) in units of the Hessian, ascending
     weights  (probes, steps), at least 0, adding up to 1 for each probe
+    atom     known mass at 0, contained in the weight of the node that is 0 exactly; 0: none
     """
 
     nodes: Array
     weights: Array
+    atom: float = 0.0
 
     def average(self, values: ArrayLike) -> tuple[Array, Array]:
         """Mean over the spectrum of a function given at the nodes, (..., probes, steps), and standard error."""
@@ -54,19 +64,34 @@ class Quadrature:
         return self.average(np.exp(-(scaled**2) / 2) / (width * math.sqrt(2 * math.pi)))
 
     def fraction_below(self, x: ArrayLike) -> tuple[Array, Array]:
-        """Share of the eigenvalues below x, and its standard error.
+        """Share of the eigenvalues below x, and its error.
 
-        Of a probe's own measure the share below a node lies between the weights before it and these and its
-        own (Chebyshev, Markov, Stieltjes): the middle is taken at the nodes, straight lines between them.
+        Of a probe's own measure the share below a node lies between the weights before it and these and its own, and between
+        two nodes it lies within half of their weights about the middle (Chebyshev, Markov, Stieltjes; a known atom counts as
+        known): the middle is taken, straight lines between nodes. The error is the standard error over probes and the mean
+        half width of these bounds, added in squares.
         """
         x = np.asarray(finite("x", x))
-        middle = np.cumsum(self.weights, axis=1) - self.weights / 2
-        each = [np.interp(x, t, f, left=0, right=1) for t, f in zip(self.nodes, middle, strict=True)]
-        return _mean(np.stack(each, axis=-1))
+        found = [_share_below(x, t, w, self.atom) for t, w in zip(self.nodes, self.weights, strict=True)]
+        mean, error = _mean(np.stack([share for share, _ in found], axis=-1))
+        return mean, np.hypot(error, np.mean([half for _, half in found], axis=0))
 
     def moment(self, power: int) -> tuple[Array, Array]:
         """Mean of lambda^power over the spectrum, and its standard error."""
         return self.average(self.nodes ** count("power", power, minimum=0))
+
+
+def _share_below(x: Array, nodes: Array, weights: Array, atom: float) -> tuple[Array, Array]:
+    """The share of one probe's measure below x (...), and the half width of its bounds there."""
+    rest = weights.copy()
+    if atom:
+        at = int(np.argmin(np.abs(nodes)))
+        rest[at] = max(rest[at] - atom, 0.0)
+    middle = np.cumsum(rest) - rest / 2
+    share = np.interp(x, nodes, middle, left=0, right=float(np.sum(rest))) + atom * (x > 0)
+    last = np.searchsorted(nodes, x) - 1  # the node before x
+    sides = np.concatenate([[0.0], rest, [0.0]])
+    return share, (sides[last + 1] + sides[last + 2]) / 2
 
 
 def _mean(each: Array) -> tuple[Array, Array]:
@@ -78,13 +103,19 @@ def _mean(each: Array) -> tuple[Array, Array]:
 
 @pinned
 def lanczos_quadrature(
-    operator: BlockOperator, *, probes: int = 8, steps: int = 100, seed: int = 0
+    operator: BlockOperator,
+    *,
+    probes: int = 8,
+    steps: int = 100,
+    seed: int = 0,
+    atom: float | None = None,
 ) -> Quadrature:
     """The spectral measure of an operator of one set from random unit vectors.
 
     probes  vectors: the error falls as 1 / sqrt(probes p N)
     steps   Lanczos steps, at most the order: resolution is about the width of the spectrum over steps,
             finer towards its ends
+    atom    mass at 0 that is known; None: what the operator knows (`HessianOperator.atom`), 0 where it does not say
 
     >>> from sims.instance import draw
     >>> from sims.operator.operator import hessian_operator
@@ -97,12 +128,30 @@ def lanczos_quadrature(
     if has("operator", operator, *OPERATOR).sets != 1:
         raise ParameterError(f"lanczos_quadrature wants an operator of one set, got {operator.sets}")
     start = np.random.default_rng(count("seed", seed, 0)).standard_normal((operator.order, probes))
-    return measure_of(operator, start, min(steps, operator.order))
+    steps = min(steps, operator.order)
+    atom = getattr(operator, "atom", 0.0) if atom is None else one("atom", finite("atom", atom))
+    if not 0 <= atom < 1:
+        raise ParameterError(f"atom must be at least 0 and below 1, got {atom}")
+    if not atom or steps < 3:
+        return measure_of(operator, start, steps)
+    found = _rules(operator, start, steps, _with_node_at_zero)
+    at = np.argmin(np.abs(found.nodes), axis=1)[:, None]
+    held = np.take_along_axis(found.weights, at, axis=1)
+    excess = max(float(np.mean(held)) - atom, 0.0)  # of the node at 0, not of the atom
+    scale = (1 - atom) / (1 - held + excess)
+    weights = found.weights * scale
+    np.put_along_axis(weights, at, atom + excess * scale, axis=1)
+    return Quadrature(found.nodes, weights, atom)
 
 
 @pinned
 def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrature:
     """The spectral measures of given vectors (order, probes), rows in the operator's order, each normalised."""
+    return _rules(operator, start, steps, eigh_tridiagonal)
+
+
+def _rules(operator: BlockOperator, start: ArrayLike, steps: int, solve: Callable) -> Quadrature:
+    """Rules of given vectors; solve (d, e) -> nodes and eigenvectors of T."""
     start = np.asarray(start)
     vectors = jnp.asarray(start / np.linalg.norm(start, axis=0), operator.dtype)
     past = jnp.zeros((steps, *vectors.shape), operator.dtype)
@@ -112,11 +161,22 @@ def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrat
         past, vectors, along, length = _advance(past, vectors, product, step)
         diagonal.append(np.asarray(along, dtype=np.float64))
         beside.append(np.asarray(length, dtype=np.float64))
-    pairs = [
-        eigh_tridiagonal(d, e[:-1]) for d, e in zip(np.array(diagonal).T, np.array(beside).T, strict=True)
-    ]
+    pairs = [solve(d, e[:-1]) for d, e in zip(np.array(diagonal).T, np.array(beside).T, strict=True)]
     unit = operator.units[0]
     return Quadrature(np.array([v for v, _ in pairs]) * unit, np.array([s[0] ** 2 for _, s in pairs]))
+
+
+def _with_node_at_zero(d: Array, e: Array) -> tuple[Array, Array]:
+    """Nodes and eigenvectors of T (d, e) with the last entry of d such that 0 is an eigenvalue: e^2 (T_{m-1}^{-1})_last.
+
+    An invariant space ends the steps with e = 0: the rule is then exact, and has its node at 0 already.
+    """
+    if np.all(e > 0):
+        values, vectors = eigh_tridiagonal(d[:-1], e[:-1])
+        d = np.append(d[:-1], e[-1] ** 2 * np.sum(vectors[-1] ** 2 / values))
+    nodes, vectors = eigh_tridiagonal(d, e)
+    nodes[np.argmin(np.abs(nodes))] = 0.0
+    return nodes, vectors
 
 
 @functools.partial(jax.jit, donate_argnums=0)

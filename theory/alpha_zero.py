@@ -9,7 +9,9 @@ continuation   the sharp-edge and outlier conditions together, U = W, continued 
 
 A continuous transition loses its overlap at alpha_BBP itself: there the tangent starts from q2 = 0 and U = W is met
 at t < 1 already, so both estimates are alpha_BBP by their own definitions, and that is what is returned. Either
-estimate may not exist (a tangent that reaches no alpha > 0; no root, as for a large jump): None, or NaN in a map.
+estimate may not exist (a tangent that reaches no alpha > 0; no root, as for a large jump): None, or NaN in a map. So it is
+below p_star/2, the weak-recovery limit: labels hold no information about the teacher there, and an estimate that falls below
+it, as the tangent does where a is large, is no threshold.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, meth
     found = transition(models)
     value = found.alpha.copy()
     jumps = np.flatnonzero(found.discontinuous)
-    value[jumps] = _METHODS[method](models.take(jumps))
+    estimate = _METHODS[method](models.take(jumps))
+    weak = 1 / models.take(jumps).two_over_p_star
+    value[jumps] = np.where(estimate < weak, np.nan, estimate)
     return value.reshape(shape)
 
 

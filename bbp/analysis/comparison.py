@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import FEWEST, Estimate
 from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.analysis.observables import NAMES, estimates, observables
+from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
 from theory.checks import NotConverged, ParameterError
-from theory.finite_n.quenched import quenched
-from theory.finite_n.tracy_widom import MEAN as TRACY_WIDOM_MEAN
+from theory.finite_n.law import finite_law
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -28,11 +28,12 @@ WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alp
 
 @dataclass(frozen=True)
 class QuenchedCurve:
-    """Quenched predictions averaged over draws of labels, each (n, alpha), with standard errors.
+    """Finite-N theory averaged over draws, each (n, alpha), with standard errors: see theory.finite_n.law.FiniteLaw.
 
-    lowest   lowest eigenvalue: the lowest outlier of the draw, else its edge with the Tracy-Widom mean shift
-    overlap  mean squared overlap of the p p_star lowest eigenvectors, 0 for each that has no outlier
-    present  fraction of draws with an outlier
+    lowest   lowest eigenvalue
+    overlap  mean squared overlap of the p p_star lowest eigenvectors
+    present  share of draws in which the largest overlap is among these (predicted phi)
+    lowest_std, overlap_std  scatter of one draw; NaN from files of before they were kept
     """
 
     lowest: Array
@@ -40,6 +41,8 @@ class QuenchedCurve:
     overlap: Array
     overlap_error: Array
     present: Array
+    lowest_std: Array
+    overlap_std: Array
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Comparison:
     alpha_zero_sampled  by size, where at least two alphas lie in the window above alpha_BBP
     """
 
-    model: Committee
+    model: Model
     alpha_bbp: float
     kind: str
     n: NDArray[np.int64]
@@ -103,23 +106,18 @@ def compare(sweep: Sweep, *, draws: int = 16, repeats: int = 1000, seed: int = 0
 
 
 def quenched_curve(sweep: Sweep, draws: int, seed: int = 0) -> QuenchedCurve:
-    """Quenched theory at every (n, alpha) of a sweep, averaged over `draws` draws of labels at N = inf."""
-    shape = len(sweep.n), len(sweep.alpha), draws
-    lowest, overlap, present = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape)
-    for i, j, k in np.ndindex(shape):
-        n, m = int(sweep.n[i]), round(float(sweep.alpha[j]) * int(sweep.n[i]))
-        rng = np.random.default_rng([seed, i, j, k])
+    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws (theory.finite_n.law); NaN for networks."""
+    found = np.full((7, len(sweep.n), len(sweep.alpha)), np.nan)
+    if not isinstance(sweep.model, Committee):
+        return QuenchedCurve(*found)
+    for i, j in np.ndindex(found.shape[1:]):
         try:
-            draw = quenched(sweep.model, *sweep.model.draw_labels(m, rng), n)
-        except NotConverged:
-            continue  # no weight of this draw is negative: it has no edge below 0, and is left out of the mean
-        found = np.isfinite(draw.outliers)
-        present[i, j, k] = found.any()
-        lowest[i, j, k] = draw.lowest if found.any() else draw.edge - TRACY_WIDOM_MEAN / draw.scale
-        overlap[i, j, k] = np.where(found, draw.overlaps, 0).mean()
-    mean = [np.nanmean(a, axis=-1) for a in (lowest, overlap)]
-    error = [np.nanstd(a, axis=-1, ddof=1) / math.sqrt(draws) for a in (lowest, overlap)]
-    return QuenchedCurve(mean[0], error[0], mean[1], error[1], present.mean(axis=-1))
+            law = finite_law(sweep.model, float(sweep.alpha[j]), int(sweep.n[i]), draws=draws, seed=seed)
+        except (NotConverged, ParameterError):
+            continue  # too few labels for an edge below 0, or more directions of the signal than levels
+        scatter = law.std("lowest"), law.std("overlap")
+        found[:, i, j] = *law.mean("lowest"), *law.mean("overlap"), law.mean("among")[0], *scatter
+    return QuenchedCurve(*found)
 
 
 def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Crossing]:
@@ -136,7 +134,9 @@ def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Cro
 
 def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, ShiftFit]]:
     """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes with enough samples."""
-    found = []
+    found: list[tuple[float, str, ShiftFit]] = []
+    if not isinstance(sweep.model, Committee):
+        return found  # both laws are the committee's
     for j, alpha in enumerate(sweep.alpha):
         enough = (sweep.status[:, j] == DONE).sum(axis=-1) >= FEWEST
         known = enough & np.isfinite(lowest["value"][:, j]) & (lowest["error"][:, j] > 0)
@@ -150,7 +150,7 @@ def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, Sh
 
 
 def _alpha_zero(sweep: Sweep, method: str) -> float:
-    found = alpha_zero(sweep.model, method=method)
+    found = alpha_zero(sweep.model, method=method) if isinstance(sweep.model, Committee) else None
     return math.nan if found is None else float(found)
 
 

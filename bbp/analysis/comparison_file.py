@@ -5,7 +5,7 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /n /alpha                                   coordinates
     /samples                                    (n, alpha) numbers of samples
     /lowest /overlap /phi /phi_group /gap       (n, alpha) f8 means; with _error, _low, _high: bootstrap error, 95 % interval
-    /quenched_lowest ...                        (n, alpha) f8: lowest, overlap, their _error, present (if asked for)
+    /quenched_lowest ...                        (n, alpha) f8: lowest, overlap, their _error and _std, present (if asked for)
     /theory_edge /theory_outlier /theory_overlap (alpha) f8, NaN where there is none
     /crossing, /crossing_*                      (crossing): n_small, n_large, alpha, alpha_error, alpha_low, alpha_high, found
     /shift, /shift_*                            (shift): alpha, kind, preferred, decisive, exponent, chi2_power ...
@@ -27,12 +27,12 @@ from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import PARTS, Comparison, QuenchedCurve
 from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit
 from bbp.analysis.observables import NAMES
+from bbp.experiments import models
 from bbp.files import hdf5, layout, provenance
-from bbp.store import KINDS
-from theory.model import Committee
 
 FORMAT, VERSION = "bbp-compare", 1
 _QUENCHED = ("lowest", "lowest_error", "overlap", "overlap_error", "present")
+_SCATTER = ("lowest_std", "overlap_std")
 _THEORY = ("edge", "outlier", "overlap")
 _TEXTS = ("shift_kind", "shift_preferred")
 
@@ -53,7 +53,7 @@ def save(path: str | Path, comparison: Comparison, **config: Any) -> None:
                     alpha,
                 )
         if comparison.quenched is not None:
-            for name in _QUENCHED:
+            for name in (*_QUENCHED, *_SCATTER):
                 _put(file, f"quenched_{name}", getattr(comparison.quenched, name), n, alpha)
         for name in _THEORY:
             _put(file, f"theory_{name}", getattr(comparison, name), alpha)
@@ -61,8 +61,7 @@ def save(path: str | Path, comparison: Comparison, **config: Any) -> None:
         _put_shifts(file, comparison.shifts)
         _put_zeros(file, comparison.alpha_zero_sampled)
         hdf5.put_json(file, "config", config)
-        model = comparison.model
-        named = {"p": model.p, "p_star": model.p_star, "a": model.a}
+        named = models.record(comparison.model)
         zeros = {f"alpha_zero_{method}": value for method, value in comparison.alpha_zero.items()}
         kind = {"alpha_bbp": comparison.alpha_bbp, "kind": comparison.kind}
         file.attrs.update(provenance.record() | named | kind | zeros | {"finished": 1})
@@ -82,6 +81,7 @@ def _datasets(file: h5py.File) -> dict[str, Any]:
     get = {"n": n, "alpha": alpha, "samples": layout.values(file, "samples", "i", (n.size, alpha.size))}
     names = [name if part == "value" else f"{name}_{part}" for name in NAMES for part in PARTS]
     names += [f"quenched_{name}" for name in _QUENCHED] if "quenched_lowest" in file else []
+    names += [f"quenched_{name}" for name in _SCATTER if f"quenched_{name}" in file]
     get |= {name: layout.values(file, name, "f", (n.size, alpha.size)) for name in names}
     get |= {f"theory_{name}": layout.values(file, f"theory_{name}", "f", (alpha.size,)) for name in _THEORY}
     for group in ("crossing", "shift", "alpha_zero_n"):
@@ -99,13 +99,16 @@ def _comparison(get: dict[str, Any], attributes: dict[str, Any]) -> Comparison:
     measured = {
         name: {part: get[name if part == "value" else f"{name}_{part}"] for part in PARTS} for name in NAMES
     }
+    unknown = np.full(get["samples"].shape, np.nan)
     quenched = (
-        QuenchedCurve(*(get[f"quenched_{name}"] for name in _QUENCHED)) if "quenched_lowest" in get else None
+        QuenchedCurve(*(get.get(f"quenched_{name}", unknown) for name in (*_QUENCHED, *_SCATTER)))
+        if "quenched_lowest" in get
+        else None
     )
     return Comparison(
-        model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
-        alpha_bbp=layout.number(attributes, "alpha_bbp"),
-        kind=layout.word(attributes, "kind", KINDS),
+        model=models.build(attributes),
+        alpha_bbp=models.held(attributes)[0],
+        kind=models.held(attributes)[1],
         n=get["n"],
         alpha=get["alpha"],
         **{name: get[f"theory_{name}"] for name in _THEORY},

@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import Comparison
+from bbp.exports.text import decimals
 from bbp.store import describe
 
-_HEAD = (
-    f"{'alpha':>8} {'samples':>7} {'lowest eigenvalue':>20} {'quenched':>18} {'edge':>9} {'outlier':>9} "
-    f"{'q2':>16} {'quenched':>16} {'theory':>7} {'phi':>16} {'gap':>17}"
-)
+_WIDTHS = (7, 5, 12, 11, 8, 8, 10, 10, 6, 9, 5)
+_NAMES = ("alpha", "runs", "lowest", "theory_N", "edge", "outlier", "q2", "theory_N", "q2inf", "phi", "phi_N")
+
+
+def _line(cells: Sequence[str]) -> str:
+    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
 
 
 def table(comparison: Comparison) -> str:
     """The whole table of one model as text; numbers are mean ± bootstrap error over samples."""
     lines = [
         f"{describe(comparison.model)}: alpha_BBP = {comparison.alpha_bbp:.6g} ({comparison.kind}), N = infinity",
-        "quenched: mean over draws of labels at this N; phi: the p p* lowest hold the largest overlap",
+        "lowest eigenvalue and q2 of the p p* lowest eigenvectors: samples, theory at this N, theory at N = infinity;",
+        "phi: share of runs in which these hold the largest q2, and that of theory at this N; 1.234(5) is 1.234 ± 0.005",
     ]
     for i, n in enumerate(comparison.n):
-        lines += ["", f"N = {n}", _HEAD]
+        lines += ["", f"N = {n}", _line(_NAMES)]
         lines += [_row(comparison, i, j) for j in range(len(comparison.alpha)) if comparison.samples[i, j]]
     return "\n".join([*lines, *_crossings(comparison), *_shifts(comparison), *_zeros(comparison)])
 
 
 def _row(c: Comparison, i: int, j: int) -> str:
     q = c.quenched
-    cells = [
-        f"{c.alpha[j]:8.5g}",
-        f"{c.samples[i, j]:7d}",
-        f"{_measured(c, 'lowest', i, j):>20}",
-        f"{_plain(q.lowest[i, j], q.lowest_error[i, j]) if q else '-':>18}",
-        f"{_number(c.edge[j], 4):>9}",
-        f"{_number(c.outlier[j], 4):>9}",
-        f"{_measured(c, 'overlap', i, j):>16}",
-        f"{_plain(q.overlap[i, j], q.overlap_error[i, j]) if q else '-':>16}",
-        f"{_number(c.overlap[j], 4):>7}",
-        f"{_measured(c, 'phi_group', i, j):>16}",
-        f"{_measured(c, 'gap', i, j):>17}",
-    ]
-    return " ".join(cells)
+    return _line(
+        (
+            f"{c.alpha[j]:.5g}",
+            f"{c.samples[i, j]:d}",
+            _measured(c, "lowest", i, j),
+            _plain(q.lowest[i, j], q.lowest_error[i, j]) if q else "-",
+            _number(c.edge[j], 4),
+            _number(c.outlier[j], 4),
+            _measured(c, "overlap", i, j),
+            _plain(q.overlap[i, j], q.overlap_error[i, j]) if q else "-",
+            _number(c.overlap[j], 3),
+            _measured(c, "phi_group", i, j),
+            _number(q.present[i, j], 2) if q else "-",
+        )
+    )
 
 
 def _crossings(c: Comparison) -> list[str]:
@@ -91,9 +97,15 @@ def _estimate(e: Estimate) -> str:
 
 
 def _plain(value: float, error: float) -> str:
+    """1.234(5), the error in units of the last digits; the value alone without an error."""
     if not math.isfinite(value):
         return "-"
-    return f"{value:.4f}" if not math.isfinite(error) else f"{value:.4f} ± {error:.4f}"
+    if not (math.isfinite(error) and error > 0):
+        return f"{value:.4f}"
+    if error > abs(value) and error > 1:
+        return "not determ."
+    places = max(decimals(error) or 0, 0)
+    return f"{value:.{places}f}({round(error * 10**places):d})"
 
 
 def _number(value: float, digits: int, missing: str = "-") -> str:

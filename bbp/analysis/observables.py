@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.bootstrap import Estimate, bootstrap, fraction
+from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
-from theory.model import Committee
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Observables:
     gap: Array
 
 
-def mean_overlap(model: Committee, overlaps: Array) -> Array:
+def mean_overlap(model: Model, overlaps: Array) -> Array:
     """q2 of each sample: the mean of overlaps (..., eigenpair) over the p p_star lowest eigenvectors."""
     return overlaps[..., : int(model.degeneracy)].mean(axis=-1)
 

@@ -52,18 +52,24 @@ def _merge(sweeps: Sequence[Sweep]) -> Sweep:
     width = max((len(entries) for entries in cells.values()), default=0)
     axes = {"n": n, "alpha": alpha, "sample": np.arange(width), "eigenpair": pairs}
     sizes = {name: len(values) for name, values in axes.items()}
-    arrays: dict[str, Any] = {field.name: field.empty(sizes) for field in SAMPLED}
+    held = {
+        field.name for field in SAMPLED if not field.optional or all(field.name in s.more for s in sweeps)
+    }
+    arrays: dict[str, Any] = {field.name: field.empty(sizes) for field in SAMPLED if field.name in held}
     streams = {(s.attributes.get("prng"), s.attributes.get("seed")) for s in sweeps}
     drawn_again = len(streams) == 1
     for (i, j), entries in cells.items():
         for k, (sweep, *source_index) in enumerate(entries):
             drawn_again &= int(sweep.sample[source_index[2]]) == k
             for field in COLUMNS:
+                if field.name not in held:
+                    continue
                 source = sweep[field.name][tuple(source_index)]
                 kept = tuple(slice(sizes[dim]) for dim in field.dims[1:])
                 arrays[field.name][i, j, k] = source[kept] if kept else source
     for field in THEORY:
-        arrays[field.name] = _joined(sweeps, field, axes)
+        if not field.optional or any(field.name in sweep.more for sweep in sweeps):
+            arrays[field.name] = _joined(sweeps, field, axes)
     # with samples of several seeds, or renumbered, an index no longer names a draw
     known = sweeps[0].attributes if drawn_again else {**sweeps[0].attributes, "seed": SEVERAL}
     first = sweeps[0]
@@ -75,6 +81,8 @@ def _joined(sweeps: Sequence[Sweep], field: Field, axes: Mapping[str, Any]) -> n
     """A field over coordinates of the sweeps, put together over the union of these."""
     joined = field.empty({name: len(values) for name, values in axes.items()})
     for sweep in sweeps:
+        if field.optional and field.name not in sweep.more:
+            continue
         places = [np.searchsorted(axes[dim], sweep[dim]) for dim in field.dims]
         joined[np.ix_(*places)] = sweep[field.name]
     return joined

@@ -83,6 +83,8 @@ def of_sweep(sweep: Sweep, alpha: float) -> Spectrum:
 
     Raises ParameterError where alpha is not on the sweep's grid or no sample is done.
     """
+    if not isinstance(sweep.model, Committee):
+        raise ParameterError("spectrum needs a density, which is known for the quadratic committee only")
     return of_model(sweep.model, alpha, pool_of(sweep, alpha))
 
 

@@ -121,6 +121,19 @@ def cleaned(action: Callable[[], None]) -> Iterator[None]:
         _state.cleanups.remove(action)
 
 
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Block SIGINT in what this block starts, threads and their processes: Ctrl-C at a terminal is for the program alone."""
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def end(code: int) -> int:
     """The way out of a program: after a signal at once, tearing nothing down; else the exit code, for sys.exit."""
     if _state.owned and _state.received:

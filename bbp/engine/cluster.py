@@ -17,11 +17,11 @@ import queue
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
+from pathlib import Path
 from typing import Any
 
 from dask.distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
@@ -29,8 +29,9 @@ from dask.distributed import Client, Future, KilledWorker, Nanny, Scheduler, Spe
 from bbp.console import signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
+from bbp.engine import cache as kept_programs
 from bbp.engine.devices import gpus
-from bbp.engine.tasks import CACHE, Result, Unit, compute, failure
+from bbp.engine.tasks import Result, Unit, compute, failure
 from theory.checks import ParameterError
 
 try:
@@ -128,7 +129,7 @@ def _started(workers: int, cache: str | None) -> Iterator[SpecCluster]:
         signals.cleaned(lambda: shutil.rmtree(scratch, ignore_errors=True)),
     ):
         try:
-            with _deaf():
+            with signals.deaf():
                 cluster = local(workers, cache, scratch)
         except (ParameterError, KeyboardInterrupt):
             raise
@@ -151,7 +152,15 @@ def _kill(cluster: SpecCluster) -> None:
 
 
 def _release_semaphores() -> None:
-    """What multiprocessing does at an exit, for one by os._exit: else its tracker outlives it, to complain of semaphores."""
+    """What multiprocessing does at an exit, for one by os._exit: else its tracker outlives it, to complain of semaphores.
+
+    Processes that are just starting go first: they would miss the semaphores, in tracebacks.
+    """
+    with suppress(OSError):
+        for listed in Path("/proc/self/task").glob("*/children"):
+            for pid in listed.read_text().split():
+                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)
     multiprocessing.util._run_finalizers()  # type: ignore[attr-defined]
 
 
@@ -160,19 +169,6 @@ def _hush() -> None:
     for name in ("distributed", "tornado", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [logging.NullHandler()], False
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Block SIGINT in what this block starts, threads and their processes: Ctrl-C at a terminal is for the program alone."""
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _need_files(workers: int) -> None:
@@ -196,8 +192,7 @@ def local(workers: int, cache: str | None = None, scratch: str | None = None) ->
             f"workers must be at most {len(devices)}, one for each GPU, got {workers}"
             " (JAX_PLATFORMS=cpu leaves the GPUs alone)"
         )
-    kept = {name.upper(): str(value) for name, value in CACHE.items()} if cache else {}
-    kept |= {"JAX_COMPILATION_CACHE_DIR": cache} if cache else {}
+    kept = kept_programs.environment(cache)
     near: dict[str, Any] = {"host": LOOPBACK, "dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     return SpecCluster(
         scheduler={"cls": Scheduler, "options": near | {"port": 0}},

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import jax
 
-from bbp.engine.tasks import CACHE
+from bbp.engine.cache import SETTINGS
 
 
 def keep(directory: str) -> None:
     """Let JAX keep every program it compiles in `directory`, and find there those of earlier processes."""
-    for name, value in CACHE.items():
+    for name, value in SETTINGS.items():
         jax.config.update(name, value)
     jax.config.update("jax_compilation_cache_dir", directory)
 

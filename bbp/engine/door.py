@@ -7,7 +7,7 @@ from typing import Any
 
 from bbp.console import program
 from bbp.console.program import log
-from bbp.engine import estimate
+from bbp.engine import cache, estimate
 from bbp.engine import run as engine
 from bbp.engine.experiment import Experiment
 from bbp.engine.schedule import Division
@@ -15,6 +15,7 @@ from theory.checks import ParameterError
 
 HINTS = ("batch", "threads")  # options of execution that are for what computes
 EXCLUDE = (
+    *(("processes", "workers"), ("processes", "scheduler")),
     *(("task", "merge"), ("workers", "scheduler"), ("task", "workers"), ("task", "scheduler")),
     *(("task", "force"), ("merge", "force"), ("task", "retry_failed")),
 )
@@ -22,10 +23,11 @@ EXCLUDE = (
 
 def carry_out(experiment: Experiment, settings: Mapping[str, Any]) -> int:
     """Run the experiment as the checked options say; 0 done, 1 if samples failed."""
-    how = execution(settings)
+    how = estimate.side_by_side(experiment, execution(settings), settings["processes"])
     if how.task:
         experiment.check_task()
     if settings["dry_run"]:
+        engine.keep_programs(how)
         program.show(estimate.describe(experiment, how))
         return program.OK
     estimate.check_memory(experiment, how)
@@ -62,7 +64,7 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
     index, count = settings["task"] or (1, 1)
     hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
     workers = settings["workers"]
-    if workers is not None and "threads" in settings:
+    if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
         hints.setdefault("threads", 1)  # the processes share the cores already
     return engine.Execution(
         out=settings["out"],
@@ -70,7 +72,7 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
         workers=workers,
         scheduler=settings["scheduler"],
         locking=settings["locking"],
-        cache=settings["cache"],
+        cache=None if settings["merge"] else cache.directory(settings["cache"]),
         task=settings["task"] is not None,
         **{name: bool(settings[name]) for name in ("merge", "partial", "resume", "retry_failed", "force")},
     )

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from bbp.console import program
 from bbp.engine import schedule
+from bbp.engine.cores import allotted
 from bbp.engine.devices import gpus
 from bbp.engine.experiment import Experiment, Point
 from bbp.engine.run import Execution
 from bbp.engine.tasks import Results, compute
 from theory.checks import ParameterError
+
+START_HERE = 3.0  # seconds until a process of bbp.engine.pool has, likewise
+START = 6.0  # seconds until a worker has started and imported what it needs
 
 
 def check_memory(experiment: Experiment, how: Execution) -> None:
@@ -20,7 +26,52 @@ def check_memory(experiment: Experiment, how: Execution) -> None:
     Workers elsewhere, or with a GPU each, check for themselves.
     """
     if how.scheduler is None and (how.workers is None or not gpus()):
-        experiment.check_memory(how.division.hints, how.workers or 1)
+        experiment.check_memory(how.division.hints, how.workers or how.processes)
+
+
+def side_by_side(experiment: Experiment, how: Execution, wanted: int | None) -> Execution:
+    """`how` with as many processes as `wanted`; None: as many as there are cores, where that ends sooner and fits in memory.
+
+    It does where samples gain nothing from BLAS threads (`Experiment.seconds`) and the work outlasts the start.
+    """
+    if how.workers is not None or how.scheduler is not None or how.merge:
+        return how
+    if wanted is None:
+        processes = _worthwhile(experiment, how)
+    elif wanted > 1 and gpus():
+        raise ParameterError(
+            "processes share no GPU: --workers gives each its own (or set JAX_PLATFORMS=cpu)"
+        )
+    else:
+        processes = wanted
+    if processes == 1:
+        return how
+    return replace(how, processes=processes, division=replace(how.division, parallel=processes))
+
+
+def _worthwhile(experiment: Experiment, how: Execution) -> int:
+    """Processes that end the work soonest: the cores, or fewer if the samples or the memory do not go round, or 1."""
+    processes = allotted()
+    if processes == 1 or gpus():
+        return 1
+    total, samples = 0.0, 0
+    for point, _, number in schedule.pending(experiment, Results(), how.division).counts():
+        seconds = experiment.seconds(point)
+        if seconds is None:
+            return 1
+        total, samples = total + number * seconds, samples + number
+    processes = min(processes, samples)
+    while processes > 1 and not _fits(experiment, how, processes):
+        processes -= 1
+    return processes if processes > 1 and total > total / processes + START_HERE else 1
+
+
+def _fits(experiment: Experiment, how: Execution, processes: int) -> bool:
+    try:
+        experiment.check_memory(how.division.hints, processes)
+    except ParameterError:
+        return False
+    return True
 
 
 def describe(experiment: Experiment, how: Execution) -> str:
@@ -44,8 +95,17 @@ def describe(experiment: Experiment, how: Execution) -> str:
     lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}")
     processes = how.division.parallel
     share = f" in {processes} processes" if processes > 1 else ""
-    seconds = 0.0 if first is None else _seconds(experiment, first) * work / processes
-    lines.append(f"about {program.duration(seconds)}{share}, scaled from one sample timed on this machine")
+    scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
+    compiling *= len(rows)  # every group has shapes of its own, which each process compiles
+    seconds = scale * work / processes + compiling
+    compiled = f", {program.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
+    lines.append(
+        f"about {program.duration(seconds)}{share}{compiled} scaled from one sample timed on this machine"
+    )
+    if how.workers is not None and processes > 1 and scale * work < scale * work / processes + START:
+        lines.append(
+            f"without --workers about {program.duration(scale * work + compiling)}: they cost more here than they gain"
+        )
     lines += experiment.notes()
     try:
         check_memory(experiment, how)
@@ -63,11 +123,13 @@ def size(number: float) -> str:
     return ""
 
 
-def _seconds(experiment: Experiment, point: Point) -> float:
-    """Seconds for a unit of `Experiment.cost`: one sample is timed, the second of two, for the first compiles."""
+def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:
+    """Seconds for a unit of `Experiment.cost`, and of compiling: a sample is timed twice, the first time it compiles."""
     small = experiment.probe(point)
     probe = experiment.unit(small, 0, 1)
-    compute(probe)
-    start = time.perf_counter()
-    compute(probe)
-    return (time.perf_counter() - start) / experiment.cost(small)
+    times = [time.perf_counter()]
+    for _ in range(3):
+        compute(probe)
+        times.append(time.perf_counter())
+    first, *again = (later - earlier for earlier, later in pairwise(times))
+    return min(again) / experiment.cost(small), max(first - min(again), 0.0)

@@ -145,6 +145,10 @@ class Experiment(ABC):
     def cost(self, point: Point) -> float:
         """Work of one sample at this point, in any unit: estimates of time scale with it."""
 
+    def seconds(self, point: Point) -> float | None:
+        """About the seconds of a sample here on one core; None if it keeps several cores busy by itself, or nobody knows."""
+        return None
+
     def group(self, point: Point) -> str:
         """The row of the dry run's table that the point belongs to."""
         return self.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ class Execution:
 
     out           the file to write
     division      how the work is cut into units and shared between tasks
+    processes     processes side by side on this machine; 1: this one
     workers       processes of a local dask cluster, or None
     scheduler     address of a dask scheduler, or None
     locking       h5py's switch for reading an existing file
@@ -45,6 +47,7 @@ class Execution:
 
     out: Path
     division: Division = field(default_factory=Division)
+    processes: int = 1
     workers: int | None = None
     scheduler: str | None = None
     locking: Locking = None
@@ -138,10 +141,13 @@ def existing(experiment: Experiment, how: Execution) -> Any:
 
 @contextmanager
 def executor(how: Execution) -> Iterator[Executor]:
-    """What runs units: this process, or a dask cluster. ParameterError without dask, RunError if it cannot be reached."""
+    """What runs units: this process, several, or a dask cluster. ParameterError without dask, RunError without processes."""
+    if how.processes > 1:
+        with importlib.import_module("bbp.engine.pool").pool(how.processes, how.cache) as side_by_side:
+            yield side_by_side
+        return
     if how.workers is None and how.scheduler is None:
-        if how.cache is not None:
-            importlib.import_module("bbp.engine.compiled").keep(how.cache)
+        keep_programs(how)
         yield lambda units: map(compute, units)
         return
     try:
@@ -152,6 +158,12 @@ def executor(how: Execution) -> Iterator[Executor]:
         ) from None
     with cluster.pool(how.workers, how.scheduler, how.cache) as work:
         yield lambda units: chain.from_iterable(map(work, _windows(units)))
+
+
+def keep_programs(how: Execution) -> None:
+    """Let JAX keep compiled programs, if this process has imported it; before the first is compiled, for JAX asks once."""
+    if how.cache is not None and "jax" in sys.modules:
+        importlib.import_module("bbp.engine.compiled").keep(how.cache)
 
 
 def _windows(units: Iterable[Unit]) -> Iterator[list[Unit]]:

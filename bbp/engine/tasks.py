@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 from bbp.engine.experiment import Columns, Point, Unit
 from bbp.files.table import DONE, FAILED, TEXT, Field
 
-# Our programs are many and small: JAX by itself keeps only those that took a second to compile.
-CACHE = {"jax_persistent_cache_min_compile_time_secs": 0, "jax_persistent_cache_min_entry_size_bytes": -1}
-
 
 @dataclass(frozen=True)
 class Result:

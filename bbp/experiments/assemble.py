@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.analysis.finite_theory import finite_theory
 from bbp.engine.experiment import Point as AnyPoint
 from bbp.engine.tasks import Result, Results
+from bbp.experiments import models
 from bbp.files import provenance, table
 from bbp.files.table import Field
 from bbp.store import COLUMNS, OUTER, Sweep
 from sims.instance import STREAM
-from theory.outliers import teacher_branch
-from theory.transition import bbp_threshold
+from theory.model import Committee
 
 if TYPE_CHECKING:
     from bbp.experiments.sweep import Config
@@ -61,13 +63,16 @@ def _sweep(config: Config, results: Results, index: int) -> Sweep:
     places = ((place, point, config.wanted(results, point)) for place, point in points)
     sampled = arrays(results, COLUMNS, OUTER, sizes, places)
     units = [unit for unit in results.units if unit.point[0] == index]
-    threshold, branch = bbp_threshold(model), teacher_branch(model, axes["alpha"])
-    theory = {"edge": branch.edge, "outlier": branch.outlier, "overlap": branch.overlap}
+    (threshold, kind), along = models.transition(model), models.theory_along(model, axes["alpha"])
+    theory = {field.name: getattr(along, field.name) for field in fields(along)}
+    if isinstance(model, Committee):
+        at_n = finite_theory(model, config.n, axes["alpha"], config.seed)
+        theory |= {f"{name}_n": values for name, values in at_n.items()}
     return Sweep.of(
         axes | sampled | theory,
         model=model,
-        alpha_bbp=threshold.alpha,
-        kind=threshold.kind,
+        alpha_bbp=threshold,
+        kind=kind,
         config=config.record(index),
         provenance=_provenance(units),
         attributes={

@@ -29,7 +29,6 @@ from sims.descent.samples import MEMORY, bytes_needed, hessian_moments, sample_d
 from sims.instance import STREAM, samples_of
 from theory.checks import ParameterError
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 PER_POINT = (
     "alpha_grid",
@@ -107,7 +106,7 @@ class Descents(engine.Experiment):
     name = "descent"
 
     @cached_property
-    def model(self) -> Committee:
+    def model(self) -> models.Model:
         """Student, teacher and normalisation."""
         return models.build(self.settings)
 
@@ -159,10 +158,10 @@ class Descents(engine.Experiment):
         indices = np.ndindex(*(sizes[name] for name in OUTER))
         points = list(self.points(results))
         places = ((index, point, self.samples) for index, point in zip(indices, points, strict=True))
-        edge = bbp_threshold(self.model)
+        alpha_bbp, kind = models.transition(self.model)
         attributes = {
-            "alpha_bbp": edge.alpha,
-            "kind": edge.kind,
+            "alpha_bbp": alpha_bbp,
+            "kind": kind,
             "seed": settings["seed"],
             "prng": STREAM,
             "dtype": settings["dtype"],
@@ -240,7 +239,14 @@ class Descents(engine.Experiment):
 def build(given: Mapping[str, Any], threshold: float = recovery.THRESHOLD) -> Descents:
     """`Descents` from options by name, defaults filled in; ParameterError on a bad one."""
     settings = options.checked(DESCENT, given, decides=True)
-    model = Committee(settings["p"], settings["p_star"], settings["a"])
+    model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
+    # The record states the model by what makes it no committee: those of before there were others are the same.
+    settings = {name: value for name, value in settings.items() if name not in models.DEFAULTS}
+    settings |= models.record(model)
+    if not isinstance(model, Committee) and set(settings["start"]) - {"random"}:
+        raise ParameterError(
+            "start must be random for a network: the others know the quadratic committee only"
+        )
     settings["alpha_grid"] = _alphas(settings["alpha_grid"], model)
     if settings["eigenpairs"] is None:
         settings["eigenpairs"] = int(model.degeneracy) + 2
@@ -256,8 +262,8 @@ def build(given: Mapping[str, Any], threshold: float = recovery.THRESHOLD) -> De
     return Descents(settings, threshold)
 
 
-def _alphas(value: Any, model: Committee) -> list[float]:
+def _alphas(value: Any, model: models.Model) -> list[float]:
     if value != AUTO:
         return list(value)
-    centre = bbp_threshold(model).alpha
+    centre = models.centre(model)
     return [grids.rounded(centre * factor, 4) for factor in np.linspace(0.5, 4, 8)]

@@ -29,9 +29,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.files import hdf5, layout, table
+from bbp.experiments import models
+from bbp.files import hdf5, table
 from bbp.files.table import DONE, FAILED, TEXT, Axis, Field
-from theory.model import Committee
 
 __all__ = ["COLUMNS", "DIMENSIONS", "DONE", "FAILED", "FORMAT", "VERSION", "Descended", "load", "save"]
 
@@ -78,7 +78,7 @@ DIMENSIONS = {field.name: field.dims for field in FIELDS}
 class Descended:
     """One model's descents, arrays as in the layout above; `dims` holds the coordinates, `attributes` the root's."""
 
-    model: Committee
+    model: models.Model
     dims: dict[str, NDArray[Any]]
     overlap_matrix: Array
     m2: Array
@@ -107,7 +107,7 @@ def save(path: str | Path, found: Descended) -> None:
     def fill(file: h5py.File) -> None:
         table.write(file, AXES, FIELDS, found.dims | {name: getattr(found, name) for name in DIMENSIONS})
         hdf5.put_json(file, "config", found.config)
-        own = {"p": found.model.p, "p_star": found.model.p_star, "a": found.model.a}
+        own = models.record(found.model)
         file.attrs.update({"finished": 1} | found.attributes | own)
 
     hdf5.write(path, fill, format=FORMAT, version=VERSION)
@@ -119,10 +119,9 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Descended:
         attributes = hdf5.attributes(file)
         found = table.read(file, AXES, FIELDS)
         dims = {axis.name: found.pop(axis.name) for axis in AXES}
-        layout.number(attributes, "alpha_bbp")
-        layout.word(attributes, "kind", ("continuous", "discontinuous"))
+        models.held(attributes)
         return Descended(
-            model=Committee(*(layout.number(attributes, name) for name in ("p", "p_star", "a"))),
+            model=models.build(attributes),
             dims=dims,
             **found,
             config=hdf5.get_json(file, "config"),

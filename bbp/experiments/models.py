@@ -1,19 +1,207 @@
-"""A model as plain data, in records, parts and files; the only place that turns one into the other."""
+"""A model as plain data, in options, records, parts and files; the only place that turns one into the other.
+
+A quadratic committee with nothing special about it is a `Committee`, anything else a `theory.general.network.Network`. Records
+hold only what differs from a committee, so that those of before there were other models are the same.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from bbp.files import layout
+import numpy as np
+
+from bbp.console import grids
+from bbp.console.errors import FileError
+from bbp.console.progress import log
+from bbp.files import layout, regular
+from theory.checks import NotConverged, ParameterError, shown
+from theory.general.activations import ACTIVATIONS
+from theory.general.covariance import covariance
+from theory.general.losses import LOSSES
+from theory.general.network import Network
+from theory.general.spectrum import lowest_branch, route, threshold
 from theory.model import Committee
+from theory.outliers import teacher_branch
+from theory.transition import bbp_threshold
+
+Model = Committee | Network
+DEFAULTS: dict[str, Any] = {
+    "activation": "quadratic",
+    "teacher_activation": None,
+    "loss": "normalised",
+    "noise": 0.0,
+    "covariance": None,
+    "overlap": 0.0,
+}
+KINDS = ("continuous", "discontinuous", "none", "no edge", "unresolved")
+_LARGEST_FILE = 2**22
 
 
-def build(record: Mapping[str, Any]) -> Committee:
+def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Model:
+    """The model of these options (those of DEFAULTS among `more`); ParameterError, with the reason, if there is none."""
+    given = {name: more[name] for name in DEFAULTS if more.get(name) is not None}
+    if all(given.get(name) == value for name, value in DEFAULTS.items()):
+        return Committee(p, p_star, a)
+    network = Network(p=p, p_star=p_star, a=a, **given)
+    return network.committee or network
+
+
+def build(record: Mapping[str, Any]) -> Model:
     """The model of a record or of a file's attributes; ValueError, KeyError or ParameterError if it has none."""
-    return Committee(*(layout.number(record, name) for name in ("p", "p_star", "a")))
+    p, p_star, a = (layout.number(record, name) for name in ("p", "p_star", "a"))
+    more = {name: _attribute(record[name], default) for name, default in DEFAULTS.items() if name in record}
+    return make(p, p_star, a, more)
 
 
-def record(model: Committee) -> dict[str, Any]:
-    """The model as plain data, from which `build` makes it again."""
-    return {"p": model.p, "p_star": model.p_star, "a": model.a}
+def record(model: Model) -> dict[str, Any]:
+    """The model as plain data, from which `build` makes it again: widths, a, and what makes it no committee."""
+    own = {"p": model.p, "p_star": model.p_star, "a": model.a}
+    if isinstance(model, Committee):
+        return own
+    whole = model.record()
+    return own | {name: whole[name] for name, value in DEFAULTS.items() if whole[name] != value}
+
+
+def words(model: Model) -> str:
+    """The model in words: "p=2 p*=1 a=0.3", and what makes it no committee.
+
+    >>> words(Committee(2, 1, 0.5))
+    'p=2 p*=1 a=0.5'
+    """
+    more = {name: value for name, value in record(model).items() if name in DEFAULTS}
+    own = f"p={model.p} p*={model.p_star} a={model.a:g}"
+    return " ".join([own, *(f"{name}={short(value)}" for name, value in more.items())])
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What theory says along alpha (alpha,), NaN where there is none; shares of the overlap by directions."""
+
+    edge: np.ndarray
+    outlier: np.ndarray
+    overlap: np.ndarray
+    teacher_share: np.ndarray
+    student_share: np.ndarray
+
+
+def theory_along(model: Model, alpha: np.ndarray) -> Theory:
+    """Edge, lowest outlier and its overlap of any model."""
+    if isinstance(model, Committee):
+        branch = teacher_branch(model, alpha)
+        full = np.where(np.isfinite(branch.outlier), 1.0, np.nan)
+        return Theory(branch.edge, branch.outlier, branch.overlap, full, 0 * full)
+    try:
+        found = lowest_branch(model, alpha)
+    except NotConverged as error:
+        log.warning("no theory beside the samples: %s", error)
+        return Theory(*np.full((5, len(alpha)), np.nan))
+    return Theory(found.edge, found.outlier, found.overlap, found.teacher_share, found.student_share)
+
+
+def transition(model: Model) -> tuple[float, str]:
+    """alpha_BBP, NaN where there is none, and its kind, one of KINDS."""
+    if isinstance(model, Committee):
+        found = bbp_threshold(model)
+        return found.alpha, found.kind
+    if (
+        route(model) == "points"
+    ):  # minutes for one threshold: `theory.general.threshold` has it for who wants to wait
+        log.info("the threshold of this model is not looked for: it takes minutes (theory.general.threshold)")
+        return math.nan, "unresolved"
+    try:
+        other = threshold(model)
+    except NotConverged as error:
+        log.warning("no threshold: %s", error)
+        return math.nan, "unresolved"
+    return other.alpha, other.kind
+
+
+def held(attributes: Mapping[str, Any]) -> tuple[float, str]:
+    """alpha_BBP and its kind from a file's attributes; ValueError or KeyError. NaN is for kinds that have no threshold."""
+    kind = layout.word(attributes, "kind", KINDS)
+    return layout.number(attributes, "alpha_bbp", finite=kind in KINDS[:2]), kind
+
+
+def centre(model: Model) -> float:
+    """An alpha around which to look: alpha_BBP, or p*, where there is none."""
+    alpha, _ = transition(model)
+    return alpha if math.isfinite(alpha) else float(max(model.p_star, 1))
+
+
+def activation(name: str, value: Any) -> str:
+    """The name of an activation."""
+    return _one_of(name, value, ACTIVATIONS)
+
+
+def loss(name: str, value: Any) -> str:
+    """The name of a loss."""
+    return _one_of(name, value, LOSSES)
+
+
+def variance(name: str, value: Any) -> float:
+    """A variance: 0 or more."""
+    return 0.0 if str(value) in ("0", "0.0") else grids.number(name, value)
+
+
+def overlap(name: str, value: Any) -> float:
+    """A number from -1 to 1."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not -1 <= number <= 1:
+        raise ParameterError(f"{name} must be a number from -1 to 1, got {shown(value)}")
+    return number
+
+
+def inputs(name: str, value: Any) -> str:
+    """The covariance of the inputs as text: levels, power, mp, or file:PATH, whose numbers become levels."""
+    if not isinstance(value, str):
+        raise ParameterError(f"{name} must be text such as power:1.2, got {shown(value)}")
+    if value.startswith("file:"):
+        value = _levels(name, value.removeprefix("file:"))
+    return covariance(value).spec
+
+
+def _levels(name: str, path: str) -> str:
+    try:
+        held = regular.read_regular(path, _LARGEST_FILE).decode("utf-8")
+        values = np.array([float(word) for word in held.replace(",", " ").split()])
+    except OSError as error:
+        raise FileError(
+            f"cannot read the eigenvalues of {name} in {path!r}: {error.strerror or error}"
+        ) from None
+    except (ValueError, UnicodeDecodeError):
+        raise ParameterError(f"{name} must name a file of numbers, got {shown(path)}") from None
+    if not values.size or not np.all(np.isfinite(values)) or np.any(values < 0) or not values.sum() > 0:
+        raise ParameterError(
+            f"{name} must name a file of eigenvalues of at least 0, not all 0, got {shown(path)}"
+        )
+    levels, counts = np.unique(values / values.mean(), return_counts=True)
+    return "levels:" + ",".join(
+        f"{level!r}@{count / values.size!r}"
+        for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def _one_of(name: str, value: Any, table: Mapping[str, Any]) -> str:
+    if not isinstance(value, str) or value not in table:
+        raise ParameterError(f"{name} must be one of {', '.join(table)}, got {shown(value)}")
+    return value
+
+
+def _attribute(value: Any, default: Any) -> Any:
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(default, float):
+        return float(value)
+    return None if value is None else str(value)
+
+
+def short(value: Any) -> str:
+    """A value in a few words."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) < 40 else text[:36] + "..."

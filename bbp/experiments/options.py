@@ -11,6 +11,7 @@ from typing import Any
 
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
+from bbp.experiments import models
 from theory.checks import ParameterError, shown
 
 AUTO = "auto"
@@ -108,6 +109,16 @@ def locking(name: str, value: Any) -> bool | str:
     return choices[value]
 
 
+def processes(name: str, value: Any) -> int | None:
+    """How many; None for AUTO."""
+    return None if value == AUTO else grids.integer(name, value, 1)
+
+
+def cache(name: str, value: Any) -> str:
+    """A directory, or "none"."""
+    return value if value == "none" else directory(name, value)
+
+
 def fraction(name: str, value: Any) -> float:
     """A number between 0 and 1."""
     found = grids.number(name, value)
@@ -123,13 +134,21 @@ def execution(out: str, *more: Option) -> tuple[Option, ...]:
         Option("block", None, integer(), "samples a unit of work (as many as take some seconds)"),
         *more,
         Option(
+            "processes", AUTO, processes,
+            "processes on this machine, one core each (auto: the cores allotted, where that ends sooner)", metavar="N",
+        ),
+        Option(
             "workers", None, integer(), "processes of a local dask cluster; one GPU each where there are GPUs",
             metavar="N",
         ),
         Option("scheduler", None, text, "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS"),
         Option("task", None, task, "run part I of N (from 1), as a task of a job array", metavar="I/N"),
         Option("locking", None, locking, "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)"),
-        Option("cache", None, directory, "keep compiled programs here for the next run or task (nowhere)", metavar="DIR"),
+        Option(
+            "cache", None, cache,
+            "keep compiled programs here; none: nowhere (BBP_CACHE, or hessian-bbp in the user's cache directory)",
+            metavar="DIR",
+        ),
         *(
             Option(name, False, truth, words, flag=True)
             for name, words in {
@@ -145,6 +164,38 @@ def execution(out: str, *more: Option) -> tuple[Option, ...]:
     return tuple(replace(row, decides=False) for row in rows)
 
 
+MODEL = (
+    Option(
+        "activation",
+        "quadratic",
+        models.activation,
+        "of the student: quadratic, tanh, erf, sigmoid, softplus, He2, He3, softened_relu",
+        metavar="NAME",
+    ),
+    Option(
+        "teacher_activation", None, models.activation, "of the teacher (that of the student)", metavar="NAME"
+    ),
+    Option(
+        "loss", "normalised", models.loss, "normalised (by a + y), squared, or a bounded one", metavar="NAME"
+    ),
+    Option(
+        "noise",
+        0.0,
+        models.variance,
+        "variance of the noise added to every u_l, before the activation",
+        metavar="DELTA",
+    ),
+    Option(
+        "covariance",
+        None,
+        models.inputs,
+        "of the inputs: levels:0.4@0.667,2.2@0.333 | power:1.2 | mp:0.5 | file:PATH of eigenvalues",
+        metavar="SPEC",
+    ),
+    Option(
+        "overlap", 0.0, models.overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"
+    ),
+)
 BATCH = Option("batch", None, integer(), "samples held together (chosen by memory)")
 SAMPLES = integer(1, MOST_SAMPLES)
 SWEEP = (
@@ -157,6 +208,7 @@ SWEEP = (
     Option("p_star", 1, integers, "teacher widths"),
     Option("a", 1.0, values, "normalisations of the loss, such as 0.5,1"),
     Option("a_grid", None, values, "the same, as a grid", metavar="GRID", alias="a"),
+    *MODEL,
     Option("n", 400, sizes, "input dimensions N, such as 200,400"),
     Option("samples", 16, SAMPLES, "samples a point; at most so many with --target-error"),
     Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha and its number, nothing else"),
@@ -182,6 +234,7 @@ DESCENT = (
     Option("p", 2, one_width, "student width"),
     Option("p_star", 1, integer(), "teacher width"),
     Option("a", 1.0, grids.number, "normalisation of the loss"),
+    *MODEL,
     Option("n", 100, sizes, "input dimensions N, such as 100,200"),
     Option("samples", 16, SAMPLES, "samples a point"),
     Option("seed", 0, seed, "seed of all draws"),
@@ -210,6 +263,7 @@ PHASE = (
     Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
     Option("p_star", 1, integer(), "teacher width"),
     Option("a_grid", "0.01:3:60:log", named(values, "a"), f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
+    *MODEL,
     Option("at_a", "0.5,1", values, "normalisations of the cuts against p", metavar="GRID"),
     Option(
         "widths", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf", any_widths, "student widths of the cuts",

@@ -18,7 +18,7 @@ from bbp.console import options
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import Columns, Kind
 from bbp.engine.tasks import Results
-from bbp.experiments import phase_file
+from bbp.experiments import models, phase_file
 from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import Finite, Map, Phase
 from bbp.experiments.phase_table import table
@@ -27,6 +27,7 @@ from bbp.files.table import DONE, FAILED, Field
 from theory.alpha_zero import alpha_zero_map
 from theory.checks import ParameterError
 from theory.finite_n.threshold import alpha_bbp_finite
+from theory.general.spectrum import route, threshold
 from theory.model import Committee
 from theory.transition import critical_normalisation, critical_width, threshold_map
 
@@ -74,13 +75,28 @@ def tricritical(p: Sequence[float], p_star: int) -> tuple[Array, Array]:
 
 def _row(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     a = [given["a"][sample] for sample in samples]
+    if any(name in given for name in models.DEFAULTS):
+        return _row_of_networks(given, a)
     found = thresholds([float(given["p"])], given["p_star"], a)
     return {field.name: getattr(found, field.name)[0] for field in MAP.fields}
 
 
+def _row_of_networks(given: Mapping[str, Any], a: Sequence[float]) -> Columns:
+    """A row of other models, one threshold at a time; without the alpha_0 of the committee. NaN where there is no threshold."""
+    found = [threshold(models.build({**given, "p": float(given["p"]), "a": each})) for each in a]
+    unknown = np.full(len(a), np.nan)
+    return {
+        "alpha_bbp": np.array([one.alpha for one in found]),
+        "discontinuous": np.array([one.kind == "discontinuous" for one in found], dtype=np.int8),
+        "jump": np.array([one.overlap for one in found]),
+        "alpha_0_overlap": unknown,
+        "alpha_0_continuation": unknown,
+    }
+
+
 def _finite(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
-    models = [Committee(float(given["p"]), given["p_star"], given["a"][sample]) for sample in samples]
-    found = [alpha_bbp_finite(m, given["n"], draws=given["draws"], seed=given["seed"]) for m in models]
+    each = [Committee(float(given["p"]), given["p_star"], given["a"][sample]) for sample in samples]
+    found = [alpha_bbp_finite(m, given["n"], draws=given["draws"], seed=given["seed"]) for m in each]
     return {
         "alpha_bbp_n": np.array([one.alpha for one in found]),
         "alpha_bbp_n_error": np.array([one.error for one in found]),
@@ -88,11 +104,15 @@ def _finite(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
 
 
 def _edges(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    if any(name in given for name in models.DEFAULTS):
+        return {"a_c": np.full(1, np.nan), "alpha_c": np.full(1, np.nan)}  # the committee's alone
     a_c, alpha_c = tricritical([float(given["p"])], given["p_star"])
     return {"a_c": a_c, "alpha_c": alpha_c}
 
 
 def _widths(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    if any(name in given for name in models.DEFAULTS):
+        return {"p_c": np.zeros(len(samples))}
     return {"p_c": np.array([_critical_width(given["a"][sample], given["p_star"]) for sample in samples])}
 
 
@@ -156,6 +176,7 @@ class Diagram(engine.Experiment):
         """The row: p, p*, its a; at finite N also N, draws and seed."""
         of, n, p = point
         found = {"map": of, "p": "inf" if math.isinf(p) else p, "p_star": self.settings["p_star"]}
+        found |= {name: self.settings[name] for name in models.DEFAULTS if name in self.settings}
         if GRIDS[of]:
             found["a"] = self.settings[GRIDS[of]]
         if of == "finite":
@@ -253,4 +274,26 @@ class Diagram(engine.Experiment):
 def build(given: Mapping[str, Any]) -> Diagram:
     """A `Diagram` from options by name, defaults filled in; ParameterError on a bad one."""
     settings = options.checked(PHASE, given, decides=True)
-    return Diagram(settings | {"n": settings["n"] or []})
+    special = [name for name, value in models.DEFAULTS.items() if settings[name] != value]
+    settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
+        "n": settings["n"] or []
+    }
+    if special:
+        _check_networks(settings, special)
+    return Diagram(settings)
+
+
+def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None:
+    """ParameterError, with the reason, where the maps hold a model that does not exist, or ask what only a committee has."""
+    if settings["n"]:
+        raise ParameterError(
+            f"n (thresholds at finite N) is for the quadratic committee, without {', '.join(special)}"
+        )
+    for p in dict.fromkeys([*settings["p"], *settings["widths"]]):
+        for a in (*settings["a_grid"], *settings["at_a"]):
+            model = models.make(float(p), settings["p_star"], a, settings)
+            if route(model) == "points":
+                raise ParameterError(
+                    f"a map needs thresholds in seconds, and p={p} with {', '.join(special)} takes minutes for one"
+                    " (theory.general.threshold)"
+                )

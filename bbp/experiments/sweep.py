@@ -21,20 +21,21 @@ from bbp.engine.experiment import Columns, Kind, differences
 from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
 from bbp.engine.tasks import Results
 from bbp.experiments import assemble, models
+from bbp.experiments.cost import sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.files import hdf5
 from bbp.store import FAILED, Sweep
 from sims import sampling
 from sims.instance import STREAM, samples_of
+from sims.krylov.sample import preferred_solver
 from theory.checks import ParameterError
-from theory.model import Committee
-from theory.transition import bbp_threshold
 
 __all__ = ["Config", "Point", "build", "differences"]
 
 MOST_MODELS, MOST_POINTS = 1000, 20_000
 CHECK = 8  # with target_error a point is judged after every CHECK samples
-SECONDS_PER_CUBE = 1e-9  # one dense sample takes about this times (p n)^3 on one core
+SECONDS_PER_CUBE = 1e-9  # of (p n)^3: a slow machine's, for units that no machine takes long for
+SIDE_BY_SIDE = 2000  # largest order p n of which samples go side by side, one BLAS thread each
 PROBE = 400  # size p n of the matrix whose time is scaled up
 PER_POINT = (
     "n",
@@ -84,13 +85,13 @@ class Config(engine.Experiment):
     """A sweep, with everything filled in.
 
     settings     the checked options that decide the numbers (bbp.experiments.options.SWEEP), by name
-    models       one Committee, or the product over p, p_star, a
+    models       one model, or the product over p, p_star, a
     alphas       for each model, alpha in rising order
     eigenpairs   for each model, how many of the lowest eigenpairs
     """
 
     settings: dict[str, Any]
-    models: tuple[Committee, ...]
+    models: tuple[models.Model, ...]
     alphas: tuple[tuple[float, ...], ...]
     eigenpairs: tuple[int, ...]
 
@@ -120,7 +121,7 @@ class Config(engine.Experiment):
         """The configuration of one model as plain data: what its file stores, and what two runs must agree on."""
         own = models.record(self.models[index]) | {"alpha_grid": list(self.alphas[index])}
         own |= {"eigenpairs": self.eigenpairs[index]}
-        return {**self.settings, **own, "prng": STREAM}
+        return {**_plain(self.settings), **own, "prng": STREAM}
 
     def records(self) -> list[dict[str, Any]]:
         """The configuration of every model."""
@@ -141,14 +142,15 @@ class Config(engine.Experiment):
         index, n, alpha = point
         if not 0 <= index < len(self.models):
             raise ValueError("this sweep has no such point")
-        record = {name: value for name, value in self.settings.items() if name not in PER_POINT}
+        record = {name: value for name, value in _plain(self.settings).items() if name not in PER_POINT}
         del record["alpha_grid"]
         own = models.record(self.models[index]) | {"eigenpairs": self.eigenpairs[index]}
         return record | own | {"n": n, "alpha": alpha, "prng": STREAM}
 
     def block(self, point: engine.Point) -> int:
         """Samples of UNIT_SECONDS, by the cube of p n."""
-        return max(1, min(int(UNIT_SECONDS / self.cost(point)), LARGEST_BLOCK))
+        seconds = SECONDS_PER_CUBE * float(self.models[point[0]].p * point[1]) ** 3
+        return max(1, min(int(UNIT_SECONDS / seconds), LARGEST_BLOCK))
 
     def wanted(self, results: Results, point: engine.Point) -> int:
         """All, or with a target error as many as it takes, as far as those run can tell."""
@@ -207,8 +209,13 @@ class Config(engine.Experiment):
         return f"{store.describe(self.models[point[0]])} N={point[1]}"
 
     def cost(self, point: engine.Point) -> float:
-        """About the seconds of a dense sample on one core."""
-        return SECONDS_PER_CUBE * float(self.models[point[0]].p * point[1]) ** 3
+        """About the seconds of a sample on one core, by the solver that will be taken."""
+        return sample_seconds(int(self.models[point[0]].p), point[1], point[2], self._solver(point))
+
+    def seconds(self, point: engine.Point) -> float | None:
+        """The same where a core a sample is best: dense matrices of order up to SIDE_BY_SIDE."""
+        small = self.models[point[0]].p * point[1] <= SIDE_BY_SIDE
+        return self.cost(point) if small and self._solver(point) == "dense" else None
 
     def probe(self, point: engine.Point) -> Point:
         """The same model and alpha at an N that takes a moment."""
@@ -244,6 +251,13 @@ class Config(engine.Experiment):
             return []
         return ["this is the first round: --target-error and --refine ask for more as they see the samples"]
 
+    def _solver(self, point: engine.Point) -> str:
+        """The solver that will be taken."""
+        if self.settings["solver"] != "auto":
+            return self.settings["solver"]
+        index, n, alpha = point
+        return preferred_solver(self.models[index], n, alpha, self.eigenpairs[index], self.settings["dtype"])
+
     def _how(self, index: int) -> dict[str, Any]:
         chosen = {name: self.settings[name] for name in ("dtype", "solver")}
         return chosen | {"eigenpairs": self.eigenpairs[index]}
@@ -268,7 +282,8 @@ def build(given: Mapping[str, Any]) -> Config:
     """A `Config` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
     settings = options.checked(SWEEP, given, decides=True)
     _check_work(settings)
-    found = tuple(Committee(*sizes) for sizes in product(settings["p"], settings["p_star"], settings["a"]))
+    sizes = product(settings["p"], settings["p_star"], settings["a"])
+    found = tuple(models.make(*each, settings) for each in sizes)
     config = Config(
         settings=settings,
         models=found,
@@ -277,6 +292,11 @@ def build(given: Mapping[str, Any]) -> Config:
     )
     _check_sizes(config)
     return config
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those of the model, which its own record states."""
+    return {name: value for name, value in settings.items() if name not in models.DEFAULTS}
 
 
 def _check_work(settings: Mapping[str, Any]) -> None:
@@ -290,11 +310,11 @@ def _check_work(settings: Mapping[str, Any]) -> None:
         raise ParameterError(f"there must be at most {MOST_POINTS} points (model, n, alpha), got {points}")
 
 
-def _alphas(value: Any, model: Committee) -> tuple[float, ...]:
-    return grids.around(bbp_threshold(model).alpha) if value == AUTO else tuple(value)
+def _alphas(value: Any, model: models.Model) -> tuple[float, ...]:
+    return grids.around(models.centre(model)) if value == AUTO else tuple(value)
 
 
-def _eigenpairs(pairs: int | None, model: Committee) -> int:
+def _eigenpairs(pairs: int | None, model: models.Model) -> int:
     least = int(model.degeneracy) + sampling.MARGIN
     if pairs is not None and pairs < least:
         raise ParameterError(

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.explorer import curves
+from bbp.explorer import curves, networks
 from bbp.explorer.state import State, command, plain, python_lines
+from theory.general.network import Network
+from theory.model import Committee
 
 Columns = dict[str, Any]
 DIGITS = 6  # significant digits of the numbers on the page
@@ -68,16 +70,21 @@ def number(value: float | None) -> str:
 
 def answer(state: State) -> Answer:
     """Everything that theory says about a state."""
+    model = state.model
     found = Answer()
-    _spectrum(state, found)
-    _branches(state, found)
-    _phases(state, found)
+    if isinstance(model, Committee):
+        _spectrum(state, model, found)
+        _branches(state, model, found)
+        _phases(state, found, phase_here(state), number(curves.point(model).a_c))
+    else:
+        _network(state, model, found)
+        _phases(state, found, None, "")
     found.words |= {"command": command(state), "python": python_lines(state), "query": state.query()}
     return found
 
 
-def _spectrum(state: State, found: Answer) -> None:
-    model, alpha = state.model, state.alpha
+def _spectrum(state: State, model: Committee, found: Answer) -> None:
+    alpha = state.alpha
     whole, near = curves.spectrum(model, alpha)
     edge, out = whole.edge, whole.outlier
     top = _top(whole.rho)
@@ -114,6 +121,55 @@ def _spectrum(state: State, found: Answer) -> None:
     }
 
 
+def _network(state: State, model: Network, found: Answer) -> None:
+    """Numbers and marks of a model with options: its curves over alpha follow from a worker, densities are not known."""
+    here, threshold = networks.at(model, state.alpha), networks.threshold_of(model)
+    edge = here.edge if math.isfinite(here.edge) else 0.0
+    lowest = float(here.outliers[0]) if len(here.outliers) else None
+    left, width = edge if lowest is None else lowest, max(1.5 * abs(edge), 0.1)
+    found.sources |= {
+        "density": {"lam": [], "rho": []},
+        "zoom": {"lam": [], "rho": []},
+        "atom": {"lam": [], "rho": [], "top": [], "text": []},
+        "outlier": marks(here.outliers, 1.0, 1.0),
+        "branch": {"alpha": [], "edge": [], "outlier": [], "overlap": []},
+    }
+    known = math.isfinite(here.edge)
+    found.lines |= dict.fromkeys(("edge", "zoom_edge"), here.edge if known else None)
+    found.lines |= dict.fromkeys(("lowest_here", "recovery_here"), state.alpha)
+    start = threshold.alpha if math.isfinite(threshold.alpha) else None
+    found.lines |= dict.fromkeys(("lowest_bbp", "recovery_bbp"), start) | {"recovery_zero": None}
+    found.axes |= {
+        "spectrum": (left - 0.1 * width, edge + 4 * width, 0.0, 1.0),
+        "zoom": (left - 0.1 * width, edge + 0.4 * width, 0.0, 1.0),
+        "lowest": (0.0, networks.axis_end(model, state.alpha), left - 0.5 * width, edge + 0.5 * width),
+        "recovery": (0.0, networks.axis_end(model, state.alpha), -0.02, 1.02),
+    }
+    reason = f" ({here.reason})" if here.reason else ""
+    outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
+    q2 = number(float(here.overlaps[0])) if len(here.overlaps) else "0"
+    transition = f"{number(threshold.alpha)} {threshold.kind}" if start is not None else threshold.kind
+    found.words |= {
+        "edge": f"{number(here.edge)} {here.kind}" if known else here.kind,
+        "outlier": outliers,
+        "overlap": q2,
+        "atom": number(max(0.0, 1 - state.alpha)),
+        "alpha_bbp": transition,
+        "jump": number(threshold.overlap),
+        "alpha_0": UNKNOWN,
+        "alpha_0_continuation": UNKNOWN,
+        "a_c": UNKNOWN,
+        "phase": "outlier" if lowest is not None else "no outlier",
+        "spectrum-words": f"Left edge: {number(here.edge)}, {here.kind}{reason}; outliers: {outliers}; squared overlap of the "
+        f"lowest {q2} (with teacher and students together). The density is known for the quadratic committee alone.",
+        "lowest-words": f"Edge and lowest outlier against α; α_BBP: {transition}.",
+        "recovery-words": f"Squared overlap of the lowest outlier with teacher and students against α; α_BBP: {transition}.",
+    }
+
+
+UNKNOWN = "not known"
+
+
 def marks(places: Any, top: float, zoom_top: float) -> Columns:
     """Columns of marks that stand on the axis at `places`, in both panels of the spectrum."""
     ones = np.ones(len(places))
@@ -124,8 +180,7 @@ def marks(places: Any, top: float, zoom_top: float) -> Columns:
     }
 
 
-def _branches(state: State, found: Answer) -> None:
-    model = state.model
+def _branches(state: State, model: Committee, found: Answer) -> None:
     here = curves.point(model)
     branch = curves.branch(model, curves.axis_end(model, state.alpha))
     threshold = here.threshold
@@ -162,7 +217,7 @@ def _branches(state: State, found: Answer) -> None:
     }
 
 
-def _phases(state: State, found: Answer) -> None:
+def _phases(state: State, found: Answer, phase: int | None, a_c: str) -> None:
     seen = curves.phase_map(state.p_star)
     codes = curves.phases(seen, state.alpha)
     rows = np.flatnonzero(seen.a_c > 0)
@@ -172,13 +227,14 @@ def _phases(state: State, found: Answer) -> None:
         "a_c": {"a": seen.a_c[rows], "row": rows.astype(np.float64)},
         "present": {"a": [state.a], "row": [curves.nearest_row(state.p)]},
     }
-    phase = phase_here(state)
+    where = "of the quadratic committee without options, " if phase is None else ""
+    here = "not among them" if phase is None else PHASES[phase]
     found.words |= {
-        "phase": PHASES[phase],
+        "phase": found.words.get("phase", here),
         "phases-words": f"Phase diagram over a (from {curves.A_RANGE[0]:g} to {curves.A_RANGE[1]:g}) and p (from 1 to inf) for "
-        f"p* = {state.p_star} at α = {number(state.alpha)}: the present point, p = {plain(state.p).replace('inf', '∞')}, "
-        f"a = {number(state.a)}, is {PHASES[phase]}. Transitions are discontinuous from a_c = "
-        f"{number(curves.point(state.model).a_c)} on.",
+        f"p* = {state.p_star} {where}at α = {number(state.alpha)}: "
+        f"the present point, p = {plain(state.p).replace('inf', '∞')}, a = {number(state.a)}, is {here}."
+        + (f" Transitions are discontinuous from a_c = {a_c} on." if a_c else ""),
     }
 
 
@@ -192,7 +248,7 @@ PHASES = {
 
 def phase_here(state: State) -> int:
     """The phase of a state, from its own thresholds rather than from the picture."""
-    here = curves.point(state.model)
+    here = curves.point(Committee(state.p, state.p_star, state.a))
     jumps = here.threshold.kind == "discontinuous"
     if state.alpha > here.threshold.alpha:
         return curves.DISCONTINUOUS if jumps else curves.CONTINUOUS

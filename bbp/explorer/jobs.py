@@ -15,6 +15,7 @@ import numpy as np
 from bbp.explorer.state import State
 from theory.checks import NotConverged, ParameterError
 from theory.finite_n.law import finite_law
+from theory.model import Committee
 
 Message = dict[str, Any]
 
@@ -27,6 +28,8 @@ SEED = 0
 
 def draws_of(state: State, top: float) -> int:
     """Draws of labels that a finite-N curve up to alpha = top affords. Raises ParameterError where even a few are too many."""
+    if not isinstance(state.model, Committee):
+        raise ParameterError("finite-N curves are known for the quadratic committee without options")
     if math.isinf(state.p):
         raise ParameterError("finite-N curves need a finite p")
     entries = state.n * top * state.p
@@ -47,7 +50,9 @@ def finite_curve(request: Message) -> Iterator[Message]:
     rows: list[list[float]] = []
     for index, alpha in enumerate(alphas):
         with contextlib.suppress(NotConverged):
-            law = finite_law(state.model, alpha, state.n, draws=draws, seed=SEED)
+            law = finite_law(
+                Committee(state.p, state.p_star, state.a), alpha, state.n, draws=draws, seed=SEED
+            )
             rows.append([alpha])
             for name in ("lowest", "overlap"):
                 middle, spread = law.mean(name)[0], law.std(name)

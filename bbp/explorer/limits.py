@@ -6,13 +6,15 @@ import math
 
 from bbp.explorer.state import State
 from theory.checks import ParameterError
+from theory.model import Committee
 
 PAGES = 24  # open at once
 UPLOAD = 16 * 2**20  # bytes of a sweep file sent by the page
 DENSE_ORDER = 2000  # of p N, up to which every eigenvalue is computed
 KRYLOV_DATA = 3e7  # entries of the data, M N, up to which the lowest are
 KRYLOV_ORDER = 60_000
-GROUP = 64  # p p*, the eigenvalues that carry the teacher
+GROUP = 128  # p p*, the eigenvalues that carry the teacher
+WEIGHTS = 2e7  # entries of the weights, M p^2
 SPARE = 60  # eigenvalues beyond them that the histogram of a large sample shows
 SAMPLES_KEPT = 40  # dots on a page
 SWEEP_POINTS = 5_000  # of an opened file
@@ -20,6 +22,8 @@ SWEEP_POINTS = 5_000  # of an opened file
 
 def sampling_of(state: State) -> tuple[int, str]:
     """(eigenpairs, solver) of a sample at this state; ParameterError, in words, where it would be too large for a page."""
+    if not isinstance(state.model, Committee):
+        raise ParameterError("samples are drawn here for the quadratic committee without options")
     if math.isinf(state.p):
         raise ParameterError("a sample needs a finite p")
     order, rows, size = int(state.p) * state.n, round(state.alpha * state.n), int(state.p) * state.p_star
@@ -32,11 +36,12 @@ def sampling_of(state: State) -> tuple[int, str]:
         raise ParameterError(
             f"samples are drawn here up to N = {largest} at this α: a smaller N, or bbp sweep"
         )
+    if size > GROUP or rows * int(state.p) ** 2 > WEIGHTS:
+        raise ParameterError(
+            f"samples are drawn here up to pp* = {GROUP} and αNp² = {WEIGHTS:.0e}: a smaller p or N"
+        )
+    if order > KRYLOV_ORDER:
+        raise ParameterError(f"samples are drawn here up to pN = {KRYLOV_ORDER}: a smaller N, or bbp sweep")
     if order <= DENSE_ORDER:
         return order, "dense"
-    if order > KRYLOV_ORDER or size > GROUP:
-        raise ParameterError(
-            f"samples are drawn here up to pN = {KRYLOV_ORDER} and pp* = {GROUP} beyond pN = {DENSE_ORDER}: "
-            "a smaller N, or bbp sweep"
-        )
     return size + SPARE, "krylov"

@@ -14,6 +14,7 @@ from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import State
 from sims import instance, sampling
 from theory.finite_n.quenched import quenched
+from theory.model import Committee
 
 Message = dict[str, Any]
 
@@ -26,7 +27,8 @@ def draw_sample(request: Message) -> Iterator[Message]:
     """
     state = State.of(request["state"])
     pairs, solver = sampling_of(state)
-    model, order, size = state.model, int(state.p) * state.n, int(state.model.degeneracy)
+    model = Committee(state.p, state.p_star, state.a)
+    order, size = int(state.p) * state.n, int(model.degeneracy)
     yield {"kind": "progress", "done": 0.15, "text": "drawing teacher, student and data"}
     drawn = instance.draw(model, state.n, state.alpha, seed=request["seed"], sample=request["sample"])
     lam, u = instance.labels(drawn)

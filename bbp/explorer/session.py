@@ -23,6 +23,7 @@ from bbp.explorer.state import State
 from bbp.explorer.sweepfile import Held
 from bbp.explorer.worker import Job, Worker
 from theory.checks import NotConverged, ParameterError
+from theory.model import Committee
 
 Message = dict[str, Any]
 log = logging.getLogger("bbp")
@@ -42,13 +43,19 @@ class Workers:
         default_factory=lambda: Worker("bbp.explorer.sampler", "draw_sample", patience=0.3)
     )
     curves: Worker = field(default_factory=lambda: Worker("bbp.explorer.jobs", "finite_curve", patience=3.0))
+    branches: Worker = field(default_factory=lambda: Worker("bbp.explorer.networks", "branch", patience=3.0))
     files: Worker = field(
         default_factory=lambda: Worker("bbp.explorer.sweepfile", "read_upload", patience=5.0)
     )
 
+    def cancel(self, owner: object) -> None:
+        """Cancel whatever the owner waits for."""
+        for worker in (self.samples, self.curves, self.branches, self.files):
+            worker.cancel(owner)
+
     def close(self) -> None:
         """End their processes."""
-        for worker in (self.samples, self.curves, self.files):
+        for worker in (self.samples, self.curves, self.branches, self.files):
             worker.close()
 
 
@@ -83,8 +90,7 @@ class Session:
     def close(self) -> None:
         """The page has gone: cancel what it waits for."""
         self._closed = True
-        for worker in (self._workers.samples, self._workers.curves, self._workers.files):
-            worker.cancel(self)
+        self._workers.cancel(self)
 
     def _connect(self) -> None:
         board, doc = self._board, self._doc
@@ -220,7 +226,11 @@ class Session:
     def _curve(self) -> None:
         self._timer = None
         state = self._state
-        end = curves.axis_end(state.model, state.alpha)
+        model = state.model
+        if not isinstance(model, Committee):
+            self._branch(state)
+            return
+        end = curves.axis_end(model, state.alpha)
         wanted = (state.model, state.n, end)
         if wanted == self._curve_of and len(self._sent.sources["finite"]["alpha"]):
             return
@@ -234,6 +244,32 @@ class Session:
         alphas = np.linspace(end / CURVE_POINTS, end, CURVE_POINTS)
         request = {"state": state.values(), "alphas": alphas}
         self._workers.curves.submit(self._job(request, self._curved))
+
+    def _branch(self, state: State) -> None:
+        """The curves over alpha of a model with options, which take longer than a redraw."""
+        self._workers.curves.cancel(self)
+        self._workers.branches.submit(self._job({"state": state.values()}, self._branched))
+
+    def _branched(self, state: State, message: Message) -> None:
+        if state != self._state:
+            return
+        if message["kind"] == "progress":
+            self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
+        elif message["kind"] == "result":
+            columns = message["columns"]
+            places = np.concatenate([columns["edge"], columns["outlier"]])
+            places = places[np.isfinite(places)]
+            axes = dict(self._sent.axes)
+            if len(places):
+                room = 0.06 * np.ptp(places) or 0.1
+                ends = (float(places.min() - room), float(places.max() + room))
+                axes["lowest"] = (*axes["lowest"][:2], *ends)
+            self._show(Answer(sources={"branch": columns}, axes=axes))
+            self._tell(
+                **{"finite-words": "Finite-N curves are known for the quadratic committee without options."}
+            )
+        elif message["kind"] == "failed":
+            self._tell(**{"finite-words": f"{message['text']}."})
 
     def _curved(self, state: State, message: Message) -> None:
         if state.model != self._state.model or state.n != self._state.n:

@@ -11,7 +11,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import urlencode
 
-from theory.checks import ParameterError, shown
+from theory.checks import ParameterError, choice, shown
+from theory.general.activations import ACTIVATIONS
+from theory.general.losses import LOSSES
+from theory.general.network import Network
 from theory.model import Committee
 
 WIDTHS = (
@@ -40,12 +43,13 @@ class Control:
     """One control of the page.
 
     name, label, about   the field of State, what the page calls it, one sentence
-    scale                "log", "linear", or "stops" (the slider steps through `stops`; other values may be typed)
+    scale                "log", "linear", "stops" (the slider steps through `stops`; other values may be typed), or "choice"
     low, high            bounds of the value, of the slider too unless `slider` gives others
     default              value of a fresh page
     whole, infinite      whether it is a whole number, whether inf is allowed
     stops                values of a slider of scale "stops"
     slider               (low, high) of the slider
+    options              texts of scale "choice", the first being the default
     """
 
     name: str
@@ -59,9 +63,12 @@ class Control:
     infinite: bool = False
     stops: tuple[float, ...] = ()
     slider: tuple[float, float] | None = None
+    options: tuple[str, ...] = ()
 
-    def checked(self, value: Any) -> int | float:
-        """`value` (a number, or text of one) within the bounds; ParameterError, one line, otherwise."""
+    def checked(self, value: Any) -> int | float | str:
+        """`value` (a number or text of one, or an option) within the bounds; ParameterError, one line, otherwise."""
+        if self.options:
+            return choice(self.label, value, self.options)
         number = self._number(value)
         if math.isinf(number) and number > 0 and self.infinite:
             return math.inf
@@ -95,7 +102,7 @@ class Control:
         row = asdict(self)
         row["stops"] = [text_of(value) for value in self.stops]
         row["slider"] = list(self.slider or (self.low, self.high))
-        row["default"] = text_of(self.default)
+        row["default"] = self.options[0] if self.options else text_of(self.default)
         return row
 
 
@@ -128,6 +135,46 @@ CONTROLS: tuple[Control, ...] = (
         slider=(50, 20_000),
     ),
 )
+COVARIANCES = (
+    "identity",
+    "power:0.5",
+    "power:1",
+    "power:1.5",
+    "mp:0.2",
+    "mp:0.5",
+    "mp:1",
+    "levels:0.4@0.667,2.2@0.333",
+)
+OPTIONS: tuple[Control, ...] = (
+    Control(
+        "activation", "activation", "of student and teacher", "choice", 0, 0, 0, options=tuple(ACTIVATIONS)
+    ),
+    Control("loss", "loss", "normalised is (y − ŷ)² / 2(a + y)", "choice", 0, 0, 0, options=tuple(LOSSES)),
+    Control(
+        "covariance",
+        "covariance",
+        "eigenvalues of the inputs' covariance",
+        "choice",
+        0,
+        0,
+        0,
+        options=COVARIANCES,
+    ),
+    Control(
+        "noise",
+        "Δ",
+        "variance of noise on every preactivation of the teacher",
+        "linear",
+        0,
+        10,
+        0,
+        slider=(0, 2),
+    ),
+    Control(
+        "overlap", "m", "overlap that the students have with the teacher", "linear", -1, 1, 0, slider=(-1, 1)
+    ),
+)
+CONTROLS = (*CONTROLS, *OPTIONS)
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
 
 
@@ -140,6 +187,11 @@ class State:
     a: float = 0.3
     alpha: float = 2.0
     n: int = 400
+    activation: str = "quadratic"
+    loss: str = "normalised"
+    covariance: str = "identity"
+    noise: float = 0.0
+    overlap: float = 0.0
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> State:
@@ -167,22 +219,30 @@ class State:
         return cls(**values), ("In the link: " + "; ".join(wrong[:3]) + ".") if wrong else ""
 
     @property
-    def model(self) -> Committee:
-        """The model of the state."""
-        return Committee(self.p, self.p_star, self.a)
+    def model(self) -> Committee | Network:
+        """The model of the state: a Committee where every option has its default. Raises ParameterError where they clash."""
+        given = {control.name: getattr(self, control.name) for control in OPTIONS if self.changed(control)}
+        return (
+            Network(self.p, self.p_star, self.a, **given) if given else Committee(self.p, self.p_star, self.a)
+        )
+
+    def changed(self, control: Control) -> bool:
+        """Whether a control stands at another value than its default."""
+        return getattr(self, control.name) != getattr(State(), control.name)
 
     def values(self) -> dict[str, int | float | str]:
-        """Every value as JSON wants it."""
+        """Every value as JSON wants it, options included."""
         return {field.name: text_of(getattr(self, field.name)) for field in fields(self)}
 
     def query(self) -> str:
         """The query of a link to this state: "p=2&p_star=1&a=0.3&alpha=2&n=400"."""
-        return urlencode({name: plain(value) for name, value in self.values().items()})
+        names = [c.name for c in CONTROLS if c not in OPTIONS or self.changed(c)]
+        return urlencode({name: plain(self.values()[name]) for name in names})
 
 
-def text_of(value: float) -> int | float | str:
+def text_of(value: float | str) -> int | float | str:
     """`value`, or "inf" for infinity, which JSON lacks."""
-    return "inf" if math.isinf(value) else value
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 
 def plain(value: Any) -> str:
@@ -194,12 +254,30 @@ def plain(value: Any) -> str:
 
 def command(state: State) -> str:
     """The command line that computes what is on the page: samples beside theory, or theory alone for p = inf."""
+    if not isinstance(state.model, Committee):
+        return "No command computes this model yet; the Python lines do."
     return _filled(COMMANDS["infinite" if math.isinf(state.p) else "finite"], state)
 
 
 def python_lines(state: State) -> str:
     """Python lines that print the numbers on the page."""
+    if not isinstance(state.model, Committee):
+        return _network_lines(state)
     return _filled(LINES["infinite" if math.isinf(state.p) else "finite"], state)
+
+
+def _network_lines(state: State) -> str:
+    names = ["p", "p_star", "a", *(control.name for control in OPTIONS if state.changed(control))]
+    given = ", ".join(f"{name}={_python(getattr(state, name))}" for name in names)
+    return (
+        ("import math\n" if math.isinf(state.p) else "")
+        + "from theory.general import Network, spectrum, threshold\n\n"
+        + f"model = Network({given})\nprint(threshold(model))\nprint(spectrum(model, {plain(state.alpha)}))"
+    )
+
+
+def _python(value: Any) -> str:
+    return "math.inf" if isinstance(value, float) and math.isinf(value) else repr(value)
 
 
 def _filled(template: str, state: State) -> str:

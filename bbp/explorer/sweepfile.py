@@ -18,6 +18,7 @@ from bbp.analysis.summary import summarise
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
 from bbp.explorer.state import BY_NAME, State, text_of
 from theory.checks import ParameterError
+from theory.model import Committee
 
 Message = dict[str, Any]
 MODELS = 12  # of a product that the page offers
@@ -33,7 +34,8 @@ class Held:
 
     def fits(self, state: State) -> bool:
         """Whether these are samples of the state's model."""
-        return all(state.values()[name] == self.values[name] for name in ("p", "p_star", "a"))
+        plain = isinstance(state.model, Committee)
+        return plain and all(state.values()[name] == self.values[name] for name in ("p", "p_star", "a"))
 
 
 def read(path: str | Path) -> list[Held]:

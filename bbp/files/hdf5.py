@@ -108,16 +108,16 @@ def text_attribute(item: h5py.HLObject, name: str) -> str | None:
 
 
 def attributes(group: h5py.Group) -> dict[str, Any]:
-    """The attributes of `group` as plain values of Python: text, int, float, and arrays where there are several."""
-    plain = {name: group.attrs[name] for name in group.attrs if name not in layout.SCALES}
-    return {
-        name: value.decode()
-        if isinstance(value, bytes)
-        else value.item()
-        if isinstance(value, np.generic)
-        else value
-        for name, value in plain.items()
-    }
+    """The attributes of `group` as plain values of Python: text, int or float; ValueError where one holds several."""
+    return {name: _plain(name, group.attrs[name]) for name in group.attrs if name not in layout.SCALES}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if np.ndim(value):
+        raise ValueError(f"attribute {name} has {np.size(value)} values")
+    return value.item() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def digest(file: h5py.File) -> str:

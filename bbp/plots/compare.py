@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 
 
 def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
-    """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Points: samples with bootstrap errors; thin lines in the
-    colour of an N: quenched theory at that N; black and grey: N = infinity."""
+    """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Points: samples with bootstrap errors; lines and bands in
+    the colour of an N: finite-N theory, mean and one standard deviation of a draw; black and grey: N = infinity."""
     with style.figure_style():
         fig = style.new_figure(width, 5.0 if width == "double" else 8.6)
         shape = (2, 2) if width == "double" else (4, 1)
@@ -27,19 +27,23 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
             for ax, name in zip(axes, ("lowest", "overlap", "phi_group", "gap"), strict=True):
                 measured(ax, comparison, name, index, label=f"$N = {n}$")
             if comparison.quenched is not None:
-                for ax, curve in zip(
-                    axes, (comparison.quenched.lowest, comparison.quenched.overlap), strict=False
-                ):
-                    quenched_line(ax, comparison.alpha, curve[index], index)
+                at_n = comparison.quenched
+                none = np.zeros_like(at_n.present)
+                curves = (
+                    (at_n.lowest, at_n.lowest_std),
+                    (at_n.overlap, at_n.overlap_std),
+                    (at_n.present, none),
+                )
+                for ax, (mean, scatter) in zip(axes, curves, strict=False):
+                    sweep_plots.finite_band(ax, comparison.alpha, mean[index], scatter[index], index=index)
         if comparison.quenched is not None:
-            name = "thin lines: quenched theory, same $N$"
-            axes[0].plot([], [], color=style.colour(0), linewidth=0.8, label=name)
+            axes[0].plot([], [], color=style.colour(0), linewidth=1.0, label="finite-$N$ theory, same $N$")
         layout.name_model(axes[1], comparison.model)
         names = (
             r"lowest eigenvalue $\lambda_1$",
             r"squared overlap $q^2$",
-            r"fraction $\phi$",
-            r"gap $\Delta\lambda$",
+            r"$\phi$: largest $q^2$ among the $p\,p^*$ lowest",
+            r"gap $\lambda_{p\,p^*+1} - \lambda_{p\,p^*}$",
         )
         for ax, name in zip(axes, names, strict=True):
             sweep_plots.mark_threshold(ax, comparison.alpha_bbp, comparison.kind)
@@ -65,11 +69,6 @@ def measured(ax: Axes, comparison: Comparison, name: str, index: int, *, label: 
         zorder=3,
         label=label,
     )
-
-
-def quenched_line(ax: Axes, alpha: Array, values: Array, index: int) -> None:
-    """Thin line of the quenched theory at one size."""
-    ax.plot(alpha, values, color=style.colour(index), linewidth=0.8, linestyle="-", zorder=2.2)
 
 
 def _theory(axes: list[Axes], comparison: Comparison) -> None:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from bbp.analysis.comparison import Comparison
 from bbp.analysis.spectrum import Pool, Spectrum
+from bbp.experiments import models
+from bbp.experiments.models import Model
 from bbp.experiments.phase_file import Map, Phase
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
@@ -37,7 +39,7 @@ class Along(Protocol):
     """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
 
     @property
-    def model(self) -> Committee:
+    def model(self) -> Model:
         """The model."""
         ...
 
@@ -53,10 +55,11 @@ class Along(Protocol):
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
-    """Lowest eigenvalues and squared overlaps of samples against alpha, with the theory's curves.
+    """Lowest eigenvalue and squared overlap of samples against alpha, with the theory of their N and of N = infinity.
 
-    Points are means over the p p_star lowest eigenpairs, the ones that leave the bulk together; open points are the
-    eigenvalue after them, the lowest that stays.
+    Points: means over samples of the lowest eigenvalue, and of q2 averaged over the p p_star lowest eigenvectors, the ones
+    that leave the bulk together; open points are the eigenvalue after these, the lowest that stays. Coloured lines and
+    bands: finite-N theory, the mean over draws and one standard deviation of a draw.
     """
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
@@ -69,17 +72,22 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     group = int(sweep.model.degeneracy)
     for index, n in enumerate(sweep.n):
         eigenvalues = done(sweep, sweep.eigenvalues)[index]
-        named = "lowest" if group == 1 else f"lowest {group}, mean"
-        look: dict[str, Any] = {"index": index, "label": f"{named}, $N = {n}$"}
+        look: dict[str, Any] = {"index": index, "label": f"samples, $N = {n}$"}
         rest: dict[str, Any] = {"index": index, "label": f"next, $N = {n}$", "filled": False}
-        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., :group].mean(axis=-1), **look)
+        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., 0], **look)
         if eigenvalues.shape[-1] > group:
             sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
         squared = done(sweep, sweep.overlaps)[index, ..., :group].mean(axis=-1)
         sweep_plots.sampled_points(overlaps, sweep.alpha, squared, **look)
+        if "lowest_n" in sweep.more and np.any(np.isfinite(sweep["lowest_n"][index])):
+            band: dict[str, Any] = {"index": index, "label": f"theory, $N = {n}$"}
+            for ax, name in ((values, "lowest"), (overlaps, "overlap")):
+                mean, scatter = sweep[f"{name}_n"][index], sweep[f"{name}_std_n"][index]
+                sweep_plots.finite_band(ax, sweep.alpha, mean, scatter, **band)
     name_model(values, sweep.model)
-    values.set_ylabel(r"eigenvalue $\lambda$")
-    overlaps.set_ylabel(r"squared overlap $q^2$")
+    values.set_ylabel(r"lowest eigenvalue $\lambda_1$")
+    which = "" if group == 1 else f", mean of {group} lowest"
+    overlaps.set_ylabel(f"squared overlap $q^2${which}")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
 
@@ -94,6 +102,8 @@ def theory_curves(sweep: Sweep | Comparison) -> tuple[Array, Array, Array, Array
 
     The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.
     """
+    if not isinstance(sweep.model, Committee):
+        return sweep.alpha, sweep.edge, sweep.outlier, sweep.overlap  # a point of these may take a second
     low, high = float(sweep.alpha.min()), float(sweep.alpha.max())
     margin = 0.03 * (high - low) if high > low else 0.2 * low
     alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE)
@@ -303,9 +313,14 @@ def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> lis
     return lettered(list(np.ravel(fig.subplots(*shape, sharex=share_x and stacked))))
 
 
-def name_model(ax: Axes, model: Committee, more: str = "") -> None:
+def name_model(ax: Axes, model: Model, more: str = "") -> None:
     """The model above the upper right corner: p, p*, a, and what is added."""
     parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$", f"$a = {model.a:.6g}$"]
+    special = {name: value for name, value in models.record(model).items() if name in models.DEFAULTS}
+    parts += [
+        models.short(value) if isinstance(value, str) else f"{name} {value:g}"
+        for name, value in special.items()
+    ]
     ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
 
 

@@ -41,6 +41,23 @@ def sampled_points(
     )
 
 
+def finite_band(
+    ax: Axes,
+    alpha: ArrayLike,
+    mean: ArrayLike,
+    scatter: ArrayLike,
+    *,
+    index: int = 0,
+    label: str | None = None,
+) -> Line2D:
+    """Finite-N theory (alpha,): its mean, and a band of one standard deviation of a draw; NaN is left out."""
+    mean, scatter = np.asarray(mean, dtype=np.float64), np.asarray(scatter, dtype=np.float64)
+    tint = style.colour(index)
+    ax.fill_between(alpha, mean - scatter, mean + scatter, color=tint, alpha=0.13, linewidth=0, zorder=0.5)
+    (line,) = ax.plot(alpha, mean, color=tint, linewidth=1.0, zorder=1.5, label=label)
+    return line
+
+
 def edge_and_outlier(
     ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike
 ) -> tuple[Line2D, Line2D]:
@@ -61,8 +78,10 @@ def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike) -> Line2D:
     return line
 
 
-def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D:
-    """Vertical line at alpha_BBP whose label says its value and kind; solid if continuous, dashed if not."""
+def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D | None:
+    """Vertical line at alpha_BBP whose label says its value and kind; solid if continuous, dashed if not; None without one."""
+    if not np.isfinite(alpha_bbp):
+        return None
     return ax.axvline(
         alpha_bbp,
         color=style.KIND_COLOURS[kind],

@@ -100,12 +100,14 @@ class RiemannianOperator:
         """That of the plain operator."""
         return self.plain.units
 
+    @pinned
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
         """The product with one block (order, k)."""
         tangential, along = _split(blocks[0], self.normals)
         (product,) = self.plain.product(chosen, [tangential])
         return [_joined(product, tangential, along, self.normals, self.curvature, self.lift)]
 
+    @pinned
     def lowered(self) -> RiemannianOperator | None:
         """The same in float32; None where the plain operator has no such copy."""
         plain = self.plain.lowered()
@@ -114,6 +116,7 @@ class RiemannianOperator:
         normals, curvature = (x.astype(plain.dtype) for x in (self.normals, self.curvature))
         return RiemannianOperator(plain, normals, curvature, self.lift)
 
+    @pinned
     def ordered(self, vectors: jax.Array) -> jax.Array:
         """Vectors (p N, k) to block-major rows."""
         return self.plain.ordered(vectors)
@@ -142,6 +145,7 @@ def _joined(
     return (inside + jnp.asarray(lift, product.dtype) * normals * along).reshape(product.shape)
 
 
+@pinned
 def operators(
     instance: Instance, student: Array, y: Array, rows: Rows
 ) -> tuple[HessianOperator, RiemannianOperator]:

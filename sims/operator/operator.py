@@ -169,6 +169,14 @@ class HessianOperator:
         return self.p * self.rows.n
 
     @property
+    def atom(self) -> float:
+        """Share of the order that is in the null space for certain: the rank is p M at most, and p for each coordinate of the
+        inputs that varies."""
+        roots = self.rows.roots
+        varying = self.n if roots is None else int(np.count_nonzero(np.asarray(roots)))
+        return 1 - min(self.rows.m, varying) / self.n
+
+    @property
     def dtype(self) -> np.dtype:
         """Of the data and the products."""
         return self.rows.dtype

@@ -61,7 +61,7 @@ def same():
     def check(one, two):
         assert (one.model, one.kind, one.alpha_bbp) == (two.model, two.kind, two.alpha_bbp)
         for name in ("n", "alpha", "sample", "eigenpair", *ABOUT, "edge", "outlier", "overlap"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
+            np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 
     return check
 

@@ -16,9 +16,10 @@ TINY = ["--alpha-grid", "0.8,1.2", "--n", "12", "--samples", "3"]
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of bbp/, and a function that runs a program of it."""
-    shutil.copytree(ROOT / "bbp", tmp_path / "bbp", ignore=shutil.ignore_patterns("__pycache__"))
-    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    """A copy of bbp/ beside the other packages, and a function that runs a program of it."""
+    for name in ("bbp", "theory", "sims"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    path = str(tmp_path)
 
     def call(*words):
         env = os.environ | {"PYTHONPATH": path}

@@ -17,6 +17,7 @@ from bbp.analysis import summary
 from bbp.console import program
 from bbp.engine import parts as shards
 from bbp.engine import run, schedule, tasks
+from bbp.experiments import models
 from bbp.experiments import sweep as config
 from bbp.experiments.options import SOLVERS, SWEEP
 from sims import sampling
@@ -373,7 +374,7 @@ def test_every_option_of_the_table_is_one_of_the_command():
     sweep.add_arguments(parser)
     names = {action.dest for action in parser._actions} - {"help", "config"}
     assert names == {option.name for option in SWEEP} and set(SOLVERS) == {"auto", *sampling.SOLVERS}
-    decides = {option.name for option in SWEEP if option.decides} - {"a_grid"}
+    decides = {option.name for option in SWEEP if option.decides} - {"a_grid", *models.DEFAULTS}
     assert set(config.build({}).record(0)) == decides | {"prng"}
 
 

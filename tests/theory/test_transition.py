@@ -260,3 +260,9 @@ def test_bad_input():
         critical_width(-1.0)
     with pytest.raises(ParameterError, match=r"^a must be large enough"):
         critical_width(1e-20)
+
+
+@pytest.mark.parametrize(("p", "p_star", "a"), [(3, 1, 4.0), (math.inf, 2, 2.714)])
+def test_alpha_zero_is_not_below_weak_recovery(p, p_star, a):
+    """The tangents are 0.473 and 0.089 there, below p_star/2, where labels hold no information."""
+    assert alpha_zero(Committee(p, p_star, a)) is None

@@ -108,7 +108,8 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
         taus.append(tau)
         energies.append(energy)
         ratios.append(ratio)
-        if np.nanmin(counts[-1]) > keep or not np.any(np.isfinite(edge)):
+        # Im t has a maximum along the curve: past it a draw's count stands still.
+        if not np.any((counts[-1] <= keep) & (counts[-1] > counts[-2])):
             break
     energy, number, ratio = (np.stack(part, axis=1) for part in (energies, counts, ratios))
     return LabelBulk(t_edge, edge, curvature, energy, number, ratio, np.array(taus))

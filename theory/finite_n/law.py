@@ -158,24 +158,25 @@ def finite_curve(
 def _draws(model: Committee, m: int, n: int, chosen: range, seed: int) -> tuple[Array, ...]:
     p, p_star, d = int(model.p), model.p_star, int(model.degeneracy)
     normals = np.stack([np.random.default_rng([seed, i]).standard_normal((m, p + p_star)) for i in chosen])
-    labels = Labels.of(model, normals[..., :p], normals[..., p:], n)
+    size = n - p - p_star  # the bulk lives in what students and teacher leave
+    labels = Labels.of(model, normals[..., :p], normals[..., p:], size)
     with np.errstate(invalid="ignore", divide="ignore"):
-        bulk = label_bulk(labels, p * n, LEVELS + 1)
+        bulk = label_bulk(labels, p * size, LEVELS + 1)
         sound = np.isfinite(bulk.edge) & (bulk.count[:, -1] > d + 2)
     if not np.any(sound):
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
-    kept = int(min(LEVELS, math.floor(bulk.count[sound, -1].min()) - 1, p * n - d))
+    kept = int(min(LEVELS, math.floor(bulk.count[sound, -1].min()) - 1, p * size))
     rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
-    matrix, metric = _matrices(labels, bulk, sound, kept, d, rngs)
+    matrix, root = _matrices(labels, bulk, sound, kept, d, rngs)
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
-    _place_levels(matrix, bulk, lows, sound, metric, d, p * n, rngs)
+    _place_levels(matrix, bulk, lows, sound, root, d, p * size, rngs)
     values, vectors = np.linalg.eigh(matrix)
-    q2 = (vectors[:, :d] ** 2).sum(axis=1) / metric[:, None]
+    q2 = ((root @ vectors[:, :d]) ** 2).sum(axis=1)
     # The highest d vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
     # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal).
     rest = q2[:, d:kept].max(axis=1, initial=0.0)
     columns = (
-        values[:, 0] * (2 / p),
+        values[:, 0] * (2 / p * size / n),
         q2[:, :d].mean(axis=1),
         q2[:, 0],
         q2[:, d],
@@ -189,31 +190,33 @@ def _draws(model: Committee, m: int, n: int, chosen: range, seed: int) -> tuple[
 def _matrices(
     labels: Labels, bulk: LabelBulk, sound: NDArray[np.bool_], kept: int, d: int, rngs: list
 ) -> tuple[Array, Array]:
-    """Matrices (q, d + kept, d + kept) with the signal block filled in, and the metric (q,) of the signal directions.
+    """Matrices (q, d + kept, d + kept) with the signal block filled in, and the root (q, d, d) of the signal's metric.
 
-    Far levels give the Schur complement R(z) = R(z_0) + R'(z_0)(z - z_0): A = (R(z_0) - R' z_0) / (1 - R') in units in which
-    the metric 1 - R' is 1.
+    What far levels, labels and noise give is taken on the chord R(z) = R(z_0) + R' (z - z_0) of each draw, a matrix: A =
+    r (R(z_0) - R' z_0) r with r = (1 - R')^(-1/2), the units in which the metric is 1.
     """
-    q = len(bulk.edge)
-    order = labels.n * labels.lam.shape[2]
-    t_near = np.where(sound, bulk.t_edge, 0.5) * (1 - _NEAR)
-    t_far = np.where(sound, bulk.t_edge, 0.5) * (1 - _FAR)
-    z, slope, signal, signal_slope = labels.sums(t_near)
-    z_far, _, signal_far, _ = labels.sums(t_far)
-    near, near_square = _kept_part(bulk, z, kept, order)
-    far, _ = _kept_part(bulk, z_far, kept, order)
-    rest, rest_far = signal - near, signal_far - far
-    line = (rest - rest_far) / (z - z_far)
-    metric = np.where(sound, 1 - line, 1.0)
-    # noise of the block outside the bulk, less what the kept levels bring by themselves
-    variance = np.maximum(2 / order * signal_slope**2 / np.abs(slope) - near_square, 0)
-    noise = np.stack([rng.standard_normal((d, d)) for rng in rngs])
-    block = np.sqrt(variance)[:, None, None] * (noise + noise.transpose(0, 2, 1)) / 2
-    block = block + _anisotropy(labels, t_near) if d > 1 else block
+    q, order, eye = len(bulk.edge), labels.n * labels.lam.shape[2], np.eye(d)
+    raw = np.stack([rng.standard_normal((d, d)) for rng in rngs])
+    noise = (raw + raw.transpose(0, 2, 1)) / 2
+    ends = []
+    for back in (_NEAR, _FAR):
+        t = np.where(sound, bulk.t_edge, 0.5) * (1 - back)
+        z, slope, signal, signal_slope = labels.sums(t)
+        kept_part, square = _kept_part(bulk, z, kept, order)
+        # noise of the block outside the bulk, less what the kept levels bring by themselves
+        variance = np.maximum(2 / order * signal_slope**2 / np.abs(slope) - square, 0)
+        block = (signal - kept_part)[:, None, None] * eye + np.sqrt(variance)[:, None, None] * noise
+        ends.append((z, block + _anisotropy(labels, t) if d > 1 else block))
+    (z, near), (z_far, far) = ends
+    line = np.where(sound[:, None, None], (near - far) / (z - z_far)[:, None, None], 0)
+    values, vectors = np.linalg.eigh(eye - line)
+    root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
     matrix = np.zeros((q, d + kept, d + kept))
-    centre = ((rest - line * z) / metric)[:, None, None] * np.eye(d)
-    matrix[:, :d, :d] = np.where(sound[:, None, None], centre + block / metric[:, None, None], 0)
-    return matrix, metric
+    centre = near - line * z[:, None, None]
+    matrix[:, :d, :d] = np.where(
+        sound[:, None, None], root @ np.where(sound[:, None, None], centre, 0) @ root, 0
+    )
+    return matrix, root
 
 
 def _kept_part(bulk: LabelBulk, z: Array, kept: int, order: int) -> tuple[Array, Array]:
@@ -235,7 +238,7 @@ def _place_levels(
     bulk: LabelBulk,
     lows: Array,
     sound: NDArray[np.bool_],
-    metric: Array,
+    root: Array,
     d: int,
     order: int,
     rngs: list,
@@ -248,7 +251,7 @@ def _place_levels(
         step = (bulk.energy[i, 1] - bulk.energy[i, 0]) / (1.5 * math.pi * bulk.count[i, 1]) ** (2 / 3)
         energy = np.where(y > 0, _at_count(bulk.count[i], bulk.energy[i], counted), bulk.edge[i] + step * y)
         square = np.maximum(np.interp(counted, bulk.count[i], bulk.ratio[i]), 0) / order
-        couplings = rngs[i].standard_normal((d, kept)) * np.sqrt(square / metric[i])
+        couplings = root[i] @ (rngs[i].standard_normal((d, kept)) * np.sqrt(square))
         matrix[i, :d, d:], matrix[i, d:, :d] = couplings, couplings.T
         matrix[i, range(d, d + kept), range(d, d + kept)] = energy
 

@@ -1,15 +1,20 @@
 """Finite-N theory conditioned on the labels of one draw: edge, outliers and overlaps without a matrix.
 
 Given the preactivations lam (M, p) and u (M, p_star) of M samples the Hessian is a weighted Wishart matrix
-with FIXED weights F^mu, so that the expectation alpha E[...] of the N = inf theory becomes (1/N) sum_mu:
+with FIXED weights F^mu, so that the expectation alpha E[...] of the N = inf theory becomes a sum. Let v (M, r) be the
+projections of the samples on an orthonormal basis of the span of teacher and students, r = p + p_star at most. What stays
+random is the part of each x outside that span: Gaussian, in n' = N - r dimensions, independent of the labels. Hence
 
-    G^{-1} = z - (1/N) sum_mu F^mu (I - G F^mu)^{-1}                      p x p, scalar for p = 1
-    z I - (1/N) sum_mu (u u^T)^mu (x) F^mu (I - G F^mu)^{-1}              singular at outliers, p p_star x p p_star
+    n'/N G^{-1} = z - (1/N) sum_mu F^mu (I - G F^mu)^{-1}                 p x p, scalar for p = 1
+    z I - (1/N) sum_mu (v v^T)^mu (x) F^mu (I - G F^mu)^{-1}              singular at outliers, p r x p r
 
-What stays random is the part of each x orthogonal to students and teacher rows; it is Gaussian and
-independent of the labels. Two terms of relative order 1/N are left out: that part lives in N - p - p_star
-dimensions, and the p students are spike directions as well, whose overlap with the teacher rows is of order
-N^{-1/2} in a sample.
+which is exact to order 1/N: no dimension is counted twice, and students mix into the outliers by their actual overlaps with
+the teacher (of order N^{-1/2} in a sample). Both are the equations of dimension n' with eigenvalues times n'/N. What is left
+of an outlier, its scatter given the labels, is in theory.finite_n.block_noise.
+
+Without an outlier the edge is that of dimension N: directions of the span that pull none out still push the lowest level of
+the bulk down, by about 1/N as any other direction does (in samples, its mean is nearer to Tracy and Widom's about that edge).
+Margins are taken there as well, on the teacher's directions alone.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 
 from theory.checks import ParameterError, count, finite, generator, one, ratio
 from theory.finite_n.tracy_widom import tracy_widom_scale
@@ -39,6 +45,8 @@ class Quenched:
     margins (k,)         how far the signal block is beyond the edge, largest first; an outlier exists where positive
     scale                kappa: about `edge` the lowest bulk eigenvalue fluctuates as -TW1 / kappa
     g (p, p)             G at the edge
+    directions (k', p + p_star, p), residues (k',)  of the k' outliers there are: their components on the orthonormal basis
+                         of teacher and students (x) student blocks, norm 1, and their squared overlap with all of that span
     """
 
     edge: float
@@ -47,6 +55,8 @@ class Quenched:
     margins: Array
     scale: float
     g: Array
+    directions: Array
+    residues: Array
 
     @property
     def lowest(self) -> float:
@@ -54,11 +64,17 @@ class Quenched:
         return float(np.nanmin(np.append(self.outliers, self.edge)))
 
 
-def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched:
+def quenched(
+    model: Committee, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLike | None = None
+) -> Quenched:
     """Edge, outliers and overlaps predicted for one draw of labels: preactivations lam (M, p), u (M, p_star), dimension n.
 
-    For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that sample. Raises
-    ParameterError on bad shapes, NotConverged where no weight is negative (a handful of samples).
+    For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that sample.
+
+    gram  overlaps (r, r) of the rows, teacher first and students after, over n; without it they count as orthogonal, which
+          leaves out a term of order 1/N for an actual sample, and none for labels drawn independently.
+    Raises ParameterError on bad shapes or a gram that is not positive definite, n not above p + p_star; NotConverged where no
+    weight is negative (a handful of samples).
 
     >>> model = Committee(1, 1, 0.5)
     >>> lam, u = model.draw_labels(600, np.random.default_rng(0))
@@ -68,20 +84,60 @@ def quenched(model: Committee, lam: ArrayLike, u: ArrayLike, n: int) -> Quenched
     """
     n = count("n", n)
     model, lam, u = _labels(model, lam, u)
-    y = np.mean(u**2, axis=1)
-    dyson = Dyson(model.weights_at(lam, y), 1 / n, _eigenvalues(model, lam, y))
-    edge = dyson.edge()
-    found = spikes(dyson, edge, u)
-    k = len(found.margins)
-    padding = np.full(k - len(found.values), np.nan)
+    y, vectors = np.mean(u**2, axis=1), _orthonormal(np.hstack([u, lam]), gram)
+    inner = n - vectors.shape[1]
+    if inner < 1:
+        raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
+    weights, values = model.weights_at(lam, y), _eigenvalues(model, lam, y)
+    whole, dyson, unit = Dyson(weights, 1 / n, values), Dyson(weights, 1 / inner, values), inner / n
+    k, outer, bulk = int(model.degeneracy), whole.edge(), dyson.edge()
+    margins = outer.value - np.linalg.eigvalsh(SpikeBlock(whole, u).xi_at(outer))
+    found = spikes(dyson, bulk, vectors)
+    edge, size, unit = (bulk, inner, unit) if len(found.values) else (outer, n, 1.0)
+    directions, residues = found.directions[:k], found.overlaps[:k]
+    seen = residues * np.sum(directions[:, : model.p_star] ** 2, axis=(1, 2))
+    padding = np.full(k - len(seen), np.nan)
     return Quenched(
-        edge=edge.value,
-        outliers=np.concatenate([found.values, padding]),
-        overlaps=np.concatenate([found.overlaps, padding]),
-        margins=np.asarray(found.margins, dtype=np.float64),
-        scale=tracy_widom_scale(model.p * n, edge.curvature),
+        edge=edge.value * unit,
+        outliers=np.concatenate([found.values[:k] * unit, padding]),
+        overlaps=np.concatenate([seen, padding]),
+        margins=np.asarray(margins, dtype=np.float64),
+        scale=tracy_widom_scale(model.p * size, edge.curvature) / unit,
         g=np.asarray(edge.g, dtype=np.float64),
+        directions=np.asarray(directions, dtype=np.float64),
+        residues=np.asarray(residues, dtype=np.float64),
     )
+
+
+def _orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
+    """Projections (M, r) on the orthonormal basis that Gram and Schmidt make of rows with overlaps `gram` (r, r)."""
+    if gram is None:
+        return projections
+    overlaps = np.asarray(finite("gram", gram), dtype=np.float64)
+    r = projections.shape[1]
+    if overlaps.shape != (r, r):
+        raise ParameterError(f"gram must have shape ({r}, {r}), got {overlaps.shape}")
+    try:
+        factor = np.linalg.cholesky(overlaps)
+    except np.linalg.LinAlgError:
+        raise ParameterError("gram must be positive definite, got one that is not") from None
+    return np.asarray(solve_triangular(factor, projections.T, lower=True).T)
+
+
+def draw_gram(model: Committee, n: int, rng: np.random.Generator) -> Array:
+    """Overlaps (r, r) of orthogonal teacher rows and random student rows on the sphere in dimension n, teacher first.
+
+    By Bartlett's decomposition: components on the rows before are normal, what is left has a chi-square of n - j.
+
+    >>> draw_gram(Committee(1, 1, 0.5), 100, np.random.default_rng(0)).shape
+    (2, 2)
+    """
+    p, p_star = int(finite_committee(model).p), model.p_star
+    factor = np.eye(p + p_star)
+    for j in range(p_star, p + p_star):
+        row = np.append(rng.standard_normal(j), np.sqrt(rng.chisquare(n - j)))
+        factor[j, : j + 1] = row / np.linalg.norm(row)
+    return np.asarray(factor @ factor.T)
 
 
 def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
@@ -133,7 +189,8 @@ def quenched_mean(
 ) -> QuenchedMean:
     """Quenched predictions averaged over `draws` draws of round(alpha n) labels in dimension n.
 
-    Labels are those of N = inf, independent N(0, 1). Raises ParameterError on bad arguments.
+    Each draw has its own overlaps of students and teacher (`draw_gram`), labels that go with them.
+    Raises ParameterError on bad arguments.
 
     >>> found = quenched_mean(Committee(1, 1, 0.5), 3.0, 100, 4, np.random.default_rng(0))
     >>> found.draws, found.lowest <= found.edge
@@ -142,7 +199,11 @@ def quenched_mean(
     model, rng = finite_committee(model), generator("rng", rng)
     n, draws = count("n", n), count("draws", draws, minimum=2)
     m = count("samples", round(one("alpha", ratio("alpha", alpha)) * n))
-    runs = [quenched(model, *model.draw_labels(m, rng), n) for _ in range(draws)]
+    runs = []
+    for _ in range(draws):
+        gram = draw_gram(model, n, rng)
+        both = rng.standard_normal((m, len(gram))) @ np.linalg.cholesky(gram).T
+        runs.append(quenched(model, both[:, model.p_star :], both[:, : model.p_star], n, gram))
     edges, lowest = np.array([r.edge for r in runs]), np.array([r.lowest for r in runs])
     outliers, overlaps = (np.array([getattr(r, name) for r in runs]) for name in ("outliers", "overlaps"))
     margin = np.array([r.margins.mean() for r in runs])

@@ -10,6 +10,10 @@ takes a pole at c + i eps with any eps >= r to a distance of at least pi/2 from 
 (the Gaussian limits it) however close the pole is, with no more nodes than without the map. The rule is refined until the
 results are steady: `h` is an argument.
 
+At p = inf these are the outliers of all but one combination of the students. Along their sum the rank-one part of F adds
+l'' (E s')^2 / 2 and the like to the weight, positive for a convex loss: that one direction, absent for even activations,
+lies further right and is not computed.
+
 Noise before the teacher's activation: with u = (c u' + noise part), c = 1/sqrt(1 + Delta), y depends on u' ~ N(0, 1) alone;
 spike directions v = (u, own direction of the student) are then Gaussian given (u', lam), and E[v v^T | u', lam] stands for
 v v^T in the blocks.

@@ -434,16 +434,21 @@ def _clustered(rows: Array) -> Array:
 
 
 def _root(model: Network, cloud: Cloud) -> tuple[float, str, float] | None:
-    """First alpha at which the largest margin of a teacher block changes sign: alpha, kind, overlap just above."""
+    """First alpha at which the largest margin of a teacher block changes sign: alpha, kind, overlap just above.
+
+    Values of alpha at which the cloud has no edge (a few points carry it all, as at small alpha) are passed over.
+    """
 
     def margin(log_alpha: float) -> float:
         return _solved(model, cloud, math.exp(log_alpha)).margin
 
-    below = math.log(_ALPHAS[0])
-    left = margin(below)
-    for alpha in _ALPHAS[1:]:
+    below, left = math.nan, math.nan
+    for alpha in _ALPHAS:
         above = math.log(alpha)
-        right = margin(above)
+        try:
+            right = margin(above)
+        except NotConverged:
+            continue
         if left < 0 <= right:
             break
         below, left = above, right

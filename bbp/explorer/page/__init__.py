@@ -13,7 +13,7 @@ from jinja2 import Environment, Template
 
 from bbp.explorer.figures import PHASE_COLOURS
 from bbp.explorer.limits import UPLOAD
-from bbp.explorer.state import CONTROLS, WIDTHS, Control, State, text_of
+from bbp.explorer.state import CONTROLS, OPTIONS, WIDTHS, Control, State, text_of
 
 LIVE_SCRIPT = '<script defer src="static/js/bokeh.min.js"></script>'
 
@@ -42,6 +42,8 @@ def fill(
         script=script(state, controls, widths),
         bokeh_script=bokeh_script,
         controls=controls,
+        options=[control.name for control in OPTIONS],
+        opened=any(state.changed(control) for control in OPTIONS),
         state=state.values(),
         words=words,
         notice=notice,

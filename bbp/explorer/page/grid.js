@@ -2,7 +2,7 @@
 "use strict";
 window.bbpGrid = (function () {
   let held = null, tables = {}, board = null, blank = null;
-  const DIGITS = 4, asked = location.search; // before the page writes its own
+  const DIGITS = 3, asked = location.search; // before the page writes its own
   const shown = (v) => (v === null || Number.isNaN(v) ? "none" : String(Number(v.toPrecision(DIGITS))).replace("-", "\u2212"));
 
   function decode() {

@@ -160,14 +160,15 @@ window.bbp = (function () {
     document.body.append(anchor); anchor.click(); anchor.remove();
     setTimeout(() => URL.revokeObjectURL(anchor.href), 10000);
   }
-  const stem = () => "bbp-" + CONTROLS.map((c) => c.name + shown(state[c.name])).join("-").replace(/[^\w.+-]/g, "_");
+  const optional = (c) => byId("options") !== null && byId("options").contains(byId("c-" + c.name));
+  const stem = () => "bbp-" + CONTROLS.filter((c) => shown(state[c.name]) !== shown(c.default)  || !optional(c)).map((c) => c.name + shown(state[c.name])).join("-").replace(/[^\w.+-]/g, "_");
   function columnsOf(name) {
     const data = board.sources[name].data;
     return data instanceof Map ? Object.fromEntries(data) : data;
   }
   function csvOf(name) {
     const data = columnsOf(name), keys = Object.keys(data), length = keys.length ? data[keys[0]].length : 0;
-    const head = "# " + name + " of " + CONTROLS.map((c) => c.label + " = " + shown(state[c.name])).join(", ");
+    const head = "# " + name + " of " + CONTROLS.filter((c) => shown(state[c.name]) !== shown(c.default) || !optional(c)).map((c) => c.label + " = " + shown(state[c.name])).join(", ");
     const lines = [head, keys.join(",")];
     for (let i = 0; i < length; i++) lines.push(keys.map((key) => (Number.isNaN(data[key][i]) ? "nan" : data[key][i])).join(","));
     return lines.join("\n") + "\n";

@@ -12,7 +12,7 @@ from bbp.analysis.observables import observables
 from bbp.analysis.pool import pool
 from bbp.store import Sweep, load
 from theory.bulk import bulk_edge
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.threshold import margin_threshold
 from theory.finite_n.tracy_widom import MEAN, VARIANCE
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
@@ -85,9 +85,9 @@ def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(p
 
 
 def test_quenched_threshold_meets_the_discontinuous_crossing():
-    """The crossing of N = 400 and 800 within 3 standard errors of alpha_bbp_finite there, which lies far below alpha_BBP."""
+    """The crossing of N = 400 and 800 within 3 standard errors of margin_threshold there, which lies far below alpha_BBP."""
     sweep = stored("d*.h5")
-    predicted = alpha_bbp_finite(sweep.model, 800, draws=40)
+    predicted = margin_threshold(sweep.model, 800, draws=40)
     position = sweep.n.tolist().index(400)
     crossing = crossings(sweep)[position]
     assert abs(crossing.alpha.value - predicted.alpha) < 3 * np.hypot(crossing.alpha.error, predicted.error)

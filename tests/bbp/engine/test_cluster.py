@@ -27,6 +27,7 @@ def listening(process):
 ELSEWHERE = """
 import sys
 from bbp.engine import cluster
+import bbp.experiments.sweep  # the scheduler unpickles units: not while it is to answer
 cluster._hush()
 if __name__ == "__main__":
     with cluster.local(int(sys.argv[1])) as running:

@@ -228,7 +228,9 @@ def small_sweep(tmp_path_factory):
 def small_export(tmp_path_factory):
     """An exported page of a small grid."""
     path = tmp_path_factory.mktemp("export") / "page.html"
-    grid = Grid((1, 2, math.inf), (1,), models=6, curves=30, fine=100, ratios=(0.2, 1.0, 2.0, 4.0), nodes=40)
+    grid = Grid(
+        (1, 2, math.inf), (1,), models=8, curves=30, fine=100, ratios=(0.2, 0.6, 1.0, 1.6, 2.5, 4.0), nodes=40
+    )
     size = export(str(path), grid=grid)
     assert size == path.stat().st_size < 5e6
     return path

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -15,12 +16,13 @@ from selenium.webdriver.common.keys import Keys
 from bbp.explorer.answer import answer, number
 from bbp.explorer.jobs import draws_of
 from bbp.explorer.limits import sampling_of
-from bbp.explorer.state import CONTROLS, State, command, python_lines
+from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
 from sims import instance, sampling
 from tests.bbp.explorer.conftest import Page, explorer, wait
-from theory import bbp_threshold, bulk_edge, outlier
+from theory import bbp_threshold, bulk_edge, density, outlier
 from theory.finite_n.law import finite_law
 from theory.finite_n.quenched import quenched
+from theory.general import lowest_branch
 
 NUMBERS = (
     "alpha_bbp",
@@ -71,7 +73,7 @@ def test_a_fresh_page_shows_the_default_state(page):
 
 
 def test_every_control_moves_everything(page):
-    assert set(MOVES) == {control.name for control in CONTROLS}
+    assert set(MOVES) == {control.name for control in CONTROLS if control not in OPTIONS}
     for name, (keys, typed) in MOVES.items():
         before = page.state()
         page.keys(name, keys)
@@ -84,6 +86,30 @@ def test_every_control_moves_everything(page):
         assert getattr(state, name) == float(typed)
         assert page.text("command") == command(state)
         assert f"{name}={typed}" in page.driver.current_url
+
+
+def test_the_options_of_the_model_move_numbers_and_curves(page):
+    page.element("options").find_element("tag name", "summary").click()
+    page.type("noise", "0.3")
+    assert page.state() == State(noise=0.3)
+    wait(lambda: page.columns("branch")["alpha"], "curves")
+    exact = answer(State(noise=0.3))
+    assert page.words(NUMBERS) == {name: exact.words[name] for name in NUMBERS}
+    shown = floats(page.columns("branch"))
+    np.testing.assert_allclose(
+        shown["edge"], lowest_branch(State(noise=0.3).model, shown["alpha"]).edge, rtol=1e-9
+    )
+    page.keys("overlap", Keys.ARROW_RIGHT * 3)
+    assert "takes too long for a page" in page.text("error")
+    page.type("overlap", "0")
+    page.after(lambda: page.element("c-covariance").send_keys("mp:0.5"))
+    assert page.state() == State(noise=0.3, covariance="mp:0.5")
+    assert page.text("outlier") == answer(page.state()).words["outlier"]
+    page.driver.get(page.driver.current_url)
+    page.ready()
+    assert page.state() == State(noise=0.3, covariance="mp:0.5")
+    page.element("draw").click()
+    wait(lambda: "without options" in page.text("sample-words"), "words")
 
 
 def test_bad_input_is_answered_in_words(page):
@@ -362,5 +388,10 @@ def test_the_exported_page_needs_no_server(page, small_export):
     assert page.text("error") == ""
     rho = floats(page.columns("density"))
     assert np.all(np.diff(rho["lam"]) >= 0)
-    assert 0.5 < np.trapezoid(rho["rho"], rho["lam"]) < 1.05
+    exact = density(State(p=1, a=0.5).model, 2.2, rho["lam"])
+    stated = float(
+        re.search(r"density (\S+) \(share", page.driver.find_element("tag name", "aside").text).group(1)
+    )
+    misplaced = np.trapezoid(np.abs(rho["rho"] - exact), rho["lam"]) / np.trapezoid(exact, rho["lam"])
+    assert misplaced < max(0.25, stated)
     assert page.script("return performance.getEntriesByType('resource').length") == 0

@@ -103,12 +103,14 @@ def test_there_are_only_so_many_pages(monkeypatch):
         (["nowhere.h5"], "nowhere.h5"),
         (["--force"], "--force is for --export"),
         (["--export", "x.html", "--port", "80"], "it takes no --port"),
+        (["--export", "x.html", "--no-browser"], "it takes no --no-browser"),
         (["--export", "nowhere/x.html"], "there is no folder"),
         (["--host", "203.0.113.7"], "cannot be opened"),
     ],
 )
 def test_wrong_arguments_end_in_one_line(words, text, capsys):
-    assert explore.main(["--no-browser", *words]) == 2
+    quiet = [] if "--export" in words else ["--no-browser"]
+    assert explore.main([*quiet, *words]) == 2
     error = capsys.readouterr().err
     assert text in error
     assert len(error.splitlines()) == 1
@@ -134,6 +136,8 @@ def test_samples_are_bounded_in_size():
     for state in (
         State(p=1, n=largest + 2),
         State(p=512, n=400),
+        State(p=64, n=30, p_star=8),
+        State(p=100, n=20, alpha=200.0),
         State(p=math.inf),
         State(n=20, alpha=0.1),
         State(p_star=64, n=20),

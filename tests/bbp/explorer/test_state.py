@@ -6,12 +6,15 @@ import math
 import shlex
 from urllib.parse import parse_qs
 
+import numpy as np
 import pytest
 
 from bbp import phase, sweep
 from bbp.explorer.answer import answer, number
+from bbp.explorer.networks import branch
 from bbp.explorer.state import CONTROLS, State, command, python_lines
 from theory import ParameterError, bbp_threshold, bulk_edge, outlier
+from theory.general import lowest_branch, spectrum, threshold
 
 STATES = [
     State(),
@@ -19,13 +22,19 @@ STATES = [
     State(p=math.inf, p_star=3, a=0.01, alpha=7.25),
     State(p=512, a=30.0, alpha=0.1),
 ]
+NETWORKS = [
+    State(noise=0.3),
+    State(p=math.inf, covariance="power:1"),
+    State(p=1, a=2.0, alpha=6.0, activation="tanh"),
+    State(p=1, a=1.0, overlap=0.5, loss="squared"),
+]
 
 
 def raw(query: str) -> dict[str, list[bytes]]:
     return {name: [value.encode() for value in values] for name, values in parse_qs(query).items()}
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", STATES + NETWORKS)
 def test_a_link_restores_its_state(state):
     found, wrong = State.of_query(raw(state.query()))
     assert found == state
@@ -55,6 +64,12 @@ def test_no_control_takes_nonsense(name, value):
 
 def test_bounds_are_taken_and_passed_values_refused():
     for control in CONTROLS:
+        if control.options:
+            assert all(
+                getattr(State.of({control.name: option}), control.name) == option
+                for option in control.options
+            )
+            continue
         for value in (control.low, control.high):
             assert getattr(State.of({control.name: value}), control.name) == value
         for value in (control.low * 0.999 - 1, control.high * 1.001 + 1):
@@ -96,3 +111,44 @@ def test_words_are_those_of_theory(state):
     assert words["edge"] == f"{number(edge.value)} {edge.kind}"
     assert words["outlier"] == (number(out.value) if out else "none")
     assert words["overlap"] == (number(out.overlap) if out else "0")
+
+
+@pytest.mark.parametrize("state", NETWORKS)
+def test_a_model_with_options_shows_the_numbers_of_the_general_theory(state):
+    found = answer(state)
+    exact, first = spectrum(state.model, state.alpha), threshold(state.model)
+    assert found.words["edge"].endswith(exact.kind)
+    assert found.words["edge"].startswith(number(exact.edge)) or math.isnan(exact.edge)
+    assert found.words["overlap"] == (number(float(exact.overlaps[0])) if len(exact.overlaps) else "0")
+    assert found.words["alpha_bbp"].endswith(first.kind)
+    np.testing.assert_array_equal(found.sources["outlier"]["lam"], exact.outliers)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(python_lines(state), {})
+    assert printed.getvalue().splitlines()[0] == str(first)
+    for left, right, low, high in found.axes.values():
+        assert left < right
+        assert low < high
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (State(p=2, a=2.0, activation="tanh"), "takes too long for a page"),
+        (State(p=math.inf, overlap=0.5), "overlap must be 0"),
+        (State(a=0.3, loss="squared"), "a must be left at 1"),
+    ],
+)
+def test_options_that_do_not_go_together_are_answered_in_words(state, words):
+    with pytest.raises(ParameterError, match=words):
+        answer(state)
+
+
+def test_the_curves_of_a_model_with_options_are_those_of_the_general_theory():
+    state = State(noise=0.3)
+    *steps, last = branch({"state": state.values()})
+    columns = last["columns"]
+    assert len(steps) == 10
+    exact = lowest_branch(state.model, columns["alpha"])
+    np.testing.assert_allclose(columns["edge"], exact.edge, rtol=1e-12)
+    np.testing.assert_allclose(columns["overlap"], np.nan_to_num(exact.overlap), rtol=1e-12)

@@ -13,9 +13,9 @@ from theory.density.signal import overlap_density
 from theory.finite_n.label_bulk import Labels, label_bulk
 from theory.finite_n.law import finite_curve, finite_law
 from theory.finite_n.levels import airy_levels
-from theory.finite_n.quenched import quenched
 from theory.finite_n.questions import alpha_at, n_at, share_at
 from theory.finite_n.tracy_widom import MEAN, VARIANCE
+from theory.general.dyson import Dyson
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
 
@@ -56,8 +56,8 @@ def test_edge_of_the_labels_is_that_of_the_quenched_theory():
     model, n = Committee(1, 1, 0.5), 200
     lam, u = model.draw_labels(300, np.random.default_rng(3))
     bulk = label_bulk(Labels.of(model, lam[None], u[None], n), n, 25)
-    exact = quenched(model, lam, u, n)
-    assert bulk.edge[0] / 2 * 2 == pytest.approx(exact.edge * int(model.p) / 2, rel=1e-9)
+    exact = Dyson(model.weights(lam, u), 1 / n).edge().value
+    assert bulk.edge[0] == pytest.approx(exact * int(model.p) / 2, rel=1e-9)
     assert np.all(np.diff(bulk.count[0]) > 0) and bulk.count[0, -1] > 25
 
 

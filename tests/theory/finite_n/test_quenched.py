@@ -31,7 +31,8 @@ def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
     model, n = Committee(p, p_star, a), 200
     lam, u = model.draw_labels(round(alpha * n), np.random.default_rng(p + p_star))
     result = quenched(model, lam, u, n)
-    dyson = Dyson(model.weights(lam, u), 1 / n)
+    v, inner = np.hstack([u, lam]), n - p - p_star
+    dyson, unit = Dyson(model.weights(lam, u), 1 / inner), inner / n
     present = np.isfinite(result.outliers)
     assert present.any() and np.sum(result.margins > 0) == present.sum()
     for order, (value, overlap) in enumerate(
@@ -39,13 +40,16 @@ def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
     ):
 
         def eigenvalue(z, order=order):
-            return np.linalg.eigvalsh(block(dyson, u, z))[-1 - order]
+            return np.linalg.eigvalsh(block(dyson, v, z))[-1 - order]
 
-        slope_step = 0.02 * (result.edge - value)
-        root = brentq(eigenvalue, value - 0.5, result.edge - 1e-9, xtol=1e-14, rtol=1e-14)
-        assert value == pytest.approx(root, rel=1e-11)
-        slope = (eigenvalue(value + slope_step) - eigenvalue(value - slope_step)) / (2 * slope_step)
-        assert overlap == pytest.approx(1 / slope, rel=3e-3)
+        edge, at = dyson.edge().value, value / unit
+        step = 0.02 * (edge - at)
+        root = brentq(eigenvalue, at - 0.5, edge - 1e-9, xtol=1e-14, rtol=1e-14)
+        assert at == pytest.approx(root, rel=1e-11)
+        slope = (eigenvalue(at + step) - eigenvalue(at - step)) / (2 * step)
+        vector = np.linalg.eigh(block(dyson, v, at))[1][:, -1 - order]
+        seen = np.sum(vector[: p_star * p] ** 2)  # what of it lies on the teacher
+        assert overlap == pytest.approx(seen / slope, rel=3e-3)
     assert np.all(np.diff(result.outliers[present]) >= 0) and np.all(result.outliers[present] < result.edge)
 
 
@@ -53,9 +57,10 @@ def test_bisection_finds_the_same_outlier():
     model, n = Committee(2, 1, 0.3), 200
     lam, u = model.draw_labels(500, np.random.default_rng(3))
     result = quenched(model, lam, u, n)
-    dyson = Dyson(model.weights(lam, u), 1 / n)
-    found = SpikeBlock(dyson, u).bisected(0, result.edge)
-    assert found[1] == pytest.approx(result.outliers[0], rel=1e-11)
+    v, inner = np.hstack([u, lam]), n - 3
+    dyson = Dyson(model.weights(lam, u), 1 / inner)
+    found = SpikeBlock(dyson, v).bisected(0, dyson.edge().value)
+    assert found[1] * inner / n == pytest.approx(result.outliers[0], rel=1e-11)
 
 
 def test_permuting_and_rotating_labels_changes_nothing():

@@ -1,0 +1,35 @@
+"""Finite-N theory beside the samples of a sweep: means over draws and the scatter of one draw, at a bounded cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.finite_n.law import FiniteCurve, finite_curve
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+MOST_DRAWS, FEWEST_DRAWS = 100, 12
+LABELS = 3_000_000  # drawn in all for one model: some seconds
+NAMES = ("lowest", "lowest_std", "overlap", "overlap_std", "informative")
+
+
+def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, Array]:
+    """Fields of theory_n by name, each (n, alpha): see theory.finite_n.law.FiniteCurve; NaN where it would take too long.
+
+    Draws are as many as LABELS allow, MOST_DRAWS at the most; sizes for which not even FEWEST_DRAWS are possible are left out.
+    """
+    found = {name: np.full((len(n), len(alpha)), np.nan) for name in NAMES}
+    width = int(model.p) + model.p_star
+    for i, size in enumerate(n):
+        labels = float(np.sum(alpha)) * size * width * len(n)
+        draws = min(MOST_DRAWS, int(LABELS / labels))
+        if draws < FEWEST_DRAWS or int(model.p) * size <= int(model.degeneracy) + 1:
+            continue
+        curve: FiniteCurve = finite_curve(model, alpha, size, draws=draws, seed=seed)
+        for name in NAMES:
+            found[name][i] = getattr(curve, name)
+    return found

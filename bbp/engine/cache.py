@@ -1,0 +1,83 @@
+"""Where compiled programs are kept from one run to the next, and that what is kept there is sound and bounded.
+
+JAX reads and writes the directory under a lock and drops what was used longest ago: any number of processes may share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from bbp.console.progress import log
+
+NONE = "none"  # in place of a directory: keep nothing
+VARIABLE = "BBP_CACHE"
+# Our programs are many and small: JAX by itself keeps only those that took a second to compile.
+SETTINGS = {
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+    "jax_compilation_cache_max_size": 300_000_000,  # bytes
+}
+LOCK_SECONDS = 1.0
+
+
+def directory(chosen: str | None) -> str | None:
+    """The directory to keep compiled programs in, made if need be; None for none, or where JAX's own variable names one.
+
+    chosen   a directory, NONE, or None: what BBP_CACHE names, else one of the user's cache directory for this kind of processor
+
+    A directory that cannot be written is a warning where it was asked for, and none where it was not.
+    """
+    named = chosen or os.environ.get(VARIABLE)
+    if named == NONE or (not named and "JAX_COMPILATION_CACHE_DIR" in os.environ):
+        return None
+    try:
+        place = Path(named).expanduser() if named else _home() / "hessian-bbp" / processor()
+        place.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=place).close()
+    except (OSError, RuntimeError, ValueError) as error:
+        (log.warning if named else log.debug)("compiled programs are not kept: %s", error)
+        return None
+    tidy(place)
+    return str(place.absolute())
+
+
+def environment(place: str | None) -> dict[str, str]:
+    """The environment of a process that is to keep compiled programs in the directory `place`; empty for None."""
+    if place is None:
+        return {}
+    return {name.upper(): str(value) for name, value in SETTINGS.items()} | {
+        "JAX_COMPILATION_CACHE_DIR": place
+    }
+
+
+def tidy(place: Path) -> None:
+    """Remove what a process that was killed left half written: JAX writes the time of last use after the program."""
+    try:
+        with FileLock(place / ".lockfile", timeout=LOCK_SECONDS):
+            for program in place.glob("*-cache"):
+                if not program.with_name(program.name.removesuffix("-cache") + "-atime").exists():
+                    program.unlink(missing_ok=True)
+    except (OSError, Timeout):  # somebody else is at it, or may do what we may not
+        return
+
+
+def processor() -> str:
+    """Short name of this kind of processor, for which programs are compiled: model and instruction sets, where Linux tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+    return hashlib.sha256("\n".join([platform.machine(), *told]).encode()).hexdigest()[:12]
+
+
+def _home() -> Path:
+    """The user's cache directory (XDG base directories; a relative path there counts as none)."""
+    told = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return told if told.is_absolute() else Path.home() / ".cache"

@@ -1,0 +1,137 @@
+"""Questions of overlaps at finite N: at which alpha, in what share of draws, at which N does the signal show?
+
+Of --alpha, --n and --share two are given and the third is the answer, from the law of the lowest pairs (theory.finite_n.law);
+--samples checks it by samples of the Hessian.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from bbp.analysis.bootstrap import Estimate, fraction
+from bbp.console import grids, program
+from sims.sampling import sample_point
+from theory.checks import ParameterError
+from theory.finite_n.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
+from theory.model import Committee
+
+EXAMPLE = """  bbp quantile --n 800 --p 2 --a 1.5 --q2 0.1 --share 0.9      alpha at which 90 % of draws have q2 > 0.1
+  bbp quantile --n 800 --p 2 --a 1.5 --alpha 1.5               share of draws with q2 > 0.1 there
+  bbp quantile --alpha 1.5 --p 2 --a 1.5 --share 0.9           N at which it is 90 %
+  bbp quantile --n 200 --a 0.5 --share 0.5 --of informative    alpha at which half of the draws are informative"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `bbp quantile`."""
+    parser.add_argument("--p", default="1", help="student width (%(default)s)")
+    parser.add_argument("--p-star", default="1", help="teacher width (%(default)s)")
+    parser.add_argument("--a", default="1.0", help="normalisation of the loss (%(default)s)")
+    parser.add_argument("--n", help="input dimension N")
+    parser.add_argument("--alpha", help="samples per dimension M/N")
+    parser.add_argument("--share", help="share of draws, between 0 and 1")
+    parser.add_argument(
+        "--q2", default="0.1", help="squared overlap to exceed, between 0 and 1 (%(default)s)"
+    )
+    parser.add_argument(
+        "--of", default="overlap", metavar="WHAT",
+        help=f"one of {', '.join(OBSERVABLES)}: the mean q2 of the p p* lowest eigenvectors, that of the lowest one, or"
+        " whether the mean of the lowest exceeds every other, the largest is among them, or is the lowest's (%(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--draws", default="400", help="draws of labels, levels and couplings (%(default)s)")
+    parser.add_argument("--samples", help="check the share by so many samples of the Hessian")
+    parser.add_argument("--seed", default="0", help="of draws and samples (%(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer the question, and print what was asked with it."""
+    given = {name: getattr(args, name) for name in ("alpha", "n", "share") if getattr(args, name) is not None}
+    if len(given) != 2:
+        raise ParameterError(
+            f"give two of --alpha, --n and --share, got {len(given)}: the third is the answer"
+        )
+    widths = grids.widths("p", args.p)
+    if len(widths) != 1:
+        raise ParameterError(f"p must be one width, got {args.p!r}")
+    model = Committee(widths[0], grids.integer("p_star", args.p_star), grids.number("a", args.a))
+    options = {
+        "q2": grids.number("q2", args.q2),
+        "of": args.of,
+        "draws": grids.integer("draws", args.draws, 10),
+        "seed": grids.integer("seed", args.seed, 0),
+    }
+    samples = None if args.samples is None else grids.integer("samples", args.samples, 2)
+    n = grids.integer("n", args.n) if "n" in given else 0
+    alpha = grids.number("alpha", args.alpha) if "alpha" in given else math.nan
+    share = grids.number("share", args.share) if "share" in given else math.nan
+    if "n" not in given:
+        answer = n_at(model, alpha, share=share, **options)
+        n = int(answer.value)
+        program.show(
+            f"N = {n} ± {_digits(answer.error)}: {_words(answer.share, options)} at alpha = {alpha:g}"
+        )
+    elif "alpha" not in given:
+        answer = alpha_at(model, n, share=share, **options)
+        alpha = answer.value
+        program.show(f"alpha = {_with_error(answer)}: {_words(answer.share, options)} at N = {n}")
+    else:
+        answer = share_at(model, alpha, n, **options)
+        program.show(f"share = {_with_error(answer)} at alpha = {alpha:g}, N = {n}: {_what(options)}")
+    if samples is not None:
+        found = sampled(model, alpha, n, samples, **options)
+        program.show(
+            f"samples: share = {found.value:.3f} of {samples}, 95 % interval {found.low:.3f} to {found.high:.3f}"
+        )
+    return program.OK
+
+
+def sampled(
+    model: Committee, alpha: float, n: int, samples: int, *, q2: float, of: str, seed: int, draws: int = 0
+) -> Estimate:
+    """Share of so many samples for which `of` is above q2 (or holds), with Wilson's interval. Raises ParameterError."""
+    d, order = int(model.degeneracy), int(model.p) * n
+    wants_all = of in ("informative", "among", "first")
+    found = sample_point(
+        model, n, alpha, range(samples), seed, eigenpairs=min(d + 24, order) if wants_all else None
+    )
+    overlaps = found.overlaps
+    mean, rank = overlaps[:, :d].mean(axis=1), found.max_overlap_rank
+    hits = {
+        "overlap": mean > q2,
+        "overlap_lowest": overlaps[:, 0] > q2,
+        "informative": mean > overlaps[:, d:].max(axis=1, initial=0.0),
+        "among": rank < d,
+        "first": rank == 0,
+    }[of]
+    unknown = (found.status != 1) | (wants_all & (of != "informative") & (rank < 0))
+    return fraction(np.where(unknown, np.nan, hits))
+
+
+def _what(options: dict) -> str:
+    of = options["of"]
+    return f"{of} > {options['q2']:g}" if of.startswith("overlap") else of
+
+
+def _words(share: float, options: dict) -> str:
+    return f"{share:.3f} of draws have {_what(options)}"
+
+
+def _with_error(answer: Answer) -> str:
+    return f"{answer.value:.4g} ± {_digits(answer.error)}"
+
+
+def _digits(error: float) -> str:
+    return f"{error:.2g}" if math.isfinite(error) else "not determined"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp quantile`; returns its exit code."""
+    return program.program("quantile", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

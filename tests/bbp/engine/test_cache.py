@@ -1,0 +1,73 @@
+"""Compiled programs are kept by default, where the user says, within bounds, and whole."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bbp.engine import cache, compiled
+
+PROGRAM = """
+import jax
+from bbp.engine import cache, compiled
+compiled.keep(cache.directory(None))
+print(jax.jit(lambda x: (x * 2).sum())(jax.numpy.ones(3)))
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty cache directory of the user, and no variable that names another."""
+    for name in ("BBP_CACHE", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "hessian-bbp" / cache.processor()
+
+
+def test_the_directory_is_the_users_unless_another_is_named(home, tmp_path, monkeypatch):
+    assert cache.directory(None) == str(home) and home.is_dir()
+    assert cache.directory(str(tmp_path / "mine")) == str(tmp_path / "mine")
+    assert cache.directory("none") is None
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
+    assert cache.directory(None) is None
+    monkeypatch.setenv("BBP_CACHE", str(tmp_path / "named"))
+    assert cache.directory(None) == str(tmp_path / "named")
+    assert cache.environment(cache.directory(None))["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "named")
+    monkeypatch.setenv("BBP_CACHE", "none")
+    assert cache.directory(None) is None and cache.environment(None) == {}
+
+
+def test_a_directory_that_cannot_be_written_is_no_error(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "inside"))
+    (tmp_path / "file").touch()
+    assert cache.directory(None) is None
+
+
+def test_half_a_program_is_removed_and_a_whole_one_stays(home):
+    home.mkdir(parents=True)
+    for name in ("whole-cache", "whole-atime", "half-cache"):
+        (home / name).touch()
+    cache.directory(None)
+    assert {path.name for path in home.iterdir()} - {".lockfile"} == {"whole-cache", "whole-atime"}
+
+
+def test_two_processes_at_once_share_it_and_a_third_compiles_nothing(home):
+    def start():
+        words = [sys.executable, "-c", PROGRAM]
+        return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    outcomes = [child.communicate(timeout=300) for child in [start(), start()]]
+    kept = sorted(home.glob("*-cache"))
+    outcomes.append(start().communicate(timeout=300))
+    assert outcomes == [("6.0\n", "")] * 3
+    assert kept and sorted(home.glob("*-cache")) == kept
+
+
+def test_a_program_keeps_what_it_compiles(bbp, home, tmp_path, monkeypatch):
+    kept = []
+    monkeypatch.setattr(compiled, "keep", kept.append)
+    words = ["--alpha-grid", "1", "--n", "12", "--samples", "1", "--out", tmp_path / "x.h5"]
+    assert bbp("sweep", *words, "--dry-run").code == bbp("sweep", *words).code == 0
+    assert kept == [str(home)] * 2
+    assert bbp("sweep", *words, "--force", "--cache", "none").code == 0
+    assert len(kept) == 2

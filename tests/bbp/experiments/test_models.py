@@ -1,0 +1,105 @@
+"""Any model in the programs: options, records, files, refusals."""
+
+import h5py
+import numpy as np
+import pytest
+
+from bbp import store
+from bbp.experiments import models
+from theory import Committee
+from theory.general.network import Network
+
+SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "20", "--samples", "2"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Committee(2, 1, 0.5),
+        Network(a=2.0, noise=0.3),
+        Network(p=2, a=2.0, activation="tanh"),
+        Network(activation="tanh", teacher_activation="erf", loss="squared"),
+        Network(covariance="power:1.2", overlap=0.0),
+        Network(overlap=0.4),
+    ],
+)
+def test_a_record_makes_the_same_model(model):
+    record = models.record(model)
+    assert models.build(record) == model
+    plain = isinstance(model, Committee)
+    assert (set(record) == {"p", "p_star", "a"}) == plain
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "held"),
+    [
+        (["--noise", "0.3", "--a", "2"], "discontinuous", {"noise": 0.3}),
+        (["--activation", "tanh", "--a", "2"], "continuous", {"activation": "tanh"}),
+        (["--loss", "squared"], "no edge", {"loss": "squared"}),
+        (["--covariance", "levels:0.4@0.667,2.2@0.333", "--a", "0.5"], "continuous", {}),
+        (["--overlap", "0.4"], "discontinuous", {"overlap": 0.4}),
+    ],
+)
+def test_sweeps_of_networks(bbp, tmp_path, options, kind, held):
+    out = tmp_path / "s.h5"
+    said = bbp(*SWEEP, *options, "--out", out)
+    assert said.code == 0, said.err
+    sweep = store.load(out)
+    assert sweep.kind == kind and np.all(sweep.status == store.DONE)
+    assert np.isnan(sweep.alpha_bbp) == (kind == "no edge")
+    with h5py.File(out) as file:
+        for name, value in held.items():
+            assert file.attrs[name] == value
+        assert file["theory/teacher_share"].shape == (2,) and "student_shares" in file
+    again = bbp(*SWEEP, *options, "--out", out)
+    assert again.code == 0  # it is finished, and of the same model
+    other = bbp(*SWEEP, "--out", out)
+    assert other.code == 2 and "holds another sweep" in other.err
+    assert bbp("plot", out, "--out", tmp_path / "s.png").code == 0
+    assert bbp("compare", out, "--out", tmp_path / "c.png", "--repeats", "100").code == 0
+    assert bbp("info", out).code == 0
+
+
+def test_eigenvalues_of_a_file_are_levels(bbp, tmp_path):
+    (tmp_path / "sigma.txt").write_text("0.5 0.5, 1.5\n1.5")
+    out = tmp_path / "s.h5"
+    assert bbp(*SWEEP, "--covariance", f"file:{tmp_path / 'sigma.txt'}", "--out", out).code == 0
+    assert store.load(out).model.covariance.spec == "levels:0.5@0.5,1.5@0.5"
+
+
+def test_a_configuration_file_names_the_model(bbp, tmp_path):
+    (tmp_path / "c.toml").write_text('noise = 0.3\na = 2.0\nalpha_grid = "2,4"\nn = 20\nsamples = 1\n')
+    assert bbp("sweep", "--config", tmp_path / "c.toml", "--out", tmp_path / "s.h5").code == 0
+    assert store.load(tmp_path / "s.h5").model == Network(a=2.0, noise=0.3)
+
+
+def test_descents_and_phases_of_networks(bbp, tmp_path):
+    words = ["--alpha-grid", "4", "--n", "20", "--samples", "2", "--steps", "20", "--start", "random"]
+    said = bbp("descent", *words, "--activation", "tanh", "--a", "2", "--out", tmp_path / "d.h5")
+    assert said.code == 0, said.err
+    grid = ["--p", "1", "--a-grid", "1,2", "--at-a", "1", "--widths", "1", "--out", tmp_path / "p.h5"]
+    assert bbp("phase", *grid, "--noise", "0.3").code == 0
+    with h5py.File(tmp_path / "p.h5") as file:
+        assert np.all(file["alpha_bbp"][()] > 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*SWEEP, "--activation", "relu"], "activation must be one of"),
+        ([*SWEEP, "--loss", "l1"], "loss must be one of"),
+        ([*SWEEP, "--noise", "-1"], "noise must be"),
+        ([*SWEEP, "--overlap", "2"], "overlap must be a number from -1 to 1"),
+        ([*SWEEP, "--covariance", "wishart:2"], "covariance"),
+        ([*SWEEP, "--covariance", "file:nowhere.txt"], "nowhere.txt"),
+        ([*SWEEP, "--activation", "tanh", "--a", "0.5"], "needs a + y > 0"),
+        ([*SWEEP, "--loss", "squared", "--a", "2"], "a must be left at 1"),
+        (["descent", "--activation", "tanh", "--a", "2", "--start", "spectral"], "start must be random"),
+        (["phase", "--noise", "0.3", "--n", "1000"], "thresholds at finite N"),
+        (["phase", "--overlap", "0.3", "--p", "inf"], "overlap must be 0"),
+        (["phase", "--overlap", "0.3", "--p", "2"], "takes minutes"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(bbp, tmp_path, words, message):
+    said = bbp(*words, "--out", tmp_path / "x.h5")
+    assert said.code == 2 and message in said.err and said.err.count("\n") == 1

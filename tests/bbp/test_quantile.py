@@ -1,0 +1,51 @@
+"""bbp quantile: answers of the finite-N law, checked by samples; bad input."""
+
+import re
+
+import numpy as np
+import pytest
+
+from bbp.quantile import sampled
+from theory import Committee
+from theory.finite_n.questions import share_at
+
+
+def test_three_questions_with_one_answer(bbp):
+    words = ["quantile", "--a", "0.5", "--draws", "40", "--q2", "0.1"]
+    found = bbp(*words, "--n", "60", "--share", "0.6")
+    assert found.code == 0 and found.out.startswith("alpha = ")
+    alpha = float(re.match(r"alpha = (\S+)", found.out)[1])
+    share = bbp(*words, "--n", "60", "--alpha", alpha)
+    assert share.code == 0 and abs(float(re.match(r"share = (\S+)", share.out)[1]) - 0.6) < 0.1
+
+
+def test_samples_check_the_answer(bbp):
+    said = bbp("quantile", "--a", "0.5", "--n", "60", "--alpha", "2", "--draws", "40", "--samples", "20")
+    assert said.code == 0 and "samples: share = " in said.out and "95 % interval" in said.out
+
+
+@pytest.mark.parametrize("of", ["overlap", "overlap_lowest", "informative", "among", "first"])
+def test_shares_of_samples_are_those_of_the_law(of):
+    """p = 1, a = 0.5, N = 100, alpha = 2: 100 samples and 100 draws agree within 4 sigma of both and the law's own 0.08."""
+    model = Committee(1, 1, 0.5)
+    found = sampled(model, 2.0, 100, 100, q2=0.1, of=of, seed=0)
+    law = share_at(model, 2.0, 100, of=of, draws=100)
+    assert abs(found.value - law.share) < 0.08 + 4 * np.hypot(found.error, law.error)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--n", "60"], "give two of"),
+        (["--n", "60", "--alpha", "1", "--share", "0.5"], "give two of"),
+        (["--n", "60", "--share", "1.5"], "share must lie between"),
+        (["--n", "60", "--share", "0.5", "--q2", "2"], "q2 must lie between"),
+        (["--n", "60", "--share", "0.5", "--of", "phi"], "of must be one of"),
+        (["--n", "60", "--share", "0.5", "--p", "inf"], "p must be finite"),
+        (["--n", "60", "--share", "0.5", "--p", "1,2"], "p must be one width"),
+        (["--n", "x", "--share", "0.5"], "n must be"),
+    ],
+)
+def test_bad_input(bbp, words, message):
+    said = bbp("quantile", *words)
+    assert said.code == 2 and message in said.err and said.err.count("\n") == 1

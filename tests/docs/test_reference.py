@@ -1,0 +1,78 @@
+"""The API reference is complete: every function and class of every `__all__`, and every public one of any module, is in it.
+
+That each entry made it into the site is checked when that is built (docs/reference.py, `check`).
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The modules of docs/ that make pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS))
+        import docstrings
+        import reference
+
+        yield reference, docstrings
+    for name in ("reference", "docstrings"):
+        sys.modules.pop(name, None)
+
+
+def test_every_exported_name_is_documented(site):
+    reference, _ = site
+    exported = reference.exported()
+    assert {"theory.Committee", "theory.outlier", "theory.general.Network", "bbp.store.load"} <= set(exported)
+    missing = {name: home for name, home in exported.items() if home not in reference.documented()}
+    ours = {name: home for name, home in missing.items() if home.partition(".")[0] in reference.PACKAGES}
+    assert not ours
+
+
+def test_every_documented_name_has_words(site):
+    reference, _ = site
+    bare = [
+        f"{module.name}.{name}"
+        for module in reference.modules()
+        for name in module.names
+        if not (getattr(module.module, name).__doc__ or "").strip()
+    ]
+    assert not bare
+
+
+def test_a_module_that_was_added_is_seen(site):
+    reference, _ = site
+    names = {module.name for module in reference.modules()}
+    assert {"theory.bulk", "theory.finite_n.quenched", "sims.krylov.solver", "bbp.exports.tables"} <= names
+
+
+def test_pages_hold_a_directive_for_each_name(site, tmp_path):
+    reference, _ = site
+    reference.write(tmp_path)
+    text = "\n".join(page.read_text() for page in tmp_path.glob("*.rst"))
+    for name in reference.documented():
+        assert f":: {name}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "converted"),
+    [
+        ("Of p* and `code`.", "Of p\\* and ``code``."),
+        ("Edge.\n\n    1/g = z\n    t = 1", "Edge.\n\n::\n\n    1/g = z\n    t = 1"),
+        ("Words\n\na   the one\nb   the other", "Words\n\n::\n\n    a   the one\n    b   the other"),
+        ("One.\n\n>>> 1 + 1\n2", "One.\n\n>>> 1 + 1\n2"),
+        ("* first\n  goes on\n* second", "* first goes on\n\n* second"),
+    ],
+)
+def test_docstrings_become_restructured_text(site, text, converted):
+    assert site[1].converted(text).strip() == converted
+
+
+def test_names_become_links(site):
+    assert ":py:obj:`theory.bulk.bulk_edge <theory.bulk.bulk_edge>`" in site[1].converted(
+        "See `theory.bulk.bulk_edge`."
+    )
