@@ -77,10 +77,11 @@ def test_null_space_shares_its_overlap(whole, n):
     np.testing.assert_allclose(found.signal.spectrum.overlaps, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("n", [3, 100])
-def test_degenerate_blocks(whole, n):
+# with these seeds neighbours of one space come out 5 to 7 roundings apart, by one kernel of OpenBLAS or another
+@pytest.mark.parametrize(("n", "seed"), [(3, 3), (100, 100), (100, 2), (100, 3), (100, 7)])
+def test_degenerate_blocks(whole, n, seed):
     """T of many repeated eigenvalues, split into blocks: the projector on each space is what counts."""
-    rng = np.random.default_rng(n)
+    rng = np.random.default_rng(seed)
     basis, signal = directions_of(n, n, rng), directions_of(n, 2, rng)
     values = np.sort(np.arange(n) % 3 - 1.0)
     found = eigen.lowest_dense(basis @ np.diag(values) @ basis.T, min(n, 5), signal)
