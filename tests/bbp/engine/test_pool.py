@@ -34,6 +34,7 @@ def units(tmp_path):
 
 def test_every_unit_comes_back_once_from_processes_of_one_thread(units, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
+    before = psutil.Process().children()
     with pool.pool(2) as run:
         results = list(run(units(7)))
         assert list(run([])) == []
@@ -41,7 +42,7 @@ def test_every_unit_comes_back_once_from_processes_of_one_thread(units, monkeypa
     assert sorted(result.first for result in results) == sorted([*range(0, 14, 2), 0])
     for result in results:
         np.testing.assert_array_equal(result.columns["values"], [[result.first, 1], [result.first + 1, 1]])
-    assert not psutil.Process().children()
+    assert set(psutil.Process().children()) <= set(before)
 
 
 def test_a_unit_is_tried_again_and_one_that_kills_every_process_has_failed(units):
