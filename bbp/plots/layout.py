@@ -86,7 +86,7 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
                 sweep_plots.finite_band(ax, sweep.alpha, mean, scatter, **band)
     name_model(values, sweep.model)
     values.set_ylabel(r"lowest eigenvalue $\lambda_1$")
-    overlaps.set_ylabel("squared overlap $q^2$" if group == 1 else f"$q^2$, mean of {group} lowest")
+    overlaps.set_ylabel("squared overlap $q^2$" if group == 1 else f"overlap $q^2$, mean of {group} lowest")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
 
