@@ -41,22 +41,19 @@ def lines(ax):
     return {line.get_label(): line for line in ax.get_lines()}
 
 
-def test_a_sweep_s_points_are_means_over_the_degenerate_group(sweep_file):
-    """p p* = 2 lowest eigenpairs averaged, then over the samples that are done; a failed sample is left out."""
+def test_a_sweep_s_points_are_the_lowest_eigenvalue_and_the_overlap_of_the_degenerate_group(sweep_file):
+    """p p* = 2: q2 of the two lowest eigenvectors averaged, then over the samples that are done; a failed one is left out."""
     sweep = store.load(sweep_file)
     values, overlaps = plot.draw(sweep_file).axes
-    for ax, array in ((values, sweep.eigenvalues), (overlaps, sweep.overlaps)):
+    for ax, array, size in ((values, sweep.eigenvalues, 1), (overlaps, sweep.overlaps, 2)):
         points = ax.containers[0].lines[0].get_xydata()
         np.testing.assert_array_equal(points[:, 0], sweep.alpha)
         good = np.delete(array[0, 0], 1, axis=0)  # sample 1 of the first point failed
-        assert points[0, 1] == pytest.approx(good[:, :2].mean())
-        assert points[2, 1] == pytest.approx(array[0, 2, :, :2].mean())
+        assert points[0, 1] == pytest.approx(good[:, :size].mean())
+        assert points[2, 1] == pytest.approx(array[0, 2, :, :size].mean())
     following = values.containers[1].lines[0].get_ydata()
     assert following[2] == pytest.approx(sweep.eigenvalues[0, 2, :, 2].mean())
-    assert [c.get_label() for c in overlaps.containers] == [
-        "lowest 2, mean, $N = 20$",
-        "lowest 2, mean, $N = 40$",
-    ]
+    assert [c.get_label() for c in overlaps.containers] == ["samples, $N = 20$", "samples, $N = 40$"]
 
 
 def test_a_sweep_s_curves_are_the_theory(sweep_file):
