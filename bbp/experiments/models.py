@@ -158,7 +158,7 @@ def overlap(name: str, value: Any) -> float:
 
 
 def inputs(name: str, value: Any) -> str:
-    """The covariance of the inputs as text: levels, power, mp, or file:PATH, whose numbers become levels."""
+    """The covariance of the inputs as text: levels, power, mp, or a path after `file:`, whose numbers become levels."""
     if not isinstance(value, str):
         raise ParameterError(f"{name} must be text such as power:1.2, got {shown(value)}")
     if value.startswith("file:"):
