@@ -90,6 +90,7 @@ THEORY = (
     ),
 )
 FIELDS = (*SAMPLED, *THEORY)
+TABLES = (("", AXES, FIELDS),)
 ABOUT = {f.name: f.words for f in SAMPLED if not f.optional}
 _MODELS = (
     Field("p", ("model",), "f8"),

@@ -36,7 +36,7 @@ def pool(processes: int, cache: str | None = None) -> Iterator[Callable[[Iterabl
 
     RunError if they do not start, and, from the function, if none can be replaced.
     """
-    workers: list[_Worker] = []
+    workers: list[WorkerProcess] = []
 
     def end() -> None:
         for worker in workers:
@@ -46,7 +46,7 @@ def pool(processes: int, cache: str | None = None) -> Iterator[Callable[[Iterabl
         try:
             environment = {**os.environ, **ONE_CORE, **kept_programs.environment(cache)}
             for _ in range(processes):
-                workers.append(_Worker(environment))
+                workers.append(WorkerProcess(environment))
             yield lambda units: run(workers, environment, iter(units))
         finally:
             end()
@@ -54,7 +54,7 @@ def pool(processes: int, cache: str | None = None) -> Iterator[Callable[[Iterabl
                 worker.close()
 
 
-class _Worker:
+class WorkerProcess:
     """A process, the pipes to it, and the unit it holds."""
 
     def __init__(self, environment: dict[str, str]):
@@ -95,11 +95,11 @@ class _Worker:
         self.process.wait()
 
 
-def run(workers: list[_Worker], environment: dict[str, str], units: Iterator[Unit]) -> Iterator[Result]:
+def run(workers: list[WorkerProcess], environment: dict[str, str], units: Iterator[Unit]) -> Iterator[Result]:
     """Results of `units` in the order in which they finish; `workers` that die are replaced in the list."""
     again: list[tuple[Unit, int]] = []
 
-    def supply(worker: _Worker) -> None:
+    def supply(worker: WorkerProcess) -> None:
         unit, tries = again.pop() if again else (next(units, None), 0)
         if unit is not None:
             worker.give(unit, tries)
@@ -136,7 +136,10 @@ def run(workers: list[_Worker], environment: dict[str, str], units: Iterator[Uni
 
 
 def _replaced(
-    workers: list[_Worker], dead: _Worker, environment: dict[str, str], again: list[tuple[Unit, int]]
+    workers: list[WorkerProcess],
+    dead: WorkerProcess,
+    environment: dict[str, str],
+    again: list[tuple[Unit, int]],
 ) -> Iterator[Result]:
     """Put a new process in the place of a dead one; its unit goes to `again`, or has failed. RunError if it never started."""
     signals.check()
@@ -144,7 +147,7 @@ def _replaced(
     dead.close()
     if not dead.ready:
         raise RunError(f"a process ended before it was ready (exit code {dead.process.returncode})")
-    workers[workers.index(dead)] = _Worker(environment)
+    workers[workers.index(dead)] = WorkerProcess(environment)
     log.warning("a process died (exit code %d): another takes its place", dead.process.returncode)
     if dead.unit is None:
         return

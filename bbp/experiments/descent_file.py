@@ -71,6 +71,7 @@ COLUMNS = (
     table.REASON,
 )
 FIELDS = table.over(OUTER, COLUMNS)
+TABLES = (("", AXES, FIELDS),)
 DIMENSIONS = {field.name: field.dims for field in FIELDS}
 
 
