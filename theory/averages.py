@@ -4,8 +4,9 @@ In units of (p/2) H, with t = -2g/p in (0, 1] and c = 1 (multiplicity p - 1) or 
 
     f = (c yhat - y)/(a + y),    D = a + c t yhat + (1 - t) y > 0,    phi = f/(1 - g f) = (c yhat - y)/D.
 
-1/D^k = int_0^inf s^(k-1) e^(-s D) ds / (k-1)! tilts the chi-squares of c yhat and y to gamma laws of means m_hat = c/(1 + 2cts/p)
-and m = 1/(1 + 2(1-t)s/p_star): every average is one trapezoidal sum over x, s = s_0 exp(x - exp(-x)), of positive terms.
+1/D^k = int_0^inf s^(k-1) e^(-s D) ds / (k-1)! tilts the chi-squares of c yhat and y to gamma laws of means
+m_hat = c/(1 + 2cts/p), m = 1/(1 + 2(1-t)s/p_star): every average is one trapezoidal sum over x,
+s = s_0 exp(x - exp(-x)), of positive terms.
 
 A kernel is the mean of the averaged function over the tilted laws at one s. Kernels bear the letter of their average: K, W, U
 and V of docs/notation.md, `_slope` their derivative in t, `_in_a` in a. With noise Delta, y and a are in units of 1 + Delta and

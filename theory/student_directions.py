@@ -1,6 +1,7 @@
 """Student directions of the Hessian: none of them leaves the bulk on the left (proof: docs/theory.md, "Student directions").
 
-The p^2 directions e_k (x) w_m split under O(p); an eigenvalue outside the bulk would sit at z(g) = alpha T(g) (arXiv 2510.18435):
+The p^2 directions e_k (x) w_m split under O(p); an eigenvalue outside the bulk would sit at z(g) = alpha T(g)
+(arXiv 2510.18435), with
 
     antisymmetric (rotations of W)  T = E[yhat phi_1]
     singlet (W itself)              T = E[yhat phi_2]
