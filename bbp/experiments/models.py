@@ -78,7 +78,11 @@ def words(model: Model) -> str:
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says along alpha (alpha,), NaN where there is none; shares of the overlap by directions."""
+    """What theory says along alpha (alpha,), NaN where there is none.
+
+    overlap and teacher_share are the squared overlap of the outlier with the signal space, as in `overlaps` of samples;
+    student_share is that with the span of the students, as in their `student_shares`.
+    """
 
     edge: np.ndarray
     outlier: np.ndarray
@@ -91,14 +95,14 @@ def theory_along(model: Model, alpha: np.ndarray) -> Theory:
     """Edge, lowest outlier and its overlap of any model."""
     if isinstance(model, Committee):
         branch = teacher_branch(model, alpha)
-        full = np.where(np.isfinite(branch.outlier), 1.0, np.nan)
-        return Theory(branch.edge, branch.outlier, branch.overlap, full, 0 * full)
+        return Theory(branch.edge, branch.outlier, branch.overlap, branch.overlap, 0 * branch.overlap)
     try:
         found = lowest_branch(model, alpha)
     except NotConverged as error:
         log.warning("no theory beside the samples: %s", error)
         return Theory(*np.full((5, len(alpha)), np.nan))
-    return Theory(found.edge, found.outlier, found.overlap, found.teacher_share, found.student_share)
+    teacher, student = found.overlap * found.teacher_share, found.overlap * found.student_share
+    return Theory(found.edge, found.outlier, teacher, teacher, student)
 
 
 def transition(model: Model) -> tuple[float, str]:

@@ -8,6 +8,7 @@ from bbp import store
 from bbp.experiments import models
 from theory import Committee
 from theory.general.network import Network
+from theory.general.spectrum import spectrum
 
 SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "20", "--samples", "2"]
 
@@ -28,6 +29,15 @@ def test_a_record_makes_the_same_model(model):
     assert models.build(record) == model
     plain = isinstance(model, Committee)
     assert (set(record) == {"p", "p_star", "a"}) == plain
+
+
+def test_the_overlap_of_theory_is_that_of_the_samples():
+    """With the teacher's directions, where students and teacher share an outlier too (tests/sims has it against samples)."""
+    model, alpha = Network(a=50.0, activation="tanh"), np.array([1.0, 6.0])
+    found, along = spectrum(model, 6.0), models.theory_along(model, alpha)
+    assert 0 < found.teacher_share[0] < 0.5
+    np.testing.assert_allclose(along.overlap, [np.nan, found.overlaps[0] * found.teacher_share[0]], rtol=1e-8)
+    np.testing.assert_allclose(along.student_share[1], found.overlaps[0] * found.student_share[0], rtol=1e-8)
 
 
 @pytest.mark.parametrize(
