@@ -54,7 +54,7 @@ KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in QUENCHED), _no_m
 
 
 @dataclass(frozen=True)
-class Comparisons(engine.Experiment):
+class CompareExperiment(engine.Experiment):
     """Comparisons of pooled sweeps, one a model.
 
     settings   draws, repeats, seed (bbp.experiments.options.COMPARE)
@@ -162,13 +162,13 @@ class Comparisons(engine.Experiment):
         )
 
 
-def build(files: Sequence[str], given: Mapping[str, Any]) -> Comparisons:
-    """`Comparisons` of the samples in these files, from options by name; FileError, ParameterError."""
+def build(files: Sequence[str], given: Mapping[str, Any]) -> CompareExperiment:
+    """A `CompareExperiment` of the samples in these files, from options by name; FileError, ParameterError."""
     settings = options.checked(COMPARE, given, decides=True)
     sweeps = pool([sweep for path in files for sweep in store.load_all(path)])
     for sweep in sweeps:
         comparison.require_samples(sweep)
-    return Comparisons(tuple(sweeps), settings, tuple(map(str, files)))
+    return CompareExperiment(tuple(sweeps), settings, tuple(map(str, files)))
 
 
 def _checksum(sweep: Sweep) -> str:

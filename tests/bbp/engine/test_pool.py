@@ -136,7 +136,7 @@ def test_no_more_processes_than_fit_in_memory(chosen, monkeypatch):
         if processes > 3:
             raise ParameterError("too large")
 
-    monkeypatch.setattr(sweep.Config, "check_memory", fits)
+    monkeypatch.setattr(sweep.SweepExperiment, "check_memory", fits)
     assert chosen(samples=1000, n="200") == 3
 
 
