@@ -17,7 +17,7 @@ from bbp.console import grids
 from bbp.console.errors import FileError
 from bbp.console.progress import log
 from bbp.files import layout, regular
-from theory.checks import NotConverged, ParameterError, shown
+from theory.checks import NotConverged, ParameterError, named, shown
 from theory.general.activations import ACTIVATIONS
 from theory.general.covariance import covariance
 from theory.general.losses import LOSSES
@@ -137,12 +137,12 @@ def centre(model: Model) -> float:
 
 def activation(name: str, value: Any) -> str:
     """The name of an activation."""
-    return _one_of(name, value, ACTIVATIONS)
+    return named(name, value, ACTIVATIONS)
 
 
 def loss(name: str, value: Any) -> str:
     """The name of a loss."""
-    return _one_of(name, value, LOSSES)
+    return named(name, value, LOSSES)
 
 
 def variance(name: str, value: Any) -> float:
@@ -189,12 +189,6 @@ def _levels(name: str, path: str) -> str:
         f"{level!r}@{count / values.size!r}"
         for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
     )
-
-
-def _one_of(name: str, value: Any, table: Mapping[str, Any]) -> str:
-    if not isinstance(value, str) or value not in table:
-        raise ParameterError(f"{name} must be one of {', '.join(table)}, got {shown(value)}")
-    return value
 
 
 def _attribute(value: Any, default: Any) -> Any:

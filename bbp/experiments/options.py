@@ -13,6 +13,8 @@ from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
 from bbp.experiments import models
 from theory.checks import ParameterError, shown
+from theory.general.activations import ACTIVATIONS
+from theory.general.losses import LOSSES
 
 AUTO = "auto"
 SOLVERS = (AUTO, "dense", "krylov")
@@ -174,15 +176,13 @@ MODEL = (
         "activation",
         "quadratic",
         models.activation,
-        "of the student: quadratic, tanh, erf, sigmoid, softplus, He2, He3, softened_relu",
+        f"of the student: {', '.join(ACTIVATIONS)}",
         metavar="NAME",
     ),
     Option(
         "teacher_activation", None, models.activation, "of the teacher (that of the student)", metavar="NAME"
     ),
-    Option(
-        "loss", "normalised", models.loss, "normalised (by a + y), squared, or a bounded one", metavar="NAME"
-    ),
+    Option("loss", "normalised", models.loss, ", ".join(LOSSES), metavar="NAME"),
     Option(
         "noise",
         0.0,

@@ -1,5 +1,7 @@
 """Any model in the programs: options, records, files, refusals."""
 
+import re
+
 import h5py
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from bbp import store
 from bbp.experiments import models
 from theory import Committee
+from theory.general import ACTIVATIONS, LOSSES
 from theory.general.network import Network
 from theory.general.spectrum import spectrum
 
@@ -29,6 +32,21 @@ def test_a_record_makes_the_same_model(model):
     assert models.build(record) == model
     plain = isinstance(model, Committee)
     assert (set(record) == {"p", "p_star", "a"}) == plain
+
+
+def test_names_of_activations_and_losses_are_those_of_the_help(bbp):
+    """One list, read whatever the capitals: He2, he2, "Softened ReLU"."""
+    words = set(re.findall(r"\w+", bbp("sweep", "--help").out))
+    assert {*ACTIVATIONS, *LOSSES} <= words
+    for name, written in {
+        "he2": "He2",
+        "he3": "HE3",
+        "softened_relu": "softened-ReLU",
+        "tanh": "Tanh",
+    }.items():
+        assert models.activation("activation", written) == name
+        assert Network(p=2, activation=written, loss="squared").record()["activation"] == name
+    assert models.loss("loss", "Squared") == "squared"
 
 
 def test_the_overlap_of_theory_is_that_of_the_samples():
