@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -96,7 +97,10 @@ class WorkerProcess:
 
 
 def run(workers: list[WorkerProcess], environment: dict[str, str], units: Iterator[Unit]) -> Iterator[Result]:
-    """Results of `units` in the order in which they finish; `workers` that die are replaced in the list."""
+    """Results of `units` in the order in which they finish; `workers` that die are replaced in the list.
+
+    After a signal the units in hand have `signals.GRACE` seconds; then it is raised (`signals.check`).
+    """
     again: list[tuple[Unit, int]] = []
 
     def supply(worker: WorkerProcess) -> None:
@@ -104,14 +108,20 @@ def run(workers: list[WorkerProcess], environment: dict[str, str], units: Iterat
         if unit is not None:
             worker.give(unit, tries)
 
+    end: float | None = None  # of the wait for the units in hand, once a signal has come
     while True:
-        for worker in workers:
-            if worker.ready and worker.unit is None:
-                supply(worker)
+        if signals.stopping():
+            end = end or time.monotonic() + signals.GRACE
+            if time.monotonic() > end or all(worker.unit is None for worker in workers):
+                signals.check()
+        else:
+            for worker in workers:
+                if worker.ready and worker.unit is None:
+                    supply(worker)
         awaited = {
             worker.answers: worker for worker in workers if worker.unit is not None or not worker.ready
         }
-        if not again and all(worker.unit is None for worker in workers):
+        if end is None and not again and all(worker.unit is None for worker in workers):
             # Those that are still starting are needed only if there is more.
             unit = next(units, None)
             if unit is None:
@@ -122,6 +132,9 @@ def run(workers: list[WorkerProcess], environment: dict[str, str], units: Iterat
             try:
                 result = worker.answers.recv()
             except (EOFError, OSError):
+                if signals.stopping():  # what it held is lost; the others may have something to give yet
+                    worker.unit, worker.ready = None, True
+                    continue
                 yield from _replaced(workers, worker, environment, again)
                 continue
             if not worker.ready:
@@ -130,9 +143,9 @@ def run(workers: list[WorkerProcess], environment: dict[str, str], units: Iterat
             if isinstance(result, str):
                 raise RunError(f"processes cannot run a unit: {result}")
             worker.unit = None
-            supply(worker)  # before the result is stored: nobody waits for the disk
+            if not signals.stopping():
+                supply(worker)  # before the result is stored: nobody waits for the disk
             yield result
-        signals.check()
 
 
 def _replaced(
