@@ -21,6 +21,7 @@ from sims.instance import Instance, Model
 from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
 from sims.pinned import pinned
+from sims.resolution import require_resolved
 from sims.signal import signal_vectors, student_shares
 from theory.checks import ParameterError, choice, count
 
@@ -120,7 +121,8 @@ def sample_point(
 
     samples     indices, each a draw of its own with the key of (seed, N, alpha, index)
     eigenpairs  k, at most p N; default p p_star + 4, or p N if that is less
-    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5)
+    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5; refused where a is so small that
+                they would be wrong, `sims.resolution`)
     batch       draws held at once, default 1; changes memory and time, no result
 
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
@@ -190,6 +192,7 @@ def _request(
     if k > order:
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
     choice("solver", solver, ["auto", *SOLVERS])
+    require_resolved(model, n, alpha, dtype)
     name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
     return k, name, 1 if batch is None else count("batch", batch)
 
