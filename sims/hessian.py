@@ -26,10 +26,9 @@ from scipy.linalg.blas import get_blas_funcs
 
 from sims.checks import reals
 from sims.instance import Instance, Model, finite_p, labels, preactivations, teacher_noise
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from theory.general.network import network
 
-HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
 BLOCK = 256  # rows in one symmetric rank update
 TILE = 128  # of a matrix that is transposed
 _ABOVE = np.triu(np.ones((TILE, TILE), bool), 1)

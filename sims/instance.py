@@ -30,7 +30,7 @@ from scipy.linalg.blas import get_blas_funcs
 
 from sims.checks import of_type, reals
 from sims.normal import normal_row
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
 from theory.checks import ParameterError, count, positive, shown
 from theory.general.network import Network, network
@@ -292,10 +292,9 @@ def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
     of_type("instance", instance, Instance)
     if instance.data is None:
         raise ParameterError("preactivations need the data of the instance, drawn with data=True")
-    precision = jax.lax.Precision.HIGHEST
     return (
-        jnp.matmul(instance.data, instance.student.T, precision=precision),
-        jnp.matmul(instance.data, instance.teacher.T, precision=precision),
+        jnp.matmul(instance.data, instance.student.T, precision=HIGHEST),
+        jnp.matmul(instance.data, instance.teacher.T, precision=HIGHEST),
     )
 
 

@@ -20,6 +20,7 @@ from typing import ParamSpec, TypeVar
 
 import jax
 
+HIGHEST = jax.lax.Precision.HIGHEST  # of products where it is said at the call: no TF32 for float32 matrices
 P = ParamSpec("P")
 R = TypeVar("R")
 _HELD = {

@@ -13,7 +13,7 @@ from scipy.special import erf
 
 from bbp.analysis.bootstrap import NOTHING, Estimate, bootstrap, fraction, from_replicates
 from bbp.analysis.finite_size import logit_fit
-from bbp.experiments.descent_file import Descended
+from bbp.experiments.descent_file import DescentData
 from theory.checks import ParameterError, positive
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Recovery:
     onset: float
 
 
-def recovery(found: Descended, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0) -> Recovery:
+def recovery(found: DescentData, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0) -> Recovery:
     """Recovery at input dimension n from `start`; samples without a result are left out. Raises ParameterError."""
     threshold = positive("threshold", threshold)
     if threshold >= 1:
@@ -88,19 +88,6 @@ def midpoint(alpha: Array, hits: Array, rng: np.random.Generator, repeats: int =
     return from_replicates(value, replicates)
 
 
-def crossing(alpha: Array, fraction: Array, level: float = 0.5) -> float:
-    """First upward crossing of `level` by the piecewise linear fraction (alpha,).
-
-    NaN if it starts above or never gets there.
-    """
-    above = np.flatnonzero(fraction >= level)
-    if not above.size or above[0] == 0:
-        return float("nan")
-    i = above[0]
-    share = (level - fraction[i - 1]) / (fraction[i] - fraction[i - 1])
-    return float(alpha[i - 1] + share * (alpha[i] - alpha[i - 1]))
-
-
 def onset(alpha: Array, final: list[Estimate], base: float) -> float:
     """The first alpha from which on every mean final m2 lies ONSET_SIGMAS of its standard errors above `base`."""
     clear = np.array([e.value - base > ONSET_SIGMAS * e.error for e in final])
@@ -117,7 +104,7 @@ def chance(p: int | float, p_star: int, n: int) -> float:
     return float(np.trapezoid((1 - erf(root / np.sqrt(2)) ** (int(p) * p_star)) * 2 * root, root)) / n
 
 
-def _position(found: Descended, name: str, value: int | str) -> int:
+def _position(found: DescentData, name: str, value: int | str) -> int:
     held = found.dims[name].tolist()
     if value not in held:
         raise ParameterError(f"{name} must be one of {', '.join(map(str, held))}, got {value!r}")

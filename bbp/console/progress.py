@@ -69,6 +69,11 @@ class Progress:
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """`n` pieces are done and kept; raises Interrupted or Terminated if a signal has come."""
+        self.count(n, note)
+        signals.check()
+
+    def count(self, n: int = 1, note: str = "") -> None:
+        """`n` pieces are done; more of them may be there already, so that a signal has to wait."""
         self.done += n
         if self._bar is not None:
             self._bar.set_postfix_str(plain(note), refresh=False)
@@ -76,7 +81,6 @@ class Progress:
         elif self._shown and time.monotonic() - self._last >= SPARSE_SECONDS:
             self._last = time.monotonic()
             log.info(self._line(note))
-        signals.check()
 
     def _line(self, note: str) -> str:
         rate = (time.monotonic() - self._start) / max(self.done - self._first, 1)

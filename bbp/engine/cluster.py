@@ -85,8 +85,15 @@ def run(
                 signals.check()
                 watch.look()
                 continue
+            # After a signal no more than what has arrived by then.
+            more = arrived.qsize() if signals.stopping() else None
             yield _result(future, futures.pop(future))
             future.release()
+            for _ in range(more or 0):
+                future = arrived.get()
+                yield _result(future, futures.pop(future))
+            if more is not None:
+                signals.check()
     finally:
         if client.status == "running":
             with suppress(Exception):  # the scheduler may go at this very moment

@@ -30,7 +30,7 @@ from sims.instance import STREAM, samples_of
 from sims.krylov.sample import preferred_solver
 from theory.checks import ParameterError
 
-__all__ = ["Config", "Point", "build", "differences"]
+__all__ = ["Point", "SweepExperiment", "build", "differences"]
 
 MOST_MODELS, MOST_POINTS = 1000, 20_000
 CHECK = 8  # with target_error a point is judged after every CHECK samples
@@ -81,7 +81,7 @@ KIND = Kind(compute, store.COLUMNS, _sizes, compiled.device)
 
 
 @dataclass(frozen=True)
-class Config(engine.Experiment):
+class SweepExperiment(engine.Experiment):
     """A sweep, with everything filled in.
 
     settings     the checked options that decide the numbers (bbp.experiments.options.SWEEP), by name
@@ -278,13 +278,13 @@ class Config(engine.Experiment):
         return float(mean), float(spread)
 
 
-def build(given: Mapping[str, Any]) -> Config:
-    """A `Config` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
+def build(given: Mapping[str, Any]) -> SweepExperiment:
+    """A `SweepExperiment` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
     settings = options.checked(SWEEP, given, decides=True)
     _check_work(settings)
     sizes = product(settings["p"], settings["p_star"], settings["a"])
     found = tuple(models.make(*each, settings) for each in sizes)
-    config = Config(
+    config = SweepExperiment(
         settings=settings,
         models=found,
         alphas=tuple(_alphas(settings["alpha_grid"], model) for model in found),
@@ -324,7 +324,7 @@ def _eigenpairs(pairs: int | None, model: models.Model) -> int:
     return least if pairs is None else pairs
 
 
-def _check_sizes(config: Config) -> None:
+def _check_sizes(config: SweepExperiment) -> None:
     """Every point must have a sample (M >= 1), room for the teacher (p* <= N) and enough eigenvalues."""
     for index, model in enumerate(config.models):
         for n in config.n:

@@ -26,10 +26,9 @@ from scipy.linalg.blas import get_blas_funcs
 from sims.checks import reals
 from sims.dense.all_overlaps import Spectrum, group_means, groups, lowest_vectors, spectra_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
 
-HIGHEST = jax.lax.Precision.HIGHEST
 BOUNDED = (
     1000  # order above which a bound may spare all eigenvalues: below, they take less time than the bound
 )

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from sims.checks import of_type, reals, stream_key
 from sims.dense.eigen import power_of_two
-from sims.hessian import HIGHEST, Functions, functions_of, weight_parts
+from sims.hessian import Functions, functions_of, weight_parts
 from sims.instance import (
     Instance,
     Model,
@@ -46,7 +46,7 @@ from sims.instance import (
     row_block,
     teacher_noise,
 )
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count, shown
 from theory.general.network import network
 

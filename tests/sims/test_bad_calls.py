@@ -7,7 +7,7 @@ from sims import hessian, instance, memory
 from sims.activations import activation_of
 from sims.dense.eigen import lowest_dense
 from sims.density import lanczos_quadrature
-from sims.descent.path import Descent
+from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed as descent_bytes
 from sims.descent.samples import sample_descents
 from sims.host_draws import draw_on_host
@@ -77,14 +77,14 @@ def calls():
         ),
         "dense_bytes": (memory.dense_bytes, {**point, "eigenpairs": 2, "dtype": "float64"}),
         "preferred_solver": (preferred_solver, {**point, "k": 2, "dtype": "float64"}),
-        "Descent": (
-            Descent,
+        "Rules": (
+            Rules,
             {"steps": 5, "records": 3, "tolerance": 0.1, "share": 1.0, "armijo": 0.25, "power_iterations": 2},
         ),
         "sample_descents": (
             sample_descents,
             {
-                **point, **seeds, "samples": [0], "start": "random", "rules": Descent(steps=2, records=2),
+                **point, **seeds, "samples": [0], "start": "random", "rules": Rules(steps=2, records=2),
                 "eigenpairs": 0, "hessians": 2, "batch": 1, "workers": 1, "memory": 2**30,
             },
         ),

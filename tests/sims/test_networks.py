@@ -28,7 +28,7 @@ MODELS = {
     "softplus, plain squared loss": Network(2, 2, activation="softplus", loss="squared"),
     "He2": Network(2, 1, a=2.0, activation="he2"),
     "He3, plain squared loss": Network(1, 1, activation="he3", loss="squared"),
-    "softened ReLU": Network(2, 1, a=0.5, activation="soft_relu"),
+    "softened ReLU": Network(2, 1, a=0.5, activation="Softened ReLU"),
     "quadratic student of a tanh teacher": Network(2, 1, a=1.5, teacher_activation="tanh"),
     "noise": Network(2, 2, a=0.5, noise=0.3),
     "noise after": Network(1, 1, loss="squared", noise=0.3, output_noise=0.2),

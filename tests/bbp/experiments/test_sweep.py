@@ -6,6 +6,8 @@ from bbp.console.errors import FileError
 from bbp.console.options import read_toml
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
+from bbp.files import table as fields
+from sims import sampling
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -24,6 +26,10 @@ def test_every_option_has_a_default():
     built = sweep.build({})
     assert built.models == (Committee(1, 1, 1.0),) and built.n == (400,) and built.samples == 16
     assert built.eigenpairs == (5,) and len(built.alphas[0]) == 11 and built.settings["dtype"] == "float64"
+
+
+def test_samples_and_files_know_the_same_status():
+    assert (sampling.DONE, sampling.FAILED) == (fields.DONE, fields.FAILED)
 
 
 def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():
