@@ -5,8 +5,9 @@ Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims import checks, hessian, instance
-from sims.dense.eigen import Code, Eigenpairs, lowest_dense, power_of_two
+from sims.dense.all_overlaps import side_by_side
+from sims.dense.eigen import Code, Eigenpairs, lowest_dense, lowest_together, power_of_two
+from sims.host_draws import draw_on_host
 from sims.instance import Instance, Model
 from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
 from sims.memory import dense_bytes, require_fit
@@ -26,9 +29,6 @@ from sims.signal import signal_vectors, student_shares
 from theory.checks import ParameterError, choice, count
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
-TOGETHER = (
-    2**16
-)  # variates drawn in one call for small instances; beyond, blocks of rows that stay in cache are faster
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 
 
@@ -65,13 +65,13 @@ class PointResult:
 class Solver:
     """A way to eigenpairs.
 
-    solve  (instance, k) -> Eigenpairs
+    solve  (instances, k) -> Eigenpairs of each
     bytes  (model, n, alpha, *, eigenpairs, dtype) -> peak bytes of one sample
     rows   whether solve wants the data drawn beforehand
     dense  whether it indexes a dense matrix of order p N
     """
 
-    solve: Callable[[Instance, int], Eigenpairs]
+    solve: Callable[[Sequence[Instance], int], list[Eigenpairs]]
     bytes: Callable[..., int]
     rows: bool = True
     dense: bool = False
@@ -83,23 +83,36 @@ def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
 
     In units of a power of two near the largest weight, which float32 could not hold for every a.
     """
-    signal = signal_vectors(drawn.teacher, drawn.student.shape[0])
-    weights = hessian.weights_of(drawn)
-    unit = power_of_two(float(np.max(np.abs(weights))))
-    weights = weights / unit
+    return solve_together([drawn], k)[0]
+
+
+@pinned
+def solve_together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
+    """`solve_dense` of several instances of one model, N and M, the same to the bit: see `sims.dense.eigen.lowest_together`."""
+    signals = [signal_vectors(one.teacher, one.student.shape[0]) for one in drawn]
+    weights = hessian.weights_together(drawn)
+    units = [power_of_two(float(max(np.max(part), -np.min(part)))) for part in weights]
+    weights = [part / unit for part, unit in zip(weights, units, strict=True)]
     if jax.default_backend() == "cpu":
-        data = np.asarray(drawn.data)[: drawn.m]
-        return lowest_dense(hessian.dense_blas(data, weights), k, signal, overwrite=True).times(unit)
+        data = [np.asarray(one.data)[: one.m] for one in drawn]
+        matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]
+        found = lowest_together(matrices, k, signals)
+    else:
+        found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
+    return [pairs.times(unit) for pairs, unit in zip(found, units, strict=True)]
+
+
+def _on_device(drawn: Instance, weights: NDArray, signal: NDArray, k: int) -> Eigenpairs:
     assert drawn.data is not None  # sample_point draws it for this solver
     padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
     padded[: drawn.m] = weights
-    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal).times(unit)
+    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal)
 
 
 SOLVERS: Mapping[str, Solver] = MappingProxyType(
     {
-        "dense": Solver(solve_dense, dense_bytes, dense=True),
-        "krylov": Solver(solve_krylov, point_bytes, rows=False),
+        "dense": Solver(solve_together, dense_bytes, dense=True),
+        "krylov": Solver(lambda drawn, k: [solve_krylov(one, k) for one in drawn], point_bytes, rows=False),
     }
 )
 
@@ -137,18 +150,13 @@ def sample_point(
     indices = checks.indices("samples", samples)
     need = _bytes_of(model, alpha, k, dtype, name)
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
-    instance.draw_key(seed, n, alpha, max(indices, default=0))  # an unfit seed is refused even for no samples
+    if not indices:
+        instance.draw_key(seed, n, alpha, 0)  # an unfit seed is refused even for no samples
     records = []
-    together = _together(n, alpha, name)
-    size = max(size, together)
-    for start in range(0, len(indices), size):
-        some = indices[start : start + size]
-        if together:
-            drawn = instance.draw_small(model, n, alpha, some, seed=seed, dtype=dtype)
-        else:
-            drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in some]
-        while drawn:
-            records.append(_solve(drawn.pop(0), k, name))
+    drawn = _draws(model, n, alpha, seed, indices, dtype, name)
+    size = max(size, _together(model, n, name))
+    while some := list(islice(drawn, size)):
+        records += _solve(some, k, name)
     return _collected(indices, records, k, name)
 
 
@@ -204,22 +212,37 @@ def _bytes_of(model: Model, alpha: float, k: int, dtype: Any, name: str) -> Call
     return need
 
 
-def _together(n: int, alpha: float, name: str) -> int:
-    """How many instances one call draws on the host; 0 where each is drawn by itself."""
-    small = SOLVERS[name].dense and jax.default_backend() == "cpu"
-    return instance.drawn_together(n, alpha) if small else 0
+def _together(model: Model, n: int, name: str) -> int:
+    """How many samples are solved together."""
+    return side_by_side(instance.finite_p(model) * n) if _dense_on_host(name) else 1
 
 
-def _draw(model: Model, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:
-    return instance.draw(model, n, alpha, seed=seed, sample=index, dtype=dtype, data=SOLVERS[name].rows)
+def _dense_on_host(name: str) -> bool:
+    return SOLVERS[name].dense and jax.default_backend() == "cpu"
 
 
-def _solve(drawn: Instance, k: int, name: str) -> _Record:
+def _draws(
+    model: Model, n: int, alpha: float, seed: int, indices: list[int], dtype: Any, name: str
+) -> Iterator[Instance]:
+    if _dense_on_host(name):
+        return draw_on_host(model, n, alpha, indices, seed=seed, dtype=dtype)
+    rows = SOLVERS[name].rows
+    return (instance.draw(model, n, alpha, seed=seed, sample=i, dtype=dtype, data=rows) for i in indices)
+
+
+def _solve(drawn: list[Instance], k: int, name: str) -> list[_Record]:
+    """Records of these samples, solved together; one that fails costs the others nothing but another try."""
     try:
-        pairs = SOLVERS[name].solve(drawn, k)
+        solved = SOLVERS[name].solve(drawn, k)
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
+        if len(drawn) > 1:
+            return [record for one in drawn for record in _solve([one], k, name)]
         first = (str(error).splitlines() or [""])[0]
-        return _Record(None, None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
+        return [_Record(None, None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")]
+    return [_record(one, pairs, k) for one, pairs in zip(drawn, solved, strict=True)]
+
+
+def _record(drawn: Instance, pairs: Eigenpairs, k: int) -> _Record:
     if pairs.signal is None:
         rank, q2 = -1, np.full(k, np.nan)
     else:

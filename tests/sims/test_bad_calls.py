@@ -10,6 +10,7 @@ from sims.density import lanczos_quadrature
 from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed as descent_bytes
 from sims.descent.samples import sample_descents
+from sims.host_draws import draw_on_host
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.sample import preferred_solver
 from sims.krylov.solver import Settings, lowest_krylov
@@ -33,7 +34,7 @@ def calls():
     seeds = {"seed": 0, "dtype": "float64"}
     return {
         "draw": (instance.draw, {**point, **seeds, "sample": 0}),
-        "draw_small": (instance.draw_small, {**point, **seeds, "samples": [0]}),
+        "draw_on_host": (draw_on_host, {**point, **seeds, "samples": [0]}),
         "samples_of": (instance.samples_of, {"alpha": 2.0, "n": 8}),
         "draw_key": (instance.draw_key, {"seed": 0, "n": 8, "alpha": 2.0, "sample": 0}),
         "labels": (instance.labels, {"instance": drawn}),
