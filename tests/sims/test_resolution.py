@@ -38,7 +38,7 @@ def test_what_is_allowed_is_right(p, a, solver):
         drawn = draw(model, n, alpha, seed=0, sample=sample, dtype="float32")
         exact = double(drawn)[: p + 4]
         given = draw(model, n, alpha, seed=0, sample=sample, dtype="float32", data=SOLVERS[solver].rows)
-        found = SOLVERS[solver].solve(given, p + 4)
+        (found,) = SOLVERS[solver].solve([given], p + 4)
         assert np.max(np.abs(found.values - exact)) < 1e-3 * abs(exact[0])
 
 
