@@ -26,7 +26,8 @@ from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.memory import require_fit
-from sims.operator.operator import HessianOperator, Rows, stored_rows, streamed_rows, weighted
+from sims.operator.operator import HessianOperator, weighted
+from sims.operator.rows import Rows, stored_rows, streamed_rows
 from sims.pinned import pinned
 from sims.resolution import require_resolved
 from theory.checks import ParameterError, count, positive, shown
