@@ -100,9 +100,7 @@ def _stored(out: Path, entry: Entry, effort: Effort) -> base.Data | None:
         return None
     data, config = base.load(path)
     if config != base.config(entry, effort):
-        raise FileError(
-            f"{str(path)!r} was made with other options: use --force to replace it, or another --out"
-        )
+        raise FileError(f"{str(path)!r} was made with other options (--force replaces it; or another --out)")
     return data
 
 
