@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from bbp.analysis.bootstrap import FEWEST, LEVEL, NOTHING, Estimate, from_replicates
 from theory.checks import ParameterError
@@ -203,7 +203,7 @@ def alpha_zero_sampled(alpha: ArrayLike, overlaps: ArrayLike) -> Estimate:
         weights @ variances / len(rows),
     )
     error = np.sqrt(v_level - 2 * ratio * v_both + ratio**2 * v_slope) / slope
-    quantile2 = student.ppf((1 + LEVEL) / 2, degrees) ** 2
+    quantile2 = stdtrit(degrees, (1 + LEVEL) / 2) ** 2
     # Fieller: the r with (level - r slope)^2 <= quantile^2 (v_level - 2 r v_both + r^2 v_slope)
     a, b, c = (
         slope**2 - quantile2 * v_slope,
