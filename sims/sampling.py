@@ -5,6 +5,8 @@ Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on w
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,19 +14,20 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import checks, hessian, instance
+from sims import checks, instance, solvers
 from sims.dense.all_overlaps import side_by_side
-from sims.dense.eigen import Code, Eigenpairs, lowest_dense, lowest_together, power_of_two
+from sims.dense.eigen import Code, Eigenpairs
 from sims.host_draws import draw_on_host
 from sims.instance import Instance, Model
-from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
-from sims.memory import dense_bytes, require_fit
+from sims.krylov.sample import preferred_solver
+from sims.memory import require_fit
 from sims.pinned import pinned
-from sims.signal import signal_vectors, student_shares
+from sims.resolution import require_resolved
+from sims.signal import student_shares
+from sims.solvers import Solver
 from theory.checks import ParameterError, choice, count
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
@@ -60,58 +63,10 @@ class PointResult:
     student_shares: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Solver:
-    """A way to eigenpairs.
-
-    solve  (instances, k) -> Eigenpairs of each
-    bytes  (model, n, alpha, *, eigenpairs, dtype) -> peak bytes of one sample
-    rows   whether solve wants the data drawn beforehand
-    dense  whether it indexes a dense matrix of order p N
-    """
-
-    solve: Callable[[Sequence[Instance], int], list[Eigenpairs]]
-    bytes: Callable[..., int]
-    rows: bool = True
-    dense: bool = False
-
-
-@pinned
-def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
-    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all.
-
-    In units of a power of two near the largest weight, which float32 could not hold for every a.
-    """
-    return solve_together([drawn], k)[0]
-
-
-@pinned
-def solve_together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
-    """`solve_dense` of several instances of one model, N and M, the same to the bit: see `sims.dense.eigen.lowest_together`."""
-    signals = [signal_vectors(one.teacher, one.student.shape[0]) for one in drawn]
-    weights = hessian.weights_together(drawn)
-    units = [power_of_two(float(max(np.max(part), -np.min(part)))) for part in weights]
-    weights = [part / unit for part, unit in zip(weights, units, strict=True)]
-    if jax.default_backend() == "cpu":
-        data = [np.asarray(one.data)[: one.m] for one in drawn]
-        matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]
-        found = lowest_together(matrices, k, signals)
-    else:
-        found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
-    return [pairs.times(unit) for pairs, unit in zip(found, units, strict=True)]
-
-
-def _on_device(drawn: Instance, weights: NDArray, signal: NDArray, k: int) -> Eigenpairs:
-    assert drawn.data is not None  # sample_point draws it for this solver
-    padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
-    padded[: drawn.m] = weights
-    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal)
-
-
 SOLVERS: Mapping[str, Solver] = MappingProxyType(
     {
-        "dense": Solver(solve_together, dense_bytes, dense=True),
-        "krylov": Solver(lambda drawn, k: [solve_krylov(one, k) for one in drawn], point_bytes, rows=False),
+        module.name: importlib.import_module(f"sims.solvers.{module.name}").SOLVER
+        for module in pkgutil.iter_modules(solvers.__path__)
     }
 )
 
@@ -133,7 +88,8 @@ def sample_point(
 
     samples     indices, each a draw of its own with the key of (seed, N, alpha, index)
     eigenpairs  k, at most p N; default p p_star + 4, or p N if that is less
-    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5)
+    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5; refused where a is so small that
+                they would be wrong, `sims.resolution`)
     batch       draws held at once, default 1; changes memory and time, no result
 
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
@@ -198,6 +154,7 @@ def _request(
     if k > order:
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
     choice("solver", solver, ["auto", *SOLVERS])
+    require_resolved(model, n, alpha, dtype)
     name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
     return k, name, 1 if batch is None else count("batch", batch)
 

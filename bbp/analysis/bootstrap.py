@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit  # scipy.stats takes a quarter of a second to import
+from scipy.special import ndtri, stdtrit
 
 from theory.checks import ParameterError, count
 

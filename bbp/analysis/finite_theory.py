@@ -12,7 +12,7 @@ from theory.model import Committee
 
 Array = NDArray[np.float64]
 
-MOST_DRAWS, FEWEST_DRAWS = 100, 12
+MOST_DRAWS, FEWEST_DRAWS = 64, 12
 LABELS = 3_000_000  # drawn in all for one model: some seconds
 NAMES = ("lowest", "lowest_std", "overlap", "overlap_std", "informative")
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from bbp.analysis.bootstrap import NOTHING, Estimate, bootstrap, fraction, from_replicates
-from bbp.analysis.finite_size import logit_fit
+from bbp.analysis.bootstrap import Estimate, bootstrap, fraction
+from bbp.analysis.finite_size import midpoint
 from bbp.experiments.descent_file import DescentData
 from theory.checks import ParameterError, positive
 
@@ -58,34 +58,6 @@ def recovery(found: DescentData, n: int, start: str, threshold: float = THRESHOL
         midpoint=midpoint(found.dims["alpha"], hits, rng),
         onset=onset(found.dims["alpha"], final, chance(found.model.p, found.model.p_star, n)),
     )
-
-
-def midpoint(alpha: Array, hits: Array, rng: np.random.Generator, repeats: int = 200) -> Estimate:
-    """alpha at which half of the samples (alpha, sample) are hits; NaN where the grid does not hold it.
-
-    By the fit logit(fraction) = linear in alpha (binomial maximum likelihood): the first crossing of the line through measured
-    fractions comes too early, since of several noisy points the first to exceed 1/2 is taken (by 0.04 at 12 samples a point).
-    Errors by resampling the counts. A crossing so near an end of the grid that one resampling in ten misses it has no error.
-    """
-    trials = np.isfinite(hits).sum(axis=1).astype(np.float64)
-    if np.any(trials < 2):
-        return NOTHING
-    successes = np.nansum(hits, axis=1)
-    scale = float(np.ptp(alpha)) or 1.0
-    x = (alpha - alpha.mean()) / scale
-
-    def half(counts: Array) -> float:
-        level, slope = logit_fit(x, counts, trials, degree=1)
-        at = -level / slope if slope > 0 else np.nan
-        return float(alpha.mean() + scale * at) if x.min() < at < x.max() else np.nan
-
-    value = half(successes)
-    jeffreys = (successes + 0.5) / (trials + 1)
-    drawn = rng.binomial(trials.astype(np.int64), jeffreys, size=(repeats, len(trials)))
-    replicates = np.array([half(counts) for counts in drawn.astype(np.float64)])
-    if np.mean(np.isfinite(replicates)) < 0.9:
-        return Estimate(value, np.nan, np.nan, np.nan)
-    return from_replicates(value, replicates)
 
 
 def onset(alpha: Array, final: list[Estimate], base: float) -> float:

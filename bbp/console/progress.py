@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
-from bbp.console import signals
+from bbp.console import signals, streams
 from bbp.console.text import plain
 
 SPARSE_SECONDS = 30.0
@@ -108,7 +107,7 @@ class Forgiving:
         try:
             sys.stderr.write(text)
         except (OSError, ValueError):
-            _nowhere()
+            streams.abandon("stderr")
         return len(text)
 
     def flush(self) -> None:
@@ -116,24 +115,13 @@ class Forgiving:
         try:
             sys.stderr.flush()
         except (OSError, ValueError):
-            _nowhere()
+            streams.abandon("stderr")
 
     def __getattr__(self, name: str) -> object:
         return getattr(sys.stderr, name)
 
 
 STDERR = Forgiving()  # one, by which tqdm knows that bar and messages share a stream
-
-
-def _nowhere() -> None:
-    """Point a stderr that cannot be written elsewhere: its last flush, at the exit, would fail too."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, sys.stderr.fileno())
-    except (OSError, ValueError, AttributeError):  # no file behind it
-        sys.stderr = os.fdopen(os.dup(nowhere), "w")
-    finally:
-        os.close(nowhere)
 
 
 class _Stderr(logging.StreamHandler):

@@ -237,7 +237,7 @@ class DescentExperiment(engine.Experiment):
         )  # fmt: skip
 
 
-def build(given: Mapping[str, Any], threshold: float = recovery.THRESHOLD) -> DescentExperiment:
+def build(given: Mapping[str, Any]) -> DescentExperiment:
     """A `DescentExperiment` from options by name, defaults filled in; ParameterError on a bad one."""
     settings = options.checked(DESCENT, given, decides=True)
     model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
@@ -260,7 +260,8 @@ def build(given: Mapping[str, Any], threshold: float = recovery.THRESHOLD) -> De
         if settings["eigenpairs"] > model.p * (n - 1):
             most, pairs = model.p * (n - 1), settings["eigenpairs"]
             raise ParameterError(f"eigenpairs must be at most p (n - 1) = {most}, got {pairs} at n = {n}")
-    return DescentExperiment(settings, threshold)
+    shown = options.checked([option for option in DESCENT if option.name == "threshold"], given)
+    return DescentExperiment(settings, **shown)
 
 
 def _alphas(value: Any, model: models.Model) -> list[float]:

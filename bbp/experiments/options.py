@@ -6,7 +6,10 @@ in the experiment's settings under its name, and in the record of its file, as s
 
 from __future__ import annotations
 
+import importlib.util
+import pkgutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from bbp.console import grids
@@ -17,7 +20,12 @@ from theory.general.activations import ACTIVATIONS
 from theory.general.losses import LOSSES
 
 AUTO = "auto"
-SOLVERS = (AUTO, "dense", "krylov")
+# The modules of sims/solvers by name, none of them imported: --help does not wait for JAX.
+_SIMS = importlib.util.find_spec("sims")
+_PLACES = [
+    str(Path(place) / "solvers") for place in (_SIMS.submodule_search_locations or [] if _SIMS else [])
+]
+SOLVERS = (AUTO, *sorted(module.name for module in pkgutil.iter_modules(_PLACES)))
 STARTS = ("random", "hessian", "spectral")
 MOST_SAMPLES = 10**6  # at a point
 

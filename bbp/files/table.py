@@ -2,7 +2,7 @@
 
 A `Field` serves every place that handles the array: the columns of a unit of work and of its part on disk (its dimensions
 after those of the points), samples not run or failed (`fill`), the assembled array, the HDF5 file, what reading checks,
-pooling, and the words of the documentation (`describe`). Adding an array to a file is one line in a list of fields, and
+pooling, and the words of the documentation. Adding an array to a file is one line in a list of fields, and
 its computation. A module that writes a file names in TABLES its (group, axes, fields).
 """
 
@@ -126,13 +126,6 @@ def over(outer: Sequence[str], fields: Iterable[Field]) -> tuple[Field, ...]:
     return tuple(
         Field(f.name, (*outer, *f.dims), f.dtype, f.fill, f.words, f.path, f.optional) for f in fields
     )
-
-
-def describe(axes: Iterable[Axis], fields: Iterable[Field]) -> str:
-    """The layout in words, a line a dataset."""
-    lines = [f"/{axis.name}: {axis.words or 'coordinate'}" for axis in axes]
-    lines += [f"/{f.place} ({', '.join(f.dims)}) {f.dtype}: {f.words}" for f in fields]
-    return "\n".join(lines)
 
 
 def _coordinate(group: h5py.Group, axis: Axis, values: Any) -> h5py.Dataset:

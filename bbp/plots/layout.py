@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -34,25 +34,6 @@ Array = NDArray[np.float64]
 FINE = 300  # points of a theory curve
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
-
-
-class Along(Protocol):
-    """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
-
-    @property
-    def model(self) -> Model:
-        """The model."""
-        ...
-
-    @property
-    def alpha(self) -> Array:
-        """Values of alpha = M/N, (alpha,)."""
-        ...
-
-    @property
-    def alpha_bbp(self) -> float:
-        """Threshold of the theory."""
-        ...
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:

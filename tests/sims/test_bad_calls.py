@@ -15,7 +15,8 @@ from sims.krylov.memory import krylov_bytes
 from sims.krylov.sample import preferred_solver
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.one_draw import sample_grid, shared_draw
-from sims.operator.operator import hessian_operator, stored_rows, streamed_rows
+from sims.operator.operator import hessian_operator
+from sims.operator.rows import stored_rows, streamed_rows
 from sims.sampling import bytes_needed, sample_point
 from theory.checks import ParameterError
 from theory.model import Committee

@@ -10,6 +10,7 @@ import pytest
 from sims import hessian, instance, memory, sampling
 from sims.dense import eigen
 from sims.sampling import sample_point
+from sims.solvers.dense import solve_dense
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -74,7 +75,7 @@ def test_single_precision_differs_by_its_rounding(monkeypatch):
     rounded = dataclasses.replace(
         exact, **{name: getattr(exact, name).astype("float32") for name in ("student", "teacher", "data")}
     )
-    double, single = sampling.solve_dense(exact, 6), sampling.solve_dense(rounded, 6)
+    double, single = solve_dense(exact, 6), solve_dense(rounded, 6)
     assert single.vectors.dtype == np.float32
     error = np.max(np.abs(double.values - single.values))
     assert 1e-9 < error < 1e-5
