@@ -131,7 +131,7 @@ def point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
     """Key from which those of all samples at a point are folded."""
     seed = below("seed", seed, 2**63)
     # the words of jax.random.key(seed), less the program's jax_random_seed_offset
-    both = jnp.asarray([seed >> 32, seed & (WORD - 1)], jnp.uint32)
+    both: Any = np.asarray([seed >> 32, seed & (WORD - 1)], np.uint32)
     key = jax.random.wrap_key_data(both, impl="threefry2x32")
     words = [below("n", count("n", n), WORD)]
     if alpha is not None:

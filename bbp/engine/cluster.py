@@ -30,6 +30,7 @@ from bbp.console import signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine import cache as kept_programs
+from bbp.engine.cores import ONE_CORE
 from bbp.engine.devices import gpus
 from bbp.engine.tasks import Result, Unit, compute, failure
 from theory.checks import ParameterError
@@ -212,7 +213,7 @@ def local(workers: int, cache: str | None = None, scratch: str | None = None) ->
                     "memory_limit": 0,
                     "local_directory": scratch,
                     "silence_logs": logging.CRITICAL,
-                    "env": kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
+                    "env": ONE_CORE | kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
                 },
             }
             for index in range(workers)

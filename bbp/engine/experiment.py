@@ -154,6 +154,10 @@ class Experiment(ABC):
         """About the seconds of a sample here on one core; None if it keeps several cores busy by itself, or nobody knows."""
         return None
 
+    def closing(self) -> float:
+        """About the seconds that putting the file together takes, beside reading and writing."""
+        return 0.0
+
     def group(self, point: Point) -> str:
         """The row of the dry run's table that the point belongs to."""
         return self.name
