@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from bbp.analysis.finite_size import midpoint
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
@@ -18,8 +17,6 @@ from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
 RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.3, 1.05)}
-
-Array = NDArray[np.float64]
 
 
 def build(effort: Effort) -> Mapping[str, Named]:

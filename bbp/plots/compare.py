@@ -6,13 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from bbp.analysis.comparison import Comparison
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-
-Array = NDArray[np.float64]
 
 
 def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
