@@ -9,6 +9,7 @@ unfinished run goes on with --resume.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from bbp.console.door import Door
 from bbp.experiments.options import DESCENT
@@ -17,7 +18,13 @@ EXAMPLE = """  bbp descent                                              a first 
   bbp descent --p 1 --alpha-grid 0.5:6:12 --n 200 --samples 40 --start random --out results/p1.h5
   bbp plot results/descent.h5 --out descent.pdf"""
 DOOR = Door("descent", DESCENT, __doc__ or "", EXAMPLE)
-add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
+add_arguments, run = DOOR.add_arguments, DOOR.run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp descent`; its exit code."""
+    return DOOR.main(argv)
+
 
 if __name__ == "__main__":
     sys.exit(main())

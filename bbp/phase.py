@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from bbp.console.door import Door
 from bbp.experiments.options import PHASE
@@ -15,7 +16,13 @@ EXAMPLE = """\
   bbp phase --p 1,2 --at-a 0.5,1.5 --n 1e3,1e4,1e6 --out finite.h5
   bbp plot phase.h5 --out phase.pdf"""
 DOOR = Door("phase", PHASE, SUMMARY, EXAMPLE)
-add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
+add_arguments, run = DOOR.add_arguments, DOOR.run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp phase`; its exit code."""
+    return DOOR.main(argv)
+
 
 if __name__ == "__main__":
     sys.exit(main())
