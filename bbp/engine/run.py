@@ -123,7 +123,7 @@ def existing(experiment: Experiment, how: Execution) -> Any:
     except FileError as error:
         raise FileError(f"{error} (--force replaces it)") from None
     held = experiment.held(found)
-    difference = differences(held.records, experiment.records())
+    difference = differences(held.records, experiment.records(), experiment.defaults)
     if difference:
         raise FileError(
             f"{str(how.out)!r} holds another {experiment.name}: {difference} (--force replaces it)"

@@ -81,6 +81,11 @@ class CompareExperiment(engine.Experiment):
         """Of each model: itself, the checksum of its samples, and the settings."""
         return self._records
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(COMPARE, {}, decides=True)
+
     def points(self, results: Results) -> Iterator[Point]:
         """Every model and N that the theory knows, if draws were asked for."""
         for index, sweep in enumerate(self.sweeps):

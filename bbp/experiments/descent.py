@@ -120,6 +120,11 @@ class DescentExperiment(engine.Experiment):
         """The settings and the stream of draws."""
         return [{**self.settings, "prng": STREAM}]
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(DESCENT, {}, decides=True)
+
     def points(self, results: Results) -> Iterator[Point]:
         """The product of N, start and alpha."""
         settings = self.settings

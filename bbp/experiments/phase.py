@@ -159,6 +159,11 @@ class PhaseExperiment(engine.Experiment):
         """The settings."""
         return [self.settings]
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(PHASE, {}, decides=True)
+
     def points(self, results: Results) -> Iterator[Point]:
         """Rows of both maps, the tricritical points, critical widths, and thresholds at finite N, cheap ones first."""
         yield from (Point("edges", 0, float(p)) for p in self.settings["p"])

@@ -132,6 +132,11 @@ class SweepExperiment(engine.Experiment):
         """The configuration of every model."""
         return [self.record(index) for index in range(len(self.models))]
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(SWEEP, {}, decides=True)
+
     def points(self, results: Results) -> Iterator[Point]:
         """Those of the grid, and those that refinement has added."""
         for index in range(len(self.models)):

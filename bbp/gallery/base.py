@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bbp.analysis.observables import of_samples
+from bbp.experiments.models import Model
 from bbp.files import hdf5, layout, provenance
 from sims.instance import STREAM
 from sims.sampling import sample_point
-from theory.model import Committee
 
 Array = NDArray[Any]
 Named = tuple[tuple[str, ...], Any]  # names of the dimensions, array (or a NumPy number)
@@ -133,7 +133,7 @@ def rounded(alphas: Array) -> Array:
 
 
 def sampled(
-    model: Committee,
+    model: Model,
     n: int,
     alphas: Sequence[float] | Array,
     samples: int,

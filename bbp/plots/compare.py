@@ -55,20 +55,8 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
 
 def measured(ax: Axes, comparison: Comparison, name: str, index: int, *, label: str) -> ErrorbarContainer:
     """One observable of one size with its bootstrap errors."""
-    columns = comparison.measured[name]
-    shown = np.isfinite(columns["value"][index])
-    tint = style.colour(index)
-    return ax.errorbar(
-        comparison.alpha[shown],
-        columns["value"][index][shown],
-        yerr=np.nan_to_num(columns["error"][index][shown]),
-        linestyle="none",
-        marker=style.marker(index),
-        color=tint,
-        elinewidth=0.9,
-        zorder=3,
-        label=label,
-    )
+    value, error = (comparison.measured[name][part][index] for part in ("value", "error"))
+    return sweep_plots.points(ax, comparison.alpha, value, error, index=index, label=label)
 
 
 def _theory(axes: list[Axes], comparison: Comparison) -> None:
