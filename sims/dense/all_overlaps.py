@@ -57,7 +57,7 @@ def side_by_side(n: int) -> int:
     """Matrices of order n that one sweep serves: those of which it takes several to keep it busy.
 
     >>> side_by_side(100), side_by_side(200), side_by_side(400)
-    (8, 4, 1)
+    (8, 4, 2)
     """
     return max(1, min(8, 1024 // padded(n)))
 
