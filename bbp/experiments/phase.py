@@ -142,7 +142,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Diagram(engine.Experiment):
+class PhaseExperiment(engine.Experiment):
     """A phase diagram; settings: what decides the numbers (bbp.experiments.options.PHASE), by name."""
 
     settings: dict[str, Any]
@@ -158,6 +158,11 @@ class Diagram(engine.Experiment):
     def records(self) -> list[dict[str, Any]]:
         """The settings."""
         return [self.settings]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(PHASE, {}, decides=True)
 
     def points(self, results: Results) -> Iterator[Point]:
         """Rows of both maps, the tricritical points, critical widths, and thresholds at finite N, cheap ones first."""
@@ -271,8 +276,8 @@ class Diagram(engine.Experiment):
         return Finite(n, a, np.where(good, alpha, np.nan), np.where(good, error, np.nan), reason)
 
 
-def build(given: Mapping[str, Any]) -> Diagram:
-    """A `Diagram` from options by name, defaults filled in; ParameterError on a bad one."""
+def build(given: Mapping[str, Any]) -> PhaseExperiment:
+    """A `PhaseExperiment` from options by name, defaults filled in; ParameterError on a bad one."""
     settings = options.checked(PHASE, given, decides=True)
     special = [name for name, value in models.DEFAULTS.items() if settings[name] != value]
     settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
@@ -280,7 +285,7 @@ def build(given: Mapping[str, Any]) -> Diagram:
     }
     if special:
         _check_networks(settings, special)
-    return Diagram(settings)
+    return PhaseExperiment(settings)
 
 
 def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None:

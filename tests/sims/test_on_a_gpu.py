@@ -8,7 +8,8 @@ from sims import hessian, memory
 from sims.instance import draw, padded, row_block
 from sims.krylov import memory as krylov_memory
 from sims.krylov.sample import preferred_solver, solve_krylov
-from sims.operator.operator import block_size, hessian_operator
+from sims.operator.operator import hessian_operator
+from sims.operator.rows import block_size
 from sims.operator.sharded import sharded_operator
 from theory.model import Committee
 

@@ -98,14 +98,17 @@ def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed
 
 @dataclass(frozen=True)
 class FiniteCurve:
-    """Means and scatter of one draw along alpha (alpha,), units of the Hessian: see FiniteLaw."""
+    """Along alpha (alpha,): means over draws, their standard errors, scatter of one draw; units as in FiniteLaw."""
 
     alpha: Array
     lowest: Array
+    lowest_error: Array
     lowest_std: Array
     overlap: Array
+    overlap_error: Array
     overlap_std: Array
     informative: Array
+    among: Array
 
 
 def finite_curve(
@@ -123,11 +126,10 @@ def finite_curve(
         try:
             law = finite_law(model, float(alpha), n, draws=draws, seed=seed)
         except NotConverged:
-            rows.append([math.nan] * 5)
+            rows.append([math.nan] * 8)
             continue
-        means = {name: law.mean(name)[0] for name in ("lowest", "overlap", "informative")}
-        scatter = law.std("lowest"), law.std("overlap")
-        rows.append([means["lowest"], scatter[0], means["overlap"], scatter[1], means["informative"]])
+        numbers = [(*law.mean(name), law.std(name)) for name in ("lowest", "overlap")]
+        rows.append([*numbers[0], *numbers[1], law.mean("informative")[0], law.mean("among")[0]])
     return FiniteCurve(grid, *np.array(rows).T)
 
 
