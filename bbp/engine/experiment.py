@@ -26,6 +26,11 @@ Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a
 Columns = dict[str, NDArray[Any]]
 
 
+def no_axes(given: Mapping[str, Any]) -> dict[str, int]:
+    """Lengths of no axis beyond "sample"."""
+    return {}
+
+
 def on_cpu() -> str:
     """The device of what NumPy computes."""
     return "cpu"
@@ -43,7 +48,7 @@ class Kind:
 
     compute: Callable[..., Columns]
     fields: tuple[Field, ...]
-    sizes: Callable[[Mapping[str, Any]], dict[str, int]]
+    sizes: Callable[[Mapping[str, Any]], dict[str, int]] = no_axes
     device: Callable[[], str] = on_cpu
 
     @property

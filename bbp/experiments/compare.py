@@ -46,11 +46,7 @@ def compute(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     return comparison.quenched_row(models.build(given), given["n"], alpha, given["draws"], given["seed"])
 
 
-def _no_more(given: Mapping[str, Any]) -> dict[str, int]:
-    return {}
-
-
-KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in QUENCHED), _no_more)
+KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in QUENCHED))
 
 
 @dataclass(frozen=True)
@@ -154,6 +150,10 @@ class CompareExperiment(engine.Experiment):
     def seconds(self, point: engine.Point) -> float:
         """The same: matrices of a few dozen rows gain nothing from threads."""
         return self.cost(point)
+
+    def probe(self, point: engine.Point) -> Point:
+        """The same model at its smallest N."""
+        return Point(point[0], int(self.sweeps[point[0]].n.min()))
 
     def _quenched(self, results: Results, index: int) -> QuenchedCurve | None:
         """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""

@@ -124,20 +124,16 @@ def _critical_width(a: float, p_star: int) -> int:
         return 0
 
 
-def _no_more(given: Mapping[str, Any]) -> dict[str, int]:
-    return {}
-
-
 MAP = Kind(
     _row, tuple(Field(name, _ROW, "i1" if name == "discontinuous" else "f8", 0 if name == "discontinuous" else np.nan)
-                for name in ("alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "alpha_0_continuation")), _no_more,
+                for name in ("alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "alpha_0_continuation")),
 )  # fmt: skip
 KINDS = {
     "curves": MAP,
     "widths": MAP,
-    "finite": Kind(_finite, (Field("alpha_bbp_n", _ROW), Field("alpha_bbp_n_error", _ROW)), _no_more),
-    "edges": Kind(_edges, (Field("a_c", _ROW), Field("alpha_c", _ROW)), _no_more),
-    "p_c": Kind(_widths, (Field("p_c", _ROW, "i8", 0),), _no_more),
+    "finite": Kind(_finite, (Field("alpha_bbp_n", _ROW), Field("alpha_bbp_n_error", _ROW))),
+    "edges": Kind(_edges, (Field("a_c", _ROW), Field("alpha_c", _ROW))),
+    "p_c": Kind(_widths, (Field("p_c", _ROW, "i8", 0),)),
 }
 
 

@@ -152,8 +152,8 @@ def _bracket(
     """Ends with missing < 0 and >= 0, a factor 2 in alpha apart or less, found by the sign from the start outwards."""
     step = math.log(2)
     at, rising = start, missing(start) < 0
-    while least - step < at < most + step:
-        there = at + step if rising else at - step
+    while least < at < most:
+        there = at + step if rising else max(at - step, least)
         if (missing(there) < 0) != rising:
             return (at, there) if rising else (there, at)
         at = there
