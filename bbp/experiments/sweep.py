@@ -241,7 +241,7 @@ class SweepExperiment(engine.Experiment):
         index, n, alpha = point
         model = self.models[index]
         p = int(model.p)
-        size = PROBE[self._solver(point)]
+        size = PROBE.get(self._solver(point), PROBE["dense"])
         least = max(model.p_star, -(-self.eigenpairs[index] // p) + 1, min(16, 2 * size // p))
         return Point(index, max(min(n, size // p), least), alpha)
 
