@@ -100,7 +100,7 @@ def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed
             f"n must be larger: the bulk's p (n - p - p_star) = {p * (n - p - model.p_star)} levels hardly hold"
             f" the p p_star = {d} of the signal"
         )
-    at_once = max(1, _AT_ONCE // (m * (p + model.p_star + (EXTREMES if p > 1 else 0))))
+    at_once = max(1, _AT_ONCE // (m * (p + model.p_star + (EXTREMES if d > 1 else 0))))
     parts = []
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))
