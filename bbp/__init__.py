@@ -18,4 +18,4 @@ if hidden := start.stranger():
 if start.is_program():
     start.begin()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -33,15 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"figures to make (all): {', '.join(ENTRIES)}"
     )
-    parser.add_argument("--out", default="results/figures", metavar="DIR", help="directory (results/figures)")
+    parser.add_argument("--out", default="results/figures", metavar="DIR", help="directory (%(default)s)")
     parser.add_argument("--paper", action="store_true", help="sizes of the paper; hours on two cores")
     parser.add_argument(
         "--n", metavar="LIST", help="input dimensions N in place of the figures' own, such as 200,400"
     )
     parser.add_argument("--samples", metavar="S", help="samples a point in place of the figures' own")
-    parser.add_argument("--seed", default="0", help="of the samples (0)")
+    parser.add_argument("--seed", default="0", help="of the samples (%(default)s)")
     parser.add_argument(
-        "--format", choices=["png", "pdf", "svg"], default="png", help="of the pictures (png)"
+        "--format", choices=["png", "pdf", "svg"], default="png", help="of the pictures (%(default)s)"
     )
     parser.add_argument("--force", action="store_true", help="compute again and replace what is there")
 
@@ -100,9 +100,7 @@ def _stored(out: Path, entry: Entry, effort: Effort) -> base.Data | None:
         return None
     data, config = base.load(path)
     if config != base.config(entry, effort):
-        raise FileError(
-            f"{str(path)!r} was made with other options: use --force to replace it, or another --out"
-        )
+        raise FileError(f"{str(path)!r} was made with other options (--force replaces it; or another --out)")
     return data
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 
-from bbp.console import options, program
+from bbp.console.door import Door
 from bbp.experiments.options import PHASE
 
 SUMMARY = (
@@ -17,25 +15,13 @@ EXAMPLE = """\
   bbp phase --p 1,2,4,inf --p-star 1 --a-grid 0.01:3:60:log --out phase.h5
   bbp phase --p 1,2 --at-a 0.5,1.5 --n 1e3,1e4,1e6 --out finite.h5
   bbp plot phase.h5 --out phase.pdf"""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options, from their table."""
-    options.add(parser, PHASE)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Carry out the command; 0 done, 1 if thresholds at finite N failed."""
-    given = options.given(args, PHASE)
-    how = options.checked(PHASE, given)
-    # Only now SciPy is imported: --help and wrong options are answered at once.
-    experiment = importlib.import_module("bbp.experiments.phase").build(given)
-    return importlib.import_module("bbp.engine.door").carry_out(experiment, how)
+DOOR = Door("phase", PHASE, SUMMARY, EXAMPLE)
+add_arguments, run = DOOR.add_arguments, DOOR.run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program `bbp phase`."""
-    return program.program("phase", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
+    """The command `bbp phase`; its exit code."""
+    return DOOR.main(argv)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bbp.analysis.bootstrap import Estimate, fraction
+from bbp.analysis.observables import of_samples
 from bbp.console import grids, program
 from sims.sampling import sample_point
 from theory.checks import ParameterError
@@ -98,16 +99,15 @@ def sampled(
     found = sample_point(
         model, n, alpha, range(samples), seed, eigenpairs=min(d + 24, order) if wants_all else None
     )
-    overlaps = found.overlaps
-    mean, rank = overlaps[:, :d].mean(axis=1), found.max_overlap_rank
+    seen, rest = of_samples(model, found), found.overlaps[:, d:].max(axis=1, initial=0.0)
     hits = {
-        "overlap": mean > q2,
-        "overlap_lowest": overlaps[:, 0] > q2,
-        "informative": mean > overlaps[:, d:].max(axis=1, initial=0.0),
-        "among": rank < d,
-        "first": rank == 0,
+        "overlap": seen.overlap > q2,
+        "overlap_lowest": found.overlaps[:, 0] > q2,
+        "informative": seen.overlap > rest,
+        "among": seen.phi_group == 1,
+        "first": seen.phi == 1,
     }[of]
-    unknown = (found.status != 1) | (wants_all & (of != "informative") & (rank < 0))
+    unknown = np.isnan({"among": seen.phi_group, "first": seen.phi}.get(of, seen.lowest))
     return fraction(np.where(unknown, np.nan, hits))
 
 

@@ -67,14 +67,19 @@ THEORY = (
     Field(
         "outlier", ("alpha",), path="theory/outlier", words="outlier at N = infinity, NaN where there is none"
     ),
-    Field("overlap", ("alpha",), path="theory/overlap", words="its squared overlap, NaN where there is none"),
+    Field(
+        "overlap",
+        ("alpha",),
+        path="theory/overlap",
+        words="its squared overlap with the signal space, NaN where there is none",
+    ),
     *(
         Field(
             f"{name}_share",
             ("alpha",),
             path=f"theory/{name}_share",
             optional=True,
-            words=f"share of that overlap on {name} directions",
+            words=f"its squared overlap with the span of the {name}",
         )
         for name in ("teacher", "student")
     ),
@@ -90,6 +95,7 @@ THEORY = (
     ),
 )
 FIELDS = (*SAMPLED, *THEORY)
+TABLES = (("", AXES, FIELDS),)
 ABOUT = {f.name: f.words for f in SAMPLED if not f.optional}
 _MODELS = (
     Field("p", ("model",), "f8"),

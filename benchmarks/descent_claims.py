@@ -20,7 +20,7 @@ from bbp import plot
 from bbp.analysis.recovery import chance, recovery
 from bbp.console import program
 from bbp.experiments import descent_file
-from bbp.experiments.descent_file import Descended
+from bbp.experiments.descent_file import DescentData
 from bbp.plots import descent as descent_plots
 from bbp.plots.style import figure_style
 
@@ -32,7 +32,7 @@ SAMPLES = {False: 24, True: 8}  # quick or not
 STEPS = 1000
 
 
-def descended(folder: Path, p: int, a: float, n: int, samples: int, *more: str) -> Descended:
+def descended(folder: Path, p: int, a: float, n: int, samples: int, *more: str) -> DescentData:
     """The descents of one case, from its file or computed."""
     path = folder / f"descent_p{p}_a{a:g}_n{n}{'_path' if more else ''}.h5"
     numbers = {"p": p, "a": a, "n": n, "samples": samples, "steps": STEPS, "out": path}
@@ -43,7 +43,7 @@ def descended(folder: Path, p: int, a: float, n: int, samples: int, *more: str) 
     return descent_file.load(path)
 
 
-def width_claim(runs: dict[tuple[int, int], Descended], a: float) -> list[str]:
+def width_claim(runs: dict[tuple[int, int], DescentData], a: float) -> list[str]:
     """Midpoints of the recovered fraction for every p and N, and their distance from p = 1 in standard errors."""
     lines = [f"a = {a:g}: alpha at which half of the samples recover (final m2 > 0.5), random starts"]
     for (p, n), found in runs.items():
@@ -58,7 +58,7 @@ def width_claim(runs: dict[tuple[int, int], Descended], a: float) -> list[str]:
     return lines
 
 
-def onset_claim(runs: dict[tuple[int, int], Descended], a: float) -> list[str]:
+def onset_claim(runs: dict[tuple[int, int], DescentData], a: float) -> list[str]:
     """Excess of the final m2 over chance against alpha, at both N: weak recovery is an excess that does not fall as 1/N."""
     lines = [
         f"a = {a:g}: final m2 - chance on the grid {GRID}, mean ± error, and where it leaves chance for good"
@@ -74,7 +74,7 @@ def onset_claim(runs: dict[tuple[int, int], Descended], a: float) -> list[str]:
     return lines
 
 
-def lost_claim(found: Descended) -> list[str]:
+def lost_claim(found: DescentData) -> list[str]:
     """Largest q2 among the lowest eigenvectors at the start of the path and at its end, random starts."""
     lines = [
         f"p = {found.model.p}, a = {found.model.a:g}: largest q2 of the lowest eigenvectors (Riemannian), start -> end"

@@ -42,10 +42,7 @@ extensions = [
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_generated/include"]
 nitpicky = True
-nitpick_ignore_regex = [
-    *reference.FOREIGN,
-    (r"py:class", r".*\._\w+"),
-]  # private classes in annotations have no page
+nitpick_ignore_regex = reference.FOREIGN
 suppress_warnings = ["ref.python"]  # types of one name in two modules, in signatures
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 4

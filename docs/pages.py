@@ -52,22 +52,15 @@ def programs() -> str:
 def layouts() -> str:
     """The datasets of every kind of file, from the fields that the programs themselves write and check."""
     parts = []
-    for title, module, tables in (
-        ("Sweep", store, [("", store.AXES, store.FIELDS)]),
-        ("Descents", descent_file, [("", descent_file.AXES, descent_file.FIELDS)]),
-        (
-            "Phase diagram",
-            phase_file,
-            [
-                ("", phase_file.AXES, (*phase_file.MAP, *phase_file.EDGES)),
-                ("widths/", phase_file.AXES, phase_file.MAP),
-                ("", phase_file.FINITE_AXES, phase_file.FINITE),
-            ],
-        ),
+    for title, module in (
+        ("Sweep", store),
+        ("Descents", descent_file),
+        ("Phase diagram", phase_file),
+        ("Comparison", comparison_file),
     ):
         parts += [f"### {title}: `{module.FORMAT}`, version {module.VERSION}", "", _head(module), ""]
         parts += ["| dataset | over | type | what it is |", "|---|---|---|---|"]
-        for group, axes, fields in tables:
+        for group, axes, fields in module.TABLES:
             rows = [(axis.name, "itself", axis.dtype, axis.words or "coordinate") for axis in axes]
             rows += [(field.place, ", ".join(field.dims), field.dtype, field.words) for field in fields]
             parts += [
@@ -75,9 +68,8 @@ def layouts() -> str:
                 for name, dims, dtype, words in rows
             ]
         parts.append("")
-    for title, module in (("Comparison", comparison_file), ("Figure", base)):
-        text = inspect.cleandoc(module.__doc__ or "")
-        parts += [f"### {title}: `{module.FORMAT}`, version {module.VERSION}", "", "```text", text, "```", ""]
+    text = inspect.cleandoc(base.__doc__ or "")
+    parts += [f"### Figure: `{base.FORMAT}`, version {base.VERSION}", "", "```text", text, "```", ""]
     return "\n".join(parts)
 
 

@@ -31,7 +31,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from sims.checks import has
 from sims.krylov.solver import OPERATOR, BlockOperator
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count, finite, one, positive
 
 Array = NDArray[np.float64]
@@ -188,8 +188,8 @@ def _advance(
     along = jnp.sum(vectors * product, axis=0)
     size = jnp.linalg.norm(product, axis=0)
     for _ in range(2):
-        overlap = jnp.einsum("jnq,nq->jq", past, product, precision=jax.lax.Precision.HIGHEST)
-        product -= jnp.einsum("jnq,jq->nq", past, overlap, precision=jax.lax.Precision.HIGHEST)
+        overlap = jnp.einsum("jnq,nq->jq", past, product, precision=HIGHEST)
+        product -= jnp.einsum("jnq,jq->nq", past, overlap, precision=HIGHEST)
     length = jnp.linalg.norm(product, axis=0)
     # an invariant space: T falls apart, and what follows has weight zero
     length = jnp.where(length > 100 * jnp.finfo(past.dtype).eps * size, length, 0)

@@ -13,7 +13,7 @@ The pN x pN matrix is ordered block-major: index k N + i is component i of stude
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
 from sims.checks import reals
-from sims.instance import Instance, Model, finite_p, labels, outputs, preactivations
-from sims.pinned import pinned
+from sims.instance import Instance, Model, finite_p, labels, preactivations, teacher_noise
+from sims.pinned import HIGHEST, pinned
 from theory.general.network import network
 
-HIGHEST = jax.lax.Precision.HIGHEST  # no TF32 in products of float32 matrices
 BLOCK = 256  # rows in one symmetric rank update
+TILE = 128  # of a matrix that is transposed
+_ABOVE = np.triu(np.ones((TILE, TILE), bool), 1)
 
 
 class Functions(NamedTuple):
@@ -94,12 +95,25 @@ def _assembled(d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
 
 def weights_of(instance: Instance) -> NDArray[np.float64]:
     """Weights F (M, p, p) of an instance on the host in float64, noise of the teacher included."""
-    if jax.default_backend() == "cpu" or instance.data is None:
-        lam, u = labels(instance)
+    return weights_together([instance])[0]
+
+
+def weights_together(drawn: Sequence[Instance]) -> list[NDArray[np.float64]]:
+    """`weights_of` of each instance, of one model: what is done sample by sample is done once for all of them."""
+    if jax.default_backend() == "cpu" or drawn[0].data is None:
+        both = [labels(one) for one in drawn]
     else:  # the data stay on the device
-        both = preactivations(instance)
-        lam, u = (np.asarray(part, np.float64)[: instance.m] for part in both)
-    return np.asarray(network(instance.model).weights(lam, outputs(instance, u)))
+        padded = [preactivations(one) for one in drawn]
+        both = [
+            (np.asarray(lam, float)[: one.m], np.asarray(u, float)[: one.m])
+            for one, (lam, u) in zip(drawn, padded, strict=True)
+        ]
+    lam, u = (np.concatenate(parts) for parts in zip(*both, strict=True))
+    noise = [teacher_noise(one.model, one.key, 0, one.m) for one in drawn]
+    zeta, xi = (None if parts[0] is None else np.concatenate(parts) for parts in zip(*noise, strict=True))
+    wide = network(drawn[0].model)
+    found = np.asarray(wide.weights(lam, wide.outputs(u, zeta, xi)))
+    return np.split(found, np.cumsum([one.m for one in drawn])[:-1])
 
 
 @pinned
@@ -184,14 +198,14 @@ def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) ->
     return gram
 
 
-def _mirror(lower: NDArray, out: NDArray, tile: int = 128) -> NDArray:
+def _mirror(lower: NDArray, out: NDArray) -> NDArray:
     """The symmetric matrix whose lower triangle is given, written to out (which may be the same), by tiles."""
     n = len(lower)
-    for j in range(0, n, tile):
-        diagonal = lower[j : j + tile, j : j + tile]
-        out[j : j + tile, j : j + tile] = np.tril(diagonal) + np.tril(diagonal, -1).T
-        for i in range(j + tile, n, tile):
-            out[j : j + tile, i : i + tile] = lower[i : i + tile, j : j + tile].T
+    for j in range(0, n, TILE):
+        corner = out[j : j + TILE, j : j + TILE]
         if out is not lower:
-            out[j + tile :, j : j + tile] = lower[j + tile :, j : j + tile]
+            out[j:, j : j + TILE] = lower[j:, j : j + TILE]
+        np.copyto(corner, corner.T, where=_ABOVE[: len(corner), : len(corner)])
+        for i in range(j + TILE, n, TILE):
+            out[j : j + TILE, i : i + TILE] = lower[i : i + TILE, j : j + TILE].T
     return out

@@ -18,9 +18,9 @@ from __future__ import annotations
 import functools
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import get_blas_funcs
 
-from sims.checks import indices, of_type, reals
+from sims.checks import of_type, reals
 from sims.normal import normal_row
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
 from theory.checks import ParameterError, count, positive, shown
 from theory.general.network import Network, network
@@ -41,9 +41,8 @@ from theory.model import Committee
 STREAM = "threefry2x32/1"
 ROWS = 64  # rows drawn by one call on a device, half of the most on the host
 _CALL = 2**17  # variates that one call draws on the host, about
-_WEIGHTS, _DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
-_TOGETHER = 2**17  # variates of small instances drawn by one call
-_WORD = 2**32
+WEIGHTS, DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
+WORD = 2**32  # how many numbers a word of a key tells apart
 T = TypeVar("T")
 Model = Committee | Network
 
@@ -111,7 +110,7 @@ def samples_of(alpha: float, n: int) -> int:
     32
     """
     alpha, n = _scalar("alpha", alpha), count("n", n)
-    if alpha * n >= _WORD:
+    if alpha * n >= WORD:
         raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {n}")
     m = round(alpha * n)
     if m < 1:
@@ -125,16 +124,16 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
 
     Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
     """
-    return _fold(_point_key(seed, n, alpha), _below("sample", sample, _WORD))
+    return _fold(point_key(seed, n, alpha), below("sample", sample, WORD))
 
 
-def _point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
+def point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
     """Key from which those of all samples at a point are folded."""
-    seed = _below("seed", seed, 2**63)
+    seed = below("seed", seed, 2**63)
     # the words of jax.random.key(seed), less the program's jax_random_seed_offset
-    both = jnp.asarray([seed >> 32, seed & (_WORD - 1)], jnp.uint32)
+    both: Any = np.asarray([seed >> 32, seed & (WORD - 1)], np.uint32)
     key = jax.random.wrap_key_data(both, impl="threefry2x32")
-    words = [_below("n", count("n", n), _WORD)]
+    words = [below("n", count("n", n), WORD)]
     if alpha is not None:
         words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
     return _fold(key, *words)
@@ -143,7 +142,7 @@ def _point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
 @pinned
 def data_key(key: jax.Array) -> jax.Array:
     """Key of the rows of the data of the draw with this key."""
-    return _fold(key, _DATA)
+    return _fold(key, DATA)
 
 
 def padded(m: int) -> int:
@@ -176,7 +175,7 @@ def draw_rows(
     calls = (
         (start, row_block(key, np.uint32(start), size, n, str(rows.dtype))) for start in range(0, m, size)
     )
-    for start, block in _ahead(calls):
+    for start, block in ahead(calls):
         rows[start : min(start + size, m)] = np.asarray(block)[: m - start]
     rows[m:] = 0
     return rows
@@ -219,7 +218,7 @@ def draw(
     p, dtype = finite_p(model), str(real_dtype(dtype))
     m = samples_of(alpha, n)
     n = count("n", n)
-    _room_for_teacher(model, n)
+    room_for_teacher(model, n)
     key = draw_key(seed, n, None if shared else alpha, sample)
     student, teacher = draw_weights(key, p, model.p_star, n, dtype)
     student = placed(model, student, teacher)
@@ -229,61 +228,8 @@ def draw(
     return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, key)
 
 
-def drawn_together(n: int, alpha: float) -> int:
-    """How many small instances one call of `draw_small` draws; 0 where blocks of rows that stay in cache are faster."""
-    return _TOGETHER // (padded(samples_of(alpha, n)) * n)
-
-
-@pinned
-def draw_small(
-    model: Model, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
-) -> list[Instance]:
-    """The instances `draw` gives for these samples, bit for bit, on the host and in one call of JAX for all of them.
-
-    A call costs more than the variates of a small instance do. Fields are NumPy arrays. A call draws `drawn_together` of them
-    whatever is asked for, so that one program serves all. Raises ParameterError as `draw` does.
-    """
-    p, dtype = finite_p(model), str(real_dtype(dtype))
-    m, n, samples = samples_of(alpha, n), count("n", n), indices("samples", samples)
-    _room_for_teacher(model, n)
-    words = np.zeros(max(len(samples), drawn_together(n, alpha)), np.uint32)
-    words[: len(samples)] = [_below("sample", sample, _WORD) for sample in samples]
-    rows = 2 * max(p, model.p_star)
-    drawn: tuple[Any, ...] = _rows_of(
-        _point_key(seed, n, alpha), words, np.uint32(m), rows, padded(m), n, dtype
-    )
-    weights, data, keys = (
-        part[: len(samples)] for part in (np.asarray(drawn[0]), np.asarray(drawn[1]), drawn[2])
-    )
-    pairs: list[tuple[Any, Any]] = [_weights_of(part, p, model.p_star) for part in weights]
-    pairs = [(placed(model, student, teacher), teacher) for student, teacher in pairs]
-    roots = input_roots(model, n)
-    if roots is not None:
-        data = data * roots.astype(data.dtype)
-    return [
-        Instance(model, m, *pair, cast(Any, part), key)
-        for pair, part, key in zip(pairs, data, keys, strict=True)
-    ]
-
-
-@functools.partial(jax.jit, static_argnames=("count", "length", "n", "dtype"))
-def _rows_of(
-    point: jax.Array, samples: jax.Array, m: jax.Array, count: int, length: int, n: int, dtype: str
-) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
-    """Rows from which weights are made (s, count, n), of the data (s, length, n), zero from row m on, and keys, of s draws."""
-    kept = (jnp.arange(length, dtype=jnp.uint32) < m)[:, None]
-
-    def one(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return (
-            row_block(jax.random.fold_in(key, _WEIGHTS), np.uint32(0), count, n, dtype),
-            jnp.where(kept, row_block(jax.random.fold_in(key, _DATA), np.uint32(0), length, n, dtype), 0),
-        )
-
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(point, samples)
-    return *jax.vmap(one)(keys), list(keys)
-
-
-def _room_for_teacher(model: Model, n: int) -> None:
+def room_for_teacher(model: Model, n: int) -> None:
+    """ParameterError where N is too small for orthogonal teacher rows."""
     if model.p_star > n:
         raise ParameterError(
             f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
@@ -298,16 +244,16 @@ def draw_weights(
 
     Teacher rows are likewise uniform and mutually orthogonal (Haar): QR of Gaussian rows with diag R > 0.
     """
-    rows = draw_rows(_fold(key, _WEIGHTS), 2 * max(p, p_star), n, dtype)
-    return _weights_of(rows, p, p_star)
+    rows = draw_rows(_fold(key, WEIGHTS), 2 * max(p, p_star), n, dtype)
+    return weights_from(rows, p, p_star)
 
 
-def _weights_of(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
-    """Student (p, n) and teacher (p_star, n) from Gaussian rows (2 max(p, p_star), n)."""
-    student = rows[0 : 2 * p : 2]  # even and odd rows: each is the same whatever the widths
-    q, r = np.linalg.qr(rows[1 : 2 * p_star : 2].T)
-    teacher = (q * np.where(np.diag(r) < 0, -1, 1).astype(q.dtype)).T
-    return on_sphere(student), on_sphere(teacher)
+def weights_from(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
+    """Student (..., p, n) and teacher (..., p_star, n) from Gaussian rows (..., 2 max(p, p_star), n)."""
+    student = rows[..., 0 : 2 * p : 2, :]  # even and odd rows: each is the same whatever the widths
+    q, r = np.linalg.qr(np.swapaxes(rows[..., 1 : 2 * p_star : 2, :], -1, -2))
+    signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1, 1).astype(q.dtype)
+    return on_sphere(student), on_sphere(np.swapaxes(q * signs[..., None, :], -1, -2))
 
 
 @pinned
@@ -346,10 +292,9 @@ def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
     of_type("instance", instance, Instance)
     if instance.data is None:
         raise ParameterError("preactivations need the data of the instance, drawn with data=True")
-    precision = jax.lax.Precision.HIGHEST
     return (
-        jnp.matmul(instance.data, instance.student.T, precision=precision),
-        jnp.matmul(instance.data, instance.teacher.T, precision=precision),
+        jnp.matmul(instance.data, instance.student.T, precision=HIGHEST),
+        jnp.matmul(instance.data, instance.teacher.T, precision=HIGHEST),
     )
 
 
@@ -402,7 +347,7 @@ def _place(data: jax.Array, block: jax.Array, start: jax.Array | int, m: jax.Arr
     return jax.lax.dynamic_update_slice_in_dim(data, jnp.where(inside[:, None], block, 0), start, axis=0)
 
 
-def _ahead(calls: Iterable[T], depth: int = 2) -> Iterator[T]:
+def ahead(calls: Iterable[T], depth: int = 2) -> Iterator[T]:
     """The same items, each after `depth` more have been started: JAX draws while the last block is copied."""
     waiting: deque[T] = deque()
     for call in calls:
@@ -436,7 +381,8 @@ def _scalar(name: str, value: Any) -> float:
     return number
 
 
-def _below(name: str, value: int, bound: int) -> int:
+def below(name: str, value: int, bound: int) -> int:
+    """`value`, a whole number from 0 to bound - 1; else ParameterError."""
     number = count(name, value, minimum=0)
     if number >= bound:
         raise ParameterError(f"{name} must be below {bound}, got {shown(value)}")

@@ -14,7 +14,7 @@ from sims.hessian import BLOCK
 from sims.instance import Model, finite_p, padded, real_dtype, samples_of
 from theory.checks import ParameterError, count
 
-_ROOM = 0.9  # share of the free memory that may be planned for
+ROOM = 0.9  # share of the free memory that may be planned for
 
 
 def dense_bytes(model: Model, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
@@ -47,25 +47,45 @@ def available_bytes() -> int | None:
     return limits.free_bytes()
 
 
+def planned_bytes() -> int | None:
+    """Bytes that may be planned for: ROOM of `available_bytes()`; None where the system does not say."""
+    free = available_bytes()
+    return None if free is None else int(ROOM * free)
+
+
+def fits(need: int) -> bool:
+    """Whether `need` bytes may be planned for; True where the system does not say what is free."""
+    planned = planned_bytes()
+    return planned is None or need <= planned
+
+
 def require_fit(
-    need: Callable[[int], int], n: int, p: int, *, free: int | None = None, dense: bool = True
+    need: Callable[[int], int],
+    n: int,
+    p: int,
+    *,
+    free: int | None = None,
+    dense: bool = True,
+    what: str = "",
 ) -> None:
     """ParameterError if need(n) bytes are not free, or a dense matrix of order p n cannot be indexed.
 
     need  bytes as an increasing function of N, used to say which N would fit
     free  bytes to go by; default `available_bytes()`
+    what  needs them, in words
     """
     free = available_bytes() if free is None else free
     widest = WIDEST.get(jax.default_backend(), WIDEST["gpu"]) if dense else None
 
-    def fits(size: int) -> bool:
-        return (free is None or need(size) <= _ROOM * free) and (widest is None or p * size <= widest)
+    def possible(size: int) -> bool:
+        return (free is None or need(size) <= ROOM * free) and (widest is None or p * size <= widest)
 
-    if fits(n):
+    if possible(n):
         return
-    largest = _largest(fits, n)
+    largest = _largest(possible, n)
     advice = f"N = {largest} would fit" if largest else "no N would fit"
-    what = f"{'a dense Hessian' if dense else 'a sample'} at N = {n}, p = {p} needs {need(n)} bytes and"
+    what = what or ("a dense Hessian" if dense else "a sample")
+    what = f"{what} at N = {n}, p = {p} needs {need(n)} bytes and"
     if widest is not None and p * n > widest:
         raise ParameterError(f"{what} has order {p * n} where the routines index {widest}: {advice}")
     raise ParameterError(f"{what} {free} are free: {advice}")

@@ -26,8 +26,10 @@ from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.memory import require_fit
-from sims.operator.operator import HessianOperator, Rows, stored_rows, streamed_rows, weighted
+from sims.operator.operator import HessianOperator, weighted
+from sims.operator.rows import Rows, stored_rows, streamed_rows
 from sims.pinned import pinned
+from sims.resolution import require_resolved
 from theory.checks import ParameterError, count, positive, shown
 from theory.general.network import Network
 from theory.model import Committee
@@ -134,6 +136,8 @@ def sample_grid(
         finite_p(model),
         dense=False,
     )
+    for each, alpha in points:
+        require_resolved(each, n, alpha, dtype)
     shared = shared_draw(points, n, seed=seed, sample=sample, dtype=dtype, stored=stored)
     found = lowest_of_sets(
         shared.operator(points), eigenpairs, degeneracy=int(model.degeneracy), settings=settings

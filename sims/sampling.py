@@ -5,29 +5,32 @@ Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import checks, hessian, instance
-from sims.dense.eigen import Code, Eigenpairs, lowest_dense, power_of_two
+from sims import checks, instance, solvers
+from sims.dense.all_overlaps import side_by_side
+from sims.dense.eigen import Code, Eigenpairs
+from sims.host_draws import draw_on_host
 from sims.instance import Instance, Model
-from sims.krylov.sample import point_bytes, preferred_solver, solve_krylov
-from sims.memory import dense_bytes, require_fit
+from sims.krylov.sample import preferred_solver
+from sims.memory import require_fit
 from sims.pinned import pinned
-from sims.signal import signal_vectors, student_shares
+from sims.resolution import require_resolved
+from sims.signal import student_shares
+from sims.solvers import Solver
 from theory.checks import ParameterError, choice, count
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
-TOGETHER = (
-    2**16
-)  # variates drawn in one call for small instances; beyond, blocks of rows that stay in cache are faster
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 
 
@@ -60,45 +63,10 @@ class PointResult:
     student_shares: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Solver:
-    """A way to eigenpairs.
-
-    solve  (instance, k) -> Eigenpairs
-    bytes  (model, n, alpha, *, eigenpairs, dtype) -> peak bytes of one sample
-    rows   whether solve wants the data drawn beforehand
-    dense  whether it indexes a dense matrix of order p N
-    """
-
-    solve: Callable[[Instance, int], Eigenpairs]
-    bytes: Callable[..., int]
-    rows: bool = True
-    dense: bool = False
-
-
-@pinned
-def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
-    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all.
-
-    In units of a power of two near the largest weight, which float32 could not hold for every a.
-    """
-    signal = signal_vectors(drawn.teacher, drawn.student.shape[0])
-    weights = hessian.weights_of(drawn)
-    unit = power_of_two(float(np.max(np.abs(weights))))
-    weights = weights / unit
-    if jax.default_backend() == "cpu":
-        data = np.asarray(drawn.data)[: drawn.m]
-        return lowest_dense(hessian.dense_blas(data, weights), k, signal, overwrite=True).times(unit)
-    assert drawn.data is not None  # sample_point draws it for this solver
-    padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
-    padded[: drawn.m] = weights
-    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal).times(unit)
-
-
 SOLVERS: Mapping[str, Solver] = MappingProxyType(
     {
-        "dense": Solver(solve_dense, dense_bytes, dense=True),
-        "krylov": Solver(solve_krylov, point_bytes, rows=False),
+        module.name: importlib.import_module(f"sims.solvers.{module.name}").SOLVER
+        for module in pkgutil.iter_modules(solvers.__path__)
     }
 )
 
@@ -120,7 +88,8 @@ def sample_point(
 
     samples     indices, each a draw of its own with the key of (seed, N, alpha, index)
     eigenpairs  k, at most p N; default p p_star + 4, or p N if that is less
-    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5)
+    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5; refused where a is so small that
+                they would be wrong, `sims.resolution`)
     batch       draws held at once, default 1; changes memory and time, no result
 
     A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
@@ -135,18 +104,13 @@ def sample_point(
     indices = checks.indices("samples", samples)
     need = _bytes_of(model, alpha, k, dtype, name)
     require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
-    instance.draw_key(seed, n, alpha, max(indices, default=0))  # an unfit seed is refused even for no samples
+    if not indices:
+        instance.draw_key(seed, n, alpha, 0)  # an unfit seed is refused even for no samples
     records = []
-    together = _together(n, alpha, name)
-    size = max(size, together)
-    for start in range(0, len(indices), size):
-        some = indices[start : start + size]
-        if together:
-            drawn = instance.draw_small(model, n, alpha, some, seed=seed, dtype=dtype)
-        else:
-            drawn = [_draw(model, n, alpha, seed, i, dtype, name) for i in some]
-        while drawn:
-            records.append(_solve(drawn.pop(0), k, name))
+    drawn = _draws(model, n, alpha, seed, indices, dtype, name)
+    size = max(size, _together(model, n, name))
+    while some := list(islice(drawn, size)):
+        records += _solve(some, k, name)
     return _collected(indices, records, k, name)
 
 
@@ -190,6 +154,7 @@ def _request(
     if k > order:
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
     choice("solver", solver, ["auto", *SOLVERS])
+    require_resolved(model, n, alpha, dtype)
     name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
     return k, name, 1 if batch is None else count("batch", batch)
 
@@ -201,22 +166,37 @@ def _bytes_of(model: Model, alpha: float, k: int, dtype: Any, name: str) -> Call
     return need
 
 
-def _together(n: int, alpha: float, name: str) -> int:
-    """How many instances one call draws on the host; 0 where each is drawn by itself."""
-    small = SOLVERS[name].dense and jax.default_backend() == "cpu"
-    return instance.drawn_together(n, alpha) if small else 0
+def _together(model: Model, n: int, name: str) -> int:
+    """How many samples are solved together."""
+    return side_by_side(instance.finite_p(model) * n) if _dense_on_host(name) else 1
 
 
-def _draw(model: Model, n: int, alpha: float, seed: int, index: int, dtype: Any, name: str) -> Instance:
-    return instance.draw(model, n, alpha, seed=seed, sample=index, dtype=dtype, data=SOLVERS[name].rows)
+def _dense_on_host(name: str) -> bool:
+    return SOLVERS[name].dense and jax.default_backend() == "cpu"
 
 
-def _solve(drawn: Instance, k: int, name: str) -> _Record:
+def _draws(
+    model: Model, n: int, alpha: float, seed: int, indices: list[int], dtype: Any, name: str
+) -> Iterator[Instance]:
+    if _dense_on_host(name):
+        return draw_on_host(model, n, alpha, indices, seed=seed, dtype=dtype)
+    rows = SOLVERS[name].rows
+    return (instance.draw(model, n, alpha, seed=seed, sample=i, dtype=dtype, data=rows) for i in indices)
+
+
+def _solve(drawn: list[Instance], k: int, name: str) -> list[_Record]:
+    """Records of these samples, solved together; one that fails costs the others nothing but another try."""
     try:
-        pairs = SOLVERS[name].solve(drawn, k)
+        solved = SOLVERS[name].solve(drawn, k)
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
+        if len(drawn) > 1:
+            return [record for one in drawn for record in _solve([one], k, name)]
         first = (str(error).splitlines() or [""])[0]
-        return _Record(None, None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")
+        return [_Record(None, None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")]
+    return [_record(one, pairs, k) for one, pairs in zip(drawn, solved, strict=True)]
+
+
+def _record(drawn: Instance, pairs: Eigenpairs, k: int) -> _Record:
     if pairs.signal is None:
         rank, q2 = -1, np.full(k, np.nan)
     else:

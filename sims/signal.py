@@ -15,9 +15,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from sims.pinned import pinned
-
-HIGHEST = jax.lax.Precision.HIGHEST
+from sims.pinned import HIGHEST, pinned
 
 
 @pinned

@@ -38,5 +38,7 @@ def placed(model: Committee | Network, rows: NDArray, teacher: NDArray) -> NDArr
 
 
 def on_sphere(rows: NDArray) -> NDArray:
-    """Rows (p, N) scaled to norm sqrt(N)."""
-    return rows * (math.sqrt(rows.shape[1]) / np.linalg.norm(rows, axis=1, keepdims=True)).astype(rows.dtype)
+    """Rows (..., N) scaled to norm sqrt(N)."""
+    return rows * (math.sqrt(rows.shape[-1]) / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(
+        rows.dtype
+    )

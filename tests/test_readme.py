@@ -1,22 +1,26 @@
-"""The README's Python examples print what it says; its programs exist."""
+"""The Python examples of the README and of the start page print what they say; every program is described."""
 
 import doctest
 import re
 from pathlib import Path
 
+import pytest
+
 from bbp.console.program import COMMANDS
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
 
 
-def test_examples_run():
-    found = doctest.testfile(str(README), module_relative=False)
-    assert found.attempted >= 10 and found.failed == 0
+@pytest.mark.parametrize("page, least", [("README.md", 3), ("docs/index.md", 12)])
+def test_examples_run(page, least):
+    found = doctest.testfile(str(ROOT / page), module_relative=False, encoding="utf-8")
+    assert found.attempted >= least and found.failed == 0
 
 
 def test_every_program_is_described():
-    described = set(re.findall(r"`bbp (\w+)", README.read_text()))
-    assert set(COMMANDS) <= described
+    named = set(re.findall(r"`(?:bbp )?(\w+)`", (ROOT / "README.md").read_text()))
+    described = set(re.findall(r"`bbp (\w+)", (ROOT / "docs" / "programs.md").read_text()))
+    assert set(COMMANDS) <= named and set(COMMANDS) <= described
 
 
 def test_the_oracles_are_where_the_readme_of_the_tests_says():

@@ -1,30 +1,16 @@
-"""Averages over (y, yhat) of the resolved Hessian weights, by one Laplace integral.
+"""Averages over (y, yhat) of the resolved Hessian weights, by one Laplace integral; derivation: docs/theory.md, "Averages".
 
-Derived here. Work with (p/2) H, whose weights are f_c = (c yhat - y)/(a + y) with c = 1 (multiplicity p - 1)
-and c = 3 (multiplicity 1), and with t = -2g/p in (0, 1]. Then
+In units of (p/2) H, with t = -2g/p in (0, 1] and c = 1 (multiplicity p - 1) or 3 (multiplicity 1),
 
-    1 - g f = D / (a + y),    D = a + c t yhat + (1 - t) y > 0,    phi = f / (1 - g f) = (c yhat - y) / D,
+    f = (c yhat - y)/(a + y),    D = a + c t yhat + (1 - t) y > 0,    phi = f/(1 - g f) = (c yhat - y)/D.
 
-so that 1/D^k = int_0^inf s^(k-1) e^(-s D) ds / (k-1)! turns every average into one integral over s of
-elementary functions: e^(-s D) only tilts the two independent chi-squares, which stay gamma laws of means
-
-    m_hat = c / (1 + 2 c t s / p)  for c yhat,      m = 1 / (1 + 2 (1-t) s / p_star)  for y,
-
-squared coefficients of variation 2/p and 2/p_star, and total mass
-e^(-as) (1 + 2cts/p)^(-p/2) (1 + 2(1-t)s/p_star)^(-p_star/2); p = inf is the limit e^(-cts). A factor y or y^2
-raises the shape of the law of y, hence the "biased" means below. Averages written this way are sums of
-positive terms wherever the average is positive by nature: nothing cancels at large p, at small a or near t = 1.
+1/D^k = int_0^inf s^(k-1) e^(-s D) ds / (k-1)! tilts the chi-squares of c yhat and y to gamma laws of means
+m_hat = c/(1 + 2cts/p), m = 1/(1 + 2(1-t)s/p_star): every average is one trapezoidal sum over x,
+s = s_0 exp(x - exp(-x)), of positive terms.
 
 A kernel is the mean of the averaged function over the tilted laws at one s. Kernels bear the letter of their average: K, W, U
-and V of docs/notation.md, `_slope` their derivative in t, `_in_a` in a.
-
-Noise of variance Delta before the teacher's square, y = mean_l (u_l + sqrt(Delta) zeta_l)^2 = (1 + Delta) y' with y' of the
-law above, needs one factor: in units of 1 + Delta the model is that of a b and b yhat, b = 1/(1 + Delta), and what is left
-of the signal, E[u_l^2 | y'] = b y' + 1 - b. All formulas below are written with b; y and a there are in those units.
-
-The integral over s uses the trapezoidal rule in x with s = s_0 exp(x - exp(-x)). The integrand is bounded
-wherever Re s > 0, whatever p, p_star and a, so the rule converges like exp(-2 pi d / h) with the same d for
-all models and one step serves every model: they differ only in where e^(-as) ends the sum.
+and V of docs/notation.md, `_slope` their derivative in t, `_in_a` in a. With noise Delta, y and a are in units of 1 + Delta and
+b = 1/(1 + Delta) multiplies yhat.
 """
 
 from __future__ import annotations

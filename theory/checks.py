@@ -87,6 +87,20 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     return value
 
 
+def named(name: str, value: Any, options: Iterable[str]) -> str:
+    """The string among `options` that `value` writes, whatever its capitals, spaces and hyphens; else ParameterError.
+
+    >>> named("activation", "Softened ReLU", ["tanh", "softened_relu"])
+    'softened_relu'
+    """
+    written = {_folded(option): option for option in options}
+    return written.get(_folded(value), "") or choice(name, value, options)
+
+
+def _folded(value: Any) -> str:
+    return str(value).lower().replace(" ", "_").replace("-", "_")
+
+
 def function(name: str, value: Any) -> Any:
     """`value`, which can be called; else ParameterError."""
     if not callable(value):

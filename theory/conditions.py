@@ -1,23 +1,12 @@
 """The walk of t = -2g/p from 0 to 1 on the real axis: where the edge, the outlier and the threshold sit.
 
-With W = E[(t phi)^2] and U = t E[(1 - y) phi] of theory.averages, functions of t alone, that is, in the paper's terms (all
-in units of (p/2) H, where g = -t; docs/notation.md is the whole dictionary)
-
-    K = E[phi],    S = E[y phi] = K - U/t,    alpha W = 1 + g^2 z'(g),    V = g^2 S'(g),
-
-the conditions of the paper read
+With K, S of the paper (arXiv 2510.18435), W = E[(t phi)^2], U = t E[(1 - y) phi], alpha W = 1 + g^2 z'(g), S = K - U/t,
 
     edge        dz/dg = 0       <=>  alpha W(t) = 1   (sharp, t < 1), or t = 1 when alpha W(1) <= 1 (smooth)
     outlier     z = alpha S     <=>  alpha U(t) = 1   with t below the edge's
     threshold   both at once    <=>  U(t) = W(t) (continuous), or t = 1 when W(1) <= U(1) (discontinuous).
 
-|t phi| = |t f / (1 + t f)| grows with t for every f >= -1, so W grows from 0 and the edge is unique for all
-alpha > 0. z - alpha S(g(z)) is one over the Stieltjes transform of a spectral measure (that of the signal
-directions), hence grows with z left of the bulk: at most one outlier, present exactly when alpha U > 1 at the
-edge. No right edge exists (f is unbounded above), so nothing can leave the bulk on that side. For alpha <= 1
-z = -(1 - alpha + alpha E[(a + y)/D]) p/(2t) < 0 at every t: edge and outlier lie left of the atom at 0. For
-large alpha the edge is positive (alpha > 1 then, and no atom), reached by the same walk: g is negative left
-of the bulk wherever 0 is.
+One edge and at most one outlier: docs/theory.md, "The walk in t"; symbols: docs/notation.md.
 
 Roots are found in v = log(1 + r/b), r = (1 - t)/t, in which log W and log U are close to straight lines: b is
 the scale of a + yhat at the low end of yhat, where 1/D^k gets its weight.

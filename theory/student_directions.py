@@ -1,21 +1,13 @@
-"""Student directions of the Hessian: why none of them leaves the bulk on the left.
+"""Student directions of the Hessian: none of them leaves the bulk on the left (proof: docs/theory.md, "Student directions").
 
-The p^2 directions e_k (x) w_m split under O(p) into antisymmetric (rotations of W), singlet (W itself) and traceless
-symmetric ones; with the matrix A of such a direction, E[phi_1 A lam lam^T + (phi_2 - phi_1)(lam^T A lam) lam lam^T/|lam|^2]
-= T A, and an eigenvalue outside the bulk would sit at z(g) = alpha T(g) (arXiv 2510.18435), with
+The p^2 directions e_k (x) w_m split under O(p); an eigenvalue outside the bulk would sit at z(g) = alpha T(g)
+(arXiv 2510.18435), with
 
-    antisymmetric       T = E[yhat phi_1]
-    singlet             T = E[yhat phi_2]
-    traceless symmetric T = E[yhat phi_1] + 2 E[yhat (phi_2 - phi_1)]/(p + 2).
+    antisymmetric (rotations of W)  T = E[yhat phi_1]
+    singlet (W itself)              T = E[yhat phi_2]
+    traceless symmetric             T = E[yhat phi_1] + 2 E[yhat (phi_2 - phi_1)]/(p + 2).
 
-As for the teacher (theory.conditions) there would be one, left of the bulk, exactly when alpha t (K - T) > 1 at the edge.
-Derived here: t (K - T) <= 0 for every model and every t in (0, 1], so there never is one. Integrate by parts in yhat (Stein's
-lemma for the chi-square), d phi_c/d yhat = c (a + y)/D_c^2, and use phi_2 - phi_1 = 2 yhat (a + y)/(D_1 D_2) >= 0, D_2 >= D_1:
-
-    K - E[yhat phi_1] = (2/p) E[yhat (a + y) (1/(D_1 D_2) - 1/D_1^2)]                        <= 0
-    K - E[yhat phi_2] = -(6/p) E[yhat (a + y)/D_2^2] - ((p-1)/p) E[phi_2 - phi_1]            <= 0
-
-and the traceless symmetric T exceeds the antisymmetric one. On the right the bulk has no edge, so nothing can leave it.
+There would be one exactly when alpha t (K - T) > 1 at the edge, and t (K - T) <= 0 for every model and every t in (0, 1].
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 
 from theory.checks import ParameterError, count
 
@@ -99,7 +99,7 @@ def fraction(hits: ArrayLike) -> Estimate:
     if not kept.size:
         return NOTHING
     value = float(kept.mean())
-    low, high = wilson(value, kept.size, float(norm.ppf((1 + LEVEL) / 2)))
+    low, high = wilson(value, kept.size, float(ndtri((1 + LEVEL) / 2)))
     near, far = wilson(value, kept.size, 1.0)
     return Estimate(value, (far - near) / 2, low, high)
 
@@ -118,7 +118,7 @@ def _mean(kept: Array, value: float, rng: np.random.Generator, repeats: int) -> 
     if n < FEWEST:
         return Estimate(value, error, np.nan, np.nan)
     if n >= MANY:
-        half = float(t.ppf((1 + LEVEL) / 2, n - 1)) * error
+        half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
         return Estimate(value, error, value - half, value + half)
     means, errors = [], []
     for drawn in _resampled(kept, rng, repeats):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,24 +17,26 @@ from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
-from theory.checks import NotConverged, ParameterError
-from theory.finite_n.law import finite_law
+from theory.checks import ParameterError
+from theory.finite_n.law import finite_curve
 from theory.model import Committee
 
 Array = NDArray[np.float64]
 
+QUENCHED = ("lowest", "lowest_error", "overlap", "overlap_error", "present", "lowest_std", "overlap_std")
 PARTS = ("value", "error", "low", "high")
 WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alpha_BBP
 
 
 @dataclass(frozen=True)
 class QuenchedCurve:
-    """Finite-N theory averaged over draws, each (n, alpha), with standard errors: see theory.finite_n.law.FiniteLaw.
+    """Finite-N theory averaged over draws, each (n, alpha), with standard errors: see theory.finite_n.law.FiniteCurve.
 
     lowest   lowest eigenvalue
     overlap  mean squared overlap of the p p_star lowest eigenvectors
     present  share of draws in which the largest overlap is among these (predicted phi)
     lowest_std, overlap_std  scatter of one draw; NaN from files of before they were kept
+    reason   why a point could not be computed, or ""
     """
 
     lowest: Array
@@ -43,6 +46,7 @@ class QuenchedCurve:
     present: Array
     lowest_std: Array
     overlap_std: Array
+    reason: NDArray[np.object_]
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Comparison:
     shifts      by alpha below alpha_BBP: edge kind and the fit of the lowest eigenvalue's shift from the edge
     alpha_zero  theory's two estimates by name, NaN for "no root"
     alpha_zero_sampled  by size, where at least two alphas lie in the window above alpha_BBP
+    config, finished    what decided the numbers, and whether all draws were made (of what is read from a file)
     """
 
     model: Model
@@ -74,12 +79,26 @@ class Comparison:
     shifts: list[tuple[float, str, ShiftFit]]
     alpha_zero: dict[str, float]
     alpha_zero_sampled: dict[int, Estimate] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    finished: bool = True
 
 
-def compare(sweep: Sweep, *, draws: int = 16, repeats: int = 1000, seed: int = 0) -> Comparison:
-    """Compare one sweep with theory. draws = 0 leaves the quenched theory out; `seed` is that of bootstrap and labels."""
-    if not np.any(sweep.status == DONE):
-        raise ParameterError("the sweep holds no finished sample to compare")
+def compare(
+    sweep: Sweep,
+    *,
+    draws: int = 16,
+    repeats: int = 1000,
+    seed: int = 0,
+    quenched: QuenchedCurve | None = None,
+) -> Comparison:
+    """Compare one sweep with theory. draws = 0 leaves the quenched theory out; `seed` is that of bootstrap and labels.
+
+    quenched   its draws, where they have been made already (bbp.experiments.compare does that in parts). Raises
+               ParameterError where no sample is done.
+    """
+    require_samples(sweep)
+    if quenched is None and draws:
+        quenched = quenched_curve(sweep, draws, seed)
     table = estimates(sweep, repeats=repeats, seed=seed)
     measured = {
         name: {part: np.array([[getattr(e, part) for e in row] for row in table[name]]) for part in PARTS}
@@ -97,7 +116,7 @@ def compare(sweep: Sweep, *, draws: int = 16, repeats: int = 1000, seed: int = 0
         overlap=sweep.overlap,
         samples=(sweep.status == DONE).sum(axis=-1),
         measured=measured,
-        quenched=quenched_curve(sweep, draws, seed) if draws else None,
+        quenched=quenched,
         crossings=_crossings(sweep, rng, repeats),
         shifts=_shifts(sweep, measured["lowest"]),
         alpha_zero={method: _alpha_zero(sweep, method) for method in ("overlap", "continuation")},
@@ -105,19 +124,30 @@ def compare(sweep: Sweep, *, draws: int = 16, repeats: int = 1000, seed: int = 0
     )
 
 
+def require_samples(sweep: Sweep) -> None:
+    """ParameterError where no sample is done."""
+    if not np.any(sweep.status == DONE):
+        raise ParameterError("the sweep holds no finished sample to compare")
+
+
 def quenched_curve(sweep: Sweep, draws: int, seed: int = 0) -> QuenchedCurve:
-    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws (theory.finite_n.law); NaN for networks."""
-    found = np.full((7, len(sweep.n), len(sweep.alpha)), np.nan)
-    if not isinstance(sweep.model, Committee):
-        return QuenchedCurve(*found)
-    for i, j in np.ndindex(found.shape[1:]):
-        try:
-            law = finite_law(sweep.model, float(sweep.alpha[j]), int(sweep.n[i]), draws=draws, seed=seed)
-        except (NotConverged, ParameterError):
-            continue  # too few labels for an edge below 0, or more directions of the signal than levels
-        scatter = law.std("lowest"), law.std("overlap")
-        found[:, i, j] = *law.mean("lowest"), *law.mean("overlap"), law.mean("among")[0], *scatter
-    return QuenchedCurve(*found)
+    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws; NaN for networks."""
+    rows = [quenched_row(sweep.model, int(n), sweep.alpha, draws, seed) for n in sweep.n]
+    return QuenchedCurve(
+        **{name: np.stack([row[name] for row in rows]) for name in QUENCHED},
+        reason=np.full((len(sweep.n), len(sweep.alpha)), "", dtype=object),
+    )
+
+
+def quenched_row(model: Model, n: int, alpha: Array, draws: int, seed: int) -> dict[str, Array]:
+    """Fields of QuenchedCurve along alpha (alpha,) at one N, by name; NaN where the law does not exist.
+
+    That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
+    """
+    if not isinstance(model, Committee) or int(model.p) * n <= int(model.degeneracy) + 1:
+        return {name: np.full(len(alpha), np.nan) for name in QUENCHED}
+    curve = finite_curve(model, alpha, n, draws=draws, seed=seed)
+    return {name: getattr(curve, "among" if name == "present" else name) for name in QUENCHED}
 
 
 def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Crossing]:

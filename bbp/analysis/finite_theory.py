@@ -12,7 +12,7 @@ from theory.model import Committee
 
 Array = NDArray[np.float64]
 
-MOST_DRAWS, FEWEST_DRAWS = 100, 12
+MOST_DRAWS, FEWEST_DRAWS = 64, 12
 LABELS = 3_000_000  # drawn in all for one model: some seconds
 NAMES = ("lowest", "lowest_std", "overlap", "overlap_std", "informative")
 
@@ -23,13 +23,18 @@ def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 
     Draws are as many as LABELS allow, MOST_DRAWS at the most; sizes for which not even FEWEST_DRAWS are possible are left out.
     """
     found = {name: np.full((len(n), len(alpha)), np.nan) for name in NAMES}
-    width = int(model.p) + model.p_star
     for i, size in enumerate(n):
-        labels = float(np.sum(alpha)) * size * width * len(n)
-        draws = min(MOST_DRAWS, int(LABELS / labels))
-        if draws < FEWEST_DRAWS or int(model.p) * size <= int(model.degeneracy) + 1:
+        draws = draws_of(model, n, alpha, size)
+        if not draws or int(model.p) * size <= int(model.degeneracy) + 1:
             continue
         curve: FiniteCurve = finite_curve(model, alpha, size, draws=draws, seed=seed)
         for name in NAMES:
             found[name][i] = getattr(curve, name)
     return found
+
+
+def draws_of(model: Committee, n: Sequence[int], alpha: Array, size: int) -> int:
+    """Draws for N = size, one of n; 0 where it would take too long."""
+    labels = float(np.sum(alpha)) * size * (int(model.p) + model.p_star) * len(n)
+    draws = min(MOST_DRAWS, int(LABELS / labels))
+    return draws if draws >= FEWEST_DRAWS else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from bbp.analysis.bootstrap import Estimate, bootstrap, fraction
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
 
+if TYPE_CHECKING:  # bbp.info has no need of JAX
+    from sims.sampling import PointResult
+
 Array = NDArray[np.float64]
 
 NAMES = ("lowest", "overlap", "phi", "phi_group", "gap")
@@ -18,8 +22,10 @@ NAMES = ("lowest", "overlap", "phi", "phi_group", "gap")
 
 @dataclass(frozen=True)
 class Observables:
-    """Per-sample observables of one model, each (n, alpha, sample), NaN where a sample was not run, failed or cannot say.
+    """Per-sample observables of one model, each (n, alpha, sample) or, of one point, (sample,); NaN where a sample was not run,
+    failed or cannot say.
 
+    eigenvalues  (..., eigenpair) the lowest, units of the Hessian
     lowest     smallest eigenvalue, units of the Hessian
     overlap    mean squared overlap q2 of the p p_star lowest eigenvectors with the signal space
     phi        1 where the eigenvector of largest overlap is that of the smallest eigenvalue (paper's order parameter)
@@ -27,6 +33,7 @@ class Observables:
     gap        distance from the p p_star lowest eigenvalues to the next one, units of the Hessian
     """
 
+    eigenvalues: Array
     lowest: Array
     overlap: Array
     phi: Array
@@ -41,17 +48,23 @@ def mean_overlap(model: Model, overlaps: Array) -> Array:
 
 def observables(sweep: Sweep) -> Observables:
     """Per-sample observables of a sweep."""
-    size = int(sweep.model.degeneracy)
-    done = sweep.status == DONE
-    rank = np.where(done & (sweep.max_overlap_rank >= 0), sweep.max_overlap_rank.astype(np.float64), np.nan)
-    values, overlaps = (np.where(done[..., None], a, np.nan) for a in (sweep.eigenvalues, sweep.overlaps))
+    return of_samples(sweep.model, sweep)
+
+
+def of_samples(model: Model, found: Sweep | PointResult) -> Observables:
+    """Per-sample observables of what samples of one model gave: a sweep's arrays, or one point's (sample,)."""
+    size = int(model.degeneracy)
+    done = found.status == DONE
+    rank = np.where(done & (found.max_overlap_rank >= 0), found.max_overlap_rank.astype(np.float64), np.nan)
+    values, overlaps = (np.where(done[..., None], a, np.nan) for a in (found.eigenvalues, found.overlaps))
     known = np.isfinite(rank)
     gap = np.full(done.shape, np.nan)
     if values.shape[-1] > size:
         gap = values[..., size] - values[..., size - 1]
     return Observables(
+        eigenvalues=values,
         lowest=values[..., 0],
-        overlap=mean_overlap(sweep.model, overlaps),
+        overlap=mean_overlap(model, overlaps),
         phi=np.where(known, rank == 0, np.nan),
         phi_group=np.where(known, rank < size, np.nan),
         gap=gap,

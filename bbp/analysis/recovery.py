@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from bbp.analysis.bootstrap import NOTHING, Estimate, bootstrap, fraction, from_replicates
-from bbp.analysis.finite_size import logit_fit
-from bbp.experiments.descent_file import Descended
+from bbp.analysis.bootstrap import Estimate, bootstrap, fraction
+from bbp.analysis.finite_size import midpoint
+from bbp.experiments.descent_file import DescentData
 from theory.checks import ParameterError, positive
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Recovery:
     onset: float
 
 
-def recovery(found: Descended, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0) -> Recovery:
+def recovery(found: DescentData, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0) -> Recovery:
     """Recovery at input dimension n from `start`; samples without a result are left out. Raises ParameterError."""
     threshold = positive("threshold", threshold)
     if threshold >= 1:
@@ -60,47 +60,6 @@ def recovery(found: Descended, n: int, start: str, threshold: float = THRESHOLD,
     )
 
 
-def midpoint(alpha: Array, hits: Array, rng: np.random.Generator, repeats: int = 200) -> Estimate:
-    """alpha at which half of the samples (alpha, sample) are hits; NaN where the grid does not hold it.
-
-    By the fit logit(fraction) = linear in alpha (binomial maximum likelihood): the first crossing of the line through measured
-    fractions comes too early, since of several noisy points the first to exceed 1/2 is taken (by 0.04 at 12 samples a point).
-    Errors by resampling the counts. A crossing so near an end of the grid that one resampling in ten misses it has no error.
-    """
-    trials = np.isfinite(hits).sum(axis=1).astype(np.float64)
-    if np.any(trials < 2):
-        return NOTHING
-    successes = np.nansum(hits, axis=1)
-    scale = float(np.ptp(alpha)) or 1.0
-    x = (alpha - alpha.mean()) / scale
-
-    def half(counts: Array) -> float:
-        level, slope = logit_fit(x, counts, trials, degree=1)
-        at = -level / slope if slope > 0 else np.nan
-        return float(alpha.mean() + scale * at) if x.min() < at < x.max() else np.nan
-
-    value = half(successes)
-    jeffreys = (successes + 0.5) / (trials + 1)
-    drawn = rng.binomial(trials.astype(np.int64), jeffreys, size=(repeats, len(trials)))
-    replicates = np.array([half(counts) for counts in drawn.astype(np.float64)])
-    if np.mean(np.isfinite(replicates)) < 0.9:
-        return Estimate(value, np.nan, np.nan, np.nan)
-    return from_replicates(value, replicates)
-
-
-def crossing(alpha: Array, fraction: Array, level: float = 0.5) -> float:
-    """First upward crossing of `level` by the piecewise linear fraction (alpha,).
-
-    NaN if it starts above or never gets there.
-    """
-    above = np.flatnonzero(fraction >= level)
-    if not above.size or above[0] == 0:
-        return float("nan")
-    i = above[0]
-    share = (level - fraction[i - 1]) / (fraction[i] - fraction[i - 1])
-    return float(alpha[i - 1] + share * (alpha[i] - alpha[i - 1]))
-
-
 def onset(alpha: Array, final: list[Estimate], base: float) -> float:
     """The first alpha from which on every mean final m2 lies ONSET_SIGMAS of its standard errors above `base`."""
     clear = np.array([e.value - base > ONSET_SIGMAS * e.error for e in final])
@@ -117,7 +76,7 @@ def chance(p: int | float, p_star: int, n: int) -> float:
     return float(np.trapezoid((1 - erf(root / np.sqrt(2)) ** (int(p) * p_star)) * 2 * root, root)) / n
 
 
-def _position(found: Descended, name: str, value: int | str) -> int:
+def _position(found: DescentData, name: str, value: int | str) -> int:
     held = found.dims[name].tolist()
     if value not in held:
         raise ParameterError(f"{name} must be one of {', '.join(map(str, held))}, got {value!r}")

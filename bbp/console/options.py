@@ -18,7 +18,6 @@ from theory import checks
 from theory.checks import ParameterError, shown
 
 Read = Callable[[str, Any], Any]
-SHARED = ("config", "quiet", "verbose")  # options of every program that no table names
 GROUPS = {True: "what to compute", False: "how to compute it (changes no number)"}
 
 

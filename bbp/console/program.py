@@ -142,7 +142,7 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
         return _complain(prog, "; ".join([word, *filter(None, [str(error)])]), code)
     except BrokenPipeError:
         # The reader of stdout has gone (`bbp info FILE | head`); point it elsewhere for a silent exit flush.
-        streams.abandon_stdout()
+        streams.abandon("stdout")
         return BROKEN_PIPE
     except MemoryError as error:
         return _complain(prog, "; ".join(["out of memory", *filter(None, [str(error)])]), FAILED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 
 from tqdm import tqdm
 
-from bbp.console import signals
+from bbp.console import signals, streams
 from bbp.console.text import plain
 
 SPARSE_SECONDS = 30.0
@@ -69,6 +68,11 @@ class Progress:
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """`n` pieces are done and kept; raises Interrupted or Terminated if a signal has come."""
+        self.count(n, note)
+        signals.check()
+
+    def count(self, n: int = 1, note: str = "") -> None:
+        """`n` pieces are done; more of them may be there already, so that a signal has to wait."""
         self.done += n
         if self._bar is not None:
             self._bar.set_postfix_str(plain(note), refresh=False)
@@ -76,7 +80,6 @@ class Progress:
         elif self._shown and time.monotonic() - self._last >= SPARSE_SECONDS:
             self._last = time.monotonic()
             log.info(self._line(note))
-        signals.check()
 
     def _line(self, note: str) -> str:
         rate = (time.monotonic() - self._start) / max(self.done - self._first, 1)
@@ -104,7 +107,7 @@ class Forgiving:
         try:
             sys.stderr.write(text)
         except (OSError, ValueError):
-            _nowhere()
+            streams.abandon("stderr")
         return len(text)
 
     def flush(self) -> None:
@@ -112,24 +115,13 @@ class Forgiving:
         try:
             sys.stderr.flush()
         except (OSError, ValueError):
-            _nowhere()
+            streams.abandon("stderr")
 
     def __getattr__(self, name: str) -> object:
         return getattr(sys.stderr, name)
 
 
 STDERR = Forgiving()  # one, by which tqdm knows that bar and messages share a stream
-
-
-def _nowhere() -> None:
-    """Point a stderr that cannot be written elsewhere: its last flush, at the exit, would fail too."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, sys.stderr.fileno())
-    except (OSError, ValueError, AttributeError):  # no file behind it
-        sys.stderr = os.fdopen(os.dup(nowhere), "w")
-    finally:
-        os.close(nowhere)
 
 
 class _Stderr(logging.StreamHandler):

@@ -86,8 +86,13 @@ def heeded(name: str) -> Iterator[None]:
 
 def check() -> None:
     """Raise Interrupted or Terminated if a signal came since. Call it, in the main thread, where stopping loses nothing."""
-    if _state.received and threading.current_thread() is threading.main_thread():
+    if stopping():
         raise stopped()
+
+
+def stopping() -> bool:
+    """Whether `check` would raise: time to bring in what has been computed, and to begin nothing more."""
+    return bool(_state.received) and threading.current_thread() is threading.main_thread()
 
 
 def received() -> bool:

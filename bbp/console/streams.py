@@ -22,13 +22,13 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def abandon_stdout() -> None:
-    """Point a stdout whose reader has gone at nothing, so that its last flush, at the exit, is silent."""
+def abandon(name: str) -> None:
+    """Point "stdout" or "stderr", whose reader has gone, at nothing, so that its last flush, at the exit, is silent."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, getattr(sys, name).fileno())
     except (OSError, ValueError, AttributeError):  # no file behind it
-        sys.stdout = os.fdopen(os.dup(nowhere), "w")
+        setattr(sys, name, os.fdopen(os.dup(nowhere), "w"))
     finally:
         os.close(nowhere)
 

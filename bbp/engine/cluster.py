@@ -30,6 +30,7 @@ from bbp.console import signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine import cache as kept_programs
+from bbp.engine.cores import ONE_CORE
 from bbp.engine.devices import gpus
 from bbp.engine.tasks import Result, Unit, compute, failure
 from theory.checks import ParameterError
@@ -85,8 +86,15 @@ def run(
                 signals.check()
                 watch.look()
                 continue
+            # After a signal no more than what has arrived by then.
+            more = arrived.qsize() if signals.stopping() else None
             yield _result(future, futures.pop(future))
             future.release()
+            for _ in range(more or 0):
+                future = arrived.get()
+                yield _result(future, futures.pop(future))
+            if more is not None:
+                signals.check()
     finally:
         if client.status == "running":
             with suppress(Exception):  # the scheduler may go at this very moment
@@ -205,7 +213,7 @@ def local(workers: int, cache: str | None = None, scratch: str | None = None) ->
                     "memory_limit": 0,
                     "local_directory": scratch,
                     "silence_logs": logging.CRITICAL,
-                    "env": kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
+                    "env": ONE_CORE | kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
                 },
             }
             for index in range(workers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bbp.console import program
@@ -21,8 +21,16 @@ EXCLUDE = (
 )
 
 
-def carry_out(experiment: Experiment, settings: Mapping[str, Any]) -> int:
-    """Run the experiment as the checked options say; 0 done, 1 if samples failed."""
+def carry_out(
+    experiment: Experiment, settings: Mapping[str, Any], then: Callable[[Any], None] | None = None
+) -> int:
+    """Run the experiment as the checked options say; 0 done, 1 if samples failed.
+
+    settings   `out` may be None, where a program need not write a file: nothing is kept then
+    then       what else is done with what the file holds
+    """
+    if settings["out"] is None:
+        return _show(experiment, engine.in_memory(experiment), then)
     how = estimate.side_by_side(experiment, execution(settings), settings["processes"])
     if how.task:
         experiment.check_task()
@@ -40,16 +48,23 @@ def carry_out(experiment: Experiment, settings: Mapping[str, Any]) -> int:
             number,
         )
         return program.OK
+    said = f"wrote {how.out}" if before is None else f"{how.out} was already finished: nothing to compute"
+    return _show(experiment, found, then, said)
+
+
+def _show(
+    experiment: Experiment, found: Any, then: Callable[[Any], None] | None, said: str | None = None
+) -> int:
     program.show(experiment.table(found))
-    if before is None:
-        log.info("wrote %s", how.out)
-    else:
-        log.info("%s was already finished: nothing to compute", how.out)
+    if said:
+        log.info("%s", said)
+    if then is not None:
+        then(found)
     reasons = experiment.held(found).reasons
     if reasons:
+        again = " (--retry-failed tries again)" if said else ""
         log.error(
-            "%d %s failed, the first because: %s (--retry-failed tries again)",
-            *(len(reasons), experiment.unit_of, reasons[0]),
+            "%d %s failed, the first because: %s%s", len(reasons), experiment.unit_of, reasons[0], again
         )
     return program.FAILED if reasons else program.OK
 

@@ -16,8 +16,9 @@ from bbp.engine.run import Execution
 from bbp.engine.tasks import Results, compute
 from theory.checks import ParameterError
 
-START_HERE = 3.0  # seconds until a process of bbp.engine.pool has, likewise
-START = 6.0  # seconds until a worker has started and imported what it needs
+START_HERE = 1.5  # seconds until processes of bbp.engine.pool have started and imported what they need: measured 1.2 to 1.4
+START = 4.0  # the same of workers: measured 3.6 to 3.9
+MOST_PROBES, PROBE_SECONDS = 16, 0.05  # samples timed together for an estimate, and about how long they take
 
 
 def check_memory(experiment: Experiment, how: Execution) -> None:
@@ -97,15 +98,16 @@ def describe(experiment: Experiment, how: Execution) -> str:
     share = f" in {processes} processes" if processes > 1 else ""
     scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
     compiling *= len(rows)  # every group has shapes of its own, which each process compiles
-    seconds = scale * work / processes + compiling
+    starting = START if how.workers is not None else START_HERE if processes > 1 else 0.0
+    closing = 0.0 if how.task else experiment.closing()
+    seconds = scale * work / processes + compiling + starting + closing
     compiled = f", {program.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
     lines.append(
-        f"about {program.duration(seconds)}{share}{compiled} scaled from one sample timed on this machine"
+        f"about {program.duration(seconds)}{share}{compiled} scaled from samples timed on this machine"
     )
-    if how.workers is not None and processes > 1 and scale * work < scale * work / processes + START:
-        lines.append(
-            f"without --workers about {program.duration(scale * work + compiling)}: they cost more here than they gain"
-        )
+    alone = scale * work + compiling + closing
+    if how.workers is not None and processes > 1 and alone < seconds:
+        lines.append(f"without --workers about {program.duration(alone)}: they cost more here than they gain")
     lines += experiment.notes()
     try:
         check_memory(experiment, how)
@@ -124,12 +126,17 @@ def size(number: float) -> str:
 
 
 def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:
-    """Seconds for a unit of `Experiment.cost`, and of compiling: a sample is timed twice, the first time it compiles."""
+    """Seconds for a unit of `Experiment.cost`, and of compiling: samples are timed thrice, the first time they compile.
+
+    Of small ones several, which share calls as those of a run do.
+    """
     small = experiment.probe(point)
-    probe = experiment.unit(small, 0, 1)
+    cost = experiment.cost(small)
+    number = max(1, min(MOST_PROBES, experiment.samples, int(PROBE_SECONDS / cost)))
+    probe = experiment.unit(small, 0, number)
     times = [time.perf_counter()]
     for _ in range(3):
         compute(probe)
         times.append(time.perf_counter())
     first, *again = (later - earlier for earlier, later in pairwise(times))
-    return min(again) / experiment.cost(small), max(first - min(again), 0.0)
+    return min(again) / (number * cost), max(first - min(again), 0.0)

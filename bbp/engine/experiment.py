@@ -26,6 +26,11 @@ Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a
 Columns = dict[str, NDArray[Any]]
 
 
+def no_axes(given: Mapping[str, Any]) -> dict[str, int]:
+    """Lengths of no axis beyond "sample"."""
+    return {}
+
+
 def on_cpu() -> str:
     """The device of what NumPy computes."""
     return "cpu"
@@ -43,7 +48,7 @@ class Kind:
 
     compute: Callable[..., Columns]
     fields: tuple[Field, ...]
-    sizes: Callable[[Mapping[str, Any]], dict[str, int]]
+    sizes: Callable[[Mapping[str, Any]], dict[str, int]] = no_axes
     device: Callable[[], str] = on_cpu
 
     @property
@@ -101,6 +106,11 @@ class Experiment(ABC):
     def records(self) -> list[dict[str, Any]]:
         """What two runs must agree on, as plain data, one record a model."""
 
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """What records and parts of before an option existed mean by its absence: its default."""
+        return {}
+
     @abstractmethod
     def points(self, results: Results) -> Iterable[Point]:
         """Every point known so far, in a fixed order."""
@@ -149,6 +159,10 @@ class Experiment(ABC):
         """About the seconds of a sample here on one core; None if it keeps several cores busy by itself, or nobody knows."""
         return None
 
+    def closing(self) -> float:
+        """About the seconds that putting the file together takes, beside reading and writing."""
+        return 0.0
+
     def group(self, point: Point) -> str:
         """The row of the dry run's table that the point belongs to."""
         return self.name
@@ -186,15 +200,21 @@ class Experiment(ABC):
         return results.has(point, self.wanted(results, point))
 
 
-def differences(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> str:
-    """In words, how two lists of records differ: "samples 16 there, 32 here; ..."; empty if they agree."""
+def differences(
+    there: list[dict[str, Any]], here: list[dict[str, Any]], defaults: Mapping[str, Any] | None = None
+) -> str:
+    """In words, how two lists of records differ: "samples 16 there, 32 here; ..."; empty if they agree.
+
+    defaults   what a record means by not having a name
+    """
     if len(there) != len(here):
         return f"{len(there)} model(s) there, {len(here)} here"
     found: dict[str, None] = {}
-    for old, new in zip(there, here, strict=True):
-        for name in [*new, *(name for name in old if name not in new)]:
-            if canonical(old.get(name)) != canonical(new.get(name)):
-                found[f"{name} {short(old.get(name))} there, {short(new.get(name))} here"] = None
+    for both in zip(there, here, strict=True):
+        for name in dict.fromkeys([*both[1], *both[0]]):
+            old, new = (record.get(name, (defaults or {}).get(name)) for record in both)
+            if canonical(old) != canonical(new):
+                found[f"{name} {short(old)} there, {short(new)} here"] = None
     return "; ".join(list(found)[:4]) + ("; ..." if len(found) > 4 else "")
 
 

@@ -66,7 +66,7 @@ class Parts:
             with suppress(FileExistsError):
                 atomic.create(self.plan, json.dumps(plan, indent=1).encode())
         there = self.read_plan()
-        apart = differences(there["records"], wanted)
+        apart = differences(there["records"], wanted, experiment.defaults)
         if there["experiment"] != experiment.name:
             apart = f"a {there['experiment']} there, a {experiment.name} here"
         if apart:
@@ -187,7 +187,7 @@ def _check(about: dict[str, Any], point: Point, columns: dict[str, Any], experim
     unit = experiment.unit(point, about["first"], about["count"])
     if about["experiment"] != experiment.name:
         raise ValueError(f"it is of a {about['experiment']}")
-    apart = differences([about["given"]], [dict(unit.given)])
+    apart = differences([about["given"]], [dict(unit.given)], experiment.defaults)
     if apart:
         raise ValueError(f"it is of another run: {apart}")
     if unit.first + unit.count > experiment.samples:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -36,7 +37,7 @@ def pool(processes: int, cache: str | None = None) -> Iterator[Callable[[Iterabl
 
     RunError if they do not start, and, from the function, if none can be replaced.
     """
-    workers: list[_Worker] = []
+    workers: list[WorkerProcess] = []
 
     def end() -> None:
         for worker in workers:
@@ -46,7 +47,7 @@ def pool(processes: int, cache: str | None = None) -> Iterator[Callable[[Iterabl
         try:
             environment = {**os.environ, **ONE_CORE, **kept_programs.environment(cache)}
             for _ in range(processes):
-                workers.append(_Worker(environment))
+                workers.append(WorkerProcess(environment))
             yield lambda units: run(workers, environment, iter(units))
         finally:
             end()
@@ -54,7 +55,7 @@ def pool(processes: int, cache: str | None = None) -> Iterator[Callable[[Iterabl
                 worker.close()
 
 
-class _Worker:
+class WorkerProcess:
     """A process, the pipes to it, and the unit it holds."""
 
     def __init__(self, environment: dict[str, str]):
@@ -95,23 +96,32 @@ class _Worker:
         self.process.wait()
 
 
-def run(workers: list[_Worker], environment: dict[str, str], units: Iterator[Unit]) -> Iterator[Result]:
-    """Results of `units` in the order in which they finish; `workers` that die are replaced in the list."""
+def run(workers: list[WorkerProcess], environment: dict[str, str], units: Iterator[Unit]) -> Iterator[Result]:
+    """Results of `units` in the order in which they finish; `workers` that die are replaced in the list.
+
+    After a signal the units in hand have `signals.GRACE` seconds; then it is raised (`signals.check`).
+    """
     again: list[tuple[Unit, int]] = []
 
-    def supply(worker: _Worker) -> None:
+    def supply(worker: WorkerProcess) -> None:
         unit, tries = again.pop() if again else (next(units, None), 0)
         if unit is not None:
             worker.give(unit, tries)
 
+    end: float | None = None  # of the wait for the units in hand, once a signal has come
     while True:
-        for worker in workers:
-            if worker.ready and worker.unit is None:
-                supply(worker)
+        if signals.stopping():
+            end = end or time.monotonic() + signals.GRACE
+            if time.monotonic() > end or all(worker.unit is None for worker in workers):
+                signals.check()
+        else:
+            for worker in workers:
+                if worker.ready and worker.unit is None:
+                    supply(worker)
         awaited = {
             worker.answers: worker for worker in workers if worker.unit is not None or not worker.ready
         }
-        if not again and all(worker.unit is None for worker in workers):
+        if end is None and not again and all(worker.unit is None for worker in workers):
             # Those that are still starting are needed only if there is more.
             unit = next(units, None)
             if unit is None:
@@ -122,6 +132,9 @@ def run(workers: list[_Worker], environment: dict[str, str], units: Iterator[Uni
             try:
                 result = worker.answers.recv()
             except (EOFError, OSError):
+                if signals.stopping():  # what it held is lost; the others may have something to give yet
+                    worker.unit, worker.ready = None, True
+                    continue
                 yield from _replaced(workers, worker, environment, again)
                 continue
             if not worker.ready:
@@ -130,13 +143,16 @@ def run(workers: list[_Worker], environment: dict[str, str], units: Iterator[Uni
             if isinstance(result, str):
                 raise RunError(f"processes cannot run a unit: {result}")
             worker.unit = None
-            supply(worker)  # before the result is stored: nobody waits for the disk
+            if not signals.stopping():
+                supply(worker)  # before the result is stored: nobody waits for the disk
             yield result
-        signals.check()
 
 
 def _replaced(
-    workers: list[_Worker], dead: _Worker, environment: dict[str, str], again: list[tuple[Unit, int]]
+    workers: list[WorkerProcess],
+    dead: WorkerProcess,
+    environment: dict[str, str],
+    again: list[tuple[Unit, int]],
 ) -> Iterator[Result]:
     """Put a new process in the place of a dead one; its unit goes to `again`, or has failed. RunError if it never started."""
     signals.check()
@@ -144,7 +160,7 @@ def _replaced(
     dead.close()
     if not dead.ready:
         raise RunError(f"a process ended before it was ready (exit code {dead.process.returncode})")
-    workers[workers.index(dead)] = _Worker(environment)
+    workers[workers.index(dead)] = WorkerProcess(environment)
     log.warning("a process died (exit code %d): another takes its place", dead.process.returncode)
     if dead.unit is None:
         return

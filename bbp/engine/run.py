@@ -24,6 +24,7 @@ from bbp.files import atomic
 from bbp.files.hdf5 import Locking
 from theory.checks import ParameterError
 
+# After a signal an executor gives what it has computed already, and ends as signals.check does.
 Executor = Callable[[Iterable[Unit]], Iterable[Result]]
 WINDOW = 4096  # units that a cluster holds at once
 
@@ -105,7 +106,7 @@ def run(experiment: Experiment, how: Execution) -> Any:
 def in_memory(experiment: Experiment, division: Division | None = None) -> Any:
     """Run an experiment in this process and leave nothing on disk; what its file would hold."""
     results = Results()
-    _work(experiment, division or Division(), results, lambda units: map(compute, units))
+    _work(experiment, division or Division(), results, here)
     return experiment.assemble(results)
 
 
@@ -122,7 +123,7 @@ def existing(experiment: Experiment, how: Execution) -> Any:
     except FileError as error:
         raise FileError(f"{error} (--force replaces it)") from None
     held = experiment.held(found)
-    difference = differences(held.records, experiment.records())
+    difference = differences(held.records, experiment.records(), experiment.defaults)
     if difference:
         raise FileError(
             f"{str(how.out)!r} holds another {experiment.name}: {difference} (--force replaces it)"
@@ -139,6 +140,13 @@ def existing(experiment: Experiment, how: Execution) -> Any:
     return None
 
 
+def here(units: Iterable[Unit]) -> Iterator[Result]:
+    """Run units in this process, until a signal comes."""
+    for unit in units:
+        signals.check()
+        yield compute(unit)
+
+
 @contextmanager
 def executor(how: Execution) -> Iterator[Executor]:
     """What runs units: this process, several, or a dask cluster. ParameterError without dask, RunError without processes."""
@@ -148,7 +156,7 @@ def executor(how: Execution) -> Iterator[Executor]:
         return
     if how.workers is None and how.scheduler is None:
         keep_programs(how)
-        yield lambda units: map(compute, units)
+        yield here
         return
     try:
         cluster = importlib.import_module("bbp.engine.cluster")
@@ -209,7 +217,8 @@ def _work(
                 last = result.first + result.count - 1
                 name = f"{experiment.describe(result.point)}, {experiment.unit_of} {result.first} to {last}"
                 log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
-                progress.advance(result.count, name)
+                progress.count(result.count, name)
+            signals.check()
             plan = schedule.pending(experiment, results, division)
             progress.grow(plan.samples)
 

@@ -41,7 +41,7 @@ class Division:
         return max(1, min(wanted, experiment.samples))
 
 
-class Plan:
+class Pending:
     """The units that can run now, in order; `samples` counts them, iterating makes them."""
 
     def __init__(self, experiment: Experiment, results: Results, division: Division):
@@ -111,9 +111,9 @@ def runs(samples: Any) -> Iterator[tuple[int, int]]:
         yield int(samples[start]), int(samples[stop]) + 1
 
 
-def pending(experiment: Experiment, results: Results, division: Division) -> Plan:
+def pending(experiment: Experiment, results: Results, division: Division) -> Pending:
     """Units that can run now; none when every sample (of this task's share) is there.
 
     Call again after they have run: points may ask for more samples, and refinement adds points.
     """
-    return Plan(experiment, results, division)
+    return Pending(experiment, results, division)

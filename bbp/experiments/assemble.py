@@ -21,7 +21,7 @@ from sims.instance import STREAM
 from theory.model import Committee
 
 if TYPE_CHECKING:
-    from bbp.experiments.sweep import Config
+    from bbp.experiments.sweep import SweepExperiment
 
 
 def arrays(
@@ -43,12 +43,12 @@ def arrays(
     return found
 
 
-def sweeps(config: Config, results: Results) -> list[Sweep]:
+def sweeps(config: SweepExperiment, results: Results) -> list[Sweep]:
     """One `Sweep` a model, of all that has been run; samples not run are NaN with status 0."""
     return [_sweep(config, results, index) for index in range(len(config.models))]
 
 
-def _sweep(config: Config, results: Results, index: int) -> Sweep:
+def _sweep(config: SweepExperiment, results: Results, index: int) -> Sweep:
     model, grid = config.models[index], config.alphas_of(results, index)
     axes = {
         "n": np.array(config.n),

@@ -19,14 +19,15 @@ from bbp.engine import experiment as engine
 from bbp.engine.experiment import Columns, Kind
 from bbp.engine.tasks import Results
 from bbp.experiments import assemble, descent_file, models
-from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, Descended
+from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, DescentData
 from bbp.experiments.descent_table import table
 from bbp.experiments.options import AUTO, DESCENT
 from bbp.files import hdf5, provenance
 from sims.descent.hessians import FRAMES
-from sims.descent.path import Descent as Rules
-from sims.descent.samples import MEMORY, bytes_needed, hessian_moments, sample_descents
+from sims.descent.path import Rules
+from sims.descent.samples import bytes_needed, hessian_moments, sample_descents
 from sims.instance import STREAM, samples_of
+from sims.memory import require_fit
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -93,7 +94,7 @@ KIND = Kind(compute, COLUMNS, _sizes, compiled.device)
 
 
 @dataclass(frozen=True)
-class Descents(engine.Experiment):
+class DescentExperiment(engine.Experiment):
     """Descents of one model, with everything filled in.
 
     settings    what decides the numbers (bbp.experiments.options.DESCENT), by name: what the file keeps
@@ -119,6 +120,11 @@ class Descents(engine.Experiment):
         """The settings and the stream of draws."""
         return [{**self.settings, "prng": STREAM}]
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(DESCENT, {}, decides=True)
+
     def points(self, results: Results) -> Iterator[Point]:
         """The product of N, start and alpha."""
         settings = self.settings
@@ -139,7 +145,7 @@ class Descents(engine.Experiment):
         """A whole point: its samples share compiled programs and threads."""
         return self.samples
 
-    def assemble(self, results: Results) -> Descended:
+    def assemble(self, results: Results) -> DescentData:
         """What the file holds."""
         settings, (steps, hessian_steps) = self.settings, _steps(self.settings)
         dims: dict[str, NDArray[Any]] = {
@@ -170,7 +176,7 @@ class Descents(engine.Experiment):
             "seconds": sum(unit.seconds for unit in results.units),
             "finished": int(all(self.complete(results, point) for point in points)),
         }
-        return Descended(
+        return DescentData(
             model=self.model,
             dims=dims,
             **assemble.arrays(results, COLUMNS, OUTER, sizes, places),
@@ -178,20 +184,20 @@ class Descents(engine.Experiment):
             attributes=attributes | provenance.record(),
         )
 
-    def save(self, path: Path, found: Descended) -> None:
+    def save(self, path: Path, found: DescentData) -> None:
         """Write the descent file."""
         descent_file.save(path, found)
 
-    def load(self, path: Path, locking: hdf5.Locking) -> Descended:
+    def load(self, path: Path, locking: hdf5.Locking) -> DescentData:
         """What the file holds."""
         return descent_file.load(path, locking=locking)
 
-    def held(self, found: Descended) -> engine.Held:
+    def held(self, found: DescentData) -> engine.Held:
         """Its record, and reasons of failed samples in order."""
         finished = bool(found.attributes.get("finished", 1))
         return engine.Held([found.config], finished, list(found.reason[found.status == FAILED]))
 
-    def table(self, found: Descended) -> str:
+    def table(self, found: DescentData) -> str:
         """Recovery against alpha."""
         return table(found, self.threshold)
 
@@ -227,17 +233,17 @@ class Descents(engine.Experiment):
         )
 
     def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
-        """One descent at the largest point."""
-        largest = Point(self.settings["n"][-1], self.settings["start"][0], self.settings["alpha_grid"][-1])
-        need = self.bytes(largest, {})
-        if need > MEMORY:
-            raise ParameterError(
-                f"one descent at n = {largest.n} needs {need / 2**30:.3g} GiB, the limit is {MEMORY / 2**30:.3g} GiB"
-            )
+        """A descent, or a batch, at the largest point in every process at once."""
+        settings = self.settings
+        n, start, alpha = settings["n"][-1], settings["start"][0], settings["alpha_grid"][-1]
+        require_fit(
+            lambda size: processes * self.bytes(Point(size, start, alpha), hints),
+            n, int(self.model.p), dense=False, what="a descent",
+        )  # fmt: skip
 
 
-def build(given: Mapping[str, Any], threshold: float = recovery.THRESHOLD) -> Descents:
-    """`Descents` from options by name, defaults filled in; ParameterError on a bad one."""
+def build(given: Mapping[str, Any]) -> DescentExperiment:
+    """A `DescentExperiment` from options by name, defaults filled in; ParameterError on a bad one."""
     settings = options.checked(DESCENT, given, decides=True)
     model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
     # The record states the model by what makes it no committee: those of before there were others are the same.
@@ -259,7 +265,8 @@ def build(given: Mapping[str, Any], threshold: float = recovery.THRESHOLD) -> De
         if settings["eigenpairs"] > model.p * (n - 1):
             most, pairs = model.p * (n - 1), settings["eigenpairs"]
             raise ParameterError(f"eigenpairs must be at most p (n - 1) = {most}, got {pairs} at n = {n}")
-    return Descents(settings, threshold)
+    shown = options.checked([option for option in DESCENT if option.name == "threshold"], given)
+    return DescentExperiment(settings, **shown)
 
 
 def _alphas(value: Any, model: models.Model) -> list[float]:

@@ -33,7 +33,7 @@ from bbp.experiments import models
 from bbp.files import hdf5, table
 from bbp.files.table import DONE, FAILED, TEXT, Axis, Field
 
-__all__ = ["COLUMNS", "DIMENSIONS", "DONE", "FAILED", "FORMAT", "VERSION", "Descended", "load", "save"]
+__all__ = ["COLUMNS", "DIMENSIONS", "DONE", "FAILED", "FORMAT", "VERSION", "DescentData", "load", "save"]
 
 FORMAT, VERSION = "bbp-descent", 1
 Array = NDArray[np.float64]
@@ -71,11 +71,12 @@ COLUMNS = (
     table.REASON,
 )
 FIELDS = table.over(OUTER, COLUMNS)
+TABLES = (("", AXES, FIELDS),)
 DIMENSIONS = {field.name: field.dims for field in FIELDS}
 
 
 @dataclass(frozen=True)
-class Descended:
+class DescentData:
     """One model's descents, arrays as in the layout above; `dims` holds the coordinates, `attributes` the root's."""
 
     model: models.Model
@@ -101,7 +102,7 @@ class Descended:
         return float(self.attributes["alpha_bbp"])
 
 
-def save(path: str | Path, found: Descended) -> None:
+def save(path: str | Path, found: DescentData) -> None:
     """Write the descents to `path`, whole or not at all (OSError)."""
 
     def fill(file: h5py.File) -> None:
@@ -113,14 +114,14 @@ def save(path: str | Path, found: Descended) -> None:
     hdf5.write(path, fill, format=FORMAT, version=VERSION)
 
 
-def load(path: str | Path, *, locking: hdf5.Locking = None) -> Descended:
+def load(path: str | Path, *, locking: hdf5.Locking = None) -> DescentData:
     """The descents in the file at `path`; FileError, one line, where it is not such a file or is damaged."""
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
         attributes = hdf5.attributes(file)
         found = table.read(file, AXES, FIELDS)
         dims = {axis.name: found.pop(axis.name) for axis in AXES}
         models.held(attributes)
-        return Descended(
+        return DescentData(
             model=models.build(attributes),
             dims=dims,
             **found,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
-from bbp.experiments.descent_file import Descended
+from bbp.experiments.descent_file import DescentData
 from sims.descent.path import Code
 
 
-def table(found: Descended, threshold: float = THRESHOLD) -> str:
+def table(found: DescentData, threshold: float = THRESHOLD) -> str:
     """Recovery against alpha for each N and start, and where it begins."""
     model, edge = found.model, found.attributes
     lines = [
@@ -22,7 +22,7 @@ def table(found: Descended, threshold: float = THRESHOLD) -> str:
     return "\n".join(lines)
 
 
-def _rows(found: Descended, n: int, start: str, seen: Recovery) -> list[str]:
+def _rows(found: DescentData, n: int, start: str, seen: Recovery) -> list[str]:
     where = found.dims["n"].tolist().index(n), found.dims["start"].tolist().index(start)
     lines = [
         f"N = {n}, start {start}",

@@ -17,7 +17,7 @@ from bbp.console import grids
 from bbp.console.errors import FileError
 from bbp.console.progress import log
 from bbp.files import layout, regular
-from theory.checks import NotConverged, ParameterError, shown
+from theory.checks import NotConverged, ParameterError, named, shown
 from theory.general.activations import ACTIVATIONS
 from theory.general.covariance import covariance
 from theory.general.losses import LOSSES
@@ -78,7 +78,11 @@ def words(model: Model) -> str:
 
 @dataclass(frozen=True)
 class Theory:
-    """What theory says along alpha (alpha,), NaN where there is none; shares of the overlap by directions."""
+    """What theory says along alpha (alpha,), NaN where there is none.
+
+    overlap and teacher_share are the squared overlap of the outlier with the signal space, as in `overlaps` of samples;
+    student_share is that with the span of the students, as in their `student_shares`.
+    """
 
     edge: np.ndarray
     outlier: np.ndarray
@@ -91,14 +95,14 @@ def theory_along(model: Model, alpha: np.ndarray) -> Theory:
     """Edge, lowest outlier and its overlap of any model."""
     if isinstance(model, Committee):
         branch = teacher_branch(model, alpha)
-        full = np.where(np.isfinite(branch.outlier), 1.0, np.nan)
-        return Theory(branch.edge, branch.outlier, branch.overlap, full, 0 * full)
+        return Theory(branch.edge, branch.outlier, branch.overlap, branch.overlap, 0 * branch.overlap)
     try:
         found = lowest_branch(model, alpha)
     except NotConverged as error:
         log.warning("no theory beside the samples: %s", error)
         return Theory(*np.full((5, len(alpha)), np.nan))
-    return Theory(found.edge, found.outlier, found.overlap, found.teacher_share, found.student_share)
+    teacher, student = found.overlap * found.teacher_share, found.overlap * found.student_share
+    return Theory(found.edge, found.outlier, teacher, teacher, student)
 
 
 def transition(model: Model) -> tuple[float, str]:
@@ -133,12 +137,12 @@ def centre(model: Model) -> float:
 
 def activation(name: str, value: Any) -> str:
     """The name of an activation."""
-    return _one_of(name, value, ACTIVATIONS)
+    return named(name, value, ACTIVATIONS)
 
 
 def loss(name: str, value: Any) -> str:
     """The name of a loss."""
-    return _one_of(name, value, LOSSES)
+    return named(name, value, LOSSES)
 
 
 def variance(name: str, value: Any) -> float:
@@ -185,12 +189,6 @@ def _levels(name: str, path: str) -> str:
         f"{level!r}@{count / values.size!r}"
         for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
     )
-
-
-def _one_of(name: str, value: Any, table: Mapping[str, Any]) -> str:
-    if not isinstance(value, str) or value not in table:
-        raise ParameterError(f"{name} must be one of {', '.join(table)}, got {shown(value)}")
-    return value
 
 
 def _attribute(value: Any, default: Any) -> Any:

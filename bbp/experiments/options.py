@@ -6,16 +6,26 @@ in the experiment's settings under its name, and in the record of its file, as s
 
 from __future__ import annotations
 
+import importlib.util
+import pkgutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
 from bbp.experiments import models
 from theory.checks import ParameterError, shown
+from theory.general.activations import ACTIVATIONS
+from theory.general.losses import LOSSES
 
 AUTO = "auto"
-SOLVERS = (AUTO, "dense", "krylov")
+# The modules of sims/solvers by name, none of them imported: --help does not wait for JAX.
+_SIMS = importlib.util.find_spec("sims")
+_PLACES = [
+    str(Path(place) / "solvers") for place in (_SIMS.submodule_search_locations or [] if _SIMS else [])
+]
+SOLVERS = (AUTO, *sorted(module.name for module in pkgutil.iter_modules(_PLACES)))
 STARTS = ("random", "hessian", "spectral")
 MOST_SAMPLES = 10**6  # at a point
 
@@ -127,10 +137,15 @@ def fraction(name: str, value: Any) -> float:
     return found
 
 
-def execution(out: str, *more: Option) -> tuple[Option, ...]:
-    """How to run any experiment: the same options in every program, `more` of its own among them."""
+def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
+    """How to run any experiment: the same options in every program, `more` of its own among them.
+
+    out   where the file goes if nothing is said, or the option that says where
+    """
+    if isinstance(out, str):
+        out = Option("out", out, path, "the file to write", metavar="FILE.h5")
     rows = (
-        Option("out", out, path, "the file to write", metavar="FILE.h5"),
+        out,
         Option("block", None, integer(), "samples a unit of work (as many as take some seconds)"),
         *more,
         Option(
@@ -169,15 +184,13 @@ MODEL = (
         "activation",
         "quadratic",
         models.activation,
-        "of the student: quadratic, tanh, erf, sigmoid, softplus, He2, He3, softened_relu",
+        f"of the student: {', '.join(ACTIVATIONS)}",
         metavar="NAME",
     ),
     Option(
         "teacher_activation", None, models.activation, "of the teacher (that of the student)", metavar="NAME"
     ),
-    Option(
-        "loss", "normalised", models.loss, "normalised (by a + y), squared, or a bounded one", metavar="NAME"
-    ),
+    Option("loss", "normalised", models.loss, ", ".join(LOSSES), metavar="NAME"),
     Option(
         "noise",
         0.0,
@@ -276,4 +289,17 @@ PHASE = (
     Option("draws", 100, integer(2), "draws of labels for each of those"),
     Option("seed", 0, seed, "seed of those draws"),
     *execution("results/phase.h5"),
+)  # fmt: skip
+COMPARE = (
+    Option("draws", 16, integer(0), "draws of labels for the quenched theory; 0 leaves it out"),
+    Option("repeats", 1000, integer(100), "bootstrap repeats, at least 100"),
+    Option("seed", 0, seed, "of the bootstrap and of the labels"),
+    *execution(
+        Option(
+            "save", None, path, "file of the numbers to write (one model only); draws are kept beside it and can resume",
+            metavar="FILE.h5",
+        ),
+        Option("out", None, path, "figure to draw: .png, .pdf, .svg, .eps or .pgf (one model only)", metavar="FIG"),
+        Option("width", "double", choice("single", "double"), "columns of print"),
+    ),
 )  # fmt: skip

@@ -124,25 +124,21 @@ def _critical_width(a: float, p_star: int) -> int:
         return 0
 
 
-def _no_more(given: Mapping[str, Any]) -> dict[str, int]:
-    return {}
-
-
 MAP = Kind(
     _row, tuple(Field(name, _ROW, "i1" if name == "discontinuous" else "f8", 0 if name == "discontinuous" else np.nan)
-                for name in ("alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "alpha_0_continuation")), _no_more,
+                for name in ("alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "alpha_0_continuation")),
 )  # fmt: skip
 KINDS = {
     "curves": MAP,
     "widths": MAP,
-    "finite": Kind(_finite, (Field("alpha_bbp_n", _ROW), Field("alpha_bbp_n_error", _ROW)), _no_more),
-    "edges": Kind(_edges, (Field("a_c", _ROW), Field("alpha_c", _ROW)), _no_more),
-    "p_c": Kind(_widths, (Field("p_c", _ROW, "i8", 0),), _no_more),
+    "finite": Kind(_finite, (Field("alpha_bbp_n", _ROW), Field("alpha_bbp_n_error", _ROW))),
+    "edges": Kind(_edges, (Field("a_c", _ROW), Field("alpha_c", _ROW))),
+    "p_c": Kind(_widths, (Field("p_c", _ROW, "i8", 0),)),
 }
 
 
 @dataclass(frozen=True)
-class Diagram(engine.Experiment):
+class PhaseExperiment(engine.Experiment):
     """A phase diagram; settings: what decides the numbers (bbp.experiments.options.PHASE), by name."""
 
     settings: dict[str, Any]
@@ -158,6 +154,11 @@ class Diagram(engine.Experiment):
     def records(self) -> list[dict[str, Any]]:
         """The settings."""
         return [self.settings]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(PHASE, {}, decides=True)
 
     def points(self, results: Results) -> Iterator[Point]:
         """Rows of both maps, the tricritical points, critical widths, and thresholds at finite N, cheap ones first."""
@@ -271,8 +272,8 @@ class Diagram(engine.Experiment):
         return Finite(n, a, np.where(good, alpha, np.nan), np.where(good, error, np.nan), reason)
 
 
-def build(given: Mapping[str, Any]) -> Diagram:
-    """A `Diagram` from options by name, defaults filled in; ParameterError on a bad one."""
+def build(given: Mapping[str, Any]) -> PhaseExperiment:
+    """A `PhaseExperiment` from options by name, defaults filled in; ParameterError on a bad one."""
     settings = options.checked(PHASE, given, decides=True)
     special = [name for name, value in models.DEFAULTS.items() if settings[name] != value]
     settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
@@ -280,7 +281,7 @@ def build(given: Mapping[str, Any]) -> Diagram:
     }
     if special:
         _check_networks(settings, special)
-    return Diagram(settings)
+    return PhaseExperiment(settings)
 
 
 def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None:

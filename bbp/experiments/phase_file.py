@@ -64,6 +64,7 @@ FINITE = (
     Field("error", _FINITE, path="alpha_bbp_n_error", words="its standard error over draws of labels"),
     Field("reason", _FINITE, TEXT, "", "why it was not found", path="alpha_bbp_n_reason", optional=True),
 )
+TABLES = (("", AXES, (*MAP, *EDGES)), ("widths/", AXES, MAP), ("", FINITE_AXES, FINITE))
 
 
 @dataclass(frozen=True)

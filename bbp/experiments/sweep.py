@@ -13,6 +13,7 @@ import numpy as np
 
 from bbp import store
 from bbp.analysis import summary
+from bbp.analysis.finite_theory import draws_of
 from bbp.analysis.observables import mean_overlap
 from bbp.console import grids, options
 from bbp.engine import compiled
@@ -21,7 +22,7 @@ from bbp.engine.experiment import Columns, Kind, differences
 from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
 from bbp.engine.tasks import Results
 from bbp.experiments import assemble, models
-from bbp.experiments.cost import sample_seconds
+from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.files import hdf5
 from bbp.store import FAILED, Sweep
@@ -29,14 +30,18 @@ from sims import sampling
 from sims.instance import STREAM, samples_of
 from sims.krylov.sample import preferred_solver
 from theory.checks import ParameterError
+from theory.model import Committee
 
-__all__ = ["Config", "Point", "build", "differences"]
+__all__ = ["Point", "SweepExperiment", "build", "differences"]
 
 MOST_MODELS, MOST_POINTS = 1000, 20_000
 CHECK = 8  # with target_error a point is judged after every CHECK samples
 SECONDS_PER_CUBE = 1e-9  # of (p n)^3: a slow machine's, for units that no machine takes long for
 SIDE_BY_SIDE = 2000  # largest order p n of which samples go side by side, one BLAS thread each
-PROBE = 400  # size p n of the matrix whose time is scaled up
+PROBE = {
+    "dense": 400,
+    "krylov": 1600,
+}  # size p n of the matrix whose time is scaled up; a smaller one is not searched
 PER_POINT = (
     "n",
     "samples",
@@ -81,7 +86,7 @@ KIND = Kind(compute, store.COLUMNS, _sizes, compiled.device)
 
 
 @dataclass(frozen=True)
-class Config(engine.Experiment):
+class SweepExperiment(engine.Experiment):
     """A sweep, with everything filled in.
 
     settings     the checked options that decide the numbers (bbp.experiments.options.SWEEP), by name
@@ -126,6 +131,11 @@ class Config(engine.Experiment):
     def records(self) -> list[dict[str, Any]]:
         """The configuration of every model."""
         return [self.record(index) for index in range(len(self.models))]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(SWEEP, {}, decides=True)
 
     def points(self, results: Results) -> Iterator[Point]:
         """Those of the grid, and those that refinement has added."""
@@ -217,13 +227,23 @@ class Config(engine.Experiment):
         small = self.models[point[0]].p * point[1] <= SIDE_BY_SIDE
         return self.cost(point) if small and self._solver(point) == "dense" else None
 
+    def closing(self) -> float:
+        """Draws of the finite-N law."""
+        total = 0.0
+        for model, alphas in zip(self.models, self.alphas, strict=True):
+            if isinstance(model, Committee):
+                each = ((n, draws_of(model, self.n, np.asarray(alphas), n)) for n in self.n)
+                total += sum(law_seconds(int(model.p), n, a, draws) for n, draws in each for a in alphas)
+        return total
+
     def probe(self, point: engine.Point) -> Point:
         """The same model and alpha at an N that takes a moment."""
         index, n, alpha = point
         model = self.models[index]
         p = int(model.p)
-        least = max(model.p_star, -(-self.eigenpairs[index] // p) + 1, min(16, 2 * PROBE // p))
-        return Point(index, max(min(n, PROBE // p), least), alpha)
+        size = PROBE.get(self._solver(point), PROBE["dense"])
+        least = max(model.p_star, -(-self.eigenpairs[index] // p) + 1, min(16, 2 * size // p))
+        return Point(index, max(min(n, size // p), least), alpha)
 
     def bytes(self, point: engine.Point, hints: Mapping[str, Any]) -> int:
         """Peak bytes of a sample, or of a batch."""
@@ -278,13 +298,13 @@ class Config(engine.Experiment):
         return float(mean), float(spread)
 
 
-def build(given: Mapping[str, Any]) -> Config:
-    """A `Config` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
+def build(given: Mapping[str, Any]) -> SweepExperiment:
+    """A `SweepExperiment` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
     settings = options.checked(SWEEP, given, decides=True)
     _check_work(settings)
     sizes = product(settings["p"], settings["p_star"], settings["a"])
     found = tuple(models.make(*each, settings) for each in sizes)
-    config = Config(
+    config = SweepExperiment(
         settings=settings,
         models=found,
         alphas=tuple(_alphas(settings["alpha_grid"], model) for model in found),
@@ -324,7 +344,7 @@ def _eigenpairs(pairs: int | None, model: models.Model) -> int:
     return least if pairs is None else pairs
 
 
-def _check_sizes(config: Config) -> None:
+def _check_sizes(config: SweepExperiment) -> None:
     """Every point must have a sample (M >= 1), room for the teacher (p* <= N) and enough eigenvalues."""
     for index, model in enumerate(config.models):
         for n in config.n:

@@ -147,7 +147,7 @@ def _network(state: State, model: Network, found: Answer) -> None:
     }
     reason = f" ({here.reason})" if here.reason else ""
     outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
-    q2 = number(float(here.overlaps[0])) if len(here.overlaps) else "0"
+    q2 = number(float(here.overlaps[0] * here.teacher_share[0])) if len(here.overlaps) else "0"
     transition = f"{number(threshold.alpha)} {threshold.kind}" if start is not None else threshold.kind
     found.words |= {
         "edge": f"{number(here.edge)} {here.kind}" if known else here.kind,
@@ -161,9 +161,9 @@ def _network(state: State, model: Network, found: Answer) -> None:
         "a_c": UNKNOWN,
         "phase": "outlier" if lowest is not None else "no outlier",
         "spectrum-words": f"Left edge: {number(here.edge)}, {here.kind}{reason}; outliers: {outliers}; squared overlap of the "
-        f"lowest {q2} (with teacher and students together). The density is known for the quadratic committee alone.",
+        f"lowest with the teacher: {q2}. The density is known for the quadratic committee alone.",
         "lowest-words": f"Edge and lowest outlier against α; α_BBP: {transition}.",
-        "recovery-words": f"Squared overlap of the lowest outlier with teacher and students against α; α_BBP: {transition}.",
+        "recovery-words": f"Squared overlap of the lowest outlier with the teacher against α; α_BBP: {transition}.",
     }
 
 

@@ -6,7 +6,6 @@ import math
 
 from bbp.explorer.state import State
 from theory.checks import ParameterError
-from theory.model import Committee
 
 PAGES = 24  # open at once
 UPLOAD = 16 * 2**20  # bytes of a sweep file sent by the page
@@ -22,8 +21,6 @@ SWEEP_POINTS = 5_000  # of an opened file
 
 def sampling_of(state: State) -> tuple[int, str]:
     """(eigenpairs, solver) of a sample at this state; ParameterError, in words, where it would be too large for a page."""
-    if not isinstance(state.model, Committee):
-        raise ParameterError("samples are drawn here for the quadratic committee without options")
     if math.isinf(state.p):
         raise ParameterError("a sample needs a finite p")
     order, rows, size = int(state.p) * state.n, round(state.alpha * state.n), int(state.p) * state.p_star

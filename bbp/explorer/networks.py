@@ -57,7 +57,8 @@ def branch(request: Message) -> Iterator[Message]:
     for first in range(0, POINTS, AT_ONCE):
         part = alphas[first : first + AT_ONCE]
         found = lowest_branch(model, part)
-        rows.append(np.array([part, found.edge, found.outlier, np.nan_to_num(found.overlap)]))
+        teacher = np.nan_to_num(found.overlap * found.teacher_share)
+        rows.append(np.array([part, found.edge, found.outlier, teacher]))
         yield {"kind": "progress", "done": (first + AT_ONCE) / POINTS, "text": "edge and outlier against α"}
     table = np.concatenate(rows, axis=1)
     yield {

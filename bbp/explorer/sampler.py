@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import State
@@ -23,17 +24,17 @@ def draw_sample(request: Message) -> Iterator[Message]:
     """One sample with index request["sample"] and its own labels' prediction; eigenvalues, overlaps, edge, outliers.
 
     request: "state" (values), "seed", "sample". The result: "eigenvalues" (k,) of "order", "lowest", "overlap" (mean of the
-    p p* lowest), "predicted" with edge, outliers, overlap; "complete" if these are all eigenvalues.
+    p p* lowest), "predicted" with edge, outliers, overlap (None for a model with options); "complete" if these are all
+    eigenvalues.
     """
     state = State.of(request["state"])
     pairs, solver = sampling_of(state)
-    model = Committee(state.p, state.p_star, state.a)
-    order, size = int(state.p) * state.n, int(model.degeneracy)
-    yield {"kind": "progress", "done": 0.15, "text": "drawing teacher, student and data"}
-    drawn = instance.draw(model, state.n, state.alpha, seed=request["seed"], sample=request["sample"])
-    lam, u = instance.labels(drawn)
-    yield {"kind": "progress", "done": 0.3, "text": "quenched theory of its labels"}
-    predicted = quenched(model, np.asarray(lam), np.asarray(u), state.n)
+    model = state.model
+    order, size = int(state.p) * state.n, int(state.p) * state.p_star
+    predicted = None
+    if isinstance(model, Committee):
+        yield {"kind": "progress", "done": 0.15, "text": "quenched theory of its labels"}
+        predicted = _predicted(model, state, request)
     what = "diagonalising" if solver == "dense" else "lowest eigenvalues of"
     yield {"kind": "progress", "done": 0.4, "text": f"{what} a matrix of order {order}"}
     found = sampling.sample_point(
@@ -50,10 +51,18 @@ def draw_sample(request: Message) -> Iterator[Message]:
         "complete": len(values) == order,
         "lowest": float(values[0]),
         "overlap": float(np.mean(overlaps[:size])),
-        "predicted": {
-            "edge": predicted.edge,
-            "outliers": predicted.outliers[np.isfinite(predicted.outliers)],
-            "overlap": float(np.mean(np.nan_to_num(predicted.overlaps))),
-        },
-        "below": int(np.sum(values < predicted.edge)),
+        "predicted": predicted,
+        "below": int(np.sum(values < predicted["edge"])) if predicted else 0,
+    }
+
+
+def _predicted(model: Committee, state: State, request: Message) -> dict[str, float | NDArray[np.float64]]:
+    """Edge, outliers and overlap that quenched theory gives for the labels of the sample."""
+    drawn = instance.draw(model, state.n, state.alpha, seed=request["seed"], sample=request["sample"])
+    lam, u = instance.labels(drawn)
+    found = quenched(model, np.asarray(lam), np.asarray(u), state.n)
+    return {
+        "edge": found.edge,
+        "outliers": found.outliers[np.isfinite(found.outliers)],
+        "overlap": float(np.mean(np.nan_to_num(found.overlaps))),
     }

@@ -33,6 +33,7 @@ BINS, ZOOM_BINS, PER_BIN = 60, 40, 6  # most bins in each panel, and eigenvalues
 LOWEST = 4  # eigenvalues shown one by one beyond the p p* that carry the teacher
 ATOM = 1e-9  # relative size below which an eigenvalue belongs to the atom at 0
 SEED = 0
+UNPREDICTED: Message = {"edge": None, "outliers": []}  # a sample of a model with options
 
 
 @dataclass(frozen=True)
@@ -198,10 +199,10 @@ class Session:
             self._tell(**{"sample-words": f"No sample: {message['text']}.", "busy": False, "progress": 0})
 
     def _show_sample(self, message: Message) -> None:
-        values, predicted, state = message["eigenvalues"], message["predicted"], self._state
+        values, predicted, state = message["eigenvalues"], message["predicted"] or UNPREDICTED, self._state
         axes = self._sent.axes | {"zoom": widened(self._sent.axes["zoom"], message)}
         top, zoom_top = axes["spectrum"][3], axes["zoom"][3]
-        lowest = values[: int(state.model.degeneracy) + LOWEST]
+        lowest = values[: int(state.p) * state.p_star + LOWEST]
         self._drawn = [*self._drawn, (state.alpha, message["lowest"], message["overlap"])][-SAMPLES_KEPT:]
         found = Answer(lines={"quenched_edge": predicted["edge"]}, axes={"zoom": axes["zoom"]})
         found.sources = {
@@ -333,7 +334,8 @@ class Session:
 def widened(axes: tuple[float, float, float, float], message: Message) -> tuple[float, float, float, float]:
     """The window at the edge, far enough to the left for the sample's lowest eigenvalue and what its labels predict."""
     left, right, low, high = axes
-    lowest = min([message["lowest"], message["predicted"]["edge"], *message["predicted"]["outliers"]])
+    predicted = message["predicted"]
+    lowest = min([message["lowest"], *([predicted["edge"], *predicted["outliers"]] if predicted else [])])
     return min(left, lowest - 0.08 * (right - lowest)), right, low, high
 
 
@@ -354,10 +356,20 @@ def histogram(message: Message, axes: tuple[float, float, float, float], bins: i
 def described(message: Message, seconds: float) -> str:
     """A sample in words."""
     predicted = message["predicted"]
+    if predicted is None:
+        return (
+            f"{_found(message, seconds)} Quenched theory of its labels is known for the quadratic committee."
+        )
     outliers = ", ".join(number(value) for value in predicted["outliers"][:4]) or "none"
+    return (
+        f"{_found(message, seconds)} Its labels predict edge {number(predicted['edge'])}, outliers {outliers}, "
+        f"q² {number(predicted['overlap'])}; eigenvalues below that edge: {message['below']}."
+    )
+
+
+def _found(message: Message, seconds: float) -> str:
     extent = "all" if message["complete"] else f"the lowest {len(message['eigenvalues'])}"
     return (
         f"Order {message['order']}, {extent} eigenvalues, in {seconds:.1f} s. Lowest {number(message['lowest'])}, "
-        f"q² {number(message['overlap'])}. Its labels predict edge {number(predicted['edge'])}, outliers {outliers}, "
-        f"q² {number(predicted['overlap'])}; eigenvalues below that edge: {message['below']}."
+        f"q² {number(message['overlap'])}."
     )

@@ -6,6 +6,7 @@ A control is one row of CONTROLS: the page builds its widgets from that table, a
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -254,9 +255,13 @@ def plain(value: Any) -> str:
 
 def command(state: State) -> str:
     """The command line that computes what is on the page: samples beside theory, or theory alone for p = inf."""
-    if not isinstance(state.model, Committee):
-        return "No command computes this model yet; the Python lines do."
-    return _filled(COMMANDS["infinite" if math.isinf(state.p) else "finite"], state)
+    words = _filled(COMMANDS["infinite" if math.isinf(state.p) else "finite"], state)
+    given = [word for control in OPTIONS if state.changed(control) for word in _option(state, control)]
+    return " ".join([words.removesuffix(OUT).rstrip(), *given, OUT])
+
+
+def _option(state: State, control: Control) -> tuple[str, str]:
+    return f"--{control.name}", shlex.quote(plain(state.values()[control.name]))
 
 
 def python_lines(state: State) -> str:

@@ -99,7 +99,7 @@ def as_csv(table: Table, digits: int = DIGITS["csv"]) -> str:
     for column in table.columns:
         head += [column.name] if column.error is None else [column.name, column.name + ERROR]
     writer.writerow(head)
-    cells = [_cells(column, digits) for column in table.columns]
+    cells = [_cells(column, digits, lambda *alone: (plain(*alone),), matched) for column in table.columns]
     for row in range(table.rows):
         writer.writerow([cell for column in cells for cell in column[row]])
     return text.getvalue()
@@ -110,7 +110,7 @@ def as_latex(table: Table, digits: int = DIGITS["latex"]) -> str:
     aligned = "".join("l" if column.values.dtype.kind in "OUS" else "r" for column in table.columns)
     head = " & ".join(SYMBOLS.get(column.name, escaped(column.name)) for column in table.columns)
     lines = [r"\begin{tabular}{" + aligned + "}", r"\toprule", head + r" \\", r"\midrule"]
-    cells = [_latex_cells(column, digits) for column in table.columns]
+    cells = [_cells(column, digits, _latex, _with_error) for column in table.columns]
     lines += [" & ".join(column[row] for column in cells) + r" \\" for row in range(table.rows)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -139,16 +139,11 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(letter, letter) for letter in text)
 
 
-def _cells(column: Column, digits: int) -> list[tuple[str, ...]]:
+def _cells(column: Column, digits: int, alone: Callable[..., Any], both: Callable[..., Any]) -> list[Any]:
+    """A cell a row: `alone(value, digits)`, or `both(value, error, digits)` where the column has errors."""
     if column.error is None:
-        return [(plain(value, digits),) for value in column.values]
-    return [matched(float(v), float(e), digits) for v, e in zip(column.values, column.error, strict=True)]
-
-
-def _latex_cells(column: Column, digits: int) -> list[str]:
-    if column.error is None:
-        return [_latex(value, digits) for value in column.values]
-    return [_with_error(float(v), float(e), digits) for v, e in zip(column.values, column.error, strict=True)]
+        return [alone(value, digits) for value in column.values]
+    return [both(float(v), float(e), digits) for v, e in zip(column.values, column.error, strict=True)]
 
 
 def _latex(value: Any, digits: int) -> str:

@@ -60,7 +60,7 @@ def home(value: str) -> Path:
 def require_free(path: Path, *, force: bool) -> None:
     """FileError if there is a file at `path` and it is not to be replaced."""
     if path.exists() and not force:
-        raise FileError(f"{str(path)!r} exists: use --force to replace it")
+        raise FileError(f"{str(path)!r} exists (--force replaces it)")
 
 
 def require_apart(outputs: Mapping[str, Path], inputs: Iterable[str | Path] = ()) -> None:

@@ -2,8 +2,8 @@
 
 A `Field` serves every place that handles the array: the columns of a unit of work and of its part on disk (its dimensions
 after those of the points), samples not run or failed (`fill`), the assembled array, the HDF5 file, what reading checks,
-pooling, and the words of the documentation (`describe`). Adding an array to a file is one line in a list of fields, and
-its computation.
+pooling, and the words of the documentation. Adding an array to a file is one line in a list of fields, and
+its computation. A module that writes a file names in TABLES its (group, axes, fields).
 """
 
 from __future__ import annotations
@@ -110,7 +110,9 @@ def read(group: h5py.Group, axes: Iterable[Axis], fields: Iterable[Field]) -> di
             found[field.name] = field.empty(sizes)
         else:
             shape = [sizes[dim] for dim in field.dims]
-            found[field.name] = layout.values(group, field.place, field.kind, shape)
+            # Nothing, written without its type by version 0.1, is of any type of number.
+            kinds = "fi" if 0 in shape and field.kind in "fi" else field.kind
+            found[field.name] = layout.values(group, field.place, kinds, shape)
     if "alpha" in sizes:
         good = (found["alpha"] > 0) & np.isfinite(found["alpha"])
         layout.require(good, "alpha", "positive and finite")
@@ -124,13 +126,6 @@ def over(outer: Sequence[str], fields: Iterable[Field]) -> tuple[Field, ...]:
     return tuple(
         Field(f.name, (*outer, *f.dims), f.dtype, f.fill, f.words, f.path, f.optional) for f in fields
     )
-
-
-def describe(axes: Iterable[Axis], fields: Iterable[Field]) -> str:
-    """The layout in words, a line a dataset."""
-    lines = [f"/{axis.name}: {axis.words or 'coordinate'}" for axis in axes]
-    lines += [f"/{f.place} ({', '.join(f.dims)}) {f.dtype}: {f.words}" for f in fields]
-    return "\n".join(lines)
 
 
 def _coordinate(group: h5py.Group, axis: Axis, values: Any) -> h5py.Dataset:

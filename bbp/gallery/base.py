@@ -16,10 +16,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from bbp.analysis.observables import of_samples
+from bbp.experiments.models import Model
 from bbp.files import hdf5, layout, provenance
 from sims.instance import STREAM
-from sims.sampling import DONE, sample_point
-from theory.model import Committee
+from sims.sampling import sample_point
 
 Array = NDArray[Any]
 Named = tuple[tuple[str, ...], Any]  # names of the dimensions, array (or a NumPy number)
@@ -132,7 +133,7 @@ def rounded(alphas: Array) -> Array:
 
 
 def sampled(
-    model: Committee,
+    model: Model,
     n: int,
     alphas: Sequence[float] | Array,
     samples: int,
@@ -143,14 +144,10 @@ def sampled(
 
     (alpha, sample), NaN for a sample that failed; eigenvalues (alpha, sample, k) too.
     """
-    size = int(model.degeneracy)
     rows: dict[str, list[Array]] = {"lowest": [], "overlap": [], "hit": [], "eigenvalues": []}
     for alpha in alphas:
-        found = sample_point(model, n, float(alpha), range(samples), seed, eigenpairs=eigenpairs)
-        done = found.status == DONE
-        rows["lowest"].append(np.where(done, found.eigenvalues[:, 0], np.nan))
-        rows["overlap"].append(np.where(done, found.overlaps[:, :size].mean(axis=1), np.nan))
-        known = done & (found.max_overlap_rank >= 0)
-        rows["hit"].append(np.where(known, (found.max_overlap_rank < size).astype(float), np.nan))
-        rows["eigenvalues"].append(np.where(done[:, None], found.eigenvalues, np.nan))
+        point = sample_point(model, n, float(alpha), range(samples), seed, eigenpairs=eigenpairs)
+        found = of_samples(model, point)
+        for name in rows:
+            rows[name].append(getattr(found, "phi_group" if name == "hit" else name))
     return {name: np.array(values) for name, values in rows.items()}

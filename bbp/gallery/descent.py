@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from sims.descent.path import Code, Descent
+from sims.descent.path import Code, Rules
 from sims.descent.samples import sample_descents
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -23,7 +23,7 @@ ALPHA = np.linspace(0.75, 6, 8)
 def build(effort: Effort) -> Mapping[str, Named]:
     """m2 at the end of descents from random starts, p* = 1 and p = 1, 2, 4, at two normalisations."""
     (n, *_), samples = effort.sizes([60], [300]), effort.count(12, 40)
-    rules = Descent(steps=600 if effort.mode == "quick" else 3000, records=4)
+    rules = Rules(steps=600 if effort.mode == "quick" else 3000, records=4)
     arrays: dict[str, Named] = {
         "alpha": (("alpha",), ALPHA),
         "p": (("p",), np.array(WIDTHS)),
@@ -40,7 +40,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return arrays
 
 
-def _final(model: Committee, n: int, alpha: float, samples: int, seed: int, rules: Descent) -> np.ndarray:
+def _final(model: Committee, n: int, alpha: float, samples: int, seed: int, rules: Rules) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
     found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
     return np.where(found.code == Code.NOT_FINITE, np.nan, found.m2[:, -1])

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from bbp.analysis.finite_size import logit_fit
+from bbp.analysis.finite_size import midpoint
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from theory.finite_n.threshold import alpha_bbp_finite
@@ -18,8 +17,6 @@ from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
 RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.3, 1.05)}
-
-Array = NDArray[np.float64]
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
@@ -33,40 +30,20 @@ def build(effort: Effort) -> Mapping[str, Named]:
         limit = bbp_threshold(model).alpha
         alpha = rounded(np.linspace(*RANGES[kind], 7) * limit)
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
-        halves = np.array([half_point(alpha, h, rng) for h in hits])
+        halves = [midpoint(alpha, h, rng) for h in hits]
+        errors = np.array([half.error for half in halves])  # none where samples do not settle it
         arrays |= {
             f"{kind}_alpha": (("n",), found.alpha),
             f"{kind}_error": (("n",), found.error),
             f"{kind}_half": (("n",), found.half),
-            f"{kind}_sampled": (("sampled_n",), halves[:, 0]),
-            f"{kind}_sampled_error": (("sampled_n",), halves[:, 1]),
+            f"{kind}_sampled": (
+                ("sampled_n",),
+                np.where(np.isfinite(errors), [half.value for half in halves], np.nan),
+            ),
+            f"{kind}_sampled_error": (("sampled_n",), errors),
             f"{kind}_limit": ((), np.float64(limit)),
         }
     return arrays
-
-
-def half_point(
-    alpha: Array, hits: Array, rng: np.random.Generator, repeats: int = 200
-) -> tuple[float, float]:
-    """alpha at which the fraction of hits (alpha, sample) rises through 1/2, by a logistic fit, and half of its bootstrap's
-    central 68 %; NaN where the fit, or more than a fifth of the replicates, do not rise through 1/2 in the window.
-    """
-    trials = np.isfinite(hits).sum(axis=1)
-    successes = np.nansum(hits, axis=1)
-    x = (alpha - alpha.mean()) / np.ptp(alpha)
-
-    def fitted(drawn: Array) -> float:
-        constant, slope = logit_fit(x, drawn, trials, degree=1)
-        middle = alpha.mean() - np.ptp(alpha) * constant / slope if slope > 0 else np.nan
-        return float(middle) if alpha.min() <= middle <= alpha.max() else np.nan
-
-    fraction = (successes + 0.5) / (trials + 1)
-    replicates = np.array([fitted(rng.binomial(trials, fraction)) for _ in range(repeats)])
-    value = fitted(successes)
-    if np.isnan(value) or np.mean(np.isnan(replicates)) > 0.2:
-        return np.nan, np.nan
-    low, high = np.nanpercentile(replicates, [16, 84])
-    return value, float(high - low) / 2
 
 
 def draw(data: Data) -> Figure:

@@ -1,8 +1,8 @@
-"""phi(alpha; N) for p = p* = 1: fraction of samples whose lowest eigenvector has the largest overlap, several N."""
+"""phi(alpha; N) for p = p* = 1: fraction of samples whose lowest eigenvector has the largest overlap, and that of the law."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,19 +11,22 @@ from matplotlib.figure import Figure
 
 from bbp.analysis.bootstrap import fraction
 from bbp.analysis.finite_size import phi_crossing
-from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
+from bbp.gallery.base import Array, Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory.alpha_zero import alpha_zero
+from theory.finite_n.law import finite_law
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
 RANGES = {"continuous": (0.75, 1.3), "discontinuous": (0.5, 1.1)}  # of alpha_BBP: where phi rises at these N
 
+DRAWS = 400  # of the law, with common random numbers along alpha
+
 
 def build(effort: Effort) -> Mapping[str, Named]:
-    """Hits (n, alpha, sample) of both kinds, fractions with errors, crossings of successive N."""
+    """Hits (n, alpha, sample) of both kinds, fractions with errors, crossings of successive N, the law's phi."""
     sizes, samples = effort.sizes([100, 200, 400], [200, 400, 800, 1600]), effort.count(150, 400)
     arrays: dict[str, Named] = {
         "n": (("n",), np.array(sizes)),
@@ -46,6 +49,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
             f"{kind}_hit": (("n", name, "sample"), hits),
             f"{kind}_phi": (("n", name), np.array([[e.value for e in row] for row in phi])),
             f"{kind}_phi_error": (("n", name), np.array([[e.error for e in row] for row in phi])),
+            f"{kind}_theory": (("n", name), predicted(model, sizes, alpha)),
             f"{kind}_crossing": (("pair",), np.array([c.value for c in crossings])),
             f"{kind}_crossing_error": (("pair",), np.array([c.error for c in crossings])),
             f"{kind}_alpha_bbp": ((), np.float64(threshold)),
@@ -54,8 +58,15 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return arrays
 
 
+def predicted(model: Committee, sizes: Sequence[int], alpha: Array) -> Array:
+    """phi of theory.finite_n.law (n, alpha)."""
+    return np.array(
+        [[finite_law(model, float(at), n, draws=DRAWS).mean("first")[0] for at in alpha] for n in sizes]
+    )
+
+
 def draw(data: Data) -> Figure:
-    """A panel for each kind: phi against alpha, a curve for each N, alpha_BBP and alpha_0 marked."""
+    """A panel for each kind: phi against alpha, points and the law's line for each N, alpha_BBP and alpha_0 marked."""
     fig = style.new_figure("double", 3.0)
     axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
@@ -65,9 +76,10 @@ def draw(data: Data) -> Figure:
             look: dict[str, Any] = {
                 "color": style.colour(index),
                 "marker": style.marker(index),
-                "linewidth": 0.8,
+                "linestyle": "none",
                 "elinewidth": 0.9,
             }
+            ax.plot(alpha, data[f"{kind}_theory"][index], color=style.colour(index), linewidth=1.0)
             ax.errorbar(alpha, phi, yerr=error, label=f"$N = {n}$", **look)
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         zero = float(data[f"{kind}_alpha_0"])
@@ -83,9 +95,11 @@ def draw(data: Data) -> Figure:
 
 ENTRY = Entry(
     "phi",
-    "Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p* = 1: "
-    "curves of different N cross at alpha_BBP when the transition is continuous (a = 0.5), well below it when it is "
-    "discontinuous (a = 2).",
+    "Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p* = 1. "
+    "Points with one standard error: samples; lines: the law of the small random matrix (theory.finite_n.law), 400 draws, no "
+    "parameter fitted. In the law curves of different N cross close to alpha_BBP where the transition is continuous (a = 0.5), "
+    "well below it where it is discontinuous (a = 2); there its phi is 0.04 below that of samples. The errors of samples do "
+    "not place a crossing.",
     build,
     draw,
 )

@@ -6,13 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from bbp.analysis.comparison import Comparison
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-
-Array = NDArray[np.float64]
 
 
 def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
@@ -55,20 +52,8 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
 
 def measured(ax: Axes, comparison: Comparison, name: str, index: int, *, label: str) -> ErrorbarContainer:
     """One observable of one size with its bootstrap errors."""
-    columns = comparison.measured[name]
-    shown = np.isfinite(columns["value"][index])
-    tint = style.colour(index)
-    return ax.errorbar(
-        comparison.alpha[shown],
-        columns["value"][index][shown],
-        yerr=np.nan_to_num(columns["error"][index][shown]),
-        linestyle="none",
-        marker=style.marker(index),
-        color=tint,
-        elinewidth=0.9,
-        zorder=3,
-        label=label,
-    )
+    value, error = (comparison.measured[name][part][index] for part in ("value", "error"))
+    return sweep_plots.points(ax, comparison.alpha, value, error, index=index, label=label)
 
 
 def _theory(axes: list[Axes], comparison: Comparison) -> None:

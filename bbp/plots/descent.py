@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.recovery import THRESHOLD, Recovery, chance, recovery
-from bbp.experiments.descent_file import Descended
+from bbp.experiments.descent_file import DescentData
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 
@@ -29,7 +29,7 @@ CURVES = 4  # alphas whose paths are drawn
 LINES: tuple[str, ...] = ("-", "--", "-.", ":")
 
 
-def descent_figure(found: Descended, *, width: str = "double") -> Figure:
+def descent_figure(found: DescentData, *, width: str = "double") -> Figure:
     """Final m2 against alpha for every start; m2 and the overlap of eigenvectors in time from the first start.
 
     All at the largest N. Without Hessians in the file the third panel is left out.
@@ -59,7 +59,7 @@ def descent_figure(found: Descended, *, width: str = "double") -> Figure:
 
 
 def recovery_figure(
-    runs: Sequence[Descended], *, start: str = "random", width: str = "double", threshold: float = THRESHOLD
+    runs: Sequence[DescentData], *, start: str = "random", width: str = "double", threshold: float = THRESHOLD
 ) -> Figure:
     """Several runs from one start, each of their N a curve: final m2, and the fraction of samples that recover."""
     fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
@@ -112,7 +112,7 @@ def chance_line(ax: Axes, value: float) -> Line2D:
     )
 
 
-def path_curves(ax: Axes, found: Descended, n: int, start: str, alphas: Sequence[float]) -> list[Line2D]:
+def path_curves(ax: Axes, found: DescentData, n: int, start: str, alphas: Sequence[float]) -> list[Line2D]:
     """m2 against the time of gradient flow, mean over samples, a curve for each alpha."""
     where = _position(found, n, start)
     drawn = []
@@ -129,7 +129,7 @@ def path_curves(ax: Axes, found: Descended, n: int, start: str, alphas: Sequence
 
 
 def eigenvector_curves(
-    ax: Axes, found: Descended, n: int, start: str, alphas: Sequence[float], frame: str = "riemannian"
+    ax: Axes, found: DescentData, n: int, start: str, alphas: Sequence[float], frame: str = "riemannian"
 ) -> list[Line2D]:
     """Largest q2 among the lowest eigenvectors kept of the Hessian, against time; mean over samples."""
     where = _position(found, n, start)
@@ -173,7 +173,7 @@ def mean_in_time(time: Array, values: Array) -> tuple[Array, Array]:
     return np.append(0.0, common), np.append(values[:, 0].mean(), np.mean(moved, axis=0))
 
 
-def spread_alphas(found: Descended, count: int = CURVES) -> list[float]:
+def spread_alphas(found: DescentData, count: int = CURVES) -> list[float]:
     """At most `count` alphas of the file, spread over its grid, the ends among them."""
     alpha = found.dims["alpha"]
     chosen = np.unique(np.linspace(0, alpha.size - 1, min(count, alpha.size)).round().astype(int))
@@ -206,5 +206,5 @@ def _look(index: int, count: int) -> dict[str, Any]:
     return {"color": tint, "linestyle": LINES[index % len(LINES)]}
 
 
-def _position(found: Descended, n: int, start: str) -> tuple[int, int]:
+def _position(found: DescentData, n: int, start: str) -> tuple[int, int]:
     return found.dims["n"].tolist().index(n), found.dims["start"].tolist().index(start)

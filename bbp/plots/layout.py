@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from bbp.analysis.comparison import Comparison
+from bbp.analysis.observables import observables
 from bbp.analysis.spectrum import Pool, Spectrum
 from bbp.experiments import models
 from bbp.experiments.models import Model
@@ -23,7 +24,7 @@ from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
-from bbp.store import DONE, Sweep
+from bbp.store import Sweep
 from theory.model import Committee
 from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
@@ -33,25 +34,6 @@ Array = NDArray[np.float64]
 FINE = 300  # points of a theory curve
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
-
-
-class Along(Protocol):
-    """Whatever has a model, a range of alpha (alpha,) and a threshold: a sweep, a comparison."""
-
-    @property
-    def model(self) -> Model:
-        """The model."""
-        ...
-
-    @property
-    def alpha(self) -> Array:
-        """Values of alpha = M/N, (alpha,)."""
-        ...
-
-    @property
-    def alpha_bbp(self) -> float:
-        """Threshold of the theory."""
-        ...
 
 
 def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
@@ -69,16 +51,15 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     for ax in (values, overlaps):
         sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
-    group = int(sweep.model.degeneracy)
+    group, seen = int(sweep.model.degeneracy), observables(sweep)
     for index, n in enumerate(sweep.n):
-        eigenvalues = done(sweep, sweep.eigenvalues)[index]
+        eigenvalues = seen.eigenvalues[index]
         look: dict[str, Any] = {"index": index, "label": f"samples, $N = {n}$"}
         rest: dict[str, Any] = {"index": index, "label": f"next, $N = {n}$", "filled": False}
         sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., 0], **look)
         if eigenvalues.shape[-1] > group:
             sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
-        squared = done(sweep, sweep.overlaps)[index, ..., :group].mean(axis=-1)
-        sweep_plots.sampled_points(overlaps, sweep.alpha, squared, **look)
+        sweep_plots.sampled_points(overlaps, sweep.alpha, seen.overlap[index], **look)
         if "lowest_n" in sweep.more and np.any(np.isfinite(sweep["lowest_n"][index])):
             band: dict[str, Any] = {"index": index, "label": f"theory, $N = {n}$"}
             for ax, name in ((values, "lowest"), (overlaps, "overlap")):
@@ -89,11 +70,6 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     overlaps.set_ylabel("squared overlap $q^2$" if group == 1 else f"overlap $q^2$, mean of {group} lowest")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
-
-
-def done(sweep: Sweep, values: Array) -> Array:
-    """values (n, alpha, sample, eigenpair) with NaN for every sample that is not done."""
-    return np.where((sweep.status == DONE)[..., None], values, np.nan)
 
 
 def theory_curves(sweep: Sweep | Comparison) -> tuple[Array, Array, Array, Array]:

@@ -6,11 +6,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bbp.analysis.summary import mean_and_error
 from bbp.plots import style
 
+Array = NDArray[np.float64]
 THEORY = r"outlier and its $q^2$, theory"
 
 
@@ -24,7 +25,20 @@ def sampled_points(
     label: str | None = None,
 ) -> ErrorbarContainer:
     """Means over samples with standard errors, values (alpha, sample); `index` picks colour and marker."""
-    mean, error = mean_and_error(values)
+    return points(ax, alpha, *mean_and_error(values), index=index, filled=filled, label=label)
+
+
+def points(
+    ax: Axes,
+    alpha: ArrayLike,
+    mean: Array,
+    error: Array,
+    *,
+    index: int = 0,
+    filled: bool = True,
+    label: str | None = None,
+) -> ErrorbarContainer:
+    """Points with errors, all (alpha,), NaN left out, an unknown error drawn as none; `index` picks colour and marker."""
     shown = np.isfinite(mean)
     tint = style.colour(index)
     return ax.errorbar(

@@ -16,10 +16,15 @@ near 1 / n). Where they are not, overlaps fail to add up to the number of direct
 then takes LAPACK's vectors.
 
 All eigenvalues run side by side: O(n^2) for all, a small part of the time that finding the eigenvalues takes (sterf),
-where LAPACK's stemr, which forms the n vectors, takes about as long as the reduction to tridiagonal form.
+where LAPACK's stemr, which forms the n vectors, takes about as long as the reduction to tridiagonal form. Of small matrices
+several share a sweep (`side_by_side`): one alone does not fill it. A sweep always has its full width, so that the numbers of a
+matrix do not depend on its company.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -37,22 +42,54 @@ _TINY = 1e-100  # least pivot: its inverse, squared, is still finite
 _APART = 1e-11  # relative gap below which a vector of its own cannot be told
 
 
-@pinned
-def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float) -> tuple[NDArray, NDArray]:
-    """All eigenvalues (n,) of T and the squared overlaps (n,) of their vectors with directions (n, r).
+@dataclass(frozen=True)
+class Spectrum:
+    """All eigenvalues (n,), ascending, and squared overlaps (n,) of their vectors with given directions.
+
+    In a degenerate space every member is given the space's mean overlap, which does not depend on the basis.
+    """
+
+    values: NDArray
+    overlaps: NDArray
+
+
+def side_by_side(n: int) -> int:
+    """Matrices of order n that one sweep serves: those of which it takes several to keep it busy.
+
+    >>> side_by_side(100), side_by_side(200), side_by_side(400)
+    (8, 4, 2)
+    """
+    return max(1, min(8, 1024 // padded(n)))
+
+
+def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float) -> Spectrum:
+    """All eigenvalues of T and the squared overlaps of their vectors with directions (n, r).
 
     width: eigenvalues nearer than this form one degenerate space, whose members are all given its mean overlap. Falls back
     on LAPACK's vectors where the overlaps do not add up. Raises LinAlgError if that fails.
     """
-    s = np.asarray(directions, dtype=np.float64)
-    values = all_values(d, e)
-    if len(d) > SMALL and np.all(e):  # where T splits exactly, a sweep from one end sees one part only
-        overlaps = _resolved(values, _swept(d, e, s, values), s, width)
-        if overlaps is not None:
-            return values, overlaps
-    values, vectors = eigh_tridiagonal(d, e)
-    raw = np.sum((vectors.T @ s) ** 2, axis=1)
-    return values, group_means(raw, *groups(values, width))
+    return spectra_overlaps([(d, e, directions, width)])[0]
+
+
+@pinned
+def spectra_overlaps(problems: Sequence[tuple[NDArray, NDArray, NDArray, float]]) -> list[Spectrum]:
+    """`spectrum_overlaps` of each (d, e, directions, width), all of one order and number of directions."""
+    given = [(d, e, np.asarray(s, dtype=np.float64), all_values(d, e)) for d, e, s, _ in problems]
+    # where T splits exactly, a sweep from one end sees one part only
+    swept = [i for i, (d, e, _, _) in enumerate(given) if len(d) > SMALL and np.all(e)]
+    raw: dict[int, NDArray] = {}
+    together = side_by_side(len(given[0][0]))
+    for start in range(0, len(swept), together):
+        some = swept[start : start + together]
+        raw |= zip(some, _swept([given[i] for i in some], together), strict=True)
+    found = []
+    for i, ((d, e, s, values), (_, _, _, width)) in enumerate(zip(given, problems, strict=True)):
+        overlaps = _resolved(values, raw[i], s, width) if i in raw else None
+        if overlaps is None:
+            values, vectors = eigh_tridiagonal(d, e)
+            overlaps = group_means(np.sum((vectors.T @ s) ** 2, axis=1), *groups(values, width))
+        found.append(Spectrum(values, overlaps))
+    return found
 
 
 def all_values(d: NDArray, e: NDArray) -> NDArray:
@@ -112,27 +149,32 @@ def _apart(values: NDArray) -> bool:
     return len(values) < 2 or bool(np.min(np.diff(values)) > _APART * np.max(np.abs(values)))
 
 
-def _swept(d: NDArray, e: NDArray, s: NDArray, values: NDArray) -> NDArray:
-    n = len(values)
+def _swept(given: list[tuple[NDArray, NDArray, NDArray, NDArray]], together: int) -> NDArray:
+    """Squared overlaps (c, n) of the c problems (d, e, s, values), `together` at most; the first again for want of more."""
+    n, r = given[0][2].shape
     order = padded(n)
-    # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
-    far = 4 * np.max(np.abs(values)) + 1
-    d, e = _longer(d, order, far), _longer(e, order - 1, 0.0)
     # directions beyond a few go in groups, filled up with zeros: the compiled step grows with their number
-    group = min(s.shape[1], TOGETHER)
-    s = np.pad(s, ((0, order - n), (0, -s.shape[1] % group)))
-    x = _longer(values, order, values[-1])
+    group = min(r, TOGETHER)
+    # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
+    d, e = np.empty((order, together, 1)), np.zeros((order, together, 1))
+    s, x = np.zeros((order, r + -r % group, together, 1)), np.empty((together, order))
+    for j in range(together):
+        own_d, own_e, own_s, values = given[j if j < len(given) else 0]
+        d[:n, j, 0], d[n:, j, 0] = own_d, 4 * np.max(np.abs(values)) + 1
+        e[: n - 1, j, 0], s[:n, :r, j, 0] = own_e, own_s
+        x[j, :n], x[j, n:] = values, values[-1]
     parts = [np.asarray(_sweep(d, e, s[:, i : i + group], x)) for i in range(0, s.shape[1], group)]
-    return np.sum(parts, axis=0)[:n]
+    return np.sum(parts, axis=0)[: len(given), :n]
 
 
-def _longer(array: NDArray, length: int, value: float) -> NDArray:
-    return np.append(array, np.full(length - len(array), value))
-
-
+@pinned
 @jax.jit
 def _sweep(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array) -> jax.Array:
-    """Squared overlaps of the eigenvectors at x (c,) with directions s (n, r): see the top of the module."""
+    """Squared overlaps (b, n) of the eigenvectors at x (b, n) of b matrices: see the top of the module.
+
+    d, e (n, b, 1)   diagonals and off-diagonals, the last of these 0
+    s (n, r, b, 1)   directions
+    """
     zero = jnp.zeros_like(x)
 
     def advance(carry: tuple, row: tuple) -> tuple:
@@ -145,6 +187,5 @@ def _sweep(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array) -> jax.Array:
         return (pivot, products, 1 + ratio**2 * square), None
 
     start = (jnp.ones_like(x), (zero,) * s.shape[1], zero)
-    rows = (d, jnp.append(e, 0.0), s)
-    (_, products, square), _ = jax.lax.scan(advance, start, rows, reverse=True, unroll=8)
+    (_, products, square), _ = jax.lax.scan(advance, start, (d, e, s), reverse=True, unroll=8)
     return sum((product**2 for product in products), start=zero) / square

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,12 +24,11 @@ from scipy.linalg import eigh, eigh_tridiagonal, get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
 
 from sims.checks import reals
-from sims.dense.all_overlaps import group_means, groups, lowest_vectors, spectrum_overlaps
+from sims.dense.all_overlaps import Spectrum, group_means, groups, lowest_vectors, spectra_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
 
-HIGHEST = jax.lax.Precision.HIGHEST
 BOUNDED = (
     1000  # order above which a bound may spare all eigenvalues: below, they take less time than the bound
 )
@@ -51,17 +51,6 @@ class Code(enum.IntEnum):
     INVALID = 2  # NaN or infinity in the matrix or in the result
     INACCURATE = 3  # residuals or orthonormality beyond tolerance
     FAILED = 4  # a library routine gave up
-
-
-@dataclass(frozen=True)
-class Spectrum:
-    """All eigenvalues (n,), ascending, and squared overlaps (n,) of their vectors with given directions.
-
-    In a degenerate space every member is given the space's mean overlap, which does not depend on the basis.
-    """
-
-    values: NDArray
-    overlaps: NDArray
 
 
 @dataclass(frozen=True)
@@ -147,16 +136,28 @@ def lowest_dense(
         if overwrite and not isinstance(hessian, jax.Array)
         else np.array(hessian, order="F")
     )
-    largest = float(max(np.max(matrix), -np.min(matrix)))
-    if not np.isfinite(largest):
-        return _nothing(matrix, k, Code.INVALID, "not finite")
-    unit = _unit(largest)
-    if unit != 1:
-        matrix = matrix / matrix.dtype.type(unit)
-    found, matrix = _tridiagonal(np.asfortranarray(matrix), k, signal)
-    if found.code not in (Code.CONVERGED, Code.INVALID):
-        found = _whole(matrix, k, signal)
-    return found.times(unit)
+    return lowest_together([matrix], k, [signal])[0]
+
+
+def lowest_together(
+    matrices: Sequence[NDArray], k: int, signals: Sequence[NDArray | None]
+) -> list[Eigenpairs]:
+    """`lowest_dense` of several NumPy matrices of one order with as many directions each; column-major ones are destroyed.
+
+    What a matrix gives does not depend on its company, of which `sims.dense.all_overlaps.side_by_side` is best.
+    """
+    largest = [float(max(np.max(matrix), -np.min(matrix))) for matrix in matrices]
+    units = [_unit(size) for size in largest]
+    finite = [i for i, size in enumerate(largest) if np.isfinite(size)]
+    reduced = [_reduced(matrices[i], units[i], signals[i]) for i in finite]
+    found = {
+        i: _finished(*both, k)
+        for i, both in zip(finite, zip(reduced, _lowest(reduced, k), strict=True), strict=True)
+    }
+    return [
+        found[i].times(units[i]) if i in found else _nothing(matrix, k, Code.INVALID, "not finite")
+        for i, matrix in enumerate(matrices)
+    ]
 
 
 def _same(n: int, rounding: float) -> float:
@@ -208,55 +209,107 @@ def check_order(n: int, platform: str | None = None) -> None:
         )
 
 
-def _tridiagonal(matrix: NDArray, k: int, signal: ArrayLike | None) -> tuple[Eigenpairs, NDArray]:
-    """Pairs by reduction to tridiagonal form, and the matrix, its lower triangle destroyed."""
+@dataclass(frozen=True)
+class _Reduced:
+    """A matrix reduced to tridiagonal form T, Q' H Q = T.
+
+    matrix  (n, n), on and above its diagonal H, below it reflectors
+    d, e    (n,), (n - 1,) of T, in float64 whatever the matrix: all that follows is O(n^2), and loses nothing more
+    tau     of the reflectors
+    norm    a bound on |T|
+    signal  (n, r) directions, or None
+    """
+
+    matrix: NDArray
+    d: NDArray
+    e: NDArray
+    tau: NDArray
+    norm: float
+    signal: NDArray | None
+
+    @property
+    def width(self) -> float:
+        """Distance within which eigenvalues of T count as the same."""
+        return _same(len(self.d), np.finfo(self.matrix.dtype).eps * self.norm)
+
+    @property
+    def rotated(self) -> NDArray:
+        """The directions in the basis of T."""
+        return _apply(self.matrix, self.tau, np.asarray(self.signal), "T").astype(np.float64)
+
+
+Low = tuple[NDArray, NDArray, Overlaps | None]  # values (k,) and vectors (n, k) of T, overlaps
+
+
+def _reduced(matrix: NDArray, unit: float, signal: NDArray | None) -> _Reduced:
+    if unit != 1:
+        matrix = matrix / matrix.dtype.type(unit)
+    matrix = np.asfortranarray(matrix)
     diagonal = np.diagonal(matrix).copy()
     reduced, d, e, tau = _reduce(matrix)
-    norm = _norm(d, e)
-    try:
-        if signal is None:
-            low, vectors = eigh_tridiagonal(d, e, select="i", select_range=(0, k - 1), lapack_driver="stebz")
-            overlaps = None
-        else:
-            rotated = _apply(reduced, tau, np.asarray(signal), "T").astype(np.float64)
-            low, vectors, overlaps = _with_overlaps(d, e, k, rotated, norm, np.finfo(matrix.dtype).eps)
-        vectors = _apply(reduced, tau, vectors.astype(matrix.dtype), "N")
-        failure = None
-    except (np.linalg.LinAlgError, ValueError) as error:
-        failure = str(error).splitlines()[0]
-    # sytrd on the lower triangle leaves the strict upper one: with the diagonal put back it is the matrix
-    # again
+    # sytrd on the lower triangle leaves the strict upper one: with the diagonal put back it is the matrix again
     np.fill_diagonal(reduced, diagonal)
-    if failure is not None:
-        return _nothing(reduced, k, Code.FAILED, failure), reduced
-    symm = get_blas_funcs("symm", (reduced,))
-    return _checked(
-        low, vectors, symm(1.0, reduced, vectors, lower=0), norm, "tridiagonal", overlaps
-    ), reduced
+    return _Reduced(reduced, d, e, tau, _norm(d, e), signal)
 
 
-def _with_overlaps(
-    d: NDArray, e: NDArray, k: int, signal: NDArray, norm: float, eps: float
-) -> tuple[NDArray, NDArray, Overlaps]:
-    """The k lowest pairs of T and squared overlaps with signal (n, r): of these if they settle the rank, else of all."""
-    n = len(d)
-    width = _same(n, eps * norm)
-    if n > BOUNDED:
-        # one value more than asked for says how far apart the others are
-        low, vectors = eigh_tridiagonal(
-            d, e, select="i", select_range=(0, min(k, n - 1)), lapack_driver="stebz"
-        )
-        vectors = vectors[:, :k]
-        found = _by_bound(d, e, signal, low, vectors, norm, width)
-        if found is not None:
-            return low[:k], vectors, found
-        return low[:k], vectors, _from_spectrum(Spectrum(*spectrum_overlaps(d, e, signal, width)), k)
-    spectrum = Spectrum(*spectrum_overlaps(d, e, signal, width))
-    return (
-        spectrum.values[:k],
-        lowest_vectors(d, e, spectrum.values[:k]),
-        _from_spectrum(spectrum, k),
-    )
+def _lowest(problems: list[_Reduced], k: int) -> list[Low | str]:
+    """The k lowest pairs of each T, or why there are none."""
+    try:
+        return list(_pairs(problems, k)) if problems else []
+    except (np.linalg.LinAlgError, ValueError) as error:
+        if len(problems) > 1:
+            return [found for problem in problems for found in _lowest([problem], k)]
+        return [str(error).splitlines()[0]]
+
+
+def _pairs(problems: list[_Reduced], k: int) -> list[Low]:
+    """The same with overlaps where there is a signal: of the lowest pairs if they settle the rank, else of all."""
+    if problems[0].signal is None:
+        return [(*_by_bisection(problem, k), None) for problem in problems]
+    if len(problems[0].d) > BOUNDED:
+        return [_bounded(problem, k) for problem in problems]
+    given = [(problem.d, problem.e, problem.rotated, problem.width) for problem in problems]
+    return [
+        _of_spectrum(problem, spectrum, k)
+        for problem, spectrum in zip(problems, spectra_overlaps(given), strict=True)
+    ]
+
+
+def _of_spectrum(problem: _Reduced, spectrum: Spectrum, k: int) -> Low:
+    vectors = lowest_vectors(problem.d, problem.e, spectrum.values[:k])
+    return spectrum.values[:k], vectors, _from_spectrum(spectrum, k)
+
+
+def _by_bisection(problem: _Reduced, k: int) -> tuple[NDArray, NDArray]:
+    return eigh_tridiagonal(problem.d, problem.e, select="i", select_range=(0, k - 1), lapack_driver="stebz")
+
+
+def _bounded(problem: _Reduced, k: int) -> Low:
+    # one value more than asked for says how far apart the others are
+    low, vectors = _by_bisection(problem, min(k + 1, len(problem.d)))
+    vectors, rotated = vectors[:, :k], problem.rotated
+    found = _by_bound(problem.d, problem.e, rotated, low, vectors, problem.norm, problem.width)
+    if found is None:
+        (spectrum,) = spectra_overlaps([(problem.d, problem.e, rotated, problem.width)])
+        found = _from_spectrum(spectrum, k)
+    return low[:k], vectors, found
+
+
+def _finished(problem: _Reduced, low: Low | str, k: int) -> Eigenpairs:
+    """Pairs of H from those of T, with their residuals; by the whole matrix where these are not good."""
+    matrix = problem.matrix
+    if isinstance(low, str):
+        found = _nothing(matrix, k, Code.FAILED, low)
+    else:
+        values, vectors, overlaps = low
+        try:
+            vectors = _apply(matrix, problem.tau, vectors.astype(matrix.dtype), "N")
+        except np.linalg.LinAlgError:
+            return _whole(matrix, k, problem.signal)
+        symm = get_blas_funcs("symm", (matrix,))
+        product = symm(1.0, matrix, vectors, lower=0)
+        found = _checked(values, vectors, product, problem.norm, "tridiagonal", overlaps)
+    return found if found.code in (Code.CONVERGED, Code.INVALID) else _whole(matrix, k, problem.signal)
 
 
 def _by_bound(

@@ -25,7 +25,8 @@ from sims.hessian import dense_blas, functions_of
 from sims.instance import Instance, Model, outputs
 from sims.krylov.sample import RELATIVE, TOL
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.operator.operator import HessianOperator, Rows, cut_rows, weighted
+from sims.operator.operator import HessianOperator, weighted
+from sims.operator.rows import Rows, cut_rows
 from sims.pinned import pinned
 from sims.signal import overlaps
 from theory.checks import ParameterError
@@ -151,7 +152,7 @@ def operators(
 ) -> tuple[HessianOperator, RiemannianOperator]:
     """The plain and the Riemannian Hessian of an instance at another student (p, N), matrix-free.
 
-    y (M,) outputs of the teacher with noise; rows those of the instance (`sims.operator.operator.cut_rows`).
+    y (M,) outputs of the teacher with noise; rows those of the instance (`sims.operator.rows.cut_rows`).
     """
     model, p = instance.model, len(student)
     points = [(model, instance.m)]

@@ -50,12 +50,6 @@ def outputs_of(functions: Functions, lam: Array) -> Array:
 
 
 @pinned
-def loss_of(lam: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC) -> Array:
-    """sum_mu l(y, yhat) from preactivations lam (M, p) and labels y (M,): by default (1/2) sum_mu (y - yhat)^2 / (a + y)."""
-    return value_at(lam, _whole(y, a), functions)
-
-
-@pinned
 def gradient_of(
     data: Array, lam: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC
 ) -> Array:

@@ -58,7 +58,7 @@ _RUNNING = -1
 
 
 @dataclass(frozen=True)
-class Descent:
+class Rules:
     """The rules of a descent.
 
     steps             largest number of steps
@@ -141,7 +141,7 @@ def descend(
     y: Array,
     student: Array,
     a: float,
-    rules: Descent | None = None,
+    rules: Rules | None = None,
     *,
     group: int | None = None,
     functions: Functions = QUADRATIC,
@@ -162,7 +162,7 @@ def descend(
     point and does not disturb the others.
     Raises ParameterError if the shapes do not fit or a is not positive.
     """
-    rules = Descent() if rules is None else rules
+    rules = Rules() if rules is None else rules
     positive("a", a)
     number, m, n = data.shape
     if y.shape != (number, m) or student.ndim != 3 or (student.shape[0], student.shape[2]) != (number, n):
@@ -199,7 +199,7 @@ class _Numbers(NamedTuple):
     armijo: Array
 
 
-def _numbers(rules: Descent, dtype: np.dtype) -> _Numbers:
+def _numbers(rules: Rules, dtype: np.dtype) -> _Numbers:
     lengths = np.diff(rules.recorded_steps, prepend=0).astype(np.int32)
     reals = (rules.tolerance_for(dtype), rules.share, rules.armijo)
     return _Numbers(

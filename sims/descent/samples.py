@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,10 +24,11 @@ from sims import checks
 from sims.checks import of_type
 from sims.descent import hessians as landscape
 from sims.descent import starts
-from sims.descent.path import Code, Descent, descend
+from sims.descent.path import Code, Rules, descend
 from sims.hessian import functions_of
 from sims.instance import Instance, Model, draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
+from sims.memory import planned_bytes
 from sims.pinned import pinned
 from theory.checks import ParameterError, choice, count, shown
 
@@ -34,11 +36,10 @@ Array = NDArray[np.float64]
 Start = Callable[[Instance, Array, Array], Array]
 
 MARGIN = 4  # eigenpairs beyond the p p_star that the memory for a Hessian is reckoned with
-MEMORY = 8 * 2**30  # bytes that one batch may take before it is refused
 
 
 @dataclass(frozen=True)
-class Descents:
+class DescentResult:
     """S descents at one (N, alpha) with R records and T Hessians along the path (T = 0: none wanted).
 
     overlap_matrix  (S, R, p, p_star)  w_k . w*_l / N
@@ -163,15 +164,15 @@ def sample_descents(
     seed: int = 0,
     *,
     start: str | Start = "random",
-    rules: Descent | None = None,
+    rules: Rules | None = None,
     eigenpairs: int = 0,
     hessians: int = 8,
     dense: bool | None = None,
     dtype: str = "float64",
     batch: int | None = None,
     workers: int | None = None,
-    memory: int = MEMORY,
-) -> Descents:
+    memory: int | None = None,
+) -> DescentResult:
     """Descents of the samples with the given indices at (N, alpha).
 
     start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
@@ -179,13 +180,16 @@ def sample_descents(
     dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
                 known by their products beyond
     batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
+    memory      bytes that all workers may take; None: what may be planned for here (`sims.memory.planned_bytes`)
     workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
     Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
     workers than asked for are used where only they fit.
     """
-    rules = Descent() if rules is None else rules
-    of_type("rules", rules, Descent)
-    begin, memory = _start(start), count("memory", memory)
+    rules = Rules() if rules is None else rules
+    of_type("rules", rules, Rules)
+    begin = _start(start)
+    memory = planned_bytes() if memory is None else count("memory", memory)
+    memory = sys.maxsize if memory is None else memory
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)
     moments = hessian_moments(len(rules.recorded_steps), count("hessians", hessians, 2))
     moments = moments if eigenpairs else moments[:0]
@@ -206,7 +210,7 @@ def sample_descents(
     with ThreadPoolExecutor(workers) as pool:
         parts += pool.map(part, firsts[1:])
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return Descents(**joined, recorded_steps=np.asarray(rules.recorded_steps), hessian_records=moments)
+    return DescentResult(**joined, recorded_steps=np.asarray(rules.recorded_steps), hessian_records=moments)
 
 
 def _start(start: str | Start) -> Start:
@@ -266,7 +270,7 @@ def _workers(workers: int | None, fitting: int) -> int:
 def _batch(
     model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dense, dtype
 ) -> dict[str, NDArray]:
-    """The arrays of Descents, but the shared ones, for one batch."""
+    """The arrays of DescentResult, but the shared ones, for one batch."""
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]
     m = draws[0].m
     teachers = np.stack([np.asarray(d.teacher, dtype=np.float64) for d in draws])

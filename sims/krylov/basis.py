@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, qr, solve_triangular
 
-from sims.hessian import HIGHEST
+from sims.pinned import HIGHEST
 
 Chunk = tuple[jax.Array, jax.Array | None]
 

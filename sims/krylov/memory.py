@@ -9,7 +9,7 @@ import numpy as np
 
 from sims.instance import Model, finite_p, real_dtype, samples_of
 from sims.krylov.settings import Plan, Settings, mixes
-from sims.operator.operator import block_size
+from sims.operator.rows import block_size
 from theory.checks import count
 
 PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart

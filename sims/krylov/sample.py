@@ -12,13 +12,12 @@ from sims.instance import Instance, Model, finite_p, real_dtype
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import signal_overlaps
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.memory import available_bytes, dense_bytes
+from sims.memory import dense_bytes, fits
 from sims.operator.operator import HessianOperator, hessian_operator
 from sims.operator.sharded import sharded_operator
 from sims.pinned import pinned
 from theory.checks import count
 
-ROOM = 0.9  # share of the free memory that may be planned for
 DENSE = {"cpu": 4000, "gpu": 12_000}  # orders p N up to which dense solves take seconds, and give every rank
 TOL = {
     "float64": 1e-6,
@@ -32,9 +31,7 @@ def preferred_solver(model: Model, n: int, alpha: float, k: int, dtype: Any = "f
     platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
     if finite_p(model) * count("n", n) > DENSE[platform]:
         return "krylov"
-    free = available_bytes()
-    fits = free is None or dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype) <= ROOM * free
-    return "dense" if fits else "krylov"
+    return "dense" if fits(dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype)) else "krylov"
 
 
 @pinned
@@ -66,10 +63,7 @@ def operator_of(drawn: Instance, stored: bool) -> HessianOperator:
 
 def stores(model: Model, n: int, alpha: float, k: int, dtype: Any) -> bool:
     """Whether the data of one sample fit in memory, over all devices, beside the solver."""
-    free = available_bytes()
-    if free is None:
-        return True
-    return _bytes(model, n, alpha, k, dtype, stored=True) <= ROOM * free
+    return fits(_bytes(model, n, alpha, k, dtype, stored=True))
 
 
 def point_bytes(model: Model, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:

@@ -33,11 +33,10 @@ from scipy.linalg import eigh
 
 from sims.checks import has
 from sims.dense.eigen import Code, Eigenpairs
-from sims.hessian import HIGHEST
 from sims.krylov.basis import orthonormal
 from sims.krylov.settings import Plan, Settings, mixes, plan_tol
 from sims.krylov.space import WAIT, Space
-from sims.pinned import pinned
+from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError
 
 OPERATOR = "order", "dtype", "sets", "units", "product", "lowered", "ordered"  # what a BlockOperator has

@@ -23,7 +23,7 @@ in which the solvers keep their vectors.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,104 +32,21 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.checks import of_type, reals, stream_key
+from sims.checks import reals
 from sims.dense.eigen import power_of_two
-from sims.hessian import HIGHEST, Functions, functions_of, weight_parts
+from sims.hessian import Functions, functions_of, weight_parts
 from sims.instance import (
     Instance,
     Model,
-    data_key,
     finite_p,
-    input_roots,
-    padded,
-    real_dtype,
-    row_block,
     teacher_noise,
 )
-from sims.pinned import pinned
-from theory.checks import ParameterError, count, shown
+from sims.operator.rows import Rows, rows_of, single
+from sims.pinned import HIGHEST, pinned
+from theory.checks import ParameterError, shown
 from theory.general.network import network
 
-BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
 _FEW = 16  # student rows that are written out one by one in a compiled step
-STORED_BYTES = {
-    "cpu": 256 << 20,
-    "gpu": 1 << 30,
-}  # of one that is kept: larger, for fewer and faster products
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Blocks of rows of the data, all of one shape (size, n); rows from M on are zero or carry weight zero.
-
-    stored  one pair (block (size, n), its transpose (n, size) or None) for each block; None: drawn when needed
-    key     key of the rows (`data_key`), for blocks drawn when needed
-    roots   (n,) by which the columns of the blocks are multiplied to make inputs of covariance Sigma; None: by nothing
-
-    The transpose is a second copy, for the CPU: XLA's product with a row-major matrix reads it at the speed of the memory bus,
-    that with its transpose at a third of it.
-    """
-
-    m: int
-    n: int
-    size: int
-    dtype: np.dtype
-    stored: tuple[tuple[jax.Array, jax.Array | None], ...] | None
-    key: jax.Array
-    roots: jax.Array | None = None
-
-    def of(self, model: Model) -> Rows:
-        """These rows as the inputs of a model: with the roots of its covariance."""
-        roots = input_roots(model, self.n)
-        return self if roots is None else replace(self, roots=jnp.asarray(roots, self.dtype))
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return -(-self.m // self.size)
-
-    def __iter__(self) -> Iterator[tuple[jax.Array, jax.Array | None]]:
-        if self.stored is not None:
-            yield from self.stored
-            return
-        for i in range(self.blocks):
-            yield row_block(self.key, np.uint32(i * self.size), self.size, self.n, str(self.dtype)), None
-
-
-def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
-    """Rows in a block: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), `padded`; or `size` as given."""
-    if size is not None:
-        return count("block size", size)
-    targets = STORED_BYTES if stored else BLOCK_BYTES
-    target = targets.get(jax.default_backend(), targets["gpu"])
-    return padded(-(-m // max(1, -(-m * n * np.dtype(dtype).itemsize // target))))
-
-
-@pinned
-def stored_rows(
-    key: jax.Array,
-    m: int,
-    n: int,
-    dtype: Any = "float64",
-    *,
-    size: int | None = None,
-    mirror: bool | None = None,
-) -> Rows:
-    """The first m rows of the data with `key` (from `data_key`), in memory.
-
-    size    rows in a block (default: by bytes, `block_size`)
-    mirror  keep the transpose of each block too (default: on the CPU)
-    """
-    streamed = streamed_rows(key, m, n, dtype, size=block_size(m, n, real_dtype(dtype), size))
-    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
-    blocks = tuple((block, jnp.array(block.T) if mirror else None) for block, _ in streamed)
-    return replace(streamed, stored=blocks)
-
-
-def streamed_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64", *, size: int | None = None) -> Rows:
-    """The first m rows of the data with `key`, drawn again block by block at every pass: memory O(size n)."""
-    m, n, dtype, key = count("m", m), count("n", n), real_dtype(dtype), stream_key("key", key)
-    return Rows(m, n, block_size(m, n, dtype, size, stored=False), dtype, None, key)
 
 
 @dataclass(frozen=True)
@@ -244,14 +161,11 @@ class HessianOperator:
         """
         if self.dtype == np.float32:
             return self
-        if self.rows.stored is None:
+        rows = self.rows.lowered()
+        if rows is None:
             return None
-        stored = tuple((_single(b), None if t is None else _single(t)) for b, t in self.rows.stored)
-        roots = self.rows.roots
-        single = None if roots is None else _single(roots)
-        rows = replace(self.rows, dtype=np.dtype("float32"), stored=stored, roots=single)
         return replace(
-            self, rows=rows, parts=tuple((_single(d), _single(c), _single(x)) for d, c, x in self.parts)
+            self, rows=rows, parts=tuple((single(d), single(c), single(x)) for d, c, x in self.parts)
         )
 
 
@@ -261,7 +175,7 @@ def hessian_operator(
 ) -> HessianOperator:
     """The operator of one instance. stored = False: rows are drawn again at every product.
 
-    size, mirror as in `stored_rows`. Data the instance already carries are cut into blocks (a copy: let go of the instance).
+    size, mirror as in `sims.operator.rows.rows_of`.
 
     >>> from sims.instance import draw
     >>> from theory.model import Committee
@@ -269,33 +183,9 @@ def hessian_operator(
     >>> operator.order, operator(np.ones((1, 2, 12, 3))).shape
     (24, (1, 2, 12, 3))
     """
-    dtype = of_type("instance", instance, Instance).student.dtype
-    if not stored:
-        rows = streamed_rows(data_key(instance.key), instance.m, instance.n, dtype, size=size)
-    elif instance.data is None:
-        rows = stored_rows(data_key(instance.key), instance.m, instance.n, dtype, size=size, mirror=mirror)
-    else:
-        rows = cut_rows(instance, size=size, mirror=mirror)
-    if instance.data is None or not stored:
-        rows = rows.of(instance.model)
+    rows = rows_of(instance, stored=stored, size=size, mirror=mirror)
     points = [(instance.model, instance.m)]
     return weighted(rows, instance.student, instance.teacher, points, key=instance.key)
-
-
-@pinned
-def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None = None) -> Rows:
-    """The data of an instance as blocks of rows, their covariance in them."""
-    data = instance.data
-    if data is None:
-        raise ParameterError("cut_rows needs the data of the instance, drawn with data=True")
-    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
-    size = block_size(instance.m, instance.n, data.dtype, size)
-    blocks = []
-    for start in range(0, instance.m, size):
-        block = data[start : start + size]
-        block = jnp.pad(block, ((0, size - block.shape[0]), (0, 0)))
-        blocks.append((block, jnp.array(block.T) if mirror else None))
-    return Rows(instance.m, instance.n, size, np.dtype(data.dtype), tuple(blocks), data_key(instance.key))
 
 
 @pinned
@@ -390,10 +280,6 @@ def _beside(blocks: tuple[jax.Array, ...], n: int) -> jax.Array:
 def _apart(columns: jax.Array, number: int, order: int) -> list[jax.Array]:
     """The inverse of `_beside`."""
     return [part.reshape(order, -1) for part in jnp.split(columns, number, axis=1)]
-
-
-def _single(x: jax.Array) -> jax.Array:
-    return x.astype(jnp.float32)
 
 
 @jax.jit

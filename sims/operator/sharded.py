@@ -22,7 +22,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sims.instance import Instance, data_key, row_block
-from sims.operator.operator import HessianOperator, Rows, block_share, block_size, weighted
+from sims.operator.operator import HessianOperator, block_share, weighted
+from sims.operator.rows import Rows, block_size
 from sims.pinned import pinned
 from theory.checks import ParameterError
 

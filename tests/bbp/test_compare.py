@@ -1,5 +1,8 @@
 """The comparison: pooling, observables, table, file and figure, on made-up sweeps whose answers are known."""
 
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +17,8 @@ from bbp.analysis.comparison_table import table
 from bbp.analysis.observables import observables
 from bbp.analysis.pool import SEVERAL, pool
 from bbp.compare import main
+from bbp.engine.parts import Parts
+from bbp.files import table as fields
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -191,3 +196,110 @@ def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and any(part in error for part in message.split("|"))
     assert not (tmp_path / "fig.png").exists()
+
+
+@pytest.fixture
+def drawn(tmp_path, monkeypatch):
+    """A directory with a sweep of 2 x 5 points, and the options of its comparison in ten units."""
+    monkeypatch.chdir(tmp_path)
+    store.save("sweep.h5", [made_up()])
+    return ["sweep.h5", "--draws", "30", "--repeats", "100", "--block", "1", "-q"]
+
+
+def same(one, two):
+    one, two = (comparison_file.load(path) for path in (one, two))
+    for name in comparison_file.QUENCHED:
+        np.testing.assert_array_equal(getattr(one.quenched, name), getattr(two.quenched, name), err_msg=name)
+    np.testing.assert_array_equal(one.measured["lowest"]["low"], two.measured["lowest"]["low"])
+    assert repr((one.crossings, one.shifts, one.config)) == repr((two.crossings, two.shifts, two.config))
+    assert one.finished and two.finished
+
+
+DIES = """
+import os, signal, sys
+from bbp import compare
+from bbp.engine.parts import Parts
+
+def save(self, result, experiment, real=Parts.save, left=[int(sys.argv[1])]):
+    real(self, result, experiment)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Parts.save = save
+compare.main(sys.argv[2:])
+"""
+
+
+def test_killed_while_it_draws_and_equal_to_the_uninterrupted(drawn, tmp_path):
+    assert main([*drawn, "--save", "whole.h5"]) == 0
+    assert np.isfinite(comparison_file.load("whole.h5").quenched.lowest).all()
+    words = [*drawn, "--save", "part.h5"]
+    killed = subprocess.run([sys.executable, "-c", DIES, "4", *words])
+    parts = Parts(tmp_path / "part.h5").path
+    assert killed.returncode == -signal.SIGKILL and not (tmp_path / "part.h5").exists()
+    kept = {path: path.stat().st_mtime_ns for path in parts.glob("*.npz")}
+    assert len(kept) == 4
+    assert main(words) == 2  # an unfinished run is not written over
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Parts, "discard", lambda self: None)
+        assert main([*words, "--resume"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept and len(list(parts.glob("*.npz"))) == 10
+    same("part.h5", "whole.h5")
+
+
+def test_tasks_and_merge_give_the_same_comparison(drawn, tmp_path):
+    (tmp_path / "options.toml").write_text('draws = 30\nrepeats = 100\nblock = 2\nsave = "merged.h5"\n')
+    own = ["sweep.h5", "--config", "options.toml", "-q"]
+    assert [main([*own, "--task", f"{i}/2"]) for i in (1, 2)] == [0, 0]
+    assert main([*own, "--merge"]) == 0
+    assert main([*drawn, "--save", "whole.h5"]) == 0
+    same("merged.h5", "whole.h5")
+
+
+def test_a_finished_comparison_is_shown_and_that_of_other_samples_refused(drawn, tmp_path, capsys):
+    words = [*drawn[:-1], "--save", "numbers.h5"]
+    assert main(words) == 0
+    before = (tmp_path / "numbers.h5").read_bytes()
+    store.save("copy.h5", [made_up()])
+    assert main(["copy.h5", *words[1:]]) == 0  # the same samples under another name
+    assert "already finished: nothing to compute" in capsys.readouterr().err
+    store.save("sweep.h5", [made_up(seed=3)])
+    assert main(words) == 2
+    assert "holds another comparison: data" in capsys.readouterr().err
+    assert (tmp_path / "numbers.h5").read_bytes() == before
+    assert main([*words, "--force", "--dry-run"]) == 0
+    assert "10 units, 10 points" in capsys.readouterr().out
+    for option in ("--resume", "--dry-run", "--merge"):
+        assert main(["sweep.h5", option]) == 2
+        assert f"{option} needs --save FILE.h5" in capsys.readouterr().err
+
+
+def test_draws_that_fail_are_told(drawn, monkeypatch, capsys):
+    def broken(*_, **__):
+        raise RuntimeError("no draws today")
+
+    monkeypatch.setattr("bbp.analysis.comparison.finite_curve", broken)
+    assert main([*drawn, "--save", "numbers.h5"]) == 1
+    assert "10 points failed, the first because: RuntimeError: no draws today" in capsys.readouterr().err
+    assert np.isnan(comparison_file.load("numbers.h5").quenched.lowest).all()
+    monkeypatch.undo()
+
+
+def test_a_file_of_before_its_columns_had_types(tmp_path):
+    """Version 0.1 wrote columns without rows as numbers of any type: they are read."""
+    path = tmp_path / "old.h5"
+    comparison_file.save(path, compare(made_up(n=(50,)), draws=0, repeats=100))
+    column = next(field for field in comparison_file.FIELDS if field.name == "crossing_n_small")
+    old = {field.name: replace(field, dtype="f8") for field in comparison_file.FIELDS if field is column}
+    with pytest.MonkeyPatch.context() as patch:
+        given = tuple(old.get(field.name, field) for field in comparison_file.FIELDS)
+        patch.setattr(comparison_file, "FIELDS", given)
+        real = fields.add
+
+        def add(group, field, values, scales):
+            real(group, field, np.asarray(values, dtype=float) if field.name in old else values, scales)
+
+        patch.setattr(fields, "add", add)
+        comparison_file.save(path, compare(made_up(n=(50,)), draws=0, repeats=100))
+    assert comparison_file.load(path).crossings == []

@@ -13,9 +13,9 @@ from bbp import plot
 from bbp.analysis import recovery
 from bbp.engine import run
 from bbp.experiments import descent, descent_file
-from bbp.experiments.descent_file import DIMENSIONS, Descended
+from bbp.experiments.descent_file import DIMENSIONS, DescentData
 from bbp.plots import descent as descent_plots
-from sims.descent.path import Code, Descent
+from sims.descent.path import Code, Rules
 from sims.descent.samples import sample_descents
 from sims.instance import STREAM
 from theory.checks import ParameterError
@@ -89,7 +89,7 @@ def test_the_file_holds_the_descents_and_opens_anywhere(bbp, out, tiny_run):
 def test_the_numbers_are_those_of_the_library(tiny_run):
     _, found = tiny_run
     direct = sample_descents(
-        Committee(2, 1, 0.7), 16, 4.0, [2], start="hessian", rules=Descent(steps=30), eigenpairs=4, hessians=3
+        Committee(2, 1, 0.7), 16, 4.0, [2], start="hessian", rules=Rules(steps=30), eigenpairs=4, hessians=3
     )
     np.testing.assert_array_equal(found.overlap_matrix[0, 1, 1, 2], direct.overlap_matrix[0])
     np.testing.assert_array_equal(found.eigenvalues[0, 1, 1, 2], direct.eigenvalues[0])
@@ -172,7 +172,7 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
         (["--eigenpairs", "31"], "eigenpairs must be at most p (n - 1) = 30, got 31 at n = 16"),
         (["--threshold", "1"], "threshold must be below 1"),
         (["--alpha-grid", "0.001:1:3"], "at least one sample"),
-        (["--n", "1000000"], "GiB"),
+        (["--n", "1000000"], "a descent at N = 1000000, p = 2 needs"),
         (["--dtype", "float16"], "dtype must be"),
         (["--workers", "0"], "workers must be"),
         (["--p-star", "17"], "p_star must be at most n"),
@@ -210,12 +210,12 @@ def test_a_failed_descent_is_counted_and_the_file_still_written(bbp, out, monkey
     assert descent_file.load(out).status[0, 0, :, 1].tolist() == [descent_file.FAILED] * 2
 
 
-def made_up(ends, starts=0.01, alphas=(1.0, 2.0, 3.0)) -> Descended:
+def made_up(ends, starts=0.01, alphas=(1.0, 2.0, 3.0)) -> DescentData:
     """Descents at p = p* = 1, N = 100 whose final m2 is `ends` (alpha, sample)."""
     ends = np.asarray(ends, dtype=np.float64)
     m2 = np.stack([np.full_like(ends, starts), ends], axis=-1)[None, None]
     shape = m2.shape[:4]
-    return Descended(
+    return DescentData(
         model=Committee(1, 1, 1.0),
         dims={
             "n": np.array([100]), "start": np.array(["random"], dtype=object), "alpha": np.array(alphas),

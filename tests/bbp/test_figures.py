@@ -9,7 +9,6 @@ from bbp.figures import main
 from bbp.gallery import base
 from bbp.gallery.base import Data, Effort, Entry
 from bbp.gallery.entries import ENTRIES
-from bbp.gallery.finite import half_point
 from bbp.gallery.scatter import ratio
 from bbp.gallery.thresholds import as_arrays, as_map
 
@@ -81,21 +80,6 @@ def test_map_round_trip(tmp_path):
 def test_effort_overrides():
     assert Effort().sizes([1], [2]) == (1,) and Effort("paper").sizes([1], [2]) == (2,)
     assert Effort(n=(5,)).sizes([1], [2]) == (5,) and Effort(samples=3).count(1, 2) == 3
-
-
-def test_half_point_is_where_the_fraction_is_one_half():
-    """A logistic curve through 1/2 at alpha = 1.2, 2000 samples a point: within 4 standard errors (false alarm 6e-5)."""
-    rng = np.random.default_rng(0)
-    alpha = np.linspace(0.9, 1.5, 7)
-    hits = (rng.random((7, 2000)) < 1 / (1 + np.exp(-(alpha - 1.2) / 0.1))[:, None]).astype(float)
-    value, error = half_point(alpha, hits, rng)
-    assert abs(value - 1.2) < 4 * error and error < 0.01
-    flat = (rng.random((7, 40)) < 0.5).astype(
-        float
-    )  # says nothing: no number, and no error that fills the figure
-    for poor in (flat, 1 - hits, np.ones((7, 5))):
-        found = half_point(alpha, poor, rng)
-        assert np.isnan(found).all() or found[1] < 0.3
 
 
 def test_variance_ratio():

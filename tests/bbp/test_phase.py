@@ -146,9 +146,9 @@ def test_bad_options_are_one_line_and_exit_code_2(options, message, tmp_path, ca
 
 
 def test_what_finite_n_cannot_do_fails_and_the_rest_is_kept(tmp_path, capsys):
-    """p = 512 at finite N would want 256 GiB, p = inf has none, and p_c at a = 1e-13 is beyond what is counted."""
+    """p = 512 has no bulk in N = 100 dimensions, p = inf has none, and p_c at a = 1e-13 is beyond what is counted."""
     out = tmp_path / "phase.h5"
-    words = "--p 1,512,inf --a-grid 1e-13,1 --at-a 1 --widths 1 --n 100 --draws 2".split()
+    words = "--p 1,512,inf --a-grid 1e-13,1 --at-a 1 --widths 1 --n 100 --draws 4".split()
     for _ in range(2):
         assert phase.main([*words, "--out", str(out)]) == 1
         said, found = capsys.readouterr(), phase_file.load(out)
@@ -233,7 +233,7 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
 
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
     """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
-    words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 2".split()
+    words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 8".split()
     paths = [tmp_path / name for name in ("whole.h5", "stopped.h5", "tasks.h5")]
     assert phase.main([*words, "--out", str(paths[0])]) == 0
     real, computed = experiment.alpha_bbp_finite, []

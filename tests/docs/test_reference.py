@@ -3,10 +3,16 @@
 That each entry made it into the site is checked when that is built (docs/reference.py, `check`).
 """
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
+
+from bbp import __version__, store
+from bbp.analysis import comparison_file
+from bbp.experiments import descent_file, phase_file
+from bbp.files import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -17,15 +23,16 @@ def site():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(DOCS))
         import docstrings
+        import pages
         import reference
 
-        yield reference, docstrings
-    for name in ("reference", "docstrings"):
+        yield reference, docstrings, pages
+    for name in ("reference", "docstrings", "pages"):
         sys.modules.pop(name, None)
 
 
 def test_every_exported_name_is_documented(site):
-    reference, _ = site
+    reference, *_ = site
     exported = reference.exported()
     assert {"theory.Committee", "theory.outlier", "theory.general.Network", "bbp.store.load"} <= set(exported)
     missing = {name: home for name, home in exported.items() if home not in reference.documented()}
@@ -34,7 +41,7 @@ def test_every_exported_name_is_documented(site):
 
 
 def test_every_documented_name_has_words(site):
-    reference, _ = site
+    reference, *_ = site
     bare = [
         f"{module.name}.{name}"
         for module in reference.modules()
@@ -45,13 +52,13 @@ def test_every_documented_name_has_words(site):
 
 
 def test_a_module_that_was_added_is_seen(site):
-    reference, _ = site
+    reference, *_ = site
     names = {module.name for module in reference.modules()}
     assert {"theory.bulk", "theory.finite_n.quenched", "sims.krylov.solver", "bbp.exports.tables"} <= names
 
 
 def test_pages_hold_a_directive_for_each_name(site, tmp_path):
-    reference, _ = site
+    reference, *_ = site
     reference.write(tmp_path)
     text = "\n".join(page.read_text() for page in tmp_path.glob("*.rst"))
     for name in reference.documented():
@@ -76,3 +83,34 @@ def test_names_become_links(site):
     assert ":py:obj:`theory.bulk.bulk_edge <theory.bulk.bulk_edge>`" in site[1].converted(
         "See `theory.bulk.bulk_edge`."
     )
+
+
+@pytest.mark.parametrize("module", [store, descent_file, phase_file, comparison_file])
+def test_every_declared_field_is_in_the_table_of_its_file(site, module):
+    """In TABLES, from which the page is made, and on the page: /NAME, what it is over and its words."""
+    told = {id(part) for _, axes, fields in module.TABLES for part in (*axes, *fields)}
+    declared = [part for value in vars(module).values() for part in parts(value)]
+    assert len(declared) > 5
+    assert not [part.name for part in declared if id(part) not in told | COLUMNS]
+    page = site[2].layouts()
+    for group, _, fields in module.TABLES:
+        for field in fields:
+            assert f"| `/{group}{field.place}` | {', '.join(field.dims)} |" in page and field.words in page
+
+
+def parts(value):
+    """Axes and fields in a module's constant."""
+    held = value if isinstance(value, tuple) else (value,)
+    return [part for part in held if isinstance(part, table.Axis | table.Field)]
+
+
+# Those of units of work and of the table of models are told over the axes of the file, or in words.
+COLUMNS = {id(field) for field in (*store.COLUMNS, *store._MODELS, *descent_file.COLUMNS)}
+
+
+def test_one_version(site):
+    """The package, the citation and the newest heading of the changes name one version."""
+    root = DOCS.parent
+    cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(), re.MULTILINE).group(1)
+    newest = re.search(r"^## (\S+)", (root / "CHANGELOG.md").read_text(), re.MULTILINE).group(1)
+    assert cited == newest == __version__

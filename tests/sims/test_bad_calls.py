@@ -7,14 +7,16 @@ from sims import hessian, instance, memory
 from sims.activations import activation_of
 from sims.dense.eigen import lowest_dense
 from sims.density import lanczos_quadrature
-from sims.descent.path import Descent
+from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed as descent_bytes
 from sims.descent.samples import sample_descents
+from sims.host_draws import draw_on_host
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.sample import preferred_solver
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.one_draw import sample_grid, shared_draw
-from sims.operator.operator import hessian_operator, stored_rows, streamed_rows
+from sims.operator.operator import hessian_operator
+from sims.operator.rows import stored_rows, streamed_rows
 from sims.sampling import bytes_needed, sample_point
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -33,7 +35,7 @@ def calls():
     seeds = {"seed": 0, "dtype": "float64"}
     return {
         "draw": (instance.draw, {**point, **seeds, "sample": 0}),
-        "draw_small": (instance.draw_small, {**point, **seeds, "samples": [0]}),
+        "draw_on_host": (draw_on_host, {**point, **seeds, "samples": [0]}),
         "samples_of": (instance.samples_of, {"alpha": 2.0, "n": 8}),
         "draw_key": (instance.draw_key, {"seed": 0, "n": 8, "alpha": 2.0, "sample": 0}),
         "labels": (instance.labels, {"instance": drawn}),
@@ -76,14 +78,14 @@ def calls():
         ),
         "dense_bytes": (memory.dense_bytes, {**point, "eigenpairs": 2, "dtype": "float64"}),
         "preferred_solver": (preferred_solver, {**point, "k": 2, "dtype": "float64"}),
-        "Descent": (
-            Descent,
+        "Rules": (
+            Rules,
             {"steps": 5, "records": 3, "tolerance": 0.1, "share": 1.0, "armijo": 0.25, "power_iterations": 2},
         ),
         "sample_descents": (
             sample_descents,
             {
-                **point, **seeds, "samples": [0], "start": "random", "rules": Descent(steps=2, records=2),
+                **point, **seeds, "samples": [0], "start": "random", "rules": Rules(steps=2, records=2),
                 "eigenpairs": 0, "hessians": 2, "batch": 1, "workers": 1, "memory": 2**30,
             },
         ),

@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from sims import instance
+from sims.host_draws import draw_on_host
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -150,9 +151,11 @@ def test_number_of_samples(alpha, n, m):
     ("model", "n", "alpha"), [(Committee(1, 1, 1.0), 30, 1.3), (Committee(3, 2, 0.5), 64, 0.7)]
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_small_instances_drawn_together_are_those_drawn_apart(model, n, alpha, dtype):
-    together = instance.draw_small(model, n, alpha, [4, 0, 7], seed=11, dtype=dtype)
-    for found, sample in zip(together, [4, 0, 7], strict=True):
+def test_instances_drawn_on_the_host_are_those_drawn_apart(model, n, alpha, dtype):
+    samples = [4, 0, 7, *range(20, 55)]  # more than share the making of their keys
+    together = list(draw_on_host(model, n, alpha, samples, seed=11, dtype=dtype))
+    assert len(together) == len(samples)
+    for found, sample in zip(together[:3] + together[-1:], samples[:3] + samples[-1:], strict=True):
         apart = instance.draw(model, n, alpha, seed=11, sample=sample, dtype=dtype)
         assert found.m == apart.m and np.array_equal(
             jax.random.key_data(found.key), jax.random.key_data(apart.key)

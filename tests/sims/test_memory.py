@@ -3,9 +3,12 @@
 import os
 import tracemalloc
 
+import jax
+import numpy as np
 import pytest
 
-from sims import limits, memory
+from sims import host_draws, limits, memory
+from sims.dense import all_overlaps
 from sims.sampling import bytes_needed, sample_point
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -22,6 +25,23 @@ def test_the_estimate_is_an_upper_bound_and_not_far(p, n, dtype):
     tracemalloc.stop()
     estimate = bytes_needed(model, n, 1.5, dtype=dtype)
     assert estimate / 2 < peak < estimate
+
+
+def test_what_xla_plans_for_a_dense_sample_on_the_host():
+    """A call that draws takes a few MiB whatever N; the sweep over the spectrum, what the estimate has for it."""
+
+    def held(function, *arguments):
+        plan = function.__wrapped__.lower(*arguments).compile().memory_analysis()
+        return plan.argument_size_in_bytes + plan.output_size_in_bytes + plan.temp_size_in_bytes
+
+    n, order = 1000, 2048
+    with jax.enable_x64(True):
+        rows = host_draws.rows_in_call(n)
+        words = np.zeros((rows, 2), np.uint32)
+        assert 8 * rows * n < held(host_draws._rows, words, words[:, 0], n, "float64") < 5 * 2**20
+        column = np.zeros((order, 1, 1))
+        sweep = held(all_overlaps._sweep, column, column, column[:, None], np.zeros((1, order)))
+    assert sweep < 8 * order * memory.STEPS  # as in `dense_bytes`
 
 
 def test_free_memory_of_this_system():

@@ -28,7 +28,7 @@ MODELS = {
     "softplus, plain squared loss": Network(2, 2, activation="softplus", loss="squared"),
     "He2": Network(2, 1, a=2.0, activation="he2"),
     "He3, plain squared loss": Network(1, 1, activation="he3", loss="squared"),
-    "softened ReLU": Network(2, 1, a=0.5, activation="soft_relu"),
+    "softened ReLU": Network(2, 1, a=0.5, activation="Softened ReLU"),
     "quadratic student of a tanh teacher": Network(2, 1, a=1.5, teacher_activation="tanh"),
     "noise": Network(2, 2, a=0.5, noise=0.3),
     "noise after": Network(1, 1, loss="squared", noise=0.3, output_noise=0.2),
@@ -175,8 +175,10 @@ def test_one_draw_serves_networks_that_differ_in_a_and_noise():
 @pytest.mark.parametrize("dtype, tol", [("float64", 1e-9), ("float32", 2e-5)])
 def test_no_normalisation_is_too_large_or_small(a, dtype, tol):
     """a H tends to a limit as a grows, where F itself under- and its squares underflow; small a go as a = 0."""
-    if a < 1 and dtype == "float32":
-        return  # |H| is then 1e8 times the lowest eigenvalues, and float32 cannot hold both (docs/large_n.md)
+    if a < 1 and dtype == "float32":  # |H| is then 1e8 times the lowest eigenvalues: float32 cannot hold both
+        with pytest.raises(ParameterError, match="dtype must be float64 at a = 1e-60: weights span"):
+            sample_point(Committee(1, 1, a), 80, 3.0, [0], 0, dtype=dtype)
+        return
     model, near = Committee(1, 1, a), Committee(1, 1, 1e-14 if a < 1 else 1e14)
     scale = {model: max(a, 1.0), near: max(near.a, 1.0)}
     for solver in ("dense", "krylov"):

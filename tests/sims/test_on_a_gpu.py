@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 
 from sims import hessian, memory
+from sims.descent.path import Rules
+from sims.descent.samples import sample_descents
 from sims.instance import draw, padded, row_block
 from sims.krylov import memory as krylov_memory
 from sims.krylov.sample import preferred_solver, solve_krylov
-from sims.operator.operator import block_size, hessian_operator
+from sims.operator.operator import hessian_operator
+from sims.operator.rows import block_size
 from sims.operator.sharded import sharded_operator
 from theory.model import Committee
 
@@ -48,6 +51,26 @@ def test_drawn_data_agree(on_gpu):
     device = draw(MODEL, 30, 2.0, seed=5)
     np.testing.assert_array_equal(device.data, host)
     np.testing.assert_allclose(hessian.weights_of(device), weights, rtol=1e-11, atol=1e-12)
+
+
+def test_descents_agree(on_gpu):
+    """All samples of a call in one batch, from their Hessians' own outliers, by one thread: what a card is given."""
+
+    def descents():
+        model, rules = Committee(2, 1, 0.7), Rules(steps=30)
+        asked = {"seed": 5, "rules": rules, "start": "hessian", "eigenpairs": 3, "hessians": 3}
+        return sample_descents(model, 30, 2.0, range(2), **asked)
+
+    host = descents()
+    on_gpu()
+    device = descents()
+    assert not np.any(device.reason)
+    np.testing.assert_array_equal(device.code, host.code)
+    for name in ("overlap_matrix", "loss", "eigenvalues"):
+        scale = np.nanmax(np.abs(getattr(host, name)))
+        np.testing.assert_allclose(
+            getattr(device, name), getattr(host, name), atol=1e-8 * scale, err_msg=name
+        )
 
 
 def test_sizes_and_solvers_are_those_of_the_card(on_gpu):

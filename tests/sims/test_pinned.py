@@ -6,7 +6,7 @@ import pytest
 
 from sims import instance
 from sims.density import lanczos_quadrature
-from sims.descent.path import Descent, descend
+from sims.descent.path import Rules, descend
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator.operator import hessian_operator
 from sims.pinned import pinned
@@ -57,7 +57,7 @@ def everything():
         np.pad(np.mean(u**2, axis=1), (0, len(small.data) - len(u)))[None],
         small.student[None],
         1.0,
-        Descent(steps=5, records=3),
+        Rules(steps=5, records=3),
     )
     point = sample_point(MODEL, N, ALPHA, [0], 0)
     assert point.status[0] == 1

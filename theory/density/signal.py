@@ -19,15 +19,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from theory.checks import finite, one, ratio
 from theory.density.density import bulk_resolvent
 from theory.density.weight_law import signal_law
 from theory.model import Committee
-
-Real = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 
 
 def overlap_density(model: Committee, alpha: float, lam: ArrayLike) -> Any:

@@ -74,6 +74,7 @@ class LabelBulk:
 
     t_edge, edge, curvature (q,)   t, z and z'' at the edge
     energy, count, ratio (q, k)    along the curve, from the edge on: energy, number of levels below it, -Im S / Im t
+    plain (q, k)                   -Im K / Im t = 1 / |t|^2 along it: the same for a direction that has no part in the labels
     tau (k,)                       Im t along it, one for all draws
     """
 
@@ -83,6 +84,7 @@ class LabelBulk:
     energy: Array
     count: Array
     ratio: Array
+    plain: Array
     tau: Array
 
 
@@ -98,6 +100,7 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
         curvature = curvature + 2 * share / labels.n * ((f / (1 + t_edge[:, None] * f)) ** 3).sum(axis=1)
     start = (3 * math.pi * _FIRST / (order * np.nanmedian(np.abs(curvature)))) ** (1 / 3)
     taus, energies, ratios, counts = [0.0], [edge], [-slope], [np.zeros_like(edge)]
+    plains = [1 / t_edge**2]
     x = t_edge.copy()
     for node in range(_NODES):
         tau = start * _RATIO**node
@@ -108,11 +111,17 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
         taus.append(tau)
         energies.append(energy)
         ratios.append(ratio)
+        plains.append(1 / (x**2 + tau**2))
         # Im t has a maximum along the curve: past it a draw's count stands still.
         if not np.any((counts[-1] <= keep) & (counts[-1] > counts[-2])):
             break
-    energy, number, ratio = (np.stack(part, axis=1) for part in (energies, counts, ratios))
-    return LabelBulk(t_edge, edge, curvature, energy, number, ratio, np.array(taus))
+    energy, number, ratio, plain = (np.stack(part, axis=1) for part in (energies, counts, ratios, plains))
+    return LabelBulk(t_edge, edge, curvature, energy, number, ratio, plain, np.array(taus))
+
+
+def label_edge(labels: Labels) -> Array:
+    """The left edge (q,) of the labels of each draw; NaN where no weight is negative."""
+    return labels.sums(_edge(labels))[0]
 
 
 def _edge(labels: Labels) -> Array:

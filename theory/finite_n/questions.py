@@ -88,15 +88,8 @@ def alpha_at(
     low, high = _bracket(
         missing, math.log(max(centre * _LOWEST, 1.5 / n)), math.log(centre), math.log(centre * _HIGHEST)
     )
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if missing(middle) < 0 else (low, middle)
-    place = (low + high) / 2
-    width = 0.15
-    slope = (missing(place + width) - missing(place - width)) / (2 * width)
-    scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
-    error = math.exp(place) * scatter / slope if slope > 0 else math.nan
-    return Answer(math.exp(place), error, missing(place) + wanted)
+    place, error, share = _root(missing, low, high, wanted, draws, step=0.15, sign=1.0)
+    return Answer(math.exp(place), math.exp(place) * error, share)
 
 
 def n_at(
@@ -123,15 +116,34 @@ def n_at(
     if first * last > 0:
         told = f"{first + wanted:.3g} at N = {_SIZES[0]} and {last + wanted:.3g} at N = {_SIZES[1]}"
         raise NotConverged(f"no N between {_SIZES[0]} and {_SIZES[1]} has that share: it is {told}", None)
-    sign = 1.0 if last >= first else -1.0
+    place, error, share = _root(
+        missing, low, high, wanted, draws, step=0.3, sign=1.0 if last >= first else -1.0
+    )
+    n = round(math.exp(place))
+    return Answer(float(n), n * error, share)
+
+
+def _root(
+    missing: Callable[[float], float],
+    low: float,
+    high: float,
+    wanted: float,
+    draws: int,
+    *,
+    step: float,
+    sign: float,
+) -> tuple[float, float, float]:
+    """(x, its error, the share there) where missing(x), a share less `wanted`, takes `sign` between low and high: bisection.
+
+    The error is the binomial one of the share over its slope, a difference over `step` to either side; NaN without a slope.
+    """
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if sign * missing(middle) < 0 else (low, middle)
     place = (low + high) / 2
-    slope = abs(missing(place + 0.3) - missing(place - 0.3)) / 0.6
+    slope = sign * (missing(place + step) - missing(place - step)) / (2 * step)
     scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
-    n = round(math.exp(place))
-    return Answer(float(n), n * scatter / slope if slope > 0 else math.nan, missing(place) + wanted)
+    return place, scatter / slope if slope > 0 else math.nan, missing(place) + wanted
 
 
 def _bracket(
@@ -140,8 +152,8 @@ def _bracket(
     """Ends with missing < 0 and >= 0, a factor 2 in alpha apart or less, found by the sign from the start outwards."""
     step = math.log(2)
     at, rising = start, missing(start) < 0
-    while least - step < at < most + step:
-        there = at + step if rising else at - step
+    while least < at < most:
+        there = at + step if rising else max(at - step, least)
         if (missing(there) < 0) != rising:
             return (at, there) if rising else (there, at)
         at = there

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from theory.checks import ParameterError, choice, finite, function, one, shown
+from theory.checks import ParameterError, choice, finite, function, named, one, shown
 
 Array = Any
 Function = Callable[[Array, Any], Array]
@@ -91,7 +91,7 @@ def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Act
     if isinstance(given, Activation):
         return given
     names = {**ACTIVATIONS, **{entry.name: entry for entry in known}}
-    return names[choice("activation", given, names)]
+    return names[named("activation", given, names)]
 
 
 def _special(xp: Any) -> Any:
@@ -160,6 +160,6 @@ _TABLE = (
     Activation("he2", lambda x, xp: x**2 - 1, lambda x, xp: 2 * x, _quadratic_second, "even", 2, -1.0),
     Activation("he3", lambda x, xp: x**3 - 3 * x, lambda x, xp: 3 * x**2 - 3, lambda x, xp: 6 * x, "odd", 3),
     # E max(0, x + xi / 2), xi ~ N(0, 1)
-    Activation("soft_relu", _soft_relu, _soft_relu_first, _soft_relu_second, "none", 1, 0.0),
+    Activation("softened_relu", _soft_relu, _soft_relu_first, _soft_relu_second, "none", 1, 0.0),
 )
 ACTIVATIONS = {entry.name: entry for entry in _TABLE}

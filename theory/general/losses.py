@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from theory.checks import ParameterError, choice, function, shown
+from theory.checks import ParameterError, function, named, shown
 
 Array = Any
 Function = Callable[[Array, Array, Any, Any], Array]
@@ -67,7 +67,7 @@ def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:
     if isinstance(given, Loss):
         return given
     names = {**LOSSES, **{entry.name: entry for entry in known}}
-    return names[choice("loss", given, names)]
+    return names[named("loss", given, names)]
 
 
 def _square(y: Array, yhat: Array, a: Any, xp: Any) -> Array:

@@ -11,7 +11,7 @@ import pytest
 
 from bbp.analysis.recovery import recovery
 from bbp.experiments import descent_file
-from sims.descent.path import Code, Descent
+from sims.descent.path import Code, Rules
 from sims.descent.samples import sample_descents
 from theory.transition import bbp_threshold
 
@@ -73,7 +73,7 @@ def test_a_sample_of_the_file_is_computed_again():
         100,
         2.0,
         [5],
-        rules=Descent(steps=found.config["steps"], records=found.config["records"]),
+        rules=Rules(steps=found.config["steps"], records=found.config["records"]),
     )
     i = found.dims["alpha"].tolist().index(2.0)
     np.testing.assert_allclose(found.overlap_matrix[0, 0, i, 5, :4], again.overlap_matrix[0, :4], atol=1e-9)

@@ -16,6 +16,8 @@ FIELDS = (Field("values", ("sample", "column"), np.float64, np.nan),)
 def values_of(given, samples):
     """The samples' numbers; a sample of given["dies"] kills its process, in each of so many attempts that a folder counts."""
     for sample in samples:
+        if given["folder"]:
+            (Path(given["folder"]) / f"began-{sample}").touch()
         attempts = Path(given["folder"]) / f"{sample}"
         if sample in given["dies"] and len(list(attempts.parent.glob(f"{sample}-*"))) < given["times"]:
             attempts.with_name(f"{sample}-{os.getpid()}").touch()

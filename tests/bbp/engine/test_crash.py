@@ -237,10 +237,15 @@ runpy.run_module("bbp.sweep", run_name="__main__")
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("processes", "number", "code", "word"),
+    [
+        (1, signal.SIGINT, 130, "interrupted"),
+        (1, signal.SIGTERM, 143, "terminated"),
+        (2, signal.SIGTERM, 143, "terminated"),
+    ],
 )
-def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, number, code, word):
-    words = [sys.executable, "-c", LISTENING, *MANY[:-1], "--out", out]
+def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, processes, number, code, word):
+    words = [sys.executable, "-c", LISTENING, *MANY[:-1], "--out", out, "--processes", str(processes)]
     child = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while child.poll() is None and len(shard_files(out)) < 5:
         time.sleep(0.01)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,7 @@ from bbp.engine import pool
 from bbp.engine.experiment import Unit
 from tests.bbp.engine.pool_units import KIND
 given = {"folder": "", "dies": [], "times": 0, "seconds": 60}
+signals.GRACE = 0.1  # Units do not end by themselves
 with signals.heeded("program"), pool.pool(2) as run:
     print("started", flush=True)
     try:
@@ -95,6 +97,39 @@ def test_processes_end_with_their_program(number, said):
     child.send_signal(number)
     assert child.communicate(timeout=60)[0] == said
     assert not psutil.wait_procs(workers, timeout=10)[1]
+
+
+STOPPED = """
+import sys
+from bbp.console import signals
+from bbp.engine import pool
+from bbp.engine.experiment import Unit
+from tests.bbp.engine.pool_units import KIND
+given = {"folder": sys.argv[1], "dies": [], "times": 0, "seconds": 0.5}
+kept = []
+with signals.heeded("program"), pool.pool(2) as run:
+    try:
+        for result in run([Unit(KIND, (0,), given, i, 1, {}) for i in range(9)]):
+            kept.append(result.first)
+    except signals.Interrupted as stop:
+        print(type(stop).__name__, sorted(kept))
+"""
+
+
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")])
+def test_a_signal_loses_no_unit_that_was_begun(tmp_path, number, said):
+    """Whether it is sent to the program alone or, as batch systems do, to all its processes."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
+    words = [sys.executable, "-c", STOPPED, str(tmp_path)]
+    child = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env, start_new_session=True
+    )
+    while child.poll() is None and len(list(tmp_path.glob("began-*"))) < 3:
+        time.sleep(0.01)
+    os.killpg(child.pid, number)
+    printed = child.communicate(timeout=60)[0]
+    begun = sorted(int(path.name.removeprefix("began-")) for path in tmp_path.glob("began-*"))
+    assert len(begun) < 9 and printed == f"{said} {begun}\n"
 
 
 def test_a_sweep_in_two_processes_has_the_same_bits(bbp, tmp_path, same):
@@ -136,7 +171,7 @@ def test_no_more_processes_than_fit_in_memory(chosen, monkeypatch):
         if processes > 3:
             raise ParameterError("too large")
 
-    monkeypatch.setattr(sweep.Config, "check_memory", fits)
+    monkeypatch.setattr(sweep.SweepExperiment, "check_memory", fits)
     assert chosen(samples=1000, n="200") == 3
 
 

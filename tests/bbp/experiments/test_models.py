@@ -1,5 +1,7 @@
 """Any model in the programs: options, records, files, refusals."""
 
+import re
+
 import h5py
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ import pytest
 from bbp import store
 from bbp.experiments import models
 from theory import Committee
+from theory.general import ACTIVATIONS, LOSSES
 from theory.general.network import Network
+from theory.general.spectrum import spectrum
 
 SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "20", "--samples", "2"]
 
@@ -28,6 +32,30 @@ def test_a_record_makes_the_same_model(model):
     assert models.build(record) == model
     plain = isinstance(model, Committee)
     assert (set(record) == {"p", "p_star", "a"}) == plain
+
+
+def test_names_of_activations_and_losses_are_those_of_the_help(bbp):
+    """One list, read whatever the capitals: He2, he2, "Softened ReLU"."""
+    words = set(re.findall(r"\w+", bbp("sweep", "--help").out))
+    assert {*ACTIVATIONS, *LOSSES} <= words
+    for name, written in {
+        "he2": "He2",
+        "he3": "HE3",
+        "softened_relu": "softened-ReLU",
+        "tanh": "Tanh",
+    }.items():
+        assert models.activation("activation", written) == name
+        assert Network(p=2, activation=written, loss="squared").record()["activation"] == name
+    assert models.loss("loss", "Squared") == "squared"
+
+
+def test_the_overlap_of_theory_is_that_of_the_samples():
+    """With the teacher's directions, where students and teacher share an outlier too (tests/sims has it against samples)."""
+    model, alpha = Network(a=50.0, activation="tanh"), np.array([1.0, 6.0])
+    found, along = spectrum(model, 6.0), models.theory_along(model, alpha)
+    assert 0 < found.teacher_share[0] < 0.5
+    np.testing.assert_allclose(along.overlap, [np.nan, found.overlaps[0] * found.teacher_share[0]], rtol=1e-8)
+    np.testing.assert_allclose(along.student_share[1], found.overlaps[0] * found.student_share[0], rtol=1e-8)
 
 
 @pytest.mark.parametrize(

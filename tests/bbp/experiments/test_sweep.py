@@ -2,10 +2,13 @@
 
 import pytest
 
+from bbp.console import grids
 from bbp.console.errors import FileError
-from bbp.console.options import read_toml
+from bbp.console.options import Option, read_toml
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
+from bbp.files import table as fields
+from sims import sampling
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -24,6 +27,28 @@ def test_every_option_has_a_default():
     built = sweep.build({})
     assert built.models == (Committee(1, 1, 1.0),) and built.n == (400,) and built.samples == 16
     assert built.eigenpairs == (5,) and len(built.alphas[0]) == 11 and built.settings["dtype"] == "float64"
+
+
+def test_files_and_parts_of_before_an_option_was_there_go_on(bbp, tiny, tmp_path, monkeypatch, count_samples):
+    """What lacks a new option has its default; another value of it is another run."""
+    out, half = tmp_path / "x.h5", tmp_path / "half.h5"
+    assert bbp("sweep", *tiny, "--out", out).code == 0
+    assert bbp("sweep", *tiny, "--out", half, "--task", "1/2").code == 0
+    longer = (*SWEEP, Option("stretch", 1.0, grids.number, "a factor"))
+    monkeypatch.setattr(sweep, "SWEEP", longer)
+    assert "already finished" in bbp("sweep", *tiny, "--out", out).err
+    count_samples.clear()
+    assert bbp("sweep", *tiny, "--out", half, "--resume").code == 0
+    assert len(count_samples) == 24  # the other half
+    monkeypatch.setattr(sweep, "SWEEP", (*SWEEP, Option("stretch", 1.0, lambda *_: 2.0, "a factor")))
+    record = sweep.build({}).record(0)
+    assert sweep.differences([sweep.build({}).record(0)], [record]) == ""
+    old = {name: value for name, value in record.items() if name != "stretch"}
+    assert sweep.differences([old], [record], {"stretch": 1.0}) == "stretch 1.0 there, 2.0 here"
+
+
+def test_samples_and_files_know_the_same_status():
+    assert (sampling.DONE, sampling.FAILED) == (fields.DONE, fields.FAILED)
 
 
 def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():

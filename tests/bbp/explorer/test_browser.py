@@ -108,8 +108,12 @@ def test_the_options_of_the_model_move_numbers_and_curves(page):
     page.driver.get(page.driver.current_url)
     page.ready()
     assert page.state() == State(noise=0.3, covariance="mp:0.5")
+    page.type("n", "60")
     page.element("draw").click()
-    wait(lambda: "without options" in page.text("sample-words"), "words")
+    wait(lambda: "all eigenvalues" in page.text("sample-words"), "a sample")
+    state = page.state()
+    found = sampling.sample_point(state.model, 60, state.alpha, [0], 0, eigenpairs=2 * 60)
+    np.testing.assert_allclose(floats(page.columns("eigenvalues"))["lam"], found.eigenvalues[0], atol=1e-10)
 
 
 def test_bad_input_is_answered_in_words(page):

@@ -90,9 +90,16 @@ def test_python_lines_print_the_numbers_of_the_page(state):
 
 
 def test_the_command_line_runs(tmp_path, capsys):
-    for state, program in ((State(p=1, n=40, alpha=0.75), sweep), (State(p=math.inf), phase)):
+    for index, (state, program) in enumerate(
+        [
+            (State(p=1, n=40, alpha=0.75), sweep),
+            (State(p=math.inf), phase),
+            (State(p=1, n=40, alpha=0.75, a=1.0, loss="squared", covariance="mp:0.5", overlap=-0.5), sweep),
+            (State(p=math.inf, noise=0.3), phase),
+        ]
+    ):
         name, *words = shlex.split(command(state))[1:]
-        words[words.index("--out") + 1] = str(tmp_path / f"{name}.h5")
+        words[words.index("--out") + 1] = str(tmp_path / f"{index}.h5")
         assert name == program.__name__.split(".")[-1]
         if program is sweep:
             words.append("--dry-run")
@@ -119,7 +126,9 @@ def test_a_model_with_options_shows_the_numbers_of_the_general_theory(state):
     exact, first = spectrum(state.model, state.alpha), threshold(state.model)
     assert found.words["edge"].endswith(exact.kind)
     assert found.words["edge"].startswith(number(exact.edge)) or math.isnan(exact.edge)
-    assert found.words["overlap"] == (number(float(exact.overlaps[0])) if len(exact.overlaps) else "0")
+    assert found.words["overlap"] == (
+        number(float(exact.overlaps[0] * exact.teacher_share[0])) if len(exact.overlaps) else "0"
+    )
     assert found.words["alpha_bbp"].endswith(first.kind)
     np.testing.assert_array_equal(found.sources["outlier"]["lam"], exact.outliers)
     printed = io.StringIO()

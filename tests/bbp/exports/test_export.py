@@ -127,7 +127,7 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
     assert printed(capsys, sweep_file, "--out", out) == f"wrote {out}\n"
     assert out.read_text().startswith(r"\begin{tabular}")
     assert export.main([str(sweep_file), "--out", str(out)]) == 2
-    assert "exists: use --force" in capsys.readouterr().err
+    assert "exists (--force replaces it)" in capsys.readouterr().err
     assert export.main([str(sweep_file), "--csv", "--out", str(out), "--force"]) == 0
     assert out.read_text().startswith("n,alpha,samples")
 

@@ -116,6 +116,19 @@ def test_phi_rises_with_alpha_and_crosses_low_where_the_transition_is_discontinu
     assert above - below > 2 * math.hypot(e, f)
 
 
+def test_phi_follows_the_law_drawn_over_it():
+    """27 points a kind: continuous, chi-square below 55 (false alarm 1e-3); discontinuous, where the law is known to be low,
+    mean difference below 0.06 + 3 standard errors."""
+    data = stored("phi")
+    for kind in phi.MODELS:
+        law = data[f"{kind}_theory"]
+        error = np.sqrt(law * (1 - law) * (1 / data[f"{kind}_hit"].shape[-1] + 1 / phi.DRAWS))
+        left = data[f"{kind}_phi"] - law
+        if kind == "continuous":
+            assert np.sum((left / error) ** 2) < 55
+        assert abs(left.mean()) < 0.06 + 3 * error.mean() / math.sqrt(left.size)
+
+
 @pytest.mark.parametrize("name", spectra.CASES)
 def test_spectra_follow_the_density(name):
     """Share of pooled eigenvalues in eight bins of the bulk: 30 samples of order 400, rigid, so errors are taken from the

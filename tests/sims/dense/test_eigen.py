@@ -111,7 +111,8 @@ def test_the_sweep_meets_stemr_where_pivots_vanish():
     n = 257
     d, e = np.zeros(n), np.ones(n - 1)
     s = directions_of(n, 2, np.random.default_rng(3))
-    values, overlaps = all_overlaps.spectrum_overlaps(d, e, s, 1e-15)
+    found = all_overlaps.spectrum_overlaps(d, e, s, 1e-15)
+    values, overlaps = found.values, found.overlaps
     x = np.arange(1, n + 1) * np.pi / (n + 1)
     modes = np.sqrt(2 / (n + 1)) * np.sin(np.outer(np.arange(1, n + 1), x))
     np.testing.assert_allclose(values, np.sort(2 * np.cos(x)), atol=1e-13)
@@ -243,3 +244,44 @@ def test_what_is_no_matrix_gets_one_line(bad):
     with pytest.raises(ParameterError, match="hessian must be") as caught:
         eigen.lowest_dense(bad, 1)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n, number", [(40, 3), (100, 9), (150, 6), (300, 2)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_bits_do_not_depend_on_company(n, number, dtype):
+    """Several matrices solved together, one of them split exactly, one of low rank, one not finite: each as alone."""
+    rng = np.random.default_rng(n)
+    matrices = [matrix_of(n, rng, dtype, rank=n // 2 if i == 1 else None) for i in range(number)]
+    matrices[0] = np.diag(np.arange(n)).astype(dtype)
+    matrices[-1][0, 0] = np.nan
+    signals = [directions_of(n, 2, rng, dtype) for _ in matrices]
+    alone = [eigen.lowest_dense(m, 5, s) for m, s in zip(matrices, signals, strict=True)]
+    together = eigen.lowest_together([matrix.copy(order="F") for matrix in matrices], 5, signals)
+    assert [found.code for found in together][-1] is Code.INVALID
+    for one, other in zip(alone, together, strict=True):
+        assert one.code is other.code
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.vectors, other.vectors)
+        if one.signal is not None:
+            np.testing.assert_array_equal(one.signal.spectrum.overlaps, other.signal.spectrum.overlaps)
+
+
+def test_a_matrix_that_fails_costs_its_company_nothing(monkeypatch):
+    """LAPACK gives up on one of three: that one is solved by the whole matrix, the others as alone."""
+    rng = np.random.default_rng(8)
+    matrices, signals = [matrix_of(60, rng) for _ in range(3)], [directions_of(60, 1, rng) for _ in range(3)]
+    alone = [eigen.lowest_dense(matrix, 3, signal) for matrix, signal in zip(matrices, signals, strict=True)]
+    honest, unlucky = all_overlaps.all_values, []
+
+    def stumbling(d, e):
+        unlucky[:] = unlucky or [d[0]]
+        if d[0] in unlucky:
+            raise np.linalg.LinAlgError("sterf returned 1")
+        return honest(d, e)
+
+    monkeypatch.setattr(all_overlaps, "all_values", stumbling)
+    together = eigen.lowest_together([matrix.copy(order="F") for matrix in matrices], 3, signals)
+    assert [found.stats["method"] for found in together] == ["eigh", "tridiagonal", "tridiagonal"]
+    np.testing.assert_allclose(together[0].values, alone[0].values, atol=1e-12)
+    for one, other in zip(alone[1:], together[1:], strict=True):
+        np.testing.assert_array_equal(one.values, other.values)

@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 from sims import hessian, instance
 from sims.descent import hessians
 from sims.descent.objective import hessian_product, riemannian_gradient
-from sims.descent.path import Code, Descent, descend
+from sims.descent.path import Code, Rules, descend
 from sims.descent.sphere import retract, tangent
 from theory.checks import ParameterError
 from theory.general.network import Network
@@ -60,7 +60,7 @@ def test_gradient_and_hessian_product_are_derivatives_on_the_spheres(p, p_star, 
 def every_step():
     """A descent with every one of its 60 steps recorded."""
     model, data, y, student, teacher = problem(p=2, p_star=2, a=0.3, n=25, alpha=3.0)
-    rules = Descent(steps=60, records=100_000)
+    rules = Rules(steps=60, records=100_000)
     assert rules.recorded_steps == tuple(range(61))
     return model, data, teacher, rules, descend(data, y, student, model.a, rules)
 
@@ -100,7 +100,7 @@ def test_records_and_limits(every_step):
     path = every_step[-1]
     np.testing.assert_array_equal(path.steps, np.broadcast_to(np.arange(61), path.steps.shape))
     np.testing.assert_array_equal(path.code, Code.STEP_LIMIT)
-    spaced = Descent(steps=1000, records=20).recorded_steps
+    spaced = Rules(steps=1000, records=20).recorded_steps
     assert spaced[0] == 0 and spaced[-1] == 1000 and list(spaced) == sorted(set(spaced)) and len(spaced) <= 21
 
 
@@ -108,7 +108,7 @@ def test_small_steps_follow_gradient_flow_to_first_order():
     model, data, y, student, _ = problem(p=2, n=15, alpha=3.0, samples=1)
     errors, slope = [], jax.jit(riemannian_gradient)
     for share in (0.1, 0.05):
-        path = descend(data, y, student, model.a, Descent(steps=round(30 / share), records=3, share=share))
+        path = descend(data, y, student, model.a, Rules(steps=round(30 / share), records=3, share=share))
         end = float(path.time[0, -1])
         flow = solve_ivp(
             lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0], model.a)).ravel(),
@@ -133,7 +133,7 @@ def test_a_student_that_equals_the_teacher_stays(p, p_star):
         c, s = np.cos(0.4), np.sin(0.4)
         turn = jnp.kron(jnp.eye(p // 2), jnp.array([[c, -s], [s, c]]))
         student = jnp.einsum("kl,sli->ski", turn, student)
-    path = descend(data, y, student, model.a, Descent(steps=30))
+    path = descend(data, y, student, model.a, Rules(steps=30))
     np.testing.assert_array_equal(path.code, Code.CONVERGED)
     np.testing.assert_array_equal(path.steps, 0)
     np.testing.assert_allclose(path.student[:, -1], student, atol=1e-12)
@@ -142,7 +142,7 @@ def test_a_student_that_equals_the_teacher_stays(p, p_star):
 
 def test_a_converged_descent_is_at_a_critical_point_with_the_gradient_it_states():
     model, data, y, student, _ = problem(p=1, n=10, alpha=6.0, samples=6, seed=1)
-    path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-8))
+    path = descend(data, y, student, model.a, Rules(steps=20_000, tolerance=1e-8))
     np.testing.assert_array_equal(path.code, Code.CONVERGED)
     for s in range(6):
         gradient = riemannian_gradient(path.student[s, -1], data[s], y[s], model.a)
@@ -155,7 +155,7 @@ def test_a_converged_descent_is_at_a_critical_point_with_the_gradient_it_states(
 def test_rows_of_zeros_change_nothing():
     model, data, y, student, _ = problem()
     m = int(jnp.sum(y[0] > 0))
-    rules = Descent(steps=30)
+    rules = Rules(steps=30)
     padded, bare = (descend(data[:, :k], y[:, :k], student, model.a, rules) for k in (data.shape[1], m))
     assert m < data.shape[1]
     np.testing.assert_allclose(padded.student, bare.student, atol=1e-9)
@@ -164,7 +164,7 @@ def test_rows_of_zeros_change_nothing():
 @pytest.mark.parametrize("group", [1, 2, 3])
 def test_a_sample_does_not_depend_on_its_neighbours(group):
     model, data, y, student, _ = problem(samples=3)
-    rules = Descent(steps=30)
+    rules = Rules(steps=30)
     alone = [
         descend(data[s : s + 1], y[s : s + 1], student[s : s + 1], model.a, rules, group=1) for s in range(3)
     ]
@@ -177,8 +177,8 @@ def test_a_sample_does_not_depend_on_its_neighbours(group):
 
 def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
     model, data, y, student, _ = problem(samples=3)
-    good = descend(data, y, student, model.a, Descent(steps=30))
-    path = descend(data, y, student.at[1].set(jnp.nan), model.a, Descent(steps=30))
+    good = descend(data, y, student, model.a, Rules(steps=30))
+    path = descend(data, y, student.at[1].set(jnp.nan), model.a, Rules(steps=30))
     np.testing.assert_array_equal(path.code, [Code.STEP_LIMIT, Code.NOT_FINITE, Code.STEP_LIMIT])
     np.testing.assert_array_equal(path.student[::2], good.student[::2])
     assert path.steps[1, -1] == 0
@@ -186,7 +186,7 @@ def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
 
 def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
     model, data, y, student, _ = problem()
-    rules = Descent(steps=30)
+    rules = Rules(steps=30)
     # more than the whole linear prediction: no step of a function that curves upwards can pass, and the rules
     # refuse such a number
     object.__setattr__(rules, "armijo", 2.0)
@@ -199,7 +199,7 @@ def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
 
 def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
     model, data, y, student, _ = problem(p=1, n=10, alpha=1.5, samples=6, seed=5)
-    path = descend(data, y, student, model.a, Descent(steps=20_000, tolerance=1e-12))
+    path = descend(data, y, student, model.a, Rules(steps=20_000, tolerance=1e-12))
     np.testing.assert_array_equal(path.code, Code.CONVERGED)
     assert np.sum(np.asarray(path.loss[:, -1]) > 0.01) >= 3  # of six: the others happen to reach zero loss
 
@@ -208,7 +208,7 @@ def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
 def test_a_large_normalisation_descends_like_any_other(a):
     """As a grows a times the loss tends to a limit, and the path with it: in float32 too, where the loss itself underflows."""
     _, data, y, student, _ = problem(p=1, samples=1)
-    rules = Descent(steps=200, tolerance=1e-3)
+    rules = Rules(steps=200, tolerance=1e-3)
     paths = [
         descend(*(x.astype(dtype) for x in (data, y, student)), at, rules)
         for dtype, at in ((jnp.float32, a), (jnp.float64, 1e12))
@@ -250,7 +250,7 @@ def test_networks_descend(model):
         labels[None],
         drawn.student[None],
         model.a,
-        Descent(steps=40, records=8),
+        Rules(steps=40, records=8),
         functions=functions,
         samples=drawn.m,
     )
@@ -260,9 +260,9 @@ def test_networks_descend(model):
 
 def test_float32_descends_in_float32():
     model, data, y, student, _ = problem()
-    single = descend(*(x.astype(jnp.float32) for x in (data, y, student)), model.a, Descent(steps=30))
+    single = descend(*(x.astype(jnp.float32) for x in (data, y, student)), model.a, Rules(steps=30))
     assert single.student.dtype == jnp.float32
-    double = descend(data, y, student, model.a, Descent(steps=30))
+    double = descend(data, y, student, model.a, Rules(steps=30))
     np.testing.assert_allclose(single.student[:, :3], double.student[:, :3], atol=2e-4)
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
 
@@ -282,7 +282,7 @@ def test_float32_descends_in_float32():
 )
 def test_unfit_rules_are_refused(bad):
     with pytest.raises(ParameterError, match=next(iter(bad))):
-        Descent(**bad)
+        Rules(**bad)
 
 
 def test_unfit_shapes_are_refused():

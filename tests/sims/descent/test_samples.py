@@ -5,7 +5,7 @@ import pytest
 
 from sims import instance
 from sims.descent import hessians
-from sims.descent.path import Code, Descent
+from sims.descent.path import Code, Rules
 from sims.descent.samples import (
     bytes_needed,
     hessian_moments,
@@ -16,11 +16,11 @@ from sims.descent.samples import (
 from theory.checks import ParameterError
 from theory.model import Committee
 
-SHORT = Descent(steps=30)
+SHORT = Rules(steps=30)
 
 
 def test_recovery_at_large_alpha():
-    found = sample_descents(Committee(2, 1, 1.0), 100, 10.0, range(4), rules=Descent(steps=1000))
+    found = sample_descents(Committee(2, 1, 1.0), 100, 10.0, range(4), rules=Rules(steps=1000))
     assert np.all(found.m2[:, 0] < 0.3)
     # for p > p_star the loss grows as the fourth power of the distance along some directions: 1 - m2 falls as 1
     # / time only
@@ -34,7 +34,7 @@ def test_no_recovery_at_tiny_alpha():
 
     The largest of two squared N(0, 1/N) overlaps exceeds 16/N with probability 1.3e-4; for 4 samples 5e-4.
     """
-    found = sample_descents(Committee(2, 1, 1.0), 100, 0.1, range(4), rules=Descent(steps=1000))
+    found = sample_descents(Committee(2, 1, 1.0), 100, 0.1, range(4), rules=Rules(steps=1000))
     assert np.all(found.m2[:, -1] < 0.16)
     assert np.all(found.loss[:, -1] < 1e-3 * found.loss[:, 0])
 
@@ -117,7 +117,7 @@ def test_a_start_that_fails_is_recorded_and_the_rest_goes_on():
     np.testing.assert_array_equal(found.m2[[0, 2]], good.m2[[0, 2]])
 
 
-def test_what_does_not_fit_in_memory_is_refused_with_what_would():
+def test_what_does_not_fit_in_memory_is_refused_with_what_would(monkeypatch):
     model = Committee(2, 1, 1.0)
     one = bytes_needed(model, 100, 2.0, batch=1, records=40)
     assert one > 8 * 200 * 100
@@ -127,6 +127,9 @@ def test_what_does_not_fit_in_memory_is_refused_with_what_would():
         sample_descents(model, 100, 2.0, range(50), batch=50, memory=10 * one, rules=SHORT)
     with pytest.raises(ParameterError, match="a smaller N or alpha fits"):
         sample_descents(model, 100, 2.0, range(2), memory=1000, rules=SHORT)
+    monkeypatch.setattr("sims.memory.available_bytes", lambda: 10 * one)
+    with pytest.raises(ParameterError, match="for a batch of 50, the limit is"):
+        sample_descents(model, 100, 2.0, range(50), batch=50, rules=SHORT)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_unfit_arguments_are_refused(change, message):
 
 def test_float32_recovers_too():
     found = sample_descents(
-        Committee(1, 1, 1.0), 30, 10.0, range(4), rules=Descent(steps=300), dtype="float32", eigenpairs=2
+        Committee(1, 1, 1.0), 30, 10.0, range(4), rules=Rules(steps=300), dtype="float32", eigenpairs=2
     )
     assert np.sum(found.m2[:, -1] > 0.999) >= 3
     assert not np.any(found.reason) and np.all(np.isfinite(found.eigenvalues))

@@ -7,7 +7,8 @@ import pytest
 
 from sims.hessian import dense_blas
 from sims.instance import data_key, draw
-from sims.operator.operator import block_size, hessian_operator, stored_rows, streamed_rows, weighted
+from sims.operator.operator import hessian_operator, weighted
+from sims.operator.rows import block_size, stored_rows, streamed_rows
 from tests.sims.instances import Case, dense_hessian
 from theory.checks import ParameterError
 from theory.model import Committee

@@ -149,7 +149,7 @@ def test_tanh():
     assert abs(spectrum(Network(a=3.0, activation="tanh"), 6.0).edge + 0.70034) < 6e-5
 
 
-@pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid", "softplus", "soft_relu", "he2"])
+@pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid", "softplus", "softened_relu", "he2"])
 def test_ten_digits_for_every_activation(name):
     model = Network(a=2.0, activation=name)
     found = spectrum(model, 3.0)

@@ -1,0 +1,184 @@
+"""A comparison as an experiment: its points are rows along alpha, one a model and N, of the finite-N theory's draws.
+
+What the engine calls a sample is here one alpha of a row. The samples themselves are read, not made: the record states their
+checksum, so that draws go on only beside the same samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bbp import store
+from bbp.analysis import comparison, comparison_file, comparison_table
+from bbp.analysis.comparison import QUENCHED, Comparison, QuenchedCurve
+from bbp.analysis.pool import pool
+from bbp.console import options
+from bbp.engine import experiment as engine
+from bbp.engine.experiment import Columns, Kind
+from bbp.engine.schedule import UNIT_SECONDS
+from bbp.engine.tasks import Results
+from bbp.experiments import models
+from bbp.experiments.cost import law_seconds
+from bbp.experiments.options import COMPARE
+from bbp.files import hdf5
+from bbp.files.table import Field
+from bbp.store import Sweep
+from theory.model import Committee
+
+
+class Point(NamedTuple):
+    """A row along alpha: the index of the model, and N."""
+
+    model: int
+    n: int
+
+
+def compute(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    """The draws at some alphas of a row: every field of `bbp.analysis.comparison.QUENCHED`."""
+    alpha = np.array([given["alpha"][sample] for sample in samples])
+    return comparison.quenched_row(models.build(given), given["n"], alpha, given["draws"], given["seed"])
+
+
+KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in QUENCHED))
+
+
+@dataclass(frozen=True)
+class CompareExperiment(engine.Experiment):
+    """Comparisons of pooled sweeps, one a model.
+
+    settings   draws, repeats, seed (bbp.experiments.options.COMPARE)
+    files      where the samples come from, for the file
+    """
+
+    sweeps: tuple[Sweep, ...]
+    settings: dict[str, Any]
+    files: tuple[str, ...] = ()
+
+    name = "comparison"
+    unit_of = "points"
+
+    @property
+    def samples(self) -> int:  # type: ignore[override]
+        """The longest row."""
+        return max(len(sweep.alpha) for sweep in self.sweeps)
+
+    @cached_property
+    def _records(self) -> list[dict[str, Any]]:
+        return [models.record(s.model) | {"data": _checksum(s)} | self.settings for s in self.sweeps]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Of each model: itself, the checksum of its samples, and the settings."""
+        return self._records
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Those of the table of options."""
+        return options.checked(COMPARE, {}, decides=True)
+
+    def points(self, results: Results) -> Iterator[Point]:
+        """Every model and N that the theory knows, if draws were asked for."""
+        for index, sweep in enumerate(self.sweeps):
+            if self.settings["draws"] and isinstance(sweep.model, Committee):
+                yield from (Point(index, int(n)) for n in sweep.n)
+
+    def kind(self, point: engine.Point) -> Kind:
+        """Draws."""
+        return KIND
+
+    def given(self, point: engine.Point) -> dict[str, Any]:
+        """Model, N, the alphas of the row, draws and seed."""
+        sweep = self.sweeps[point[0]]
+        drawn = {name: self.settings[name] for name in ("draws", "seed")}
+        return models.record(sweep.model) | {"n": point[1], "alpha": sweep.alpha.tolist()} | drawn
+
+    def block(self, point: engine.Point) -> int:
+        """Alphas of UNIT_SECONDS."""
+        return max(1, int(UNIT_SECONDS / self.cost(point)))
+
+    def wanted(self, results: Results, point: engine.Point) -> int:
+        """The length of the row."""
+        return len(self.sweeps[point[0]].alpha)
+
+    def assemble(self, results: Results) -> list[Comparison]:
+        """Comparisons, in order of the models."""
+        finished = all(self.complete(results, point) for point in self.points(results))
+        found = []
+        for index, sweep in enumerate(self.sweeps):
+            compared = comparison.compare(sweep, quenched=self._quenched(results, index), **self.settings)
+            config = self._records[index] | {"files": list(self.files)}
+            found.append(replace(compared, config=config, finished=finished))
+        return found
+
+    def save(self, path: Path, found: list[Comparison]) -> None:
+        """Write the comparison file, of the first model."""
+        comparison_file.save(path, found[0], **found[0].config)
+
+    def load(self, path: Path, locking: hdf5.Locking) -> list[Comparison]:
+        """The one comparison that the file holds."""
+        return [comparison_file.load(path, locking=locking)]
+
+    def held(self, found: list[Comparison]) -> engine.Held:
+        """Records without the names of the files, whose contents count, and why draws failed."""
+        records = [{name: v for name, v in each.config.items() if name != "files"} for each in found]
+        reasons = [text for each in found if each.quenched for text in each.quenched.reason.ravel() if text]
+        return engine.Held(records, all(each.finished for each in found), reasons)
+
+    def table(self, found: list[Comparison]) -> str:
+        """The table of every model."""
+        return "\n\n".join(comparison_table.table(each) for each in found)
+
+    def describe(self, point: engine.Point) -> str:
+        """Model and N."""
+        return self.group(point)
+
+    def group(self, point: engine.Point) -> str:
+        """Model and N."""
+        return f"{store.describe(self.sweeps[point[0]].model)} N={point[1]}"
+
+    def cost(self, point: engine.Point) -> float:
+        """About the seconds of the draws at one alpha of the row, on one core."""
+        sweep = self.sweeps[point[0]]
+        return law_seconds(int(sweep.model.p), point[1], float(sweep.alpha.mean()), self.settings["draws"])
+
+    def seconds(self, point: engine.Point) -> float:
+        """The same: matrices of a few dozen rows gain nothing from threads."""
+        return self.cost(point)
+
+    def probe(self, point: engine.Point) -> Point:
+        """The same model at its smallest N."""
+        return Point(point[0], int(self.sweeps[point[0]].n.min()))
+
+    def _quenched(self, results: Results, index: int) -> QuenchedCurve | None:
+        """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""
+        if not self.settings["draws"]:
+            return None
+        sweep, rows = self.sweeps[index], []
+        for n in sweep.n:
+            rows.append(results.gather(Point(index, int(n)), len(sweep.alpha), KIND.columns, {}))
+        return QuenchedCurve(
+            **{name: np.stack([row[name] for row in rows]) for name in (*QUENCHED, "reason")}
+        )
+
+
+def build(files: Sequence[str], given: Mapping[str, Any]) -> CompareExperiment:
+    """A `CompareExperiment` of the samples in these files, from options by name; FileError, ParameterError."""
+    settings = options.checked(COMPARE, given, decides=True)
+    sweeps = pool([sweep for path in files for sweep in store.load_all(path)])
+    for sweep in sweeps:
+        comparison.require_samples(sweep)
+    return CompareExperiment(tuple(sweeps), settings, tuple(map(str, files)))
+
+
+def _checksum(sweep: Sweep) -> str:
+    total = hashlib.sha256()
+    for name in ("n", "alpha", "status", "eigenvalues", "overlaps", "max_overlap_rank"):
+        total.update(f"{name} {sweep[name].shape}".encode())
+        total.update(np.ascontiguousarray(sweep[name]).tobytes())
+    return total.hexdigest()[:16]

@@ -1,0 +1,136 @@
+"""Many instances on the host, the rows of all of them from few calls of JAX.
+
+A call costs more than the variates of a small instance do, and a program compiled for each M would cost more than both. So the
+rows that a list of samples needs, those of their weights and those of their data, are numbered through, and each call draws
+the next so many of them: its length depends on N alone, a call serves several small samples or a part of a large one, and what
+a sample gets does not depend on its company, since every row has a key of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sims import instance
+from sims.checks import indices
+from sims.instance import Instance, Model
+from sims.normal import normal_row
+from sims.pinned import pinned
+from sims.students import placed
+from theory.checks import count
+
+KEYS = 32  # samples whose keys are made in one call
+_VARIATES = 2**17  # drawn in one call, about: as many as stay in cache
+_FEWEST, _MOST = 8, 1024  # rows of a call
+
+
+def draw_on_host(
+    model: Model, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
+) -> Iterator[Instance]:
+    """The instances that `sims.instance.draw` gives for these samples, bit for bit, as NumPy arrays, one after the other.
+
+    Raises ParameterError as `draw` does, before the first.
+
+    >>> from theory.model import Committee
+    >>> [drawn.m for drawn in draw_on_host(Committee(2, 1, 1.0), 12, 2.5, [0, 3], seed=1)]
+    [30, 30]
+    """
+    instance.finite_p(model)
+    dtype = str(instance.real_dtype(dtype))
+    m, n, samples = instance.samples_of(alpha, n), count("n", n), indices("samples", samples)
+    samples = [instance.below("sample", sample, instance.WORD) for sample in samples]
+    instance.room_for_teacher(model, n)
+    return _instances(model, n, m, samples, _point_key(seed, n, alpha), dtype)
+
+
+def rows_in_call(n: int) -> int:
+    """Rows that one call draws: a power of two, about 2^17 variates.
+
+    >>> rows_in_call(100), rows_in_call(1000)
+    (1024, 128)
+    """
+    return min(max(1 << (_VARIATES // n).bit_length() - 1, _FEWEST), _MOST)
+
+
+def _instances(
+    model: Model, n: int, m: int, samples: list[int], point: jax.Array, dtype: str
+) -> Iterator[Instance]:
+    p, height = instance.finite_p(model), 2 * max(int(model.p), model.p_star)
+    roots = instance.input_roots(model, n)
+    for start in range(0, len(samples), KEYS):
+        some = samples[start : start + KEYS]
+        words, keys = _keys(point, np.resize(np.asarray(some, np.uint32), KEYS))
+        drawn = _Rows(np.asarray(words)[:, : len(some)], height, m, n, dtype)
+        weights = drawn.next(len(some) * height).reshape(len(some), height, n)
+        students, teachers = instance.weights_from(weights, p, model.p_star)
+        for student, teacher, key in zip(students, teachers, keys, strict=False):
+            data: Any = drawn.next(m, instance.padded(m))
+            if roots is not None:
+                data *= roots.astype(data.dtype)
+            yield Instance(
+                model, m, cast(Any, placed(model, student, teacher)), cast(Any, teacher), data, key
+            )
+
+
+class _Rows:
+    """The rows of some samples in a row: first those of all their weights, `height` each, then those of their data, m each.
+
+    words  (2, s, 2) of the keys of weights and data
+    """
+
+    def __init__(self, words: NDArray, height: int, m: int, n: int, dtype: str):
+        self.n, self.dtype, size = n, dtype, rows_in_call(n)
+        number = words.shape[1]
+        keys = np.concatenate([np.repeat(words[0], height, axis=0), np.repeat(words[1], m, axis=0)])
+        index = np.concatenate([np.tile(np.arange(height), number), np.tile(np.arange(m), number)])
+        whole = -(-len(index) // size) * size  # rows that fill up the last call are not used
+        keys, index = np.resize(keys, (whole, 2)), np.resize(index.astype(np.uint32), whole)
+        starts = range(0, whole, size)
+        calls = (_rows(keys[s : s + size], index[s : s + size], n, dtype) for s in starts)
+        self._calls = instance.ahead(calls, 1)
+        self._left = np.empty((0, n))
+
+    def next(self, number: int, length: int | None = None) -> NDArray:
+        """The next rows (number, n), and zeros up to `length`."""
+        rows, filled = np.empty((length or number, self.n), self.dtype), 0
+        rows[number:] = 0
+        while filled < number:
+            if not len(self._left):
+                self._left = np.asarray(next(self._calls))
+            some = self._left[: number - filled]
+            rows[filled : filled + len(some)] = some
+            filled, self._left = filled + len(some), self._left[len(some) :]
+        return rows
+
+
+@pinned
+def _point_key(seed: int, n: int, alpha: float) -> jax.Array:
+    return instance.point_key(seed, n, alpha)
+
+
+@pinned
+@jax.jit
+def _keys(point: jax.Array, samples: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+    """Words (2, s, 2) of the keys of weights and data of s samples at a point, and the keys of these draws."""
+    fold = jax.vmap(jax.random.fold_in, (None, 0))
+    keys = fold(point, samples)
+    streams = [
+        jax.vmap(jax.random.fold_in, (0, None))(keys, word) for word in (instance.WEIGHTS, instance.DATA)
+    ]
+    return jnp.stack([jax.random.key_data(stream) for stream in streams]), list(keys)
+
+
+@pinned
+@functools.partial(jax.jit, static_argnames=("n", "dtype"))
+def _rows(keys: jax.Array, index: jax.Array, n: int, dtype: str) -> jax.Array:
+    """Rows (r, n), each N(0, I/n), row i from the key of words keys[i] and the index of the row in its stream."""
+    wrapped = jax.random.wrap_key_data(keys, impl="threefry2x32")
+    own = jax.vmap(jax.random.fold_in)(wrapped, index)
+    return jax.vmap(lambda key: normal_row(key, n, dtype))(own) * jnp.asarray(1 / math.sqrt(n), dtype)

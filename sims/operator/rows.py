@@ -1,0 +1,142 @@
+"""The data of a Hessian in blocks of rows: kept, or drawn again from their key whenever they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sims.checks import of_type, stream_key
+from sims.instance import Instance, Model, data_key, input_roots, padded, real_dtype, row_block
+from sims.pinned import pinned
+from theory.checks import ParameterError, count
+
+BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
+STORED_BYTES = {
+    "cpu": 256 << 20,
+    "gpu": 1 << 30,
+}  # of one that is kept: larger, for fewer and faster products
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Blocks of rows of the data, all of one shape (size, n); rows from M on are zero or carry weight zero.
+
+    stored  one pair (block (size, n), its transpose (n, size) or None) for each block; None: drawn when needed
+    key     key of the rows (`data_key`), for blocks drawn when needed
+    roots   (n,) by which the columns of the blocks are multiplied to make inputs of covariance Sigma; None: by nothing
+
+    The transpose is a second copy, for the CPU: XLA's product with a row-major matrix reads it at the speed of the memory bus,
+    that with its transpose at a third of it.
+    """
+
+    m: int
+    n: int
+    size: int
+    dtype: np.dtype
+    stored: tuple[tuple[jax.Array, jax.Array | None], ...] | None
+    key: jax.Array
+    roots: jax.Array | None = None
+
+    def of(self, model: Model) -> Rows:
+        """These rows as the inputs of a model: with the roots of its covariance."""
+        roots = input_roots(model, self.n)
+        return self if roots is None else replace(self, roots=jnp.asarray(roots, self.dtype))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return -(-self.m // self.size)
+
+    def lowered(self) -> Rows | None:
+        """The same rows rounded to float32; None where they are not stored."""
+        if self.stored is None:
+            return None
+        stored = tuple((single(b), None if t is None else single(t)) for b, t in self.stored)
+        roots = None if self.roots is None else single(self.roots)
+        return replace(self, dtype=np.dtype("float32"), stored=stored, roots=roots)
+
+    def __iter__(self) -> Iterator[tuple[jax.Array, jax.Array | None]]:
+        if self.stored is not None:
+            yield from self.stored
+            return
+        for i in range(self.blocks):
+            yield row_block(self.key, np.uint32(i * self.size), self.size, self.n, str(self.dtype)), None
+
+
+def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
+    """Rows in a block: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), `padded`; or `size` as given."""
+    if size is not None:
+        return count("block size", size)
+    targets = STORED_BYTES if stored else BLOCK_BYTES
+    target = targets.get(jax.default_backend(), targets["gpu"])
+    return padded(-(-m // max(1, -(-m * n * np.dtype(dtype).itemsize // target))))
+
+
+@pinned
+def stored_rows(
+    key: jax.Array,
+    m: int,
+    n: int,
+    dtype: Any = "float64",
+    *,
+    size: int | None = None,
+    mirror: bool | None = None,
+) -> Rows:
+    """The first m rows of the data with `key` (from `data_key`), in memory.
+
+    size    rows in a block (default: by bytes, `block_size`)
+    mirror  keep the transpose of each block too (default: on the CPU)
+    """
+    streamed = streamed_rows(key, m, n, dtype, size=block_size(m, n, real_dtype(dtype), size))
+    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
+    blocks = tuple((block, jnp.array(block.T) if mirror else None) for block, _ in streamed)
+    return replace(streamed, stored=blocks)
+
+
+def streamed_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64", *, size: int | None = None) -> Rows:
+    """The first m rows of the data with `key`, drawn again block by block at every pass: memory O(size n)."""
+    m, n, dtype, key = count("m", m), count("n", n), real_dtype(dtype), stream_key("key", key)
+    return Rows(m, n, block_size(m, n, dtype, size, stored=False), dtype, None, key)
+
+
+@pinned
+def rows_of(
+    instance: Instance, *, stored: bool = True, size: int | None = None, mirror: bool | None = None
+) -> Rows:
+    """The data of one instance, its covariance in them. stored = False: drawn again at every product.
+
+    size, mirror as in `stored_rows`. Data the instance already carries are cut into blocks (a copy: let go of the instance).
+    """
+    dtype = of_type("instance", instance, Instance).student.dtype
+    key, m, n = data_key(instance.key), instance.m, instance.n
+    if not stored:
+        return streamed_rows(key, m, n, dtype, size=size).of(instance.model)
+    if instance.data is None:
+        return stored_rows(key, m, n, dtype, size=size, mirror=mirror).of(instance.model)
+    return cut_rows(instance, size=size, mirror=mirror)
+
+
+def single(x: jax.Array) -> jax.Array:
+    """An array rounded to float32."""
+    return x.astype(jnp.float32)
+
+
+@pinned
+def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None = None) -> Rows:
+    """The data of an instance as blocks of rows, their covariance in them."""
+    data = instance.data
+    if data is None:
+        raise ParameterError("cut_rows needs the data of the instance, drawn with data=True")
+    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
+    size = block_size(instance.m, instance.n, data.dtype, size)
+    blocks = []
+    for start in range(0, instance.m, size):
+        block = data[start : start + size]
+        block = jnp.pad(block, ((0, size - block.shape[0]), (0, 0)))
+        blocks.append((block, jnp.array(block.T) if mirror else None))
+    return Rows(instance.m, instance.n, size, np.dtype(data.dtype), tuple(blocks), data_key(instance.key))

@@ -1,0 +1,53 @@
+"""Through the dense Hessian, with the rank of the largest overlap among all eigenvectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sims import hessian
+from sims.dense.eigen import Eigenpairs, lowest_dense, lowest_together, power_of_two
+from sims.instance import Instance
+from sims.memory import dense_bytes
+from sims.pinned import pinned
+from sims.signal import signal_vectors
+from sims.solvers import Solver
+
+
+@pinned
+def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
+    """Lowest k eigenpairs of an instance through its dense Hessian, with the rank of the largest overlap of all.
+
+    In units of a power of two near the largest weight, which float32 could not hold for every a.
+    """
+    return solve_together([drawn], k)[0]
+
+
+@pinned
+def solve_together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
+    """`solve_dense` of several instances of one model, N and M, the same to the bit: see `sims.dense.eigen.lowest_together`."""
+    signals = [signal_vectors(one.teacher, one.student.shape[0]) for one in drawn]
+    weights = hessian.weights_together(drawn)
+    units = [power_of_two(float(max(np.max(part), -np.min(part)))) for part in weights]
+    weights = [part / unit for part, unit in zip(weights, units, strict=True)]
+    if jax.default_backend() == "cpu":
+        data = [np.asarray(one.data)[: one.m] for one in drawn]
+        matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]
+        found = lowest_together(matrices, k, signals)
+    else:
+        found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
+    return [pairs.times(unit) for pairs, unit in zip(found, units, strict=True)]
+
+
+def _on_device(drawn: Instance, weights: NDArray, signal: NDArray, k: int) -> Eigenpairs:
+    assert drawn.data is not None  # sample_point draws it for this solver
+    padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
+    padded[: drawn.m] = weights
+    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal)
+
+
+SOLVER = Solver(solve_together, dense_bytes, dense=True)

@@ -1,0 +1,317 @@
+"""The small random matrix whose lowest pairs have the law of a sample's: signal, extreme labels, levels of the bulk.
+
+Derived here, units of (p/2) H. A few directions of the input space are singled out, each with its p copies, one in each
+student block: the p_star of the teacher and, for p > 1, those that the K most negative labels' inputs span. The other
+labels make a bulk that is independent of all of them, in the N - p - p_star - K dimensions that are left. In this basis
+the Hessian is, with levels mu of that bulk,
+
+    [ A + X   b ]        A = (1/N) sum v v^T (x) F    over the labels of the bulk, v (w,) their projections,
+    [ b'      mu]        X = (1/N) sum x x^T (x) F    over the K extreme labels, x their components, R of a QR
+                                                      decomposition: chi and normal variables.
+
+Given the labels a level has couplings b to the copies of a direction of mean square (1/pN) (-Im S / Im t) for the signal
+and (1/pN) / |t|^2 for a direction that has no part in the labels (theory.finite_n.label_bulk). What is drawn:
+
+* the labels, and v on the extreme directions, which is normal and independent of them;
+* the LEVELS lowest levels, those of a GOE at equal counts (theory.finite_n.levels), and Gaussian couplings (single
+  overlaps follow Porter and Thomas);
+* what the other levels give: its mean at fixed labels, (1/N) sum v v^T (x) Phi less the mean of the kept levels, with
+  Phi = F (I + t F)^{-1}, and noise about it, the Gaussian block of theory.finite_n.block_noise in its three sectors,
+  less what the kept levels bring by themselves.
+
+For p_star = p = 1 far above the threshold that noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
+1))] + 2 (1 - q2)^2 |z'(g)| } of an outlier, since dz = q2 dS there and (1 - q2) / q2 = -alpha S'(g) / z'(g).
+
+Why extreme labels by themselves: the resolvent of the bulk is a multiple of I in the p blocks only on the average. A
+label with F near its lowest value pulls p - 1 levels out of the bulk of the others, on its own input and across its own
+lam, as near to one another as students are alike; averaged, they would be independent levels with couplings of their own,
+and its term in sum Phi nearly a pole. Left to themselves the K most negative ones do neither harm: the rest is a bulk
+whose edge lies farther right and whose anisotropy is small. (Without them the lowest vector of dense samples has 10 to
+30 % less overlap than predicted for p > 1; for p = 1 nothing changes and K = 0.)
+
+The mean part depends on z: it is taken on the chord between two places left of the edge of this bulk, around the energy
+where the pairs are found in a first turn, R(z) = R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block.
+The noise is that at the energy of the pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.checks import NotConverged
+from theory.finite_n.label_bulk import LabelBulk, Labels, label_bulk, label_edge
+from theory.finite_n.levels import airy_levels
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+LEVELS = 24  # of the bulk
+EXTREMES = 8  # at the most
+_FEWER = 20  # dimensions for each extreme label
+_SHARE = 8  # labels for each
+_NEAR, _FAR, _TANGENT = (
+    1.1,
+    0.6,
+    0.9,
+)  # ends of the chord, shares of t where the pairs are: at the edge, and far from it
+_EDGE, _QUIET = 0.97, 0.8  # of t at the edge of the bulk: the chord's near end and the noise stay below
+_FINE = 160
+_BISECTIONS = 14
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What is drawn of q samples, before an energy is chosen.
+
+    labels                  of the bulk, and `edge` (q,): the edge of all labels together
+    v (q, m, w)             projections of the bulk's samples on the w directions, the teacher's p_star first
+    extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
+    noise (q, w, w, p^2 + 1), couplings (q, p w, LEVELS)    standard normal
+    """
+
+    labels: Labels
+    edge: Array
+    v: Array
+    extreme: Array
+    noise: Array
+    couplings: Array
+
+    @property
+    def blocks(self) -> int:
+        """p."""
+        return self.labels.lam.shape[2]
+
+    @property
+    def is_signal(self) -> NDArray[np.bool_]:
+        """Which of the p w rows belong to the teacher."""
+        teacher = np.arange(self.v.shape[2]) < self.labels.u.shape[2]
+        return np.tile(teacher, self.blocks)
+
+
+@dataclass(frozen=True)
+class SmallPairs:
+    """Pairs of q draws in ascending order, in units of (p/2) H times N over the bulk's dimension.
+
+    values (q, k), overlaps (q, k)   eigenvalues, squared overlaps with the signal
+    known (q, k)                     pairs that stand for one level of a sample, not for all that are left out
+    sound (q,)                       draws with an edge and enough levels left of 0
+    """
+
+    values: Array
+    overlaps: Array
+    known: NDArray[np.bool_]
+    sound: NDArray[np.bool_]
+    size: int
+
+
+def small_pairs(model: Committee, m: int, n: int, chosen: range, seed: int) -> SmallPairs:
+    """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
+
+    Raises NotConverged where no draw has an edge with enough levels left of 0.
+    """
+    drawn = draw(model, m, n, chosen, seed)
+    labels, d = drawn.labels, int(model.degeneracy)
+    order = drawn.blocks * labels.n
+    with np.errstate(invalid="ignore", divide="ignore"):
+        bulk = label_bulk(labels, order, LEVELS + 1)
+        fewest = 2 if drawn.v.shape[2] > model.p_star else d + 2
+        sound = np.isfinite(bulk.edge) & ~np.isnan(drawn.edge) & (bulk.count[:, -1] > fewest)
+    if not np.any(sound):
+        raise NotConverged("the bulk of every draw has too few levels left of 0", None)
+    kept = int(min(LEVELS, math.floor(bulk.count[sound, -1].min()) - 1, order))
+    lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
+    levels, squares = _levels(drawn, bulk, lows, sound)
+    t_edge = np.where(sound, bulk.t_edge, 0.5)
+    at_edge = aim = _t_at(labels, t_edge, np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0))
+    for turn in (0, 1):
+        root, centre = _block(drawn, bulk, sound, kept, t_edge, aim, aim / at_edge)
+        values, vectors = _solve(drawn, root, centre, levels, squares)
+        if turn == 0:
+            found = np.minimum(labels.sums(at_edge)[0], values[:, :d].mean(axis=1))
+            aim = _t_at(labels, t_edge, np.where(sound, found, -1.0))
+    rows = drawn.is_signal
+    overlaps = ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)
+    # The highest vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
+    # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal).
+    known = values <= levels[:, -1:]
+    known[:, len(rows) + kept - d :] = False
+    return SmallPairs(values, overlaps, known, sound, labels.n)
+
+
+def draw(model: Committee, m: int, n: int, chosen: range, seed: int) -> Draw:
+    """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw nest in m."""
+    p, p_star = int(model.p), model.p_star
+    k = min(EXTREMES, n // _FEWER, m // _SHARE) if p > 1 else 0
+    inner, w = n - p - p_star, p_star + k
+    rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
+    normals = np.stack([np.random.default_rng([seed, i]).standard_normal((m, p + p_star)) for i in chosen])
+    noise = np.stack([rng.standard_normal((w, w, p * p + 1)) for rng in rngs])
+    couplings = np.stack([rng.standard_normal((p * w, LEVELS)) for rng in rngs])
+    every = Labels.of(model, normals[..., :p], normals[..., p:], inner - k)
+    if not k:
+        edge = np.full(len(rngs), np.inf)
+        return Draw(every, edge, every.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        edge = label_edge(every)
+    rank = np.argsort(every.f[0], axis=1)[..., None]
+    far, rest = (np.take_along_axis(normals, part, axis=1) for part in (rank[:, :k], rank[:, k:]))
+    lam, u = far[..., :p], far[..., p:]
+    x = np.concatenate([u, np.stack([_triangle(k, inner, rng) for rng in rngs])], axis=2)
+    weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
+    extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / every.n
+    others = [np.random.default_rng([seed, i, 2]).standard_normal((m - k, k)) for i in chosen]
+    labels = Labels.of(model, rest[..., :p], rest[..., p:], inner - k)
+    v = np.concatenate([labels.u, np.stack(others)], axis=2)
+    return Draw(labels, edge, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
+
+
+def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:
+    """Components (k, k) of k Gaussian vectors of a dimension on the orthonormal basis that Gram and Schmidt make of them."""
+    below = np.tril(rng.standard_normal((k, k)), -1)
+    below[range(k), range(k)] = np.sqrt(rng.chisquare(dimension - np.arange(k)))
+    return below
+
+
+def _t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
+    """t (q,) with z(t) = z, between 0 and the edge, by bisection."""
+    low, high = 1e-3 * t_edge, t_edge.copy()
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        above = labels.sums(middle)[0] > z
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return (low + high) / 2
+
+
+def _block(
+    drawn: Draw, bulk: LabelBulk, sound: NDArray[np.bool_], kept: int, t_edge: Array, aim: Array, depth: Array
+) -> tuple[Array, Array]:
+    """Root of the block's unit and its centre (q, p w, p w): the chord about t = aim, the noise there, X.
+
+    depth (q,)  aim over t at the edge: 1 where the pairs are at the edge, less for an outlier; the chord is a tangent then.
+    """
+    eye = np.eye(len(drawn.is_signal))
+    near = np.minimum(_EDGE * t_edge, _NEAR * aim)
+    far = aim * np.clip(_FAR + 1.5 * (1 - depth), _FAR, _TANGENT)
+    ends = []
+    for t in (near, far):
+        z = drawn.labels.sums(t)[0]
+        mean = _kept_part(drawn, bulk, z, kept)[0]
+        ends.append((z, signal_block(drawn.labels, drawn.v, t) - mean[:, :, None] * eye))
+    (z, first), (z_far, second) = ends
+    line = np.where(sound[:, None, None], (first - second) / (z - z_far)[:, None, None], 0)
+    values, vectors = np.linalg.eigh(eye - line)
+    root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
+    noise = _noise(drawn, bulk, kept, np.minimum(_QUIET * t_edge, aim))
+    centre = first - line * z[:, None, None] + noise + drawn.extreme
+    return root, np.where(sound[:, None, None], centre, 0)
+
+
+def signal_block(labels: Labels, v: Array, t: Array) -> Array:
+    """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first."""
+    q, m, p = labels.lam.shape
+    w = v.shape[2]
+    phi = [f / (1 + t[:, None] * f) for f in labels.f]
+    pairs = (v * phi[0][..., None]).transpose(0, 2, 1) @ v / labels.n
+    block = np.einsum("ij,qab->qiajb", np.eye(p), pairs).reshape(q, p * w, p * w)
+    if p > 1:
+        unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
+        both = (unit[..., :, None] * v[..., None, :]).reshape(q, m, p * w)
+        block = block + (both * (phi[1] - phi[0])[..., None]).transpose(0, 2, 1) @ both / labels.n
+    return np.asarray(block)
+
+
+def label_sectors(labels: Labels, t: Array) -> tuple[Array, Array]:
+    """Rungs and ends of the ladder of theory.finite_n.block_noise (q, 3) at real t (q,), from the labels of a draw.
+
+    Both for X a multiple of I, symmetric traceless, antisymmetric: L / X and S' / X. The direction of each lam is averaged.
+    """
+    p = labels.lam.shape[2]
+    phi = [f / (1 + t[:, None] * f) for f in labels.f]
+    gap = phi[-1] - phi[0]
+    both = phi[0] ** 2 + 2 * phi[0] * gap / p
+    kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
+    return kinds.sum(axis=2) / labels.n, np.einsum("qkm,qm->qk", kinds, labels.y) / labels.n
+
+
+def _noise(drawn: Draw, bulk: LabelBulk, kept: int, t: Array) -> Array:
+    """The Gaussian block (q, p w, p w) of the levels left out, at t (q,).
+
+    A matrix omega (p, p) with covariance T has a part with independent entries, one that is a multiple of I and one in
+    which omega_ij and omega_ji are tied; kept levels have independent couplings, so they bring the first kind alone.
+    """
+    q, w, p = len(t), drawn.v.shape[2], drawn.blocks
+    rung, end = label_sectors(drawn.labels, t)
+    ends = np.where((np.arange(w) < drawn.labels.u.shape[2])[:, None], end[:, None, :], rung[:, None, :])
+    gap = np.maximum(1 / t[:, None] ** 2 - rung, 1e-12)
+    t0, t1, t2 = np.moveaxis(ends[:, :, None] * ends[:, None] / (gap[:, None, None] * drawn.labels.n), -1, 0)
+    z = drawn.labels.sums(t)[0]
+    scatter = np.sqrt(_kept_part(drawn, bulk, z, kept)[1][:, :w])
+    own = scatter[:, :, None] * scatter[:, None] / 2
+    free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
+    even, odd, same = (
+        np.sqrt(np.maximum(c, 0))[..., None, None] for c in (free - own + tied, free - own - tied, same)
+    )
+    raw = drawn.noise[..., :-1].reshape(q, w, w, p, p)
+    turned = raw.swapaxes(3, 4)
+    omega = even * (raw + turned) / 2 + odd * (raw - turned) / 2
+    omega = omega + same * drawn.noise[..., -1, None, None] * np.eye(p)
+    block = omega.transpose(0, 3, 1, 4, 2).reshape(q, p * w, p * w)
+    return np.asarray((block + block.transpose(0, 2, 1)) / math.sqrt(2))
+
+
+def _kept_part(drawn: Draw, bulk: LabelBulk, z: Array, kept: int) -> tuple[Array, Array]:
+    """Mean (q, p w) of sum b^2 / (z - mu) over the kept levels, for each row, and the variance of its fluctuation."""
+    order = drawn.blocks * drawn.labels.n
+    share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
+    middle = np.diff(share, prepend=0.0)
+    at = share - middle / 2
+    sums = np.empty((2, 2, len(z)))
+    for i in range(len(z)):
+        gap = z[i] - _at_count(bulk.count[i], bulk.energy[i], at)
+        for row, curve in enumerate((bulk.plain, bulk.ratio)):
+            square = np.interp(at, bulk.count[i], curve[i]) / order
+            sums[:, row, i] = np.sum(middle * square / gap), 2 * np.sum(middle * (square / gap) ** 2)
+    mean, variance = sums[:, drawn.is_signal.astype(int)].transpose(0, 2, 1)
+    return mean, variance
+
+
+def _levels(drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Energies (q, kept) of the kept levels and mean squares (q, 2, kept) of their couplings, plain and signal.
+
+    y of `lows` goes to the energy of equal count, straight on beyond the edge.
+    """
+    order = drawn.blocks * drawn.labels.n
+    energies, squares = np.zeros(lows.shape), np.zeros((len(lows), 2, lows.shape[1]))
+    for i in np.flatnonzero(sound):
+        y, count, energy = lows[i], bulk.count[i], bulk.energy[i]
+        counted = 2 / (3 * math.pi) * np.maximum(y, 0) ** 1.5
+        step = (energy[1] - energy[0]) / (1.5 * math.pi * count[1]) ** (2 / 3)
+        energies[i] = np.where(y > 0, _at_count(count, energy, counted), bulk.edge[i] + step * y)
+        for row, curve in enumerate((bulk.plain, bulk.ratio)):
+            squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order
+    return energies, squares
+
+
+def _solve(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Array) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors of the small matrices (q, p w + kept, p w + kept)."""
+    d, kept = root.shape[1], levels.shape[1]
+    matrix = np.zeros((len(root), d + kept, d + kept))
+    matrix[:, :d, :d] = root @ centre @ root
+    rows = squares[:, drawn.is_signal.astype(int)]
+    matrix[:, :d, d:] = root @ (drawn.couplings[:, :, :kept] * np.sqrt(rows))
+    matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
+    matrix[:, range(d, d + kept), range(d, d + kept)] = levels
+    values, vectors = np.linalg.eigh(matrix)
+    return values, vectors
+
+
+def _at_count(counts: Array, energies: Array, at: Array) -> Array:
+    """Energy at which the count is `at`, linear in the variable y ~ count^(2/3); straight on beyond the last node."""
+    y, wanted = counts ** (2 / 3), at ** (2 / 3)
+    found = np.interp(wanted, y, energies)
+    slope = (energies[-1] - energies[-2]) / max(y[-1] - y[-2], 1e-300)
+    return np.where(wanted > y[-1], energies[-1] + slope * (wanted - y[-1]), found)
