@@ -1,9 +1,9 @@
 """How the tests compile with JAX, and where they keep what they have compiled. No test here.
 
 Most of the suite's time was compilation: thousands of small programs, each run once or twice. So all processes of the tests,
-children included, compile without LLVM's optimisation and without XLA's fusion emitters, in a third of the time; matrix products
-and LAPACK are as fast as ever, and what is computed is the same but for rounding. `XLA_FLAGS= python3 run.py test` compiles as
-users do; `.ci/run` does so for the tests in which rounding matters most.
+children included, compile without LLVM's optimisation and without XLA's fusion emitters: a third of the time. Drawing is
+twice as slow then, products with matrices and LAPACK are not; numbers differ by rounding. `XLA_FLAGS= python3 run.py test`
+compiles as users do; `.ci/run` does so for the tests in which rounding matters most.
 
 `use` must run before JAX is imported. The directory lies in pytest's own cache (`pytest --cache-clear` empties it) and is named
 after the processor, as compiled programs are for one processor only. JAX bounds its size, dropping what was used longest ago.
