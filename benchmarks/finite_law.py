@@ -55,7 +55,7 @@ def main() -> None:
     first, last = (int(v) for v in args.models.split(":"))
     small = tests = 0
     for index, (p, p_star, a, alpha, n) in list(enumerate(MODELS))[first:last]:
-        model, rng = Committee(p, p_star, a), np.random.default_rng(index)
+        model, rng = Committee(p, p_star, a), np.random.default_rng([2, index])
         samples = args.samples // 4 if n >= 800 else args.samples
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])
         law = finite_law(model, alpha, n, draws=args.draws)

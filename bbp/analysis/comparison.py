@@ -18,7 +18,7 @@ from bbp.store import DONE, Sweep
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError
-from theory.finite_n.law import finite_curve
+from theory.finite_n.law import finite_curve, has_bulk
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -144,7 +144,7 @@ def quenched_row(model: Model, n: int, alpha: Array, draws: int, seed: int) -> d
 
     That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
     """
-    if not isinstance(model, Committee) or int(model.p) * n <= int(model.degeneracy) + 1:
+    if not isinstance(model, Committee) or not has_bulk(model, n):
         return {name: np.full(len(alpha), np.nan) for name in QUENCHED}
     curve = finite_curve(model, alpha, n, draws=draws, seed=seed)
     return {name: getattr(curve, "among" if name == "present" else name) for name in QUENCHED}

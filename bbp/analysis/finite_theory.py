@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.finite_n.law import FiniteCurve, finite_curve
+from theory.finite_n.law import FiniteCurve, finite_curve, has_bulk
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 
     found = {name: np.full((len(n), len(alpha)), np.nan) for name in NAMES}
     for i, size in enumerate(n):
         draws = draws_of(model, n, alpha, size)
-        if not draws or int(model.p) * size <= int(model.degeneracy) + 1:
+        if not draws or not has_bulk(model, size):
             continue
         curve: FiniteCurve = finite_curve(model, alpha, size, draws=draws, seed=seed)
         for name in NAMES:

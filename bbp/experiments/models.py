@@ -22,7 +22,7 @@ from theory.general.activations import ACTIVATIONS
 from theory.general.covariance import covariance
 from theory.general.losses import LOSSES
 from theory.general.network import Network
-from theory.general.spectrum import lowest_branch, route, threshold
+from theory.general.spectrum import lowest_branch, threshold
 from theory.model import Committee
 from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
@@ -110,11 +110,6 @@ def transition(model: Model) -> tuple[float, str]:
     if isinstance(model, Committee):
         found = bbp_threshold(model)
         return found.alpha, found.kind
-    if (
-        route(model) == "points"
-    ):  # minutes for one threshold: `theory.general.threshold` has it for who wants to wait
-        log.info("the threshold of this model is not looked for: it takes minutes (theory.general.threshold)")
-        return math.nan, "unresolved"
     try:
         other = threshold(model)
     except NotConverged as error:

@@ -27,6 +27,8 @@ from bbp.files.table import DONE, FAILED, Field
 from theory.alpha_zero import alpha_zero_map
 from theory.checks import ParameterError
 from theory.finite_n.threshold import alpha_bbp_finite
+from theory.general.clouds import fit
+from theory.general.network import network
 from theory.general.spectrum import route, threshold
 from theory.model import Committee
 from theory.transition import critical_normalisation, critical_width, threshold_map
@@ -35,6 +37,10 @@ Array = NDArray[np.float64]
 _ROW = ("sample",)
 GRIDS = {"curves": "a_grid", "widths": "at_a", "finite": "at_a", "edges": "", "p_c": "a_grid"}
 BLOCKS = {"curves": 1000, "widths": 1000, "finite": 1, "edges": 1, "p_c": 1000}
+NETWORK_BLOCK, NETWORK_COST = (
+    4,
+    1000.0,
+)  # of other models than the committee, whose thresholds take up to seconds each
 COSTS = {"curves": 1.0, "widths": 1.0, "finite": 1000.0, "edges": 2.0, "p_c": 0.1}
 
 
@@ -186,7 +192,8 @@ class PhaseExperiment(engine.Experiment):
 
     def block(self, point: engine.Point) -> int:
         """About a second's."""
-        return BLOCKS[point[0]]
+        special = point[0] in ("curves", "widths") and any(name in self.settings for name in models.DEFAULTS)
+        return NETWORK_BLOCK if special else BLOCKS[point[0]]
 
     def wanted(self, results: Results, point: engine.Point) -> int:
         """The length of the row."""
@@ -240,6 +247,8 @@ class PhaseExperiment(engine.Experiment):
 
     def cost(self, point: engine.Point) -> float:
         """In milliseconds, roughly; draws of labels cost by their number."""
+        if point[0] in ("curves", "widths") and any(name in self.settings for name in models.DEFAULTS):
+            return NETWORK_COST
         return COSTS[point[0]] * (self.settings["draws"] / 100 if point[1] else 1)
 
     def probe(self, point: engine.Point) -> Point:
@@ -294,7 +303,4 @@ def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None
         for a in (*settings["a_grid"], *settings["at_a"]):
             model = models.make(float(p), settings["p_star"], a, settings)
             if route(model) == "points":
-                raise ParameterError(
-                    f"a map needs thresholds in seconds, and p={p} with {', '.join(special)} takes minutes for one"
-                    " (theory.general.threshold)"
-                )
+                fit(network(model))

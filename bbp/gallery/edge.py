@@ -100,7 +100,9 @@ def draw(data: Data) -> Figure:
 ENTRY = Entry(
     "edge",
     "Lowest eigenvalue at a sharp edge below the threshold, p = p* = 1, a = 0.1: about the quenched edge of each sample it "
-    "follows Tracy-Widom; its raw variance is of order 1/N and mostly that of the labels.",
+    "has the variance of Tracy-Widom; its raw variance is of order 1/N and mostly that of the labels. Its mean is not yet "
+    "Tracy-Widom's at these N: in units N^(-1/3) of the edge the teacher's direction is still near its threshold and pushes "
+    "the lowest level down by 0.25 to 0.4 of these units.",
     build,
     draw,
 )

@@ -383,3 +383,13 @@ def test_help_and_wrong_options_are_answered_without_jax():
     for word in ("--help", "--sampels=3", "--samples=0"):
         words = [sys.executable, "-c", code, word]
         assert subprocess.run(words, capture_output=True).returncode == 0, word
+
+
+@pytest.mark.parametrize(("n", "p"), [(3, 2), (5, 4), (12, 1)])
+def test_dimensions_too_few_for_the_law_at_finite_n(bbp, out, n, p):
+    """N of p + p* and less leaves no bulk: the samples are there, the theory at finite N is not."""
+    words = ["--alpha-grid", "2,4", "--n", n, "--p", p, "--samples", "1"]
+    assert bbp("sweep", *words, "--out", out).code == 0
+    found = store.load(out)
+    assert np.all(np.isfinite(found.eigenvalues)) and np.isfinite(found["lowest_n"]).any() == (n == 12)
+    assert bbp("compare", out, "--draws", "4", "--repeats", "100").code == 0

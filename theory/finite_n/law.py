@@ -44,13 +44,15 @@ class FiniteLaw:
     first: Array
 
     def mean(self, name: str) -> tuple[float, float]:
-        """Mean of a field over draws and its standard error."""
+        """Mean of a field over draws and its standard error; NaN where too few draws have an edge."""
         kept = self._kept(name)
-        return float(kept.mean()), float(kept.std(ddof=1) / math.sqrt(kept.size))
+        value = float(kept.mean()) if kept.size else math.nan
+        return value, self.std(name) / math.sqrt(max(kept.size, 1))
 
     def std(self, name: str) -> float:
         """Standard deviation of a field over draws: the scatter of one sample."""
-        return float(self._kept(name).std(ddof=1))
+        kept = self._kept(name)
+        return float(kept.std(ddof=1)) if kept.size > 1 else math.nan
 
     def quantile(self, name: str, share: Any) -> Any:
         """Quantiles of a field over draws."""
@@ -69,6 +71,15 @@ class FiniteLaw:
         return values[np.isfinite(values)]
 
 
+def has_bulk(model: Committee, n: int) -> bool:
+    """Whether dimension n leaves a bulk beside students and teacher, of more levels than the p p_star of the signal.
+
+    >>> has_bulk(Committee(2, 1, 1.0), 3), has_bulk(Committee(2, 1, 1.0), 6)
+    (False, True)
+    """
+    return int(model.p) * (n - int(model.p) - model.p_star) > int(model.degeneracy) + 1
+
+
 def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
 
@@ -84,11 +95,12 @@ def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed
     draws, seed = count("draws", draws, minimum=2), count("seed", seed, minimum=0)
     m = count("samples", round(one("alpha", ratio("alpha", alpha)) * n))
     p, d = int(model.p), int(model.degeneracy)
-    if p * n <= d + 1:
+    if not has_bulk(model, n):
         raise ParameterError(
-            f"n must be larger: p n = {p * n} levels hardly hold p p_star = {d} of the signal"
+            f"n must be larger: the bulk's p (n - p - p_star) = {p * (n - p - model.p_star)} levels hardly hold"
+            f" the p p_star = {d} of the signal"
         )
-    at_once = max(1, _AT_ONCE // (m * (p + model.p_star + (EXTREMES if p > 1 else 0))))
+    at_once = max(1, _AT_ONCE // (m * (p + model.p_star + (EXTREMES if d > 1 else 0))))
     parts = []
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))

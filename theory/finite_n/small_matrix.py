@@ -1,7 +1,7 @@
 """The small random matrix whose lowest pairs have the law of a sample's: signal, extreme labels, levels of the bulk.
 
 Derived here, units of (p/2) H. A few directions of the input space are singled out, each with its p copies, one in each
-student block: the p_star of the teacher and, for p > 1, those that the K most negative labels' inputs span. The other
+student block: the p_star of the teacher and, for p p_star > 1, those that the K most negative labels' inputs span. The other
 labels make a bulk that is independent of all of them, in the N - p - p_star - K dimensions that are left. In this basis
 the Hessian is, with levels mu of that bulk,
 
@@ -27,7 +27,7 @@ label with F near its lowest value pulls p - 1 levels out of the bulk of the oth
 lam, as near to one another as students are alike; averaged, they would be independent levels with couplings of their own,
 and its term in sum Phi nearly a pole. Left to themselves the K most negative ones do neither harm: the rest is a bulk
 whose edge lies farther right and whose anisotropy is small. (Without them the lowest vector of dense samples has 10 to
-30 % less overlap than predicted for p > 1; for p = 1 nothing changes and K = 0.)
+30 % less overlap than predicted for p p_star > 1; for p p_star = 1 nothing changes and K = 0.)
 
 The mean part depends on z: it is taken on the chord between two places left of the edge of this bulk, around the energy
 where the pairs are found in a first turn, R(z) = R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block.
@@ -50,8 +50,8 @@ from theory.model import Committee
 Array = NDArray[np.float64]
 
 LEVELS = 24  # of the bulk
-EXTREMES = 8  # at the most
-_FEWER = 20  # dimensions for each extreme label
+EXTREMES = 16  # at the most
+_FEWER = 12  # dimensions for each extreme label
 _SHARE = 8  # labels for each
 _NEAR, _FAR, _TANGENT = (
     1.1,
@@ -127,14 +127,14 @@ def small_pairs(model: Committee, m: int, n: int, chosen: range, seed: int) -> S
     levels, squares = _levels(drawn, bulk, lows, sound)
     t_edge = np.where(sound, bulk.t_edge, 0.5)
     at_edge = aim = _t_at(labels, t_edge, np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0))
-    for turn in (0, 1):
+    rows, turns = drawn.is_signal, []
+    for _ in (0, 1):
         root, centre = _block(drawn, bulk, sound, kept, t_edge, aim, aim / at_edge)
         values, vectors = _solve(drawn, root, centre, levels, squares)
-        if turn == 0:
-            found = np.minimum(labels.sums(at_edge)[0], values[:, :d].mean(axis=1))
-            aim = _t_at(labels, t_edge, np.where(sound, found, -1.0))
-    rows = drawn.is_signal
-    overlaps = ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)
+        turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
+        found = np.minimum(labels.sums(at_edge)[0], values[:, :d].mean(axis=1))
+        aim = _t_at(labels, t_edge, np.where(sound, found, -1.0))
+    overlaps = np.concatenate([turns[1][:, :d], turns[0][:, d:]], axis=1)  # the others are at the edge still
     # The highest vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
     # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal).
     known = values <= levels[:, -1:]
@@ -145,7 +145,7 @@ def small_pairs(model: Committee, m: int, n: int, chosen: range, seed: int) -> S
 def draw(model: Committee, m: int, n: int, chosen: range, seed: int) -> Draw:
     """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw nest in m."""
     p, p_star = int(model.p), model.p_star
-    k = min(EXTREMES, n // _FEWER, m // _SHARE) if p > 1 else 0
+    k = min(EXTREMES, n // _FEWER, m // _SHARE) if model.degeneracy > 1 else 0
     inner, w = n - p - p_star, p_star + k
     rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
     normals = np.stack([np.random.default_rng([seed, i]).standard_normal((m, p + p_star)) for i in chosen])

@@ -20,7 +20,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
+from theory.general.clouds import SOBOL_DIMENSIONS
 from theory.general.dyson import Dyson
 from theory.general.floor import floor
 from theory.general.lowest import lowest
-from theory.general.points import SOBOL_DIMENSIONS, edge_of
-from theory.general.spikes import spikes
+from theory.general.spikes import SpikeBlock
+from theory.general.support import Extreme, Support, edge_of
 
 Array = NDArray[np.float64]
 Weight = Callable[[Array, Array, Array], Array]
@@ -110,19 +111,25 @@ def general_spectrum(
     _takes_three(weight, p, p_star, noise)
     _weights(weight, *(np.random.default_rng(seed).standard_normal((5, k)) for k in (p, p_star, noise)))
     if infimum is not None:
-        bottom = _Bottom(infimum, True, True)
+        bottom = Extreme(infimum, np.full((1, p, p), infimum) * np.eye(p), True)
     else:
         search = _floor_of if isinstance(weight, Hashable) else _bottom
         bottom = search(weight, p, p_star, noise)
     if not np.isfinite(bottom.value):
         return _without_edge()
+
+    def other(shift: Array) -> Extreme:
+        return _bottom(weight, p, p_star, noise, shift)
+
+    given = infimum is not None
+    law = Support(other, bottom, given or p == 1)
     runs: list[_Run] = []
     for repeat in range(scramblings):
         qmc = importlib.import_module(
             "scipy.stats.qmc"
         )  # late: it takes most of the time of importing theory
         uniform = qmc.Sobol(p + p_star + noise, rng=np.random.default_rng([seed, repeat])).random_base2(level)
-        runs.append(_solve(weight, alpha, uniform, p, p_star, bottom))
+        runs.append(_solve(weight, alpha, uniform, p, p_star, law, given))
     kinds, many = {kind for kind, _ in runs}, [len(columns[1]) for _, columns in runs]
     factor = stdtrit(scramblings - 1, 0.975) / 1.959964 / np.sqrt(scramblings)
     columns = []
@@ -169,30 +176,22 @@ def _takes_three(weight: Weight, p: int, p_star: int, noise: int) -> None:
         return
 
 
-@dataclass(frozen=True)
-class _Bottom:
-    """Infimum of the weight's eigenvalues, whether averages exist there (not where it is taken at a finite place), and
-    whether the caller has given it."""
-
-    value: float
-    closed: bool
-    given: bool = False
-
-
 @lru_cache(maxsize=32)
-def _floor_of(weight: Weight, p: int, p_star: int, noise: int) -> _Bottom:
+def _floor_of(weight: Weight, p: int, p_star: int, noise: int) -> Extreme:
     """The infimum of a weight, looked for once: a curve over alpha asks for it again and again."""
     return _bottom(weight, p, p_star, noise)
 
 
-def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None = None) -> _Bottom:
+def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None = None) -> Extreme:
     """The infimum of the smallest eigenvalue of F + shift by search over the plane, or in more dimensions."""
 
-    def smallest(v: Array) -> Array:
+    def weights(v: Array) -> Array:
         lam, u, xi = np.split(v, [p, p + p_star], axis=1)
         with np.errstate(all="ignore"):
-            f = np.asarray(weight(lam, u, xi), dtype=np.float64)
-        f = f.reshape(len(v), p, p) + (0.0 if shift is None else shift)
+            return np.asarray(weight(lam, u, xi), dtype=np.float64).reshape(len(v), p, p)
+
+    def smallest(v: Array) -> Array:
+        f = weights(v) + (0.0 if shift is None else shift)
         bad = ~np.all(np.isfinite(f), axis=(1, 2))
         low = np.linalg.eigvalsh(np.where(bad[:, None, None], 0.0, f))[:, 0]
         return np.where(bad, np.where(np.any(np.isneginf(f), axis=(1, 2)), -np.inf, np.inf), low)
@@ -204,7 +203,7 @@ def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None
             return smallest(np.stack([x.ravel(), y.ravel()], axis=1)).reshape(x.shape)
 
         found = floor(plane, (-np.inf, np.inf))
-        return _Bottom(found.value, found.place != "inside")
+        return Extreme(found.value, np.full((1, 1, 1), found.value), found.place != "inside")
     d = p + p_star + noise
     deep = lowest(
         lambda x, y: smallest(np.concatenate([x, y[:, None]], axis=1)),
@@ -212,8 +211,9 @@ def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None
         (-np.inf, np.inf),
         lambda x: np.zeros(len(x)),
     )
-    inside = bool(np.all(np.abs(np.append(deep.x, deep.y)) < _INSIDE))
-    return _Bottom(deep.value, not inside or d > _DIVERGES)
+    place = np.append(deep.x, deep.y)
+    inside = bool(np.all(np.abs(place) < _INSIDE))
+    return Extreme(deep.value, weights(place[None, :]), not inside or d > _DIVERGES)
 
 
 def activation_weight(
@@ -268,30 +268,28 @@ def _weights(weight: Weight, lam: Array, u: Array, xi: Array) -> Array:
     return f
 
 
-def _solve(weight: Weight, alpha: float, uniform: Array, p: int, p_star: int, bottom: _Bottom) -> _Run:
+def _solve(
+    weight: Weight, alpha: float, uniform: Array, p: int, p_star: int, law: Support, given: bool
+) -> _Run:
     normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
     lam, u, xi = np.split(normals, [p, p + p_star], axis=1)
     f = _weights(weight, lam, u, xi)
     dyson = Dyson(f, alpha / len(f))
-    q_min = max(0.0, -bottom.value)
-    if dyson.values.min() < bottom.value - _ROUNDING * abs(bottom.value):
-        if bottom.given:
+    lowest_point = float(dyson.values.min())
+    if lowest_point < law.bottom.value - _ROUNDING * abs(law.bottom.value):
+        if given:
             raise ParameterError(
-                f"infimum must bound the weight's eigenvalues, got {bottom.value} above {dyson.values.min():.9g}"
+                f"infimum must bound the weight's eigenvalues, got {law.bottom.value} above {lowest_point:.9g}"
             )
-        q_min = -float(dyson.values.min())
-
-    def admissible(q: Array) -> bool:
-        return p == 1 or bottom.given or _bottom(weight, p, p_star, xi.shape[1], q).value > 0
-
-    edge, kind = edge_of(dyson, q_min, bottom.closed and (p == 1 or bottom.given), admissible)
-    if kind == "sharp":
-        state = dyson.state(edge.q)
-        carried = np.zeros(1) if state is None else dyson.c * np.sum(state.b**2, axis=0)
-        kind = "unresolved" if carried.max() > _CARRIED else kind
-    if kind == "atom":
+        law = replace(law, bottom=law.bottom._replace(value=lowest_point))
+    edge = edge_of(dyson, law)
+    kind = edge.kind
+    if edge.state is None:
         raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
-    found = spikes(dyson, edge, np.concatenate([u, lam], axis=1))
+    if kind == "sharp":
+        carried = dyson.c * np.sum(edge.state.b**2, axis=0)
+        kind = "unresolved" if carried.max() > _CARRIED else kind
+    found = SpikeBlock(dyson, np.concatenate([u, lam], axis=1)).spikes(edge.state, edge.value)
     share = np.sum(found.directions[:, :p_star] ** 2, axis=(1, 2))
     return kind, (np.array([edge.value]), found.values, found.overlaps, share)
 

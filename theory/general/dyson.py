@@ -25,6 +25,7 @@ method below is the same Kleinman iteration with the M terms summed.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +165,12 @@ class Dyson:
             eigenvalues = values, np.ones(self.p)
         self.values: Array = eigenvalues[0]
         self.multiplicities: Array = eigenvalues[1]
+
+    def scaled(self, factor: float) -> Dyson:
+        """The equation with every coefficient multiplied by a positive factor: the same weights at another alpha."""
+        other = copy.copy(self)
+        other.c = self.c * one("factor", positive("factor", factor))
+        return other
 
     def state(self, q: Array) -> State | None:
         """The sums at Q (p, p), or None where Q is not admissible."""

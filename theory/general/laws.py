@@ -155,13 +155,13 @@ def closed(model: Network, found: Floor) -> bool:
     if found.place == "far":
         return True
     teacher = 1 if found.place == "inside" else model.p_star
-    if found.place == "low" and not _taken(model.teacher, found.y):
+    if found.place == "low" and not taken(model.teacher, found.y):
         return True
     length = model.p if not math.isinf(model.p) and found.x == 0 else 1
     return teacher + length > _DIVERGES
 
 
-def _taken(entry: Activation, value: float) -> bool:
+def taken(entry: Activation, value: float) -> bool:
     """Whether an activation takes its infimum at a finite argument."""
     return bool(np.min(entry.value(np.linspace(-5, 5, 2001), np)) <= value + 1e-9)
 

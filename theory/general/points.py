@@ -1,70 +1,60 @@
-"""Networks whose resolvent is a p x p matrix: the matrix Dyson equation on clouds of weighted points, and what it proves.
+"""Networks whose resolvent is a p x p matrix: the matrix Dyson equation on clouds of points, at one alpha and along alpha.
 
-Two kinds of clouds. In at most three dimensions, (lam, teacher), a product trapezoid: its step is refined, the last change
-is the error. Elsewhere randomised Sobol points: the spread over scramblings is the error, widened by Student's t so that
-two of them cover 95 %.
+In at most three dimensions, (lam, teacher), the cloud is a product rule, refined until nothing moves; elsewhere Sobol points,
+whose spread over scramblings is the error, widened by Student's t so that two of them cover 95 %. Edges of clouds are made
+those of the law by its support (`theory.general.support`).
 
-A stationary point Q of the Dyson equation on a cloud is the edge of the law only where Q + F > 0 for every weight, not
-only for those of the cloud: this is looked at by minimising over all (lam, y). Where it fails the edge is smooth, at
-Q = q_min I, provided G is a multiple of I; else it is "unresolved".
+The threshold is the first alpha at which the largest margin, edge less the lowest eigenvalue of Xi there, rises through 0: it
+is bracketed on a coarse cloud by a scan of alpha, then found on each fine one, every solution being the start of the next. What
+the ends of the scan mean is known exactly. As alpha -> 0 the edge tends to the infimum of F and Xi to 0, or the edge is the
+atom: no model has an outlier there, so none has one at every alpha. As alpha -> inf edge and outliers are those of the mean
+Hessian, alpha E[F] and alpha E[v v^T (x) F]: their order says whether outliers stay.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
-from theory.checks import NotConverged, ParameterError
-from theory.general.dyson import Dyson, DysonEdge
-from theory.general.laws import outputs_of
-from theory.general.lowest import Lowest, lowest
+from theory.checks import NotConverged
+from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
+from theory.general.dyson import Dyson
+from theory.general.extremes import bottom, support
 from theory.general.network import Network
+from theory.general.orbits import orbit_average, orbit_labels
 from theory.general.results import ModelThreshold, Spectrum
-from theory.general.spikes import spikes
-from theory.quadrature import chi_square_law
+from theory.general.spikes import SpikeBlock, overlap_at
+from theory.general.support import CloudEdge, Support, edge_of
 
-SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
 Array = NDArray[Any]
+Bracket = tuple[float, float, int]  # two alphas and whether the margin rises between them, +1, or falls, -1
+Guess = tuple[float, tuple[Array, float] | None]  # an alpha, and (Q, z) near it
 
-STEPS = 0.2, 0.16, 0.13  # of the product rule
-_RADIUS = 0.1  # of its sinh map in the students, see `theory.general.laws`
-_WIDE = 1.0  # and in the teacher
-_REACH = 8.5  # of its nodes: what is left out is 2e-17
+STEPS = 0.2, 0.16, 0.13, 0.1  # of the product rule
+COARSE_STEP, COARSE_LEVEL = 0.35, 11  # of the clouds that bracket a threshold
 _DIMENSIONS = 3
-_LEVEL = 13  # log2 of the points of one scrambling
+_LEVEL = 15  # log2 of the points of one scrambling
 _SCRAMBLINGS = 8
 _STEADY = 1e-11
-_POLYNOMIAL = "quadratic", "he2"
-_ALPHAS = np.geomspace(0.05, 500, 25)  # where a change of sign of the margin is looked for
+_STEADY_THRESHOLD = 1e-9
+_ALPHAS = np.geomspace(
+    0.02, 2e4, 61
+)  # where changes of sign of the margin are looked for: steps of a quarter
 _CLOSE = 1e-7  # relative distance within which outliers count as one
-
-
-@dataclass(frozen=True)
-class CloudBlock:
-    """Spike vectors (n, k) that mix, which of them are teacher directions (k,), how often the block occurs."""
-
-    vectors: Array
-    teacher: NDArray[np.bool_]
-    students: Array
-    degeneracy: int | float = 1
-
-
-@dataclass(frozen=True)
-class Cloud:
-    """Weights F (n, p, p) with probabilities (n,) and their blocks of spikes."""
-
-    f: Array
-    probability: Array
-    blocks: tuple[CloudBlock, ...]
+_CARRIES = 0.01  # share of an outlier's vector on teacher directions from which it carries the teacher
+_SECANTS = 12
+_ROUGHLY, _NEARLY = (
+    0.15,
+    0.03,
+)  # relative distances in Q at which smooth edges are verified, in the scan and at the root
+_UNBOUNDED = "no left edge: the weight is unbounded below"
 
 
 @dataclass(frozen=True)
@@ -74,55 +64,128 @@ class Solved:
     edge: float
     kind: str
     rows: Array
-    margin: float
+
+
+class CloudProblem:
+    """The equations of a model on one cloud at any alpha; each edge, (Q, z) in `start`, is the start of the next."""
+
+    def __init__(self, model: Network, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None):
+        self.law, self.cloud, self.start = law, cloud, start
+        self.unit = Dyson(cloud.f, cloud.probability)
+        self.spikes = [SpikeBlock(self.unit, block.vectors) for block in cloud.blocks]
+        teachers = [int(block.teacher.sum()) for block in cloud.blocks]
+        owns = [int((~block.teacher).sum()) for block in cloud.blocks]
+        self.orbits = [orbit_labels(model, t, k) for t, k in zip(teachers, owns, strict=True)]
+
+    def edge(self, alpha: float) -> tuple[Dyson, CloudEdge]:
+        """Equation and edge at alpha. Raises NotConverged."""
+        dyson = self.unit.scaled(alpha)
+        edge = edge_of(dyson, self.law, self.start)
+        self.start = None if edge.state is None else (edge.state.q, edge.value)
+        return dyson, edge
+
+    def solved(self, alpha: float) -> Solved:
+        """Edge and all outliers at alpha. Raises NotConverged."""
+        dyson, edge = self.edge(alpha)
+        if edge.state is None:
+            return Solved(edge.value, edge.kind, np.zeros((0, 5)))
+        rows = []
+        for block, spike in zip(self.cloud.blocks, self.spikes, strict=True):
+            found = spike.on(dyson).spikes(edge.state, edge.value)
+            for value, overlap, x in zip(found.values, found.overlaps, found.directions, strict=True):
+                teacher, student = np.sum(x[block.teacher] ** 2), np.sum((block.students @ x) ** 2)
+                rows.append([value, overlap, float(teacher), float(student), block.degeneracy])
+        return Solved(edge.value, edge.kind, clustered(np.array(sorted(rows)).reshape(-1, 5)))
+
+    def margin(self, alpha: float) -> tuple[float, CloudEdge, float]:
+        """Largest margin of a direction that carries the teacher, the edge, and the overlap that its outlier starts with."""
+        _, edge = self.edge(alpha)
+        if edge.state is None:
+            return -1.0, edge, 0.0
+        best, overlap = -math.inf, 0.0
+        for block, spike, labels in zip(self.cloud.blocks, self.spikes, self.orbits, strict=True):
+            if not np.any(block.teacher):
+                continue
+            xi = orbit_average(spike.xi(edge.state), labels)
+            found = _lowest_with_teacher(xi, block.teacher)
+            if found is not None and edge.value - found[0] > best:
+                best = edge.value - found[0]
+                if edge.kind == "smooth":
+                    overlap = float(1 / np.mean([1 / overlap_at(spike, edge.state, x) for x in found[1]]))
+        return best, edge, overlap
+
+    def stays(self) -> bool:
+        """Whether outliers that carry the teacher are there as alpha -> inf: those of the mean Hessian."""
+        mean = np.einsum("n,nij->ij", self.cloud.probability, self.cloud.f)
+        edge, p = float(np.linalg.eigvalsh(mean)[0]), len(mean)
+        for block in self.cloud.blocks:
+            k = block.vectors.shape[1]
+            v = block.vectors * self.cloud.probability[:, None]
+            xi = np.einsum("nk,nl,nij->kilj", v, block.vectors, self.cloud.f, optimize=True)
+            values, vectors = np.linalg.eigh(xi.reshape(k * p, k * p))
+            share = np.sum(vectors.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
+            if np.any(values[share > _CARRIES] < edge - 1e-9 * abs(edge)):
+                return True
+        return False
+
+
+def _lowest_with_teacher(xi: Array, teacher: NDArray[np.bool_]) -> tuple[float, list[Array]] | None:
+    """The lowest eigenvalue of Xi whose vectors lie on teacher directions to some part, and all its vectors (k, p)."""
+    values, vectors = np.linalg.eigh(xi)
+    for start, value in enumerate(values):
+        alike = np.flatnonzero(np.abs(values - value) <= _CLOSE * abs(value))
+        each = [vectors[:, i].reshape(len(teacher), -1) for i in alike]
+        if alike[0] == start and max(np.sum(x[teacher] ** 2) for x in each) > _CARRIES:
+            return float(value), each
+    return None
+
+
+def clustered(rows: Array) -> Array:
+    """Rows of equal places joined, degeneracies added, shares averaged."""
+    groups: list[list[Array]] = []
+    for row in rows:
+        if groups and abs(row[0] - groups[-1][-1][0]) <= _CLOSE * (abs(row[0]) + 1e-300):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    joined = []
+    for group in groups:
+        table = np.array(group)
+        mean = np.average(table, axis=0, weights=table[:, 4])
+        mean[4] = table[:, 4].sum()
+        joined.append(mean)
+    return np.array(joined).reshape(-1, 5)
+
+
+# --- one alpha ------------------------------------------------------------------------------------------------------
 
 
 def point_spectrum(model: Network, alpha: float) -> Spectrum:
     """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf and with a covariance."""
-    bottom = _bottom(model)
-    if not math.isfinite(bottom.value):
-        return Spectrum.without_edge("points", "no left edge: the weight is unbounded below")
-    if dimensions(model) <= _DIMENSIONS:
-        return _by_product(model, alpha)
-    runs = [_solved(model, cloud, alpha) for cloud in _sobol_clouds(model)]
-    return scattered(runs)
+    fit(model)
+    if not math.isfinite(bottom(model).value):
+        return Spectrum.without_edge("points", _UNBOUNDED)
+    law, start = support(model), None
+    if dimensions(model) > _DIMENSIONS:
+        runs = []
+        for repeat in range(_SCRAMBLINGS):
+            solved, start = _solved(model, sobol_cloud(model, repeat, _LEVEL), law, alpha, start)
+            runs.append(solved)
+        return scattered(runs)
+    rough, start = _solved(model, product_cloud(model, STEPS[0]), law, alpha, start)
+    for step in STEPS[1:]:
+        fine, start = _solved(model, product_cloud(model, step), law, alpha, start)
+        found = _changed(rough, fine)
+        if found.steady(_STEADY):
+            break
+        rough = fine
+    return found
 
 
-def point_threshold(model: Network) -> ModelThreshold:
-    """`theory.general.spectrum.threshold` by clouds of points: the first root in alpha of the largest margin of each."""
-    if not math.isfinite(_bottom(model).value):
-        reason = "no left edge: the weight is unbounded below"
-        return ModelThreshold(math.nan, "no edge", math.nan, route="points", reason=reason)
-    if dimensions(model) <= _DIMENSIONS:
-        rough, fine = (_root(model, product_cloud(model, step)) for step in STEPS[:2])
-        if rough is None or fine is None:
-            return _absent()
-        error = abs(fine[0] - rough[0])
-        return ModelThreshold(fine[0], fine[1], fine[2], error, abs(fine[2] - rough[2]), route="points")
-    roots = [_root(model, cloud) for cloud in _sobol_clouds(model)]
-    found = [r for r in roots if r is not None]
-    if len(found) < len(roots):
-        return _absent() if not found else ModelThreshold(math.nan, "unresolved", math.nan, route="points")
-    kinds = {r[1] for r in found}
-    alpha, alpha_error = _mean_error(np.array([r[0] for r in found]))
-    overlap, overlap_error = _mean_error(np.array([r[2] for r in found]))
-    kind = kinds.pop() if len(kinds) == 1 else "unresolved"
-    return ModelThreshold(
-        float(alpha), kind, float(overlap), float(alpha_error), float(overlap_error), route="points"
-    )
-
-
-def _absent() -> ModelThreshold:
-    low, high = _ALPHAS[0], _ALPHAS[-1]
-    reason = f"no outlier enters or leaves the bulk for alpha from {low:g} to {high:g}"
-    return ModelThreshold(math.nan, "none", math.nan, route="points", reason=reason)
-
-
-def dimensions(model: Network) -> int:
-    """Dimensions of the average: student preactivations and what the teacher shows."""
-    free = model.overlap == 0.0 and model.gram is None
-    teacher = 1 if free and model.teacher.name in _POLYNOMIAL else model.p_star
-    return int(model.p) + teacher + (1 if model.output_noise else 0)
+def _solved(model: Network, cloud: Cloud, law: Support, alpha: float, start: Any) -> tuple[Solved, Any]:
+    """The solution on a cloud, started from that of another one, and the start of the next."""
+    problem = CloudProblem(model, cloud, law, start)
+    return problem.solved(alpha), problem.start
 
 
 def scattered(runs: Sequence[Solved]) -> Spectrum:
@@ -157,307 +220,168 @@ def _mean_error(values: Array) -> tuple[Array, Array]:
     return values.mean(axis=0), factor * values.std(axis=0, ddof=1) / math.sqrt(n)
 
 
-def _by_product(model: Network, alpha: float) -> Spectrum:
-    rough = _solved(model, product_cloud(model, STEPS[0]), alpha)
-    for step in STEPS[1:]:
-        fine = _solved(model, product_cloud(model, step), alpha)
-        shared = min(len(rough.rows), len(fine.rows))
-        change = np.abs(fine.rows[:shared] - rough.rows[:shared])
-        rows = fine.rows[:shared]
-        found = Spectrum(
-            fine.edge,
-            abs(fine.edge - rough.edge),
-            fine.kind if fine.kind == rough.kind else "unresolved",
-            "points",
-            rows[:, 0],
-            change[:, 0],
-            rows[:, 1],
-            change[:, 1],
-            rows[:, 2],
-            change[:, 2],
-            rows[:, 3],
-            tuple(int(v) for v in rows[:, 4]),
-            unsettled=len(rough.rows) != len(fine.rows),
-        )
-        if found.steady(_STEADY):
-            break
+def _changed(rough: Solved, fine: Solved) -> Spectrum:
+    """The finer solution; its errors are the changes from the rough one."""
+    shared = min(len(rough.rows), len(fine.rows))
+    rows, change = fine.rows[:shared], np.abs(fine.rows[:shared] - rough.rows[:shared])
+    return Spectrum(
+        fine.edge,
+        abs(fine.edge - rough.edge),
+        fine.kind if fine.kind == rough.kind else "unresolved",
+        "points",
+        rows[:, 0],
+        change[:, 0],
+        rows[:, 1],
+        change[:, 1],
+        rows[:, 2],
+        change[:, 2],
+        rows[:, 3],
+        tuple(int(v) for v in rows[:, 4]),
+        unsettled=len(rough.rows) != len(fine.rows),
+    )
+
+
+# --- thresholds -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Root:
+    """A zero of the largest margin on one cloud: alpha, kind of the threshold, squared overlap just above."""
+
+    alpha: float
+    kind: str
+    overlap: float
+
+
+def point_threshold(model: Network) -> ModelThreshold:
+    """`theory.general.spectrum.threshold` by clouds of points."""
+    fit(model)
+    if not math.isfinite(bottom(model).value):
+        return ModelThreshold(math.nan, "no edge", math.nan, route="points", reason=_UNBOUNDED)
+    law, product = support(model), dimensions(model) <= _DIMENSIONS
+    coarse = CloudProblem(
+        model,
+        product_cloud(model, COARSE_STEP) if product else sobol_cloud(model, _SCRAMBLINGS, COARSE_LEVEL),
+        law,
+    )
+    law.near = _ROUGHLY
+    brackets = _scanned(coarse)
+    law.near = _NEARLY
+    rising = next((b for b in brackets if b[2] > 0), None)
+    if rising is None:
+        return _absent(coarse.stays())
+    falling = next((b for b in brackets if b[2] < 0 and b[0] >= rising[0]), None)
+    try:
+        until = math.inf if falling is None else _root(coarse, falling).alpha
+        first = _root(coarse, rising)
+        guess = first.alpha, coarse.start
+        refined = _refined if product else _averaged
+        return refined(model, law, rising, guess, until)
+    except NotConverged as failure:
+        return ModelThreshold(math.nan, "unresolved", math.nan, route="points", reason=str(failure))
+
+
+def _absent(stays: bool) -> ModelThreshold:
+    low, high = _ALPHAS[0], _ALPHAS[-1]
+    if stays:
+        reason = f"outliers exist as alpha -> inf, none of them for alpha up to {high:g}"
+        return ModelThreshold(math.nan, "unresolved", math.nan, route="points", reason=reason)
+    reason = f"no outlier at any of {len(_ALPHAS)} alphas from {low:g} to {high:g}, nor as alpha -> inf"
+    return ModelThreshold(math.nan, "none", math.nan, route="points", reason=reason)
+
+
+def _scanned(problem: CloudProblem) -> list[Bracket]:
+    """Brackets in alpha of every change of sign of the margin, +1 where it rises. Alphas at which the cloud has no edge (a few
+    points carry it all, as at small alpha) are passed over."""
+    brackets, before, left = [], math.nan, -1.0
+    for alpha in _ALPHAS:
+        try:
+            right = problem.margin(alpha)[0]
+        except NotConverged:
+            continue
+        if math.isfinite(before) and left * right < 0:
+            brackets.append((before, float(alpha), 1 if right > 0 else -1))
+        before, left = float(alpha), right
+    return brackets
+
+
+def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -> Root:
+    """The zero of the margin in a bracket: by secants from `start` where one is known, else between its ends."""
+
+    def margin(log_alpha: float) -> float:
+        return problem.margin(math.exp(log_alpha))[0]
+
+    low, high = math.log(bracket[0]), math.log(bracket[1])
+    v = None if start is None else _secant(margin, math.log(start), 1e-3 * (high - low))
+    if v is None or not low - 1 < v < high + 1:
+        low, high = low - 0.1, high + 0.1  # the bracket was another cloud's
+        if margin(low) * margin(high) > 0:
+            raise NotConverged("threshold not found: clouds of points disagree", math.exp(low))
+        v = float(brentq(margin, low, high, xtol=1e-13, rtol=1e-13))
+    _, edge, overlap = problem.margin(math.exp(v))
+    kind = {"smooth": "discontinuous", "sharp": "continuous"}.get(edge.kind, "unresolved")
+    return Root(math.exp(v), kind, overlap if kind == "discontinuous" else 0.0)
+
+
+def _secant(function: Callable[[float], float], x: float, step: float) -> float | None:
+    """Root by secants from x and x + step; None where they do not settle."""
+    low, left = x, function(x)
+    x, right = low + step, function(low + step)
+    for _ in range(_SECANTS):
+        if left == right:
+            return x if right == 0 else None
+        move = -right * (x - low) / (right - left)
+        low, left, x = x, right, x + float(np.clip(move, -0.5, 0.5))
+        if abs(move) < 1e-13:
+            return x
+        right = function(x)
+    return x if abs(move) < 1e-10 else None
+
+
+def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until: float) -> ModelThreshold:
+    """The threshold on finer and finer product rules; the last change is the error."""
+    rough, start = None, first[1]
+    for step in STEPS:
+        problem = CloudProblem(model, product_cloud(model, step), law, start)
+        fine = _root(problem, bracket, first[0] if rough is None else rough.alpha)
+        start = problem.start
+        if rough is not None:
+            kind = fine.kind if fine.kind == rough.kind else "unresolved"
+            errors = abs(fine.alpha - rough.alpha), abs(fine.overlap - rough.overlap)
+            found = ModelThreshold(fine.alpha, kind, fine.overlap, *errors, until, "points")
+            if found.steady(_STEADY_THRESHOLD):
+                break
         rough = fine
     return found
 
 
-# --- clouds -------------------------------------------------------------------------------------------------------
+def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, until: float) -> ModelThreshold:
+    """The mean over scramblings; the error holds their spread and what finite clouds may be off by on the whole.
 
-
-@lru_cache(maxsize=4)
-def product_cloud(model: Network, h: float) -> Cloud:
-    """Product trapezoid of step h over student directions and teacher; nodes of least probability are left out."""
-    _fit(model)
-    p = int(model.p)
-    line, weight = _axis(0.0, _WIDE, h)
-    axes = [_axis(_centre(model), _RADIUS, h)] * p
-    through_y = dimensions(model) < p + model.p_star + (1 if model.output_noise else 0)
-    if through_y:
-        chi, probability = chi_square_law(model.p_star)
-        axes.append((chi, probability))
-    else:
-        axes += [(line, weight)] * model.p_star
-    if model.output_noise:
-        axes.append((line, weight))
-    grids = np.meshgrid(*(a for a, _ in axes), indexing="ij")
-    probability = np.ones(1)
-    for _, w in axes:
-        probability = np.multiply.outer(probability, w)
-    probability = probability.ravel()
-    keep = probability > 1e-18 * probability.max()
-    v = np.stack([g.ravel()[keep] for g in grids], axis=1)
-    probability = probability[keep] / probability[keep].sum()
-    xi = v[:, -1] if model.output_noise else None
-    if through_y:
-        clean = 1 / (1 + model.noise)
-        y = v[:, p] / clean + model.teacher.value(np.zeros(1), np)[0]
-        y = y if xi is None else y + math.sqrt(model.output_noise) * xi
-        own, square = v[:, :p], clean * v[:, p] + 1 - clean
-        lam = own @ model.mixing()[:, model.p_star :].T
-        blocks = (
-            CloudBlock(np.sqrt(square)[:, None], np.ones(1, bool), np.zeros((1, 1)), model.p_star),
-            CloudBlock(own, np.zeros(p, bool), np.eye(p)),
-        )
-        return Cloud(model.weights(lam, y), probability, blocks)
-    return _cloud(model, v[:, :p], v[:, p : p + model.p_star], None, xi, probability)
-
-
-def _axis(centre: float, radius: float, h: float) -> tuple[Array, Array]:
-    """Nodes and probabilities of N(0, 1) by x = centre + radius sinh v."""
-    count = math.ceil(math.asinh((_REACH + abs(centre)) / radius) / h)
-    v = h * np.arange(-count, count + 1)
-    x = centre + radius * np.sinh(v)
-    weight = np.exp(-(x**2) / 2) * np.cosh(v)
-    return x, weight / weight.sum()
-
-
-def _centre(model: Network) -> float:
-    """The preactivation of the student at which the weights are lowest, 0 where it does not matter or is far out."""
-    found = _bottom(model)
-    values, vectors = np.linalg.eigh(model.weights(found.x[None, :], np.array([found.y]))[0])
-    place = float(found.x[np.argmax(np.abs(vectors[:, 0]))])
-    moved = found.x - np.where(found.x == place, place, 0.0)
-    (lower,) = np.linalg.eigvalsh(model.weights(moved[None, :], np.array([found.y])))[:, 0]
-    return place if abs(place) < 4 and lower > values[0] + 1e-6 * abs(values[0]) else 0.0
-
-
-def _cloud(
-    model: Network, own: Array, u: Array, zeta: Array | None, xi: Array | None, probability: Array
-) -> Cloud:
-    """The cloud of student directions own (n, p) and teacher preactivations u (n, p_star).
-
-    Without zeta and with noise, u stands for u' = (u + noise)/sqrt(1 + Delta) and the parts of u that u' leaves open are
-    added as pairs of points. Free equal teachers give one block of their mean and p_star - 1 of a difference.
+    Few points near the end of the support make roots err to one side, at least like 1/points: a quarter of the change from
+    clouds of a quarter of the points bounds what is left.
     """
-    if zeta is None and model.noise:
-        hidden = math.sqrt(model.noise / (1 + model.noise))
-        clean = math.sqrt(1 / (1 + model.noise))
-        signs = (
-            np.array(np.meshgrid(*[[-1.0, 1.0]] * model.p_star, indexing="ij")).reshape(model.p_star, -1).T
-        )
-        n, many = len(u), len(signs)
-        seen = np.repeat(u, many, axis=0) / clean  # the argument of the teacher
-        u = clean * np.repeat(u, many, axis=0) + hidden * np.tile(signs, (n, 1))
-        own, probability = np.repeat(own, many, axis=0), np.repeat(probability, many) / many
-        xi = None if xi is None else np.repeat(xi, many)
-        y = model.outputs(seen, None, xi)
-    else:
-        y = model.outputs(u, zeta, xi)
-    lam = np.concatenate([u, own], axis=1) @ model.mixing().T
-    f = model.weights(lam, y)
-    p, p_star = own.shape[1], u.shape[1]
-    mixing = model.mixing()
-    if p_star == 1 or model.overlap != 0.0:
-        blocks: tuple[CloudBlock, ...] = (
-            CloudBlock(
-                np.concatenate([u, own], axis=1),
-                np.arange(p_star + p) < p_star,
-                _projector(mixing),
-            ),
-        )
-    else:
-        mean = u.sum(axis=1, keepdims=True) / math.sqrt(p_star)
-        first = np.concatenate([np.zeros((p, 1)), mixing[:, p_star:]], axis=1)
-        blocks = (
-            CloudBlock(np.concatenate([mean, own], axis=1), np.arange(1 + p) < 1, _projector(first)),
-            CloudBlock((u[:, :1] - u[:, 1:2]) / math.sqrt(2), np.ones(1, bool), np.zeros((1, 1)), p_star - 1),
-        )
-    return Cloud(f, probability, blocks)
-
-
-def _projector(rows: Array) -> Array:
-    """Projector on the span of rows (r, k)."""
-    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
-    kept = vectors[values > 1e-9 * max(values.max(), 1e-300)]
-    return kept.T @ kept
-
-
-def _sobol_clouds(model: Network) -> list[Cloud]:
-    _fit(model)
-    return [_sobol_cloud(model, repeat) for repeat in range(_SCRAMBLINGS)]
-
-
-@lru_cache(maxsize=2 * _SCRAMBLINGS)
-def _sobol_cloud(model: Network, repeat: int) -> Cloud:
-    p, p_star = int(model.p), model.p_star
-    sizes = [p, p_star, p_star if model.noise else 0, 1 if model.output_noise else 0]
-    if sum(sizes) > SOBOL_DIMENSIONS:
-        raise ParameterError(
-            f"p and p_star must add up to less than {SOBOL_DIMENSIONS} here, got {sum(sizes)}"
-        )
-    qmc = importlib.import_module("scipy.stats.qmc")  # late: it takes most of the time of importing theory
-    uniform = qmc.Sobol(sum(sizes), rng=np.random.default_rng([0, repeat])).random_base2(_LEVEL)
-    normal = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
-    own, u, zeta, xi = np.split(normal, np.cumsum(sizes)[:-1], axis=1)
-    return _cloud(
-        model,
-        own,
-        u,
-        zeta if model.noise else None,
-        xi[:, 0] if model.output_noise else None,
-        np.full(len(own), 1 / len(own)),
+    rough, guess = _roots(model, law, bracket, first, _LEVEL - 2, range(_SCRAMBLINGS, _SCRAMBLINGS + 4))
+    roots, _ = _roots(model, law, bracket, guess, _LEVEL, range(_SCRAMBLINGS))
+    kinds = {root.kind for root in roots}
+    values = np.array([(root.alpha, root.overlap) for root in roots])
+    mean, error = _mean_error(values)
+    bias = (mean - np.mean([(root.alpha, root.overlap) for root in rough], axis=0)) / 4
+    error = np.hypot(error, bias)
+    kind = kinds.pop() if len(kinds) == 1 else "unresolved"
+    reason = "" if kind != "unresolved" else "clouds of points disagree on the kind of the edge"
+    return ModelThreshold(
+        float(mean[0]), kind, float(mean[1]), float(error[0]), float(error[1]), until, "points", reason
     )
 
 
-def _fit(model: Network) -> None:
-    if math.isinf(model.p):
-        raise ParameterError("p must be finite for this teacher or with output_noise, got inf")
-    if model.covariance is not None:
-        raise ParameterError(
-            "covariance must be None where students mix (p > 1 with activations that are not quadratic), got one"
-        )
-
-
-# --- the equation on one cloud --------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=64)
-def _bottom(model: Network) -> Lowest:
-    _fit(model)
-    return _lowest_of(model, np.zeros((int(model.p), int(model.p))))
-
-
-def _lowest_of(model: Network, shift: Array) -> Lowest:
-    """Infimum of the smallest eigenvalue of F + shift over all (lam, y)."""
-
-    def smallest(lam: Array, y: Array) -> Array:
-        with np.errstate(all="ignore"):
-            f = model.weights(lam, y) + shift
-        bad = ~np.all(np.isfinite(f), axis=(1, 2))
-        f[bad] = 0.0
-        values = np.linalg.eigvalsh(f)[:, 0]
-        values[bad] = np.inf
-        return values
-
-    def outputs(lam: Array) -> Array:
-        return np.mean(model.student.value(lam, np), axis=-1)
-
-    return lowest(smallest, int(model.p), outputs_of(model.teacher, model.output_noise > 0), outputs)
-
-
-def _isotropic(model: Network) -> bool:
-    return model.p == 1 or (model.student.parity == "even" and model.overlap == 0.0 and model.gram is None)
-
-
-def edge_of(
-    dyson: Dyson, q_min: float, isotropic: bool, admissible: Callable[[Array], bool]
-) -> tuple[DysonEdge, str]:
-    """Edge and kind: a stationary point of the cloud if it is one of the law, else the end of the walk at q_min I."""
-    state = dyson.state(q_min * np.eye(dyson.p)) if isotropic and q_min > 0 else None
-    if state is not None and state.top()[0] <= 1:
-        value = float(np.trace(state.z())) / dyson.p
-        return DysonEdge(value, state.q, np.eye(dyson.p), math.nan, 0.0, 0), "smooth"
-    try:
-        edge: DysonEdge | None = dyson.edge()
-    except NotConverged:
-        edge = None
-    if edge is not None and float(np.linalg.eigvalsh(edge.q)[0]) > q_min and admissible(edge.q):
-        return edge, "sharp"
-    if q_min == 0 and edge is None:
-        return DysonEdge(0.0, np.zeros((dyson.p, dyson.p)), np.eye(dyson.p), math.nan, 0.0, 0), "atom"
-    if edge is None:
-        raise NotConverged("left edge not found", -q_min)
-    return edge, "unresolved"
-
-
-def _solved(model: Network, cloud: Cloud, alpha: float) -> Solved:
-    dyson = Dyson(cloud.f, alpha * cloud.probability)
-    q_min = max(0.0, -_bottom(model).value)
-
-    def admissible(q: Array) -> bool:
-        return model.p == 1 or _lowest_of(model, q).value > 0
-
-    edge, kind = edge_of(dyson, q_min, _isotropic(model), admissible)
-    if kind == "atom":
-        return Solved(0.0, kind, np.zeros((0, 5)), -1.0)
-    return _with_outliers(dyson, edge, kind, cloud.blocks)
-
-
-def _with_outliers(dyson: Dyson, edge: DysonEdge, kind: str, blocks: Sequence[CloudBlock]) -> Solved:
-    rows, margins = [], [-math.inf]
-    for block in blocks:
-        found = spikes(dyson, edge, block.vectors)
-        if np.any(block.teacher):
-            margins.append(float(found.margins[0]))
-        for value, overlap, x in zip(found.values, found.overlaps, found.directions, strict=True):
-            rows.append(
-                [
-                    value,
-                    overlap,
-                    float(np.sum(x[block.teacher] ** 2)),
-                    float(np.sum((block.students @ x) ** 2)),
-                    block.degeneracy,
-                ]
-            )
-    table = np.array(sorted(rows)).reshape(-1, 5)
-    return Solved(float(edge.value), kind, _clustered(table), max(margins))
-
-
-def _clustered(rows: Array) -> Array:
-    """Rows of equal places joined, degeneracies added, shares averaged."""
-    groups: list[list[Array]] = []
-    for row in rows:
-        if groups and abs(row[0] - groups[-1][-1][0]) <= _CLOSE * (abs(row[0]) + 1e-300):
-            groups[-1].append(row)
-        else:
-            groups.append([row])
-    joined = []
-    for group in groups:
-        table = np.array(group)
-        mean = np.average(table, axis=0, weights=table[:, 4])
-        mean[4] = table[:, 4].sum()
-        joined.append(mean)
-    return np.array(joined).reshape(-1, 5)
-
-
-def _root(model: Network, cloud: Cloud) -> tuple[float, str, float] | None:
-    """First alpha at which the largest margin of a teacher block changes sign: alpha, kind, overlap just above.
-
-    Values of alpha at which the cloud has no edge (a few points carry it all, as at small alpha) are passed over.
-    """
-
-    def margin(log_alpha: float) -> float:
-        return _solved(model, cloud, math.exp(log_alpha)).margin
-
-    below, left = math.nan, math.nan
-    for alpha in _ALPHAS:
-        above = math.log(alpha)
-        try:
-            right = margin(above)
-        except NotConverged:
-            continue
-        if left < 0 <= right:
-            break
-        below, left = above, right
-    else:
-        return None
-    root = math.exp(brentq(margin, below, above, xtol=1e-13, rtol=1e-13))
-    at = _solved(model, cloud, root * (1 + 1e-7))
-    if at.kind == "smooth":
-        teacher = [row for row in at.rows if row[2] > 0]
-        return root, "discontinuous", float(teacher[0][1]) if teacher else math.nan
-    return root, "continuous" if at.kind == "sharp" else "unresolved", 0.0
+def _roots(
+    model: Network, law: Support, bracket: Bracket, guess: Guess, level: int, repeats: range
+) -> tuple[list[Root], Guess]:
+    """Roots on several clouds, each the guess of the next."""
+    roots = []
+    for repeat in repeats:
+        problem = CloudProblem(model, sobol_cloud(model, repeat, level), law, guess[1])
+        roots.append(_root(problem, bracket, guess[0]))
+        guess = roots[-1].alpha, problem.start
+    return roots, guess

@@ -16,6 +16,7 @@ eigenvector with the spike space:
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,12 @@ class SpikeBlock:
         self.dyson, self.v = dyson, v
         self.pairs = symmetric(v.shape[1])
         self.products = v.T[self.pairs.rows] * v.T[self.pairs.cols]
+
+    def on(self, dyson: Dyson) -> SpikeBlock:
+        """The same vectors with another equation of the same weights (`Dyson.scaled`)."""
+        other = copy.copy(self)
+        other.dyson = dyson
+        return other
 
     def xi(self, state: State) -> Array:
         """Xi (k p, k p) at a state, spike index first."""
@@ -108,6 +115,19 @@ class SpikeBlock:
         state = self._inside(low)
         return state, low, self.level(state, order)[1]
 
+    def spikes(self, state: State, edge: float) -> Spikes:
+        """All outliers left of an edge, sharp or smooth, from the state there. Raises NotConverged as `spikes`."""
+        margins = edge - np.linalg.eigvalsh(self.xi(state))
+        k, p = self.v.shape[1], self.dyson.p
+        found: list[tuple[float, float, Array]] = []
+        for order in reversed(range(int(np.sum(margins > 0)))):
+            # The outlier nearest the edge first: each is a good start for the next.
+            state, z, direction = _outlier(self, state, order, edge)
+            found.append((z, overlap_at(self, state, direction), direction))
+        found.sort(key=lambda item: item[0])
+        values, overlaps = (np.array([item[i] for item in found]) for i in (0, 1))
+        return Spikes(values, overlaps, np.array([item[2] for item in found]).reshape(-1, k, p), margins)
+
     def _inside(self, z: float) -> State:
         state = self.dyson.state_at(z)
         if state is None:
@@ -127,20 +147,11 @@ def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
     1
     """
     block = SpikeBlock(dyson, vectors)
-    state = block.at(edge)
-    margins = edge.value - np.linalg.eigvalsh(block.xi(state))
-    k, p = block.v.shape[1], dyson.p
-    found: list[tuple[float, float, Array]] = []
-    for order in reversed(range(int(np.sum(margins > 0)))):
-        # The outlier nearest the edge first: each is a good start for the next.
-        state, z, direction = _outlier(block, state, order, edge.value)
-        found.append((z, _overlap(block, state, direction), direction))
-    found.sort(key=lambda item: item[0])
-    values, overlaps = (np.array([item[i] for item in found]) for i in (0, 1))
-    return Spikes(values, overlaps, np.array([item[2] for item in found]).reshape(-1, k, p), margins)
+    return block.spikes(block.at(edge), edge.value)
 
 
-def _overlap(block: SpikeBlock, state: State, direction: Array) -> float:
+def overlap_at(block: SpikeBlock, state: State, direction: Array) -> float:
+    """Squared overlap with the spikes of an outlier with null vector `direction` (k, p); 0 at a sharp edge."""
     p = state.packing.coordinates(state.inverse_q)
     x = newton_step(state, p)
     return 0.0 if x is None else float(1 / (1 + block.slope(state, direction) @ x))

@@ -109,6 +109,10 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
     assert bbp("phase", *grid, "--noise", "0.3").code == 0
     with h5py.File(tmp_path / "p.h5") as file:
         assert np.all(file["alpha_bbp"][()] > 1)
+    grid = ["--p", "2", "--a-grid", "2", "--at-a", "2", "--widths", "1", "--out", tmp_path / "mixed.h5"]
+    assert bbp("phase", *grid, "--activation", "tanh").code == 0  # students that mix
+    with h5py.File(tmp_path / "mixed.h5") as file:
+        assert abs(file["alpha_bbp"][0, 0] - 3.48473) < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,22 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
         (["descent", "--activation", "tanh", "--a", "2", "--start", "spectral"], "start must be random"),
         (["phase", "--noise", "0.3", "--n", "1000"], "thresholds at finite N"),
         (["phase", "--overlap", "0.3", "--p", "inf"], "overlap must be 0"),
-        (["phase", "--overlap", "0.3", "--p", "2"], "takes minutes"),
+        (
+            [
+                "phase",
+                "--activation",
+                "tanh",
+                "--a-grid",
+                "2",
+                "--at-a",
+                "2",
+                "--p",
+                "2",
+                "--covariance",
+                "mp:0.5",
+            ],
+            "covariance must be None",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(bbp, tmp_path, words, message):

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.integrate import simpson
 
-from theory import Committee, bulk_edge, density, outlier
+from theory import Committee, bbp_threshold, bulk_edge, density, outlier
 from theory.checks import NotConverged, ParameterError
-from theory.density.signal import overlap_density
+from theory.density.signal import level_overlap, overlap_density
+from theory.finite_n.critical import AMPLITUDES, critical_amplitude, critical_overlap
 from theory.finite_n.label_bulk import Labels, label_bulk
 from theory.finite_n.law import finite_curve, finite_law
 from theory.finite_n.levels import airy_levels
@@ -114,6 +115,54 @@ def test_far_above_the_threshold_the_law_is_the_outlier():
         mean, error = law.mean(name)
         assert abs(mean - exact) < 4 * error + 0.01 * exact
     assert law.mean("informative")[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("model", "n", "allowed"), [(Committee(1, 1, 0.5), 1000, 0.05), (Committee(1, 2, 0.5), 1000, 0.1)]
+)
+def test_law_at_a_sharp_threshold_has_the_critical_amplitude(model, n, allowed):
+    """200 draws at alpha_BBP: mean q2 within 4 standard errors and the stated correction of C n^{-1/3}, nothing fitted."""
+    mean, error = finite_law(model, bbp_threshold(model).alpha, n, draws=200).mean("overlap")
+    assert abs(mean - critical_overlap(model, n)) < 4 * error + allowed * mean
+
+
+def test_samples_at_a_sharp_threshold_have_the_critical_amplitude():
+    """Samples at the alpha nearest alpha_BBP, N = 200 and 800: 4 standard errors and 10 % (false alarm 6e-5 each)."""
+    for name, n in (("c200.h5", 200), ("c800.h5", 800)):
+        model, alpha, _, overlap, _ = sampled(name, n, 1.38)
+        assert abs(alpha / bbp_threshold(model).alpha - 1) < 0.05
+        bound = 4 * overlap.std() / np.sqrt(len(overlap)) + 0.1 * overlap.mean()
+        assert abs(overlap.mean() - critical_overlap(model, n)) < bound
+
+
+def test_amplitudes_are_those_of_a_critical_goe():
+    """c_2 from 500 matrices of order 60 within 4 standard errors and 0.05."""
+    n, rng, found = 60, np.random.default_rng(0), []
+    for _ in range(500):
+        raw = rng.standard_normal((n, n))
+        matrix = (raw + raw.T) / np.sqrt(2 * n)
+        matrix[0, 0], matrix[1, 1] = matrix[0, 0] - 1, matrix[1, 1] - 1
+        found.append((np.linalg.eigh(matrix)[1][:2, :2] ** 2).sum() / 2 * n ** (1 / 3))
+    assert abs(np.mean(found) - AMPLITUDES[1]) < 4 * np.std(found) / np.sqrt(500) + 0.05
+    with pytest.raises(ParameterError, match="must be continuous"):
+        critical_amplitude(Committee(1, 1, 2.0))
+    with pytest.raises(ParameterError, match="p p_star must be at most"):
+        critical_amplitude(Committee(1, 9, 0.5))
+
+
+def test_overlaps_of_levels_add_up_to_the_density():
+    """Levels 1 to 20 hold what the signal has below the 20th; three of section 11's numbers; what is refused."""
+    model = Committee(1, 1, 0.5)
+    np.testing.assert_allclose(level_overlap(model, 0.8, 400, [1, 2, 3]), [0.046, 0.020, 0.015], atol=6e-4)
+    parts = level_overlap(model, 0.8, 400, np.arange(1, 21))
+    assert parts.sum() == pytest.approx(
+        level_overlap(model, 0.8, 20, 1), rel=1e-2
+    )  # one level of 20 is 20 of 400
+    assert np.all(np.diff(parts) < 0)
+    with pytest.raises(ParameterError, match="k must be at most"):
+        level_overlap(model, 0.8, 100, 90)
+    with pytest.raises(ParameterError, match="k must be a positive integer"):
+        level_overlap(model, 0.8, 100, 0)
 
 
 def test_curves_are_smooth():

@@ -1,25 +1,107 @@
-"""What is known of SciPy's sequence without importing scipy.stats, which takes most of the time of importing theory."""
+"""Students that mix: the matrix route gives the exact numbers where there are others, and honest ones where there are none."""
 
-import subprocess
-import sys
+from itertools import permutations
 
-from scipy.stats import qmc
+import numpy as np
+import pytest
 
-from theory.general.points import SOBOL_DIMENSIONS
+from theory.general import Network, spectrum, threshold
+from theory.general.clouds import product_cloud, sobol_cloud
+from theory.general.extremes import support
+from theory.general.orbits import orbit_average, orbit_labels
+from theory.general.points import CloudProblem, point_spectrum, point_threshold
+from theory.general.spectrum import route
+
+STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any cloud
 
 
-def test_the_sequence_has_as_many_dimensions():
-    assert SOBOL_DIMENSIONS == qmc.Sobol.MAXDIM
+@pytest.mark.parametrize(
+    "model",
+    [
+        Network(2, 1, 1.5),
+        Network(1, 1, 1.0, overlap=0.4),
+        Network(1, 1, 2.0, activation="tanh"),
+        Network(1, 1, 0.5, noise=0.3),
+    ],
+    ids=["committee, p = 2", "overlap", "tanh", "noise"],
+)
+def test_thresholds_are_those_of_exact_routes(model):
+    """Quite other equations on quite other nodes."""
+    exact, found = threshold(model), point_threshold(model)
+    assert route(model) != found.route == "points"
+    assert found.kind == exact.kind
+    assert abs(found.alpha - exact.alpha) < 2 * found.alpha_error < 1e-7 * found.alpha
+    assert abs(found.overlap - exact.overlap) < 1e-7
 
 
-def test_help_imports_neither_jax_nor_statistics():
-    program = """
-import sys
-from bbp import sweep
-try:
-    sweep.main(["--help"])
-finally:
-    print(sorted({"jax", "scipy.stats"} & set(sys.modules)), file=sys.stderr)
-"""
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert run.stderr == "[]\n"
+@pytest.mark.parametrize("alpha", [0.5, 1.2, 4.0])
+def test_spectra_are_those_of_the_exact_route(alpha):
+    model = Network(2, 1, 1.5)
+    exact, found = spectrum(model, alpha), point_spectrum(model, alpha)
+    assert found.kind == exact.kind
+    assert abs(found.edge - exact.edge) < 1e-9
+    np.testing.assert_allclose(found.outliers, exact.outliers, atol=1e-9)
+    np.testing.assert_allclose(found.overlaps, exact.overlaps, atol=1e-9)
+    assert list(found.degeneracy) == list(exact.degeneracy)
+
+
+@pytest.mark.parametrize(
+    ("model", "alpha"),
+    [(Network(2, activation="tanh", a=2.0), 1.0), (Network(2, overlap=0.4), 0.6)],
+    ids=["tanh", "overlap"],
+)
+def test_a_smooth_edge_is_the_maximum_of_lehner(model, alpha):
+    """Z(Q) = z I where Q + F >= 0 touches 0; no admissible Q gives a higher smallest eigenvalue of Z; G is no multiple of I."""
+    problem = CloudProblem(model, product_cloud(model, STEP), support(model))
+    dyson, edge = problem.edge(alpha)
+    q = edge.state.q
+    assert edge.kind == "smooth"
+    np.testing.assert_allclose(edge.state.z(), edge.value * np.eye(2), atol=1e-10)
+    assert abs(q[0, 1]) > 1e-3
+    rng = np.random.default_rng(0)
+    lam, y = 3 * rng.standard_normal((4000, 2)), model.outputs(5 * rng.standard_normal((4000, 1)))
+    weights = np.concatenate([model.weights(lam, y), problem.law.bottom.weights])
+    assert np.linalg.eigvalsh(q + weights).min() > -1e-7
+    tried = 0
+    for _ in range(300):
+        shake = 0.05 * rng.standard_normal((2, 2))
+        other = q + shake + shake.T
+        if problem.law.lowest(other)[0] > 0 and (state := dyson.state(other)) is not None:
+            tried += 1
+            assert np.linalg.eigvalsh(state.z())[0] <= edge.value + 1e-12
+    assert tried > 20
+
+
+def test_a_threshold_by_sobol_points():
+    """The committee at p = 3: within 4 errors, 7 degrees of freedom: false-alarm rate 5e-3; fixed seed."""
+    model = Network(3, 1, 1.5)
+    exact, found = threshold(model), point_threshold(model)
+    assert found.kind == exact.kind
+    assert abs(found.alpha - exact.alpha) < 4 * found.alpha_error < 0.02 * exact.alpha
+    assert abs(found.overlap - exact.overlap) < 4 * found.overlap_error < 0.02
+
+
+def test_averages_over_symmetries_are_those_of_all_images():
+    """Xi of a cloud averaged over its orbits is Xi of the cloud with every permutation of its points, at symmetric Q."""
+    model = Network(3, activation="softplus", a=2.0)
+    cloud = sobol_cloud(model, 0, 9)
+    (block,) = cloud.blocks
+    q = 0.2 * np.eye(3) - 0.01
+    xi, images = (np.zeros((12, 12)) for _ in range(2))
+    for order in permutations(range(3)):
+        v = np.concatenate([block.vectors[:, :1], block.vectors[:, 1:][:, order]], axis=1)
+        f = cloud.f[:, order][:, :, order]
+        a = q - q @ np.linalg.inv(q + f) @ q
+        image = np.einsum("n,nk,nl,nij->kilj", cloud.probability, v, v, a).reshape(12, 12)
+        xi = image if order == (0, 1, 2) else xi
+        images += image / 6
+    np.testing.assert_allclose(orbit_average(xi, orbit_labels(model, 1, 3)), images, atol=1e-12)
+
+
+def test_overlap_hides_what_is_left():
+    """p = 2 at overlap 0.4 was told to have none."""
+    found = threshold(Network(2, overlap=0.4))
+    assert found.kind == "discontinuous"
+    below, above = (point_spectrum(Network(2, overlap=0.4), found.alpha * f) for f in (0.98, 1.02))
+    assert (len(below.outliers), len(above.outliers)) == (0, 1)
+    assert abs(above.overlaps[0] - found.overlap) < 0.02

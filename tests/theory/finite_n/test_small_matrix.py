@@ -1,0 +1,99 @@
+"""The block noise of the small matrix against dense samples, sector by sector, and what the matrix is made of."""
+
+import numpy as np
+import pytest
+
+from theory.finite_n.block_noise import block_covariance
+from theory.finite_n.label_bulk import Labels, label_bulk
+from theory.finite_n.small_matrix import draw, label_sectors, signal_block, small_pairs
+from theory.model import Committee
+
+
+def off_diagonal_blocks(model, alpha, n, samples, share, rng):
+    """Measured block between the two teachers less its label part (samples, p, p), and T (samples, 3) of the labels of each.
+
+    The exact Schur complement on the signal is the inverse of the resolvent between its directions; units of (p/2) H, dimension
+    N - p - p_star.
+    """
+    p, size, left, sectors = int(model.p), n - int(model.p) - 2, [], []
+    for _ in range(samples):
+        teacher = np.linalg.qr(rng.standard_normal((n, 2)))[0].T
+        student = rng.standard_normal((p, n))
+        student /= np.linalg.norm(student, axis=1, keepdims=True)
+        x = rng.standard_normal((round(alpha * n), n))
+        lam, u = x @ student.T, x @ teacher.T
+        weights = model.weights(lam, u) * p / 2
+        hessian = np.block([[x.T @ (weights[:, i, j, None] * x) / size for j in range(p)] for i in range(p)])
+        labels = Labels.of(model, lam[None], u[None], size)
+        t = label_bulk(labels, p * size, 5).t_edge * share
+        z = labels.sums(t)[0][0]
+        signal = np.kron(np.eye(p), teacher)  # block index first
+        resolvent = signal @ np.linalg.solve(z * np.eye(p * n) - hessian, signal.T)
+        block = z * np.eye(2 * p) - np.linalg.inv(resolvent) - signal_block(labels, labels.u, t)[0]
+        rung, end = label_sectors(labels, t)
+        left.append(block.reshape(p, 2, p, 2)[:, 0, :, 1])
+        sectors.append((end**2 / (1 / t[:, None] ** 2 - rung) / size)[0])
+    return np.array(left), np.array(sectors)
+
+
+def test_block_noise_has_its_three_sectors():
+    """p = p_star = 2, a = 1, alpha = 3, N = 60, 160 samples at 0.4 of the edge's t: the block between the two teachers is omega
+    itself. Variance of its multiple of I, symmetric traceless (2 entries) and antisymmetric parts over that of T: within 4
+    standard errors of 1 (false alarm 2e-4 in all) and 8 %, the size of 1/N corrections. The three differ by more than that: a
+    single variance fails.
+    """
+    p, samples = 2, 160
+    blocks, t = off_diagonal_blocks(Committee(p, 2, 1.0), 3.0, 60, samples, 0.4, np.random.default_rng(1))
+    free, same, tied = (t[:, 0] - t[:, 1]) / p, (t[:, 1] + t[:, 2]) / 2, (t[:, 1] - t[:, 2]) / 2
+    trace = (blocks[:, 0, 0] + blocks[:, 1, 1]) / np.sqrt(2)
+    traceless = np.stack([(blocks[:, 0, 0] - blocks[:, 1, 1]), blocks[:, 0, 1] + blocks[:, 1, 0]]) / np.sqrt(
+        2
+    )
+    turned = (blocks[:, 0, 1] - blocks[:, 1, 0]) / np.sqrt(2)
+    parts = {
+        "multiple of I": (trace**2, free + p * same + tied),
+        "symmetric traceless": ((traceless**2).mean(axis=0), free + tied),
+        "antisymmetric": (turned**2, free - tied),
+    }
+    for name, (found, predicted) in parts.items():
+        ratio = found / predicted
+        error = ratio.std(ddof=1) / np.sqrt(samples)
+        assert abs(ratio.mean() - 1) < 4 * error + 0.08, (name, ratio.mean(), error)
+    ends = [predicted.mean() for _, predicted in parts.values()]
+    assert ends[0] > 2 * ends[1] > 2 * ends[2]
+
+
+def test_sectors_of_labels_are_those_of_the_law():
+    """40 draws of 8,000 labels: mean covariances are those of theory.finite_n.block_noise at N = infinity, within 4 standard
+    errors (false alarm 1e-4) and 1 %."""
+    model, alpha, n, t = Committee(2, 1, 1.5), 40.0, 200, np.full(40, 0.02)
+    lam, u = model.draw_labels(40 * int(alpha * n), np.random.default_rng(0))
+    labels = Labels.of(model, lam.reshape(40, -1, 2), u.reshape(40, -1, 1), n)
+    rung, end = label_sectors(labels, t)
+    t0, t1, t2 = (end**2 / (1 / t[:, None] ** 2 - rung) / n).T
+    covariance = block_covariance(model, alpha, -0.02, n)
+    for found, wanted in (
+        (t1 + t2, covariance[0, 0, 1, 1]),
+        ((t0 - t2) / 2, covariance[0, 1, 0, 1]),
+    ):
+        assert abs(found.mean() - wanted) < 4 * found.std() / np.sqrt(40) + 0.01 * wanted
+
+
+def test_extreme_labels_are_the_most_negative_and_draws_do_not_depend_on_the_batch():
+    model = Committee(2, 1, 1.5)
+    one, two = draw(model, 150, 100, range(2), 0), draw(model, 150, 100, range(1, 2), 0)
+    extremes = one.v.shape[2] - 1
+    assert extremes == 8 and one.labels.lam.shape[1] == 150 - extremes
+    np.testing.assert_array_equal(one.extreme[1], two.extreme[0])
+    np.testing.assert_array_equal(one.couplings[1], two.couplings[0])
+    every = np.random.default_rng([0, 0]).standard_normal((150, 3))
+    y, yhat = every[:, 2] ** 2, np.mean(every[:, :2] ** 2, axis=1)
+    assert one.labels.f[0][0].min() == pytest.approx(np.sort((yhat - y) / (1.5 + y))[extremes], rel=1e-12)
+    assert np.linalg.eigvalsh(one.extreme).min() < -0.8
+
+
+def test_overlaps_are_shares():
+    pairs = small_pairs(Committee(2, 2, 0.5), 300, 100, range(6), 0)
+    assert np.all(np.diff(pairs.values, axis=1) >= 0)
+    assert np.all((pairs.overlaps >= 0) & (pairs.overlaps <= 1 + 1e-12))
+    assert np.all(pairs.known[:, :4])

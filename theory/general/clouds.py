@@ -1,0 +1,213 @@
+"""Clouds of weighted points of a network's preactivations: product rules in few dimensions, scrambled Sobol points in many.
+
+The product trapezoid has its step refined, the last change is the error; Sobol points their spread over scramblings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from theory.checks import ParameterError
+from theory.general.extremes import bottom_place
+from theory.general.network import Network
+from theory.quadrature import chi_square_law
+
+SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
+Array = NDArray[Any]
+
+_RADIUS = 0.1  # of the sinh map in the students, see `theory.general.laws`
+_WIDE = 1.0  # and in the teacher
+_REACH = 8.5  # of the nodes: what is left out is 2e-17
+_POLYNOMIAL = "quadratic", "he2"
+_LINE_NODES, _LINE_STEP = 8, 0.9  # of the trapezoid in one teacher's u: within 7.2 standard deviations
+
+
+@dataclass(frozen=True)
+class CloudBlock:
+    """Spike vectors (n, k) that mix, which of them are teacher directions (k,), the projector on the span of the students
+    (k, k), how often the block occurs."""
+
+    vectors: Array
+    teacher: NDArray[np.bool_]
+    students: Array
+    degeneracy: int | float = 1
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Weights F (n, p, p) with probabilities (n,) and their blocks of spikes."""
+
+    f: Array
+    probability: Array
+    blocks: tuple[CloudBlock, ...]
+
+
+def dimensions(model: Network) -> int:
+    """Dimensions of the average: student preactivations and what the teacher shows."""
+    free = model.overlap == 0.0 and model.gram is None
+    teacher = 1 if free and model.teacher.name in _POLYNOMIAL else model.p_star
+    return int(model.p) + teacher + (1 if model.output_noise else 0)
+
+
+@lru_cache(maxsize=4)
+def product_cloud(model: Network, h: float) -> Cloud:
+    """Product trapezoid of step h over student directions and teacher; nodes of least probability are left out."""
+    fit(model)
+    p = int(model.p)
+    line, weight = _axis(0.0, _WIDE, h)
+    axes = [_axis(_centre(model), _RADIUS, h)] * p
+    through_y = dimensions(model) < p + model.p_star + (1 if model.output_noise else 0)
+    if through_y:
+        chi, probability = chi_square_law(model.p_star)
+        axes.append((chi, probability))
+    else:
+        axes += [(line, weight)] * model.p_star
+    if model.output_noise:
+        axes.append((line, weight))
+    grids = np.meshgrid(*(a for a, _ in axes), indexing="ij")
+    probability = np.ones(1)
+    for _, w in axes:
+        probability = np.multiply.outer(probability, w)
+    probability = probability.ravel()
+    keep = probability > 1e-18 * probability.max()
+    v = np.stack([g.ravel()[keep] for g in grids], axis=1)
+    probability = probability[keep] / probability[keep].sum()
+    xi = v[:, -1] if model.output_noise else None
+    if through_y:
+        clean = 1 / (1 + model.noise)
+        y = v[:, p] / clean + model.teacher.value(np.zeros(1), np)[0]
+        y = y if xi is None else y + math.sqrt(model.output_noise) * xi
+        own, square = v[:, :p], clean * v[:, p] + 1 - clean
+        lam = own @ model.mixing()[:, model.p_star :].T
+        blocks = (
+            CloudBlock(np.sqrt(square)[:, None], np.ones(1, bool), np.zeros((1, 1)), model.p_star),
+            CloudBlock(own, np.zeros(p, bool), np.eye(p)),
+        )
+        return Cloud(model.weights(lam, y), probability, blocks)
+    return _cloud(model, v[:, :p], v[:, p : p + model.p_star], None, xi, probability)
+
+
+def _axis(centre: float, radius: float, h: float) -> tuple[Array, Array]:
+    """Nodes and probabilities of N(0, 1) by x = centre + radius sinh v."""
+    count = math.ceil(math.asinh((_REACH + abs(centre)) / radius) / h)
+    v = h * np.arange(-count, count + 1)
+    x = centre + radius * np.sinh(v)
+    weight = np.exp(-(x**2) / 2) * np.cosh(v)
+    return x, weight / weight.sum()
+
+
+def _centre(model: Network) -> float:
+    """The preactivation of the student at which the weights are lowest, 0 where it does not matter or is far out."""
+    lam, y = bottom_place(model)
+    values, vectors = np.linalg.eigh(model.weights(lam[None, :], np.array([y]))[0])
+    place = float(lam[np.argmax(np.abs(vectors[:, 0]))])
+    moved = lam - np.where(lam == place, place, 0.0)
+    (lower,) = np.linalg.eigvalsh(model.weights(moved[None, :], np.array([y])))[:, 0]
+    return place if abs(place) < 4 and lower > values[0] + 1e-6 * abs(values[0]) else 0.0
+
+
+def _cloud(
+    model: Network, own: Array, u: Array, zeta: Array | None, xi: Array | None, probability: Array
+) -> Cloud:
+    """The cloud of student directions own (n, p) and teacher preactivations u (n, p_star).
+
+    Without zeta and with noise, u stands for u' = (u + noise)/sqrt(1 + Delta) and the parts of u that u' leaves open are
+    added as pairs of points. Free equal teachers give one block of their mean and p_star - 1 of a difference.
+    """
+    if zeta is None and model.noise:
+        hidden = math.sqrt(model.noise / (1 + model.noise))
+        clean = math.sqrt(1 / (1 + model.noise))
+        signs = (
+            np.array(np.meshgrid(*[[-1.0, 1.0]] * model.p_star, indexing="ij")).reshape(model.p_star, -1).T
+        )
+        n, many = len(u), len(signs)
+        seen = np.repeat(u, many, axis=0) / clean  # the argument of the teacher
+        u = clean * np.repeat(u, many, axis=0) + hidden * np.tile(signs, (n, 1))
+        own, probability = np.repeat(own, many, axis=0), np.repeat(probability, many) / many
+        xi = None if xi is None else np.repeat(xi, many)
+        y = model.outputs(seen, None, xi)
+    else:
+        y = model.outputs(u, zeta, xi)
+    lam = np.concatenate([u, own], axis=1) @ model.mixing().T
+    f = model.weights(lam, y)
+    p, p_star = own.shape[1], u.shape[1]
+    mixing = model.mixing()
+    if p_star == 1 or model.overlap != 0.0:
+        blocks: tuple[CloudBlock, ...] = (
+            CloudBlock(
+                np.concatenate([u, own], axis=1),
+                np.arange(p_star + p) < p_star,
+                _projector(mixing),
+            ),
+        )
+    else:
+        mean = u.sum(axis=1, keepdims=True) / math.sqrt(p_star)
+        first = np.concatenate([np.zeros((p, 1)), mixing[:, p_star:]], axis=1)
+        blocks = (
+            CloudBlock(np.concatenate([mean, own], axis=1), np.arange(1 + p) < 1, _projector(first)),
+            CloudBlock((u[:, :1] - u[:, 1:2]) / math.sqrt(2), np.ones(1, bool), np.zeros((1, 1)), p_star - 1),
+        )
+    return Cloud(f, probability, blocks)
+
+
+def _projector(rows: Array) -> Array:
+    """Projector on the span of rows (r, k)."""
+    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
+    kept = vectors[values > 1e-9 * max(values.max(), 1e-300)]
+    return kept.T @ kept
+
+
+@lru_cache(maxsize=16)
+def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
+    """About 2^level points, independent for every `repeat`: scrambled Sobol points of all preactivations and noises.
+
+    One teacher's u is not left to chance: each point of the rest comes with a trapezoid in u whose shift is one more Sobol
+    dimension, so that the mean over scramblings is exact at any step; labels far out, which decide smooth edges, are all there.
+    """
+    fit(model)
+    p, p_star = int(model.p), model.p_star
+    sizes = [p, p_star, p_star if model.noise else 0, 1 if model.output_noise else 0]
+    if sum(sizes) > SOBOL_DIMENSIONS:
+        raise ParameterError(
+            f"p and p_star must add up to less than {SOBOL_DIMENSIONS} here, got {sum(sizes)}"
+        )
+    line = np.arange(-_LINE_NODES, _LINE_NODES)
+    if p_star == 1:
+        level -= round(math.log2(len(line)))
+    qmc = importlib.import_module("scipy.stats.qmc")  # late: it takes most of the time of importing theory
+    uniform = qmc.Sobol(sum(sizes), rng=np.random.default_rng([0, repeat])).random_base2(level)
+    own, u, zeta, xi = np.split(
+        ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)), np.cumsum(sizes)[:-1], axis=1
+    )
+    probability = np.full(len(own), 1 / len(own))
+    if p_star == 1:
+        u = (_LINE_STEP * (uniform[:, p : p + 1] + line)).reshape(-1, 1)
+        own, zeta, xi = (np.repeat(v, len(line), axis=0) for v in (own, zeta, xi))
+        probability = np.exp(-(u[:, 0] ** 2) / 2)
+        probability /= probability.sum()
+    return _cloud(
+        model,
+        own,
+        u,
+        zeta if model.noise else None,
+        xi[:, 0] if model.output_noise else None,
+        probability,
+    )
+
+
+def fit(model: Network) -> None:
+    """Raise ParameterError where a model has no such clouds."""
+    if math.isinf(model.p):
+        raise ParameterError("p must be finite for this teacher or with output_noise, got inf")
+    if model.covariance is not None:
+        raise ParameterError(
+            "covariance must be None where students mix (p > 1 with activations that are not quadratic), got one"
+        )

@@ -1,0 +1,190 @@
+"""The left edge on a cloud of points of a law: sharp at a stationary point, smooth where Q meets the end of the support.
+
+By Lehner's formula (`theory.general.dyson`) the edge of a law is the maximum of the smallest eigenvalue of Z(Q) over
+{Q > 0, Q + F >= 0 for every weight F of the law}. A cloud of points knows the averages in Z, but only some of the weights.
+So, derived here:
+
+* A stationary point of the cloud's equation is the edge of the law if Q + F > 0 for all weights: a *sharp* edge.
+* Else walk along the branch Z(Q) = z I, from z = -inf to the right. Q(z) decreases, and the walk ends at the z_0 where Q + F
+  first becomes singular for some F. To raise Z there to first order Q must fall in every direction, since (I - L)^{-1} is
+  positive, which the constraint forbids: z_0 is a local maximum, by concavity the maximum. This is a *smooth* edge: one
+  equation, smallest eigenvalue of Q + F = 0, borders Newton's method. G need not be a multiple of I.
+
+Where averages over the law diverge as Q + F -> 0 (the infimum is taken inside, in few dimensions) rho reaches 1 before: such
+an edge is sharp however close, points do not resolve it, and the kind is "unresolved".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.checks import NotConverged
+from theory.general.dyson import Dyson, State, newton_step
+
+Array = NDArray[Any]
+
+_STEPS = 40
+_TOLERANCE = 1e-12
+_STAGNATION = 1e-8
+_TOUCHES = 8
+
+
+class Extreme(NamedTuple):
+    """The infimum of the smallest eigenvalue of F + shift, the weights (n, p, p) where it is taken (or approached; equal places
+    by symmetry), and whether averages exist there."""
+
+    value: float
+    weights: Array
+    closed: bool
+
+
+@dataclass
+class Support:
+    """All weights of a law, known by their extremes: those met so far, and a search for others.
+
+    search  shift (p, p) -> Extreme
+    bottom  search(0)
+    scalar  whether G is a multiple of I, so that a smooth edge lies at Q = -bottom I exactly
+    near    relative distance in Q within which a place of touching is looked for again: what is missed is of second order
+    """
+
+    search: Callable[[Array], Extreme]
+    bottom: Extreme
+    scalar: bool = False
+    near: float = 0.03
+    _bank: Array = field(init=False)
+    _closed: NDArray[np.bool_] = field(init=False)
+    _certificates: list[tuple[Array, float]] = field(init=False, default_factory=list)
+    _touched: list[Array] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._bank = self.bottom.weights
+        self._closed = np.full(len(self._bank), self.bottom.closed)
+
+    @property
+    def q_min(self) -> float:
+        """-infimum of the weights' eigenvalues, 0 where none is negative."""
+        return max(0.0, -self.bottom.value)
+
+    def admissible(self, q: Array) -> bool:
+        """Whether Q + F > 0 for every weight.
+
+        A search at Q' that found the infimum v > 0 settles every Q with v + smallest eigenvalue of Q - Q' > 0 too.
+        """
+        if len(q) == 1:
+            return bool(q[0, 0] > self.q_min)
+        if self.lowest(q)[0] <= 0:
+            return False
+        if any(value + np.linalg.eigvalsh(q - other)[0] > 0 for other, value in self._certificates):
+            return True
+        return self._searched(q) > 0
+
+    def lowest(self, q: Array) -> tuple[float, Array, bool]:
+        """Smallest eigenvalue of Q + F over the extremes known, its eigenvector (p,), and whether averages exist there."""
+        values, vectors = np.linalg.eigh(q + self._bank)
+        at = int(np.argmin(values[:, 0]))
+        return float(values[at, 0]), vectors[at, :, 0], bool(self._closed[at])
+
+    def verified(self, q: Array) -> bool:
+        """Whether a Q that touches the extremes known touches no other: looked at once in every neighbourhood."""
+        if any(np.linalg.norm(q - other, 2) < self.near * np.linalg.norm(q, 2) for other in self._touched):
+            return True
+        self._touched.append(q)
+        return self._searched(q) > -1e-7 * float(np.linalg.norm(q, 2))
+
+    def _searched(self, q: Array) -> float:
+        found = self.search(q)
+        self._bank = np.concatenate([self._bank, found.weights])
+        self._closed = np.append(self._closed, np.full(len(found.weights), found.closed))
+        if found.value > 0:
+            self._certificates.append((q, found.value))
+        return found.value
+
+
+class CloudEdge(NamedTuple):
+    """Edge of the law on a cloud: value, kind, and the sums at Q there (None for an atom)."""
+
+    value: float
+    kind: str
+    state: State | None
+
+
+def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None) -> CloudEdge:
+    """Left edge and its kind; `start` is (Q, z) of a neighbouring problem. Raises NotConverged where it is not found."""
+    if law.q_min > 0 and law.bottom.closed:
+        found = _at_bottom(dyson, law) if law.scalar else _smooth(dyson, law, start)
+        if found is not None:
+            return found
+    edge = _stationary(dyson, start)
+    if edge is None:
+        if law.q_min == 0:
+            return CloudEdge(0.0, "atom", None)
+        raise NotConverged("left edge not found", -law.q_min)
+    value, state = edge
+    if law.admissible(state.q):
+        return CloudEdge(value, "sharp", state)
+    again = None if law.scalar else _smooth(dyson, law, (state.q, value))
+    return again or CloudEdge(value, "unresolved", state)
+
+
+def _at_bottom(dyson: Dyson, law: Support) -> CloudEdge | None:
+    """The smooth edge at Q = q_min I."""
+    state = dyson.state(law.q_min * np.eye(dyson.p))
+    if state is None or state.top()[0] > 1:
+        return None
+    return CloudEdge(float(np.trace(state.z())) / dyson.p, "smooth", state)
+
+
+def _stationary(dyson: Dyson, start: tuple[Array, float] | None) -> tuple[float, State] | None:
+    edge = None if start is None else dyson.newton_edge(dyson.state(start[0]), start[1], 0)
+    if edge is None:
+        try:
+            edge = dyson.edge()
+        except NotConverged:
+            return None
+    state = dyson.state(edge.q)
+    return None if state is None else (edge.value, state)
+
+
+def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> CloudEdge | None:
+    """The end of the branch where it touches the support; once more where it turns out to touch another weight there. None
+    where the branch does not reach so far."""
+    q = law.q_min * np.eye(dyson.p) if start is None else start[0]
+    for _ in range(_TOUCHES):
+        state = dyson.state(q)
+        if state is None:
+            state = dyson.state(law.q_min * np.eye(dyson.p))
+        found = _touching(dyson, law, state)
+        if found is None:
+            return None
+        value, state = found
+        if law.verified(state.q):
+            return CloudEdge(value, "smooth" if law.lowest(state.q)[2] else "unresolved", state)
+        q = state.q
+    return None
+
+
+def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, State] | None:
+    """Newton's method on Z(Q) = z I with the smallest eigenvalue of Q + F equal to 0; None if that is not on the branch."""
+    best, z = math.inf, math.nan
+    for _ in range(_STEPS):
+        if state is None:
+            return None
+        z = float(np.trace(state.z())) / dyson.p if math.isnan(z) else z
+        low, x, _ = law.lowest(state.q)
+        residual, scale = state.residual(z), float(np.linalg.norm(state.q, 2))
+        size = max(float(np.abs(residual).max()), abs(low) / scale)
+        if size < _TOLERANCE or (size < _STAGNATION and size >= best):
+            return (z, state) if newton_step(state, residual) is not None else None
+        best = min(best, size)
+        along = state.root @ x
+        step = state.bordered(state.packing.coordinates(np.outer(along, along)), 0.0, residual, -low)
+        state, taken = dyson.step(state, step[:-1])
+        z += taken * float(step[-1])
+    return None
