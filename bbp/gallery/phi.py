@@ -79,7 +79,8 @@ def draw(data: Data) -> Figure:
                 "linestyle": "none",
                 "elinewidth": 0.9,
             }
-            ax.plot(alpha, data[f"{kind}_theory"][index], color=style.colour(index), linewidth=1.0)
+            if f"{kind}_theory" in data:  # older files lack it
+                ax.plot(alpha, data[f"{kind}_theory"][index], color=style.colour(index), linewidth=1.0)
             ax.errorbar(alpha, phi, yerr=error, label=f"$N = {n}$", **look)
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         zero = float(data[f"{kind}_alpha_0"])
