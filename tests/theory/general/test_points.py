@@ -105,3 +105,28 @@ def test_overlap_hides_what_is_left():
     below, above = (point_spectrum(Network(2, overlap=0.4), found.alpha * f) for f in (0.98, 1.02))
     assert (len(below.outliers), len(above.outliers)) == (0, 1)
     assert abs(above.overlaps[0] - found.overlap) < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("p", "alpha", "n"), [(2, 10.0, 400), (3, 12.0, 250)])
+def test_samples_of_students_that_mix(p, alpha, n):
+    """8 dense samples of tanh: lowest eigenvalue and its share on teacher directions within 5 sigma, and a bias of 3/N.
+
+    Two-sided, 7 degrees of freedom: false-alarm rate 2e-3 for each of four comparisons; fixed seed."""
+    model, rng = Network(p, activation="tanh", a=2.0), np.random.default_rng(0)
+    sample = np.array([_lowest(model, alpha, n, rng) for _ in range(8)])
+    mean, error = sample.mean(axis=0), sample.std(axis=0, ddof=1) / np.sqrt(8)
+    found = spectrum(model, alpha)
+    wanted = np.array([found.outliers[0], found.overlaps[0] * found.teacher_share[0]])
+    assert np.all(np.abs(mean - wanted) < 5 * error + 3 / n * np.array([abs(wanted[0]), 1]))
+
+
+def _lowest(model, alpha, n, rng):
+    """Lowest eigenvalue of one sample and the share of its vector on teacher directions."""
+    x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
+    w, t = rng.standard_normal((model.p, n)), rng.standard_normal((1, n))
+    w, t = (v * np.sqrt(n) / np.linalg.norm(v, axis=1, keepdims=True) for v in (w, t))
+    f = model.weights(x @ w.T, model.outputs(x @ t.T))
+    hessian = np.block([[(x.T * f[:, i, j]) @ x for j in range(model.p)] for i in range(model.p)])
+    values, vectors = np.linalg.eigh(hessian)
+    return values[0], np.sum((vectors[:, 0].reshape(model.p, n) @ t[0]) ** 2) / n
