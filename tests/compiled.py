@@ -1,4 +1,9 @@
-"""Where the tests keep what JAX compiles: one directory for all their processes, children included. No test here.
+"""How the tests compile with JAX, and where they keep what they have compiled. No test here.
+
+Most of the suite's time was compilation: thousands of small programs, each run once or twice. So all processes of the tests,
+children included, compile without LLVM's optimisation and without XLA's fusion emitters: a third of the time. Drawing is
+twice as slow then, products with matrices and LAPACK are not; numbers differ by rounding. `XLA_FLAGS= python3 run.py test`
+compiles as users do; `.ci/run` does so for the tests in which rounding matters most.
 
 `use` must run before JAX is imported. The directory lies in pytest's own cache (`pytest --cache-clear` empties it) and is named
 after the processor, as compiled programs are for one processor only. JAX bounds its size, dropping what was used longest ago.
@@ -11,6 +16,7 @@ import os
 import platform
 from pathlib import Path
 
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "d"
 SETTINGS = {
     "JAX_COMPILATION_CACHE_MAX_SIZE": "400000000",  # bytes; with a bound JAX also locks the directory
@@ -20,7 +26,8 @@ SETTINGS = {
 
 
 def use() -> None:
-    """Name the directory in the environment, unless the caller has named one; nothing where it cannot be made."""
+    """Compile quickly, unless the caller has set XLA_FLAGS; name the directory, unless the caller has named one."""
+    os.environ.setdefault("XLA_FLAGS", QUICK)
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     directory = CACHE / f"compiled-{_processor()}"

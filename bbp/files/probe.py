@@ -6,6 +6,7 @@ so the child reads what the parent will, and a file read twice is probed once.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib
 import json
@@ -24,6 +25,13 @@ _CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from bbp.files
 
 _sound: set[str] = set()
 _children: list[subprocess.Popen[bytes]] = []
+
+
+@atexit.register
+def _end_all() -> None:
+    """With this process: a child that is left to the interpreter's end is a ResourceWarning."""
+    for child in list(_children):
+        _end(child)
 
 
 def failure(path: str | Path, data: bytes) -> str:

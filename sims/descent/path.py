@@ -298,9 +298,11 @@ def _step(
     """One step with its line search. The loss never rises: a step that fails Armijo's test is not taken."""
     n = state.student.shape[-1]
     # Projected twice: the first leaves a normal part of a rounding error of the whole gradient, which near a
-    # critical point is no longer small beside the tangent part, and the whole gradient does not vanish there.
+    # critical point is no longer small beside the tangent part, and the whole gradient does not vanish there. In a
+    # loop: else XLA may compute the first projection once for each use, with other roundings, and the second takes
+    # away what is not there.
     whole = gradient_at(data, state.lam, loss, functions)
-    gradient = tangent(state.student, tangent(state.student, whole))
+    gradient = jax.lax.fori_loop(0, 2, lambda _, vector: tangent(state.student, vector), whole)
     slope = jnp.sum(gradient**2)
     pushed = data @ gradient.T
     squares = jnp.sum(gradient**2, axis=-1)

@@ -16,7 +16,7 @@ from bbp.engine import cluster, devices
 from bbp.engine.parts import Parts
 from bbp.experiments import sweep as experiment
 
-WORDS = ["--alpha-grid", "0.8:2:4", "--n", "60", "--samples", "40", "--block", "1"]
+WORDS = ["--alpha-grid", "0.8:2:4", "--n", "60", "--samples", "20", "--block", "1"]
 
 
 def listening(process):
@@ -59,7 +59,7 @@ def elsewhere(tmp_path):
 
 def test_a_lost_scheduler_is_no_failed_sample(bbp, tmp_path, elsewhere, same, monkeypatch):
     out, reference = tmp_path / "sweep.h5", tmp_path / "reference.h5"
-    words = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "100", "--block", "1"]
+    words = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "40", "--block", "1"]
     child, address = elsewhere(1)
     parts = out.with_name("sweep.h5.parts")
 

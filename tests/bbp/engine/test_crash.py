@@ -38,13 +38,16 @@ def shard_files(out):
     return list(out.with_name(out.name + ".parts").glob("*.npz"))
 
 
-def test_killed_at_30_random_moments_and_equal_to_the_uninterrupted_run(bbp, tmp_path, out, same, processes):
+@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_and_equal_to_the_uninterrupted_run(
+    bbp, tmp_path, out, same, processes, kills
+):
     reference, cache = out.with_name("reference.h5"), ["--cache", str(tmp_path / "cache")]
     first = processes.Process(target=sweep.main, args=([*MANY, *cache, "--out", str(reference)],))
     first.start()
     first.join()
     rng = random.Random(20)
-    for _ in range(30):
+    for _ in range(kills):
         before = len(shard_files(out))
         child = processes.Process(target=sweep.main, args=([*MANY, *cache, "--out", str(out), "--resume"],))
         child.start()

@@ -238,6 +238,9 @@ def test_a_file_without_a_seal_is_read_by_a_child_first(there, originals, same):
     probe._sound.clear()
     same(store.load(old), store.load(path))
     assert len(probe._sound) == 1 and len(probe._children) == 1
+    (child,) = probe._children
+    probe._end_all()  # as at this process's end
+    assert child.returncode is not None and child.stdin.closed and child.stdout.closed and not probe._children
     with h5py.File(path) as file:
         assert hdf5.text_attribute(file, "format") == "bbp-sweep"
         assert not file.attrs.get_id("format").get_type().is_variable_str()
