@@ -86,7 +86,7 @@ def wrong(code: int, said: str, number: int) -> str:
         return f"exit code {code}"
     if any(word in said for word in BAD):
         return f"said {said!r}"
-    if code and not any(word in said for word in ("interrupted", "terminated")):
+    if code and not any(word in said for word in ("interrupted", "terminated", "hung up")):
         return f"said nothing of it: {said!r}"
     return ""
 

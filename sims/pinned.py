@@ -3,9 +3,9 @@
 Any library of a program may change JAX's settings after `sims` is imported, and so may the environment. Of these
 `jax_threefry_partitionable` gives other random bits for the same key; `jax_enable_x64` off rounds everything to float32 without
 a word; `jax_default_matmul_precision` (TF32 on GPUs) and `jax_numpy_dtype_promotion` change digits; `jax_debug_nans`,
-`jax_debug_infs`, `jax_debug_key_reuse`, `jax_numpy_rank_promotion`, `jax_transfer_guard` and `jax_disable_jit` stop or slow
-what is sound. Every public function of `sims` that reaches JAX is `pinned`: it runs under the settings below whatever those of
-the program are, and leaves these as they were.
+`jax_debug_infs`, `jax_debug_key_reuse`, `jax_numpy_rank_promotion`, `jax_transfer_guard`, `jax_disable_jit` and
+`jax_no_tracing` stop or slow what is sound. Every public function of `sims` that reaches JAX is `pinned`: it runs under the
+settings below whatever those of the program are, and leaves these as they were.
 
 What remains the program's: device and platform, compilation caches, logging, and XLA's own flags (`XLA_FLAGS`), by which the
 last bits of sums may move but no draw. `jax_random_seed_offset` has no effect either: keys are made from their words.
@@ -37,6 +37,7 @@ _HELD = {
     "jax_transfer_guard_device_to_device": "allow",
     "jax_transfer_guard_device_to_host": "allow",
     "jax_disable_jit": False,
+    "jax_no_tracing": False,
 }
 
 
@@ -61,6 +62,7 @@ def settings() -> Iterator[None]:
             jax.debug_key_reuse(False),
             jax.transfer_guard("allow"),
             jax.disable_jit(False),
+            jax.no_tracing(False),
         ):
             held.enter_context(setting)
         yield

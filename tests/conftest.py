@@ -2,11 +2,17 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests import compiled
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # as for what a shell runs in the background: programs would heed it too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 compiled.use()  # before JAX is imported
 if "PYTEST_XDIST_WORKER" in os.environ:

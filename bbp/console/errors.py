@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bbp.console.signals import Interrupted, Terminated
+from bbp.console.signals import Interrupted
 from theory.checks import ParameterError
 
-__all__ = ["FileError", "Interrupted", "RunError", "Terminated"]
+__all__ = ["FileError", "Interrupted", "RunError"]
 
 
 class FileError(ParameterError):

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 from bbp import __version__
 from bbp.console import signals, streams
-from bbp.console.errors import RunError, Terminated
+from bbp.console.errors import Interrupted, RunError
 from bbp.console.progress import STDERR, Progress, duration, log, messages
 from bbp.console.text import one_line, plain
 from theory.checks import NotConverged, ParameterError
@@ -46,7 +46,7 @@ COMMANDS = {
     "explore": "the model in the browser: curves that move, samples, phases",
     "info": "what is in this file",
 }
-OK, FAILED, USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
+OK, FAILED, USAGE, BROKEN_PIPE = 0, 1, 2, 141
 # What the system refuses because of the name or the place that was given; anything else happened to the run.
 _ASKED = (
     errno.ENAMETOOLONG,
@@ -101,7 +101,7 @@ def program(
     summary: str,
     example: str,
 ) -> int:
-    """Parse, run, answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 130 interrupted, 143 terminated."""
+    """Parse, run, answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 128 + number after a signal."""
     streams.prepare()
     parser = Parser(prog=f"bbp {name}", description=summary, epilog=f"example:\n{example.rstrip()}")
     add_arguments(parser)
@@ -136,10 +136,8 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
     except (RunError, NotConverged) as error:
         return _complain(prog, error, FAILED)
     except KeyboardInterrupt as error:
-        word, code = (
-            ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
-        )
-        return _complain(prog, "; ".join([word, *filter(None, [str(error)])]), code)
+        signal = error if isinstance(error, Interrupted) else Interrupted(str(error))
+        return _complain(prog, "; ".join(filter(None, [signal.word, str(signal)])), 128 + signal.number)
     except BrokenPipeError:
         # The reader of stdout has gone (`bbp info FILE | head`); point it elsewhere for a silent exit flush.
         streams.abandon("stdout")

@@ -67,7 +67,7 @@ class Progress:
             self._bar.refresh()
 
     def advance(self, n: int = 1, note: str = "") -> None:
-        """`n` pieces are done and kept; raises Interrupted or Terminated if a signal has come."""
+        """`n` pieces are done and kept; raises Interrupted if a signal has come."""
         self.count(n, note)
         signals.check()
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a flag that work looks at between its pieces, and a way out that tears nothing down.
+"""Ctrl-C, SIGTERM and SIGHUP: a flag that work looks at between its pieces, and a way out that tears nothing down.
 
 Raising from a handler while XLA compiles, and leaving the interpreter then, is a segmentation fault; an exception raised
 in a garbage-collection callback is lost. So a handler only notes the signal. Work calls `check` between its pieces
@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# SIGHUP: the terminal or the connection has gone. nohup ignores it, and so do we then.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+WORDS = dict(zip(SIGNALS, ("interrupted", "terminated", "hung up"), strict=False))
 GRACE = (
     5.0  # seconds for the piece in hand once its loss would cost something; a unit is made to take about 4
 )
@@ -28,11 +30,14 @@ FLUSH = 2.0  # seconds that a blocked stdout or stderr may hold up the end
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with a one-line hint on how to go on. Exit code 130."""
+    """A signal, with a one-line hint on how to go on. Exit code 128 + number: 130 after Ctrl-C, 143 SIGTERM, 129 SIGHUP."""
 
+    number: int = signal.SIGINT
 
-class Terminated(Interrupted):
-    """SIGTERM, with a one-line hint on how to go on. Exit code 143."""
+    @property
+    def word(self) -> str:
+        """What happened."""
+        return WORDS[signal.Signals(self.number)]
 
 
 class _State:
@@ -85,7 +90,7 @@ def heeded(name: str) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise Interrupted or Terminated if a signal came since. Call it, in the main thread, where stopping loses nothing."""
+    """Raise Interrupted if a signal came since. Call it, in the main thread, where stopping loses nothing."""
     if stopping():
         raise stopped()
 
@@ -101,9 +106,10 @@ def received() -> bool:
 
 
 def stopped(text: str = "") -> Interrupted:
-    """The exception of the signal that came: Terminated for SIGTERM, else Interrupted."""
-    kind = Terminated if _state.received == signal.SIGTERM else Interrupted
-    return kind(text) if text else kind()
+    """The exception of the signal that came."""
+    raised = Interrupted(text) if text else Interrupted()
+    raised.number = _state.received or signal.SIGINT
+    return raised
 
 
 @contextmanager
@@ -188,7 +194,7 @@ def _heed(data: bytes) -> None:
 
 
 def _word() -> str:
-    return "terminated" if _state.received == signal.SIGTERM else "interrupted"
+    return WORDS[signal.Signals(_state.received)]
 
 
 def _kept() -> str:

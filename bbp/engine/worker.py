@@ -1,8 +1,8 @@
 """A process that computes the units it is sent and sends back what they gave: the other end of bbp.engine.pool.
 
-It leaves signals to the program: Ctrl-C is blocked from its start on, and SIGTERM, which batch systems send to all processes
-of a job, is ignored, so that neither costs the unit in hand. It ends when the program does, however that ends: the kernel
-kills it with its parent, and where the kernel does not, the end of the pipe is noticed.
+It leaves signals to the program: Ctrl-C is blocked from its start on, SIGTERM and SIGHUP, which batch systems and terminals
+send to all processes of a job, are ignored, so that none costs the unit in hand. It ends when the program does, however that
+ends: the kernel kills it with its parent, and where the kernel does not, the end of the pipe is noticed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def serve(parent: int) -> None:
 
     parent   the process id of the program that started this one
     """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     _die_with(parent)
     asked, answers = Connection(os.dup(0), writable=False), Connection(os.dup(1), readable=False)
     os.dup2(2, 1)

@@ -224,7 +224,7 @@ SWEEP = (
     *MODEL,
     Option("n", 400, sizes, "input dimensions N, such as 200,400"),
     Option("samples", 16, SAMPLES, "samples a point; at most so many with --target-error"),
-    Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha and its number, nothing else"),
+    Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha, dtype and its number, nothing else"),
     Option(
         "eigenpairs", None, integer(), "how many of the lowest eigenpairs to keep (default and least: p p* + 4)",
         metavar="K",

@@ -28,6 +28,7 @@ FLAGS = {
     "jax_debug_key_reuse": True,
     "jax_transfer_guard": "disallow",
     "jax_disable_jit": True,
+    "jax_no_tracing": True,
 }
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: at any moment of any program the exit code is the signal's, one line is said, nothing is lost."""
+"""Ctrl-C, SIGTERM, SIGHUP: at any moment of any program the exit code is the signal's, one line is said, nothing is lost."""
 
 import os
 import random
@@ -27,7 +27,7 @@ SWEEP = [*FIRE["PROGRAMS"]["sweep, dense"], "--out", "x.h5", "--resume"]
         ("sweep, dense", 0.8, signal.SIGTERM),
         ("sweep, Krylov", 5.0, signal.SIGTERM),  # while it compiles, or computes
         ("descent", 4.0, signal.SIGINT),
-        ("figures", 1.2, signal.SIGTERM),
+        ("figures", 1.2, signal.SIGHUP),
     ],
 )
 def test_a_signal_at_some_moment(tmp_path, name, after, number):
@@ -81,7 +81,7 @@ with signals.heeded("bbp x"):
 
 
 @pytest.mark.parametrize(("grace", "shots"), [("0.3", 1), ("50", 2)])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(tmp_path, grace, shots, number):
     heed = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -94,7 +94,7 @@ def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(tmp_path
         child.send_signal(number)
         time.sleep(0.3)
     _, said = child.communicate(timeout=20)
-    word = "interrupted" if number == signal.SIGINT else "terminated"
+    word = signals.WORDS[number]
     assert child.returncode == 128 + number
     assert said.splitlines()[-1] == f"bbp x: error: {word}; 3 are kept"
     assert not (tmp_path / "held").exists()
@@ -105,7 +105,12 @@ def stop(number=signal.SIGINT):
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 129, "hung up"),
+    ],
 )
 def test_called_from_python_a_signal_stops_at_the_next_piece(capsys, number, code, word):
     done = []
