@@ -141,8 +141,8 @@ def test_bad_input(arguments, message):
 
 
 def test_intervals_cover():
-    """40 committees with known answers, 40 edges and about 25 outliers and overlaps each: nominal 95 % intervals cover 88 to
-    99.9 %. Of 90 independent draws fewer are inside with probability 5e-3, all of them with 1e-2; seeds are fixed.
+    """40 committees with known answers, 40 edges and about 25 outliers and overlaps each: nominal 95 % intervals cover 90 to
+    99.9 %. Of 90 independent draws fewer are inside with probability 3e-2, all of them with 1e-2; seeds are fixed.
     200 cases are in `benchmarks/general_models.py`.
     """
     rng = np.random.default_rng(5)
@@ -150,7 +150,7 @@ def test_intervals_cover():
     for case in range(40):
         model, alpha = Committee(1, 1, np.exp(rng.uniform(-1, 1))), np.exp(rng.uniform(-0.7, 2))
         found = general_spectrum(
-            lambda lam, u, xi, model=model: model.weights(lam, u), alpha, points=2**10, seed=case
+            lambda lam, u, xi, model=model: model.weights(lam, u), alpha, points=2**11, seed=case
         )
         edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
         assert found.kind in (edge.kind, "unresolved")
@@ -159,4 +159,4 @@ def test_intervals_cover():
             inside.append(abs(found.outliers[0] - pulled.value) < 1.96 * found.outliers_error[0])
             inside.append(abs(found.overlaps[0] - pulled.overlap) < 1.96 * found.overlaps_error[0])
     assert len(inside) > 70
-    assert 0.88 <= np.mean(inside) <= 0.999
+    assert 0.90 <= np.mean(inside) <= 0.999
