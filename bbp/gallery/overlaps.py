@@ -61,7 +61,7 @@ def draw(data: Data) -> Figure:
     fig = style.new_figure("double", 2.9)
     axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
-        sweep_plots.overlap_curve(ax, data[f"{kind}_fine"], data[f"{kind}_theory"])
+        sweep_plots.overlap_curve(ax, data[f"{kind}_fine"], np.nan_to_num(data[f"{kind}_theory"]))
         (line,) = ax.plot(
             data[f"{kind}_alpha"], data[f"{kind}_quenched"], color=style.GREEN, linestyle=(0, (1, 1))
         )
