@@ -124,6 +124,12 @@ def compare(
     )
 
 
+def has_quenched(comparison: Comparison) -> bool:
+    """Whether it holds any number of finite-N theory, which is that of quadratic committees only."""
+    found = comparison.quenched
+    return found is not None and bool(np.any(np.isfinite(found.lowest)))
+
+
 def require_samples(sweep: Sweep) -> None:
     """ParameterError where no sample is done."""
     if not np.any(sweep.status == DONE):

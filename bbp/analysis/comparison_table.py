@@ -3,60 +3,97 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
+
+import numpy as np
 
 from bbp.analysis.bootstrap import Estimate
-from bbp.analysis.comparison import Comparison
+from bbp.analysis.comparison import Comparison, has_quenched
+from bbp.analysis.finite_size import Crossing
 from bbp.exports.text import decimals
 from bbp.store import describe
+from theory.model import Committee
 
-_WIDTHS = (7, 5, 12, 11, 8, 8, 10, 10, 6, 9, 5)
-_NAMES = ("alpha", "runs", "lowest", "theory_N", "edge", "outlier", "q2", "theory_N", "q2inf", "phi", "phi_N")
+SURE = 0.9  # share of bootstrap fits that must cross for a crossing to be determined
+NARROW = 0.5  # and the part of the range of alpha that its interval may cover
+WIDTHS = {
+    "alpha": 7,
+    "runs": 5,
+    "lowest": 12,
+    "theory_N": 11,
+    "edge": 8,
+    "outlier": 8,
+    "q2": 10,
+    "q2_N": 10,
+    "q2inf": 6,
+    "phi": 9,
+    "phi_N": 5,
+}
+HEADS = {"q2_N": "theory_N"}  # where the head of a column is not its name
+AT_N = ("theory_N", "q2_N", "phi_N")  # columns of finite-N theory
+ONLY = "finite-N theory, here left out, is for the quadratic committee only"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
+def _line(cells: Mapping[str, str]) -> str:
+    return " ".join(f"{cell:>{WIDTHS[name]}}" for name, cell in cells.items())
 
 
 def table(comparison: Comparison) -> str:
     """The whole table of one model as text; numbers are mean ± bootstrap error over samples."""
+    at_n = has_quenched(comparison)
+    theory = "theory at this N, theory at N = infinity" if at_n else "theory at N = infinity"
+    phi = ", and that of theory at this N" if at_n else ""
     lines = [
         f"{describe(comparison.model)}: alpha_BBP = {comparison.alpha_bbp:.6g} ({comparison.kind}), N = infinity",
-        "lowest eigenvalue and q2 of the p p* lowest eigenvectors: samples, theory at this N, theory at N = infinity;",
-        "phi: share of runs in which these hold the largest q2, and that of theory at this N; 1.234(5) is 1.234 ± 0.005",
+        f"lowest eigenvalue and q2 of the p p* lowest eigenvectors: samples, {theory};",
+        f"phi: share of runs in which these hold the largest q2{phi}; 1.234(5) is 1.234 ± 0.005",
     ]
+    if not isinstance(comparison.model, Committee):
+        lines.append(ONLY)
+    head = {name: HEADS.get(name, name) for name in WIDTHS if at_n or name not in AT_N}
     for i, n in enumerate(comparison.n):
-        lines += ["", f"N = {n}", _line(_NAMES)]
+        lines += ["", f"N = {n}", _line(head)]
         lines += [_row(comparison, i, j) for j in range(len(comparison.alpha)) if comparison.samples[i, j]]
     return "\n".join([*lines, *_crossings(comparison), *_shifts(comparison), *_zeros(comparison)])
 
 
 def _row(c: Comparison, i: int, j: int) -> str:
+    cells = {
+        "alpha": f"{c.alpha[j]:.5g}",
+        "runs": f"{c.samples[i, j]:d}",
+        "lowest": _measured(c, "lowest", i, j),
+        "edge": _number(c.edge[j], 4),
+        "outlier": _number(c.outlier[j], 4),
+        "q2": _measured(c, "overlap", i, j),
+        "q2inf": _number(c.overlap[j], 3),
+        "phi": _measured(c, "phi_group", i, j),
+    }
     q = c.quenched
-    return _line(
-        (
-            f"{c.alpha[j]:.5g}",
-            f"{c.samples[i, j]:d}",
-            _measured(c, "lowest", i, j),
-            _plain(q.lowest[i, j], q.lowest_error[i, j]) if q else "-",
-            _number(c.edge[j], 4),
-            _number(c.outlier[j], 4),
-            _measured(c, "overlap", i, j),
-            _plain(q.overlap[i, j], q.overlap_error[i, j]) if q else "-",
-            _number(c.overlap[j], 3),
-            _measured(c, "phi_group", i, j),
-            _number(q.present[i, j], 2) if q else "-",
-        )
-    )
+    if q is not None and has_quenched(c):
+        cells["theory_N"] = _plain(q.lowest[i, j], q.lowest_error[i, j])
+        cells["q2_N"] = _plain(q.overlap[i, j], q.overlap_error[i, j])
+        cells["phi_N"] = _number(q.present[i, j], 2)
+    return _line({name: cells[name] for name in WIDTHS if name in cells})
 
 
 def _crossings(c: Comparison) -> list[str]:
     lines = []
     for crossing in c.crossings:
-        share = f", {crossing.found:.0%} of bootstrap fits cross" if math.isfinite(crossing.found) else ""
-        where = _estimate(crossing.alpha) + share
+        where = _where(crossing, float(np.ptp(c.alpha)))
         lines.append(f"  N = {crossing.sizes[0]} and {crossing.sizes[1]}: alpha = {where}")
     return ["", f"crossings of phi (alpha_BBP = {c.alpha_bbp:.5g}):", *lines] if lines else []
+
+
+def _where(crossing: Crossing, reach: float) -> str:
+    """The crossing in words; "not determined", and by which rule, where fits or interval say too little of the range."""
+    alpha = crossing.alpha
+    if not math.isfinite(crossing.found):
+        return _estimate(alpha)
+    if crossing.found < SURE:
+        return f"not determined ({crossing.found:.0%} of bootstrap fits cross, {SURE:.0%} are needed)"
+    if alpha.high - alpha.low > NARROW * reach:
+        return f"not determined (its interval covers more than {NARROW:.0%} of the grid of alpha)"
+    return f"{_estimate(alpha)}, {crossing.found:.0%} of bootstrap fits cross"
 
 
 def _shifts(c: Comparison) -> list[str]:
@@ -75,8 +112,10 @@ def _shifts(c: Comparison) -> list[str]:
 
 
 def _zeros(c: Comparison) -> list[str]:
-    theory = ", ".join(f"{method} {_number(value, 5, 'no root')}" for method, value in c.alpha_zero.items())
     lines = [f"  samples, N = {n}: {_estimate(zero)}" for n, zero in c.alpha_zero_sampled.items()]
+    if not isinstance(c.model, Committee):  # both estimates of theory are the committee's
+        return ["", "alpha_0:", *lines] if lines else []
+    theory = ", ".join(f"{method} {_number(value, 5, 'no root')}" for method, value in c.alpha_zero.items())
     return ["", f"alpha_0: {theory}", *lines]
 
 

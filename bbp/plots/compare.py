@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from bbp.analysis.comparison import Comparison
+from bbp.analysis.comparison import Comparison, has_quenched
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 
@@ -15,15 +15,16 @@ from bbp.plots import sweep as sweep_plots
 def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
     """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Points: samples with bootstrap errors; lines and bands in
     the colour of an N: finite-N theory, mean and one standard deviation of a draw; black and grey: N = infinity."""
+    shown = has_quenched(comparison)
     with style.figure_style():
         fig = style.new_figure(width, 5.0 if width == "double" else 8.6)
         shape = (2, 2) if width == "double" else (4, 1)
         axes = layout.lettered(list(np.ravel(fig.subplots(*shape))))
-        _theory(axes, comparison)
+        layout.theory_lines(axes[0], axes[1], comparison)
         for index, n in enumerate(comparison.n):
             for ax, name in zip(axes, ("lowest", "overlap", "phi_group", "gap"), strict=True):
                 measured(ax, comparison, name, index, label=f"$N = {n}$")
-            if comparison.quenched is not None:
+            if shown and comparison.quenched is not None:
                 at_n = comparison.quenched
                 none = np.zeros_like(at_n.present)
                 curves = (
@@ -33,7 +34,7 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
                 )
                 for ax, (mean, scatter) in zip(axes, curves, strict=False):
                     sweep_plots.finite_band(ax, comparison.alpha, mean[index], scatter[index], index=index)
-        if comparison.quenched is not None:
+        if shown:
             axes[0].plot([], [], color=style.colour(0), linewidth=1.0, label="finite-$N$ theory, same $N$")
         layout.name_model(axes[1], comparison.model)
         names = (
@@ -54,9 +55,3 @@ def measured(ax: Axes, comparison: Comparison, name: str, index: int, *, label: 
     """One observable of one size with its bootstrap errors."""
     value, error = (comparison.measured[name][part][index] for part in ("value", "error"))
     return sweep_plots.points(ax, comparison.alpha, value, error, index=index, label=label)
-
-
-def _theory(axes: list[Axes], comparison: Comparison) -> None:
-    alpha, edge, outlier, overlap = layout.theory_curves(comparison)
-    sweep_plots.edge_and_outlier(axes[0], alpha, edge, outlier)
-    sweep_plots.overlap_curve(axes[1], alpha, overlap)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bbp.analysis.comparison import Comparison
 from bbp.analysis.observables import observables
 from bbp.analysis.spectrum import Pool, Spectrum
+from bbp.analysis.theory_curves import theory_curves
 from bbp.experiments import models
 from bbp.experiments.models import Model
 from bbp.experiments.phase_file import Map, Phase
@@ -26,12 +27,10 @@ from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
 from bbp.store import Sweep
 from theory.model import Committee
-from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
 
 Array = NDArray[np.float64]
 
-FINE = 300  # points of a theory curve
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
 
@@ -40,14 +39,12 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     """Lowest eigenvalue and squared overlap of samples against alpha, with the theory of their N and of N = infinity.
 
     Points: means over samples of the lowest eigenvalue, and of q2 averaged over the p p_star lowest eigenvectors, the ones
-    that leave the bulk together; open points are the eigenvalue after these, the lowest that stays. Coloured lines and
-    bands: finite-N theory, the mean over draws and one standard deviation of a draw.
+    that leave the bulk together; open points are the (p p_star + 1)-th eigenvalue, the lowest that stays.
+    Coloured lines and bands: finite-N theory, the mean over draws and one standard deviation of a draw.
     """
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
-    alpha, edge, outlier, overlap = theory_curves(sweep)
-    sweep_plots.edge_and_outlier(values, alpha, edge, outlier)
-    sweep_plots.overlap_curve(overlaps, alpha, overlap)
+    theory_lines(values, overlaps, sweep)
     for ax in (values, overlaps):
         sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
@@ -55,7 +52,11 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     for index, n in enumerate(sweep.n):
         eigenvalues = seen.eigenvalues[index]
         look: dict[str, Any] = {"index": index, "label": f"samples, $N = {n}$"}
-        rest: dict[str, Any] = {"index": index, "label": f"next, $N = {n}$", "filled": False}
+        rest: dict[str, Any] = {
+            "index": index,
+            "label": rf"$\lambda_{{{group + 1}}}$, $N = {n}$",
+            "filled": False,
+        }
         sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., 0], **look)
         if eigenvalues.shape[-1] > group:
             sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
@@ -66,26 +67,21 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
                 mean, scatter = sweep[f"{name}_n"][index], sweep[f"{name}_std_n"][index]
                 sweep_plots.finite_band(ax, sweep.alpha, mean, scatter, **band)
     name_model(values, sweep.model)
-    values.set_ylabel(r"lowest eigenvalue $\lambda_1$")
+    values.set_ylabel(
+        rf"eigenvalues $\lambda_1$ and $\lambda_{{{group + 1}}}$"
+        if sweep.eigenpair.size > group
+        else r"lowest eigenvalue $\lambda_1$"
+    )
     overlaps.set_ylabel("squared overlap $q^2$" if group == 1 else f"overlap $q^2$, mean of {group} lowest")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
 
 
-def theory_curves(sweep: Sweep | Comparison) -> tuple[Array, Array, Array, Array]:
-    """alpha, edge, outlier, overlap of the sweep's model on a grid fine enough to draw, a little beyond its range.
-
-    The grid holds points just below and just above the threshold, where the outlier starts and the overlap may jump.
-    """
-    if not isinstance(sweep.model, Committee):
-        return sweep.alpha, sweep.edge, sweep.outlier, sweep.overlap  # a point of these may take a second
-    low, high = float(sweep.alpha.min()), float(sweep.alpha.max())
-    margin = 0.03 * (high - low) if high > low else 0.2 * low
-    alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE)
-    sides = sweep.alpha_bbp * np.array([1 - 1e-9, 1 + 1e-9])
-    alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
-    branch = teacher_branch(sweep.model, alpha)
-    return alpha, branch.edge, branch.outlier, branch.overlap
+def theory_lines(values: Axes, overlaps: Axes, source: Sweep | Comparison) -> None:
+    """Edge and outlier of the source's model in one panel, the overlap in the other."""
+    curves = theory_curves(source)
+    sweep_plots.edge_and_outlier(values, curves.alpha, curves.edge, curves.outlier)
+    sweep_plots.overlap_curve(overlaps, curves.alpha, curves.overlap)
 
 
 def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
@@ -177,6 +173,12 @@ def widths_panel(ax: Axes, widths: Map, index: int) -> None:
     if is_logarithmic(widths.p[finite]):
         plain_log_axis(ax)
     ax.text(0.96, 0.93, f"$a = {widths.a[index]:g}$", transform=ax.transAxes, ha="right", va="top")
+    silent = widths.p[finite][jumps & np.isnan(widths.alpha_0_continuation[finite, index])]
+    if silent.size:  # otherwise its curve would end without a word
+        words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
+            rf" to ${silent.max():g}$" if silent.size > 1 else ""
+        )
+        ax.text(0.96, 0.8, words, transform=ax.transAxes, ha="right", va="top", fontsize="small")
     ax.set_ylabel(r"$\alpha$")
 
 

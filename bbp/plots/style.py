@@ -23,6 +23,10 @@ COLOURS = (BLUE, ORANGE, GREEN, SKY, VERMILION, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v", "P")
 KINDS = ("continuous", "discontinuous")
 KIND_LINES: dict[str, Any] = {"continuous": "-", "discontinuous": (0, (4, 1.6))}
+THRESHOLD_LINES: dict[str, Any] = {
+    "continuous": "-.",
+    "discontinuous": (0, (1, 1.4)),
+}  # of a vertical line at alpha_BBP, in grey: blue and vermilion are those of sizes N there
 KIND_COLOURS = {"continuous": BLUE, "discontinuous": VERMILION}
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and two columns of a journal page

@@ -84,24 +84,21 @@ def edge_and_outlier(
 
 
 def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike) -> Line2D:
-    """Theory curve of the squared overlap (alpha,), zero where there is no outlier (NaN)."""
-    (line,) = ax.plot(
-        alpha, np.nan_to_num(np.asarray(overlap, dtype=np.float64)), color=style.BLACK, zorder=2
-    )
+    """Theory curve of the squared overlap (alpha,), NaN left out."""
+    (line,) = ax.plot(alpha, overlap, color=style.BLACK, zorder=2)
     line.set_label(THEORY)
     return line
 
 
 def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D | None:
-    """Vertical line at alpha_BBP whose label says its value and kind; solid if continuous, dashed if not; None without one."""
+    """Vertical line at alpha_BBP whose label says value and kind; dash-dotted if continuous, else dotted; None without one."""
     if not np.isfinite(alpha_bbp):
         return None
     return ax.axvline(
         alpha_bbp,
-        color=style.KIND_COLOURS[kind],
-        linestyle=style.KIND_LINES[kind],
+        color=style.GREY,
+        linestyle=style.THRESHOLD_LINES.get(kind, "-."),
         linewidth=0.9,
-        alpha=0.8,
         zorder=1,
         label=rf"$\alpha_\mathrm{{BBP}} = {alpha_bbp:.4g}$, {kind}",
     )

@@ -11,9 +11,10 @@ import xarray
 
 from bbp import store, sweep
 from bbp.analysis import comparison_file
-from bbp.analysis.bootstrap import bootstrap
+from bbp.analysis.bootstrap import Estimate, bootstrap
 from bbp.analysis.comparison import compare
 from bbp.analysis.comparison_table import table
+from bbp.analysis.finite_size import Crossing
 from bbp.analysis.observables import observables
 from bbp.analysis.pool import SEVERAL, pool
 from bbp.compare import main
@@ -21,6 +22,7 @@ from bbp.engine.parts import Parts
 from bbp.files import table as fields
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
+from theory.general.network import Network
 from theory.model import Committee
 from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
@@ -303,3 +305,42 @@ def test_a_file_of_before_its_columns_had_types(tmp_path):
         patch.setattr(fields, "add", add)
         comparison_file.save(path, compare(made_up(n=(50,)), draws=0, repeats=100))
     assert comparison_file.load(path).crossings == []
+
+
+def network_sweep():
+    """The made-up sweep under the name of a tanh network, of which finite-N theory says nothing."""
+    return replace(made_up(), model=Network(activation="tanh", a=50.0))
+
+
+def test_of_a_network_nothing_empty_is_shown():
+    """Neither columns nor a legend of finite-N theory, and a line that says why."""
+    found = compare(network_sweep(), draws=3, repeats=100)
+    text = table(found)
+    assert "theory_N" not in text and "phi_N" not in text and "quadratic committee only" in text
+    assert "no root" not in text
+    heads = [line.split() for line in text.splitlines() if line.lstrip().startswith("alpha  ")]
+    assert heads and all(
+        head == ["alpha", "runs", "lowest", "edge", "outlier", "q2", "q2inf", "phi"] for head in heads
+    )
+    legend = [entry.get_text() for entry in compare_figure(found).legends[0].get_texts()]
+    assert not any("finite-$N$" in entry for entry in legend)
+
+
+def test_table_and_legend_of_a_committee_have_finite_n_theory(comparison):
+    assert table(comparison).count("theory_N") == 6 and "committee only" not in table(comparison)
+    legend = [entry.get_text() for entry in compare_figure(comparison).legends[0].get_texts()]
+    assert any("finite-$N$" in entry for entry in legend)
+
+
+@pytest.mark.parametrize(
+    ("found", "high", "says"),
+    [
+        (0.74, 1.2, "not determined (74% of bootstrap fits cross, 90% are needed)"),
+        (0.97, 1.9, "not determined (its interval covers more than 50% of the grid of alpha)"),
+        (0.97, 1.2, "1.1177 ± 0.0100 [1.1000, 1.2000], 97% of bootstrap fits cross"),
+    ],
+)
+def test_a_crossing_that_says_nothing_is_said_to_be_undetermined(comparison, found, high, says):
+    """The grid of alpha is 0.65 long."""
+    crossing = Crossing((50, 100), Estimate(1.1177, 0.01, 1.1, high), found)
+    assert f"  N = 50 and 100: alpha = {says}\n" in table(replace(comparison, crossings=[crossing]))

@@ -9,11 +9,14 @@ from PIL import Image
 from bbp import phase, plot, store
 from bbp.analysis import comparison_file, spectrum
 from bbp.analysis.comparison import compare
+from bbp.analysis.theory_curves import theory_curves
 from bbp.console.errors import FileError
+from bbp.experiments import models
 from bbp.files import hdf5
 from bbp.plots import layout, style
 from sims import sampling
 from theory.checks import ParameterError
+from theory.general.network import Network
 from theory.model import Committee
 from theory.outliers import teacher_branch
 
@@ -75,10 +78,42 @@ def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
     model = Committee(2, 1, 1.5)
     threshold = 1.322937607089938
     sweep = store.Sweep(**{**vars(made_up(model)), "alpha_bbp": threshold, "kind": "discontinuous"})
-    alpha, _, _, overlap = layout.theory_curves(sweep)
-    at = np.searchsorted(alpha, threshold)
-    assert alpha[at] - alpha[at - 1] < 1e-8
-    assert np.isnan(overlap[at - 1]) and overlap[at] > 0.05
+    curves = theory_curves(sweep)
+    at = np.searchsorted(curves.alpha, threshold)
+    assert curves.alpha[at] - curves.alpha[at - 1] < 1e-8
+    assert curves.overlap[at - 1] == 0 and curves.overlap[at] > 0.05
+
+
+def test_the_curves_of_a_network_start_at_its_threshold(made_up):
+    """tanh, p = 1, a = 50: alpha_BBP = 1.81 lies between two points of the file, from which no straight line is drawn."""
+    model, alpha = Network(activation="tanh", a=50.0), np.array([1.57, 2.06, 2.54])
+    alpha_bbp, kind = models.transition(model)
+    along = models.theory_along(model, alpha)
+    theory = {name: getattr(along, name) for name in ("edge", "outlier", "overlap")}
+    own = {"model": model, "alpha": alpha, "alpha_bbp": alpha_bbp, "kind": kind}
+    sweep = store.Sweep(**{**vars(made_up(MODEL)), **own, **theory})
+    curves = theory_curves(sweep)
+    below, above = curves.alpha < alpha_bbp, curves.alpha > alpha_bbp
+    assert curves.alpha.size > 90 and np.all(curves.overlap[below] == 0)
+    assert np.all(np.isnan(curves.outlier[below])) and np.all(np.isfinite(curves.outlier[above]))
+    assert curves.alpha[above][0] - alpha_bbp < 1e-8 and curves.overlap[above][0] < 1e-8
+    sampled = models.theory_along(model, curves.alpha[-1:])
+    assert curves.overlap[-1] == sampled.overlap[0]  # with the teacher, as samples have it
+
+
+@pytest.mark.parametrize(("kind", "step"), [("continuous", [0.0]), ("discontinuous", [0.0, np.nan])])
+def test_curves_that_take_long_are_the_file_s_with_the_threshold(made_up, monkeypatch, kind, step):
+    """Linear between points, 0 up to alpha_BBP, where the outlier starts at the edge; a jump leaves a gap."""
+    monkeypatch.setattr("bbp.analysis.theory_curves._slow", lambda model: True)
+    own = {"alpha": np.array([1.0, 2.0, 3.0]), "edge": np.array([-3.0, -2.0, -1.0])}
+    own |= {"outlier": np.array([np.nan, -2.5, -2.0]), "overlap": np.array([np.nan, 0.1, 0.2])}
+    sweep = store.Sweep(**{**vars(made_up(MODEL)), **own, "alpha_bbp": 1.5, "kind": kind})
+    curves, many = theory_curves(sweep), len(step)
+    np.testing.assert_array_equal(curves.alpha, [1.0, *[1.5] * many, 2.0, 3.0])
+    np.testing.assert_array_equal(curves.outlier, [np.nan, *[-2.5] * many, -2.5, -2.0])
+    np.testing.assert_array_equal(curves.overlap, [0.0, *step, 0.1, 0.2])
+    silent = store.Sweep(**{**vars(sweep), "edge": np.full(3, np.nan), "outlier": np.full(3, np.nan)})
+    assert np.isnan(theory_curves(silent).overlap[0])  # no edge: nothing is said of the overlap
 
 
 def test_one_alpha_and_one_sample_can_be_drawn(tmp_path, made_up):
