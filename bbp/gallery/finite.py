@@ -17,16 +17,16 @@ from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
 RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.3, 1.05)}
+SIZES = np.array([100, 300, 1000, 10**4, 10**5, 10**6, 10**7, 10**8])  # of the quenched theory
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """alpha_bbp_finite(N) with errors, and the alpha at which half of the samples have phi = 1."""
     sizes, samples = effort.sizes([100, 200, 400], [100, 200, 400, 800, 1600]), effort.count(100, 200)
-    n = np.array([100, 300, 1000, 10**4, 10**5, 10**6, 10**7, 10**8])
-    arrays: dict[str, Named] = {"n": (("n",), n), "sampled_n": (("sampled_n",), np.array(sizes))}
+    arrays: dict[str, Named] = {"n": (("n",), SIZES), "sampled_n": (("sampled_n",), np.array(sizes))}
     rng = np.random.default_rng([effort.seed, 3])
     for kind, model in MODELS.items():
-        found = alpha_bbp_finite(model, n, draws=max(20, effort.count(40, 200)), seed=effort.seed)
+        found = alpha_bbp_finite(model, SIZES, draws=max(20, effort.count(40, 200)), seed=effort.seed)
         limit = bbp_threshold(model).alpha
         alpha = rounded(np.linspace(*RANGES[kind], 7) * limit)
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]

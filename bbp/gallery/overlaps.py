@@ -18,6 +18,7 @@ from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(2, 1, 0.7), "discontinuous": Committee(2, 1, 1.5)}
+DRAWS = 12  # of labels, for the quenched theory
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
@@ -42,10 +43,10 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return arrays | {"n": ((), np.int64(n))}
 
 
-def _quenched(model: Committee, alpha: float, n: int, seed: int, draws: int = 12) -> float:
+def _quenched(model: Committee, alpha: float, n: int, seed: int) -> float:
     """Mean q2 over draws of labels, 0 for each of the p p_star directions without an outlier."""
     found = []
-    for draw in range(draws):
+    for draw in range(DRAWS):
         rng = np.random.default_rng([seed, draw])
         try:
             overlaps = quenched(model, *model.draw_labels(round(alpha * n), rng), n).overlaps

@@ -7,16 +7,44 @@ import pytest
 
 from bbp.console import program
 from bbp.engine import run
+from bbp.experiments import assemble
 from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
 from theory.model import Committee
 
 TINY = ["--alpha-grid", "0.8:2:4", "--n", "12,16", "--samples", "6", "--block", "2"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def remembered_theory():
+    """Theory at finite N, a function of model, N, alpha and seed alone, is computed once for all sweeps of one grid.
+
+    Half of a tiny sweep's time. `theory.finite_n` has tests of its own.
+    """
+    known, real = {}, assemble.finite_theory
+
+    def recall(model, n, alpha, seed):
+        key = model, tuple(n), alpha.tobytes(), seed
+        if key not in known:
+            known[key] = real(model, n, alpha, seed)
+        return {name: values.copy() for name, values in known[key].items()}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assemble, "finite_theory", recall)
+        yield
+
+
 @pytest.fixture
 def tiny():
     """Options of a sweep of 2 x 4 points, 6 samples each, in 24 units."""
     return list(TINY)
+
+
+@pytest.fixture(scope="session")
+def tiny_sweep(tmp_path_factory):
+    """The file of the tiny sweep, run in one go."""
+    path = tmp_path_factory.mktemp("tiny") / "reference.h5"
+    assert program.dispatch(["sweep", *TINY, "--out", str(path)]) == 0
+    return path
 
 
 @dataclasses.dataclass

@@ -31,12 +31,10 @@ def out(tmp_path):
     return tmp_path / "runs" / "sweep.h5"
 
 
-@pytest.fixture
-def reference(bbp, tiny, tmp_path):
+@pytest.fixture(scope="module")
+def reference(tiny_sweep):
     """The tiny sweep, run in one go."""
-    path = tmp_path / "reference.h5"
-    assert bbp("sweep", *tiny, "--out", path).code == 0
-    return store.load(path)
+    return store.load(tiny_sweep)
 
 
 def test_the_file_is_as_contracted(bbp, tiny, out):
