@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2  # of [0, 1]
+_RULE = np.polynomial.legendre.leggauss(16)
+_NODES: Array = np.asarray((_RULE[0] + 1) / 2, dtype=np.float64)  # of [0, 1]
+_WEIGHTS: Array = np.asarray(_RULE[1] / 2, dtype=np.float64)
 _INTERVALS, _HALVINGS = 20, 8
 _RELATIVE, _ROUNDING, _SMALL = 1e-6, 1e-9, 1e-12  # of the integral of |f'|, of |f| here, of |f| anywhere
 _CORNERS = 8  # short intervals in which f' itself may jump
@@ -34,7 +35,7 @@ def departure(
     0.9
     """
     width = (high - low) / _INTERVALS
-    left = low + width * np.arange(_INTERVALS)
+    left: Array = low + width * np.arange(_INTERVALS, dtype=np.float64)
     largest = steepest = 0.0
     gap: Array = np.zeros(0)
     for halving in range(_HALVINGS + 1):
