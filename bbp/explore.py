@@ -40,7 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="another address by which pages may be reached, such as that of a tunnel with another port; may be repeated",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
-    parser.add_argument("--export", metavar="PAGE.html", help="write one file that needs no server, and end")
+    parser.add_argument(
+        "--export",
+        metavar="PAGE.html",
+        help="write one file that needs no server, and end: about two minutes of one core, with progress on the way",
+    )
     parser.add_argument("--force", action="store_true", help="with --export: replace an existing file")
 
 

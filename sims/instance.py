@@ -32,7 +32,7 @@ from sims.checks import of_type, reals
 from sims.normal import normal_row
 from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
-from theory.checks import ParameterError, count, positive, shown
+from theory.checks import ParameterError, count, flag, positive, shown
 from theory.general.network import Network, network
 from theory.model import Committee
 
@@ -215,7 +215,12 @@ def draw(
     >>> drawn.m, drawn.student.shape, drawn.teacher.shape, drawn.data.shape
     (30, (2, 12), (1, 12), (128, 12))
     """
-    p, dtype = finite_p(model), str(real_dtype(dtype))
+    p, dtype, data, shared = (
+        finite_p(model),
+        str(real_dtype(dtype)),
+        flag("data", data),
+        flag("shared", shared),
+    )
     m = samples_of(alpha, n)
     n = count("n", n)
     room_for_teacher(model, n)

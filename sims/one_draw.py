@@ -30,7 +30,7 @@ from sims.operator.operator import HessianOperator, weighted
 from sims.operator.rows import Rows, stored_rows, streamed_rows
 from sims.pinned import pinned
 from sims.resolution import require_resolved
-from theory.checks import ParameterError, count, positive, shown
+from theory.checks import ParameterError, count, flag, positive, shown
 from theory.general.network import Network
 from theory.model import Committee
 
@@ -88,7 +88,7 @@ def shared_draw(
     """
     model, largest = _checked(points)
     instance = draw(model, n, largest, seed=seed, sample=sample, dtype=dtype, data=False, shared=True)
-    make = stored_rows if stored else streamed_rows
+    make = stored_rows if flag("stored", stored) else streamed_rows
     rows = make(data_key(instance.key), instance.m, instance.n, instance.student.dtype, size=size)
     return SharedDraw(instance.student, instance.teacher, rows.of(model), instance.key)
 

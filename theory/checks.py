@@ -101,6 +101,13 @@ def _folded(value: Any) -> str:
     return str(value).lower().replace(" ", "_").replace("-", "_")
 
 
+def flag(name: str, value: Any) -> bool:
+    """`value`, True or False; else ParameterError."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
 def function(name: str, value: Any) -> Any:
     """`value`, which can be called; else ParameterError."""
     if not callable(value):

@@ -49,6 +49,7 @@ class _State:
         self.name = "bbp"
         self.kept: list[Callable[[], str]] = []
         self.cleanups: list[Callable[[], None]] = []
+        self.farewell = ""
         self.lock = threading.Lock()
         self.leaver: threading.Thread | None = None
 
@@ -133,6 +134,16 @@ def cleaned(action: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
+def farewell(text: str) -> Iterator[None]:
+    """In this block a signal is the ordinary end, and a program says `text` then, not that it was in error."""
+    _state.farewell = text
+    try:
+        yield
+    finally:
+        _state.farewell = ""
+
+
+@contextmanager
 def deaf() -> Iterator[None]:
     """Block SIGINT in what this block starts, threads and their processes: Ctrl-C at a terminal is for the program alone."""
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
@@ -185,7 +196,8 @@ def _watch(pipe: int) -> None:
         _say(f"{_word()}: ends in {GRACE:g} s at most, with the piece in hand; again to end at once")
         select.select([pipe], [], [], GRACE - NOTICE)
     if _claimed():
-        _leave(128 + _state.received, "; ".join(filter(None, [_word(), _kept()])))
+        said = _state.farewell or "; ".join(filter(None, [f"error: {_word()}", _kept()]))
+        _leave(128 + _state.received, said)
 
 
 def _heed(data: bytes) -> None:
@@ -219,7 +231,7 @@ def _last_words(text: str) -> None:
         except OSError:
             pass
     if text:
-        _say(f"error: {text}")
+        _say(text)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -17,6 +17,7 @@ from bokeh.server.server import Server
 from bokeh.settings import settings
 from jinja2 import Template
 
+from bbp.console import signals
 from bbp.explorer.limits import PAGES, UPLOAD
 from bbp.explorer.session import Session, Workers
 from bbp.explorer.state import State
@@ -146,7 +147,8 @@ def serve(
     if browser:
         webbrowser.open(url)
     try:
-        server.io_loop.start()
+        with signals.farewell("stopped"):
+            server.io_loop.start()
     finally:
         explorer.workers.close()
         server.stop()

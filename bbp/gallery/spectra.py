@@ -31,8 +31,8 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 
 def draw(data: Data) -> Figure:
-    """Close to the left edge, a panel for each case."""
-    fig = style.new_figure("double", 2.9)
+    """Close to the left edge, a panel for each case with its own model, samples and lines."""
+    fig = style.new_figure("double", 3.5)
     axes = layout.panels(fig, len(CASES), "double")
     for ax, (name, (model, alpha)) in zip(axes, CASES.items(), strict=True):
         values = data[f"{name}_eigenvalues"]
@@ -41,16 +41,22 @@ def draw(data: Data) -> Figure:
         found = spectrum.of_model(model, alpha, pool)
         left, right = layout.edge_window(found)
         layout.spectrum_panel(ax, found, left, right + (right - left))
-        ax.set_title(rf"$p = 2$, $a = {model.a:g}$, $\alpha = {alpha:g}$", loc="right", pad=3.0, fontsize=7)
+        name_model = rf"$p = 2$, $p^* = 1$, $a = {model.a:g}$, $\alpha = {alpha:g}$"
+        ax.set_title(name_model, loc="right", pad=3.0, fontsize=7)
+        handles, labels = ax.get_legend_handles_labels()
+        labels = [r"density, $N = \infty$" if label == "theory" else label for label in labels]
+        ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.09))
         ax.set_ylabel(r"density $\rho(\lambda)$" if ax is axes[0] else "")
-    layout.legend_above(fig, axes, 3)
     return fig
 
 
 ENTRY = Entry(
     "spectra",
-    "Left end of the spectrum: density of states at N = infinity, edge and outlier over pooled eigenvalues of samples, at a "
-    "sharp edge with outlier, a smooth edge without, and beyond a discontinuous transition.",
+    "Left end of the spectrum, p = 2, p* = 1: density of states at N = infinity, left edge and outlier over the pooled "
+    "eigenvalues of samples: (a) a sharp edge with an outlier, (b) a smooth edge below the transition, (c) beyond a "
+    "discontinuous transition. At a smooth edge the density falls faster than any power, and is too small to be seen for the "
+    "last few per cent before the edge. Eigenvalues left of the edge: the outliers of these draws in (a) and (c), which "
+    "scatter about the arrow; in (b) the scatter of finite N. Height of the arrows: arbitrary.",
     build,
     draw,
 )

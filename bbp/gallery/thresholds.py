@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from bbp.experiments.phase import thresholds, tricritical
 from bbp.experiments.phase_file import Map, Phase
@@ -22,6 +22,8 @@ CUTS = (0.5, 1.0)
 CUT_WIDTHS = [int(p) for p in np.unique(np.geomspace(1, 64, 24).round())]
 NORMALISATIONS = np.geomspace(0.02, 3, 120)
 TEACHERS = np.array([1, 2, 4, 8, 16])
+NARROW = 2  # teachers drawn on a scale of their own
+LOST = (0.5, 1.0, 1.5, 2.0)  # normalisations of the figure of alpha_0
 
 
 def as_arrays(found: Map, prefix: str = "") -> dict[str, Named]:
@@ -56,20 +58,32 @@ def draw_phase(data: Data) -> Figure:
 
 
 def build_alpha_zero(effort: Effort) -> Mapping[str, Named]:
-    """alpha_BBP and both alpha_0 against p at a = 1 and a = 2, p* = 1."""
+    """alpha_BBP and both alpha_0 against p at several a, p* = 1."""
     widths = [int(p) for p in np.unique(np.geomspace(1, 256, effort.count(30, 60)).round())]
-    return as_arrays(thresholds([*widths, math.inf], 1, (1.0, 2.0)))
+    return as_arrays(thresholds([*widths, math.inf], 1, LOST))
 
 
 def draw_alpha_zero(data: Data) -> Figure:
-    """A panel for each a."""
+    """Left: alpha_BBP and alpha_0 at one a. Right: their ratio at every a, as far as the transition is discontinuous."""
     found = as_map(data)
-    fig = style.new_figure("double", 2.9)
-    axes = layout.panels(fig, len(found.a), "double")
-    for index, ax in enumerate(axes):
-        layout.widths_panel(ax, found, index)
+    fig = style.new_figure("double", 3.0)
+    axes = layout.panels(fig, 2, "double")
+    layout.widths_panel(axes[0], found, int(np.argmin(np.abs(found.a - 1))))
+    finite = np.isfinite(found.p)
+    share = np.where(found.discontinuous, found.alpha_0_overlap / found.alpha_bbp, np.nan)
+    for index, a in enumerate(found.a):
+        tint = style.colour(index)
+        look: dict[str, Any] = {"color": tint, "marker": style.marker(index), "linewidth": 0.8}
+        axes[1].plot(found.p[finite], share[finite, index], label=f"$a = {a:g}$", **look)
+        axes[1].axhline(share[~finite, index][0], color=tint, linewidth=0.8, linestyle="-.", zorder=1)
+    layout.plain_log_axis(axes[1])
+    axes[1].set_ylim(top=1)
+    axes[1].set_ylabel(r"$\alpha_0 / \alpha_\mathrm{BBP}$, overlap estimate")
+    axes[1].plot([], [], color=style.GREY, linewidth=0.8, linestyle="-.", label=r"$p = \infty$, same $a$")
+    for ax, columns in zip(axes, (2, 3), strict=True):
         ax.set_xlabel(r"student width $p$")
-    layout.legend_above(fig, axes, 3)
+        ax.set_title("$p^* = 1$", loc="right", pad=3.0)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=columns)
     return fig
 
 
@@ -89,29 +103,30 @@ def build_teachers(effort: Effort) -> Mapping[str, Named]:
 
 
 def draw_teachers(data: Data) -> Figure:
-    """One panel: alpha_BBP / p* against a, a curve for each p*."""
-    fig = style.new_figure("single", 3.2)
-    ax = layout.panels(fig, 1, "single")[0]
+    """alpha_BBP / p* against a, a curve for each p*: (a) up to NARROW on their own scale, (b) above it."""
+    fig = style.new_figure("double", 3.1)
+    axes = layout.panels(fig, 2, "double")
     for index, p_star in enumerate(data["p_star"]):
-        below, above = phase_plots.split_at(
-            data["a"],
-            data["alpha_bbp"][index] / p_star,
-            data["discontinuous"][index] == 1,
-            data["a_c"][index],
-            data["alpha_c"][index] / p_star,
-        )
+        ax = axes[int(p_star > NARROW)]
+        a_c, alpha_c = float(data["a_c"][index]), float(data["alpha_c"][index]) / p_star
+        jumps = data["discontinuous"][index] == 1
+        below, above = phase_plots.split_at(data["a"], data["alpha_bbp"][index] / p_star, jumps, a_c, alpha_c)
         look = phase_plots.width_look(index, 1.0)
-        ax.plot(*below, **look, label=f"$p^* = {p_star}$")
+        ax.plot(*below, **look, label=f"$p^* = {p_star}$, $a_c = {a_c:.3g}$")
         ax.plot(*above, color=look["color"], linestyle=style.KIND_LINES["discontinuous"])
-    layout.plain_log_axis(ax)
-    ax.set_xlabel(r"normalisation $a$")
-    ax.set_ylabel(r"$\alpha_\mathrm{BBP} / p^*$")
-    ax.set_title("$p = 1$", loc="right", pad=3.0)
-    handles = ax.get_legend_handles_labels()[0]
-    kinds = [
-        Line2D([], [], color=style.GREY, linestyle=style.KIND_LINES[kind], label=kind) for kind in style.KINDS
-    ]
-    ax.legend(handles=[*handles, *kinds], loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=3)
+        if jumps.any():
+            ax.plot(a_c, alpha_c, color=look["color"], linestyle="none", zorder=4, **phase_plots.TRICRITICAL)
+    keys = {kind: {"linestyle": style.KIND_LINES[kind]} for kind in style.KINDS}
+    keys |= {r"tricritical, $a = a_c$": {"linestyle": "none", **phase_plots.TRICRITICAL}}
+    for label, look in keys.items():
+        axes[0].plot([], [], color=style.GREY, label=label, **look)
+    for ax in axes:
+        layout.plain_log_axis(ax)
+        ax.set_xlabel(r"normalisation $a$")
+        ax.set_ylabel(r"$\alpha_\mathrm{BBP} / p^*$")
+        ax.set_ylim(bottom=0)
+        ax.set_title("$p = 1$", loc="right", pad=3.0)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=2)
     return fig
 
 
@@ -130,13 +145,18 @@ THRESHOLDS_TWO = Entry(
 )
 ALPHA_ZERO = Entry(
     "alpha-zero",
-    "alpha_BBP and the two estimates of alpha_0, where a discontinuous transition loses all information, against p.",
+    "How far below a discontinuous threshold the Hessian of a large finite matrix may still tell the teacher, p* = 1: (a) "
+    "alpha_BBP and the two estimates of alpha_0, where all information is lost, against p at a = 1; (b) alpha_0 / alpha_BBP "
+    "against p for several a, where the transition is discontinuous: at a = 0.5 this begins at p = 6, at a = 1 at p = 2. The "
+    "window below the threshold opens with width and with a.",
     build_alpha_zero,
     draw_alpha_zero,
 )
 UNDERPARAMETRISED = Entry(
     "underparametrised",
-    "A single student unit, p = 1, before teachers of growing width: alpha_BBP / p* against a.",
+    "A single student unit, p = 1, before teachers of growing width: alpha_BBP / p* against a. (a) p* = 1 and 2, whose "
+    "transition becomes discontinuous (dashed) at a_c, the open circle, within this range of a, and who share one curve "
+    "where both are; (b) wider teachers, on another scale: their a_c, stated beside p*, lies beyond it.",
     build_teachers,
     draw_teachers,
 )

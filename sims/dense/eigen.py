@@ -27,7 +27,7 @@ from sims.checks import reals
 from sims.dense.all_overlaps import Spectrum, group_means, groups, lowest_vectors, spectra_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
 from sims.pinned import HIGHEST, pinned
-from theory.checks import ParameterError, count
+from theory.checks import ParameterError, count, flag
 
 BOUNDED = (
     1000  # order above which a bound may spare all eigenvalues: below, they take less time than the bound
@@ -119,7 +119,7 @@ def lowest_dense(
     >>> lowest_dense(np.diag([3.0, 1.0, 2.0]), 2).values.round(9).tolist()
     [1.0, 2.0]
     """
-    hessian = _checked_matrix(hessian)
+    hessian, overwrite = _checked_matrix(hessian), flag("overwrite", overwrite)
     signal = None if signal is None else _checked_signal(signal, hessian)
     n = hessian.shape[0]
     if count("k", k) > n:

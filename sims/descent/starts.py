@@ -16,7 +16,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from theory.checks import ParameterError, count
+from sims.checks import reals
+from theory.checks import ParameterError, count, function
 from theory.general.spectral_methods import optimal
 
 Array = NDArray[np.float64]
@@ -25,7 +26,9 @@ OPTIMAL = optimal()
 
 def spectral_matrix(data: Array, y: Array, preprocessing: Callable[[Array], Array] = OPTIMAL) -> Array:
     """sum_mu T(y^mu) x^mu x^mu^T (N, N), symmetric; data (M, N), y (M,)."""
-    return (data * np.asarray(preprocessing(y))[:, None]).T @ data
+    data = reals("data", data, None, None)
+    y = reals("y", y, len(data))
+    return (data * reals("T(y)", function("preprocessing", preprocessing)(y), len(data))[:, None]).T @ data
 
 
 def spectral_directions(
@@ -41,7 +44,7 @@ def spectral_directions(
     data (M, N), y (M,); preprocessing maps labels to weights T(y); end "top" or "lowest" says at which end of the spectrum
     the teacher shows (top for an increasing T, lowest for the weights of a Hessian). Raises ParameterError.
     """
-    n = data.shape[1]
+    n = reals("data", data, None, None).shape[1]
     p_star = count("p_star", p_star)
     if end not in ("top", "lowest"):
         raise ParameterError(f'end must be "top" or "lowest", got {end!r}')

@@ -34,7 +34,7 @@ def calls():
     point = {"model": MODEL, "n": 8, "alpha": 2.0}
     seeds = {"seed": 0, "dtype": "float64"}
     return {
-        "draw": (instance.draw, {**point, **seeds, "sample": 0}),
+        "draw": (instance.draw, {**point, **seeds, "sample": 0, "data": False, "shared": False}),
         "draw_on_host": (draw_on_host, {**point, **seeds, "samples": [0]}),
         "samples_of": (instance.samples_of, {"alpha": 2.0, "n": 8}),
         "draw_key": (instance.draw_key, {"seed": 0, "n": 8, "alpha": 2.0, "sample": 0}),
@@ -54,7 +54,7 @@ def calls():
             bytes_needed,
             {**point, "eigenpairs": 2, "dtype": "float64", "solver": "dense", "batch": 1},
         ),
-        "lowest_dense": (lowest_dense, {"hessian": np.eye(3), "k": 1, "signal": np.eye(3)[:, :1]}),
+        "lowest_dense": (lowest_dense, {"hessian": np.eye(3), "k": 1, "signal": np.eye(3)[:, :1], "overwrite": False}),
         "lowest_krylov": (
             lowest_krylov,
             {"operator": operator, "k": 1, "degeneracy": 1, "settings": Settings(basis=64)},

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from theory.checks import NotConverged, ParameterError, count, finite, one, positive
+from theory.checks import NotConverged, ParameterError, choice, count, finite, one, positive
 from theory.finite_n.law import finite_law
 from theory.model import Committee, finite_committee
 from theory.transition import bbp_threshold
@@ -164,9 +164,7 @@ def _bracket(
 
 
 def _kind(of: str) -> str:
-    if of not in OBSERVABLES:
-        raise ParameterError(f"of must be one of {', '.join(OBSERVABLES)}, got {of!r}")
-    return of
+    return choice("of", of, OBSERVABLES)
 
 
 def _fraction(name: str, value: float) -> float:

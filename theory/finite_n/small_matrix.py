@@ -29,9 +29,10 @@ and its term in sum Phi nearly a pole. Left to themselves the K most negative on
 whose edge lies farther right and whose anisotropy is small. (Without them the lowest vector of dense samples has 10 to
 30 % less overlap than predicted for p p_star > 1; for p p_star = 1 nothing changes and K = 0.)
 
-The mean part depends on z: it is taken on the chord between two places left of the edge of this bulk, around the energy
-where the pairs are found in a first turn, R(z) = R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block.
-The noise is that at the energy of the pairs.
+The mean part depends on z: it is taken on a chord about the energy where the pairs are found in the turn before, R(z) =
+R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block. The chord's half width is a part (_WIDTH) of the
+distance to the last kept level, the scale on which what is left out is smooth: at large N kept levels reach less far, and a
+chord of fixed width misses the slope that an outlier feels. The noise is that at the energy of the pairs.
 """
 
 from __future__ import annotations
@@ -53,11 +54,7 @@ LEVELS = 24  # of the bulk
 EXTREMES = 16  # at the most
 _FEWER = 12  # dimensions for each extreme label
 _SHARE = 8  # labels for each
-_NEAR, _FAR, _TANGENT = (
-    1.1,
-    0.6,
-    0.9,
-)  # ends of the chord, shares of t where the pairs are: at the edge, and far from it
+_TURNS, _WIDTH = 3, 0.3
 _EDGE, _QUIET = 0.97, 0.8  # of t at the edge of the bulk: the chord's near end and the noise stay below
 _FINE = 160
 _BISECTIONS = 14
@@ -126,15 +123,15 @@ def small_pairs(model: Committee, m: int, n: int, chosen: range, seed: int) -> S
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
     levels, squares = _levels(drawn, bulk, lows, sound)
     t_edge = np.where(sound, bulk.t_edge, 0.5)
-    at_edge = aim = _t_at(labels, t_edge, np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0))
+    edge = found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
     rows, turns = drawn.is_signal, []
-    for _ in (0, 1):
-        root, centre = _block(drawn, bulk, sound, kept, t_edge, aim, aim / at_edge)
+    for _ in range(_TURNS):
+        width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
+        root, centre = _block(drawn, bulk, sound, kept, t_edge, found, width)
         values, vectors = _solve(drawn, root, centre, levels, squares)
         turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
-        found = np.minimum(labels.sums(at_edge)[0], values[:, :d].mean(axis=1))
-        aim = _t_at(labels, t_edge, np.where(sound, found, -1.0))
-    overlaps = np.concatenate([turns[1][:, :d], turns[0][:, d:]], axis=1)  # the others are at the edge still
+        found = np.where(sound, np.minimum(edge, values[:, :d].mean(axis=1)), -1.0)
+    overlaps = np.concatenate([turns[-1][:, :d], turns[0][:, d:]], axis=1)  # the others are at the edge still
     # The highest vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
     # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal).
     known = values <= levels[:, -1:]
@@ -187,25 +184,33 @@ def _t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
 
 
 def _block(
-    drawn: Draw, bulk: LabelBulk, sound: NDArray[np.bool_], kept: int, t_edge: Array, aim: Array, depth: Array
+    drawn: Draw,
+    bulk: LabelBulk,
+    sound: NDArray[np.bool_],
+    kept: int,
+    t_edge: Array,
+    found: Array,
+    width: Array,
 ) -> tuple[Array, Array]:
-    """Root of the block's unit and its centre (q, p w, p w): the chord about t = aim, the noise there, X.
+    """Root of the block's unit and its centre (q, p w, p w): the chord of found (q,) +- width (q,), the noise there, X.
 
-    depth (q,)  aim over t at the edge: 1 where the pairs are at the edge, less for an outlier; the chord is a tangent then.
+    What the levels left out give is smooth on the scale of their distance, of which the width is a part.
     """
     eye = np.eye(len(drawn.is_signal))
-    near = np.minimum(_EDGE * t_edge, _NEAR * aim)
-    far = aim * np.clip(_FAR + 1.5 * (1 - depth), _FAR, _TANGENT)
+    labels = drawn.labels
     ends = []
-    for t in (near, far):
-        z = drawn.labels.sums(t)[0]
+    for t in (
+        np.minimum(_EDGE * t_edge, _t_at(labels, t_edge, found + width)),
+        _t_at(labels, t_edge, found - width),
+    ):
+        z = labels.sums(t)[0]
         mean = _kept_part(drawn, bulk, z, kept)[0]
-        ends.append((z, signal_block(drawn.labels, drawn.v, t) - mean[:, :, None] * eye))
+        ends.append((z, signal_block(labels, drawn.v, t) - mean[:, :, None] * eye))
     (z, first), (z_far, second) = ends
     line = np.where(sound[:, None, None], (first - second) / (z - z_far)[:, None, None], 0)
     values, vectors = np.linalg.eigh(eye - line)
     root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
-    noise = _noise(drawn, bulk, kept, np.minimum(_QUIET * t_edge, aim))
+    noise = _noise(drawn, bulk, kept, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found)))
     centre = first - line * z[:, None, None] + noise + drawn.extreme
     return root, np.where(sound[:, None, None], centre, 0)
 

@@ -16,11 +16,13 @@ import numpy as np
 import scipy.special
 
 from theory.checks import ParameterError, choice, finite, function, named, one, shown
+from theory.general.derivatives import departure
 
 Array = Any
 Function = Callable[[Array, Any], Array]
 
 _PROBE = np.array([-1.3, -0.2, 0.0, 0.7, 2.1])
+_WIDE = -6.1, 5.9  # where derivatives are checked: beyond it a Gaussian has nothing
 _SOFTNESS = 0.5  # standard deviation of the Gaussian that rounds the corner of the softened ReLU
 _PARITIES = "even", "odd", "none"
 
@@ -37,8 +39,9 @@ class Activation:
     growth    the power of |x| with which |s| grows at infinity
     infimum   lower end of the values of s (-inf where there is none): what a + y may come down to
 
-    Raises ParameterError where a function fails on an array or does not keep its shape, or where the stated parity
-    or infimum is not that of the values. Two activations are equal when name, parity, growth and infimum are.
+    Raises ParameterError where a function fails on an array or does not keep its shape, where one is not the derivative of
+    the one before (the second of a ReLU, whose first jumps), or where the stated parity or infimum is not that of the values.
+    Two activations are equal when name, parity, growth and infimum are.
 
     >>> cube = Activation("cube", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3)
     >>> float(cube.second(2.0, np))
@@ -64,9 +67,20 @@ class Activation:
         sign = {"even": 1, "odd": -1}.get(self.parity)
         if sign and not np.allclose(mirrored, sign * values, rtol=1e-9, atol=1e-12):
             raise ParameterError(f"parity of {self.name} must be that of its values, got {self.parity!r}")
-        if np.min(values) < self.infimum - 1e-12 * abs(self.infimum):
+        least = min(np.min(values), np.min(self.value(np.linspace(*_WIDE, 20), np)))
+        if least < self.infimum - 1e-12 * abs(self.infimum):
             raise ParameterError(
-                f"infimum of {self.name} must bound its values, got {self.infimum} above {np.min(values):.6g}"
+                f"infimum of {self.name} must bound its values, got {self.infimum} above {least:.6g}"
+            )
+        for part, of in (("first", "value"), ("second", "first")):
+            self._require_derivative(part, of)
+
+    def _require_derivative(self, part: str, of: str) -> None:
+        f, slope = getattr(self, of), getattr(self, part)
+        at = departure(lambda x: f(x, np), lambda x: slope(x, np), *_WIDE)
+        if at is not None:
+            raise ParameterError(
+                f"{part} of {self.name} must be the derivative of {of}: it is not near x = {at:.3g}"
             )
 
     def _probed(self, part: str) -> Array:

@@ -14,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from theory.checks import ParameterError, function, named, shown
+from theory.general.derivatives import departure
 
 Array = Any
 Function = Callable[[Array, Array, Any, Any], Array]
 
 _PROBE = np.array([0.1, 0.4, 1.0, 2.5]), np.array([0.3, 0.2, 1.5, 0.6])
+_WIDE = 0.13, 1.97  # of yhat, where derivatives are checked
+_CHECKED = (0.1, 1.0), (1.0, 0.4), (2.5, 2.0)  # y and a
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Loss:
     has_a     whether the loss has the parameter a
     positive  whether it is defined only where a + y > 0
 
-    Raises ParameterError where a function fails or does not keep the shape of y. Two losses are equal when name, has_a
-    and positive are.
+    Raises ParameterError where a function fails or does not keep the shape of y, or where one is not the derivative of the one
+    before. Two losses are equal when name, has_a and positive are.
     """
 
     name: str
@@ -56,6 +59,22 @@ class Loss:
                 ) from None
             if shape != _PROBE[0].shape:
                 raise ParameterError(f"{part} of {self.name} must keep the shape of y, got {shape}")
+        for part, of in (("first", "value"), ("second", "first")):
+            for y, a in _CHECKED:
+                self._require_derivative(part, of, y, a if self.has_a else 1.0)
+
+    def _require_derivative(self, part: str, of: str, y: float, a: float) -> None:
+        f, slope = getattr(self, of), getattr(self, part)
+        at = departure(
+            lambda yhat: f(np.full_like(yhat, y), yhat, a, np),
+            lambda yhat: slope(np.full_like(yhat, y), yhat, a, np),
+            *_WIDE,
+        )
+        if at is not None:
+            where = f"yhat = {at:.3g} (y = {y:g}, a = {a:g})"
+            raise ParameterError(
+                f"{part} of {self.name} must be the derivative of {of} in yhat: it is not near {where}"
+            )
 
 
 def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:

@@ -62,7 +62,10 @@ def explorer(*options):
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+            said = process.communicate(timeout=20)[1].splitlines()
+            assert said[-1] == "bbp explore: stopped" and process.returncode == 130
+        else:
+            process.communicate(timeout=20)
 
 
 class Page:

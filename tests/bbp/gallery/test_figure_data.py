@@ -88,14 +88,28 @@ def test_alpha_zero_lies_below_the_threshold_and_above_weak_recovery():
     jumps = data["discontinuous"] == 1
     assert np.all(found[jumps] < data["alpha_bbp"][jumps]) and np.all(found[jumps] > 0.5)
     np.testing.assert_allclose(found[~jumps], data["alpha_bbp"][~jumps], rtol=1e-6)
-    assert jumps.sum() == jumps.size - 1  # p = 1 at a = 1 alone is continuous
+    a_c = np.array([critical_normalisation(p, 1) for p in data["p"]])
+    assert np.array_equal(jumps, data["a"] > a_c[:, None])
+    first = [float(data["p"][column][0]) for column in jumps.T]
+    assert dict(zip(data["a"].tolist(), first, strict=True)) == {0.5: 6, 1.0: 2, 1.5: 1, 2.0: 1}
+
+
+def test_the_window_below_the_threshold_opens_with_width_and_with_a():
+    data = stored("alpha-zero")
+    ratio = np.where(data["discontinuous"] == 1, data["alpha_0_overlap"] / data["alpha_bbp"], 1)
+    assert np.all(np.diff(ratio, axis=0) <= 0) and np.all(np.diff(ratio, axis=1)[1:] < 0)
 
 
 def test_underparametrised_thresholds():
-    """p = 1: alpha_BBP / p* rises with p* at a = 0.5, faster than linearly."""
+    """p = 1: alpha_BBP / p* rises with p* at a = 0.5, faster than linearly; a_c is in range for p* = 1 and 2 alone, and beyond
+    it both thresholds, divided by p*, are one curve."""
     data = stored("underparametrised")
     column = np.argmin(np.abs(data["a"] - 0.5))
     assert np.all(np.diff(data["alpha_bbp"][:, column] / data["p_star"]) > 0)
+    assert np.array_equal(data["a_c"] < data["a"].max(), data["p_star"] <= 2)
+    assert np.array_equal(data["discontinuous"] == 1, data["a"] > data["a_c"][:, None])
+    both = data["discontinuous"][1] == 1
+    np.testing.assert_allclose(data["alpha_bbp"][0, both], data["alpha_bbp"][1, both] / 2, rtol=1e-9)
 
 
 def test_phi_rises_with_alpha_and_crosses_low_where_the_transition_is_discontinuous():
@@ -149,10 +163,21 @@ def test_other_activations_meet_the_general_theory(name):
     """Beyond alpha = 3: 4 sigma and a bias of 0.01 at N = 300 (false alarm 6e-5 a point)."""
     data = stored("activations")
     mean, error = mean_and_error(data[f"{name}_overlap"])
-    theory = np.interp(data["alpha"], data["fine"], data[f"{name}_theory"])
+    theory = np.interp(data["alpha"], data[f"{name}_fine"], data[f"{name}_theory"])
     beyond = data["alpha"] > 3
     assert np.all(np.abs(mean - theory)[beyond] < 4 * error[beyond] + 0.01)
     assert mean[0] < 0.05
+
+
+def test_thresholds_of_other_activations_are_where_their_curves_leave_zero():
+    """To 0.078 at 2.422 for the sigmoid; from 0 at 1.810 for tanh, as the caption says."""
+    data = stored("activations")
+    for name, alpha, jump in (("sigmoid", 2.422, 0.078), ("tanh", 1.810, 0.0)):
+        threshold, fine = float(data[f"{name}_alpha_bbp"]), data[f"{name}_fine"]
+        assert threshold == fine[1] == pytest.approx(alpha, abs=5e-4)
+        assert data[f"{name}_theory"][1] == 0
+        assert data[f"{name}_theory"][2] == pytest.approx(jump, abs=5e-4)
+        assert (data[f"{name}_discontinuous"] == 1) == (jump > 0)
 
 
 def test_wide_students_recover_earlier_by_gradient_descent():

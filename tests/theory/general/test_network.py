@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from theory.checks import ParameterError
-from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Network
+from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
 from theory.general.covariance import covariance
 from theory.model import Committee
 
@@ -161,3 +161,60 @@ def test_refusals_are_one_clear_line(arguments, message):
 def test_unfit_activations(bad):
     with pytest.raises(ParameterError, match="value of mine must"):
         Activation("mine", bad, lambda x, xp: x, lambda x, xp: x)
+
+
+LINE, STEP = (lambda x, xp: xp.maximum(x, 0)), (lambda x, xp: 1.0 * (x > 0))
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        (
+            (lambda x, xp: x**2, lambda x, xp: 2 * x, lambda x, xp: 3 + 0 * x),
+            "second of mine must be the derivative of first",
+        ),
+        (
+            (lambda x, xp: x**2, lambda x, xp: 2.001 * x, lambda x, xp: 2.001 + 0 * x),
+            "first of mine must be the derivative of value",
+        ),
+        ((LINE, STEP, lambda x, xp: 0 * x), r"derivative of first: it is not near x = -?0\.00"),
+        ((lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * abs(x)), "second of mine"),
+    ],
+)
+def test_derivatives_must_be_those_of_the_function(functions, message):
+    """The ReLU's second derivative is no function: a 0 in its place is refused."""
+    with pytest.raises(ParameterError, match=message):
+        Activation("mine", *functions)
+
+
+@pytest.mark.parametrize("scale", [0.02, 1.0, 15.0])
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
+def test_right_derivatives_pass_at_every_scale(scale, size):
+    """Ripples and steps narrow and wide, of any height; and a second derivative with jumps of its own (x |x|)."""
+    waves = [lambda x, xp, k=k: size * scale**-k * xp.sin(x / scale + k * math.pi / 2) for k in range(3)]
+    Activation("waves", *waves)
+    ramp = [
+        lambda x, xp: size * scale * xp.logaddexp(x / scale, 0 * x),
+        lambda x, xp: size * (1 + xp.tanh(x / scale / 2)) / 2,
+        lambda x, xp: size / scale / xp.cosh(xp.clip(x / scale / 2, -300, 300)) ** 2 / 4,
+    ]
+    Activation("ramp", *ramp)
+    Activation(
+        "bent",
+        lambda x, xp: size * x * abs(x),
+        lambda x, xp: 2 * size * abs(x),
+        lambda x, xp: 2 * size * xp.sign(x),
+        "odd",
+    )
+
+
+def test_an_infimum_is_checked_far_out_too():
+    with pytest.raises(ParameterError, match="infimum of cubic must bound its values"):
+        Activation("cubic", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3, -50.0)
+
+
+def test_derivatives_of_a_loss_must_be_those_of_its_value():
+    value, first = (lambda y, t, a, xp: (y - t) ** 4 / a), (lambda y, t, a, xp: -4 * (y - t) ** 3 / a)
+    Loss("quartic", value, first, lambda y, t, a, xp: 12 * (y - t) ** 2 / a)
+    with pytest.raises(ParameterError, match="second of quartic must be the derivative of first in yhat"):
+        Loss("quartic", value, first, lambda y, t, a, xp: 12 * (y - t) ** 2)
