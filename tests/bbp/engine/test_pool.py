@@ -112,11 +112,11 @@ with signals.heeded("program"), pool.pool(2) as run:
         for result in run([Unit(KIND, (0,), given, i, 1, {}) for i in range(9)]):
             kept.append(result.first)
     except signals.Interrupted as stop:
-        print(type(stop).__name__, sorted(kept))
+        print(stop.word, sorted(kept))
 """
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Interrupted"), (signal.SIGTERM, "Terminated")])
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 def test_a_signal_loses_no_unit_that_was_begun(begin, tmp_path, number, said):
     """Whether it is sent to the program alone or, as batch systems do, to all its processes."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
