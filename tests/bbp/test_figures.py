@@ -23,6 +23,7 @@ def coarse(monkeypatch):
     monkeypatch.setattr(activations, "POINTS", 4)
     monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
     monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
+    monkeypatch.setattr(descent, "WIDTHS", (1, 2))
     monkeypatch.setattr(finite, "SIZES", np.array([100, 1000, 10**8]))
     monkeypatch.setattr(overlaps, "DRAWS", 2)
     monkeypatch.setattr(phi, "DRAWS", 12)
