@@ -20,7 +20,7 @@ PNG = b"\x89PNG"
 @pytest.fixture
 def coarse(monkeypatch):
     """Grids and draws of a few points in place of the figures' own: the same is computed and drawn, at a tenth of it."""
-    monkeypatch.setattr(activations, "FINE", np.linspace(0.6, 10.4, 5))
+    monkeypatch.setattr(activations, "POINTS", 4)
     monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
     monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
     monkeypatch.setattr(descent, "WIDTHS", (1, 2))
