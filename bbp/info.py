@@ -46,6 +46,9 @@ def run(args: argparse.Namespace) -> int:
     if not path.exists() and Parts(path).exist():
         program.show(_unfinished(path, Parts(path)))
         return program.OK
+    if path.name.endswith(Parts.ENDING) and path.is_dir():
+        whole = str(path).removesuffix(Parts.ENDING)
+        raise FileError(f"{args.file!r} is the directory of an unfinished run: bbp info {whole}")
     found = hdf5.format_of(path)
     if found != store.FORMAT:
         if args.table or args.json:
@@ -57,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps([sweep.config for sweep in sweeps], indent=1))
         return program.OK
     program.show("\n\n".join(describe(sweep) for sweep in sweeps))
+    program.show("\n" + "\n".join(about.datasets(path, found)))
     if args.table:
         program.show("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
     return program.OK

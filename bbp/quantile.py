@@ -16,6 +16,7 @@ import numpy as np
 from bbp.analysis.bootstrap import Estimate, fraction
 from bbp.analysis.observables import of_samples
 from bbp.console import grids, program
+from bbp.experiments.options import MODEL
 from sims.sampling import sample_point
 from theory.checks import ParameterError
 from theory.finite_n.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
@@ -46,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", default="400", help="draws of labels, levels and couplings (%(default)s)")
     parser.add_argument("--samples", help="check the share by so many samples of the Hessian")
     parser.add_argument("--seed", default="0", help="of draws and samples (%(default)s)")
+    if isinstance(parser, program.Parser):
+        parser.elsewhere(
+            [option.written for option in MODEL], "finite-N theory is for the quadratic committee only"
+        )
 
 
 def run(args: argparse.Namespace) -> int:

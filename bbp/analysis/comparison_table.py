@@ -10,7 +10,7 @@ import numpy as np
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import Comparison, has_quenched
 from bbp.analysis.finite_size import Crossing
-from bbp.exports.text import decimals
+from bbp.exports.digits import decimals, with_interval
 from bbp.store import describe
 from theory.model import Committee
 
@@ -26,7 +26,7 @@ WIDTHS = {
     "q2": 10,
     "q2_N": 10,
     "q2inf": 6,
-    "phi": 9,
+    "phi": 17,
     "phi_N": 5,
 }
 HEADS = {"q2_N": "theory_N"}  # where the head of a column is not its name
@@ -46,7 +46,7 @@ def table(comparison: Comparison) -> str:
     lines = [
         f"{describe(comparison.model)}: alpha_BBP = {comparison.alpha_bbp:.6g} ({comparison.kind}), N = infinity",
         f"lowest eigenvalue and q2 of the p p* lowest eigenvectors: samples, {theory};",
-        f"phi: share of runs in which these hold the largest q2{phi}; 1.234(5) is 1.234 ± 0.005",
+        f"phi: share of runs in which these hold the largest q2, with its 95 % interval{phi}; 1.234(5) is 1.234 ± 0.005",
     ]
     if not isinstance(comparison.model, Committee):
         lines.append(ONLY)
@@ -66,7 +66,7 @@ def _row(c: Comparison, i: int, j: int) -> str:
         "outlier": _number(c.outlier[j], 4),
         "q2": _measured(c, "overlap", i, j),
         "q2inf": _number(c.overlap[j], 3),
-        "phi": _measured(c, "phi_group", i, j),
+        "phi": with_interval(*(c.measured["phi_group"][part][i, j] for part in ("value", "low", "high"))),
     }
     q = c.quenched
     if q is not None and has_quenched(c):

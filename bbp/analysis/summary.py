@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bbp.analysis.observables import observables
+from bbp.exports.digits import decimals
 from bbp.store import DONE, FAILED, Sweep, describe
 
 
@@ -50,15 +51,17 @@ def table(sweep: Sweep) -> str:
     """The closing table of one model: samples and theory side by side, a block of rows for each n."""
     averages = summarise(sweep)
     lines = [f"{describe(sweep.model)}: alpha_BBP = {sweep.alpha_bbp:.6g} ({sweep.kind})"]
+    levels, shares = _places(averages.lowest_error), _places(averages.overlap_error)
     for i, n in enumerate(sweep.n):
         lines += ["", f"N = {n}", HEAD]
         for j, alpha in enumerate(sweep.alpha):
             cells = [
                 f"{alpha:9.6g}",
                 f"{averages.done[i, j]:8d}",
-                _measured(averages.lowest[i, j], averages.lowest_error[i, j]),
-                _measured(averages.overlap[i, j], averages.overlap_error[i, j]),
-                *(_number(column[j]) for column in (sweep.edge, sweep.outlier, sweep.overlap)),
+                _measured(averages.lowest[i, j], averages.lowest_error[i, j], levels),
+                _measured(averages.overlap[i, j], averages.overlap_error[i, j], shares),
+                *(_number(column[j], levels) for column in (sweep.edge, sweep.outlier)),
+                _number(sweep.overlap[j], shares),
             ]
             lines.append("  ".join(cells))
     return "\n".join(lines)
@@ -70,10 +73,18 @@ HEAD = "  ".join(
 )
 
 
-def _measured(mean: float, error: float) -> str:
-    text = "-" if np.isnan(mean) else f"{mean:.4f}" if np.isnan(error) else f"{mean:.4f} ± {error:.4f}"
+def _places(errors: NDArray[np.float64]) -> int:
+    """Decimals of a column: two digits of a middling error; 4 where no error is known."""
+    known = errors[errors > 0]
+    places = decimals(float(np.median(known))) if known.size else None
+    return 4 if places is None else min(max(places, 0), 15)
+
+
+def _measured(mean: float, error: float, places: int) -> str:
+    alone = f"{mean:.{places}f}"
+    text = "-" if np.isnan(mean) else alone if np.isnan(error) else f"{alone} ± {error:.{places}f}"
     return f"{text:>18}"
 
 
-def _number(value: float) -> str:
-    return f"{'-' if np.isnan(value) else f'{value:.4f}':>9}"
+def _number(value: float, places: int) -> str:
+    return f"{'-' if np.isnan(value) else f'{value:.{places}f}':>9}"

@@ -69,6 +69,14 @@ def number(name: str, value: Any) -> float:
     return positive(name, _number(name, value))
 
 
+def real(name: str, value: Any) -> float:
+    """One number of any sign, inf where it is beyond all floats; else ParameterError."""
+    try:
+        return float(_number(name, value))
+    except OverflowError:
+        return math.inf
+
+
 def around(centre: float, points: int = 11, spread: float = 0.5) -> tuple[float, ...]:
     """The default grid: `points` points from (1 - spread) to (1 + spread) times `centre`.
 

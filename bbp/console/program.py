@@ -65,6 +65,11 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(prog, **kwargs)
+        self._elsewhere: dict[str, str] = {}
+
+    def elsewhere(self, options: Sequence[str], why: str) -> None:
+        """Options of other programs that users will look for here, such as --loss, and in a line why they are not here."""
+        self._elsewhere |= dict.fromkeys(options, why)
 
     def error(self, message: str) -> NoReturn:
         """One line on stderr and exit code 2, without the usage."""
@@ -80,6 +85,8 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"argument {word[:-3]}: expected a value, got '--'")
         known, extra = self.parse_known_args(words, namespace)
         if extra:
+            if why := self._elsewhere.get(extra[0].split("=")[0]):
+                self.error(f"no {extra[0].split('=')[0]} here: {why}")
             options = [text for action in self._actions for text in action.option_strings]
             near = nearest(extra[0].split("=")[0], options) if extra[0].startswith("-") else ""
             self.error(f"unrecognised argument {extra[0]!r}{near}")

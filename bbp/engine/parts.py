@@ -40,8 +40,10 @@ _NAME = re.compile(
 class Parts:
     """The directory of parts of the run whose file is to be `out`."""
 
+    ENDING = ".parts"
+
     def __init__(self, out: Path):
-        self.path = out.with_name(out.name + ".parts")
+        self.path = out.with_name(out.name + self.ENDING)
         self.plan = self.path / PLAN
 
     def exist(self) -> bool:

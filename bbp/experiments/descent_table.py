@@ -6,6 +6,7 @@ import numpy as np
 
 from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
 from bbp.experiments.descent_file import DescentData
+from bbp.exports.digits import with_interval
 from sims.descent.path import Code
 
 
@@ -14,26 +15,35 @@ def table(found: DescentData, threshold: float = THRESHOLD) -> str:
     model, edge = found.model, found.attributes
     lines = [
         f"p = {model.p}, p* = {model.p_star}, a = {model.a:g}: alpha_BBP = {found.alpha_bbp:.6g} ({edge['kind']})",
-        f"recovered: final overlap above {threshold:g}; errors are those of the bootstrap over samples",
+        f"recovered: final overlap above {threshold:g}; means with bootstrap errors, shares with 95 % intervals",
     ]
     for n in found.dims["n"].tolist():
         for start in found.dims["start"].tolist():
             lines += ["", *_rows(found, n, start, recovery(found, n, start, threshold))]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_unfinished(found)])
+
+
+def _unfinished(found: DescentData) -> list[str]:
+    """A line where descents ran out of steps before they converged: what they ended at is not where they go."""
+    ended, limit = found.code[found.code >= 0], np.sum(found.code == Code.STEP_LIMIT)
+    if not limit:
+        return []
+    steps = f"{found.dims['step'][-1]} steps"
+    return ["", f"{limit} of {ended.size} descents had not converged after {steps}: --steps gives them more"]
 
 
 def _rows(found: DescentData, n: int, start: str, seen: Recovery) -> list[str]:
     where = found.dims["n"].tolist().index(n), found.dims["start"].tolist().index(start)
     lines = [
         f"N = {n}, start {start}",
-        f"{'alpha':>9}  {'m2 at start':>16}  {'m2 at end':>16}  {'recovered':>14}  {'converged':>9}",
+        f"{'alpha':>9}  {'m2 at start':>16}  {'m2 at end':>16}  {'recovered':>17}  {'converged':>9}",
     ]
     for i, alpha in enumerate(seen.alpha):
         done = np.mean(found.code[where][i] == Code.CONVERGED)
         first, last, share = seen.initial[i], seen.final[i], seen.success[i]
         lines.append(
             f"{alpha:9.4g}  {first.value:7.4f} ± {first.error:6.4f}  {last.value:7.4f} ± {last.error:6.4f}"
-            f"  {share.value:6.3f} ± {share.error:5.3f}  {done:9.2f}"
+            f"  {with_interval(share.value, share.low, share.high):>17}  {done:9.2f}"
         )
     middle = seen.midpoint
     lines.append(

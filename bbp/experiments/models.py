@@ -142,7 +142,10 @@ def loss(name: str, value: Any) -> str:
 
 def variance(name: str, value: Any) -> float:
     """A variance: 0 or more."""
-    return 0.0 if str(value) in ("0", "0.0") else grids.number(name, value)
+    found = grids.real(name, value)
+    if not 0 <= found < math.inf:
+        raise ParameterError(f"{name} must be 0 or more and finite, got {shown(value)}")
+    return found
 
 
 def overlap(name: str, value: Any) -> float:

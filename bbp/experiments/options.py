@@ -15,6 +15,7 @@ from typing import Any
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
 from bbp.experiments import models
+from bbp.files import outputs
 from theory.checks import ParameterError, shown
 from theory.general.activations import ACTIVATIONS
 from theory.general.losses import LOSSES
@@ -27,6 +28,10 @@ _PLACES = [
 ]
 SOLVERS = (AUTO, *sorted(module.name for module in pkgutil.iter_modules(_PLACES)))
 STARTS = ("random", "hessian", "spectral")
+FOREIGN = (
+    ".txt .csv .tsv .dat .json .toml .yaml .yml .tex .md .html .log .npy .npz .pkl .py"
+    " .png .pdf .svg .eps .pgf .ps .jpg .jpeg .zip .gz"
+).split()  # endings of what is not HDF5
 MOST_SAMPLES = 10**6  # at a point
 
 
@@ -38,6 +43,16 @@ def alphas(name: str, value: Any) -> Any:
 def named(read: Any, other: str) -> Any:
     """The same reader, with another name in its messages."""
     return lambda name, value: read(other, value)
+
+
+def data_file(name: str, value: Any) -> Path:
+    """A file for HDF5; ParameterError for a name whose ending says that it is something else."""
+    found = outputs.destination(value, name)
+    if found.suffix.lower() in FOREIGN:
+        raise ParameterError(
+            f"{name} is an HDF5 file and must not end in {found.suffix}, got {shown(str(value))}"
+        )
+    return found
 
 
 def values(name: str, value: Any) -> list[float]:
@@ -143,7 +158,7 @@ def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
     out   where the file goes if nothing is said, or the option that says where
     """
     if isinstance(out, str):
-        out = Option("out", out, path, "the file to write", metavar="FILE.h5")
+        out = Option("out", out, data_file, "the file to write", metavar="FILE.h5")
     rows = (
         out,
         Option("block", None, integer(), "samples a unit of work (as many as take some seconds)"),
@@ -296,7 +311,7 @@ COMPARE = (
     Option("seed", 0, seed, "of the bootstrap and of the labels"),
     *execution(
         Option(
-            "save", None, path, "file of the numbers to write (one model only); draws are kept beside it and can resume",
+            "save", None, data_file, "file of the numbers to write (one model only); draws are kept beside it and can resume",
             metavar="FILE.h5",
         ),
         Option("out", None, path, "figure to draw: .png, .pdf, .svg, .eps or .pgf (one model only)", metavar="FIG"),

@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from bbp import store
 from bbp.console.progress import duration
 from bbp.files import hdf5, layout
 
@@ -56,6 +57,15 @@ def about(path: str | Path, form: str) -> str:
         return "\n".join([aligned(lines), "", *_listed(datasets)])
 
 
+def datasets(path: str | Path, form: str) -> list[str]:
+    """A line for each dataset of the file at `path`, of one of its models where it holds several."""
+    with hdf5.reading(path, form) as file:
+        models = int(file.attrs.get("models", 0))
+        root = file[store.group_name(0)] if models else file
+        head = [f"each of {models} groups {store.group_name(0)}, ... holds"] if models else []
+        return [*head, *_listed(_datasets(root)[1])]
+
+
 def aligned(lines: Mapping[str, str]) -> str:
     """Labels in one column and text in the next, folded at the width of a screen.
 
@@ -95,7 +105,7 @@ def _origin(attributes: Mapping[str, Any]) -> dict[str, str]:
     return lines
 
 
-def _datasets(file: h5py.File) -> tuple[dict[str, h5py.Dataset], dict[str, h5py.Dataset]]:
+def _datasets(file: h5py.Group) -> tuple[dict[str, h5py.Dataset], dict[str, h5py.Dataset]]:
     items = {
         name: item for name, item in layout.walk(file) if isinstance(item, h5py.Dataset) and name != "config"
     }

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from bbp import store
 from bbp.analysis import summary
-from bbp.analysis.bootstrap import fraction
+from bbp.analysis.bootstrap import Estimate, fraction
+from bbp.analysis.comparison import PARTS
 from bbp.analysis.observables import observables
 from bbp.analysis.recovery import recovery
 from bbp.experiments import descent_file
@@ -31,6 +32,7 @@ NAMES: dict[tuple[str, str, tuple[str, ...]], str] = {
     ("bbp-sweep", "", ("n", "alpha", "sample", "eigenpair")): "eigenpairs",
     ("bbp-sweep", "", ("n", "alpha", "sample")): "samples",
     ("bbp-sweep", "theory", ("alpha",)): "theory",
+    ("bbp-sweep", "theory_n", GRID): "theory_n",
     ("bbp-sweep", "provenance", ("unit",)): "units",
     ("bbp-phase", "", ("p", "a")): "thresholds",
     ("bbp-phase", "", ("p",)): "critical",
@@ -44,6 +46,11 @@ NAMES: dict[tuple[str, str, tuple[str, ...]], str] = {
     ("bbp-compare", "", ("alpha_zero_n",)): "alpha_zero",
     ("bbp-descent", "", ("n", "start", "alpha", "sample")): "samples",
     ("bbp-descent", "", ("n", "start", "alpha", "sample", "step")): "path",
+    (
+        "bbp-descent",
+        "",
+        ("n", "start", "alpha", "sample", "step", "student_row", "teacher_row"),
+    ): "overlap_matrix",
     ("bbp-descent", "", ("n", "start", "alpha", "sample", "hessian_step", "frame", "eigenpair")): "hessians",
 }
 # Columns that stand first, where a table has them; the others follow in order of name.
@@ -58,17 +65,29 @@ FIRST = (
     "alpha_0_overlap",
     "status",
 )
-ERROR = "_error"
+ERROR, LOW, HIGH = "_error", "_low", "_high"
+SHARES = ("phi", "phi_group")  # columns that are shares of samples
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: values (rows,), their errors (rows,) or None, and what it is in words."""
+    """One column: values (rows,), their errors (rows,) or None, what it is in words, and ends of intervals (rows,) or None.
+
+    Shares have an interval: theirs is not symmetric, and mean ± error would leave [0, 1].
+    """
 
     name: str
     values: Values
     error: Values | None = None
     about: str = ""
+    interval: tuple[Values, Values] | None = None
+
+    @property
+    def parts(self) -> dict[str, Values]:
+        """Its columns of numbers by name: NAME, and NAME_error, NAME_low, NAME_high where there are any."""
+        low, high = self.interval or (None, None)
+        found = {"": self.values, ERROR: self.error, LOW: low, HIGH: high}
+        return {self.name + end: values for end, values in found.items() if values is not None}
 
 
 @dataclass(frozen=True)
@@ -132,10 +151,14 @@ def _columns(
         item = items[name]
         if name.endswith(ERROR) and name.removesuffix(ERROR) in items:
             continue
+        if any(name == share + end and share in items for share in SHARES for end in (LOW, HIGH)):
+            continue
         error = items.get(name + ERROR)
         errors = None if error is None else _read(error).ravel()
         about = hdf5.text_attribute(item, "long_name") or ""
-        columns.append(Column(name, _read(item).ravel(), errors, about))
+        ends = [items[name + end] for end in (LOW, HIGH) if name in SHARES and name + end in items]
+        interval = (_read(ends[0]).ravel(), _read(ends[1]).ravel()) if len(ends) == 2 else None
+        columns.append(Column(name, _read(item).ravel(), errors, about, interval))
     return tuple(columns)
 
 
@@ -160,9 +183,23 @@ def _stacked(parts: list[Table], sweeps: list[store.Sweep]) -> Table:
                 np.concatenate([each.values for each in same]),
                 np.concatenate(errors) if errors else None,
                 column.about,
+                _joined([each.interval for each in same if each.interval is not None]),
             )
         )
     return Table(parts[0].name, tuple(columns))
+
+
+def _joined(intervals: list[tuple[Values, Values]]) -> tuple[Values, Values] | None:
+    if not intervals:
+        return None
+    low, high = (np.concatenate(ends) for ends in zip(*intervals, strict=True))
+    return low, high
+
+
+def _share(name: str, found: list[Estimate], about: str) -> Column:
+    """A column of shares, with the 95 % interval of each (bbp.analysis.bootstrap.fraction)."""
+    parts = {part: np.array([getattr(each, part) for each in found]) for part in PARTS}
+    return Column(name, parts["value"], parts["error"], about, (parts["low"], parts["high"]))
 
 
 def _model_columns(sweeps: list[store.Sweep], rows: list[int]) -> tuple[Column, ...]:
@@ -197,10 +234,9 @@ def _sweep_average(sweep: store.Sweep) -> Table:
             Column(
                 "overlap", found.overlap.ravel(), found.overlap_error.ravel(), "mean q2 of the p p* lowest"
             ),
-            Column(
+            _share(
                 "phi_group",
-                np.array([each.value for each in share]),
-                np.array([each.error for each in share]),
+                share,
                 "share of samples whose largest overlap is among the p p* lowest",
             ),
             Column("gap", gap.ravel(), gap_error.ravel(), "from the p p* lowest to the next eigenvalue"),
@@ -231,6 +267,9 @@ def _descent_averages(path: str | Path) -> list[Table]:
     }
     columns = [Column(name, np.array(rows[name])) for name in ("n", "start", "alpha")]
     for name, words in about.items():
+        if name == "success":
+            columns.append(_share(name, rows[name], words))
+            continue
         values, errors = (
             np.array([getattr(each, part) for each in rows[name]]) for part in ("value", "error")
         )

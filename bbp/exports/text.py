@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from bbp.exports.tables import ERROR, Column, Table
+from bbp.exports.digits import decimals, matched, plain, with_interval
+from bbp.exports.tables import Column, Table
 
 DIGITS = {"csv": 12, "latex": 6, "json": 17}  # significant ones of a number without an error
 SYMBOLS = {
@@ -53,64 +54,30 @@ _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
 }
 
 
-def decimals(error: float) -> int | None:
-    """Decimals that show two digits of an error (negative: tens); None where it has none.
-
-    >>> [decimals(e) for e in (0.0123, 0.00999, 4.5, 120.0, 0.0, math.nan)]
-    [3, 3, 1, -1, None, None]
-    """
-    if not math.isfinite(error) or error <= 0:
-        return None
-    return -int(f"{error:.1e}".partition("e")[2]) + 1
-
-
-def matched(value: float, error: float, digits: int = 12) -> tuple[str, str]:
-    """A value and its error in plain digits, both to two digits of the error.
-
-    >>> matched(0.374216, 0.0113)
-    ('0.374', '0.011')
-    >>> matched(1234.5, 120.0)
-    ('1230', '120')
-    """
-    places = decimals(error)
-    if places is None or not math.isfinite(value):
-        return plain(value, digits), plain(error, digits)
-    return tuple(f"{round(x, places):.{max(places, 0)}f}" for x in (value, error))  # type: ignore[return-value]
-
-
-def plain(value: Any, digits: int = 12) -> str:
-    """A number to so many digits, whole ones as they are; text as it is; nothing for an unknown number.
-
-    >>> plain(1 / 3), plain(7), plain(math.nan), plain(-math.inf), plain("sharp")
-    ('0.333333333333', '7', '', '-inf', 'sharp')
-    """
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, float | np.floating):
-        return "" if math.isnan(value) else f"{value:.{digits}g}"
-    return str(value)
-
-
 def as_csv(table: Table, digits: int = DIGITS["csv"]) -> str:
     """A head and a row for each point; an error is a column NAME_error after its value."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    head = []
-    for column in table.columns:
-        head += [column.name] if column.error is None else [column.name, column.name + ERROR]
-    writer.writerow(head)
+    writer.writerow([name for column in table.columns for name in column.parts])
     cells = [_cells(column, digits, lambda *alone: (plain(*alone),), matched) for column in table.columns]
+    ends = [column.interval or () for column in table.columns]
     for row in range(table.rows):
-        writer.writerow([cell for column in cells for cell in column[row]])
+        written: list[str] = []
+        for column, interval in zip(cells, ends, strict=True):
+            written += [*column[row], *(plain(end[row], digits) for end in interval)]
+        writer.writerow(written)
     return text.getvalue()
 
 
 def as_latex(table: Table, digits: int = DIGITS["latex"]) -> str:
-    """A tabular for the package booktabs; a value and its error as 0.374(11), the error in units of the last digit."""
+    """A tabular for the package booktabs: a value and its error as 0.374(11), the error in units of the last digit.
+
+    A share stands with its interval, 1.00 [0.88, 1.00]. Numbers without an error have as many decimals as their column needs.
+    """
     aligned = "".join("l" if column.values.dtype.kind in "OUS" else "r" for column in table.columns)
     head = " & ".join(SYMBOLS.get(column.name, escaped(column.name)) for column in table.columns)
     lines = [r"\begin{tabular}{" + aligned + "}", r"\toprule", head + r" \\", r"\midrule"]
-    cells = [_cells(column, digits, _latex, _with_error) for column in table.columns]
+    cells = [_latex_column(column, digits) for column in table.columns]
     lines += [" & ".join(column[row] for column in cells) + r" \\" for row in range(table.rows)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -121,8 +88,7 @@ def as_json(table: Table, digits: int = DIGITS["json"]) -> str:
         {
             name: _json(values[row], digits)
             for column in table.columns
-            for name, values in ((column.name, column.values), (column.name + ERROR, column.error))
-            if values is not None
+            for name, values in column.parts.items()
         }
         for row in range(table.rows)
     ]
@@ -144,6 +110,25 @@ def _cells(column: Column, digits: int, alone: Callable[..., Any], both: Callabl
     if column.error is None:
         return [alone(value, digits) for value in column.values]
     return [both(float(v), float(e), digits) for v, e in zip(column.values, column.error, strict=True)]
+
+
+def _latex_column(column: Column, digits: int) -> list[str]:
+    """The cells of a column: shares with intervals, numbers with errors, or all to the decimals of the longest."""
+    if column.interval is not None:
+        ends = zip(column.values, *column.interval, strict=True)
+        written = (with_interval(*map(float, cell)) for cell in ends)
+        return ["--" if cell == "-" else f"${cell}$" for cell in written]
+    cells = _cells(column, digits, _latex, _with_error)
+    if column.error is not None or column.values.dtype.kind != "f":
+        return cells
+    plainly = [plain(value, digits) for value in column.values if math.isfinite(value)]
+    if any("e" in text for text in plainly):
+        return cells
+    places = max((len(text.partition(".")[2]) for text in plainly), default=0)
+    return [
+        f"${value:.{places}f}$" if math.isfinite(value) else cell
+        for value, cell in zip(column.values, cells, strict=True)
+    ]
 
 
 def _latex(value: Any, digits: int) -> str:

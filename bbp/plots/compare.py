@@ -7,14 +7,17 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from bbp.analysis.comparison import Comparison, has_quenched
+from bbp.analysis.comparison import PARTS, Comparison, has_quenched
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 
 
 def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
-    """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Points: samples with bootstrap errors; lines and bands in
-    the colour of an N: finite-N theory, mean and one standard deviation of a draw; black and grey: N = infinity."""
+    """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Black and grey: N = infinity.
+
+    Points: samples with bootstrap errors (phi: 95 % intervals); lines and bands in the colour of an N: finite-N theory, mean
+    and one standard deviation of a draw.
+    """
     shown = has_quenched(comparison)
     with style.figure_style():
         fig = style.new_figure(width, 5.0 if width == "double" else 8.6)
@@ -52,6 +55,8 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
 
 
 def measured(ax: Axes, comparison: Comparison, name: str, index: int, *, label: str) -> ErrorbarContainer:
-    """One observable of one size with its bootstrap errors."""
-    value, error = (comparison.measured[name][part][index] for part in ("value", "error"))
+    """One observable of one size with its bootstrap errors, a share (phi) with its 95 % interval."""
+    value, error, low, high = (comparison.measured[name][part][index] for part in PARTS)
+    if name.startswith("phi"):
+        error = np.stack([value - low, high - value])
     return sweep_plots.points(ax, comparison.alpha, value, error, index=index, label=label)

@@ -42,12 +42,11 @@ def descent_figure(found: DescentData, *, width: str = "double") -> Figure:
     for index, start in enumerate(found.dims["start"].tolist()):
         seen = recovery(found, n, start)
         final_points(axes[0], seen, index=index, label=NAMES.get(start, start))
-        start_line(axes[0], seen, index=index)
+        start_line(axes[0], seen, index=index, label=f"{NAMES.get(start, start)}, before")
     sweep_plots.mark_threshold(axes[0], found.alpha_bbp, found.attributes["kind"])
     chance_line(axes[0], chance(found.model.p, found.model.p_star, n))
     axes[0].set_xlabel(r"$\alpha = M/N$")
     axes[0].set_ylabel(r"squared magnetisation $m^2$")
-    axes[0].plot([], [], color=style.GREY, linestyle="--", linewidth=0.8, label="$m^2$ of the starts")
     chosen = spread_alphas(found)
     path_curves(axes[1], found, n, first, chosen)
     if hessians:
@@ -94,14 +93,19 @@ def final_points(
 
 
 def success_points(ax: Axes, seen: Recovery, *, index: int, label: str) -> ErrorbarContainer:
-    """Fraction of samples that recover, with bootstrap errors, against alpha."""
-    return _points(ax, seen.alpha, seen.success, index=index, label=label, line=True)
+    """Fraction of samples that recover, with its 95 % interval, against alpha."""
+    share, low, high = (
+        np.array([getattr(e, part) for e in seen.success]) for part in ("value", "low", "high")
+    )
+    bars = np.nan_to_num(np.stack([share - low, high - share])).clip(0)
+    return _errorbar(ax, seen.alpha, share, bars, index=index, label=label, line=True)
 
 
-def start_line(ax: Axes, seen: Recovery, *, index: int) -> Line2D:
+def start_line(ax: Axes, seen: Recovery, *, index: int, label: str | None = None) -> Line2D:
     """Mean m2 at the start against alpha, a thin dashed line in the colour of its points."""
     values = [estimate.value for estimate in seen.initial]
-    (line,) = ax.plot(seen.alpha, values, color=style.colour(index), linestyle="--", linewidth=0.8, zorder=2)
+    look: dict[str, Any] = {"color": style.colour(index), "linestyle": "--", "linewidth": 0.8}
+    (line,) = ax.plot(seen.alpha, values, **look, zorder=2, label=label)
     return line
 
 
@@ -185,11 +189,19 @@ def _points(
 ) -> ErrorbarContainer:
     values = np.array([e.value for e in estimates])
     errors = np.nan_to_num([e.error for e in estimates])
+    # means of numbers between 0 and 1: no bar leaves that range
+    bars = np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)]).clip(0)
+    return _errorbar(ax, alpha, values, bars, index=index, label=label, line=line)
+
+
+def _errorbar(
+    ax: Axes, alpha: Array, values: Array, bars: Array, *, index: int, label: str, line: bool
+) -> ErrorbarContainer:
+    """Points (alpha,) with bars (2, alpha), below and above."""
     return ax.errorbar(
         alpha,
         values,
-        # means of numbers between 0 and 1: no bar leaves that range
-        yerr=np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)]).clip(0),
+        yerr=bars,
         linestyle="-" if line else "none",
         linewidth=0.8,
         marker=style.marker(index),

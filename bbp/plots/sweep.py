@@ -38,13 +38,16 @@ def points(
     filled: bool = True,
     label: str | None = None,
 ) -> ErrorbarContainer:
-    """Points with errors, all (alpha,), NaN left out, an unknown error drawn as none; `index` picks colour and marker."""
+    """Points with errors, NaN left out, an unknown error drawn as none; `index` picks colour and marker.
+
+    alpha, mean (alpha,); error (alpha,), or (2, alpha) below and above.
+    """
     shown = np.isfinite(mean)
     tint = style.colour(index)
     return ax.errorbar(
         np.asarray(alpha, dtype=np.float64)[shown],
         mean[shown],
-        yerr=np.nan_to_num(error[shown]),
+        yerr=np.nan_to_num(error[..., shown]).clip(0),
         linestyle="none",
         marker=style.marker(index),
         color=tint,

@@ -14,6 +14,7 @@ from bbp.analysis import recovery
 from bbp.engine import run
 from bbp.experiments import descent, descent_file
 from bbp.experiments.descent_file import DIMENSIONS, DescentData
+from bbp.experiments.descent_table import table
 from bbp.plots import descent as descent_plots
 from sims.descent.path import Code, Rules
 from sims.descent.samples import sample_descents
@@ -307,3 +308,22 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
 def _made(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def test_the_table_has_intervals_and_says_how_many_ran_out_of_steps():
+    """Shares of 1 and 0 stay within [0, 1]; samples that had not converged are counted once for all."""
+    made = made_up(np.repeat([[0.0], [0.9], [0.9]], 28, axis=1))
+    assert "1.00 [0.88, 1.00]" in table(made) and "0.00 [0.00, 0.12]" in table(made)
+    assert "converged after" not in table(made)
+    made.code[0, 0, 1:, :3] = Code.STEP_LIMIT
+    last = table(made).splitlines()[-1]
+    assert last == "6 of 84 descents had not converged after 10 steps: --steps gives them more"
+
+
+def test_bars_of_shares_are_their_intervals():
+    """No bar of a share leaves [0, 1], and none is of length 0 at both ends."""
+    seen = recovery.recovery(made_up(np.repeat([[0.0], [0.9], [0.9]], 28, axis=1)), 100, "random")
+    drawn = descent_plots.success_points(Figure().subplots(), seen, index=0, label="share")
+    ends = np.array([segment[:, 1] for segment in drawn.lines[2][0].get_segments()])
+    np.testing.assert_allclose(ends, [[e.low, e.high] for e in seen.success], atol=1e-12)
+    assert ends.min() >= 0 and ends.max() <= 1 and np.all(np.diff(ends) > 0.1)

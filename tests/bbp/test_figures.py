@@ -20,9 +20,10 @@ PNG = b"\x89PNG"
 @pytest.fixture
 def coarse(monkeypatch):
     """Grids and draws of a few points in place of the figures' own: the same is computed and drawn, at a tenth of it."""
-    monkeypatch.setattr(activations, "FINE", np.linspace(0.6, 10.4, 5))
+    monkeypatch.setattr(activations, "POINTS", 4)
     monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
     monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
+    monkeypatch.setattr(descent, "WIDTHS", (1, 2))
     monkeypatch.setattr(finite, "SIZES", np.array([100, 1000, 10**8]))
     monkeypatch.setattr(overlaps, "DRAWS", 2)
     monkeypatch.setattr(phi, "DRAWS", 12)

@@ -19,7 +19,10 @@ DATA = Path(__file__).parents[2] / "data"
             ["figure", "claim", "discontinuous_alpha", "(n 3, continuous_alpha 9, sample 150)"],
         ),
         ("descent/descent_p1_a0.5_n100.h5", ["model", "p=1 p*=1 a=0.5", "alpha_BBP", "w_k . w*_l / N"]),
-        ("finite_size/far.h5", ["alpha_BBP", "samples", "600 a point"]),
+        (
+            "finite_size/far.h5",
+            ["alpha_BBP", "samples", "600 a point", "dataset", "eigenvalues", "theory/edge"],
+        ),
     ],
 )
 def test_every_kind_of_file_is_told_in_columns(name, words, capsys):
@@ -49,5 +52,7 @@ def test_an_unfinished_run_says_how_to_see_what_there_is(tmp_path, capsys):
     assert plot.main([str(out)]) == 2
     err = capsys.readouterr().err
     assert "--merge --partial writes what there is" in err and err.count("\n") == 1
+    assert info.main([str(out) + ".parts"]) == 2
+    assert f"is the directory of an unfinished run: bbp info {out}\n" in capsys.readouterr().err
     assert sweep.main([*words, "--merge", "--partial"]) in (0, 1)
     assert plot.main([str(out)]) == 0

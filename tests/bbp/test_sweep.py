@@ -1,6 +1,7 @@
 """The sweep: one command from options to a file, the same file whatever the way there."""
 
 import contextlib
+import dataclasses
 import json
 import random
 import subprocess
@@ -70,9 +71,26 @@ def test_the_table_says_what_the_file_holds(made_up):
     text = summary.table(made).splitlines()
     assert text[0] == "p=1 p*=1 a=0.5: alpha_BBP = 1.38 (continuous)"
     values = made.eigenvalues[1, 2, :, 0]
-    row = f"{values.mean():.4f} ± {values.std(ddof=1) / 2:.4f}"
-    assert row in text[-1] and text[-1].split()[-3:] == ["-1.8000", "-1.9000", "0.1000"]
+    found = summary.summarise(made)
+    places = [
+        summary.decimals(float(np.nanmedian(each))) for each in (found.lowest_error, found.overlap_error)
+    ]
+    row = f"{values.mean():.{places[0]}f} ± {values.std(ddof=1) / 2:.{places[0]}f}"
+    theory = [f"{value:.{at}f}" for value, at in ((-1.8, places[0]), (-1.9, places[0]), (0.1, places[1]))]
+    assert row in text[-1] and text[-1].split()[-3:] == theory
     assert text[4].split()[1] == "3" and text[4].split()[-2:] == ["-", "-"]
+
+
+def test_the_table_s_digits_are_those_of_its_errors(made_up):
+    """Eigenvalues a thousand times smaller are shown to three more decimals, edge and outlier too."""
+    made = made_up()
+    small = dataclasses.replace(
+        made, eigenvalues=made.eigenvalues / 1000, edge=made.edge / 1000, outlier=made.outlier / 1000
+    )
+    cells, fine = (summary.table(sweep).splitlines()[-1].split() for sweep in (made, small))
+    for column in (2, 4, -3, -2):  # lowest eigenvalue and its error, edge, outlier
+        assert len(fine[column].partition(".")[2]) == len(cells[column].partition(".")[2]) + 3
+    assert fine[5:8] == cells[5:8]
 
 
 def test_the_same_command_again_computes_nothing(bbp, tiny, out, count_samples):

@@ -48,7 +48,7 @@ def autodiff(drawn):
     def flat(w):
         return hessian.loss(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, data, y)
 
-    return np.asarray(jax.hessian(flat)(drawn.student.ravel()))
+    return np.asarray(jax.jit(jax.hessian(flat))(drawn.student.ravel()))
 
 
 @ids

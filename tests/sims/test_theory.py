@@ -33,9 +33,17 @@ def signal_means(model, n, alpha, samples, seed=1):
     "p, p_star, a, alpha, n, samples",
     [
         (1, 1, 0.5, 3.0, 200, 120),
-        (2, 1, 0.3, 2.5, 200, 120),
-        (2, 1, 1.0, 2.0, 200, 100),
-        (2, 2, 0.3, 5.0, 200, 80),
+        (2, 1, 0.3, 2.5, 100, 120),
+        (2, 1, 1.0, 2.0, 100, 100),
+        (2, 2, 0.3, 5.0, 200, 40),
+        *(
+            pytest.param(*point, marks=pytest.mark.slow)
+            for point in (
+                (2, 1, 0.3, 2.5, 200, 120),
+                (2, 1, 1.0, 2.0, 200, 100),
+                (2, 2, 0.3, 5.0, 200, 80),
+            )
+        ),
     ],
 )
 def test_outlier_and_overlap(reference, p, p_star, a, alpha, n, samples):
@@ -60,7 +68,7 @@ def test_overlap_fades_below_the_transition():
     """p = 2, a = 1, alpha = 0.5 < 0.97: no outlier; q2 of the lowest pairs falls with N, by more than 4.5 sigma."""
     model = Committee(2, 1, 1.0)
     assert outlier(model, 0.5) is None
-    small, large = (signal_means(model, n, 0.5, 100)[1] for n in (40, 200))
+    small, large = (signal_means(model, n, 0.5, 100)[1] for n in (40, 120))
     error = math.hypot(small.std(), large.std()) / math.sqrt(100)
     assert small.mean() - large.mean() > 4.5 * error and large.mean() < small.mean() / 1.5
 

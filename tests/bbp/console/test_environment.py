@@ -70,7 +70,7 @@ def test_a_small_encoding_prints_the_table_all_the_same(sweep_file, encoding):
 
 
 @pytest.mark.parametrize(
-    "backend", ["module://matplotlib_inline.backend_inline", "module://nowhere", "nonsense"]
+    "backend", ["module://matplotlib_inline.backend_inline", *slow("module://nowhere", "nonsense")]
 )
 def test_the_backend_of_a_notebook_is_not_ours(sweep_file, backend):
     code, out, err = shell("bbp.plot x.h5 --out x.png --dpi 20", MPLBACKEND=backend)

@@ -59,7 +59,7 @@ def test_killed_at_random_moments_and_equal_to_the_uninterrupted_run(
         child.join()
         assert child.exitcode == -signal.SIGKILL and not out.exists()
         assert len(list(parts.Parts(out).load())) == len(shard_files(out)) >= goal
-    assert bbp("sweep", *MANY, "--out", out, "--resume").code == 0
+    assert bbp("sweep", *MANY, "--block", "60", "--out", out, "--resume").code == 0
     same(store.load(out), store.load(reference))
     assert sorted(path.name for path in out.parent.iterdir()) == ["reference.h5", "sweep.h5"]
 
@@ -244,9 +244,9 @@ runpy.run_module("bbp.sweep", run_name="__main__")
         (2, signal.SIGTERM, 143, "terminated"),
     ],
 )
-def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, processes, number, code, word):
+def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, begin, out, processes, number, code, word):
     words = [sys.executable, "-c", LISTENING, *MANY[:-1], "--out", out, "--processes", str(processes)]
-    child = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = begin(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while child.poll() is None and len(shard_files(out)) < 5:
         time.sleep(0.01)
     child.send_signal(number)
@@ -257,4 +257,4 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, processes, number,
     assert any(f"{word}; {counted} samples are kept in" in said for counted in (kept - 1, kept))
     assert "--resume" in said and kept >= 5
     assert not list(out.parent.rglob("*.tmp")) and not list(out.parent.glob("*.lock"))
-    assert bbp("sweep", *MANY, "--out", out, "--resume").code == 0
+    assert bbp("sweep", *MANY, "--block", "60", "--out", out, "--resume").code == 0

@@ -120,7 +120,13 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
     [
         ([*SWEEP, "--activation", "relu"], "activation must be one of"),
         ([*SWEEP, "--loss", "l1"], "loss must be one of"),
-        ([*SWEEP, "--noise", "-1"], "noise must be"),
+        ([*SWEEP, "--noise", "-1"], "noise must be 0 or more and finite, got '-1'"),
+        ([*SWEEP, "--noise", "1e999"], "noise must be 0 or more and finite"),
+        (
+            ["quantile", "--activation", "tanh"],
+            "no --activation here: finite-N theory is for the quadratic committee only",
+        ),
+        (["quantile", "--noise=0.1"], "no --noise here: finite-N theory is for the quadratic committee only"),
         ([*SWEEP, "--overlap", "2"], "overlap must be a number from -1 to 1"),
         ([*SWEEP, "--covariance", "wishart:2"], "covariance"),
         ([*SWEEP, "--covariance", "file:nowhere.txt"], "nowhere.txt"),
@@ -150,3 +156,10 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
 def test_what_cannot_be_is_refused_with_the_reason(bbp, tmp_path, words, message):
     said = bbp(*words, "--out", tmp_path / "x.h5")
     assert said.code == 2 and message in said.err and said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["sweep", "--out"], ["compare", "sweep.h5", "--save"]])
+def test_a_file_of_numbers_is_not_named_like_another_kind(bbp, words):
+    said = bbp(*words, "x.txt")
+    name = words[-1].removeprefix("--")
+    assert said.code == 2 and f"{name} is an HDF5 file and must not end in .txt, got 'x.txt'" in said.err

@@ -152,3 +152,17 @@ def test_not_a_file_of_bbp(tmp_path, capsys):
     (tmp_path / "x.h5").write_text("text")
     assert export.main([str(tmp_path / "x.h5")]) == 2
     assert "is not an HDF5 file" in capsys.readouterr().err
+
+
+def test_a_share_has_its_interval_and_plain_numbers_one_length():
+    """1.000(29) would say that a share can be above 1; 2.76695 and 2.799 stand below one another as 2.76695 and 2.79900."""
+    interval = np.array([0.8787, math.nan]), np.array([1.0, math.nan])
+    share = Column("phi_group", np.array([1.0, math.nan]), np.array([0.029, math.nan]), interval=interval)
+    table = Table("made", (Column("alpha", np.array([2.76695, 2.799])), share))
+    assert text.as_latex(table).splitlines()[4:6] == [
+        r"$2.76695$ & $1.00 [0.88, 1.00]$ \\",
+        r"$2.79900$ & -- \\",
+    ]
+    head, first, second = text.as_csv(table).splitlines()
+    assert head == "alpha,phi_group,phi_group_error,phi_group_low,phi_group_high"
+    assert first == "2.76695,1.000,0.029,0.8787,1" and second == "2.799,,,,"

@@ -240,11 +240,12 @@ def test_networks_descend(model):
         return loss(retract(drawn.student + tangent(drawn.student, v)))
 
     zero, vector = jnp.zeros_like(drawn.student), tangent(drawn.student, drawn.teacher[0] + 0 * drawn.student)
-    expected, second = jax.jvp(jax.grad(along), (zero,), (vector,))
-    found = riemannian_gradient(drawn.student, data, y, model.a, functions)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    lam = data @ drawn.student.T
-    found = hessian_product(drawn.student, vector, data, lam, y, model.a, functions)
+    expected, second = jax.jit(lambda v: jax.jvp(jax.grad(along), (zero,), (v,)))(vector)
+    slope, product = (
+        jax.jit(partial(f, functions=functions)) for f in (riemannian_gradient, hessian_product)
+    )
+    np.testing.assert_allclose(slope(drawn.student, data, y, model.a), expected, atol=1e-12)
+    found = product(drawn.student, vector, data, data @ drawn.student.T, y, model.a)
     np.testing.assert_allclose(found, second, atol=1e-11)
     labels = np.zeros(len(drawn.data))
     labels[: drawn.m] = y
@@ -257,7 +258,7 @@ def test_networks_descend(model):
         functions=functions,
         samples=drawn.m,
     )
-    np.testing.assert_allclose(path.loss[0], [loss(w) for w in path.student[0]], rtol=1e-12)
+    np.testing.assert_allclose(path.loss[0], jax.jit(jax.vmap(loss))(path.student[0]), rtol=1e-12)
     assert np.all(np.diff(path.loss[0]) < 0)
 
 

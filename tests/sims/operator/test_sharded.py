@@ -23,19 +23,18 @@ product = np.asarray(one(v))
 settings = Settings(tol=1e-9, basis=60)
 values = lowest_krylov(one, 4, settings=settings).values
 rows = []
-for number in (1, 2, 4, 8):
-    for stored in (True, False):
-        operator = sharded_operator(instance, row_mesh(jax.devices()[:number]), stored=stored, size=16)
-        found = lowest_krylov(operator, 4, settings=settings)
-        data = np.concatenate([np.asarray(block) for block, _ in operator.rows])[: instance.m]
-        reference = np.concatenate([np.asarray(block) for block, _ in one.rows])[: instance.m]
-        rows.append({
-            "devices": number,
-            "same_data": bool(np.array_equal(data, reference)),
-            "product": float(np.max(np.abs(np.asarray(operator(v)) - product))),
-            "values": float(np.max(np.abs(found.values - values))),
-            "code": int(found.code),
-        })
+for number, stored in ((1, False), (2, True), (4, False), (8, True)):
+    operator = sharded_operator(instance, row_mesh(jax.devices()[:number]), stored=stored, size=16)
+    found = lowest_krylov(operator, 4, settings=settings)
+    data = np.concatenate([np.asarray(block) for block, _ in operator.rows])[: instance.m]
+    reference = np.concatenate([np.asarray(block) for block, _ in one.rows])[: instance.m]
+    rows.append({
+        "devices": number,
+        "same_data": bool(np.array_equal(data, reference)),
+        "product": float(np.max(np.abs(np.asarray(operator(v)) - product))),
+        "values": float(np.max(np.abs(found.values - values))),
+        "code": int(found.code),
+    })
 lowered = sharded_operator(instance, stored=True).lowered()
 single = lowest_krylov(lowered, 4, settings=Settings(basis=60)).values
 from sims import sampling
@@ -59,7 +58,7 @@ def test_results_do_not_depend_on_the_number_of_devices():
         check=True,
     )
     result = json.loads(done.stdout)
-    assert [row["devices"] for row in result["rows"]] == [1, 1, 2, 2, 4, 4, 8, 8]
+    assert [row["devices"] for row in result["rows"]] == [1, 2, 4, 8]
     for row in result["rows"]:
         assert row["same_data"], row
         assert row["product"] < 1e-12, row

@@ -32,6 +32,14 @@ def unit(model):
     return 1.0 if math.isinf(model.p) else model.p / 2
 
 
+def corners(points, kept):
+    """These of the points by default, the others with -m slow."""
+    return [
+        pytest.param(*point, id=name, marks=() if i in kept else pytest.mark.slow)
+        for i, (point, name) in enumerate(zip(points, names(points), strict=True))
+    ]
+
+
 def names(points):
     return [f"p{model.p}-p*{model.p_star}-a{model.a}-alpha{alpha}" for model, alpha in points]
 
@@ -50,7 +58,7 @@ def test_reference_densities(reference):
         assert density(model, row["alpha"], row["lam"]) == pytest.approx(row["rho"], rel=1e-6)
 
 
-@pytest.mark.parametrize(("model", "alpha"), POINTS, ids=names(POINTS))
+@pytest.mark.parametrize(("model", "alpha"), corners(POINTS, (1, 3, 5, 8)))
 def test_mass_and_moments(model, alpha):
     """Mass with the atom, and three moments against the free-cumulant formula, within 1e-11 by quadrature."""
     mass, *rest = integrate(model, alpha, lambda lam: np.stack([lam**k for k in range(4)]))
@@ -59,7 +67,9 @@ def test_mass_and_moments(model, alpha):
         assert value == pytest.approx(moment(model, alpha, k), rel=1e-11)
 
 
-@pytest.mark.parametrize(("p_star", "alpha"), [(1, 0.7), (2, 3.0), (6, 0.4)])
+@pytest.mark.parametrize(
+    ("p_star", "alpha"), [(1, 0.7), (6, 0.4), pytest.param(2, 3.0, marks=pytest.mark.slow)]
+)
 def test_mass_at_infinite_width(p_star, alpha):
     """p = inf has a right edge too: found here as the point beyond which the density is exactly 0."""
     model = Committee(math.inf, p_star, 1.0)
@@ -183,7 +193,7 @@ def test_exactly_zero_left_of_the_edge_and_positive_right_of_it(model, alpha):
     assert np.all(right > 0)
 
 
-@pytest.mark.parametrize(("model", "alpha"), POINTS[:6], ids=names(POINTS[:6]))
+@pytest.mark.parametrize(("model", "alpha"), corners(POINTS[:6], (1, 4)))
 def test_resolvent_is_the_cauchy_transform_of_the_density(model, alpha):
     z = np.array([-1.5 + 0.3j, 0.4 + 0.5j, -1 + 1j, 40 + 9j])
     g = integrate(model, alpha, lambda lam: 1 / (z[:, None] - lam)) + atom(model, alpha) / z
