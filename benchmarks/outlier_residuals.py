@@ -1,10 +1,12 @@
-"""Outliers of dense samples less those predicted from each sample's own labels: mean and scatter, with and without block noise.
+"""Outliers of dense samples less those predicted from each sample's own labels, in four ways: mean and scatter.
 
-    python -m benchmarks.outlier_residuals [--samples 60] [--models 12]
+    python -m benchmarks.outlier_residuals [--samples 24] [--models 0:12]
 
 For each model: the mean over samples of (found - predicted) of the lowest and of the highest of the p p_star outliers, in
-standard errors too, predicted by theory.finite_n.quenched with the actual overlaps of teacher and students (`plain`) and with
-the block noise of theory.finite_n.block_noise on top (`noise`). Samples without p p_star predicted outliers are left out.
+brackets in its standard errors. Predicted by theory.finite_n.quenched with the actual overlaps of teacher and students
+("plain"); with the block noise of theory.finite_n.block_noise to first order on top ("noise"), both over the samples with p
+p_star predicted outliers ("kept"); and, for p p_star > 1, by the mean of DRAWS small matrices with the sample's labels
+("law", theory.finite_n.small_matrix), over all samples.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 
 from theory.finite_n.block_noise import scattered_outliers
 from theory.finite_n.quenched import quenched
+from theory.finite_n.small_matrix import small_pairs
 from theory.model import Committee
 
 # p, p_star, a, alpha, N
@@ -24,6 +27,8 @@ MODELS = [
     (1, 2, 0.5, 14.0, 200), (1, 3, 0.5, 25.0, 200), (2, 1, 0.3, 4.0, 150), (2, 1, 1.5, 4.0, 150),
     (2, 2, 0.5, 8.0, 100), (3, 1, 1.0, 4.0, 100), (4, 1, 0.5, 4.0, 100), (2, 1, 20.0, 40.0, 100),
 ]  # fmt: skip
+
+DRAWS = 60
 
 
 def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
@@ -38,45 +43,48 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
     return np.linalg.eigvalsh(hessian)[:k], lam, u, rows @ rows.T
 
 
-def residuals(model: Committee, alpha: float, n: int, samples: int, seed: int = 0) -> Any:
-    """Found less predicted (kept, 2 ways, p p_star), plain and with block noise."""
-    rng, out = np.random.default_rng(seed), []
+def of_law(model: Committee, lam: Any, u: Any, n: int) -> Any:
+    """Mean of the lowest p p_star pairs over draws that share the labels, in units of the Hessian."""
+    pairs = small_pairs(model, len(lam), n, range(DRAWS), 1, np.hstack([lam, u]))
+    return pairs.values[:, : int(model.degeneracy)].mean(axis=0) * (2 / int(model.p) * pairs.size / n)
+
+
+def residuals(model: Committee, alpha: float, n: int, samples: int, seed: int = 0) -> dict[str, Any]:
+    """Found less predicted (kept, p p_star) for each way."""
+    rng = np.random.default_rng(seed)
+    out: dict[str, list[Any]] = {"plain": [], "noise": [], "law": []}
     for _ in range(samples):
         found, lam, u, gram = sample(model, alpha, n, rng)
+        if model.degeneracy > 1:
+            out["law"].append(found - of_law(model, lam, u, n))
         predicted = quenched(model, lam, u, n, gram)
         if np.all(np.isfinite(predicted.outliers)):
             noisy = scattered_outliers(model, predicted, alpha, n, 300, rng)
-            out.append((found - predicted.outliers, found - noisy.mean(axis=0)))
-    return np.array(out)
+            out["plain"].append(found - predicted.outliers)
+            out["noise"].append(found - noisy.mean(axis=0))
+    return {way: np.array(rows) for way, rows in out.items()}
+
+
+def cell(left: Any, which: int) -> str:
+    """Mean residual of one outlier, in brackets in standard errors."""
+    if len(left) < 3:
+        return ""
+    mean, error = left[:, which].mean(), left[:, which].std(ddof=1) / np.sqrt(len(left))
+    return f"{mean:+.4f} ({mean / error:+.1f})"
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, in the columns of docs/finite_n.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=60)
-    parser.add_argument("--models", type=int, default=len(MODELS))
+    parser.add_argument("--samples", type=int, default=24)
+    parser.add_argument("--models", default=f"0:{len(MODELS)}", help="first:last of the list")
     args = parser.parse_args()
-    print(
-        "p p* a alpha N kept | lowest plain, noise | highest plain, noise | (standard errors), sd of the lowest"
-    )
-    for p, p_star, a, alpha, n in MODELS[: args.models]:
+    first, last = (int(v) for v in args.models.split(":"))
+    for p, p_star, a, alpha, n in MODELS[first:last]:
         left = residuals(Committee(p, p_star, a), alpha, n, args.samples)
-        if len(left) < 3:
-            print(p, p_star, a, alpha, n, len(left), "too few with all outliers")
-            continue
-        mean, error = left.mean(axis=0), left.std(axis=0, ddof=1) / np.sqrt(len(left))
-        cells = [f"{mean[w, i]:+.4f} ({mean[w, i] / error[w, i]:+.1f})" for i in (0, -1) for w in (0, 1)]
+        cells = [cell(left[way], which) for which in (0, -1) for way in ("plain", "noise", "law")]
         print(
-            p,
-            p_star,
-            a,
-            alpha,
-            n,
-            len(left),
-            "|",
-            " ".join(cells),
-            f"sd {left[:, 0, 0].std(ddof=1):.4f}",
-            flush=True,
+            "|", " | ".join(map(str, (p, p_star, a, alpha, n, len(left["plain"]), *cells))), "|", flush=True
         )
 
 

@@ -1,6 +1,7 @@
 """Fixtures of the programs' tests: made-up sweeps, and a way to call a command and see what it said."""
 
 import dataclasses
+import subprocess
 
 import numpy as np
 import pytest
@@ -66,6 +67,24 @@ def bbp(capsys):
         return said
 
     return call
+
+
+@pytest.fixture
+def begin():
+    """`subprocess.Popen`, whose process ends with the test: one left over would be found, unclosed, in whichever comes next."""
+    children = []
+
+    def start(*args, **options):
+        children.append(subprocess.Popen(*args, **options))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            if pipe:
+                pipe.close()
 
 
 @pytest.fixture

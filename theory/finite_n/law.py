@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
-from theory.finite_n.small_matrix import EXTREMES, small_pairs
+from theory.finite_n.quenched import checked_labels
+from theory.finite_n.small_matrix import EXTREMES, SmallPairs, small_pairs
 from theory.model import Committee, finite_committee
 
 Array = NDArray[np.float64]
@@ -92,8 +93,12 @@ def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed
     (True, (40,))
     """
     model, n = finite_committee(model), count("n", n)
-    draws, seed = count("draws", draws, minimum=2), count("seed", seed, minimum=0)
     m = count("samples", round(one("alpha", ratio("alpha", alpha)) * n))
+    return _law(model, m, n, draws, seed)
+
+
+def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array | None = None) -> FiniteLaw:
+    draws, seed = count("draws", draws, minimum=2), count("seed", seed, minimum=0)
     p, d = int(model.p), int(model.degeneracy)
     if not has_bulk(model, n):
         raise ParameterError(
@@ -104,8 +109,25 @@ def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed
     parts = []
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))
-        parts.append(_draws(model, m, n, chosen, seed))
+        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), n))
     return FiniteLaw(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def law_of_labels(
+    model: Committee, lam: ArrayLike, u: ArrayLike, n: int, *, draws: int = 200, seed: int = 0
+) -> FiniteLaw:
+    """`finite_law` of samples that share their labels: preactivations lam (M, p), u (M, p_star) in dimension n.
+
+    What is left random is what the labels do not fix: levels, couplings, block noise. For p p_star > 1 its mean differs from
+    `quenched`, as that noise splits outliers. Students count as orthogonal to the teacher (`quenched` takes their overlaps,
+    which matter where alpha is large). Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
+
+    >>> lam, u = Committee(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
+    >>> law_of_labels(Committee(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
+    (20,)
+    """
+    model, lam, u = checked_labels(model, lam, u)
+    return _law(model, len(lam), count("n", n), draws, seed, np.hstack([lam, u]))
 
 
 @dataclass(frozen=True)
@@ -145,9 +167,9 @@ def finite_curve(
     return FiniteCurve(grid, *np.array(rows).T)
 
 
-def _draws(model: Committee, m: int, n: int, chosen: range, seed: int) -> tuple[Array, ...]:
-    """Columns of a FiniteLaw for the draws number `chosen`."""
-    d, pairs = int(model.degeneracy), small_pairs(model, m, n, chosen, seed)
+def _draws(model: Committee, pairs: SmallPairs, n: int) -> tuple[Array, ...]:
+    """Columns of a FiniteLaw for the draws of these pairs."""
+    d = int(model.degeneracy)
     lowest, q2 = pairs.values[:, 0], pairs.overlaps
     rest = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0)
     columns = (

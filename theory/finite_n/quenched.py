@@ -83,7 +83,7 @@ def quenched(
     ((1,), True)
     """
     n = count("n", n)
-    model, lam, u = _labels(model, lam, u)
+    model, lam, u = checked_labels(model, lam, u)
     y, vectors = np.mean(u**2, axis=1), _orthonormal(np.hstack([u, lam]), gram)
     inner = n - vectors.shape[1]
     if inner < 1:
@@ -235,7 +235,8 @@ def _present(values: Array) -> tuple[Array, Array]:
     return means, errors
 
 
-def _labels(model: Committee, lam: ArrayLike, u: ArrayLike) -> tuple[Committee, Array, Array]:
+def checked_labels(model: Committee, lam: ArrayLike, u: ArrayLike) -> tuple[Committee, Array, Array]:
+    """Preactivations lam (M, p), u (M, p_star) of a model of finite width as arrays; ParameterError on other shapes."""
     model, lam = _student_labels(model, lam)
     u = np.asarray(finite("u", u))
     if u.shape != (len(lam), model.p_star):

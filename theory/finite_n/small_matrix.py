@@ -105,16 +105,20 @@ class SmallPairs:
     size: int
 
 
-def small_pairs(model: Committee, m: int, n: int, chosen: range, seed: int) -> SmallPairs:
+def small_pairs(
+    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
+) -> SmallPairs:
     """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
+
+    labels (m, p + p_star)   preactivations that all draws share, students' first; each has its own if None
 
     Raises NotConverged where no draw has an edge with enough levels left of 0.
     """
-    drawn = draw(model, m, n, chosen, seed)
-    labels, d = drawn.labels, int(model.degeneracy)
-    order = drawn.blocks * labels.n
+    drawn = draw(model, m, n, chosen, seed, labels)
+    bulk_labels, d = drawn.labels, int(model.degeneracy)
+    order = drawn.blocks * bulk_labels.n
     with np.errstate(invalid="ignore", divide="ignore"):
-        bulk = label_bulk(labels, order, LEVELS + 1)
+        bulk = label_bulk(bulk_labels, order, LEVELS + 1)
         fewest = 2 if drawn.v.shape[2] > model.p_star else d + 2
         sound = np.isfinite(bulk.edge) & ~np.isnan(drawn.edge) & (bulk.count[:, -1] > fewest)
     if not np.any(sound):
@@ -136,16 +140,20 @@ def small_pairs(model: Committee, m: int, n: int, chosen: range, seed: int) -> S
     # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal).
     known = values <= levels[:, -1:]
     known[:, len(rows) + kept - d :] = False
-    return SmallPairs(values, overlaps, known, sound, labels.n)
+    return SmallPairs(values, overlaps, known, sound, bulk_labels.n)
 
 
-def draw(model: Committee, m: int, n: int, chosen: range, seed: int) -> Draw:
+def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
     """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw nest in m."""
     p, p_star = int(model.p), model.p_star
     k = min(EXTREMES, n // _FEWER, m // _SHARE) if model.degeneracy > 1 else 0
     inner, w = n - p - p_star, p_star + k
     rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
-    normals = np.stack([np.random.default_rng([seed, i]).standard_normal((m, p + p_star)) for i in chosen])
+    normals = (
+        np.stack([np.random.default_rng([seed, i]).standard_normal((m, p + p_star)) for i in chosen])
+        if labels is None
+        else np.broadcast_to(labels, (len(chosen), m, p + p_star))
+    )
     noise = np.stack([rng.standard_normal((w, w, p * p + 1)) for rng in rngs])
     couplings = np.stack([rng.standard_normal((p * w, LEVELS)) for rng in rngs])
     every = Labels.of(model, normals[..., :p], normals[..., p:], inner - k)
@@ -161,9 +169,9 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int) -> Draw:
     weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
     extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / every.n
     others = [np.random.default_rng([seed, i, 2]).standard_normal((m - k, k)) for i in chosen]
-    labels = Labels.of(model, rest[..., :p], rest[..., p:], inner - k)
-    v = np.concatenate([labels.u, np.stack(others)], axis=2)
-    return Draw(labels, edge, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
+    bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k)
+    v = np.concatenate([bulk.u, np.stack(others)], axis=2)
+    return Draw(bulk, edge, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
 
 
 def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:

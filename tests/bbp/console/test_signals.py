@@ -82,10 +82,12 @@ with signals.heeded("bbp x"):
 
 @pytest.mark.parametrize(("grace", "shots"), [("0.3", 1), ("50", 2)])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(tmp_path, grace, shots, number):
+def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(
+    begin, tmp_path, grace, shots, number
+):
     heed = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.Popen(
+    child = begin(
         [sys.executable, "-c", heed + STUCK, grace], cwd=tmp_path, env=env,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -93,7 +95,7 @@ def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(tmp_path
     for _ in range(shots):
         child.send_signal(number)
         time.sleep(0.3)
-    _, said = child.communicate(timeout=20)
+    _, said = child.communicate(timeout=120)
     word = signals.WORDS[number]
     assert child.returncode == 128 + number
     assert said.splitlines()[-1] == f"bbp x: error: {word}; 3 are kept"

@@ -122,10 +122,10 @@ def test_what_is_no_samples_fault_stops_the_run():
         cluster._result(Future(), None)
 
 
-def test_a_worker_is_killed_and_the_sweep_ends_complete_and_equal(bbp, tmp_path, same):
+def test_a_worker_is_killed_and_the_sweep_ends_complete_and_equal(bbp, begin, tmp_path, same):
     reference, out = tmp_path / "reference.h5", tmp_path / "sweep.h5"
     words = [sys.executable, "-m", "bbp.sweep", *WORDS, "--workers", "2", "--out", out]
-    child = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = begin(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     parts = out.with_name("sweep.h5.parts")
     while child.poll() is None and len(list(parts.glob("*.npz"))) < 10:
         time.sleep(0.01)

@@ -244,9 +244,9 @@ runpy.run_module("bbp.sweep", run_name="__main__")
         (2, signal.SIGTERM, 143, "terminated"),
     ],
 )
-def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, out, processes, number, code, word):
+def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, begin, out, processes, number, code, word):
     words = [sys.executable, "-c", LISTENING, *MANY[:-1], "--out", out, "--processes", str(processes)]
-    child = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = begin(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while child.poll() is None and len(shard_files(out)) < 5:
         time.sleep(0.01)
     child.send_signal(number)

@@ -236,7 +236,7 @@ def test_without_flock_processes_share_and_exclude(tmp_path):
     processes = [context.Process(target=crowd, args=(tmp_path, seed, queue)) for seed in range(3)]
     for process in processes:
         process.start()
-    found = [queue.get(timeout=60) for _ in processes]
+    found = [queue.get(timeout=300) for _ in processes]
     for process in processes:
         process.join()
     assert sum(wrong for wrong, _ in found) == 0 and all(taken for _, taken in found)

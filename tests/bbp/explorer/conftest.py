@@ -60,12 +60,16 @@ def explorer(*options):
         assert found, line + process.stderr.read()
         yield found.group(), process
     finally:
-        if process.poll() is None:
+        interrupted = process.poll() is None
+        if interrupted:
             process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=20)[1].splitlines()
-            assert said[-1] == "bbp explore: stopped" and process.returncode == 130
-        else:
-            process.communicate(timeout=20)
+        try:
+            said = process.communicate(timeout=120)[1].splitlines()
+        except subprocess.TimeoutExpired:
+            process.kill()  # else it would be found unclosed in whichever test comes next
+            process.communicate()
+            raise
+        assert not interrupted or (said[-1] == "bbp explore: stopped" and process.returncode == 130)
 
 
 class Page:

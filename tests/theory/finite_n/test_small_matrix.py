@@ -5,6 +5,7 @@ import pytest
 
 from theory.finite_n.block_noise import block_covariance
 from theory.finite_n.label_bulk import Labels, label_bulk
+from theory.finite_n.law import finite_law, law_of_labels
 from theory.finite_n.small_matrix import draw, label_sectors, signal_block, small_pairs
 from theory.model import Committee
 
@@ -97,3 +98,24 @@ def test_overlaps_are_shares():
     assert np.all(np.diff(pairs.values, axis=1) >= 0)
     assert np.all((pairs.overlaps >= 0) & (pairs.overlaps <= 1 + 1e-12))
     assert np.all(pairs.known[:, :4])
+
+
+def test_draws_with_given_labels_are_those_of_the_labels():
+    """A draw whose own labels are given to it is the same draw; others share its edge and scatter about it."""
+    model, m, n = Committee(2, 1, 0.5), 500, 200
+    own = np.random.default_rng([3, 0]).standard_normal((m, 3))  # as finite_law draws them
+    free, given = (
+        finite_law(model, m / n, n, draws=2, seed=3),
+        law_of_labels(model, own[:, :2], own[:, 2:], n, draws=2, seed=3),
+    )
+    # grids of energies are made for all draws of a call together
+    np.testing.assert_allclose(given.lowest[0], free.lowest[0], rtol=1e-3)
+    assert abs(given.lowest[1] - free.lowest[1]) > 1e-3
+
+
+def test_labels_explain_most_of_the_scatter_of_an_outlier():
+    """Scatter given the labels, over that of all draws: below 1, and not nothing (physics: two terms of like size)."""
+    model, n, alpha = Committee(1, 1, 0.3), 300, 6.0
+    lam, u = model.draw_labels(round(alpha * n), np.random.default_rng(1))
+    fixed = law_of_labels(model, lam, u, n, draws=60).std("lowest")
+    assert 0.2 < fixed / finite_law(model, alpha, n, draws=60).std("lowest") < 0.9
