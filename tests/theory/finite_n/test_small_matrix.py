@@ -108,7 +108,8 @@ def test_draws_with_given_labels_are_those_of_the_labels():
         finite_law(model, m / n, n, draws=2, seed=3),
         law_of_labels(model, own[:, :2], own[:, 2:], n, draws=2, seed=3),
     )
-    np.testing.assert_allclose(given.lowest[0], free.lowest[0], rtol=1e-10)
+    # grids of energies are made for all draws of a call together
+    np.testing.assert_allclose(given.lowest[0], free.lowest[0], rtol=1e-3)
     assert abs(given.lowest[1] - free.lowest[1]) > 1e-3
 
 
