@@ -61,10 +61,15 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
 @pytest.mark.parametrize(
     ("options", "kind", "held"),
     [
-        (["--noise", "0.3", "--a", "2"], "discontinuous", {"noise": 0.3}),
+        pytest.param(["--noise", "0.3", "--a", "2"], "discontinuous", {"noise": 0.3}, marks=pytest.mark.slow),
         (["--activation", "tanh", "--a", "2"], "continuous", {"activation": "tanh"}),
         (["--loss", "squared"], "no edge", {"loss": "squared"}),
-        (["--covariance", "levels:0.4@0.667,2.2@0.333", "--a", "0.5"], "continuous", {}),
+        pytest.param(
+            ["--covariance", "levels:0.4@0.667,2.2@0.333", "--a", "0.5"],
+            "continuous",
+            {},
+            marks=pytest.mark.slow,
+        ),
         (["--overlap", "0.4"], "discontinuous", {"overlap": 0.4}),
     ],
 )
