@@ -1,8 +1,7 @@
-"""Squared overlap against alpha, continuous and discontinuous: theory, samples, and the quenched theory of finite N."""
+"""Squared overlap against alpha, continuous and discontinuous: samples, theory at N = inf, and the law of finite N."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,18 +10,17 @@ from matplotlib.figure import Figure
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.checks import NotConverged
-from theory.finite_n.quenched import quenched
+from theory.finite_n.law import finite_curve
 from theory.model import Committee
 from theory.outliers import teacher_branch
 from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(2, 1, 0.7), "discontinuous": Committee(2, 1, 1.5)}
-DRAWS = 12  # of labels, for the quenched theory
+DRAWS, POINTS = 40, 22  # of the law, with common random numbers along alpha
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
-    """q2 of samples, of quenched draws and at N = inf for p = 2, p* = 1, a = 0.7 and a = 1.5."""
+    """q2 of samples, of the law at their N and at N = inf for p = 2, p* = 1, a = 0.7 and a = 1.5."""
     (n, *_), samples = effort.sizes([300], [2000]), effort.count(12, 50)
     arrays: dict[str, Named] = {}
     for kind, model in MODELS.items():
@@ -30,30 +28,22 @@ def build(effort: Effort) -> Mapping[str, Named]:
         alpha = rounded(np.linspace(0.55, 2.2, 9) * threshold)
         fine = np.sort([*np.linspace(0.5, 2.3, 300) * threshold, threshold * (1 + 1e-9)])
         branch = teacher_branch(model, fine)
-        names = f"{kind}_alpha", f"{kind}_fine"
+        names = f"{kind}_alpha", f"{kind}_fine", f"{kind}_law_alpha"
         found = sampled(model, n, alpha, samples, effort.seed)
+        drawn = np.linspace(0.5, 2.25, POINTS) * threshold
+        law = finite_curve(model, drawn, n, draws=DRAWS, seed=effort.seed)
         arrays |= {
             names[0]: ((names[0],), alpha),
             names[1]: ((names[1],), fine),
             f"{kind}_theory": ((names[1],), np.nan_to_num(branch.overlap)),
             f"{kind}_overlap": ((names[0], "sample"), found["overlap"]),
-            f"{kind}_quenched": ((names[0],), np.array([_quenched(model, a, n, effort.seed) for a in alpha])),
+            names[2]: ((names[2],), law.alpha),
+            f"{kind}_law": ((names[2],), law.overlap),
+            f"{kind}_law_error": ((names[2],), law.overlap_error),
+            f"{kind}_law_std": ((names[2],), law.overlap_std),
             f"{kind}_alpha_bbp": ((), np.float64(threshold)),
         }
     return arrays | {"n": ((), np.int64(n))}
-
-
-def _quenched(model: Committee, alpha: float, n: int, seed: int) -> float:
-    """Mean q2 over draws of labels, 0 for each of the p p_star directions without an outlier."""
-    found = []
-    for draw in range(DRAWS):
-        rng = np.random.default_rng([seed, draw])
-        try:
-            overlaps = quenched(model, *model.draw_labels(round(alpha * n), rng), n).overlaps
-        except NotConverged:
-            continue
-        found.append(np.nan_to_num(overlaps).mean())
-    return float(np.mean(found)) if found else math.nan
 
 
 def draw(data: Data) -> Figure:
@@ -61,17 +51,18 @@ def draw(data: Data) -> Figure:
     fig = style.new_figure("double", 2.9)
     axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
-        sweep_plots.overlap_curve(ax, data[f"{kind}_fine"], np.nan_to_num(data[f"{kind}_theory"]))
-        (line,) = ax.plot(
-            data[f"{kind}_alpha"], data[f"{kind}_quenched"], color=style.GREEN, linestyle=(0, (1, 1))
-        )
-        line.set_label("quenched theory, same $N$")
-        label = f"samples, $N = {int(data['n'])}$"
+        limit = sweep_plots.overlap_curve(ax, data[f"{kind}_fine"], np.nan_to_num(data[f"{kind}_theory"]))
+        limit.set_label(r"theory, $N = \infty$")
+        n, count = int(data["n"]), data[f"{kind}_overlap"].shape[-1]
+        law = data[f"{kind}_law"], data[f"{kind}_law_std"]
+        name = rf"theory, $N = {n}$, $\pm$ one std of a draw"
+        sweep_plots.finite_band(ax, data[f"{kind}_law_alpha"], *law, index=0, label=name)
+        label = f"{count} samples, $N = {n}$"
         sweep_plots.sampled_points(ax, data[f"{kind}_alpha"], data[f"{kind}_overlap"], index=0, label=label)
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         layout.name_model(ax, model)
         ax.set_xlabel(r"$\alpha = M/N$")
-        ax.set_ylabel(r"squared overlap $q^2$")
+        ax.set_ylabel(r"overlap $q^2$, mean of 2 lowest")
         ax.set_ylim(bottom=0)
     layout.legend_above(fig, axes, 3)
     return fig
@@ -79,8 +70,10 @@ def draw(data: Data) -> Figure:
 
 ENTRY = Entry(
     "overlap",
-    "Squared overlap of the outlier eigenvectors with the teacher against alpha: continuous (a = 0.7) and "
-    "discontinuous (a = 1.5) transition at p = 2, p* = 1; theory at N = infinity and quenched theory beside samples.",
+    "Squared overlap of the two lowest eigenvectors, the outliers, with the teacher against alpha: (a) continuous (a = 0.7) "
+    "and (b) discontinuous (a = 1.5) transition at p = 2, p* = 1. Points with one standard error of the mean: samples; "
+    "blue line and band: the law of finite N (theory.finite_n.law, 40 draws), its mean and one standard deviation of a single "
+    "draw, no parameter fitted; black: N = infinity.",
     build,
     draw,
 )

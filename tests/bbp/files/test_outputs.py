@@ -95,7 +95,13 @@ def test_an_input_is_never_the_output(bbp, here, name):
 
 def test_two_outputs_are_never_one_file(bbp, here):
     said = bbp("compare", "in.h5", "--save", "x.png", "--out", "./x.png")
-    assert said.code == 2 and "out and save are one file" in said.err and not (here / "x.png").exists()
+    assert said.code == 2 and "save is an HDF5 file and must not end in .png" in said.err
+    assert not (here / "x.png").exists()
+    (here / "x.h5").write_text("mine")
+    (here / "x.png").symlink_to("x.h5")
+    said = bbp("compare", "in.h5", "--save", "x.h5", "--out", "x.png", "--force")
+    assert said.code == 2 and "out and save are one file" in said.err
+    assert (here / "x.h5").read_text() == "mine"
 
 
 def test_home_is_filled_in(monkeypatch, tmp_path):

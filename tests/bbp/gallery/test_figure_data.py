@@ -67,6 +67,22 @@ def test_overlap_of_samples_meets_theory_beyond_the_threshold(kind):
     assert mean[-1] - mean[0] > 4 * np.hypot(error[0], error[-1])
 
 
+@pytest.mark.parametrize("kind", overlaps.MODELS)
+def test_overlap_of_samples_follows_the_law_drawn_over_it(kind):
+    """9 points a kind: chi-square below 31 (false alarm 3e-4), and scatter between samples that of the law: the mean of 9
+    ratios of variances, 12 samples each, within 4 standard errors of 1 (a kurtosis of 2 allowed for: false alarm 6e-5)."""
+    data = stored("overlap")
+    mean, error = mean_and_error(data[f"{kind}_overlap"])
+    law, scatter, own = (
+        np.interp(data[f"{kind}_alpha"], data[f"{kind}_law_alpha"], data[f"{kind}_law{part}"])
+        for part in ("", "_std", "_error")
+    )
+    samples = data[f"{kind}_overlap"].shape[-1]
+    assert np.sum((mean - law) ** 2 / (scatter**2 / samples + own**2)) < 31
+    ratio = (error**2 * samples / scatter**2).mean()
+    assert abs(ratio - 1) < 4 * math.sqrt((2 / (samples - 1) + 2 / samples) / mean.size)
+
+
 @pytest.mark.parametrize(("name", "p_star"), [("thresholds", 1), ("thresholds-two-teachers", 2)])
 def test_thresholds_fall_with_width_and_stand_above_weak_recovery(name, p_star):
     data = stored(name)
