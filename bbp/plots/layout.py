@@ -178,7 +178,7 @@ def widths_panel(ax: Axes, widths: Map, index: int) -> None:
         words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
             rf" to ${silent.max():g}$" if silent.size > 1 else ""
         )
-        ax.text(0.96, 0.8, words, transform=ax.transAxes, ha="right", va="top", fontsize="small")
+        ax.text(0.96, 0.71, words, transform=ax.transAxes, ha="right", va="top", fontsize="small")
     ax.set_ylabel(r"$\alpha$")
 
 
