@@ -28,6 +28,9 @@ SETTINGS = {
 def use() -> None:
     """Compile quickly, unless the caller has set XLA_FLAGS; name the directory, unless the caller has named one."""
     os.environ.setdefault("XLA_FLAGS", QUICK)
+    # Many tests start processes: what Python compiles for them is kept too, where the environment would have it thrown away.
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ["PYTHONPYCACHEPREFIX"] = str(CACHE / "bytecode")
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     directory = CACHE / f"compiled-{_processor()}"
