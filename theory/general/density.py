@@ -56,7 +56,8 @@ def density(model: Committee | Network, alpha: float, lam: ArrayLike) -> Array:
 def _at(law: NodeLaw, inputs: tuple[Array, Array], alpha: float, lam: float) -> float:
     """rho at one lam, NaN where no root with Im g <= 0 is reached."""
     s, w = inputs
-    g, k = complex(0), complex(0)
+    g: Any = 0
+    k: Any = 0
     for height in _HEIGHTS * law.scale:
         z = complex(lam, height)
         g = g or w @ s / z
