@@ -4,6 +4,7 @@ laws, spectral methods."""
 from theory.general.activations import ACTIVATIONS, Activation
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.covariance import Covariance
+from theory.general.density import density
 from theory.general.losses import LOSSES, Loss
 from theory.general.maps import ModelMap, model_map
 from theory.general.network import Labels, Network
@@ -23,6 +24,7 @@ __all__ = [
     "Network",
     "Spectrum",
     "activation_weight",
+    "density",
     "general_spectrum",
     "lowest_branch",
     "model_map",
