@@ -4,7 +4,7 @@ With q = -1/g, K = E f q / (q + f) and K2 = E A^2 = dK/dg, in the upper half pla
 
     g = int s/(z - s alpha K(g)) dnu(s),   rho(lam) = -Im int 1/(lam - s alpha K) dnu / pi,   Im g < 0.
 
-Newton follows g from large Im z down to the real axis.
+Newton follows g from large Im z down to the real axis, anew for each lam: about 0.3 s a place.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def density(model: Committee | Network, alpha: float, lam: ArrayLike) -> Array:
     Raises ParameterError for a model that is none, an alpha that is not positive, lam not finite, weights without a lower
     bound, and where G is a matrix.
 
-    >>> density(Network(a=2.0), 6.0, [1.0, 2.0]).shape
-    (2,)
+    >>> density(Network(a=2.0, activation="tanh"), 6.0, [0.725]).round(3)
+    array([0.371])
     """
     model, alpha = network(model), one("alpha", ratio("alpha", alpha))
     values = np.asarray(finite("lam", lam), float)
