@@ -11,10 +11,10 @@ after the processor, as compiled programs are for one processor only. JAX bounds
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 from pathlib import Path
+
+from bbp.engine.cache import processor
 
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "d"
@@ -33,7 +33,7 @@ def use() -> None:
         os.environ["PYTHONPYCACHEPREFIX"] = str(CACHE / "bytecode")
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
-    directory = CACHE / f"compiled-{_processor()}"
+    directory = CACHE / f"compiled-{processor()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -46,13 +46,3 @@ def tidy() -> None:
     for program in CACHE.glob("compiled-*/*-cache"):
         if not program.with_name(program.name.removesuffix("-cache") + "-atime").exists():
             program.unlink(missing_ok=True)
-
-
-def _processor() -> str:
-    """Short name for this kind of processor: model and instruction sets, where Linux tells them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = [platform.processor()]
-    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
-    return hashlib.sha256("\n".join([platform.machine(), *told]).encode()).hexdigest()[:12]
