@@ -14,13 +14,17 @@ kinks that are seen in a figure.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammainccinv
+from scipy.interpolate import CubicSpline
+from scipy.special import gammainccinv, gammaincinv
 
 Array = NDArray[np.float64]
 
-_LARGEST = 1 - 2.0**-40  # a level nearer 1 is r = 0
+_LEAST = 2.0**-40
+_LARGEST = 1 - _LEAST  # a level nearer 1 is r = 0
 
 
 def coupled_labels(width: int, m: int, chosen: range, seed: int) -> tuple[Array, Array]:
@@ -37,11 +41,20 @@ def coupled_labels(width: int, m: int, chosen: range, seed: int) -> tuple[Array,
 
 
 def lengths(width: int, arrivals: Array, total: Array | float) -> Array:
-    """Root of r (q, m, 1) of the labels that arrive at G (q, m) of `total` (q, 1), G_{m+1} in a sample of m.
+    """Root of r (q, m, 1) of the labels that arrive at G (q, m) of `total` (q, 1), G_{m+1} in a sample of m; to 8 digits.
 
     >>> lengths(2, np.array([[0.5]]), 1.0).round(4)  # r = 2 log 2
     array([[[1.1774]]])
     """
-    level = np.minimum(arrivals / total, _LARGEST)
-    square = -2 * np.log(level) if width == 2 else 2 * gammainccinv(width / 2, level)
-    return np.asarray(np.sqrt(square)[..., None])
+    depth = -np.log(np.minimum(arrivals / total, _LARGEST))
+    return np.asarray(np.exp(_log_length(width)(np.log(depth))[..., None]))
+
+
+@lru_cache(maxsize=8)
+def _log_length(width: int) -> CubicSpline:
+    """log of the root of r over log of -log P(r' > r): linear at both ends."""
+    x = np.linspace(np.log(_LEAST), np.log(700.0), 500)
+    depth = np.exp(x)
+    far = depth > 0.7
+    r = np.where(far, gammainccinv(width / 2, np.exp(-depth)), gammaincinv(width / 2, -np.expm1(-depth)))
+    return CubicSpline(x, np.log(2 * r) / 2)
