@@ -93,7 +93,7 @@ class Session:
         self._rest()
 
     def _rest(self) -> None:
-        """Nobody looks at the page: stop the long work now, rather than when the session ends. A page that is back asks anew."""
+        """Nobody looks at the page: stop its long work now. A page that is back asks anew."""
         self._workers.cancel(self)
         self._curve_of = None
         if self._timer is not None:
