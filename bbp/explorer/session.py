@@ -142,12 +142,14 @@ class Session:
         before, self._state = self._state, state
         if state != before:
             self._workers.samples.cancel(self)
+            self._workers.branches.cancel(self)
             found.sources |= {
                 name: figures.empty(name) for name in ("histogram", "zoom_histogram", "eigenvalues")
             }
             found.sources |= {name: figures.empty(name) for name in ("sample", "quenched")}
             found.lines["quenched_edge"] = None
         if state.model != before.model or state.n != before.n:
+            self._leave_curve()
             self._drawn = []
             found.sources |= {"drawn": figures.empty("drawn"), "finite": figures.empty("finite")}
         found.sources["sweep"] = self._samples_held()
@@ -166,6 +168,11 @@ class Session:
     def _cancel(self, message: Message) -> None:
         self._workers.samples.cancel(self)
 
+    def _leave(self, message: Message) -> None:
+        """The page is being left: its session lasts a while longer, for a connection that comes back; its work does not."""
+        self._curve_of = None
+        self._workers.cancel(self)
+
     def _open(self, message: Message) -> None:
         request = {"name": str(message["name"])[:80], "content": str(message["content"])}
         self._workers.files.submit(self._job(request, partial(self._opened, request["name"])))
@@ -180,6 +187,7 @@ class Session:
         "state": _move,
         "draw": _draw,
         "cancel": _cancel,
+        "leave": _leave,
         "open": _open,
         "close": _close_file,
     }
@@ -233,7 +241,7 @@ class Session:
             return
         end = curves.axis_end(model, state.alpha)
         wanted = (state.model, state.n, end)
-        if wanted == self._curve_of and len(self._sent.sources["finite"]["alpha"]):
+        if wanted == self._curve_of:  # shown, or on its way
             return
         self._curve_of = wanted
         try:
@@ -246,9 +254,13 @@ class Session:
         request = {"state": state.values(), "alphas": alphas}
         self._workers.curves.submit(self._job(request, self._curved))
 
+    def _leave_curve(self) -> None:
+        """The curve on its way, if any, is of another model."""
+        self._curve_of = None
+        self._workers.curves.cancel(self)
+
     def _branch(self, state: State) -> None:
         """The curves over alpha of a model with options, which take longer than a redraw."""
-        self._workers.curves.cancel(self)
         self._workers.branches.submit(self._job({"state": state.values()}, self._branched))
 
     def _branched(self, state: State, message: Message) -> None:
@@ -283,6 +295,7 @@ class Session:
             words = f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws} draws."
             self._tell(**{"finite-words": words})
         elif message["kind"] == "failed":
+            self._curve_of = None  # the next move tries again
             self._tell(**{"finite-words": f"{message['text']}."})
 
     # ---- sweep files ----

@@ -267,6 +267,7 @@ window.bbp = (function () {
     byId("cancel").addEventListener("click", () => ask({ do: "cancel" }));
     byId("sweep-file").addEventListener("change", (event) => { openFile(event.target.files[0]); event.target.value = ""; });
     byId("close-sweep").addEventListener("click", () => ask({ do: "close" }));
+    window.addEventListener("pagehide", () => ask({ do: "leave" }));
   }
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || (event.target.matches("input[type=text], select") && event.key !== "Escape")) return;

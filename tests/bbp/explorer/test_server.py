@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import math
 import socket
 import threading
@@ -9,10 +10,12 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from bokeh.document import Document
 
 from bbp import explore
 from bbp.explorer import server
 from bbp.explorer.limits import DENSE_ORDER, KRYLOV_DATA, sampling_of
+from bbp.explorer.session import Session, Workers
 from bbp.explorer.state import State
 from bbp.explorer.sweepfile import read_upload
 from bbp.explorer.worker import Job, Worker
@@ -210,3 +213,39 @@ def test_a_worker_that_does_not_answer_or_dies_is_replaced(worker):
     well = Heard()
     worker.submit(Job("me", {"to": 1}, well))
     assert well.last()["to"] == 1
+
+
+def test_work_for_a_page_stops_when_nothing_waits_for_it():
+    """A move of alpha within the axis leaves the curve on its way alone, one of the model cancels it, as does leaving."""
+
+    class Jobs:
+        def __init__(self):
+            self.seen = []
+
+        def submit(self, job):
+            self.seen.append(job.request["state"]["a"])
+
+        def cancel(self, owner):
+            self.seen.append("cancel")
+
+    jobs, doc = Jobs(), Document()
+    Session(doc, Workers(*[jobs] * 4), State(), "", [])
+    ask = next(model for model in doc.models if model.name == "ask")
+
+    def pause():
+        for callback in doc.session_callbacks:
+            doc.remove_timeout_callback(callback)
+            callback.callback()
+
+    def seen(**message):
+        jobs.seen.clear()
+        ask.data = {"json": [json.dumps(message)]}
+        pause()
+        return [what for what in jobs.seen if what != "cancel"], "cancel" in jobs.seen
+
+    pause()
+    assert jobs.seen == [0.3]
+    assert seen(do="state", serial=1, values=State(alpha=2.1).values())[0] == []
+    assert seen(do="state", serial=2, values=State(a=0.4).values()) == ([0.4], True)
+    assert seen(do="leave") == ([], True)
+    assert seen(do="state", serial=3, values=State(a=0.4, alpha=2.1).values())[0] == [0.4]
