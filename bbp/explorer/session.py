@@ -86,12 +86,19 @@ class Session:
         self._ask.on_change("data", lambda attr, old, new: self._heard(new))
         page.fill(doc, state, found.words, notice)
         self._connect()
-        self._later_curve()
 
     def close(self) -> None:
         """The page has gone: cancel what it waits for."""
         self._closed = True
+        self._rest()
+
+    def _rest(self) -> None:
+        """Nobody looks at the page: stop its long work now. A page that is back asks anew."""
         self._workers.cancel(self)
+        self._curve_of = None
+        if self._timer is not None:
+            self._doc.remove_timeout_callback(self._timer)
+            self._timer = None
 
     def _connect(self) -> None:
         board, doc = self._board, self._doc
@@ -112,6 +119,8 @@ class Session:
         )
         doc.js_on_event(ConnectionLost, CustomJS(code="bbp.gone()"))
         doc.js_on_event(ClientReconnected, CustomJS(code="bbp.back()"))
+        doc.on_event(DocumentReady, lambda event: self._later_curve())
+        doc.on_event(ConnectionLost, lambda event: self._rest())
         doc.on_session_destroyed(lambda context: self.close())
 
     # ---- what the page asks ----
@@ -142,16 +151,18 @@ class Session:
         before, self._state = self._state, state
         if state != before:
             self._workers.samples.cancel(self)
-            self._workers.branches.cancel(self)
             found.sources |= {
                 name: figures.empty(name) for name in ("histogram", "zoom_histogram", "eigenvalues")
             }
             found.sources |= {name: figures.empty(name) for name in ("sample", "quenched")}
             found.lines["quenched_edge"] = None
         if state.model != before.model or state.n != before.n:
-            self._leave_curve()
             self._drawn = []
             found.sources |= {"drawn": figures.empty("drawn"), "finite": figures.empty("finite")}
+        if self._curve_wanted(state) != self._curve_of:
+            self._curve_of = None
+            self._workers.curves.cancel(self)
+            self._workers.branches.cancel(self)
         found.sources["sweep"] = self._samples_held()
         self._show(found, serial=message["serial"], values=state.values())
         self._tell_of_sweep()
@@ -168,11 +179,6 @@ class Session:
     def _cancel(self, message: Message) -> None:
         self._workers.samples.cancel(self)
 
-    def _leave(self, message: Message) -> None:
-        """The page is being left: its session lasts a while longer, for a connection that comes back; its work does not."""
-        self._curve_of = None
-        self._workers.cancel(self)
-
     def _open(self, message: Message) -> None:
         request = {"name": str(message["name"])[:80], "content": str(message["content"])}
         self._workers.files.submit(self._job(request, partial(self._opened, request["name"])))
@@ -187,7 +193,6 @@ class Session:
         "state": _move,
         "draw": _draw,
         "cancel": _cancel,
-        "leave": _leave,
         "open": _open,
         "close": _close_file,
     }
@@ -236,14 +241,14 @@ class Session:
         self._timer = None
         state = self._state
         model = state.model
+        wanted = self._curve_wanted(state)
+        if wanted == self._curve_of:
+            return
+        self._curve_of = wanted
         if not isinstance(model, Committee):
             self._branch(state)
             return
         end = curves.axis_end(model, state.alpha)
-        wanted = (state.model, state.n, end)
-        if wanted == self._curve_of:  # shown, or on its way
-            return
-        self._curve_of = wanted
         try:
             draws_of(state, end)
         except ParameterError as error:
@@ -254,13 +259,16 @@ class Session:
         request = {"state": state.values(), "alphas": alphas}
         self._workers.curves.submit(self._job(request, self._curved))
 
-    def _leave_curve(self) -> None:
-        """The curve on its way, if any, is of another model."""
-        self._curve_of = None
-        self._workers.curves.cancel(self)
+    @staticmethod
+    def _curve_wanted(state: State) -> object:
+        """What the curves of the workers depend on: these are computed once, and others of the same page stopped."""
+        if isinstance(state.model, Committee):
+            return state.model, state.n, curves.axis_end(state.model, state.alpha)
+        return state
 
     def _branch(self, state: State) -> None:
         """The curves over alpha of a model with options, which take longer than a redraw."""
+        self._workers.curves.cancel(self)
         self._workers.branches.submit(self._job({"state": state.values()}, self._branched))
 
     def _branched(self, state: State, message: Message) -> None:
@@ -295,7 +303,6 @@ class Session:
             words = f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws} draws."
             self._tell(**{"finite-words": words})
         elif message["kind"] == "failed":
-            self._curve_of = None  # the next move tries again
             self._tell(**{"finite-words": f"{message['text']}."})
 
     # ---- sweep files ----

@@ -150,7 +150,7 @@ window.bbp = (function () {
     lost = inFlight = false;
     byId("notice").textContent = "";
     for (const element of document.querySelectorAll("#controls input, #controls select, #draw, #sweep-file")) element.disabled = false;
-    next();
+    move({});
   }
 
   // ---- files ----
@@ -267,7 +267,6 @@ window.bbp = (function () {
     byId("cancel").addEventListener("click", () => ask({ do: "cancel" }));
     byId("sweep-file").addEventListener("change", (event) => { openFile(event.target.files[0]); event.target.value = ""; });
     byId("close-sweep").addEventListener("click", () => ask({ do: "close" }));
-    window.addEventListener("pagehide", () => ask({ do: "leave" }));
   }
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || (event.target.matches("input[type=text], select") && event.key !== "Escape")) return;

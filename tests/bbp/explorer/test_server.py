@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from bokeh.document import Document
+from bokeh.events import ConnectionLost, DocumentReady
 
 from bbp import explore
 from bbp.explorer import server
 from bbp.explorer.limits import DENSE_ORDER, KRYLOV_DATA, sampling_of
-from bbp.explorer.session import Session, Workers
 from bbp.explorer.state import State
 from bbp.explorer.sweepfile import read_upload
 from bbp.explorer.worker import Job, Worker
@@ -94,6 +94,48 @@ def test_there_are_only_so_many_pages(monkeypatch):
     pages[0].destroyed(None)
     shared.open(Document())
     assert len(opened) == 3
+
+
+class Recorder:
+    """Workers that only note who submits and who cancels."""
+
+    def __init__(self):
+        self.samples = self.curves = self.branches = self.files = self
+        self.told = []
+
+    def submit(self, job):
+        self.told.append("submit")
+
+    def cancel(self, owner):
+        self.told.append("cancel")
+
+
+def test_a_page_asks_for_long_work_while_it_is_open_and_leaves_it_when_it_moves_or_goes():
+    doc, workers = Document(), Recorder()
+    server.Session(doc, workers, State(), "", [])
+
+    def timers():
+        return [callback.callback for callback in doc.session_callbacks]
+
+    def send(message):
+        next(m for m in doc.select({"name": "ask"})).data = {"json": [json.dumps(message)]}
+
+    assert not timers()
+    doc.callbacks.trigger_event(DocumentReady())
+    timers()[0]()
+    assert workers.told == ["submit"]
+    send({"do": "state", "serial": 1, "values": State(alpha=2.1).values()})
+    timers()[0]()
+    assert workers.told == ["submit", "cancel"]  # the sample; the curve is the one that is wanted
+    send({"do": "state", "serial": 2, "values": State(n=500).values()})
+    assert workers.told[2:] == ["cancel"] * 3
+    timers()[0]()
+    assert workers.told[5:] == ["submit"]
+    doc.callbacks.trigger_event(ConnectionLost())
+    assert set(workers.told[6:]) == {"cancel"}
+    send({"do": "state", "serial": 3, "values": State(n=500).values()})
+    timers()[0]()
+    assert workers.told[-1] == "submit"
 
 
 @pytest.mark.parametrize(
@@ -213,39 +255,3 @@ def test_a_worker_that_does_not_answer_or_dies_is_replaced(worker):
     well = Heard()
     worker.submit(Job("me", {"to": 1}, well))
     assert well.last()["to"] == 1
-
-
-def test_work_for_a_page_stops_when_nothing_waits_for_it():
-    """A move of alpha within the axis leaves the curve on its way alone, one of the model cancels it, as does leaving."""
-
-    class Jobs:
-        def __init__(self):
-            self.seen = []
-
-        def submit(self, job):
-            self.seen.append(job.request["state"]["a"])
-
-        def cancel(self, owner):
-            self.seen.append("cancel")
-
-    jobs, doc = Jobs(), Document()
-    Session(doc, Workers(*[jobs] * 4), State(), "", [])
-    ask = next(model for model in doc.models if model.name == "ask")
-
-    def pause():
-        for callback in doc.session_callbacks:
-            doc.remove_timeout_callback(callback)
-            callback.callback()
-
-    def seen(**message):
-        jobs.seen.clear()
-        ask.data = {"json": [json.dumps(message)]}
-        pause()
-        return [what for what in jobs.seen if what != "cancel"], "cancel" in jobs.seen
-
-    pause()
-    assert jobs.seen == [0.3]
-    assert seen(do="state", serial=1, values=State(alpha=2.1).values())[0] == []
-    assert seen(do="state", serial=2, values=State(a=0.4).values()) == ([0.4], True)
-    assert seen(do="leave") == ([], True)
-    assert seen(do="state", serial=3, values=State(a=0.4, alpha=2.1).values())[0] == [0.4]
