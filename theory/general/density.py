@@ -143,7 +143,7 @@ def _places(rough: Resolvent, edge: float, points: int, mass: float, bulk: float
     held *= bulk / max(held[-1], 1e-300)
     rising = np.concatenate([[True], np.diff(held) > 0])
 
-    def reached(share: ArrayLike) -> Array:
+    def reached(share: Array) -> Array:
         return np.interp(share, held[rising], look[rising])
 
     half = np.linspace(0, 1, points // 2 + 1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,7 +170,7 @@ class Resolvent:
             return np.array([[weighted.sum()]]), np.array([[weighted @ a]])
         q = -np.linalg.inv(self.packing.matrix(g))
         packed = q[self.packing.rows, self.packing.cols][:, None]
-        inverse = self.packing.invert(self.f + packed)
+        inverse = cast(Array, self.packing.invert(self.f + packed))
         a = packed - self.packing.congruence(q) @ inverse
         weighted = a * self.c
         return self.packing.unpack(weighted.sum(axis=1)), self.packing.operator(weighted @ a.T)
