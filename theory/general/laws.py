@@ -10,9 +10,8 @@ takes a pole at c + i eps with any eps >= r to a distance of at least pi/2 from 
 (the Gaussian limits it) however close the pole is, with no more nodes than without the map. The rule is refined until the
 results are steady: `h` is an argument.
 
-At p = inf these are the outliers of all but one combination of the students. Along their sum the rank-one part of F adds
-l'' (E s')^2 / 2 and the like to the weight, positive for a convex loss: that one direction, absent for even activations,
-lies further right and is not computed.
+At p = inf these are the outliers of all combinations of the students but their sum, and the infimum of the weights is that
+of all p: `theory.general.wide`.
 
 Noise before the teacher's activation: with u = (c u' + noise part), c = 1/sqrt(1 + Delta), y depends on u' ~ N(0, 1) alone;
 spike directions v = (u, own direction of the student) are then Gaussian given (u', lam), and E[v v^T | u', lam] stands for
@@ -34,6 +33,7 @@ from theory.general.activations import Activation
 from theory.general.floor import Floor, floor, valley
 from theory.general.isotropic import Averages, Block
 from theory.general.network import Network
+from theory.general.wide import convex, rare_floor
 from theory.quadrature import chi_square_law
 
 Array = NDArray[Any]
@@ -137,7 +137,14 @@ def student_weight(model: Network) -> Callable[[Array, Array], tuple[Array, ...]
 
 @lru_cache(maxsize=256)
 def floor_of(model: Network) -> Floor:
-    """Infimum of the weights of an isotropic model, in its units."""
+    """Infimum of the weights of an isotropic model, in its units; for p = inf of all that occur at finite p."""
+    typical = typical_floor(model)
+    return rare_floor(model, typical, outputs_of(model.teacher)) if math.isinf(model.p) else typical
+
+
+@lru_cache(maxsize=256)
+def typical_floor(model: Network) -> Floor:
+    """The same, for p = inf of the weights that have a probability there: those with yhat at its mean."""
     weight = student_weight(model)
 
     def lowest(x: Array, y: Array) -> Array:
@@ -146,6 +153,12 @@ def floor_of(model: Network) -> Floor:
 
     start = -math.inf if model.p == 1 or math.isinf(model.p) else 0.0
     return floor(lowest, outputs_of(model.teacher), start)
+
+
+def across(model: Network) -> bool:
+    """Whether the lowest eigenvalues at p = inf are those across the sum of the students: `theory.general.wide`."""
+    even = model.student.parity == "even"
+    return not math.isinf(model.p) or even or convex(model, outputs_of(model.teacher))
 
 
 def closed(model: Network, found: Floor) -> bool:
@@ -167,9 +180,12 @@ def taken(entry: Activation, value: float) -> bool:
 
 
 @lru_cache(maxsize=64)
-def node_law(model: Network, h: float) -> NodeLaw:
-    """The law of an `isotropic` model at step h; raises ValueError where its weights are unbounded below."""
-    found = floor_of(model)
+def node_law(model: Network, h: float, rare: bool = True) -> NodeLaw:
+    """The law of an `isotropic` model at step h; raises ValueError where its weights are unbounded below.
+
+    rare   whether weights that have no probability at p = inf, but do at every finite p, bound q
+    """
+    found = (floor_of if rare else typical_floor)(model)
     if not math.isfinite(found.value):
         raise ValueError("weights without a lower bound have no law here")
     q_min = max(0.0, -found.value)
