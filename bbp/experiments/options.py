@@ -288,13 +288,13 @@ DESCENT = (
     ),
 )  # fmt: skip
 PHASE = (
-    Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed; fewer for other activations", metavar="LIST"),
+    Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
     Option("p_star", 1, integer(), "teacher width"),
-    Option("a_grid", "0.01:3:60:log", named(values, "a"), f"normalisations: {grids.GRAMMAR}; other activations: 1.5:15:5:log", metavar="GRID"),
+    Option("a_grid", "0.01:3:60:log", named(values, "a"), f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
     *MODEL,
-    Option("at_a", "0.5,1", values, "normalisations of the cuts against p; other activations: 2,10", metavar="GRID"),
+    Option("at_a", "0.5,1", values, "normalisations of the cuts against p", metavar="GRID"),
     Option(
-        "widths", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf", any_widths, "student widths of the cuts; other activations: 1,2,3,4,inf",
+        "widths", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf", any_widths, "student widths of the cuts",
         metavar="LIST",
     ),
     Option(

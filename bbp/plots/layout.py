@@ -235,8 +235,8 @@ def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:
     spectrum_panel(close, spectrum, *edge_window(spectrum))
     name_model(whole, spectrum.model, rf"$\alpha = {spectrum.alpha:.6g}$")
     # Near alpha = 1 the density has a peak at 0 that would hide the rest.
-    low = spectrum.rho[spectrum.lam < 0.5 * spectrum.edge.value]
-    if low.size:
+    low = spectrum.rho[spectrum.lam < 0.5 * spectrum.start]
+    if low.size and np.isfinite(spectrum.edge.value):
         whole.set_ylim(0, min(1.1 * spectrum.rho.max(), 5 * low.max()))
     legend_above(fig, [whole, close], 4 if width == "double" else 2)
     return fig
@@ -255,9 +255,10 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
             spectrum_plots.pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
     shown = (spectrum.lam >= left) & (spectrum.lam <= right)
     spectrum_plots.density_curve(ax, spectrum.lam[shown], spectrum.rho[shown])
-    spectrum_plots.mark_edge(ax, spectrum.edge.value, spectrum.edge.kind)
-    if spectrum.outlier is not None:
-        spectrum_plots.mark_outlier(ax, spectrum.outlier.value, spectrum.outlier.overlap)
+    if np.isfinite(spectrum.edge.value):
+        spectrum_plots.mark_edge(ax, spectrum.edge.value, spectrum.edge.kind)
+    for outlier in spectrum.outliers:
+        spectrum_plots.mark_outlier(ax, outlier.value, outlier.overlap)
     if spectrum.atom and left < 0 < right:
         spectrum_plots.mark_atom(ax, spectrum.atom)
     ax.set_xlim(left, right)
@@ -275,9 +276,7 @@ def bin_count(pool: Pool, left: float, right: float) -> int:
 
 def lowest(spectrum: Spectrum) -> float:
     """The lowest eigenvalue there is: edge, outlier or sample."""
-    found = [spectrum.edge.value]
-    if spectrum.outlier is not None:
-        found.append(spectrum.outlier.value)
+    found = [spectrum.start, *(outlier.value for outlier in spectrum.outliers)]
     if spectrum.pool is not None:
         found.append(float(spectrum.pool.eigenvalues.min()))
     return min(found)
@@ -291,7 +290,7 @@ def whole_window(spectrum: Spectrum) -> tuple[float, float]:
 
 def edge_window(spectrum: Spectrum) -> tuple[float, float]:
     """The left edge and what lies left of it, with as much of the bulk again."""
-    left, edge = lowest(spectrum), spectrum.edge.value
+    left, edge = lowest(spectrum), spectrum.start
     reach = max(edge - left, 0.08 * (spectrum.lam.max() - edge))
     return left - 0.3 * reach, edge + 1.5 * reach
 
