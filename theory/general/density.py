@@ -44,7 +44,7 @@ _CUBATURE, _PRODUCT, _POINTS = (
     1e-3,
     1e-2,
 )  # steady: change of rho relative to rho and 1/(width of the spectrum)
-_DRAWN = 5e-3  # the same, for a curve to be drawn
+_DRAWN = 1e-3  # the same, for a curve to be drawn
 _PRODUCT_DIMENSIONS = 3
 _LOOK = 40  # places of the first look at a curve, on either side
 _SMALLEST, _FARTHEST = 1e-3, 30.0  # of their distances, in standard deviations of the spectrum
@@ -109,7 +109,7 @@ def density_curve(
     """The density from the left edge to where `mass` of the bulk is reached, at about `points` places.
 
     Half of the places crowd at the edge, where rho rises like a square root, half lie at equal shares of the mass. Weights
-    unbounded below have no edge: the curve then starts where 1e-2 of the mass is reached. Places are steady to 5e-3 (see
+    unbounded below have no edge: the curve then starts where 1e-2 of the mass is reached. Places are steady to 1e-3 (see
     `density`), 1e-2 where Sobol points are needed.
     known  the `spectrum` at alpha, if the caller has it
     Raises ParameterError as `density` and `spectrum`, and unless points >= 10 and 0 < mass < 1.
