@@ -86,12 +86,19 @@ class Session:
         self._ask.on_change("data", lambda attr, old, new: self._heard(new))
         page.fill(doc, state, found.words, notice)
         self._connect()
-        self._later_curve()
 
     def close(self) -> None:
         """The page has gone: cancel what it waits for."""
         self._closed = True
+        self._rest()
+
+    def _rest(self) -> None:
+        """Nobody looks at the page: stop its long work now. A page that is back asks anew."""
         self._workers.cancel(self)
+        self._curve_of = None
+        if self._timer is not None:
+            self._doc.remove_timeout_callback(self._timer)
+            self._timer = None
 
     def _connect(self) -> None:
         board, doc = self._board, self._doc
@@ -112,6 +119,8 @@ class Session:
         )
         doc.js_on_event(ConnectionLost, CustomJS(code="bbp.gone()"))
         doc.js_on_event(ClientReconnected, CustomJS(code="bbp.back()"))
+        doc.on_event(DocumentReady, lambda event: self._later_curve())
+        doc.on_event(ConnectionLost, lambda event: self._rest())
         doc.on_session_destroyed(lambda context: self.close())
 
     # ---- what the page asks ----
@@ -150,6 +159,10 @@ class Session:
         if state.model != before.model or state.n != before.n:
             self._drawn = []
             found.sources |= {"drawn": figures.empty("drawn"), "finite": figures.empty("finite")}
+        if self._curve_wanted(state) != self._curve_of:
+            self._curve_of = None
+            self._workers.curves.cancel(self)
+            self._workers.branches.cancel(self)
         found.sources["sweep"] = self._samples_held()
         self._show(found, serial=message["serial"], values=state.values())
         self._tell_of_sweep()
@@ -228,14 +241,14 @@ class Session:
         self._timer = None
         state = self._state
         model = state.model
+        wanted = self._curve_wanted(state)
+        if wanted == self._curve_of:
+            return
+        self._curve_of = wanted
         if not isinstance(model, Committee):
             self._branch(state)
             return
         end = curves.axis_end(model, state.alpha)
-        wanted = (state.model, state.n, end)
-        if wanted == self._curve_of and len(self._sent.sources["finite"]["alpha"]):
-            return
-        self._curve_of = wanted
         try:
             draws_of(state, end)
         except ParameterError as error:
@@ -245,6 +258,13 @@ class Session:
         alphas = np.linspace(end / CURVE_POINTS, end, CURVE_POINTS)
         request = {"state": state.values(), "alphas": alphas}
         self._workers.curves.submit(self._job(request, self._curved))
+
+    @staticmethod
+    def _curve_wanted(state: State) -> object:
+        """What the curves of the workers depend on: these are computed once, and others of the same page stopped."""
+        if isinstance(state.model, Committee):
+            return state.model, state.n, curves.axis_end(state.model, state.alpha)
+        return state
 
     def _branch(self, state: State) -> None:
         """The curves over alpha of a model with options, which take longer than a redraw."""

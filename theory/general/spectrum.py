@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from theory.bulk import bulk_edge
 from theory.checks import one, ratio
 from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
-from theory.general.laws import floor_of, isotropic, node_law
+from theory.general.laws import across, floor_of, isotropic, node_law
 from theory.general.network import Network, network
 from theory.general.points import point_spectrum, point_threshold
 from theory.general.quadratic import QuadraticLaw
@@ -40,6 +40,7 @@ Model = Committee | Network
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
 _UNBOUNDED = "no left edge: the weight is unbounded below"
+_ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
 
 def route(model: Model) -> str:
@@ -69,6 +70,8 @@ def spectrum(model: Model, alpha: float) -> Spectrum:
         return point_spectrum(model, alpha)
     if not math.isfinite(floor_of(model).value):
         return Spectrum.without_edge("cubature", _UNBOUNDED)
+    if not across(model):
+        return Spectrum(math.nan, 0.0, "unresolved", "cubature", reason=_ALONG)
     return _refined(model, lambda law: _of(law, alpha, "cubature"), _merged)
 
 
@@ -91,6 +94,8 @@ def threshold(model: Model) -> ModelThreshold:
         return point_threshold(model)
     if not math.isfinite(floor_of(model).value):
         return ModelThreshold(math.nan, "no edge", math.nan, route="cubature", reason=_UNBOUNDED)
+    if not across(model):
+        return ModelThreshold(math.nan, "unresolved", math.nan, route="cubature", reason=_ALONG)
     return _refined(model, lambda law: _first(law, "cubature"), _merged_threshold)
 
 

@@ -150,7 +150,7 @@ window.bbp = (function () {
     lost = inFlight = false;
     byId("notice").textContent = "";
     for (const element of document.querySelectorAll("#controls input, #controls select, #draw, #sweep-file")) element.disabled = false;
-    next();
+    move({});
   }
 
   // ---- files ----

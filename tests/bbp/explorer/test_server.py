@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import math
 import socket
 import threading
@@ -9,6 +10,8 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from bokeh.document import Document
+from bokeh.events import ConnectionLost, DocumentReady
 
 from bbp import explore
 from bbp.explorer import server
@@ -91,6 +94,48 @@ def test_there_are_only_so_many_pages(monkeypatch):
     pages[0].destroyed(None)
     shared.open(Document())
     assert len(opened) == 3
+
+
+class Recorder:
+    """Workers that only note who submits and who cancels."""
+
+    def __init__(self):
+        self.samples = self.curves = self.branches = self.files = self
+        self.told = []
+
+    def submit(self, job):
+        self.told.append("submit")
+
+    def cancel(self, owner):
+        self.told.append("cancel")
+
+
+def test_a_page_asks_for_long_work_while_it_is_open_and_leaves_it_when_it_moves_or_goes():
+    doc, workers = Document(), Recorder()
+    server.Session(doc, workers, State(), "", [])
+
+    def timers():
+        return [callback.callback for callback in doc.session_callbacks]
+
+    def send(message):
+        next(m for m in doc.select({"name": "ask"})).data = {"json": [json.dumps(message)]}
+
+    assert not timers()
+    doc.callbacks.trigger_event(DocumentReady())
+    timers()[0]()
+    assert workers.told == ["submit"]
+    send({"do": "state", "serial": 1, "values": State(alpha=2.1).values()})
+    timers()[0]()
+    assert workers.told == ["submit", "cancel"]  # the sample; the curve is the one that is wanted
+    send({"do": "state", "serial": 2, "values": State(n=500).values()})
+    assert workers.told[2:] == ["cancel"] * 3
+    timers()[0]()
+    assert workers.told[5:] == ["submit"]
+    doc.callbacks.trigger_event(ConnectionLost())
+    assert set(workers.told[6:]) == {"cancel"}
+    send({"do": "state", "serial": 3, "values": State(n=500).values()})
+    timers()[0]()
+    assert workers.told[-1] == "submit"
 
 
 @pytest.mark.parametrize(

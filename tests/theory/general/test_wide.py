@@ -1,0 +1,79 @@
+"""p = inf is the limit of finite p: rare weights end the support, and samples below that threshold follow the law without."""
+
+import math
+
+import numpy as np
+import pytest
+
+from theory.general import Network, spectrum, threshold
+from theory.general.extremes import bottom
+from theory.general.isotropic import Isotropic
+from theory.general.laws import floor_of, node_law, typical_floor
+
+TANH = Network(math.inf, activation="tanh", a=2.0)
+STEEPEST = 4 / (3 * math.sqrt(3))  # largest |s''| of tanh
+
+
+def test_the_threshold_of_tanh_in_closed_form():
+    """q is the largest l' = 2/(a - 1), at y = -1 and yhat = 1, times the largest |s''| / 2; alpha = q / max(K - X) by a
+    plain sum over a grid in (u, lam)."""
+    q, grid = STEEPEST, np.linspace(-9, 9, 181)
+    u, lam = np.meshgrid(grid, grid, indexing="ij")
+    weight = np.exp(-(u**2 + lam**2) / 2)
+    weight /= weight.sum()
+    y = np.tanh(u)
+    f = -y / (2 + y) * -2 * np.tanh(lam) * (1 - np.tanh(lam) ** 2) / 2
+    a = weight * f * q / (q + f)
+    x = np.array([[np.sum(a * u * u), np.sum(a * u * lam)], [np.sum(a * u * lam), np.sum(a * lam * lam)]])
+    found = threshold(TANH)
+    assert found.kind == "discontinuous"
+    assert abs(found.alpha - q / np.linalg.eigvalsh(np.sum(a) * np.eye(2) - x)[-1]) < 1e-9 * found.alpha
+
+
+def test_rare_weights_of_many_students():
+    """One student at the worst place, the others driving yhat to 1: p = 8 has that weight, and none below p = inf."""
+    lam = np.full((1, 8), 4.0)
+    lam[0, 0] = math.atanh(1 / math.sqrt(3))
+    (explicit,) = np.linalg.eigvalsh(Network(8, activation="tanh", a=2.0).weights(lam, -np.ones(1)))[:, 0]
+    found = 4 * bottom(Network(8, activation="tanh", a=2.0)).value
+    assert floor_of(TANH).value < found <= 4 * explicit + 1e-9
+    assert abs(floor_of(TANH).value + STEEPEST) < 1e-12
+    assert abs(typical_floor(TANH).value + STEEPEST / 2) < 1e-9
+
+
+def test_even_students_have_no_lower_weights():
+    """The quadratic infimum is at y = inf for every yhat."""
+    model = Network(math.inf, a=2.0, loss="normalised")
+    assert floor_of(model) == typical_floor(model)
+
+
+def test_losses_that_are_not_convex():
+    """Along the sum of the students weights are lower: unbounded for quadratic ones, left out for others."""
+    assert threshold(Network(math.inf, a=2.0, loss="welsch")).kind == "no edge"
+    model = Network(math.inf, activation="tanh", a=0.5, loss="cauchy")
+    assert threshold(model).kind == spectrum(model, 3.0).kind == "unresolved"
+    assert "not convex" in threshold(model).reason
+
+
+@pytest.mark.slow
+def test_samples_below_the_threshold_follow_the_law_without_rare_weights():
+    """p = 8, N = 150, alpha = 5, where theory at N = inf has no outlier up to 7.5(2): the teacher's share of the lowest four
+    vectors is that of the law of probable weights within 5 sigma of 6 samples and 0.04 for N and p."""
+    model, rng = Network(8, activation="tanh", a=2.0), np.random.default_rng(8)
+    shares = np.array([_shares(model, 5.0, 150, rng)[:4].mean() for _ in range(6)])
+    law = Isotropic(node_law(TANH, 0.08, rare=False))
+    (found,) = law.outliers(5.0, law.edge(5.0)[2])
+    wanted = found.overlap * (found.vector @ found.block.teacher @ found.vector)
+    assert wanted > 0.15
+    assert abs(shares.mean() - wanted) < 5 * shares.std(ddof=1) / math.sqrt(6) + 0.04
+
+
+def _shares(model, alpha, n, rng):
+    """Shares on teacher directions of the vectors of one sample, lowest eigenvalue first."""
+    x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
+    w, t = rng.standard_normal((model.p, n)), rng.standard_normal((1, n))
+    w, t = (v * np.sqrt(n) / np.linalg.norm(v, axis=1, keepdims=True) for v in (w, t))
+    f = model.weights(x @ w.T, model.outputs(x @ t.T))
+    hessian = np.block([[(x.T * f[:, i, j]) @ x for j in range(model.p)] for i in range(model.p)])
+    vectors = np.linalg.eigh(hessian)[1]
+    return np.sum(np.tensordot(t[0], vectors.reshape(model.p, n, -1), (0, 1)) ** 2, axis=0) / n
