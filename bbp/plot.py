@@ -18,7 +18,9 @@ from bbp import store
 from bbp.analysis import comparison_file, spectrum
 from bbp.console import grids, program
 from bbp.console.errors import FileError, RunError
-from bbp.experiments import descent_file, phase_file
+from bbp.experiments import descent_file, models, phase_file
+from bbp.experiments.models import Model
+from bbp.experiments.options import MODEL
 from bbp.files import atomic, hdf5, outputs
 from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
@@ -27,13 +29,13 @@ from bbp.plots import layout, options, style
 from bbp.plots.compare import compare_figure
 from bbp.store import Sweep
 from theory.checks import ParameterError, shown
-from theory.model import Committee
 
 SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
 EXAMPLE = """\
   bbp plot results/sweep.h5 --out sweep.pdf
   bbp plot results/phase.h5 --panels a --size 3.4x2.5 --font serif --out phase.eps
-  bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg"""
+  bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg
+  bbp plot --spectrum 6 --a 2 --activation tanh --covariance power:1 --out tanh.png"""
 
 # No dates: the same file gives the same picture, byte for byte.
 METADATA: dict[str, dict[str, str | None]] = {
@@ -63,12 +65,10 @@ def draw(path: str | Path, *, width: str = "double", model: int | None = None) -
         return DRAWERS[found](path, model, width)
 
 
-def draw_spectrum(source: Sweep | Committee, alpha: float, *, width: str = "double") -> Figure:
+def draw_spectrum(source: Sweep | Model, alpha: float, *, width: str = "double") -> Figure:
     """The spectrum at alpha: theory, and the eigenvalues of a sweep's samples there if `source` is a sweep."""
     found = (
-        spectrum.of_model(source, alpha)
-        if isinstance(source, Committee)
-        else spectrum.of_sweep(source, alpha)
+        spectrum.of_sweep(source, alpha) if isinstance(source, Sweep) else spectrum.of_model(source, alpha)
     )
     with style.figure_style():
         return layout.spectrum_figure(found, width=width)
@@ -198,6 +198,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--a": "normalisation of the loss",
     }.items():
         one.add_argument(name, help=f"{text} (1), without FILE")
+    for option in MODEL:
+        one.add_argument(option.written, metavar=option.metavar, help=option.words.replace("%", "%%"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -233,7 +235,10 @@ def _output(args: argparse.Namespace) -> Path:
 
 
 def _figure(args: argparse.Namespace) -> Figure:
-    given = [name for name in ("p", "p_star", "a") if getattr(args, name) is not None]
+    special = {
+        option.name: getattr(args, option.name) for option in MODEL if getattr(args, option.name) is not None
+    }
+    given = [name for name in ("p", "p_star", "a") if getattr(args, name) is not None] + list(special)
     if args.file is not None and given:
         raise ParameterError(f"{given[0]} is for a spectrum without FILE: {args.file!r} has its own model")
     if args.spectrum is None:
@@ -247,7 +252,16 @@ def _figure(args: argparse.Namespace) -> Figure:
     widths = grids.widths("p", p)
     if len(widths) != 1:
         raise ParameterError(f"p must be one width, got {shown(p)}")
-    model = Committee(widths[0], grids.integer("p_star", p_star), grids.number("a", a))
+    model = models.make(
+        widths[0],
+        grids.integer("p_star", p_star),
+        grids.number("a", a),
+        {
+            option.name: option.read(option.name, special[option.name])
+            for option in MODEL
+            if option.name in special
+        },
+    )
     return draw_spectrum(model, alpha, width=args.width)
 
 

@@ -24,9 +24,10 @@ from sims.instance import Instance, Model
 from sims.normal import normal_row
 from sims.pinned import pinned
 from sims.students import placed
+from sims.threefry import fold
 from theory.checks import count
 
-KEYS = 32  # samples whose keys are made in one call
+KEYS = 32  # samples whose keys and weights are made at once
 _VARIATES = 2**17  # drawn in one call, about: as many as stay in cache
 _FEWEST, _MOST = 8, 1024  # rows of a call
 
@@ -47,7 +48,7 @@ def draw_on_host(
     m, n, samples = instance.samples_of(alpha, n), count("n", n), indices("samples", samples)
     samples = [instance.below("sample", sample, instance.WORD) for sample in samples]
     instance.room_for_teacher(model, n)
-    return _instances(model, n, m, samples, _point_key(seed, n, alpha), dtype)
+    return _instances(model, n, m, samples, instance.point_words(seed, n, alpha), dtype)
 
 
 def rows_in_call(n: int) -> int:
@@ -60,22 +61,22 @@ def rows_in_call(n: int) -> int:
 
 
 def _instances(
-    model: Model, n: int, m: int, samples: list[int], point: jax.Array, dtype: str
+    model: Model, n: int, m: int, samples: list[int], point: NDArray, dtype: str
 ) -> Iterator[Instance]:
     p, height = instance.finite_p(model), 2 * max(int(model.p), model.p_star)
     roots = instance.input_roots(model, n)
     for start in range(0, len(samples), KEYS):
         some = samples[start : start + KEYS]
-        words, keys = _keys(point, np.resize(np.asarray(some, np.uint32), KEYS))
-        drawn = _Rows(np.asarray(words)[:, : len(some)], height, m, n, dtype)
+        words = fold(point, some)
+        drawn = _Rows(fold(words, [[instance.WEIGHTS], [instance.DATA]]), height, m, n, dtype)
         weights = drawn.next(len(some) * height).reshape(len(some), height, n)
         students, teachers = instance.weights_from(weights, p, model.p_star)
-        for student, teacher, key in zip(students, teachers, keys, strict=False):
+        for student, teacher, own in zip(students, teachers, words, strict=True):
             data: Any = drawn.next(m, instance.padded(m))
             if roots is not None:
                 data *= roots.astype(data.dtype)
             yield Instance(
-                model, m, cast(Any, placed(model, student, teacher)), cast(Any, teacher), data, key
+                model, m, cast(Any, placed(model, student, teacher)), cast(Any, teacher), data, own
             )
 
 
@@ -108,23 +109,6 @@ class _Rows:
             rows[filled : filled + len(some)] = some
             filled, self._left = filled + len(some), self._left[len(some) :]
         return rows
-
-
-@pinned
-def _point_key(seed: int, n: int, alpha: float) -> jax.Array:
-    return instance.point_key(seed, n, alpha)
-
-
-@pinned
-@jax.jit
-def _keys(point: jax.Array, samples: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
-    """Words (2, s, 2) of the keys of weights and data of s samples at a point, and the keys of these draws."""
-    fold = jax.vmap(jax.random.fold_in, (None, 0))
-    keys = fold(point, samples)
-    streams = [
-        jax.vmap(jax.random.fold_in, (0, None))(keys, word) for word in (instance.WEIGHTS, instance.DATA)
-    ]
-    return jnp.stack([jax.random.key_data(stream) for stream in streams]), list(keys)
 
 
 @pinned

@@ -32,6 +32,7 @@ from sims.checks import of_type, reals
 from sims.normal import normal_row
 from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
+from sims.threefry import fold
 from theory.checks import ParameterError, count, flag, positive, shown
 from theory.general.network import Network, network
 from theory.model import Committee
@@ -58,7 +59,7 @@ class Instance:
     teacher  (p_star, N)
     data     (padded M, N), rows x ~ N(0, Sigma / N), zero from row M on; None: rows are drawn when needed. Sigma is diagonal:
              the coordinates are its eigenbasis, in which student and teacher are isotropic
-    key      the key of the draw; `data_key(key)` is that of its rows
+    words    (2,) of the key of the draw; `data_key(key)` is that of its rows
     """
 
     model: Model
@@ -66,7 +67,13 @@ class Instance:
     student: jax.Array
     teacher: jax.Array
     data: jax.Array | None
-    key: jax.Array
+    words: NDArray[np.uint32]
+
+    @property
+    @pinned
+    def key(self) -> jax.Array:
+        """The key of the draw."""
+        return _wrapped(self.words)
 
     @property
     def n(self) -> int:
@@ -124,19 +131,24 @@ def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
 
     Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
     """
-    return _fold(point_key(seed, n, alpha), below("sample", sample, WORD))
+    return _wrapped(_draw_words(seed, n, alpha, sample))
 
 
-def point_key(seed: int, n: int, alpha: float | None) -> jax.Array:
-    """Key from which those of all samples at a point are folded."""
+def point_words(seed: int, n: int, alpha: float | None) -> NDArray[np.uint32]:
+    """Words (2,) of the key from which those of all samples at a point are folded."""
     seed = below("seed", seed, 2**63)
     # the words of jax.random.key(seed), less the program's jax_random_seed_offset
-    both: Any = np.asarray([seed >> 32, seed & (WORD - 1)], np.uint32)
-    key = jax.random.wrap_key_data(both, impl="threefry2x32")
-    words = [below("n", count("n", n), WORD)]
+    words = np.asarray([seed >> 32, seed & (WORD - 1)], np.uint32)
+    folded = [below("n", count("n", n), WORD)]
     if alpha is not None:
-        words += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
-    return _fold(key, *words)
+        folded += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
+    for word in folded:
+        words = fold(words, word)
+    return words
+
+
+def _draw_words(seed: int, n: int, alpha: float | None, sample: int) -> NDArray[np.uint32]:
+    return fold(point_words(seed, n, alpha), below("sample", sample, WORD))
 
 
 @pinned
@@ -224,13 +236,14 @@ def draw(
     m = samples_of(alpha, n)
     n = count("n", n)
     room_for_teacher(model, n)
-    key = draw_key(seed, n, None if shared else alpha, sample)
+    words = _draw_words(seed, n, None if shared else alpha, sample)
+    key = _wrapped(words)
     student, teacher = draw_weights(key, p, model.p_star, n, dtype)
     student = placed(model, student, teacher)
     rows, roots = draw_data(data_key(key), m, n, dtype) if data else None, input_roots(model, n)
     if rows is not None and roots is not None:
         rows = _spread(rows, jnp.asarray(roots, dtype))
-    return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, key)
+    return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, words)
 
 
 def room_for_teacher(model: Model, n: int) -> None:
@@ -362,13 +375,12 @@ def ahead(calls: Iterable[T], depth: int = 2) -> Iterator[T]:
     yield from waiting
 
 
-def _fold(key: jax.Array, *words: int) -> jax.Array:
-    return _folded(key, np.asarray(words, dtype=np.uint32))
+def _fold(key: jax.Array, word: int) -> jax.Array:
+    return _wrapped(fold(np.asarray(jax.random.key_data(key)), word))
 
 
-@jax.jit
-def _folded(key: jax.Array, words: jax.Array) -> jax.Array:
-    return jax.lax.fori_loop(0, words.shape[0], lambda i, k: jax.random.fold_in(k, words[i]), key)
+def _wrapped(words: Any) -> jax.Array:
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
 def _aligned(m: int, n: int, dtype: np.dtype) -> NDArray:

@@ -9,17 +9,21 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
 from theory.bulk import Edge, bulk_edge
 from theory.checks import ParameterError
 from theory.density.density import atom, density
+from theory.general.density import density_curve
+from theory.general.network import Network
 from theory.model import Committee
 from theory.outliers import Outlier, outlier
 
 Array = NDArray[np.float64]
 
-POINTS = 240  # of the density, for each stretch of the axis
+POINTS = 240  # of the density, for each stretch of the axis; of a network in all
 MASS = 0.7  # of the bulk that the figure shows; the rest is a long tail to the right
+NETWORK_MASS = 0.95  # the same, of a network, whose bulk is known point by point
 STRETCHES = 12
 
 
@@ -58,9 +62,14 @@ class Pool:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Theory at one alpha: density rho (lambda,) at lam (lambda,), the atom at 0, left edge and outlier; and samples."""
+    """Theory at one alpha: density rho (lambda,) at lam (lambda,), the atom at 0, left edge and outlier; and samples.
 
-    model: Committee
+    edge      of value NaN where the weights are unbounded below
+    outlier   the lowest, None where there is none; its overlap is that with the teacher
+    others    the rest of the outliers, students' own among them
+    """
+
+    model: Model
     alpha: float
     lam: Array
     rho: Array
@@ -68,10 +77,26 @@ class Spectrum:
     edge: Edge
     outlier: Outlier | None
     pool: Pool | None = None
+    others: tuple[Outlier, ...] = ()
+
+    @property
+    def outliers(self) -> tuple[Outlier, ...]:
+        """All outliers, lowest first."""
+        return self.others if self.outlier is None else (self.outlier, *self.others)
+
+    @property
+    def start(self) -> float:
+        """Where the bulk begins: its edge, or the first place of the density where it has none."""
+        return float(self.edge.value) if np.isfinite(self.edge.value) else float(self.lam.min())
 
 
-def of_model(model: Committee, alpha: float, pool: Pool | None = None) -> Spectrum:
-    """The theory's spectrum from left of everything to where `MASS` of the bulk is reached."""
+def of_model(model: Model, alpha: float, pool: Pool | None = None) -> Spectrum:
+    """The theory's spectrum from left of everything to where `MASS` of the bulk is reached.
+
+    Raises ParameterError where the density of the model is not known, with the reason.
+    """
+    if not isinstance(model, Committee):
+        return _of_network(model, alpha, pool)
     edge, out = bulk_edge(model, alpha), outlier(model, alpha)
     zero = float(atom(model, alpha))
     lam, rho = _bulk(model, alpha, edge.value, MASS * (1 - zero))
@@ -83,9 +108,17 @@ def of_sweep(sweep: Sweep, alpha: float) -> Spectrum:
 
     Raises ParameterError where alpha is not on the sweep's grid or no sample is done.
     """
-    if not isinstance(sweep.model, Committee):
-        raise ParameterError("spectrum needs a density, which is known for the quadratic committee only")
     return of_model(sweep.model, alpha, pool_of(sweep, alpha))
+
+
+def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
+    curve = density_curve(model, alpha, POINTS, NETWORK_MASS)
+    found = curve.spectrum
+    edge = Edge(found.edge, found.kind, math.nan)
+    columns = found.outliers, found.overlaps * found.teacher_share, found.degeneracy
+    marks = [Outlier(float(v), float(q), many, math.nan) for v, q, many in zip(*columns, strict=True)]
+    first, others = (marks[0], tuple(marks[1:])) if marks else (None, ())
+    return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, first, pool, others)
 
 
 def pool_of(sweep: Sweep, alpha: float) -> Pool:

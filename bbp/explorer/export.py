@@ -37,7 +37,6 @@ from theory.transition import bbp_threshold, critical_normalisation, threshold_m
 
 Array = NDArray[np.float64]
 SPECTRA, STEPS = ("lam", "rho"), 65535
-CHECKS = 60  # models between grid points at which the interpolation is measured
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class Grid:
     ratios             alpha/alpha_BBP of the spectra, with 1
     branch             the same of the curves over alpha, 1 twice: without outlier, and with
     nodes              of a spectrum
+    checks             models between grid points at which the interpolation is measured
     """
 
     widths: tuple[float, ...] = (1, 2, 3, 4, 8, 32, math.inf)
@@ -59,6 +59,7 @@ class Grid:
     fine: int = 400
     ratios: tuple[float, ...] = (0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.3, 1.8, 2.6, 4.0)
     nodes: int = 84
+    checks: int = 60
 
     @property
     def branch(self) -> Array:
@@ -243,7 +244,7 @@ def accuracy(grid: Grid, tables: dict[str, Array]) -> dict[str, float]:
     rng = np.random.default_rng(0)
     worst = dict.fromkeys(("alpha_bbp", "edge", "outlier", "overlap"), 0.0)
     misplaced: list[float] = []
-    for _ in range(CHECKS):
+    for _ in range(grid.checks):
         pair = int(rng.integers(len(grid.pairs)))
         a = float(np.exp(rng.uniform(*np.log(grid.a_range))))
         model = Committee(*grid.pairs[pair], a)
@@ -302,7 +303,7 @@ def holds(grid: Grid, errors: dict[str, float]) -> list[str]:
         f"{grid.branch[0]:g} to {grid.branch[-1]:g} times α_BBP; no samples and no finite N, for which there is bbp explore.",
         f"Spectra were computed at {grid.models} values of a, curves over α at {grid.curves}, thresholds at {grid.fine}; "
         f"the page interpolates, and shows three digits. Measured against "
-        f"theory at {CHECKS} points between them, the largest deviations are: α_BBP {errors['alpha_bbp']:.1e} (relative), "
+        f"theory at {grid.checks} points between them, the largest deviations are: α_BBP {errors['alpha_bbp']:.1e} (relative), "
         f"edge {errors['edge']:.1e} and outlier {errors['outlier']:.1e} (relative to their size), q² {errors['overlap']:.1e}, "
         f"density {errors['density']:.1e} (share of mass misplaced; median {errors['density_median']:.1e}).",
     ]

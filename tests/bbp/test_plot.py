@@ -15,6 +15,7 @@ from bbp.experiments import models
 from bbp.files import hdf5
 from bbp.plots import layout, style
 from sims import sampling
+from theory import general
 from theory.checks import ParameterError
 from theory.general.network import Network
 from theory.model import Committee
@@ -279,6 +280,22 @@ def test_spectrum_of_a_model(tmp_path):
     out = tmp_path / "spectrum.svg"
     assert plot.main(["--spectrum", "2.5", "--p", "2", "--a", "0.3", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(SIGNATURES["svg"])
+
+
+def test_spectrum_of_a_network(tmp_path, capsys):
+    """Edge and outliers are those of theory; without an edge the bulk begins with its density; no density, no picture."""
+    model = Network(a=2.0, activation="tanh", covariance="power:1")
+    found, theory = spectrum.of_model(model, 6.0), general.spectrum(model, 6.0)
+    assert (found.edge.value, found.outlier.value) == (theory.edge, theory.outliers[0])
+    assert len(found.outliers) == len(theory.outliers)
+    assert 0.9 < np.trapezoid(found.rho, found.lam) < 1
+    out = tmp_path / "spectrum.svg"
+    assert plot.main(["--spectrum", "3", "--loss", "squared", "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(SIGNATURES["svg"])
+    wide = ["--spectrum", "3", "--p", "inf", "--p-star", "2", "--activation", "tanh", "--a", "2"]
+    assert plot.main([*wide, "--out", str(tmp_path / "none.svg")]) == 2
+    assert "p must be finite" in capsys.readouterr().err
+    assert not (tmp_path / "none.svg").exists()
 
 
 def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):

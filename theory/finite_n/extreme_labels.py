@@ -31,11 +31,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import gammaincc, gammainccinv, gammaln
 
 from theory.checks import ParameterError
 from theory.finite_n.typical import pole_probability
+from theory.late_scipy import brentq
 from theory.model import Committee, finite_committee
 
 Array = NDArray[np.floating[Any]]

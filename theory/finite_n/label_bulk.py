@@ -55,6 +55,13 @@ class Labels:
             return cls(lam, u, n, (along,), (1.0,), y)
         return cls(lam, u, n, ((yhat - y) / (model.a + y), along), ((p - 1) / p, 1 / p), y)
 
+    def energy(self, t: Array) -> Array:
+        """z(t) at t (q,), the first of `sums`."""
+        z = -1 / t
+        for f, share in zip(self.f, self.shares, strict=True):
+            z = z + share / self.n * (f / (1 + t[:, None] * f)).sum(axis=1)
+        return z
+
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """z(t), z'(t), S(t), S'(t) at t (q,), real or complex."""
         z, slope, signal, signal_slope = -1 / t, 1 / t**2, 0.0 * t, 0.0 * t
@@ -121,7 +128,7 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
 
 def label_edge(labels: Labels) -> Array:
     """The left edge (q,) of the labels of each draw; NaN where no weight is negative."""
-    return labels.sums(_edge(labels))[0]
+    return labels.energy(_edge(labels))
 
 
 def _edge(labels: Labels) -> Array:

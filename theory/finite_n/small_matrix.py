@@ -126,12 +126,12 @@ def small_pairs(
     kept = int(min(LEVELS, math.floor(bulk.count[sound, -1].min()) - 1, order))
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
     levels, squares = _levels(drawn, bulk, lows, sound)
-    t_edge = np.where(sound, bulk.t_edge, 0.5)
+    fine, t_edge = _fine_levels(bulk, order, kept), np.where(sound, bulk.t_edge, 0.5)
     edge = found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
     rows, turns = drawn.is_signal, []
     for _ in range(_TURNS):
         width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
-        root, centre = _block(drawn, bulk, sound, kept, t_edge, found, width)
+        root, centre = _block(drawn, fine, sound, t_edge, found, width)
         values, vectors = _solve(drawn, root, centre, levels, squares)
         turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
         found = np.where(sound, np.minimum(edge, values[:, :d].mean(axis=1)), -1.0)
@@ -186,16 +186,15 @@ def _t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
     low, high = 1e-3 * t_edge, t_edge.copy()
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        above = labels.sums(middle)[0] > z
+        above = labels.energy(middle) > z
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return (low + high) / 2
 
 
 def _block(
     drawn: Draw,
-    bulk: LabelBulk,
+    fine: _FineLevels,
     sound: NDArray[np.bool_],
-    kept: int,
     t_edge: Array,
     found: Array,
     width: Array,
@@ -211,14 +210,14 @@ def _block(
         np.minimum(_EDGE * t_edge, _t_at(labels, t_edge, found + width)),
         _t_at(labels, t_edge, found - width),
     ):
-        z = labels.sums(t)[0]
-        mean = _kept_part(drawn, bulk, z, kept)[0]
+        z = labels.energy(t)
+        mean = _kept_part(drawn, fine, z)[0]
         ends.append((z, signal_block(labels, drawn.v, t) - mean[:, :, None] * eye))
     (z, first), (z_far, second) = ends
     line = np.where(sound[:, None, None], (first - second) / (z - z_far)[:, None, None], 0)
     values, vectors = np.linalg.eigh(eye - line)
     root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
-    noise = _noise(drawn, bulk, kept, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found)))
+    noise = _noise(drawn, fine, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found)))
     centre = first - line * z[:, None, None] + noise + drawn.extreme
     return root, np.where(sound[:, None, None], centre, 0)
 
@@ -250,7 +249,7 @@ def label_sectors(labels: Labels, t: Array) -> tuple[Array, Array]:
     return kinds.sum(axis=2) / labels.n, np.einsum("qkm,qm->qk", kinds, labels.y) / labels.n
 
 
-def _noise(drawn: Draw, bulk: LabelBulk, kept: int, t: Array) -> Array:
+def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
     """The Gaussian block (q, p w, p w) of the levels left out, at t (q,).
 
     A matrix omega (p, p) with covariance T has a part with independent entries, one that is a multiple of I and one in
@@ -261,8 +260,7 @@ def _noise(drawn: Draw, bulk: LabelBulk, kept: int, t: Array) -> Array:
     ends = np.where((np.arange(w) < drawn.labels.u.shape[2])[:, None], end[:, None, :], rung[:, None, :])
     gap = np.maximum(1 / t[:, None] ** 2 - rung, 1e-12)
     t0, t1, t2 = np.moveaxis(ends[:, :, None] * ends[:, None] / (gap[:, None, None] * drawn.labels.n), -1, 0)
-    z = drawn.labels.sums(t)[0]
-    scatter = np.sqrt(_kept_part(drawn, bulk, z, kept)[1][:, :w])
+    scatter = np.sqrt(_kept_part(drawn, fine, drawn.labels.energy(t))[1][:, :w])
     own = scatter[:, :, None] * scatter[:, None] / 2
     free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
     even, odd, same = (
@@ -276,19 +274,41 @@ def _noise(drawn: Draw, bulk: LabelBulk, kept: int, t: Array) -> Array:
     return np.asarray((block + block.transpose(0, 2, 1)) / math.sqrt(2))
 
 
-def _kept_part(drawn: Draw, bulk: LabelBulk, z: Array, kept: int) -> tuple[Array, Array]:
-    """Mean (q, p w) of sum b^2 / (z - mu) over the kept levels, for each row, and the variance of its fluctuation."""
-    order = drawn.blocks * drawn.labels.n
+@dataclass(frozen=True)
+class _FineLevels:
+    """The kept levels of each draw as a fine measure of their curve, at the middles of f steps.
+
+    step (f,)             levels in a step
+    energies (q, f)       where they are
+    squares (2, q, f)     of their couplings, plain and signal
+    """
+
+    step: Array
+    energies: Array
+    squares: Array
+
+
+def _fine_levels(bulk: LabelBulk, order: int, kept: int) -> _FineLevels:
     share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
-    middle = np.diff(share, prepend=0.0)
-    at = share - middle / 2
-    sums = np.empty((2, 2, len(z)))
-    for i in range(len(z)):
-        gap = z[i] - _at_count(bulk.count[i], bulk.energy[i], at)
-        for row, curve in enumerate((bulk.plain, bulk.ratio)):
-            square = np.interp(at, bulk.count[i], curve[i]) / order
-            sums[:, row, i] = np.sum(middle * square / gap), 2 * np.sum(middle * (square / gap) ** 2)
-    mean, variance = sums[:, drawn.is_signal.astype(int)].transpose(0, 2, 1)
+    step = np.diff(share, prepend=0.0)
+    at = share - step / 2
+    counts = bulk.count
+    energies = np.stack([_at_count(*both, at) for both in zip(counts, bulk.energy, strict=True)])
+    squares = [
+        [np.interp(at, *both) for both in zip(counts, curve, strict=True)]
+        for curve in (bulk.plain, bulk.ratio)
+    ]
+    return _FineLevels(step, energies, np.array(squares) / order)
+
+
+def _kept_part(drawn: Draw, fine: _FineLevels, z: Array) -> tuple[Array, Array]:
+    """Mean (q, p w) of sum b^2 / (z - mu) over the kept levels, for each row, and the variance of its fluctuation."""
+    gap = z[:, None] - fine.energies
+    sums = (
+        np.sum(fine.step * fine.squares / gap, axis=2),
+        2 * np.sum(fine.step * (fine.squares / gap) ** 2, axis=2),
+    )
+    mean, variance = (both[drawn.is_signal.astype(int)].T for both in sums)
     return mean, variance
 
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from theory.checks import NotConverged, ParameterError, choice, count, shown
 from theory.finite_n.extreme_labels import WIDEST, LabelTail
 from theory.finite_n.quenched import mean_margin
 from theory.finite_n.questions import alpha_at
+from theory.late_scipy import brentq
 from theory.model import Committee, finite_committee
 from theory.transition import bbp_threshold
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import airy
 
 from theory.checks import ParameterError, finite
 from theory.finite_n.tracy_widom_table import COEFFICIENTS, LEFT, LENGTH, RIGHT
+from theory.late_scipy import brentq
 
 Array = NDArray[np.floating[Any]]
 

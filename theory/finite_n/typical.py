@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline, PchipInterpolator
-from scipy.optimize import brentq
 from scipy.special import gammaincc
 
 from theory.averages import Widths, average, continued, kernel_k, kernel_u
 from theory.bulk import unit
 from theory.checks import NotConverged, count, one, positive, ratio
+from theory.late_scipy import brentq
 from theory.model import Committee, finite_committee
 from theory.quadrature import chi_square_law
 from theory.transition import bbp_threshold

@@ -4,7 +4,7 @@ laws, spectral methods."""
 from theory.general.activations import ACTIVATIONS, Activation
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.covariance import Covariance
-from theory.general.density import density
+from theory.general.density import DensityCurve, density, density_curve
 from theory.general.losses import LOSSES, Loss
 from theory.general.maps import ModelMap, model_map
 from theory.general.network import Labels, Network
@@ -16,6 +16,7 @@ __all__ = [
     "LOSSES",
     "Activation",
     "Covariance",
+    "DensityCurve",
     "GeneralSpectrum",
     "Labels",
     "Loss",
@@ -25,6 +26,7 @@ __all__ = [
     "Spectrum",
     "activation_weight",
     "density",
+    "density_curve",
     "general_spectrum",
     "lowest_branch",
     "model_map",

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+
+from theory.late_scipy import minimize, minimize_scalar
 
 Array = NDArray[Any]
 Weight = Callable[[Array, Array], Array]

@@ -26,7 +26,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+
+from theory.late_scipy import brentq
 
 Array = NDArray[Any]
 

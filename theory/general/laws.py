@@ -189,12 +189,27 @@ def node_law(model: Network, h: float, rare: bool = True) -> NodeLaw:
     if not math.isfinite(found.value):
         raise ValueError("weights without a lower bound have no law here")
     q_min = max(0.0, -found.value)
-    teacher = _teacher_nodes(model, h, found)
+    teacher = _teacher_nodes(model, h, found, _RADIUS)
     single = model.p == 1 or math.isinf(model.p)
-    f, coefficients, rows, blocks = (_single if single else _split)(model, h, teacher, found)
+    f, coefficients, rows, blocks = _single(model, h, teacher, _RADIUS) if single else _split(model, teacher)
     scale = float(np.sqrt(coefficients @ f**2 / np.sum(np.abs(coefficients))))
     scale = min(scale, float(np.max(np.abs(f)))) if q_min == 0 else max(q_min, 1e-300)
     return NodeLaw(f, coefficients, rows, blocks, q_min, closed(model, found), scale)
+
+
+@lru_cache(maxsize=16)
+def weight_nodes(model: Network, h: float, radius: float = _RADIUS) -> tuple[Array, Array]:
+    """Weights (n,) and their probabilities (n,) of an `isotropic` model, bounded below or not: what K is made of.
+
+    radius  of the sinh map: a larger one needs fewer nodes, where poles of 1/(1 - g f) keep away from the real plane
+    """
+    found = floor_of(model)
+    teacher = _teacher_nodes(model, h, found, radius)
+    if model.p == 1 or math.isinf(model.p):
+        f, coefficients, _, _ = _single(model, h, teacher, radius)
+    else:
+        f, coefficients, _, _ = _split(model, teacher)
+    return f, coefficients
 
 
 @dataclass(frozen=True)
@@ -207,7 +222,7 @@ class _Teacher:
     u: Array | None
 
 
-def _teacher_nodes(model: Network, h: float, found: Floor) -> _Teacher:
+def _teacher_nodes(model: Network, h: float, found: Floor, radius: float) -> _Teacher:
     clean = 1 / (1 + model.noise)
     if model.p_star > 1:
         chi, probability = chi_square_law(model.p_star)
@@ -216,7 +231,7 @@ def _teacher_nodes(model: Network, h: float, found: Floor) -> _Teacher:
     centre = 0.0
     if found.place == "inside":
         centre = _inverse(model, found.y)
-    u, probability = _line(np.array([centre]), 0.0, 1.0, h)
+    u, probability = _line(np.array([centre]), 0.0, 1.0, h, radius)
     u, probability = u[0], probability[0]
     y = model.teacher.value(u / math.sqrt(clean), np)
     return _Teacher(y, probability, clean * u**2 + 1 - clean, u)
@@ -228,12 +243,12 @@ def _inverse(model: Network, y: float) -> float:
     return float(u[np.argmin(np.abs(model.teacher.value(u * math.sqrt(1 + model.noise), np) - y))])
 
 
-def _line(centre: Array, mean: Array | float, sigma: float, h: float) -> tuple[Array, Array]:
+def _line(centre: Array, mean: Array | float, sigma: float, h: float, radius: float) -> tuple[Array, Array]:
     """Nodes and probabilities (m, n) of N(mean, sigma^2) under the sinh map about each centre (m,)."""
     mean = np.broadcast_to(np.asarray(mean, float), centre.shape)
     centre = np.clip(centre, mean - _REACH * sigma, mean + _REACH * sigma)
     reach = float(np.max(np.abs(centre - mean))) + _REACH * sigma
-    radius = _RADIUS * sigma
+    radius = radius * sigma
     count = math.ceil(math.asinh(reach / radius) / h)
     v = h * np.arange(-count, count + 1)
     x = centre[:, None] + radius * np.sinh(v)
@@ -244,14 +259,14 @@ def _line(centre: Array, mean: Array | float, sigma: float, h: float) -> tuple[A
 
 def _mean(entry: Activation) -> float:
     """E s(x), x ~ N(0, 1)."""
-    x, weight = _line(np.zeros(1), 0.0, 1.0, 0.1)
+    x, weight = _line(np.zeros(1), 0.0, 1.0, 0.1, _RADIUS)
     return float(weight[0] @ entry.value(x[0], np))
 
 
 _Built = tuple[Array, Array, tuple[Array, ...], tuple[Block, ...]]
 
 
-def _single(model: Network, h: float, teacher: _Teacher, found: Floor) -> _Built:
+def _single(model: Network, h: float, teacher: _Teacher, radius: float) -> _Built:
     """p = 1, or one block of p = inf: lam on the line, correlated with u' where the student overlaps with the teacher."""
     weight = student_weight(model)
     wide = math.isinf(model.p)
@@ -265,7 +280,7 @@ def _single(model: Network, h: float, teacher: _Teacher, found: Floor) -> _Built
         lam, inner = mean[:, None], np.ones((len(mean), 1))
     else:
         centre = valley(lambda x, y: weight(x, y)[0], teacher.y)
-        lam, inner = _line(centre, mean, math.sqrt(spread), h)
+        lam, inner = _line(centre, mean, math.sqrt(spread), h, radius)
     f = weight(lam, teacher.y[:, None])[0].ravel()
     probability = (teacher.probability[:, None] * inner).ravel()
     keep = probability > 0
@@ -300,7 +315,7 @@ def _conditional(m: float, size: float, noise: float, u: Array, lam: Array) -> A
     return np.stack([first**2 + left[0, 0], first * second + left[0, 1], second**2 + left[1, 1]])
 
 
-def _split(model: Network, h: float, teacher: _Teacher, found: Floor) -> _Built:
+def _split(model: Network, teacher: _Teacher) -> _Built:
     """Quadratic students of 2 <= p < inf: two branches over the length of lam, multiplicities p - 1 and 1."""
     p = int(model.p)
     square, inner = chi_square_law(p)

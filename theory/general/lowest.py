@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+
+from theory.late_scipy import minimize
 
 Array = NDArray[Any]
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import stdtrit
 
 from theory.checks import NotConverged
@@ -32,6 +31,7 @@ from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import ModelThreshold, Spectrum
 from theory.general.spikes import SpikeBlock, overlap_at
 from theory.general.support import CloudEdge, Support, edge_of
+from theory.late_scipy import brentq
 
 Array = NDArray[Any]
 Bracket = tuple[float, float, int]  # two alphas and whether the margin rises between them, +1, or falls, -1

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from theory.checks import NotConverged, ParameterError, broadcast, finite, one, positive
+from theory.late_scipy import brentq
 
 Array = NDArray[np.float64]
 

@@ -64,21 +64,21 @@ class Symmetric:
     def invert(self, packed: Array) -> Array | None:
         """Packed inverses of packed symmetric matrices (D, m); None unless all are positive definite.
 
-        An unrolled Cholesky factorisation over the p index with the m axis vectorised: at p <= 8 several
-        times faster than LAPACK called m times.
+        Complex ones must have a definite imaginary part, so that no pivot vanishes. An unrolled Cholesky factorisation
+        over the p index with the m axis vectorised: at p <= 8 several times faster than LAPACK called m times.
         """
-        p, at = self.size, self.position
+        p, at, complex_ = self.size, self.position, np.iscomplexobj(packed)
         if p == 1:
-            return 1.0 / packed if packed.min() > 0 else None
+            return 1.0 / packed if complex_ or packed.min() > 0 else None
         if p == 2:
             det = packed[0] * packed[2] - packed[1] ** 2
-            if det.min() <= 0 or packed[0].min() <= 0:
+            if not complex_ and (det.min() <= 0 or packed[0].min() <= 0):
                 return None
             return np.stack([packed[2], -packed[1], packed[0]]) / det
         lower: dict[tuple[int, int], Any] = {}
         for j in range(p):
             pivot = packed[at[j, j]] - sum(lower[j, k] ** 2 for k in range(j))
-            if pivot.min() <= 0:
+            if not complex_ and pivot.min() <= 0:
                 return None
             lower[j, j] = 1.0 / np.sqrt(pivot)
             for i in range(j + 1, p):

@@ -1,5 +1,6 @@
 """Compiled programs are kept by default, where the user says, within bounds, and whole."""
 
+import os
 import subprocess
 import sys
 
@@ -49,6 +50,27 @@ def test_half_a_program_is_removed_and_a_whole_one_stays(home):
         (home / name).touch()
     cache.directory(None)
     assert {path.name for path in home.iterdir()} - {".lockfile"} == {"whole-cache", "whole-atime"}
+
+
+def test_of_many_programs_those_used_last_stay(home, monkeypatch):
+    monkeypatch.setattr(cache, "MOST", 6)
+    monkeypatch.setattr(cache, "LEFT", 4)
+    home.mkdir(parents=True)
+
+    def use(names):
+        for number in names:
+            for end in ("cache", "atime"):
+                (home / f"{number}-{end}").touch()
+            os.utime(home / f"{number}-atime", (number, number))
+
+    use(range(6))
+    cache.directory(None)
+    assert len(list(home.glob("*-cache"))) == 6
+    use([6, 1])
+    os.utime(home / "1-atime", (7, 7))
+    cache.directory(None)
+    for end in ("cache", "atime"):
+        assert {path.name for path in home.glob(f"*-{end}")} == {f"{number}-{end}" for number in (1, 4, 5, 6)}
 
 
 def test_two_processes_at_once_share_it_and_a_third_compiles_nothing(home):

@@ -36,6 +36,9 @@ FLAGS = (
     "--disable-sync",
     "--window-size=1300,1500",
 )
+START = State(
+    n=20
+)  # of most pages: the default but for N, at which the finite-N curve takes a tenth of a second
 PATIENCE = 90.0  # seconds; a page that takes longer is broken
 
 
@@ -175,8 +178,8 @@ def address():
 
 
 @pytest.fixture
-def page(driver, address):
-    """A fresh page, whose console must be clean in the end."""
+def tab(driver, address):
+    """An empty tab for a page, whose console must be clean in the end."""
     for handle in driver.window_handles[1:]:
         driver.switch_to.window(handle)
         driver.close()
@@ -184,9 +187,15 @@ def page(driver, address):
     driver.get("about:blank")
     driver.get_log("browser")
     driver.set_window_size(1300, 1500)
-    shown = Page(driver, address).open()
+    shown = Page(driver, address)
     yield shown
     assert shown.complaints() == []
+
+
+@pytest.fixture
+def page(tab):
+    """A fresh page in the state START."""
+    return tab.open(f"?n={START.n}")
 
 
 @pytest.fixture
@@ -236,8 +245,9 @@ def small_export(tmp_path_factory):
     """An exported page of a small grid."""
     path = tmp_path_factory.mktemp("export") / "page.html"
     grid = Grid(
-        (1, 2, math.inf), (1,), models=8, curves=30, fine=100, ratios=(0.2, 0.6, 1.0, 1.6, 2.5, 4.0), nodes=40
-    )
+        (1, 2, math.inf), (1,), a_range=(0.25, 1.0), models=3, curves=8, fine=30, nodes=40, checks=12,
+        ratios=(0.2, 0.6, 1.0, 1.6, 2.5, 4.0),
+    )  # fmt: skip
     size = export(str(path), grid=grid)
     assert size == path.stat().st_size < 5e6
     return path

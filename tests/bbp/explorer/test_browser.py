@@ -18,7 +18,7 @@ from bbp.explorer.jobs import draws_of
 from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
 from sims import instance, sampling
-from tests.bbp.explorer.conftest import Page, explorer, wait
+from tests.bbp.explorer.conftest import START, Page, explorer, wait
 from theory import bbp_threshold, bulk_edge, density, outlier
 from theory.finite_n.law import finite_law
 from theory.finite_n.quenched import quenched
@@ -64,12 +64,13 @@ def check_numbers(page):
     return state
 
 
-def test_a_fresh_page_shows_the_default_state(page):
-    assert check_numbers(page) == State()
-    assert page.text("command") == command(State())
-    assert page.text("python") == python_lines(State())
+def test_a_fresh_page_shows_the_default_state(tab):
+    tab.open()
+    assert check_numbers(tab) == State()
+    assert tab.text("command") == command(State())
+    assert tab.text("python") == python_lines(State())
     for name in ("spectrum", "lowest", "recovery", "phases"):
-        assert page.text(f"{name}-words") == answer(State()).words[f"{name}-words"]
+        assert tab.text(f"{name}-words") == answer(State()).words[f"{name}-words"]
 
 
 def test_every_control_moves_everything(page):
@@ -91,23 +92,23 @@ def test_every_control_moves_everything(page):
 def test_the_options_of_the_model_move_numbers_and_curves(page):
     page.element("options").find_element("tag name", "summary").click()
     page.type("noise", "0.3")
-    assert page.state() == State(noise=0.3)
+    assert page.state() == replace(START, noise=0.3)
     wait(lambda: page.columns("branch")["alpha"], "curves")
-    exact = answer(State(noise=0.3))
+    exact = answer(replace(START, noise=0.3))
     assert page.words(NUMBERS) == {name: exact.words[name] for name in NUMBERS}
     shown = floats(page.columns("branch"))
     np.testing.assert_allclose(
-        shown["edge"], lowest_branch(State(noise=0.3).model, shown["alpha"]).edge, rtol=1e-9
+        shown["edge"], lowest_branch(replace(START, noise=0.3).model, shown["alpha"]).edge, rtol=1e-9
     )
     page.keys("overlap", Keys.ARROW_RIGHT * 3)
     assert "takes too long for a page" in page.text("error")
     page.type("overlap", "0")
     page.after(lambda: page.element("c-covariance").send_keys("mp:0.5"))
-    assert page.state() == State(noise=0.3, covariance="mp:0.5")
+    assert page.state() == replace(START, noise=0.3, covariance="mp:0.5")
     assert page.text("outlier") == answer(page.state()).words["outlier"]
     page.driver.get(page.driver.current_url)
     page.ready()
-    assert page.state() == State(noise=0.3, covariance="mp:0.5")
+    assert page.state() == replace(START, noise=0.3, covariance="mp:0.5")
     page.type("n", "60")
     page.element("draw").click()
     wait(lambda: "all eigenvalues" in page.text("sample-words"), "a sample")
@@ -128,70 +129,70 @@ def test_bad_input_is_answered_in_words(page):
         assert getattr(check_numbers(page), name) == 30
 
 
-def test_a_sample_is_the_one_of_the_sweep_and_its_prediction_that_of_its_labels(page):
-    page.open("?p=1&n=60&alpha=3&a=0.5")
-    page.element("draw").click()
-    wait(lambda: page.text("sample-words").startswith("Order 60"), "a sample")
-    state = page.state()
+def test_a_sample_is_the_one_of_the_sweep_and_its_prediction_that_of_its_labels(tab):
+    tab.open("?p=1&n=60&alpha=3&a=0.5")
+    tab.element("draw").click()
+    wait(lambda: tab.text("sample-words").startswith("Order 60"), "a sample")
+    state = tab.state()
     pairs, solver = sampling_of(state)
     found = sampling.sample_point(state.model, 60, 3.0, [0], 0, eigenpairs=pairs, solver=solver)
-    drawn = floats(page.columns("eigenvalues"))["lam"]
+    drawn = floats(tab.columns("eigenvalues"))["lam"]
     np.testing.assert_allclose(drawn, found.eigenvalues[0], atol=1e-10)
     lam, u = instance.labels(instance.draw(state.model, 60, 3.0, seed=0, sample=0))
     predicted = quenched(state.model, lam, u, 60)
-    assert f"Lowest {number(float(found.eigenvalues[0, 0]))}" in page.text("sample-words")
-    assert f"predict edge {number(predicted.edge)}" in page.text("sample-words")
-    bars = floats(page.columns("histogram"))
+    assert f"Lowest {number(float(found.eigenvalues[0, 0]))}" in tab.text("sample-words")
+    assert f"predict edge {number(predicted.edge)}" in tab.text("sample-words")
+    bars = floats(tab.columns("histogram"))
     inside = (drawn >= bars["left"][0]) & (drawn <= bars["right"][-1])
     assert np.sum(bars["top"] * (bars["right"] - bars["left"])) == pytest.approx(np.mean(inside))
-    dot = floats(page.columns("drawn"))
+    dot = floats(tab.columns("drawn"))
     assert dot["alpha"] == [3.0]
     assert dot["lowest"] == pytest.approx(found.eigenvalues[0, 0])
-    page.type("alpha", "3.5")
-    assert len(page.columns("histogram")["left"]) == 0
-    assert len(page.columns("drawn")["alpha"]) == 1
-    page.type("a", "0.6")
-    assert len(page.columns("drawn")["alpha"]) == 0
+    tab.type("alpha", "3.5")
+    assert len(tab.columns("histogram")["left"]) == 0
+    assert len(tab.columns("drawn")["alpha"]) == 1
+    tab.type("a", "0.6")
+    assert len(tab.columns("drawn")["alpha"]) == 0
 
 
-def test_the_finite_curve_arrives_and_lies_about_theory(page):
-    page.open("?p=1&n=100&alpha=1&a=0.5")
-    wait(lambda: len(page.columns("finite")["alpha"]), "a finite-N curve")
-    finite = floats(page.columns("finite"))
+def test_the_finite_curve_arrives_and_lies_about_theory(tab):
+    tab.open("?p=1&n=100&alpha=1&a=0.5")
+    wait(lambda: len(tab.columns("finite")["alpha"]), "a finite-N curve")
+    finite = floats(tab.columns("finite"))
     law = finite_law(
-        page.state().model, float(finite["alpha"][11]), 100, draws=draws_of(page.state(), finite["alpha"][-1])
+        tab.state().model, float(finite["alpha"][11]), 100, draws=draws_of(tab.state(), finite["alpha"][-1])
     )
     assert finite["lowest"][11] == pytest.approx(law.mean("lowest")[0], rel=1e-9)
     assert finite["overlap_high"][11] == pytest.approx(law.mean("overlap")[0] + law.std("overlap"), rel=1e-9)
     assert np.all(finite["lowest_low"] <= finite["lowest"])
     assert np.all(finite["lowest"] <= finite["lowest_high"])
     assert 0 < finite["overlap"][-1] < 1
-    limit = outlier(page.state().model, float(finite["alpha"][-1]))
+    limit = outlier(tab.state().model, float(finite["alpha"][-1]))
     assert finite["overlap"][-1] == pytest.approx(limit.overlap, abs=0.15)
 
 
-def test_a_sample_can_be_cancelled(page):
-    page.open("?p=1&n=2000&alpha=4")
-    page.element("draw").click()
-    wait(lambda: page.element("cancel").is_enabled(), "the button")
-    page.driver.find_element("tag name", "body").send_keys(Keys.ESCAPE)
-    wait(lambda: "cancelled" in page.text("sample-words"), "the end", 8)
-    assert page.element("draw").is_enabled()
-    page.type("p", "inf")
-    page.element("draw").click()
-    wait(lambda: "finite p" in page.text("sample-words"), "words")
+def test_a_sample_can_be_cancelled(tab):
+    tab.open("?p=1&n=2000&alpha=4")
+    tab.element("draw").click()
+    wait(lambda: tab.element("cancel").is_enabled(), "the button")
+    tab.driver.find_element("tag name", "body").send_keys(Keys.ESCAPE)
+    wait(lambda: "cancelled" in tab.text("sample-words"), "the end", 8)
+    assert tab.element("draw").is_enabled()
+    tab.type("p", "inf")
+    tab.element("draw").click()
+    wait(lambda: "finite p" in tab.text("sample-words"), "words")
 
 
 def test_copy_puts_the_lines_on_the_clipboard(page):
     origin = page.script("return location.origin")
     permissions = {"origin": origin, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     page.driver.execute_cdp_cmd("Browser.grantPermissions", permissions)
-    for name, wanted in (("command", command(State())), ("python", python_lines(State())), ("link", None)):
+    for name, wanted in (("command", command(START)), ("python", python_lines(START)), ("link", None)):
         page.driver.find_element("css selector", f"[data-copy={name}]").click()
         wait(lambda: page.text("copied").startswith("Copied"), "the clipboard")
         read = "const done = arguments[0]; navigator.clipboard.readText().then(done, (e) => done(String(e)))"
         copied = page.driver.execute_async_script(read)
-        assert copied == (wanted or f"{page.address}?{State().query()}")
+        assert copied == (wanted or f"{page.address}?{START.query()}")
         page.script("document.getElementById('copied').textContent = ''")
 
 
@@ -231,24 +232,24 @@ def test_a_link_restores_the_page(page):
     assert page.words(NUMBERS) == numbers
 
 
-def test_a_bad_link_opens_with_words(page):
-    page.open("?p=0&alpha=x&a=0.7&%3Cscript%3E=1")
-    assert "In the link: p must lie between 1 and 512" in page.text("notice")
-    assert check_numbers(page) == State(a=0.7)
-    assert page.script("return document.querySelectorAll('#notice *').length") == 0
+def test_a_bad_link_opens_with_words(tab):
+    tab.open("?n=20&p=0&alpha=x&a=0.7&%3Cscript%3E=1")
+    assert "In the link: p must lie between 1 and 512" in tab.text("notice")
+    assert check_numbers(tab) == replace(START, a=0.7)
+    assert tab.script("return document.querySelectorAll('#notice *').length") == 0
 
 
 def test_two_tabs_do_not_disturb_each_other(page):
     driver, first = page.driver, page.driver.current_window_handle
     page.type("a", "1.5")
     driver.switch_to.new_window("tab")
-    second = Page(driver, page.address).open("?a=0.1")
+    second = Page(driver, page.address).open("?n=20&a=0.1")
     second.type("alpha", "3")
-    assert check_numbers(second) == State(a=0.1, alpha=3.0)
+    assert check_numbers(second) == replace(START, a=0.1, alpha=3.0)
     driver.switch_to.window(first)
-    assert check_numbers(page) == State(a=1.5)
+    assert check_numbers(page) == replace(START, a=1.5)
     page.type("alpha", "2.5")
-    assert check_numbers(page) == State(a=1.5, alpha=2.5)
+    assert check_numbers(page) == replace(START, a=1.5, alpha=2.5)
 
 
 def tap(page, name, x, y):
@@ -302,18 +303,18 @@ def test_a_sweep_file_lies_over_the_curves(page, small_sweep, tmp_path):
     wait(lambda: not page.columns("sweep")["alpha"], "the file to close")
 
 
-def test_a_page_whose_server_stops_says_so(page, small_sweep):
+def test_a_page_whose_server_stops_says_so(tab, small_sweep):
     with explorer(str(small_sweep.path)) as (url, process):
-        page.open(address=url)
-        assert page.state() == State(p=1, a=0.5, n=20)
-        np.testing.assert_allclose(floats(page.columns("sweep"))["lowest"], small_sweep.lowest, rtol=1e-12)
-        edge = page.text("edge")
+        tab.open(address=url)
+        assert tab.state() == State(p=1, a=0.5, n=20)
+        np.testing.assert_allclose(floats(tab.columns("sweep"))["lowest"], small_sweep.lowest, rtol=1e-12)
+        edge = tab.text("edge")
         process.kill()
-        wait(lambda: "has stopped" in page.text("notice"), "the notice", 15)
-        assert not page.element("c-alpha").is_enabled()
-        assert page.text("edge") == edge == answer(State(p=1, a=0.5, n=20)).words["edge"]
+        wait(lambda: "has stopped" in tab.text("notice"), "the notice", 15)
+        assert not tab.element("c-alpha").is_enabled()
+        assert tab.text("edge") == edge == answer(State(p=1, a=0.5, n=20)).words["edge"]
     time.sleep(0.5)
-    assert all("WebSocket" in text or "Could not open websocket" in text for text in page.complaints())
+    assert all("WebSocket" in text or "Could not open websocket" in text for text in tab.complaints())
 
 
 def test_themes_and_sizes(page):
@@ -337,7 +338,6 @@ def test_themes_and_sizes(page):
 
 
 def test_nothing_jumps_while_the_page_loads_and_moves(page):
-    page.open()
     page.type("a", "2")
     page.type("p", "inf")
     observe = (
@@ -365,14 +365,14 @@ def test_the_page_asks_no_other_machine(page):
     assert set(names) <= {page.script("return location.host")}
 
 
-def test_the_exported_page_needs_no_server(page, small_export):
-    page.driver.get(small_export.as_uri() + "?p=2&p_star=1&a=0.5&alpha=1.7")
-    page.ready()
-    wait(lambda: page.serial() >= 1, "the first answer")
+def test_the_exported_page_needs_no_server(tab, small_export):
+    tab.driver.get(small_export.as_uri() + "?p=2&p_star=1&a=0.5&alpha=1.7")
+    tab.ready()
+    wait(lambda: tab.serial() >= 1, "the first answer")
     model, alpha = State(a=0.5).model, 1.7
 
     def shown(name):
-        return float(page.text(name).split()[0].replace("\u2212", "-"))
+        return float(tab.text(name).split()[0].replace("\u2212", "-"))
 
     def compare(model, alpha):
         out = outlier(model, alpha)
@@ -382,20 +382,20 @@ def test_the_exported_page_needs_no_server(page, small_export):
         assert shown("overlap") == pytest.approx(out.overlap, abs=0.02)
 
     compare(model, alpha)
-    page.type("alpha", "2.2")
+    tab.type("alpha", "2.2")
     compare(model, 2.2)
-    page.type("p", "inf")
+    tab.type("p", "inf")
     compare(replace(State(a=0.5), p=math.inf).model, 2.2)
-    page.type("p", "7")
-    assert "This file holds p = " in page.text("error")
-    page.type("p", "1")
-    assert page.text("error") == ""
-    rho = floats(page.columns("density"))
+    tab.type("p", "7")
+    assert "This file holds p = " in tab.text("error")
+    tab.type("p", "1")
+    assert tab.text("error") == ""
+    rho = floats(tab.columns("density"))
     assert np.all(np.diff(rho["lam"]) >= 0)
     exact = density(State(p=1, a=0.5).model, 2.2, rho["lam"])
     stated = float(
-        re.search(r"density (\S+) \(share", page.driver.find_element("tag name", "aside").text).group(1)
+        re.search(r"density (\S+) \(share", tab.driver.find_element("tag name", "aside").text).group(1)
     )
     misplaced = np.trapezoid(np.abs(rho["rho"] - exact), rho["lam"]) / np.trapezoid(exact, rho["lam"])
     assert misplaced < max(0.25, stated)
-    assert page.script("return performance.getEntriesByType('resource').length") == 0
+    assert tab.script("return performance.getEntriesByType('resource').length") == 0

@@ -44,6 +44,11 @@ def test_overlaps_of_bulk_and_outlier_add_up_to_one(model, alpha):
     )
 
 
+def test_levels_are_those_of_the_whole_matrix():
+    # 25 levels are taken from all rows, 24 from the leading ones
+    np.testing.assert_allclose(airy_levels(64, 24), airy_levels(64, 25)[:, :24], rtol=1e-10, atol=1e-10)
+
+
 def test_levels_have_the_moments_of_tracy_widom():
     """The lowest level in y is minus Tracy-Widom's variable: mean and variance within 4 sigma of its."""
     low = airy_levels(256, 24)[:, 0]

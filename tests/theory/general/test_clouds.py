@@ -12,14 +12,14 @@ def test_the_sequence_has_as_many_dimensions():
     assert SOBOL_DIMENSIONS == qmc.Sobol.MAXDIM
 
 
-def test_help_imports_neither_jax_nor_statistics():
+def test_help_imports_neither_jax_nor_statistics_nor_optimisation():
     program = """
 import sys
 from bbp import sweep
 try:
     sweep.main(["--help"])
 finally:
-    print(sorted({"jax", "scipy.stats"} & set(sys.modules)), file=sys.stderr)
+    print(sorted({"jax", "scipy.stats", "scipy.optimize"} & set(sys.modules)), file=sys.stderr)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert run.stderr == "[]\n"

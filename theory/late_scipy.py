@@ -1,0 +1,30 @@
+"""What the theory uses of `scipy.optimize`, imported when it is first called: importing it takes longer than all else here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+
+def brentq(function: Callable[..., float], low: float, high: float, **options: Any) -> float:
+    """`scipy.optimize.brentq`: a root between low and high, where the function has different signs.
+
+    >>> round(brentq(lambda x: x**2 - 2, 0, 2), 6)
+    1.414214
+    """
+    return float(_optimize().brentq(function, low, high, **options))
+
+
+def minimize(function: Callable[..., float], start: Any, **options: Any) -> Any:
+    """`scipy.optimize.minimize`."""
+    return _optimize().minimize(function, start, **options)
+
+
+def minimize_scalar(function: Callable[..., float], **options: Any) -> Any:
+    """`scipy.optimize.minimize_scalar`."""
+    return _optimize().minimize_scalar(function, **options)
+
+
+def _optimize() -> Any:
+    return importlib.import_module("scipy.optimize")
