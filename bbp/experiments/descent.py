@@ -58,7 +58,7 @@ def compute(
         list(samples),
         given["seed"],
         start=given["start"],
-        rules=Rules(steps=given["steps"], records=given["records"]),
+        rules=_rules(given),
         eigenpairs=given["eigenpairs"],
         hessians=given["hessians"],
         dtype=given["dtype"],
@@ -70,9 +70,19 @@ def compute(
     return columns | {"steps_taken": found.steps}
 
 
+def _rules(settings: Mapping[str, Any]) -> Rules:
+    """Those of the descents: of a record, what it does not name is what it meant when there was no choice."""
+    return Rules(
+        settings.get("dynamics", "steps"),
+        settings["steps"],
+        settings["records"],
+        loss_floor=settings.get("loss_floor", 0.0),
+    )
+
+
 def _steps(settings: Mapping[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Steps at which the path, and at which Hessians, are recorded."""
-    steps = np.asarray(Rules(steps=settings["steps"], records=settings["records"]).recorded_steps)
+    steps = np.asarray(_rules(settings).recorded_steps)
     hessians = hessian_moments(len(steps), settings["hessians"])
     return steps, steps[hessians] if settings["eigenpairs"] else steps[:0]
 
@@ -122,8 +132,8 @@ class DescentExperiment(engine.Experiment):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Those of the table of options."""
-        return options.checked(DESCENT, {}, decides=True)
+        """Those of the table of options, but the dynamics of the records that name none."""
+        return options.checked(DESCENT, {}, decides=True) | {"dynamics": "steps"}
 
     def points(self, results: Results) -> Iterator[Point]:
         """The product of N, start and alpha."""
@@ -256,7 +266,7 @@ def build(given: Mapping[str, Any]) -> DescentExperiment:
     settings["alpha_grid"] = _alphas(settings["alpha_grid"], model)
     if settings["eigenpairs"] is None:
         settings["eigenpairs"] = int(model.degeneracy) + 2
-    Rules(steps=settings["steps"], records=settings["records"])
+    _rules(settings)
     for n in settings["n"]:
         for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
             samples_of(alpha, n)

@@ -28,6 +28,7 @@ _PLACES = [
 ]
 SOLVERS = (AUTO, *sorted(module.name for module in pkgutil.iter_modules(_PLACES)))
 STARTS = ("random", "hessian", "spectral")
+DYNAMICS = ("flow", "steps")
 FOREIGN = (
     ".txt .csv .tsv .dat .json .toml .yaml .yml .tex .md .html .log .npy .npz .pkl .py"
     " .png .pdf .svg .eps .pgf .ps .jpg .jpeg .zip .gz"
@@ -271,7 +272,16 @@ DESCENT = (
         "where descents start: random, hessian (its outlier eigenvectors at the random student), spectral (the optimal"
         " spectral method)",
     ),
-    Option("steps", 1000, integer(), "largest number of steps"),
+    Option(
+        "dynamics", "flow", choice(*DYNAMICS),
+        "flow: gradient flow, integrated to a stated error; steps: gradient descent in steps of at most 1 / L (L the largest"
+        " curvature)",
+    ),
+    Option("steps", 3000, integer(), "largest number of steps; of the flow, of gradients"),
+    Option(
+        "loss_floor", 0.0, models.variance,
+        "stop a descent, too, where the loss per sample is at most this; 0: only where its gradient is 1e-6", metavar="E",
+    ),
     Option("records", 40, integer(2), "points of the path kept, log-spaced in steps"),
     Option("hessians", 8, integer(2), "points of the path with a Hessian"),
     Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
