@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
+from bbp.experiments import models
 from bbp.experiments.descent_file import DescentData
 from bbp.exports.digits import with_interval
 from sims.descent.path import Code
@@ -14,7 +15,7 @@ def table(found: DescentData, threshold: float = THRESHOLD) -> str:
     """Recovery against alpha for each N and start, and where it begins."""
     model, edge = found.model, found.attributes
     lines = [
-        f"p = {model.p}, p* = {model.p_star}, a = {model.a:g}: alpha_BBP = {found.alpha_bbp:.6g} ({edge['kind']})",
+        f"{models.words(model)}: {models.threshold_words(found.alpha_bbp, edge['kind'])}",
         f"recovered: final overlap above {threshold:g}; means with bootstrap errors, shares with 95 % intervals",
     ]
     for n in found.dims["n"].tolist():

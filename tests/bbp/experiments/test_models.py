@@ -107,7 +107,20 @@ def test_a_configuration_file_names_the_model(bbp, tmp_path):
 
 
 def test_descents_and_phases_of_networks(bbp, tmp_path):
-    words = ["--alpha-grid", "4", "--n", "20", "--samples", "2", "--steps", "20", "--start", "random"]
+    words = [
+        "--p",
+        "1",
+        "--alpha-grid",
+        "4",
+        "--n",
+        "20",
+        "--samples",
+        "2",
+        "--steps",
+        "20",
+        "--start",
+        "random",
+    ]
     said = bbp("descent", *words, "--activation", "tanh", "--a", "2", "--out", tmp_path / "d.h5")
     assert said.code == 0, said.err
     grid = ["--p", "1", "--a-grid", "1,2", "--at-a", "1", "--widths", "1", "--out", tmp_path / "p.h5"]
