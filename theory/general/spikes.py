@@ -133,7 +133,7 @@ class SpikeBlock:
         found: list[tuple[float, float, Array]] = []
         for order in reversed(range(int(np.sum(margins > 0)))):
             # The outlier nearest the edge first: each is a good start for the next.
-            state, z, directions = _outlier(self, state, order, edge)
+            state, z, directions = outlier_of(self, state, order, edge)
             found.append((z, overlap_at(self, state, directions), directions[0]))
         found.sort(key=lambda item: item[0])
         values, overlaps = (np.array([item[i] for item in found]) for i in (0, 1))
@@ -168,8 +168,9 @@ def overlap_at(block: SpikeBlock, state: State, directions: Array) -> float:
     return 0.0 if x is None else float(1 / (1 + block.slope(state, directions) @ x))
 
 
-def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
-    """Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
+def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
+    """State, value and null vectors (n, k, p) of the outlier of one order, from a state at the edge, where it must exist:
+    Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
     state: State | None = start
     z = float(np.trace(start.z())) / len(start.q)
     best = np.inf
