@@ -6,6 +6,7 @@ import numpy as np
 
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
+from bbp.experiments import models
 from bbp.experiments.descent_file import DescentData
 from bbp.exports.digits import matched, with_interval
 
@@ -14,7 +15,7 @@ def table(found: DescentData, threshold: float = THRESHOLD) -> str:
     """Recovery against alpha for each N and start, and where it begins."""
     model, edge = found.model, found.attributes
     lines = [
-        f"p = {model.p}, p* = {model.p_star}, a = {model.a:g}: alpha_BBP = {found.alpha_bbp:.6g} ({edge['kind']})",
+        f"{models.words(model)}: {models.threshold_words(found.alpha_bbp, edge['kind'])}",
         f"recovered: final overlap above {threshold:g}; elsewhere: ended below; moving: below, out of steps;",
         "means with bootstrap errors, shares with 95 % intervals",
     ]

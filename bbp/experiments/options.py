@@ -318,7 +318,7 @@ PHASE = (
     *execution("results/phase.h5"),
 )  # fmt: skip
 COMPARE = (
-    Option("draws", 16, integer(0), "draws of labels for the quenched theory; 0 leaves it out"),
+    Option("draws", 64, integer(0), "draws of labels for the finite-N theory; 0 leaves it out"),
     Option("repeats", 1000, integer(100), "bootstrap repeats, at least 100"),
     Option("seed", 0, seed, "of the bootstrap and of the labels"),
     *execution(
