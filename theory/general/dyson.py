@@ -76,14 +76,22 @@ class State:
     packing                    index tables between (p, p) and the D = p (p + 1)/2 entries of a symmetric matrix
     b, weighted (D, m)         B of every weight, packed, and c B
     mean (p, p)                sum c B
-    map (D, D)                 L in orthonormal coordinates
+    span (D, d)                orthonormal coordinates of the matrices that Q may be; None: all, d = D
+    map (d, d)                 L in orthonormal coordinates
+    unit (d,)                  I
     """
 
     def __init__(
-        self, q: Array, eigen: tuple[Array, Array], coefficients: Array, packing: Symmetric, inverse: Array
+        self,
+        q: Array,
+        eigen: tuple[Array, Array],
+        coefficients: Array,
+        packing: Symmetric,
+        inverse: Array,
+        span: Array | None = None,
     ):
         values, vectors = eigen
-        self.q = q
+        self.q, self.span = q, span
         self.root = (vectors * np.sqrt(values)) @ vectors.T
         self.inverse_q = (vectors / values) @ vectors.T
         self.c, self.packing = coefficients, packing
@@ -92,43 +100,55 @@ class State:
         self.b[packing.diagonal] += 1.0
         self.weighted = self.b * self.c
         self.mean = packing.unpack(self.weighted.sum(axis=1))
-        self.map = packing.operator(self.weighted @ self.b.T)
+        whole = packing.operator(self.weighted @ self.b.T)
+        self.map = whole if span is None else span.T @ whole @ span
+        self.unit = self.coordinates(np.eye(len(q)))
+
+    def coordinates(self, matrix: Array) -> Array:
+        """Coordinates (d,) of a symmetric matrix, projected on the span."""
+        whole = self.packing.coordinates(matrix)
+        return whole if self.span is None else self.span.T @ whole
+
+    def matrix(self, x: Array) -> Array:
+        """The symmetric matrix with coordinates x (d,)."""
+        return self.packing.matrix(x if self.span is None else self.span @ x)
 
     def residual(self, z: float) -> Array:
-        """Q^{-1/2} (Z(Q) - z) Q^{-1/2} as coordinates (D,)."""
-        return self.packing.coordinates(self.mean - z * self.inverse_q) - self.packing.unit
+        """Q^{-1/2} (Z(Q) - z) Q^{-1/2} as coordinates (d,)."""
+        return self.coordinates(self.mean - z * self.inverse_q) - self.unit
 
     def z(self) -> Array:
         """Z(Q), (p, p)."""
-        return self.root @ self.mean @ self.root - self.q
+        mean = self.mean if self.span is None else self.matrix(self.coordinates(self.mean))
+        return self.root @ mean @ self.root - self.q
 
     def top(self) -> tuple[float, Array]:
-        """Spectral radius of L and its eigenvector E (D,), signed so that its trace is positive."""
+        """Spectral radius of L and its eigenvector E (d,), signed so that its trace is positive."""
         values, vectors = np.linalg.eigh(self.map)
         e = vectors[:, -1]
-        return float(values[-1]), e if e @ self.packing.unit > 0 else -e
+        return float(values[-1]), e if e @ self.unit > 0 else -e
 
     def gradient(self, e: Array) -> Array:
-        """Derivative of rho along whitened X: <W, X>, W = -2 sym sum c (I - B) E B E B; coordinates (D,)."""
-        full = self.packing.matrix(e)
+        """Derivative of rho along whitened X: <W, X>, W = -2 sym sum c (I - B) E B E B; coordinates (d,)."""
+        full = self.matrix(e)
         b = self.b[self.packing.position]
         eb = (full @ b.reshape(len(full), -1)).reshape(b.shape)
         ebe = np.einsum("dkm,kdm->dm", b[self.packing.rows], eb[:, self.packing.cols])
         w = full @ self.packing.unpack(ebe @ self.c) - self.packing.triple(self.weighted @ ebe.T, full)
-        return self.packing.coordinates(-(w + w.T))
+        return self.coordinates(-(w + w.T))
 
     def bordered(self, row: Array, corner: float, residual: Array, rest: float) -> Array:
         """Newton step (x, dz) of Z(Q) = z with one more equation: <row, x> + corner dz = rest."""
         d = len(row)
         lhs = np.empty((d + 1, d + 1))
         lhs[:d, :d] = self.map - np.eye(d)
-        lhs[:d, d] = -self.packing.coordinates(self.inverse_q)
+        lhs[:d, d] = -self.coordinates(self.inverse_q)
         lhs[d, :d], lhs[d, d] = row, corner
         return np.linalg.solve(lhs, np.append(-residual, rest))
 
     def moved(self, x: Array) -> Array:
-        """Q after a whitened step x (D,)."""
-        q = self.q + self.root @ self.packing.matrix(x) @ self.root
+        """Q after a whitened step x (d,)."""
+        q = self.q + self.root @ self.matrix(x) @ self.root
         return (q + q.T) / 2
 
 
@@ -139,6 +159,9 @@ class Dyson:
     Weights must be symmetric and finite, coefficients positive. `eigenvalues`, if the caller has them
     cheaply, is a pair (values (k, m), multiplicities (k,)) of the eigenvalues of each weight, multiplicities
     adding up to p. Raises ParameterError on bad shapes or values.
+
+    `span` (D, d), orthonormal coordinates, restricts Q to the matrices that a group of orthogonal matrices leaves as they are:
+    the equation is then that of the weights with all their images. Z(Q) of the images is the projection of Z(Q) on the span.
     """
 
     def __init__(
@@ -146,7 +169,9 @@ class Dyson:
         weights: ArrayLike,
         coefficients: ArrayLike,
         eigenvalues: tuple[Array, Array] | None = None,
+        span: Array | None = None,
     ):
+        self.span = span
         f = np.asarray(finite("weights", weights), dtype=np.float64)
         if f.ndim != 3 or f.shape[1] != f.shape[2] or not f.size:
             raise ParameterError(f"weights must have shape (m, p, p) with m and p at least 1, got {f.shape}")
@@ -179,7 +204,7 @@ class Dyson:
         eigen = np.linalg.eigh(q)
         if inverse is None or eigen[0][0] <= 0:
             return None
-        return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse)
+        return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
 
     def edge(self) -> DysonEdge:
         """The left edge, with its null vector and curvature.
@@ -233,7 +258,7 @@ class Dyson:
                 if found is not None:
                     return found
             w = -state.gradient(e) @ e
-            aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.packing.coordinates(state.inverse_q) @ e))
+            aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.coordinates(state.inverse_q) @ e))
             x = newton_step(state, state.residual(float(aim)))
             moved = None if x is None else self.state(state.moved(x))
             if moved is not None and moved.top()[0] < 1:
@@ -261,9 +286,9 @@ class Dyson:
 
     def _edge_at(self, state: State, z: float, e: Array, w: Array, size: float, steps: int) -> DysonEdge:
         # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(Q^{-1} E)) per squared step, and tr G by tr(Q^{-1} E).
-        pull = float(state.packing.coordinates(state.inverse_q) @ e)
+        pull = float(state.coordinates(state.inverse_q) @ e)
         curvature = float(w @ e) * self.p**2 / pull**3
-        return DysonEdge(z, state.q, state.packing.matrix(e), curvature, size, steps)
+        return DysonEdge(z, state.q, state.matrix(e), curvature, size, steps)
 
     def solve(self, z: float) -> Array:
         """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""
