@@ -9,7 +9,8 @@ from bbp.console.door import Door
 from bbp.experiments.options import PHASE
 
 SUMMARY = (
-    "Transitions alpha_BBP, their kind and overlap jump, alpha_0 and a_c over widths p and normalisations a."
+    "Transitions alpha_BBP, their kind and overlap jump, alpha_0 and a_c over widths p and normalisations a. With an"
+    " --activation that is not quadratic maps are smaller unless told: p 1,2,inf, a 1.5:15:5:log, cuts 1,2,3,4,inf at 2,10."
 )
 EXAMPLE = """\
   bbp phase --p 1,2,4,inf --p-star 1 --a-grid 0.01:3:60:log --out phase.h5

@@ -98,8 +98,9 @@ def weights_of(instance: Instance) -> NDArray[np.float64]:
     return weights_together([instance])[0]
 
 
-def weights_together(drawn: Sequence[Instance]) -> list[NDArray[np.float64]]:
-    """`weights_of` of each instance, of one model: what is done sample by sample is done once for all of them."""
+def weights_together(drawn: Sequence[Instance]) -> NDArray[np.float64]:
+    """`weights_of` of each instance, of one model and M: (instances, M, p, p); what is done sample by sample is done once for
+    all of them."""
     if jax.default_backend() == "cpu" or drawn[0].data is None:
         both = [labels(one) for one in drawn]
     else:  # the data stay on the device
@@ -109,11 +110,13 @@ def weights_together(drawn: Sequence[Instance]) -> list[NDArray[np.float64]]:
             for one, (lam, u) in zip(drawn, padded, strict=True)
         ]
     lam, u = (np.concatenate(parts) for parts in zip(*both, strict=True))
-    noise = [teacher_noise(one.model, one.key, 0, one.m) for one in drawn]
-    zeta, xi = (None if parts[0] is None else np.concatenate(parts) for parts in zip(*noise, strict=True))
     wide = network(drawn[0].model)
+    zeta = xi = None
+    if wide.noise or wide.output_noise:
+        noise = [teacher_noise(one.model, one.key, 0, one.m) for one in drawn]
+        zeta, xi = (None if parts[0] is None else np.concatenate(parts) for parts in zip(*noise, strict=True))
     found = np.asarray(wide.weights(lam, wide.outputs(u, zeta, xi)))
-    return np.split(found, np.cumsum([one.m for one in drawn])[:-1])
+    return found.reshape(len(drawn), -1, *found.shape[1:])
 
 
 @pinned

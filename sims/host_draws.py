@@ -27,7 +27,9 @@ from sims.students import placed
 from sims.threefry import fold
 from theory.checks import count
 
-KEYS = 32  # samples whose keys and weights are made at once
+STREAM = (
+    2**16
+)  # rows that are numbered through together, about: the last call for them draws more than are used
 _VARIATES = 2**17  # drawn in one call, about: as many as stay in cache
 _FEWEST, _MOST = 8, 1024  # rows of a call
 
@@ -65,8 +67,9 @@ def _instances(
 ) -> Iterator[Instance]:
     p, height = instance.finite_p(model), 2 * max(int(model.p), model.p_star)
     roots = instance.input_roots(model, n)
-    for start in range(0, len(samples), KEYS):
-        some = samples[start : start + KEYS]
+    together = max(1, STREAM // (height + m))
+    for start in range(0, len(samples), together):
+        some = samples[start : start + together]
         words = fold(point, some)
         drawn = _Rows(fold(words, [[instance.WEIGHTS], [instance.DATA]]), height, m, n, dtype)
         weights = drawn.next(len(some) * height).reshape(len(some), height, n)

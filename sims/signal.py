@@ -44,7 +44,8 @@ def student_shares(vectors: ArrayLike, student: ArrayLike) -> NDArray[np.float64
     """
     rows, columns = np.asarray(student, np.float64), np.asarray(vectors, np.float64)
     p, n = rows.shape
-    values, mixing = np.linalg.eigh(rows @ rows.T)
+    gram = rows @ rows.T
+    values, mixing = np.linalg.eigh(gram) if p > 1 else (gram[0], np.ones((1, 1)))
     kept = values > n * np.finfo(np.float64).eps * values[-1]  # students may coincide
     basis = (mixing[:, kept] / np.sqrt(values[kept])).T @ rows
     return np.sum((basis @ columns.reshape(p, n, -1)) ** 2, axis=(0, 1))

@@ -12,6 +12,7 @@ after the processor, as compiled programs are for one processor only. JAX bounds
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from bbp.engine.cache import processor
@@ -28,9 +29,9 @@ SETTINGS = {
 def use() -> None:
     """Compile quickly, unless the caller has set XLA_FLAGS; name the directory, unless the caller has named one."""
     os.environ.setdefault("XLA_FLAGS", QUICK)
-    # Many tests start processes: what Python compiles for them is kept too, where the environment would have it thrown away.
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        os.environ["PYTHONPYCACHEPREFIX"] = str(CACHE / "bytecode")
+    # Many tests start processes, and pytest rewrites all of them: what Python compiles is kept, whatever the environment says.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", "")
+    sys.dont_write_bytecode = False
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     directory = CACHE / f"compiled-{processor()}"

@@ -34,7 +34,7 @@ from theory.averages import (
 from theory.checks import choice
 from theory.conditions import SOLVER, at_end
 from theory.model import Committee, committee
-from theory.transition import models_of, transition
+from theory.transition import ThresholdMap, models_of, transition
 
 Array = Any
 
@@ -57,18 +57,26 @@ def alpha_zero(model: Committee, method: str = "overlap") -> float | None:
     return None if np.isnan(value) else value
 
 
-def alpha_zero_map(p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, method: str = "overlap") -> Array:
+def alpha_zero_map(
+    p: ArrayLike,
+    p_star: ArrayLike = 1,
+    a: ArrayLike = 1.0,
+    method: str = "overlap",
+    *,
+    thresholds: ThresholdMap | None = None,
+) -> Array:
     """alpha_0 for arrays of p, p_star and a that broadcast against one another: their shape, NaN where there is none.
 
-    Raises ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
+    thresholds: what `threshold_map` gave for the same arrays, where it is at hand: computed here otherwise. Raises
+    ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
 
     >>> alpha_zero_map(2, 1, [0.5, 1.0], "continuation").round(4)
     array([0.9767, 0.9015])
     """
     method = choice("method", method, _METHODS)
     models, shape = models_of(p, p_star, a)
-    found = transition(models)
-    value = found.alpha.copy()
+    found = transition(models) if thresholds is None else thresholds
+    value = np.array(found.alpha, dtype=np.float64).ravel()
     jumps = np.flatnonzero(found.discontinuous)
     estimate = _METHODS[method](models.take(jumps))
     weak = 1 / models.take(jumps).two_over_p_star

@@ -21,15 +21,15 @@ from bbp.engine.tasks import Results
 from bbp.experiments import assemble, descent_file, models
 from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, DescentData
 from bbp.experiments.descent_table import table
-from bbp.experiments.options import AUTO, DESCENT
+from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.files import hdf5, provenance
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed, hessian_moments, sample_descents
+from sims.descent.starts import spectral_refusal
 from sims.instance import STREAM, samples_of
 from sims.memory import require_fit
 from theory.checks import ParameterError
-from theory.model import Committee
 
 PER_POINT = (
     "alpha_grid",
@@ -58,7 +58,7 @@ def compute(
         list(samples),
         given["seed"],
         start=given["start"],
-        rules=Rules(steps=given["steps"], records=given["records"]),
+        rules=_rules(given),
         eigenpairs=given["eigenpairs"],
         hessians=given["hessians"],
         dtype=given["dtype"],
@@ -70,9 +70,19 @@ def compute(
     return columns | {"steps_taken": found.steps}
 
 
+def _rules(settings: Mapping[str, Any]) -> Rules:
+    """Those of the descents: of a record, what it does not name is what it meant when there was no choice."""
+    return Rules(
+        settings.get("dynamics", "steps"),
+        settings["steps"],
+        settings["records"],
+        loss_floor=settings.get("loss_floor", 0.0),
+    )
+
+
 def _steps(settings: Mapping[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Steps at which the path, and at which Hessians, are recorded."""
-    steps = np.asarray(Rules(steps=settings["steps"], records=settings["records"]).recorded_steps)
+    steps = np.asarray(_rules(settings).recorded_steps)
     hessians = hessian_moments(len(steps), settings["hessians"])
     return steps, steps[hessians] if settings["eigenpairs"] else steps[:0]
 
@@ -122,8 +132,8 @@ class DescentExperiment(engine.Experiment):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Those of the table of options."""
-        return options.checked(DESCENT, {}, decides=True)
+        """Those of the table of options, but the dynamics of the records that name none."""
+        return options.checked(DESCENT, {}, decides=True) | {"dynamics": "steps"}
 
     def points(self, results: Results) -> Iterator[Point]:
         """The product of N, start and alpha."""
@@ -249,14 +259,15 @@ def build(given: Mapping[str, Any]) -> DescentExperiment:
     # The record states the model by what makes it no committee: those of before there were others are the same.
     settings = {name: value for name, value in settings.items() if name not in models.DEFAULTS}
     settings |= models.record(model)
-    if not isinstance(model, Committee) and set(settings["start"]) - {"random"}:
-        raise ParameterError(
-            "start must be random for a network: the others know the quadratic committee only"
-        )
+    reason = spectral_refusal(model)
+    if settings["start"] == AUTO:
+        settings["start"] = [start for start in STARTS if not (reason and start == "spectral")]
+    if reason and "spectral" in settings["start"]:
+        raise ParameterError(reason)
     settings["alpha_grid"] = _alphas(settings["alpha_grid"], model)
     if settings["eigenpairs"] is None:
         settings["eigenpairs"] = int(model.degeneracy) + 2
-    Rules(steps=settings["steps"], records=settings["records"])
+    _rules(settings)
     for n in settings["n"]:
         for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
             samples_of(alpha, n)

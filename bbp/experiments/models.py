@@ -51,7 +51,7 @@ def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Mode
 
 def build(record: Mapping[str, Any]) -> Model:
     """The model of a record or of a file's attributes; ValueError, KeyError or ParameterError if it has none."""
-    p, p_star, a = (layout.number(record, name) for name in ("p", "p_star", "a"))
+    p, p_star, a = (layout.number(record, name, finite=name != "p") for name in ("p", "p_star", "a"))
     more = {name: _attribute(record[name], default) for name, default in DEFAULTS.items() if name in record}
     return make(p, p_star, a, more)
 
@@ -71,9 +71,26 @@ def words(model: Model) -> str:
     >>> words(Committee(2, 1, 0.5))
     'p=2 p*=1 a=0.5'
     """
-    more = {name: value for name, value in record(model).items() if name in DEFAULTS}
     own = f"p={model.p} p*={model.p_star} a={model.a:g}"
-    return " ".join([own, *(f"{name}={short(value)}" for name, value in more.items())])
+    return " ".join([own, *(f"{name}={short(value)}" for name, value in special(record(model)).items())])
+
+
+def special(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a record makes its model no committee, by name.
+
+    >>> special({"p": 2, "activation": "tanh", "noise": 0.0})
+    {'activation': 'tanh'}
+    """
+    return {name: record[name] for name, value in DEFAULTS.items() if record.get(name) not in (None, value)}
+
+
+def threshold_words(alpha: float, kind: str) -> str:
+    """alpha_BBP with its kind, or that there is none, and why.
+
+    >>> print(threshold_words(1.25, "continuous"), "|", threshold_words(math.nan, "no edge"))
+    alpha_BBP = 1.25 (continuous) | no alpha_BBP (no edge)
+    """
+    return f"alpha_BBP = {alpha:.6g} ({kind})" if math.isfinite(alpha) else f"no alpha_BBP ({kind})"
 
 
 @dataclass(frozen=True)
@@ -107,15 +124,17 @@ def theory_along(model: Model, alpha: np.ndarray) -> Theory:
 
 def transition(model: Model) -> tuple[float, str]:
     """alpha_BBP, NaN where there is none, and its kind, one of KINDS."""
-    if isinstance(model, Committee):
-        found = bbp_threshold(model)
-        return found.alpha, found.kind
+    return jump(model)[:2]
+
+
+def jump(model: Model) -> tuple[float, str, float]:
+    """alpha_BBP, its kind, one of KINDS, and the jump of the squared overlap there; NaN where there is no threshold."""
     try:
-        other = threshold(model)
+        found = bbp_threshold(model) if isinstance(model, Committee) else threshold(model)
     except NotConverged as error:
-        log.warning("no threshold: %s", error)
-        return math.nan, "unresolved"
-    return other.alpha, other.kind
+        log.warning("no threshold of %s: %s", words(model), error)
+        return math.nan, "unresolved", math.nan
+    return found.alpha, found.kind, found.overlap
 
 
 def held(attributes: Mapping[str, Any]) -> tuple[float, str]:

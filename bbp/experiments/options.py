@@ -28,6 +28,7 @@ _PLACES = [
 ]
 SOLVERS = (AUTO, *sorted(module.name for module in pkgutil.iter_modules(_PLACES)))
 STARTS = ("random", "hessian", "spectral")
+DYNAMICS = ("flow", "steps")
 FOREIGN = (
     ".txt .csv .tsv .dat .json .toml .yaml .yml .tex .md .html .log .npy .npz .pkl .py"
     " .png .pdf .svg .eps .pgf .ps .jpg .jpeg .zip .gz"
@@ -91,8 +92,10 @@ def any_widths(name: str, value: Any) -> list[int | str]:
     return ["inf" if width == float("inf") else int(width) for width in sorted(grids.widths(name, value))]
 
 
-def starts(name: str, value: Any) -> list[str]:
-    """Where descents start: different names of STARTS."""
+def starts(name: str, value: Any) -> Any:
+    """Where descents start: different names of STARTS, or AUTO."""
+    if value == AUTO:
+        return AUTO
     names = (
         value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list) else [value]
     )
@@ -267,11 +270,20 @@ DESCENT = (
     Option("samples", 16, SAMPLES, "samples a point"),
     Option("seed", 0, seed, "seed of all draws"),
     Option(
-        "start", ",".join(STARTS), starts,
-        "where descents start: random, hessian (its outlier eigenvectors at the random student), spectral (the optimal"
-        " spectral method)",
+        "start", AUTO, starts,
+        "where descents start: random (the drawn student, at --overlap), hessian (the lowest eigenvectors there), spectral"
+        " (the optimal spectral method; for y = mean u^2 without noise or covariance); auto: all that hold for the model",
     ),
-    Option("steps", 1000, integer(), "largest number of steps"),
+    Option(
+        "dynamics", "flow", choice(*DYNAMICS),
+        "flow: gradient flow, integrated to a stated error; steps: gradient descent in steps of at most 1 / L (L the largest"
+        " curvature)",
+    ),
+    Option("steps", 3000, integer(), "largest number of steps; of the flow, of gradients"),
+    Option(
+        "loss_floor", 0.0, models.variance,
+        "stop a descent, too, where the loss per sample is at most this; 0: only where its gradient is 1e-6", metavar="E",
+    ),
     Option("records", 40, integer(2), "points of the path kept, log-spaced in steps"),
     Option("hessians", 8, integer(2), "points of the path with a Hessian"),
     Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
@@ -306,7 +318,7 @@ PHASE = (
     *execution("results/phase.h5"),
 )  # fmt: skip
 COMPARE = (
-    Option("draws", 16, integer(0), "draws of labels for the quenched theory; 0 leaves it out"),
+    Option("draws", 64, integer(0), "draws of labels for the finite-N theory; 0 leaves it out"),
     Option("repeats", 1000, integer(100), "bootstrap repeats, at least 100"),
     Option("seed", 0, seed, "of the bootstrap and of the labels"),
     *execution(

@@ -23,13 +23,14 @@ from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import Finite, Map, Phase
 from bbp.experiments.phase_table import table
 from bbp.files import hdf5, provenance
-from bbp.files.table import DONE, FAILED, Field
+from bbp.files.table import DONE, FAILED, REASON, TEXT, Field
 from theory.alpha_zero import alpha_zero_map
 from theory.checks import ParameterError
 from theory.finite_n.threshold import alpha_bbp_finite
+from theory.general import losses
 from theory.general.clouds import fit
 from theory.general.network import network
-from theory.general.spectrum import route, threshold
+from theory.general.spectrum import route
 from theory.model import Committee
 from theory.transition import critical_normalisation, critical_width, threshold_map
 
@@ -61,7 +62,7 @@ def thresholds(p: Sequence[float], p_star: int, a: Sequence[float]) -> Map:
         p=widths,
         a=normalisations,
         alpha_bbp=found.alpha,
-        discontinuous=found.discontinuous,
+        kind=np.where(found.discontinuous, "discontinuous", "continuous").astype(object),
         jump=found.overlap,
         alpha_0_overlap=alpha_zero_map(*models, method="overlap"),
         alpha_0_continuation=alpha_zero_map(*models, method="continuation"),
@@ -89,12 +90,13 @@ def _row(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
 
 def _row_of_networks(given: Mapping[str, Any], a: Sequence[float]) -> Columns:
     """A row of other models, one threshold at a time; without the alpha_0 of the committee. NaN where there is no threshold."""
-    found = [threshold(models.build({**given, "p": float(given["p"]), "a": each})) for each in a]
+    found = [models.jump(models.build({**given, "p": float(given["p"]), "a": each})) for each in a]
+    alpha, kind, jump = zip(*found, strict=True)
     unknown = np.full(len(a), np.nan)
     return {
-        "alpha_bbp": np.array([one.alpha for one in found]),
-        "discontinuous": np.array([one.kind == "discontinuous" for one in found], dtype=np.int8),
-        "jump": np.array([one.overlap for one in found]),
+        "alpha_bbp": np.array(alpha),
+        "kind": np.array(kind, dtype=object),
+        "jump": np.array(jump),
         "alpha_0_overlap": unknown,
         "alpha_0_continuation": unknown,
     }
@@ -131,9 +133,12 @@ def _critical_width(a: float, p_star: int) -> int:
 
 
 MAP = Kind(
-    _row, tuple(Field(name, _ROW, "i1" if name == "discontinuous" else "f8", 0 if name == "discontinuous" else np.nan)
-                for name in ("alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "alpha_0_continuation")),
-)  # fmt: skip
+    _row,
+    (
+        *(Field(name, _ROW) for name in ("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation")),
+        Field("kind", _ROW, TEXT, ""),
+    ),
+)
 KINDS = {
     "curves": MAP,
     "widths": MAP,
@@ -227,8 +232,9 @@ class PhaseExperiment(engine.Experiment):
         return phase_file.load(path, locking=locking)
 
     def held(self, found: Phase) -> engine.Held:
-        """Its record, and why thresholds at finite N failed."""
-        reasons = [] if found.finite is None else [text for text in found.finite.reason.ravel() if text]
+        """Its record, and why thresholds failed."""
+        parts = [part for part in (found.curves, found.widths, found.finite) if part is not None]
+        reasons = [text for part in parts for text in part.reason.ravel() if text]
         return engine.Held([found.config], bool(found.attributes.get("finished", 1)), reasons)
 
     def table(self, found: Phase) -> str:
@@ -267,8 +273,7 @@ class PhaseExperiment(engine.Experiment):
 
     def _map(self, results: Results, of: str, widths: Sequence[Any], a: Array) -> Map:
         columns = self._stacked(results, of, widths)
-        arrays = {field.name: columns[field.name] for field in MAP.fields}
-        arrays["discontinuous"] = arrays["discontinuous"].astype(bool)
+        arrays = {field.name: columns[field.name] for field in (*MAP.fields, REASON)}
         return Map(p=np.array(widths, dtype=np.float64), a=a, **arrays)
 
     def _finite(self, results: Results, a: Array) -> Finite:
@@ -283,7 +288,9 @@ class PhaseExperiment(engine.Experiment):
 
 def build(given: Mapping[str, Any]) -> PhaseExperiment:
     """A `PhaseExperiment` from options by name, defaults filled in; ParameterError on a bad one."""
-    settings = options.checked(PHASE, given, decides=True)
+    settings = options.checked(
+        PHASE, _defaults(options.checked(PHASE, given, decides=True)) | dict(given), decides=True
+    )
     special = [name for name, value in models.DEFAULTS.items() if settings[name] != value]
     settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
         "n": settings["n"] or []
@@ -291,6 +298,19 @@ def build(given: Mapping[str, Any]) -> PhaseExperiment:
     if special:
         _check_networks(settings, special)
     return PhaseExperiment(settings)
+
+
+def _defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of options not given that differ from those of the committee: models that exist, in maps that take a minute."""
+    mixed = {settings["activation"], settings["teacher_activation"]} - {"quadratic", None}
+    found = (
+        {"p": "1,2,inf", "widths": "1,2,3,4,inf", "a_grid": "1.5:15:5:log", "at_a": "2,10"} if mixed else {}
+    )
+    if not losses.loss(settings["loss"]).has_a:
+        found |= {"a_grid": "1", "at_a": "1"}
+    if settings["overlap"]:
+        found |= {"p": "1,2", "widths": "1,2,3,4"}  # p = inf has no overlap
+    return found
 
 
 def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None:

@@ -4,7 +4,9 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
 
     /p /a                          coordinates; p is a float, inf for infinite width
     /alpha_bbp /jump               (p, a) f8: the transition, and the jump of the squared overlap (0 if continuous)
-    /kind                          (p, a) "continuous" or "discontinuous"
+    /kind                          (p, a) "continuous", "discontinuous"; networks without a threshold: "none", "no edge",
+                                   "unresolved"; "" where it was not computed, or failed
+    /reason                        (p, a) why it failed, or empty
     /alpha_0_overlap               (p, a) f8: the two estimates of alpha_0; NaN where an estimate has no root,
     /alpha_0_continuation          alpha_BBP where the transition is continuous
     /p_c                           (a) i8: the smallest width whose transition is discontinuous, 0 if beyond 2^40
@@ -13,14 +15,13 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /n, /finite_a                  coordinates of the finite-N thresholds, if any were asked for
     /alpha_bbp_n, /alpha_bbp_n_error   (n, p, finite_a) f8, NaN for p = inf, and where it failed
     /alpha_bbp_n_reason            (n, p, finite_a) why it failed, or empty
-    /widths                        group of the layout of the first four lines: alpha_BBP against p at a few a
+    /widths                        group of the layout of the lines up to /alpha_0_*: alpha_BBP against p at a few a
     /config                        JSON: every option that decides the numbers, defaults filled in
     root attributes                format, format_version, sha256, p_star, versions (JSON), commit, finished
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.experiments.models import KINDS
 from bbp.files import hdf5, layout, table
 from bbp.files.table import TEXT, Axis, Field
 
 FORMAT, VERSION = "bbp-phase", 1
-KINDS = ("continuous", "discontinuous")
 Array = NDArray[np.float64]
 _A = "normalisation of the loss"
 AXES = (Axis("p", "f8", "student width"), Axis("a", "f8", _A))
@@ -51,6 +52,7 @@ MAP = (
         words="threshold of the theory continued past the smooth edge by principal values",
     ),
     Field("kind", ("p", "a"), TEXT, ""),
+    Field("reason", ("p", "a"), TEXT, "", "why it was not found", optional=True),
 )
 EDGES = (
     Field("a_c", ("p",), words="a at which the kind changes"),
@@ -69,20 +71,25 @@ TABLES = (("", AXES, (*MAP, *EDGES)), ("widths/", AXES, MAP), ("", FINITE_AXES, 
 
 @dataclass(frozen=True)
 class Map:
-    """Transitions over widths and normalisations: p (p,), a (a,); the rest (p, a), alpha_0 NaN where there is no root."""
+    """Transitions over widths and normalisations: p (p,), a (a,); the rest (p, a).
+
+    kind is one of bbp.experiments.models.KINDS, or "" where nothing was computed, or it failed for the `reason`; alpha_bbp and
+    jump are NaN where there is no threshold, alpha_0 where it has no root, and for networks.
+    """
 
     p: Array
     a: Array
     alpha_bbp: Array
-    discontinuous: NDArray[np.bool_]
+    kind: NDArray[np.object_]
     jump: Array
     alpha_0_overlap: Array
     alpha_0_continuation: Array
+    reason: NDArray[np.object_] = field(default_factory=lambda: np.array("", dtype=object))
 
     @property
-    def kind(self) -> NDArray[np.object_]:
-        """(p, a) "continuous" or "discontinuous"."""
-        return np.where(self.discontinuous, "discontinuous", "continuous").astype(object)
+    def discontinuous(self) -> NDArray[np.bool_]:
+        """(p, a) whether q2 jumps."""
+        return np.asarray(self.kind == "discontinuous", dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,8 @@ def save(path: str | Path, phase: Phase) -> None:
     def fill(file: h5py.File) -> None:
         curves = phase.curves
         edges = {field.name: getattr(phase, field.name) for field in EDGES}
-        scales = table.write(file, AXES, (*MAP, *EDGES), _named(curves, (*AXES, *MAP)) | edges)
-        table.write(file.create_group("widths"), AXES, MAP, _named(phase.widths, (*AXES, *MAP)))
+        scales = table.write(file, AXES, (*MAP, *EDGES), _named(curves) | edges)
+        table.write(file.create_group("widths"), AXES, MAP, _named(phase.widths))
         if phase.finite is not None:
             _fill_finite(file, phase.finite, scales["p"])
         hdf5.put_json(file, "config", phase.config)
@@ -147,8 +154,9 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Phase:
         )
 
 
-def _named(held: Any, parts: Iterable[Axis | Field]) -> dict[str, Any]:
-    return {part.name: getattr(held, part.name) for part in parts}
+def _named(found: Map) -> dict[str, Any]:
+    named = {part.name: getattr(found, part.name) for part in (*AXES, *MAP)}
+    return named | {"reason": np.broadcast_to(found.reason, found.alpha_bbp.shape)}
 
 
 def _fill_finite(file: h5py.File, finite: Finite, p: h5py.Dataset) -> None:
@@ -162,9 +170,8 @@ def _read_map(group: h5py.Group) -> Map:
     found = table.read(group, AXES, MAP)
     layout.require(found["p"] >= 1, "p", "at least 1")
     layout.require((found["a"] > 0) & np.isfinite(found["a"]), "a", "positive and finite")
-    kind = found.pop("kind")
-    layout.require(np.isin(kind.astype(str), KINDS), "kind", " or ".join(KINDS))
-    return Map(**found, discontinuous=kind == KINDS[1])
+    layout.require(np.isin(found["kind"].astype(str), (*KINDS, "")), "kind", " or ".join(KINDS))
+    return Map(**found)
 
 
 def _read_finite(file: h5py.File) -> Finite:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.experiments.phase_file import Finite, Phase
+from bbp.experiments import models
+from bbp.experiments.phase_file import Finite, Map, Phase
 
 Array = NDArray[np.float64]
 ROWS = 6  # rows of the table for each p
@@ -15,24 +16,26 @@ ROWS = 6  # rows of the table for each p
 
 def table(phase: Phase) -> str:
     """A few rows for each p, spread over a, and the tricritical point of each."""
-    head = f"{'a':>9}  {'alpha_BBP':>12}  {'kind':<13}  {'jump':>8}  {'alpha_0 (overlap)':>17}  {'(continuation)':>14}"
     curves, lines = phase.curves, []
+    network = " ".join(
+        f"{name}={models.short(value)}" for name, value in models.special(phase.config).items()
+    )
+    head = f"{'a':>9}  {'alpha_BBP':>12}  {'kind':<13}  {'jump':>8}"
+    if not network:
+        head += f"  {'alpha_0 (overlap)':>17}  {'(continuation)':>14}"
     chosen = np.unique(np.linspace(0, curves.a.size - 1, min(ROWS, curves.a.size)).round().astype(int))
     for row, p in enumerate(curves.p):
-        lines += [
-            f"p = {p:g}, p* = {phase.p_star}: {tricritical_words(phase.a_c[row], phase.alpha_c[row])}",
-            head,
-        ]
+        more = network or tricritical_words(phase.a_c[row], phase.alpha_c[row])
+        lines += [f"p = {p:g}, p* = {phase.p_star}: {more}", head]
         for column in chosen:
             cells = [
                 f"{curves.a[column]:9.4g}",
-                f"{curves.alpha_bbp[row, column]:12.10g}",
+                _or_dash(curves.alpha_bbp[row, column], 12, ".10g"),
                 f"{curves.kind[row, column]:<13}",
-                f"{curves.jump[row, column]:8.5f}",
-                _or_dash(curves.alpha_0_overlap[row, column], 17),
-                _or_dash(curves.alpha_0_continuation[row, column], 14),
+                _or_dash(curves.jump[row, column], 8, ".5f"),
+                *(() if network else _alpha_0(curves, row, column)),
             ]
-            lines.append("  ".join(cells))
+            lines.append("  ".join(cells).rstrip())
         lines.append("")
     if phase.finite is not None:
         lines += finite_table(phase.finite, curves.p)
@@ -61,5 +64,10 @@ def tricritical_words(a_c: float, alpha_c: float) -> str:
     return f"continuous below a_c = {a_c:.9g}, discontinuous above; alpha_BBP(a_c) = {alpha_c:.9g}"
 
 
-def _or_dash(value: float, width: int) -> str:
-    return f"{'-' if math.isnan(value) else f'{value:.6f}':>{width}}"
+def _alpha_0(curves: Map, row: int, column: int) -> list[str]:
+    estimates = (curves.alpha_0_overlap, 17), (curves.alpha_0_continuation, 14)
+    return [_or_dash(each[row, column], width) for each, width in estimates]
+
+
+def _or_dash(value: float, width: int, digits: str = ".6f") -> str:
+    return f"{'-' if math.isnan(value) else f'{value:{digits}}':>{width}}"

@@ -50,9 +50,23 @@ class Answer:
         return fresh
 
     def message(self) -> dict[str, Any]:
-        """The answer as it travels: arrays stay arrays, which Bokeh sends as bytes."""
+        """The answer as it travels: all columns of numbers end to end in one array, which Bokeh sends as bytes.
+
+        "packed" has [name, length] of the columns of each source in it, "sources" the others.
+        """
         axes = {name: list(ends) for name, ends in self.axes.items()}
-        return {"sources": self.sources, "lines": self.lines, "axes": axes, "words": self.words}
+        packed, parts = {}, [np.empty(0)]
+        others = {name: columns for name, columns in self.sources.items() if not _numeric(columns)}
+        for name, columns in self.sources.items():
+            if name not in others:
+                packed[name] = [[key, len(values)] for key, values in columns.items()]
+                parts += [np.asarray(values, dtype=np.float64) for values in columns.values()]
+        found = {"sources": others, "packed": packed, "numbers": np.concatenate(parts)}
+        return found | {"lines": self.lines, "axes": axes, "words": self.words}
+
+
+def _numeric(columns: Columns) -> bool:
+    return all(np.asarray(values).dtype.kind in "fi" and np.ndim(values) == 1 for values in columns.values())
 
 
 def _same(one: Any, two: Any) -> bool:

@@ -18,6 +18,7 @@ from bokeh.settings import settings
 from jinja2 import Template
 
 from bbp.console import signals
+from bbp.explorer import curves
 from bbp.explorer.limits import PAGES, UPLOAD
 from bbp.explorer.session import Session, Workers
 from bbp.explorer.state import State
@@ -144,6 +145,7 @@ def serve(
         log.warning(
             "this address can be reached from other machines: whoever reaches it can use this one's processor"
         )
+    curves.prepare()
     if browser:
         webbrowser.open(url)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -23,23 +22,25 @@ CUT_WIDTHS = [int(p) for p in np.unique(np.geomspace(1, 64, 24).round())]
 NORMALISATIONS = np.geomspace(0.02, 3, 120)
 TEACHERS = np.array([1, 2, 4, 8, 16])
 NARROW = 2  # teachers drawn on a scale of their own
+STORED = ("p", "a", "alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "alpha_0_continuation")
 LOST = (0.5, 1.0, 1.5, 2.0)  # normalisations of the figure of alpha_0
 
 
 def as_arrays(found: Map, prefix: str = "") -> dict[str, Named]:
     """A map over (p, a) as named arrays, with `prefix` before every name."""
     arrays: dict[str, Named] = {}
-    for field in fields(Map):
-        values = getattr(found, field.name)
-        dims = (f"{prefix}{field.name}",) if field.name in ("p", "a") else (f"{prefix}p", f"{prefix}a")
-        arrays[prefix + field.name] = dims, values.astype(np.int8) if values.dtype == bool else values
+    for name in STORED:
+        values = getattr(found, name)
+        dims = (f"{prefix}{name}",) if name in ("p", "a") else (f"{prefix}p", f"{prefix}a")
+        arrays[prefix + name] = dims, values.astype(np.int8) if values.dtype == bool else values
     return arrays
 
 
 def as_map(data: Data, prefix: str = "") -> Map:
     """The map that `as_arrays` stored."""
-    stored = {field.name: data[prefix + field.name] for field in fields(Map)}
-    return Map(**stored | {"discontinuous": stored["discontinuous"] == 1})
+    stored = {name: data[prefix + name] for name in STORED}
+    kind = np.where(stored.pop("discontinuous") == 1, "discontinuous", "continuous").astype(object)
+    return Map(**stored, kind=kind)
 
 
 def build_phase(p_star: int) -> Mapping[str, Named]:

@@ -164,8 +164,8 @@ def time_axis(ax: Axes, drawn: Sequence[Line2D]) -> None:
 def mean_in_time(time: Array, values: Array) -> tuple[Array, Array]:
     """Mean over samples of values (sample, record) recorded at times (sample, record), at the samples' mean times.
 
-    The first record is that at t = 0. From the second on each sample is interpolated linearly in log t, and keeps its
-    last value once it has ended. Samples without a result, or that never moved, are left out.
+    The first record is that at t = 0. From the first that has moved on each sample is interpolated linearly in log t, and keeps
+    its last value once it has ended. Samples without a result, or that never moved, are left out.
     """
     good = np.all(np.isfinite(values), axis=1) & (time[:, -1] > 0)
     time, values = time[good], values[good]
@@ -173,7 +173,7 @@ def mean_in_time(time: Array, values: Array) -> tuple[Array, Array]:
         return np.zeros(0), np.zeros(0)
     common = np.unique(time[:, 1:].mean(axis=0))
     common = common[common > 0]
-    moved = [np.interp(np.log(common), np.log(t[1:]), v[1:]) for t, v in zip(time, values, strict=True)]
+    moved = [np.interp(np.log(common), np.log(t[t > 0]), v[t > 0]) for t, v in zip(time, values, strict=True)]
     return np.append(0.0, common), np.append(values[:, 0].mean(), np.mean(moved, axis=0))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -94,7 +94,7 @@ def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
     fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
     main, *axes = phase_panels(fig, cuts, sizes, width)
     threshold_panel(main, phase.curves, phase.a_c, phase.alpha_c)
-    main.set_title(f"$p^* = {phase.p_star}$", loc="right", pad=3.0)
+    main.set_title(", ".join([f"$p^* = {phase.p_star}$", *special_words(phase.config)]), loc="right", pad=3.0)
     for index, ax in enumerate(axes[:cuts]):
         widths_panel(ax, phase.widths, index)
         ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
@@ -143,12 +143,23 @@ def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
         handles.append(drawn[0])
     for kind in style.KINDS:
         handles.append(Line2D([], [], color=style.GREY, linestyle=style.KIND_LINES[kind], label=kind))
-    handles.append(
-        Line2D([], [], color=style.GREY, linestyle="none", label=r"$a_c$", **phase_plots.TRICRITICAL)
-    )
+    if np.isfinite(a_c).any():
+        handles.append(
+            Line2D([], [], color=style.GREY, linestyle="none", label=r"$a_c$", **phase_plots.TRICRITICAL)
+        )
     if is_logarithmic(curves.a):
         plain_log_axis(ax)
-    if np.nanmax(curves.alpha_bbp) > WIDE * np.nanmin(curves.alpha_bbp):
+    known = curves.alpha_bbp[np.isfinite(curves.alpha_bbp)]
+    if not known.size:
+        words = ", ".join(sorted({kind for kind in curves.kind.ravel() if kind}))
+        ax.text(
+            0.5,
+            0.5,
+            f"no threshold: {words}" if words else "nothing computed",
+            transform=ax.transAxes,
+            ha="center",
+        )
+    elif known.max() > WIDE * known.min():
         ax.set_yscale("log")
     ax.set_xlabel(r"normalisation $a$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP}$")
@@ -159,22 +170,24 @@ def widths_panel(ax: Axes, widths: Map, index: int) -> None:
     """alpha_BBP(p) and both alpha_0 at one a, with the p = inf value if it is there."""
     finite = np.isfinite(widths.p)
     limit, jumps = widths.alpha_bbp[~finite, index], widths.discontinuous[finite, index]
+    alpha_0 = {
+        "overlap": np.where(jumps, widths.alpha_0_overlap[finite, index], np.nan),
+        "continuation": np.where(jumps, widths.alpha_0_continuation[finite, index], np.nan),
+    }
+    network = np.isnan(widths.alpha_0_overlap).all()  # whose alpha_0 are not computed
     phase_plots.widths_curve(
         ax,
         widths.p[finite],
         widths.alpha_bbp[finite, index],
         jumps,
-        alpha_0={
-            "overlap": np.where(jumps, widths.alpha_0_overlap[finite, index], np.nan),
-            "continuation": np.where(jumps, widths.alpha_0_continuation[finite, index], np.nan),
-        },
+        alpha_0=None if network else alpha_0,
         limit=float(limit[0]) if limit.size else None,
     )
-    if is_logarithmic(widths.p[finite]):
+    if finite.sum() > 2 and is_logarithmic(widths.p[finite]):
         plain_log_axis(ax)
     ax.text(0.96, 0.93, f"$a = {widths.a[index]:g}$", transform=ax.transAxes, ha="right", va="top")
     silent = widths.p[finite][jumps & np.isnan(widths.alpha_0_continuation[finite, index])]
-    if silent.size:  # otherwise its curve would end without a word
+    if silent.size and not network:  # otherwise its curve would end without a word
         words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
             rf" to ${silent.max():g}$" if silent.size > 1 else ""
         )
@@ -292,12 +305,17 @@ def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> lis
 def name_model(ax: Axes, model: Model, more: str = "") -> None:
     """The model above the upper right corner: p, p*, a, and what is added."""
     parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$", f"$a = {model.a:.6g}$"]
-    special = {name: value for name, value in models.record(model).items() if name in models.DEFAULTS}
-    parts += [
+    parts += special_words(models.record(model))
+    ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
+
+
+def special_words(record: Mapping[str, Any]) -> list[str]:
+    """What of a record makes its model no committee: "tanh", "noise 0.3"."""
+    special = models.special(record)
+    return [
         models.short(value) if isinstance(value, str) else f"{name} {value:g}"
         for name, value in special.items()
     ]
-    ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
 
 
 def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:

@@ -21,6 +21,7 @@ TRICRITICAL: dict[str, Any] = {
     "markerfacecolor": "white",
     "markeredgewidth": 1.2,
 }
+FEW = 12  # points of a curve, each of which is then marked
 ALPHA_0_MARKERS = {"overlap": "x", "continuation": "+"}
 
 
@@ -76,7 +77,13 @@ def threshold_curve(
     Returns the two parts and the tricritical marker (empty where a_c is outside the range of a).
     """
     look = width_look(index, p)
+    if np.size(a) <= FEW:
+        look |= {"markevery": 1, "marker": look.get("marker", "*")}
     below, above = split_at(a, alpha, discontinuous, a_c, alpha_c)
+    if math.isnan(a_c):  # nothing else joins the parts
+        for change in np.flatnonzero(np.diff(np.asarray(discontinuous, dtype=int))):
+            ends = slice(change, change + 2)
+            ax.plot(np.asarray(a)[ends], np.asarray(alpha)[ends], color=look["color"], linewidth=0.5)
     (solid,) = ax.plot(*below, linestyle=style.KIND_LINES["continuous"], label=width_name(p), **look)
     (dashed,) = ax.plot(*above, linestyle=style.KIND_LINES["discontinuous"], **look)
     inside = below.shape[1] + above.shape[1] > np.size(a)

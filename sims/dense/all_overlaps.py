@@ -131,14 +131,14 @@ def _resolved(values: NDArray, raw: NDArray, s: NDArray, width: float) -> NDArra
     One space whose vectors cannot be told apart, such as the null space of a matrix of low rank, takes
     what the others leave of the sum.
     """
-    total = np.sum(s**2)
+    total = float(np.vdot(s, s))
+    if np.all(values[1:] - values[:-1] > width):
+        return raw if abs(raw.sum() - total) < _SUM * total else None
     starts, lengths = groups(values, width)
     means = group_means(raw, starts, lengths)
-    if abs(np.sum(means) - total) < _SUM * total:
+    if abs(means.sum() - total) < _SUM * total:
         return means
     largest = int(np.argmax(lengths))
-    if lengths[largest] == 1:
-        return None
     inside = np.repeat(np.arange(len(starts)) == largest, lengths)
     means[inside] = (total - np.sum(means[~inside])) / lengths[largest]
     return np.maximum(means, 0) if _apart(values[~inside]) and np.min(means) > -_SUM else None

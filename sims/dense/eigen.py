@@ -146,7 +146,7 @@ def lowest_together(
 
     What a matrix gives does not depend on its company, of which `sims.dense.all_overlaps.side_by_side` is best.
     """
-    largest = [float(max(np.max(matrix), -np.min(matrix))) for matrix in matrices]
+    largest = [float(max(matrix.max(), -matrix.min())) for matrix in matrices]
     units = [_unit(size) for size in largest]
     finite = [i for i, size in enumerate(largest) if np.isfinite(size)]
     reduced = [_reduced(matrices[i], units[i], signals[i]) for i in finite]
@@ -400,14 +400,16 @@ def _checked(
 ) -> Eigenpairs:
     """Pairs with their residuals and the code these deserve; product = H V."""
     dtype = vectors.dtype
-    residuals = np.linalg.norm(product - vectors * values.astype(dtype), axis=0)
-    skew = float(np.max(np.abs(vectors.T @ vectors - np.eye(len(values), dtype=dtype))))
+    rest, gram = product - vectors * values.astype(dtype), vectors.T @ vectors
+    residuals = np.sqrt(np.add.reduce(rest * rest, axis=0))
+    np.einsum("ii->i", gram)[:] -= 1  # a view of the diagonal
+    skew = float(np.abs(gram).max())
     # LAPACK's bounds on residuals and orthonormality grow with the order; vectors of neighbours by inverse iteration reach a
     # good part of theirs
     unit = _TRUST * len(vectors) * np.finfo(dtype).eps
-    if not (np.all(np.isfinite(values)) and np.isfinite(skew)):
+    if not (np.isfinite(values).all() and math.isfinite(skew)):
         code = Code.INVALID
-    elif np.max(residuals) > unit * norm or skew > unit:
+    elif residuals.max() > unit * norm or skew > unit:
         code = Code.INACCURATE
     else:
         code = Code.CONVERGED
@@ -424,5 +426,7 @@ def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:
 
 def _norm(d: NDArray, e: NDArray) -> float:
     """Gershgorin bound on |T|."""
-    beside = np.abs(np.append(e, 0)) + np.abs(np.append(0, e))
-    return float(np.max(np.abs(d) + beside))
+    beside = np.zeros(len(d))
+    beside[:-1] = np.abs(e)
+    beside[1:] += np.abs(e)
+    return float((np.abs(d) + beside).max())

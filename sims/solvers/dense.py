@@ -32,8 +32,8 @@ def solve_together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
     """`solve_dense` of several instances of one model, N and M, the same to the bit: see `sims.dense.eigen.lowest_together`."""
     signals = [signal_vectors(one.teacher, one.student.shape[0]) for one in drawn]
     weights = hessian.weights_together(drawn)
-    units = [power_of_two(float(max(np.max(part), -np.min(part)))) for part in weights]
-    weights = [part / unit for part, unit in zip(weights, units, strict=True)]
+    units = [power_of_two(size) for size in np.max(np.abs(weights), axis=(1, 2, 3)).tolist()]
+    weights = weights / np.reshape(units, (-1, 1, 1, 1))
     if jax.default_backend() == "cpu":
         data = [np.asarray(one.data)[: one.m] for one in drawn]
         matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]

@@ -16,6 +16,8 @@ from bbp.experiments.phase_file import Finite
 from theory.alpha_zero import alpha_zero
 from theory.checks import NotConverged
 from theory.finite_n.threshold import alpha_bbp_finite
+from theory.general.network import Network
+from theory.general.spectrum import threshold
 from theory.model import Committee
 from theory.transition import bbp_threshold, critical_normalisation, critical_width
 
@@ -44,6 +46,56 @@ def test_every_number_is_the_theory_s(made):
             for method in ("overlap", "continuation"):
                 value, root = getattr(m, f"alpha_0_{method}")[row, column], alpha_zero(model, method=method)
                 assert math.isnan(value) if root is None else value == pytest.approx(root, rel=1e-9)
+
+
+def run(bbp, path, *words):
+    """The file of `bbp phase` with these options, and what it printed."""
+    said = bbp("phase", *words, "--out", path)
+    return phase_file.load(path), said
+
+
+def test_maps_of_networks_have_every_width_and_kind(bbp, tmp_path):
+    """p = inf in rows of its own; kinds without a threshold in words, in file and table; nothing is said of a_c or alpha_0."""
+    found, said = run(
+        bbp, tmp_path / "n.h5", "--noise", "0.3", "--p", "1,inf", "--a-grid", "0.5,3", "--widths", "2"
+    )
+    assert (
+        said.code == 0 and "noise=0.3" in said.out and "every a" not in said.out and "alpha_0" not in said.out
+    )
+    for row, p in enumerate(found.curves.p):
+        expected = [threshold(Network(p=p, a=a, noise=0.3)) for a in found.curves.a]
+        np.testing.assert_allclose(found.curves.alpha_bbp[row], [each.alpha for each in expected], rtol=1e-12)
+        assert found.curves.kind[row].tolist() == [each.kind for each in expected]
+    found, said = run(
+        bbp, tmp_path / "h.h5", "--activation", "he3", "--loss", "squared", "--p", "1", "--widths", "1"
+    )
+    assert said.code == 0 and "no edge" in said.out and found.curves.kind.tolist() == [["no edge"]]
+    assert found.curves.a.tolist() == found.widths.a.tolist() == [1.0]  # the only one: this loss has none
+    assert bbp("plot", tmp_path / "h.h5", "--out", tmp_path / "h.png").code == 0
+
+
+def test_defaults_of_networks_are_models_that_exist(bbp):
+    """Whatever the options of a model, those not given are of models that can be built."""
+    for words in ("--activation tanh", "--activation erf --loss squared", "--overlap 0.4", "--covariance mp:0.5",
+                  "--activation tanh --teacher-activation softplus --noise 0.2"):  # fmt: skip
+        said = bbp("phase", *words.split(), "--dry-run")
+        assert said.code == 0, said.err
+
+
+def test_a_threshold_that_fails_is_recorded_and_said(bbp, tmp_path, monkeypatch):
+    """The other rows are kept, the reason is in the file and in the message, and the exit code is 1."""
+    whole = experiment.thresholds
+
+    def broken(p, *rest):
+        if p == [8.0]:
+            raise NotConverged("no root in sight")
+        return whole(p, *rest)
+
+    monkeypatch.setattr(experiment, "thresholds", broken)
+    found, said = run(bbp, tmp_path / "b.h5", *OPTIONS, "--processes", "1")
+    assert said.code == 1 and "no root in sight" in said.err
+    assert found.curves.kind[1].tolist() == [""] * 3 and np.isfinite(found.curves.alpha_bbp[[0, 2]]).all()
+    assert all("no root in sight" in reason for reason in found.curves.reason[1])
 
 
 def test_right_values(made, reference):
@@ -233,7 +285,7 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
 
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
     """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
-    words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 8".split()
+    words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 3".split()
     paths = [tmp_path / name for name in ("whole.h5", "stopped.h5", "tasks.h5")]
     assert phase.main([*words, "--out", str(paths[0])]) == 0
     real, computed = experiment.alpha_bbp_finite, []

@@ -39,12 +39,36 @@ from theory.model import Committee
 Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-STEP = 0.11  # trapezoid step in the mapped logarithm: with TILT this leaves about 1e-15
 TILT = math.pi / 4  # how far the contour is turned away from the real axis, in the mapped logarithm
-SMALLEST = 1e-17  # probability left out below the first node
-DECAY = 40.0  # exponents beyond this are dropped (4e-18)
-FAR = 4e3  # poles this many times further out than t are summed as a cubic-order series: error below 1e-17
+DIGITS = 15  # all that double precision has
 ROWS = 64  # rows of a matrix of nodes worked on at a time, so that it stays in cache
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How finely the law is cut into nodes: the logarithms of all errors are proportional to `digits`, the digits kept."""
+
+    digits: int = DIGITS
+
+    @property
+    def step(self) -> float:
+        """Trapezoid step in the mapped logarithm: with TILT 0.11 leaves about 1e-15."""
+        return 0.11 * DIGITS / self.digits
+
+    @property
+    def decay(self) -> float:
+        """Exponents beyond this are dropped; 40 leaves out 4e-18."""
+        return 40.0 * self.digits / DIGITS
+
+    @property
+    def smallest(self) -> float:
+        """Probability left out below the first node."""
+        return 10.0 ** -(self.digits + 2)
+
+    @property
+    def far(self) -> float:
+        """Poles this many times further out than t are summed as a cubic-order series; 4e3 leaves less than 1e-17."""
+        return 4e3 ** (self.digits / DIGITS)
 
 
 @dataclass(frozen=True)
@@ -62,7 +86,7 @@ class Chi:
         log = _log(ratio)
         return half * (log - (ratio - 1)) - log + (_stirling(half) + math.log(self.share / self.scale))
 
-    def largest(self, decay: float = DECAY) -> float:
+    def largest(self, decay: float) -> float:
         """A point beyond which less than exp(-decay) of the probability lies."""
         return self.scale * (1 + 2 * math.sqrt(2 * decay / self.dof) + 2 * decay / self.dof)
 
@@ -126,36 +150,38 @@ def fineness(dof: float) -> float:
     return min(1.0, math.acos(10 ** (-1 / max(dof, 2))) / TILT)
 
 
-def excess_density(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v):
+def excess_density(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v, rule: Rule):
     """Density D at v (n,) of (A - B)/(a + B) on A > B, A from `upper`, B from `lower`; v > 0 or |arg v| < pi/2.
 
-    Relative accuracy about 1e-13 also where exponentially small (real v); underflows to 0 below about 1e-300.
+    Relative accuracy about 1e-13 (with all digits) also where exponentially small (real v); underflows to 0 below about 1e-300.
     """
     out = np.empty(v.shape, dtype=v.dtype)
     order = np.argsort(np.abs(v))
     with np.errstate(under="ignore", divide="ignore"):
         for first in range(0, v.size, ROWS):
             rows = order[first : first + ROWS]
-            b, measure = _lower_measure(upper, lower, a, np.abs(v[rows[[0, -1]]]))
+            b, measure = _lower_measure(upper, lower, a, np.abs(v[rows[[0, -1]]]), rule)
             at = b + v[rows, None] * (a + b)
             out[rows] = sum(np.exp(law.log_density(at) + measure).sum(axis=1) for law in upper)
     return out
 
 
-def _lower_measure(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, ends: Real) -> tuple[Real, Real]:
+def _lower_measure(
+    upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, ends: Real, rule: Rule
+) -> tuple[Real, Real]:
     """Nodes b and log of h_B(b) (a + b) db fit for |v| between ends (2,), nodes without weight left out."""
     smallest = max(float(ends[0]), 1e-200)
     ratio = min(fineness(upper[0].dof), fineness(lower[0].dof))
-    low = math.exp(-2 * DECAY / lower[0].dof)
+    low = math.exp(-2 * rule.decay / lower[0].dof)
     if upper[0].dof < 2:
         low *= min(1.0, a * smallest)  # the density of A, singular at 0, feels b ~ a v
     start = 0.2 * (min(1.0, a) if upper[0].dof > 2 else 1.0)
-    b, weight = graded(low, max(law.largest() for law in lower), start, ratio, 2 * STEP)
+    b, weight = graded(low, max(law.largest(rule.decay) for law in lower), start, ratio, 2 * rule.step)
     measure = np.log(weight * (a + b)) + np.log(sum(np.exp(law.log_density(b)) for law in lower))
     near, far = b + ends[:, None] * (a + b)
     at_ends = np.maximum.reduce([law.log_density(np.stack([near, far])) for law in upper]) + measure
     best = np.maximum.reduce([law.log_density(np.clip(law.scale, near, far)) for law in upper]) + measure
-    kept = best > np.min(np.max(at_ends, axis=1)) - DECAY - 10  # 10: growth of h_A off the real axis
+    kept = best > np.min(np.max(at_ends, axis=1)) - rule.decay - 10  # 10: growth of h_A off the real axis
     return b[kept], measure[kept]
 
 
@@ -169,6 +195,7 @@ class WeightLaw:
     pole, mass (n,)     complex, ordered by |pole|
     distance (n,)       |pole|
     beyond (3, n + 1)   -sum of mass/pole^(k+1) over the poles from each one on: powers of t that stand for far poles
+    rule                how finely the law is cut
     """
 
     model: Committee
@@ -176,6 +203,7 @@ class WeightLaw:
     mass: Complex
     distance: Real
     beyond: Complex
+    rule: Rule
 
     def transform(self, t: Complex) -> tuple[Complex, Complex]:
         """K(t) and K'(t), at t (n,) in the closed upper half plane."""
@@ -217,15 +245,17 @@ class WeightLaw:
             out[both] = density * (1 + a) / (x[both] - 1) ** 2
             return out
         student, teacher = student_law(self.model), teacher_law(self.model)
-        out[right] = excess_density(student, teacher, a, -1 / x[right]) / x[right] ** 2
-        out[left] = excess_density(teacher, student, a, 1 / (x[left] - 1)) / (x[left] - 1) ** 2
+        out[right] = excess_density(student, teacher, a, -1 / x[right], self.rule) / x[right] ** 2
+        out[left] = excess_density(teacher, student, a, 1 / (x[left] - 1), self.rule) / (x[left] - 1) ** 2
         return out
 
     def _blocks(self, t: Complex) -> Iterator[tuple[slice, int, Complex]]:
         """Rows of t that fit the cache, the number of poles close enough to count singly, the rest as a series in t."""
         for first in range(0, t.size, ROWS):
             rows = slice(first, first + ROWS)
-            last = int(np.searchsorted(self.distance, FAR * max(1.0, float(np.max(np.abs(t[rows]))))))
+            last = int(
+                np.searchsorted(self.distance, self.rule.far * max(1.0, float(np.max(np.abs(t[rows])))))
+            )
             yield rows, last, self.beyond[:, last]
 
 
@@ -235,9 +265,9 @@ def _times(matrix: Complex, vector: Complex) -> Complex:
 
 
 @lru_cache(maxsize=64)
-def weight_law(model: Committee) -> WeightLaw:
-    """The law of f for a model, computed once."""
-    return _law(model, teacher_law(model))
+def weight_law(model: Committee, digits: int = DIGITS) -> WeightLaw:
+    """The law of f for a model, computed once for so many digits."""
+    return _law(model, teacher_law(model), Rule(digits))
 
 
 @lru_cache(maxsize=64)
@@ -246,54 +276,66 @@ def signal_law(model: Committee) -> WeightLaw:
 
     Only `transform` is meant here: `jump` is that of the law without bias.
     """
-    return _law(model, (Chi(1.0, model.p_star + 2, 1 + 2 / model.p_star),))
+    return _law(model, (Chi(1.0, model.p_star + 2, 1 + 2 / model.p_star),), Rule())
 
 
-def _law(model: Committee, teacher: tuple[Chi, ...]) -> WeightLaw:
-    pole, mass = (_infinite_width if math.isinf(model.p) else _finite_width)(model, teacher)
+def _law(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> WeightLaw:
+    pole, mass = (_infinite_width if math.isinf(model.p) else _finite_width)(model, teacher, rule)
     order = np.argsort(np.abs(pole))
     pole, mass = pole[order], mass[order]
     terms = -mass / pole ** np.arange(1, 4)[:, None]
     beyond = np.concatenate([np.cumsum(terms[:, ::-1], axis=1)[:, ::-1], np.zeros((3, 1))], axis=1)
-    return WeightLaw(model, pole, mass, np.abs(pole), beyond)
+    return WeightLaw(model, pole, mass, np.abs(pole), beyond, rule)
 
 
-def _finite_width(model: Committee, teacher: tuple[Chi, ...]) -> tuple[Complex, Complex]:
+def _finite_width(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> tuple[Complex, Complex]:
     student = student_law(model)
-    f, positive = _side(student, teacher, model.a)
-    u, negative = _side(teacher, student, model.a)
+    f, positive = _side(student, teacher, model.a, rule)
+    u, negative = _side(teacher, student, model.a, rule)
     return np.concatenate([-1 / f, 1 + 1 / u.conj()]), np.concatenate([positive, negative.conj()])
 
 
-def _side(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, tilt: float = TILT, decay: float = DECAY):
-    """Nodes v, turned into the lower half plane by `tilt`, and probabilities D(v) dv on one side of f = 0."""
-    high = max(law.largest(decay) for law in upper) / a
+def _side(
+    upper: tuple[Chi, ...],
+    lower: tuple[Chi, ...],
+    a: float,
+    rule: Rule,
+    tilt: float = TILT,
+    more: float = 0.0,
+):
+    """Nodes v, turned into the lower half plane by `tilt`, and probabilities D(v) dv on one side of f = 0.
+
+    more: exponents kept beyond those of the rule, for moments.
+    """
+    high = max(law.largest(rule.decay + more) for law in upper) / a
     ratio = fineness(upper[0].dof)
     start = min(
         0.5 * ratio / (1 + a), high / 2
     )  # h_A at b + v (a + b) feels the turn of v once v (1 + a) is not small
-    v, dv = graded(SMALLEST / (1 + a), high, start, ratio, STEP, tilt)
-    return v, excess_density(upper, lower, a, v) * dv
+    v, dv = graded(rule.smallest / (1 + a), high, start, ratio, rule.step, tilt)
+    return v, excess_density(upper, lower, a, v, rule) * dv
 
 
-def _infinite_width(model: Committee, teacher: tuple[Chi, ...]) -> tuple[Complex, Complex]:
+def _infinite_width(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> tuple[Complex, Complex]:
     """p = inf: yhat = 1, f = (1 - y)/(a + y); y turned into the upper half plane."""
     (law,) = teacher
-    y, dy = graded(math.exp(-2 * DECAY / law.dof), law.largest(), 0.2, fineness(law.dof), STEP, TILT)
+    low = math.exp(-2 * rule.decay / law.dof)
+    y, dy = graded(low, law.largest(rule.decay), 0.2, fineness(law.dof), rule.step, TILT)
     y, dy = y.conj(), dy.conj()
     return (model.a + y) / (y - 1), np.exp(law.log_density(y)) * dy
 
 
 def weight_moments(model: Committee, order: int) -> Real:
     """E[f^n] for n = 1..order (units of (p/2) H): (1/p) E Tr ((p/2) F)^n, from nodes on the real line."""
-    a, decay = model.a, DECAY + 4 * order
+    a, rule, more = model.a, Rule(), 4.0 * order
     student, teacher = student_law(model), teacher_law(model)
     if math.isinf(model.p):
         (law,) = teacher
-        y, dy = graded(math.exp(-2 * DECAY / law.dof), law.largest(decay), 0.2, fineness(law.dof), STEP)
+        low = math.exp(-2 * rule.decay / law.dof)
+        y, dy = graded(low, law.largest(rule.decay + more), 0.2, fineness(law.dof), rule.step)
         f, mass = (1 - y) / (a + y), np.exp(law.log_density(y)) * dy
     else:
-        v, positive = _side(student, teacher, a, 0.0, decay)
-        u, negative = _side(teacher, student, a, 0.0, decay)
+        v, positive = _side(student, teacher, a, rule, 0.0, more)
+        u, negative = _side(teacher, student, a, rule, 0.0, more)
         f, mass = np.concatenate([v, -u / (1 + u)]), np.concatenate([positive, negative])
     return np.array([np.sum(mass * f**n) for n in range(1, order + 1)])

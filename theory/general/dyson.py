@@ -78,6 +78,9 @@ class Dyson:
     Weights must be symmetric and finite, coefficients positive. `eigenvalues`, if the caller has them
     cheaply, is a pair (values (k, m), multiplicities (k,)) of the eigenvalues of each weight, multiplicities
     adding up to p. `levels` are those of a covariance of the inputs. Raises ParameterError on bad shapes or values.
+
+    `span` (D, d), orthonormal coordinates, restricts Q to the matrices that a group of orthogonal matrices leaves as they are:
+    the equation is then that of the weights with all their images. Z(Q) of the images is the projection of Z(Q) on the span.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Dyson:
         coefficients: ArrayLike,
         eigenvalues: tuple[Array, Array] | None = None,
         levels: Levels | None = None,
+        span: Array | None = None,
     ):
         f = np.asarray(finite("weights", weights), dtype=np.float64)
         if f.ndim != 3 or f.shape[1] != f.shape[2] or not f.size:
@@ -105,7 +109,7 @@ class Dyson:
             eigenvalues = values, np.ones(self.p)
         self.values: Array = eigenvalues[0]
         self.multiplicities: Array = eigenvalues[1]
-        self.levels = levels
+        self.levels, self.span = levels, span
 
     def scaled(self, factor: float) -> Dyson:
         """The equation with every coefficient multiplied by a positive factor: the same weights at another alpha."""
@@ -121,8 +125,8 @@ class Dyson:
         if inverse is None or eigen[0][0] <= 0:
             return None
         if self.levels is None:
-            return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse)
-        state = Levelled(q, (eigen[0], eigen[1]), self.c, self.packing, inverse)
+            return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
+        state = Levelled(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
         state.levels = self.levels
         return state
 
@@ -220,9 +224,9 @@ class Dyson:
 
     def _edge_at(self, state: State, z: float, e: Array, w: Array, size: float, steps: int) -> DysonEdge:
         # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(Q^{-1} E)) per squared step, and tr G by tr(Q^{-1} E).
-        pull, fall = float(state.packing.coordinates(state.inverse_q) @ e), float(state.z_slope(z) @ e)
+        pull, fall = float(state.coordinates(state.inverse_q) @ e), float(state.z_slope(z) @ e)
         curvature = float(w @ e) * self.p**2 / (pull**2 * fall)
-        return DysonEdge(z, state.q, state.packing.matrix(e), curvature, size, steps)
+        return DysonEdge(z, state.q, state.matrix(e), curvature, size, steps)
 
     def solve(self, z: float) -> Array:
         """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""

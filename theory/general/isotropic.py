@@ -98,6 +98,15 @@ class IsotropicOutlier:
 
 
 @dataclass(frozen=True)
+class OnBranch:
+    """An outlier at given q: the alpha to which it belongs, its value and squared overlap."""
+
+    alpha: float
+    value: float
+    overlap: float
+
+
+@dataclass(frozen=True)
 class IsotropicThreshold:
     """Where an outlier of the block with a teacher leaves the bulk: alpha, kind, squared overlap just above, and z."""
 
@@ -274,22 +283,24 @@ class Isotropic:
         return float(np.linalg.eigvalsh(shift)[-1] * self._means(means.k, zeta)[2] - 1)
 
     def _smooth_threshold(self, index: int) -> IsotropicThreshold | None:
-        """At q_min the largest eigenvalue of K - X fixes zeta, hence alpha = q_min M_1."""
-        q = self.law.q_min
-        means = self.law.at(q)
+        """The outlier at q_min, where the edge there is smooth."""
         alpha_c = self.alpha_c()
-        shift = means.k * np.eye(len(means.x[index])) - means.x[index]
-        values, vectors = np.linalg.eigh(shift)
-        if alpha_c == 0 or not values[-1] > 0:
+        found = self.outlier_at(index, self.law.q_min) if alpha_c > 0 else None
+        if found is None or found.alpha > alpha_c:
             return None
+        return IsotropicThreshold(found.alpha, "discontinuous", found.overlap, found.value)
+
+    def outlier_at(self, index: int, q: float) -> OnBranch | None:
+        """The lowest outlier of a block as a function of q: its largest eigenvalue of K - X fixes zeta, hence alpha = q M_1."""
+        means = self.law.at(q)
+        values, vectors = np.linalg.eigh(means.k * np.eye(len(means.x[index])) - means.x[index])
         level = float(values[-1])
+        if not level > 0:
+            return None
         zeta = (
             means.k - level
             if self.covariance is None
             else self._zeta(means.k, lambda v: math.log(level * self._means(means.k, v)[2]), level)
         )
         alpha = q * self._means(means.k, zeta)[0]
-        if alpha > alpha_c:
-            return None
-        overlap = self._overlap(index, vectors[:, -1], q, means, zeta, alpha)
-        return IsotropicThreshold(alpha, "discontinuous", overlap, alpha * zeta)
+        return OnBranch(alpha, alpha * zeta, self._overlap(index, vectors[:, -1], q, means, zeta, alpha))

@@ -161,11 +161,11 @@ class Levelled(State):
         return self._shift[1]
 
     def _turned(self, matrix: Array) -> Array:
-        """Coordinates (D,) of a matrix given in the eigenbasis of Q."""
-        return self.packing.coordinates(self.eigen[1] @ matrix @ self.eigen[1].T)
+        """Coordinates (d,) of a matrix given in the eigenbasis of Q."""
+        return self.coordinates(self.eigen[1] @ matrix @ self.eigen[1].T)
 
     def residual(self, z: float) -> Array:
-        return self.packing.coordinates(self.mean) - self._turned(np.diag(self.shift(z).k / self.eigen[0]))
+        return self.coordinates(self.mean) - self._turned(np.diag(self.shift(z).k / self.eigen[0]))
 
     def centre(self) -> float:
         p = len(self.q)
@@ -173,7 +173,7 @@ class Levelled(State):
 
     def bound(self) -> float:
         def smallest(z: float) -> float:
-            return float(np.linalg.eigvalsh(self.packing.matrix(self.residual(z)))[0])
+            return float(np.linalg.eigvalsh(self.matrix(self.residual(z)))[0])
 
         start = self.centre()
         width = 1e-6 * (abs(start) + float(np.trace(self.q)))
@@ -185,11 +185,12 @@ class Levelled(State):
         return low if low == high else float(brentq(smallest, low, high, rtol=1e-14))
 
     def metric(self, z: float) -> Array:
-        """The derivative of whitened k_z(Q), (D, D)."""
+        """The derivative of whitened k_z(Q), (d, d)."""
         vectors, basis = self.eigen[1], self.packing.basis
         inside = self.shift(z).first * (vectors.T @ basis @ vectors)
         turned = vectors @ inside @ vectors.T
-        return self.packing.flat @ turned.reshape(len(basis), -1).T
+        whole = self.packing.flat @ turned.reshape(len(basis), -1).T
+        return whole if self.span is None else self.span.T @ whole @ self.span
 
     def left(self, z: float) -> Array:
         return self.metric(z) - self.map
@@ -200,11 +201,11 @@ class Levelled(State):
     def top(self, z: float) -> tuple[float, Array]:
         values, vectors = eigh(self.map, self.metric(z))
         e = vectors[:, -1]
-        return float(values[-1]), e if e @ self.packing.unit > 0 else -e
+        return float(values[-1]), e if e @ self.unit > 0 else -e
 
     def gradient(self, e: Array, z: float) -> tuple[Array, float]:
         shift, vectors = self.shift(z), self.eigen[1]
-        inner = vectors.T @ self.packing.matrix(e) @ vectors
+        inner = vectors.T @ self.matrix(e) @ vectors
         rho = float(e @ self.map @ e)
         bent = np.einsum("abc,b,ac,ab->bc", shift.second, self.eigen[0], inner, inner)
         row = super().gradient(e, z)[0] - rho * self._turned(bent + bent.T)

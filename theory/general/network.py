@@ -13,6 +13,7 @@ The quadratic committee of `theory.model` is the Network of all defaults.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -286,10 +287,15 @@ class Network:
 def network(model: Committee | Network) -> Network:
     """`model` as a Network; ParameterError unless it is one or a Committee."""
     if isinstance(model, Committee):
-        return Network(model.p, model.p_star, model.a)
+        return _of_committee(model)
     if not isinstance(model, Network):
         raise ParameterError(f"model must be a Committee or a Network, got {shown(model)}")
     return model
+
+
+@functools.lru_cache(maxsize=64)
+def _of_committee(model: Committee) -> Network:
+    return Network(model.p, model.p_star, model.a)
 
 
 def _overlap(value: Any, plain: Committee) -> float | Matrix:

@@ -28,7 +28,7 @@ from theory.general.dyson import Dyson
 from theory.general.extremes import bottom, support
 from theory.general.levels import Levels
 from theory.general.network import Network
-from theory.general.orbits import orbit_average, orbit_labels
+from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import ModelThreshold, Spectrum
 from theory.general.spikes import SpikeBlock, overlap_at
 from theory.general.support import CloudEdge, Support, edge_of
@@ -73,11 +73,14 @@ class CloudProblem:
 
     def __init__(self, model: Network, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None):
         self.law, self.cloud, self.start = law, cloud, start
-        self.unit = Dyson(cloud.f, cloud.probability, levels=Levels.of(model.inputs()))
-        self.spikes = [SpikeBlock(self.unit, block.vectors) for block in cloud.blocks]
-        teachers = [int(block.teacher.sum()) for block in cloud.blocks]
-        owns = [int((~block.teacher).sum()) for block in cloud.blocks]
-        self.orbits = [orbit_labels(model, t, k) for t, k in zip(teachers, owns, strict=True)]
+        self.unit = Dyson(
+            cloud.f, cloud.probability, levels=Levels.of(model.inputs()), span=invariant_span(model)
+        )
+        self.spikes = []
+        for block in cloud.blocks:
+            teachers = int(block.teacher.sum())
+            orbits = orbit_labels(model, teachers, len(block.teacher) - teachers)
+            self.spikes.append(SpikeBlock(self.unit, block.vectors, orbits))
 
     def edge(self, alpha: float) -> tuple[Dyson, CloudEdge]:
         """Equation and edge at alpha. Raises NotConverged."""
@@ -101,21 +104,19 @@ class CloudProblem:
 
     def margin(self, alpha: float) -> tuple[float, CloudEdge, float]:
         """Largest margin of a direction that carries the teacher, the edge, and the overlap that its outlier starts with."""
-        _, edge = self.edge(alpha)
+        dyson, edge = self.edge(alpha)
         if edge.state is None:
             return -1.0, edge, 0.0
         best, overlap = -math.inf, 0.0
-        for block, spike, labels in zip(self.cloud.blocks, self.spikes, self.orbits, strict=True):
+        for block, unit in zip(self.cloud.blocks, self.spikes, strict=True):
             if not np.any(block.teacher):
                 continue
-            xi = orbit_average(spike.pulled(edge.state, edge.value), labels)
-            found = _lowest_with_teacher(xi, block.teacher)
+            spike = unit.on(dyson)
+            found = _lowest_with_teacher(spike.pulled(edge.state, edge.value), block.teacher)
             if found is not None and edge.value - found[0] > best:
                 best = edge.value - found[0]
                 if edge.kind == "smooth":
-                    overlap = float(
-                        1 / np.mean([1 / overlap_at(spike, edge.state, x, edge.value) for x in found[1]])
-                    )
+                    overlap = overlap_at(spike, edge.state, np.array(found[1]), edge.value)
         return best, edge, overlap
 
     def stays(self) -> bool:

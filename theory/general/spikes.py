@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite
 from theory.general.dyson import Dyson, DysonEdge
+from theory.general.orbits import orbit_average
 from theory.general.state import State, newton_step
 from theory.general.symmetric import symmetric
 
@@ -32,6 +33,7 @@ Array = NDArray[np.floating[Any]]
 
 _STEPS = 60
 _TOLERANCE = 1e-13
+_ALIKE = 1e-9  # relative distance of eigenvalues that a symmetry makes equal
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,19 @@ class Spikes:
 
 
 class SpikeBlock:
-    """The block z I - Xi of spike vectors v (m, k) for one Dyson equation."""
+    """The block z I - Xi of spike vectors v (m, k) for one Dyson equation.
 
-    def __init__(self, dyson: Dyson, vectors: ArrayLike):
+    `orbits` (k p, k p) averages Xi over a symmetry (`theory.general.orbits`), which the equation must have: then eigenvectors
+    of one eigenvalue are images of one another, and the derivative is its mean over them.
+    """
+
+    def __init__(self, dyson: Dyson, vectors: ArrayLike, orbits: NDArray[np.intp] | None = None):
         v = np.asarray(finite("vectors", vectors), dtype=np.float64)
         if v.ndim != 2 or len(v) != len(dyson.c) or not v.size:
             raise ParameterError(
                 f"vectors must have shape ({len(dyson.c)}, k) with k at least 1, got {v.shape}"
             )
-        self.dyson, self.v = dyson, v
+        self.dyson, self.v, self.orbits = dyson, v, orbits
         self.pairs = symmetric(v.shape[1])
         self.products = v.T[self.pairs.rows] * v.T[self.pairs.cols]
 
@@ -73,23 +79,27 @@ class SpikeBlock:
         gram = self.products @ state.weighted.T
         blocks = gram[self.pairs.position[:, :, None, None], at[None, None]]
         blocks = np.einsum("ai,klij,jb->kalb", state.root, blocks, state.root)
-        return blocks.reshape(k * p, k * p)
+        return orbit_average(blocks.reshape(k * p, k * p), self.orbits)
 
     def pulled(self, state: State, z: float) -> Array:
-        """Xi (k p, k p), to be compared with z: for inputs with a covariance Xi + z - zeta."""
+        """Xi (k p, k p), to be compared with z: for inputs with a covariance Xi + z - zeta (`theory.general.levels`)."""
         xi, pull = self.xi(state), state.pull(z)
         return xi if pull is None else xi + np.kron(np.eye(self.v.shape[1]), pull)
 
-    def slopes(self, state: State, direction: Array, z: float) -> tuple[Array, float]:
-        """Derivatives of x^T (what is compared with z) x: along a whitened step as coordinates (D,), and in z."""
-        row, corner = state.pull_slope(direction.T @ direction, z)
-        return self.slope(state, direction) + row, corner
+    def slopes(self, state: State, directions: Array, z: float) -> tuple[Array, float]:
+        """Derivatives of x^T (what is compared with z) x: along a whitened step as coordinates (d,), and in z."""
+        mean = np.einsum("nki,nkj->ij", directions, directions) / len(directions)
+        row, corner = state.pull_slope(mean, z)
+        return self.slope(state, directions) + row, corner
 
-    def slope(self, state: State, direction: Array) -> Array:
-        """Derivative of x^T Xi x along a whitened step: coordinates (D,) of sum c t t^T with t = B Q^{1/2} X^T v."""
-        loaded = state.root @ direction.T @ self.v.T
-        t = np.einsum("ijm,jm->im", state.b[state.packing.position], loaded)
-        return state.packing.coordinates((t * state.c) @ t.T)
+    def slope(self, state: State, directions: Array) -> Array:
+        """Derivative of x^T Xi x, mean over n directions x (n, k, p), along a whitened step: coordinates (d,) of sum c t t^T
+        with t = B Q^{1/2} X^T v."""
+        loaded = np.einsum("ij,nkj,mk->inm", state.root, directions, self.v, optimize=True)
+        t = np.einsum("ijm,jnm->inm", state.b[state.packing.position], loaded)
+        t = t.reshape(len(t), -1)
+        c = np.tile(state.c, len(directions)) / len(directions)
+        return state.coordinates((t * c) @ t.T)
 
     def at(self, edge: DysonEdge) -> State:
         """The sums at the edge; raises ParameterError if the edge is not that of this equation."""
@@ -103,9 +113,11 @@ class SpikeBlock:
         return self.xi(self.at(edge))
 
     def level(self, state: State, order: int, z: float) -> tuple[float, Array]:
-        """The ordered eigenvalue of what is compared with z, and its eigenvector (k, p)."""
+        """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with orbits all n of them (n, k, p)."""
         levels, vectors = np.linalg.eigh(self.pulled(state, z))
-        return float(levels[order]), vectors[:, order].reshape(self.v.shape[1], self.dyson.p)
+        alike = np.abs(levels - levels[order]) <= _ALIKE * np.abs(levels).max()
+        chosen = vectors[:, [order] if self.orbits is None else alike]
+        return float(levels[order]), chosen.T.reshape(-1, self.v.shape[1], self.dyson.p)
 
     def bisected(self, order: int, edge: float) -> tuple[State, float, Array]:
         """An outlier by bisection of an increasing function of z, for the starts that Newton's method cannot use."""
@@ -133,9 +145,9 @@ class SpikeBlock:
         found: list[tuple[float, float, Array]] = []
         for order in reversed(range(int(np.sum(margins > 0)))):
             # The outlier nearest the edge first: each is a good start for the next.
-            state, z, direction = _outlier(self, state, order, edge)
-            loaded = state.loaded(z, direction)
-            found.append((z, overlap_at(self, state, direction, z), loaded / np.linalg.norm(loaded)))
+            state, z, directions = _outlier(self, state, order, edge)
+            loaded = state.loaded(z, directions[0])
+            found.append((z, overlap_at(self, state, directions, z), loaded / np.linalg.norm(loaded)))
         found.sort(key=lambda item: item[0])
         values, overlaps = (np.array([item[i] for item in found]) for i in (0, 1))
         return Spikes(values, overlaps, np.array([item[2] for item in found]).reshape(-1, k, p), margins)
@@ -162,13 +174,13 @@ def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
     return block.spikes(block.at(edge), edge.value)
 
 
-def overlap_at(block: SpikeBlock, state: State, direction: Array, z: float) -> float:
-    """Squared overlap with the spikes of an outlier at z with null vector `direction` (k, p); 0 at a sharp edge."""
+def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> float:
+    """Squared overlap with the spikes of an outlier at z with null vectors `directions` (n, k, p); 0 at a sharp edge."""
     x = newton_step(state, state.z_slope(z), z)
     if x is None:
         return 0.0
-    row, corner = block.slopes(state, direction, z)
-    return float(np.sum(state.loaded(z, direction) ** 2) / (1 - corner + row @ x))
+    row, corner = block.slopes(state, directions, z)
+    return float(np.sum(state.loaded(z, directions) ** 2) / len(directions) / (1 - corner + row @ x))
 
 
 def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
@@ -179,15 +191,15 @@ def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[
     for _ in range(_STEPS):
         if state is None:
             break
-        level, direction = block.level(state, order, z)
+        level, directions = block.level(state, order, z)
         residual = state.residual(z)
         size = max(float(np.abs(residual).max()), abs(level - z))
         if size < _TOLERANCE or (size < 1e3 * _TOLERANCE and size >= best):
             if z < edge and newton_step(state, residual, z) is not None:
-                return state, z, direction
+                return state, z, directions
             break
         best = min(best, size)
-        slope, corner = block.slopes(state, direction, z)
+        slope, corner = block.slopes(state, directions, z)
         step = state.bordered(z, slope, corner - 1.0, residual, z - level)
         state, taken = block.dyson.step(state, step[:-1])
         z += taken * step[-1]

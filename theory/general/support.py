@@ -185,7 +185,7 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
             return (z, state) if newton_step(state, residual, z) is not None else None
         best = min(best, size)
         along = state.root @ x
-        step = state.bordered(z, state.packing.coordinates(np.outer(along, along)), 0.0, residual, -low)
+        step = state.bordered(z, state.coordinates(np.outer(along, along)), 0.0, residual, -low)
         state, taken = dyson.step(state, step[:-1])
         z += taken * float(step[-1])
     return None

@@ -73,7 +73,7 @@ def test_a_sample_of_the_file_is_computed_again():
         100,
         2.0,
         [5],
-        rules=Rules(steps=found.config["steps"], records=found.config["records"]),
+        rules=Rules("steps", found.config["steps"], found.config["records"]),
     )
     i = found.dims["alpha"].tolist().index(2.0)
     np.testing.assert_allclose(found.overlap_matrix[0, 0, i, 5, :4], again.overlap_matrix[0, :4], atol=1e-9)

@@ -86,7 +86,7 @@ def test_every_control_moves_everything(page):
         state = check_numbers(page)
         assert getattr(state, name) == float(typed)
         assert page.text("command") == command(state)
-        assert f"{name}={typed}" in page.driver.current_url
+        wait(lambda words=f"{name}={typed}": words in page.driver.current_url, "the address")
 
 
 def test_the_options_of_the_model_move_numbers_and_curves(page):
@@ -224,7 +224,7 @@ def test_a_link_restores_the_page(page):
     page.type("p", "inf")
     page.keys("alpha", Keys.ARROW_RIGHT * 4)
     state, numbers, url = page.state(), page.words(NUMBERS), page.text("link")
-    assert page.driver.current_url == url
+    wait(lambda: page.driver.current_url == url, "the address")
     page.driver.get("about:blank")
     page.driver.get(url)
     page.ready()

@@ -283,6 +283,18 @@ def test_many_points_agree_with_single_ones():
         np.testing.assert_allclose(rho[some], [density(model, alpha, x) for x in lam[some]], rtol=1e-8)
 
 
+@pytest.mark.parametrize("p", [1, 2, math.inf])
+def test_fewer_digits_are_fewer_digits(p):
+    model = Committee(p, 1, 0.5)
+    lam = bulk_edge(model, 2.0).value + np.geomspace(0.01, 2, 20)
+    exact = density(model, 2.0, lam)
+    errors = [np.max(np.abs(density(model, 2.0, lam, digits=k) / exact - 1)) for k in (8, 10, 12)]
+    assert errors[2] < errors[1] < errors[0] < 1e-6
+    for wrong in (7, 16, 9.5):
+        with pytest.raises(ParameterError, match="digits must be"):
+            density(model, 2.0, lam, digits=wrong)
+
+
 def test_bad_arguments_give_one_line():
     model = Committee(1, 1, 1.0)
     for call in (

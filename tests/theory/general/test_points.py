@@ -72,13 +72,15 @@ def test_a_smooth_edge_is_the_maximum_of_lehner(model, alpha):
     assert tried > 20
 
 
-def test_a_threshold_by_sobol_points():
-    """The committee at p = 3: within 4 errors, 7 degrees of freedom: false-alarm rate 5e-3; fixed seed."""
-    model = Network(3, 1, 1.5)
+@pytest.mark.parametrize("model", [Network(3, 1, 1.5), Network(4, 1, 0.5)], ids=["p = 3", "p = 4"])
+def test_a_threshold_by_sobol_points(model, monkeypatch):
+    """Clouds of 2^12 points: within 4 errors, 7 degrees of freedom: false-alarm rate 5e-3; fixed seed. Without their symmetry
+    roots at p = 4 are 15 % too high there."""
+    monkeypatch.setattr("theory.general.points._LEVEL", 12)
     exact, found = threshold(model), point_threshold(model)
     assert found.kind == exact.kind
     assert abs(found.alpha - exact.alpha) < 4 * found.alpha_error < 0.02 * exact.alpha
-    assert abs(found.overlap - exact.overlap) < 4 * found.overlap_error < 0.02
+    assert abs(found.overlap - exact.overlap) <= 4 * found.overlap_error < 0.02
 
 
 def test_averages_over_symmetries_are_those_of_all_images():

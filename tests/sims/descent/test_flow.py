@@ -1,0 +1,99 @@
+"""Gradient flow by Runge, Kutta and Chebyshev: a step's polynomial, order and stability; the flow against an ODE solver."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.polynomial.chebyshev import Chebyshev
+from scipy.integrate import solve_ivp
+
+from sims import instance
+from sims.descent.flow import DAMPING, chebyshev_step
+from sims.descent.objective import riemannian_gradient
+from sims.descent.path import Code, Rules, descend
+from theory.model import Committee
+
+
+def problem(p, n, alpha, samples, a=0.5, seed=0):
+    """Model, data (S, M, N), labels (S, M) and students."""
+    model = Committee(p, 1, a)
+    draws = [instance.draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
+    y = [jnp.mean(instance.preactivations(d)[1] ** 2, axis=1) for d in draws]
+    return model, jnp.stack([d.data for d in draws]), jnp.stack(y), jnp.stack([d.student for d in draws])
+
+
+step = jax.jit(
+    lambda rates, size, stages: chebyshev_step(
+        lambda w: -rates * w, jnp.ones_like(rates), -rates, size, stages
+    )
+)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 5, 20, 200])
+def test_a_step_is_the_damped_chebyshev_polynomial_and_stable(stages):
+    """On dw/dt = -rate w: 1 - b T(w0) + b T(w0 + w1 z), z = -rate h, below 1 as far as 0.65 (s^2 - 1), and of second order."""
+    size = 0.65 * (stages**2 - 1)
+    rates = np.linspace(1e-3, 1, 300)
+    found = np.asarray(step(jnp.asarray(rates), jnp.float64(size), jnp.int32(stages)))
+    t = Chebyshev.basis(stages)
+    w0 = 1 + DAMPING / stages**2
+    w1 = t.deriv()(w0) / t.deriv(2)(w0)
+    b = t.deriv(2)(w0) / t.deriv()(w0) ** 2
+    np.testing.assert_allclose(found, 1 - b * t(w0) + b * t(w0 - w1 * rates * size), atol=1e-9)
+    assert np.all(np.abs(found) < 1)
+    small = np.array([1e-2, 5e-3])
+    errors = np.asarray(step(jnp.asarray(small), jnp.float64(1), jnp.int32(stages))) - np.exp(-small)
+    assert 7.5 < errors[0] / errors[1] < 8.5
+
+
+def test_the_flow_is_that_of_an_ode_solver_to_its_accuracy():
+    model, data, y, student = problem(2, 15, 3.0, 1)
+    slope = jax.jit(riemannian_gradient)
+    errors = []
+    for accuracy in (1e-3, 1e-5):
+        path = descend(data, y, student, model.a, Rules(steps=400, records=3, accuracy=accuracy))
+        flow = solve_ivp(
+            lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0], model.a)).ravel(),
+            (0, float(path.time[0, -1])),
+            np.asarray(student[0]).ravel(),
+            method="LSODA",
+            rtol=1e-9,
+            atol=1e-9,
+        ).y[:, -1]
+        errors.append(np.sqrt(np.mean((np.asarray(path.student[0, -1]).ravel() - flow) ** 2)))
+    # errors of steps add up, and shrink where the flow contracts
+    assert errors[0] < 10e-3 and errors[1] < 10e-5
+
+
+def test_flow_and_steps_end_at_the_same_place():
+    model, data, y, student = problem(1, 12, 6.0, 3)
+    both = [descend(data, y, student, model.a, Rules(d, 20_000, tolerance=1e-8)) for d in ("flow", "steps")]
+    for path in both:
+        np.testing.assert_array_equal(path.code, Code.CONVERGED)
+        np.testing.assert_allclose(np.sum(path.student**2, axis=-1), 12, rtol=1e-12)
+        assert np.all(np.diff(path.loss, axis=1) <= 1e-12 * path.loss[:, :1])
+        gradient = riemannian_gradient(path.student[0, -1], data[0], y[0], model.a)
+        np.testing.assert_allclose(path.gradient[0, -1], jnp.linalg.norm(gradient) / np.sqrt(12), rtol=1e-5)
+    np.testing.assert_allclose(both[0].student[:, -1], both[1].student[:, -1], atol=1e-4)
+
+
+def test_where_curvatures_differ_the_flow_goes_further_with_as_many_gradients():
+    """Two students of one teacher: the minimum is degenerate, the end slow. Some 10 times further; 3 is asked for."""
+    model, data, y, student = problem(2, 12, 3.0, 3)
+    flow, steps = (descend(data, y, student, model.a, Rules(d, 2000)) for d in ("flow", "steps"))
+    assert np.all(flow.time[:, -1] > 3 * steps.time[:, -1]) and np.all(flow.loss[:, -1] < steps.loss[:, -1])
+    assert np.all(flow.steps[:, -1] < 2000 + 220)
+
+
+def test_a_floor_of_the_loss_ends_a_descent():
+    model, data, y, student = problem(2, 12, 3.0, 3)
+    m = int(jnp.sum(y[0] > 0))
+    free, floored = (
+        descend(data, y, student, model.a, Rules(steps=2000, loss_floor=floor), samples=m)
+        for floor in (0.0, 1e-6)
+    )
+    low = np.asarray(free.loss[:, -1]) < 1e-6 * m
+    assert low.any()
+    np.testing.assert_array_equal(floored.code, Code.CONVERGED)
+    assert np.all(floored.loss[low, -1] <= 1e-6 * m) and np.all(floored.steps[low, -1] < free.steps[low, -1])
+    np.testing.assert_array_equal(floored.steps[~low], free.steps[~low])
