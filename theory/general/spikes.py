@@ -113,7 +113,7 @@ class SpikeBlock:
         return self.xi(self.at(edge))
 
     def level(self, state: State, order: int, z: float) -> tuple[float, Array]:
-        """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with orbits all n of them (n, k, p)."""
+        """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with orbits all (n, k, p)."""
         levels, vectors = np.linalg.eigh(self.pulled(state, z))
         alike = np.abs(levels - levels[order]) <= _ALIKE * np.abs(levels).max()
         chosen = vectors[:, [order] if self.orbits is None else alike]
