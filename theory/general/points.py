@@ -26,6 +26,7 @@ from theory.checks import NotConverged
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.dyson import Dyson
 from theory.general.extremes import bottom, support
+from theory.general.levels import Levels
 from theory.general.network import Network
 from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import ModelThreshold, Spectrum
@@ -50,6 +51,7 @@ _ALPHAS = np.geomspace(
 _CLOSE = 1e-7  # relative distance within which outliers count as one
 _CARRIES = 0.01  # share of an outlier's vector on teacher directions from which it carries the teacher
 _SECANTS = 12
+_NEAR = 1e-6  # relative distance left of the edge of the mean Hessian at which a covariance's pull is taken
 _ROUGHLY, _NEARLY = (
     0.15,
     0.03,
@@ -71,7 +73,9 @@ class CloudProblem:
 
     def __init__(self, model: Network, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None):
         self.law, self.cloud, self.start = law, cloud, start
-        self.unit = Dyson(cloud.f, cloud.probability, span=invariant_span(model))
+        self.unit = Dyson(
+            cloud.f, cloud.probability, levels=Levels.of(model.inputs()), span=invariant_span(model)
+        )
         self.spikes = []
         for block in cloud.blocks:
             teachers = int(block.teacher.sum())
@@ -108,23 +112,33 @@ class CloudProblem:
             if not np.any(block.teacher):
                 continue
             spike = unit.on(dyson)
-            found = _lowest_with_teacher(spike.xi(edge.state), block.teacher)
+            found = _lowest_with_teacher(spike.pulled(edge.state, edge.value), block.teacher)
             if found is not None and edge.value - found[0] > best:
                 best = edge.value - found[0]
                 if edge.kind == "smooth":
-                    overlap = overlap_at(spike, edge.state, np.array(found[1]))
+                    overlap = overlap_at(spike, edge.state, np.array(found[1]), edge.value)
         return best, edge, overlap
 
     def stays(self) -> bool:
-        """Whether outliers that carry the teacher are there as alpha -> inf: those of the mean Hessian."""
+        """Whether outliers that carry the teacher are there as alpha -> inf: those of the mean Hessian.
+
+        Its bulk is E[F] (x) Sigma; z stands for z / alpha. At its edge a covariance pulls by B = -N^{-1} - (Xi - E[F]).
+        """
         mean = np.einsum("n,nij->ij", self.cloud.probability, self.cloud.f)
-        edge, p = float(np.linalg.eigvalsh(mean)[0]), len(mean)
+        levels, vectors = np.linalg.eigh(mean)
+        edge, p, shift = float(levels[0]), len(mean), np.zeros_like(mean)
+        if self.unit.levels is not None:
+            s, w = self.unit.levels.s, self.unit.levels.w
+            edge = float(np.min(np.outer(s, levels)))
+            z = edge - _NEAR * abs(edge)
+            pull = 1 / ((w * s**2) @ (1 / (s[:, None] * levels - z)))
+            shift = (vectors * (edge - levels + pull)) @ vectors.T
         for block in self.cloud.blocks:
             k = block.vectors.shape[1]
             v = block.vectors * self.cloud.probability[:, None]
             xi = np.einsum("nk,nl,nij->kilj", v, block.vectors, self.cloud.f, optimize=True)
-            values, vectors = np.linalg.eigh(xi.reshape(k * p, k * p))
-            share = np.sum(vectors.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
+            values, x = np.linalg.eigh(xi.reshape(k * p, k * p) + np.kron(np.eye(k), shift))
+            share = np.sum(x.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
             if np.any(values[share > _CARRIES] < edge - 1e-9 * abs(edge)):
                 return True
         return False
@@ -162,7 +176,7 @@ def clustered(rows: Array) -> Array:
 
 
 def point_spectrum(model: Network, alpha: float) -> Spectrum:
-    """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf and with a covariance."""
+    """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf."""
     fit(model)
     if not math.isfinite(bottom(model).value):
         return Spectrum.without_edge("points", _UNBOUNDED)
