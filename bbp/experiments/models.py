@@ -84,6 +84,15 @@ def special(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name, value in DEFAULTS.items() if record.get(name) not in (None, value)}
 
 
+def threshold_words(alpha: float, kind: str) -> str:
+    """alpha_BBP with its kind, or that there is none, and why.
+
+    >>> print(threshold_words(1.25, "continuous"), "|", threshold_words(math.nan, "no edge"))
+    alpha_BBP = 1.25 (continuous) | no alpha_BBP (no edge)
+    """
+    return f"alpha_BBP = {alpha:.6g} ({kind})" if math.isfinite(alpha) else f"no alpha_BBP ({kind})"
+
+
 @dataclass(frozen=True)
 class Theory:
     """What theory says along alpha (alpha,), NaN where there is none.

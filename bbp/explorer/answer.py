@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bbp.explorer import curves, networks
 from bbp.explorer.state import State, command, plain, python_lines
 from theory.general.network import Network
+from theory.general.results import Spectrum
 from theory.model import Committee
 
 Columns = dict[str, Any]
@@ -101,23 +102,10 @@ def _spectrum(state: State, model: Committee, found: Answer) -> None:
     alpha = state.alpha
     whole, near = curves.spectrum(model, alpha)
     edge, out = whole.edge, whole.outlier
-    top = _top(whole.rho)
-    found.sources |= {
-        "density": {"lam": whole.lam, "rho": whole.rho},
-        "zoom": {"lam": near.lam, "rho": near.rho},
-        "outlier": marks([] if out is None else [out.value], top, near.top or top),
-        "atom": {
-            "lam": [0.0] if whole.atom else [],
-            "rho": [0.0] if whole.atom else [],
-            "top": [top] if whole.atom else [],
-            "text": [f" atom {whole.atom:.3g}"] if whole.atom else [],
-        },
-    }
+    far, close = {"lam": whole.lam, "rho": whole.rho}, {"lam": near.lam, "rho": near.rho}
+    panels(found, far, close, edge.value, [] if out is None else [out.value], whole.atom)
+    found.axes["zoom"] = (near.left, near.right, *found.axes["zoom"][2:])
     found.lines |= {"edge": edge.value, "zoom_edge": edge.value}
-    lowest = edge.value if out is None else out.value
-    right = float(whole.lam[-1])
-    found.axes["spectrum"] = (lowest - 0.06 * (right - lowest), right, 0.0, 1.05 * top)
-    found.axes["zoom"] = (near.left, near.right, 0.0, 1.25 * (near.top or top))
     units = " (of (p/2) H)" if math.isinf(state.p) else ""
     found.words |= {
         "edge": f"{number(edge.value)} {edge.kind}",
@@ -135,8 +123,34 @@ def _spectrum(state: State, model: Committee, found: Answer) -> None:
     }
 
 
+def panels(
+    found: Answer, far: Columns, close: Columns, edge: float, outliers: Sequence[float], atom: float
+) -> None:
+    """Put the density, its marks and its axes into both panels of the spectrum. far, close: "lam" and "rho" there; edge: NaN
+    where there is none, and then the curve begins somewhere in the tail."""
+    lam, top = far["lam"], _top(far["rho"])
+    left = edge if math.isfinite(edge) else float(lam[0])
+    lowest, right = min([left, *outliers[:1]]), float(lam[-1])
+    near = left + max(1.5 * (left - lowest), 0.25 * abs(left), 1e-3 * abs(lowest))
+    heights = close["rho"][(close["lam"] <= near) & np.isfinite(close["rho"])]
+    zoom_top = float(np.max(heights, initial=0.0)) or top
+    found.sources |= {
+        "density": far,
+        "zoom": close,
+        "outlier": marks(outliers, top, zoom_top),
+        "atom": {
+            "lam": [0.0] if atom else [],
+            "rho": [0.0] if atom else [],
+            "top": [top] if atom else [],
+            "text": [f" atom {atom:.3g}"] if atom else [],
+        },
+    }
+    found.axes["spectrum"] = (lowest - 0.06 * (right - lowest), right, 0.0, 1.05 * top)
+    found.axes["zoom"] = (lowest - 0.35 * (near - left), near, 0.0, 1.25 * zoom_top)
+
+
 def _network(state: State, model: Network, found: Answer) -> None:
-    """Numbers and marks of a model with options: its curves over alpha follow from a worker, densities are not known."""
+    """Numbers and marks of a model with options: its curves follow from a worker."""
     here, threshold = networks.at(model, state.alpha), networks.threshold_of(model)
     edge = here.edge if math.isfinite(here.edge) else 0.0
     lowest = float(here.outliers[0]) if len(here.outliers) else None
@@ -159,7 +173,6 @@ def _network(state: State, model: Network, found: Answer) -> None:
         "lowest": (0.0, networks.axis_end(model, state.alpha), left - 0.5 * width, edge + 0.5 * width),
         "recovery": (0.0, networks.axis_end(model, state.alpha), -0.02, 1.02),
     }
-    reason = f" ({here.reason})" if here.reason else ""
     outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
     q2 = number(float(here.overlaps[0] * here.teacher_share[0])) if len(here.overlaps) else "0"
     transition = f"{number(threshold.alpha)} {threshold.kind}" if start is not None else threshold.kind
@@ -174,11 +187,51 @@ def _network(state: State, model: Network, found: Answer) -> None:
         "alpha_0_continuation": UNKNOWN,
         "a_c": UNKNOWN,
         "phase": "outlier" if lowest is not None else "no outlier",
-        "spectrum-words": f"Left edge: {number(here.edge)}, {here.kind}{reason}; outliers: {outliers}; squared overlap of the "
-        f"lowest with the teacher: {q2}. The density is known for the quadratic committee alone.",
+        "spectrum-words": f"{_seen(here)} The density follows in a moment.",
         "lowest-words": f"Edge and lowest outlier against α; α_BBP: {transition}.",
         "recovery-words": f"Squared overlap of the lowest outlier with the teacher against α; α_BBP: {transition}.",
     }
+
+
+def with_density(state: State, message: Mapping[str, Any]) -> Answer:
+    """What the density of a model with options brings, or the reason why there is none (`networks.curves`)."""
+    found = Answer()
+    model = state.model
+    if isinstance(model, Committee):
+        return found
+    here = networks.at(model, state.alpha)
+    if "reason" in message:
+        found.words["spectrum-words"] = f"{_seen(here)} No density: {message['reason']}."
+        return found
+    columns = message["density"]
+    panels(
+        found, columns, dict(columns), here.edge, [float(value) for value in here.outliers], message["atom"]
+    )
+    found.words["atom"] = number(message["atom"])
+    found.words["spectrum-words"] = (
+        f"{_seen(here)} The density is drawn to a part in a thousand of its height or so."
+    )
+    return found
+
+
+def with_branch(columns: Columns, axis: tuple[float, float, float, float]) -> Answer:
+    """Curves over alpha of a model with options, and the axis that holds them."""
+    places = np.concatenate([columns["edge"], columns["outlier"]])
+    places = places[np.isfinite(places)]
+    room = 0.06 * float(np.ptp(places)) or 0.1 if len(places) else 0.0
+    ends = (float(places.min() - room), float(places.max() + room)) if len(places) else axis[2:]
+    return Answer(sources={"branch": columns}, axes={"lowest": (*axis[:2], *ends)})
+
+
+def _seen(here: Spectrum) -> str:
+    """Edge, outliers and overlap in words."""
+    reason = f" ({here.reason})" if here.reason else ""
+    outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
+    q2 = number(float(here.overlaps[0] * here.teacher_share[0])) if len(here.overlaps) else "0"
+    return (
+        f"Left edge: {number(here.edge)}, {here.kind}{reason}; outliers: {outliers}; squared overlap of the lowest with the "
+        f"teacher: {q2}."
+    )
 
 
 UNKNOWN = "not known"

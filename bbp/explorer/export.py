@@ -202,7 +202,7 @@ def _branch(model: Committee, alpha: Array) -> Array:
 def _spectrum(model: Committee, alpha: float, nodes: int) -> Array:
     """Places and heights (2, nodes) of the density; a height that is infinite becomes that of its neighbour."""
     edge = bulk_edge(model, alpha)
-    lam = edge.value + curves.density_nodes(model, alpha, nodes) * abs(1 / float(edge.g))
+    lam = edge.value + curves.density_nodes(model, alpha, nodes)
     rho = np.asarray(density(model, alpha, lam), dtype=np.float64)
     good = np.isfinite(rho)
     return np.array([lam, np.interp(lam, lam[good], rho[good])])

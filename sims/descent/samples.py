@@ -88,17 +88,20 @@ def largest_projection(overlap_matrix: Array) -> Array:
 
 
 def random_start(instance: Instance, data: Array, y: Array) -> Array:
-    """The student of the draw, uniform on the product of spheres."""
+    """The student of the draw: uniform on the product of spheres, or at the overlaps with the teacher that the model gives."""
     return np.asarray(instance.student)
 
 
 def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
-    """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP)."""
+    """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP).
+
+    For any model: where outliers mix directions of teacher and student, the start is what the lowest eigenvectors know.
+    """
     model, student = instance.model, np.asarray(instance.student)
     p, wanted = student.shape[0], min(student.size, student.shape[0] * model.p_star)
     vectors = landscape.lowest_plain(instance, student, y, wanted).vectors
     directions = starts.outlier_directions(vectors, p, model.p_star)
-    return directions * np.sqrt(instance.n)
+    return starts.signed(model, data, y, directions * np.sqrt(instance.n))
 
 
 def spectral_start_with(
@@ -112,9 +115,9 @@ def spectral_start_with(
     def start(instance: Instance, data: Array, y: Array) -> Array:
         p_star = instance.model.p_star
         directions = starts.spectral_directions(data, y, p_star, preprocessing, end=end)
-        return starts.student_from(
-            directions, finite_p(instance.model), np.asarray(instance.student), spread=spread
-        )
+        p, other = finite_p(instance.model), np.asarray(instance.student)
+        student = starts.student_from(directions, p, other, spread=spread)
+        return starts.signed(instance.model, data, y, student)
 
     return start
 
@@ -188,6 +191,8 @@ def sample_descents(
     rules = Rules() if rules is None else rules
     of_type("rules", rules, Rules)
     begin = _start(start)
+    if start == "spectral" and (reason := starts.spectral_refusal(model)):
+        raise ParameterError(reason)
     memory = planned_bytes() if memory is None else count("memory", memory)
     memory = sys.maxsize if memory is None else memory
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)

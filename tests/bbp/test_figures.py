@@ -24,7 +24,7 @@ def coarse(monkeypatch):
     monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
     monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
     monkeypatch.setattr(descent, "WIDTHS", (1, 2))
-    monkeypatch.setattr(finite, "SIZES", np.array([100, 1000, 10**8]))
+    monkeypatch.setattr(finite, "SIZES", np.array([100, 10**8]))
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)
     monkeypatch.setattr(phi, "DRAWS", 12)

@@ -26,6 +26,7 @@ from theory.checks import NotConverged
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.dyson import Dyson, State
 from theory.general.extremes import bottom, support
+from theory.general.levels import Levels
 from theory.general.network import Network
 from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import ModelThreshold, Spectrum, zero_of
@@ -51,6 +52,7 @@ _ALPHAS = np.geomspace(
 _CLOSE = 1e-7  # relative distance within which outliers count as one
 _CARRIES = 0.01  # share of an outlier's vector on teacher directions from which it carries the teacher
 _SECANTS = 12
+_NEAR = 1e-6  # relative distance left of the edge of the mean Hessian at which a covariance's pull is taken
 _ROUGHLY, _NEARLY = (
     0.15,
     0.03,
@@ -73,7 +75,9 @@ class CloudProblem:
 
     def __init__(self, model: Network, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None):
         self.law, self.cloud, self.start = law, cloud, start
-        self.unit = Dyson(cloud.f, cloud.probability, span=invariant_span(model))
+        self.unit = Dyson(
+            cloud.f, cloud.probability, levels=Levels.of(model.inputs()), span=invariant_span(model)
+        )
         self.spikes = []
         for block in cloud.blocks:
             teachers = int(block.teacher.sum())
@@ -105,22 +109,24 @@ class CloudProblem:
         dyson, edge = self.edge(alpha)
         if edge.state is None:
             return -1.0, edge, 0.0
-        spike, found = self._pulled(dyson, edge.state)
-        overlap = overlap_at(spike, edge.state, np.array(found[1])) if edge.kind == "smooth" else 0.0
+        spike, found = self._carrier(dyson, edge.state, edge.value)
+        overlap = (
+            overlap_at(spike, edge.state, np.array(found[1]), edge.value) if edge.kind == "smooth" else 0.0
+        )
         return edge.value - found[0], edge, overlap
 
-    def _pulled(self, dyson: Dyson, state: State) -> tuple[SpikeBlock, _Lowest]:
+    def _carrier(self, dyson: Dyson, state: State, z: float) -> tuple[SpikeBlock, _Lowest]:
         """The block with the lowest eigenvalue of Xi that carries the teacher, and what is known of that."""
         best: tuple[SpikeBlock, _Lowest] | None = None
         for block, unit in zip(self.cloud.blocks, self.spikes, strict=True):
             if not np.any(block.teacher):
                 continue
             spike = unit.on(dyson)
-            found = _lowest_with_teacher(spike.xi(state), block.teacher)
+            found = _lowest_with_teacher(spike.pulled(state, z), block.teacher)
             if found is not None and (best is None or found[0] < best[1][0]):
                 best = spike, found
         if best is None:
-            raise NotConverged("no direction carries the teacher", math.nan)
+            raise NotConverged("no direction carries the teacher", z)
         return best
 
     def overlap(self, alpha: float) -> float:
@@ -128,20 +134,30 @@ class CloudProblem:
         dyson, edge = self.edge(alpha)
         if edge.state is None:
             return 0.0
-        spike, (*_, order) = self._pulled(dyson, edge.state)
-        state, _, directions = outlier_of(spike, edge.state, order, edge.value)
-        return overlap_at(spike, state, directions)
+        spike, (*_, order) = self._carrier(dyson, edge.state, edge.value)
+        state, z, directions = outlier_of(spike, edge.state, order, edge.value)
+        return overlap_at(spike, state, directions, z)
 
     def stays(self) -> bool:
-        """Whether outliers that carry the teacher are there as alpha -> inf: those of the mean Hessian."""
+        """Whether outliers that carry the teacher are there as alpha -> inf: those of the mean Hessian.
+
+        Its bulk is E[F] (x) Sigma; z stands for z / alpha. At its edge a covariance pulls by B = -N^{-1} - (Xi - E[F]).
+        """
         mean = np.einsum("n,nij->ij", self.cloud.probability, self.cloud.f)
-        edge, p = float(np.linalg.eigvalsh(mean)[0]), len(mean)
+        levels, vectors = np.linalg.eigh(mean)
+        edge, p, shift = float(levels[0]), len(mean), np.zeros_like(mean)
+        if self.unit.levels is not None:
+            s, w = self.unit.levels.s, self.unit.levels.w
+            edge = float(np.min(np.outer(s, levels)))
+            z = edge - _NEAR * abs(edge)
+            pull = 1 / ((w * s**2) @ (1 / (s[:, None] * levels - z)))
+            shift = (vectors * (edge - levels + pull)) @ vectors.T
         for block in self.cloud.blocks:
             k = block.vectors.shape[1]
             v = block.vectors * self.cloud.probability[:, None]
             xi = np.einsum("nk,nl,nij->kilj", v, block.vectors, self.cloud.f, optimize=True)
-            values, vectors = np.linalg.eigh(xi.reshape(k * p, k * p))
-            share = np.sum(vectors.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
+            values, x = np.linalg.eigh(xi.reshape(k * p, k * p) + np.kron(np.eye(k), shift))
+            share = np.sum(x.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
             if np.any(values[share > _CARRIES] < edge - 1e-9 * abs(edge)):
                 return True
         return False
@@ -179,7 +195,7 @@ def clustered(rows: Array) -> Array:
 
 
 def point_spectrum(model: Network, alpha: float) -> Spectrum:
-    """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf and with a covariance."""
+    """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf."""
     fit(model)
     if not math.isfinite(bottom(model).value):
         return Spectrum.without_edge("points", _UNBOUNDED)
