@@ -2,6 +2,7 @@
 laws, spectral methods."""
 
 from theory.general.activations import ACTIVATIONS, Activation
+from theory.general.alpha_zero import AlphaZero, alpha_zero
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.covariance import Covariance
 from theory.general.density import DensityCurve, density, density_curve
@@ -15,6 +16,7 @@ __all__ = [
     "ACTIVATIONS",
     "LOSSES",
     "Activation",
+    "AlphaZero",
     "Covariance",
     "DensityCurve",
     "GeneralSpectrum",
@@ -25,6 +27,7 @@ __all__ = [
     "Network",
     "Spectrum",
     "activation_weight",
+    "alpha_zero",
     "density",
     "density_curve",
     "general_spectrum",
