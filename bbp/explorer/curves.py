@@ -151,6 +151,29 @@ def density_nodes(model: Committee, alpha: float, count: int) -> Array:
     return _look(model, alpha, bulk_edge(model, alpha), count)[0]
 
 
+def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
+    """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
+
+    The shares (x^3 + x)/2, x even, lie evenly in the bulk and crowd at the edge, in places that move smoothly with the model.
+    """
+    edge = bulk_edge(model, alpha)
+    rough, known = _look(model, alpha, edge, DENSITY_POINTS)
+    far = np.unique(rough)
+    rho, known = _densities(model, alpha, edge.value + far, known)
+    held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
+    rising = np.concatenate([[True], np.diff(held) > 0])
+    x = np.arange(1, count + 1) / count
+    nodes = np.interp((x**3 + x) / 2 * held[-1], held[rising], far[rising])
+    return nodes, _densities(model, alpha, edge.value + nodes, known)[0]
+
+
+def _densities(model: Committee, alpha: float, lam: Array, known: Any) -> tuple[Array, tuple[Array, Any]]:
+    """Density at rising lam, with that of the neighbours where it is infinite; and the resolvent, known from then on."""
+    t, scale = bulk_resolvent(model, alpha, lam, DIGITS, known)
+    good = np.isfinite(t)
+    return np.interp(lam, lam[good], scale * t.imag[good] / math.pi), (lam, t)
+
+
 def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
     """`density_nodes`; and the places of the first look that found them, at distances in geometric progression and about
     the mean, with the resolvent there."""
