@@ -6,6 +6,7 @@ from theory.general.alpha_zero import AlphaZero, alpha_zero
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.covariance import Covariance
 from theory.general.density import DensityCurve, density, density_curve
+from theory.general.first_order import gradient_overlap
 from theory.general.losses import LOSSES, Loss
 from theory.general.maps import ModelMap, model_map
 from theory.general.network import Labels, Network
@@ -31,6 +32,7 @@ __all__ = [
     "density",
     "density_curve",
     "general_spectrum",
+    "gradient_overlap",
     "lowest_branch",
     "model_map",
     "spectrum",

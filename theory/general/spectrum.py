@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from theory.alpha_zero import alpha_zero as of_committee
 from theory.bulk import bulk_edge
 from theory.checks import one, ratio
+from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
 from theory.general.laws import across, floor_of, isotropic, node_law
 from theory.general.network import Network, network
@@ -41,6 +42,7 @@ Model = Committee | Network
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
 _UNBOUNDED = "no left edge: the weight is unbounded below"
+_FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
 
@@ -85,6 +87,13 @@ def threshold(model: Model) -> ModelThreshold:
     'discontinuous'
     """
     model = network(model)
+    found = _threshold(model)
+    if found.kind == "none" and carried_by_gradient(model):
+        return replace(found, reason=f"{found.reason}; {_FIRST_ORDER}")
+    return found
+
+
+def _threshold(model: Network) -> ModelThreshold:
     taken = route(model)
     if taken == "exact" and model.covariance is None:
         found = bbp_threshold(model)
