@@ -21,6 +21,7 @@ ORDER = (
     "underparametrised",
     "activations",
     "descent",
+    "descent-theory",
     "finite-thresholds",
     "edge",
     "scatter",
