@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bbp import store
+from bbp.analysis import theory_curves
 from bbp.experiments import models
 from theory import Committee
 from theory.general import ACTIVATIONS, LOSSES
@@ -73,7 +74,8 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
         (["--overlap", "0.4"], "discontinuous", {"overlap": 0.4}),
     ],
 )
-def test_sweeps_of_networks(bbp, tmp_path, options, kind, held):
+def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
+    monkeypatch.setitem(theory_curves.FINE, "cubature", 12)
     out = tmp_path / "s.h5"
     said = bbp(*SWEEP, *options, "--out", out)
     assert said.code == 0, said.err
@@ -154,11 +156,11 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
                 "--at-a",
                 "2",
                 "--p",
+                "inf",
+                "--p-star",
                 "2",
-                "--covariance",
-                "mp:0.5",
             ],
-            "covariance must be None",
+            "p must be finite",
         ),
     ],
 )

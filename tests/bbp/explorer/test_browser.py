@@ -22,6 +22,7 @@ from tests.bbp.explorer.conftest import START, Page, explorer, wait
 from theory import bbp_threshold, bulk_edge, density, outlier
 from theory.finite_n.law import finite_law
 from theory.finite_n.quenched import quenched
+from theory.general import density as general_density
 from theory.general import lowest_branch
 
 NUMBERS = (
@@ -93,6 +94,14 @@ def test_the_options_of_the_model_move_numbers_and_curves(page):
     page.element("options").find_element("tag name", "summary").click()
     page.type("noise", "0.3")
     assert page.state() == replace(START, noise=0.3)
+    wait(lambda: "drawn to a part" in page.text("spectrum-words"), "the density")
+    drawn = floats(page.columns("density"))
+    some = drawn["lam"][::15]
+    np.testing.assert_allclose(
+        drawn["rho"][::15],
+        general_density(page.state().model, 2.0, some, 1e-3),
+        atol=2e-3 * np.max(drawn["rho"]),
+    )
     wait(lambda: page.columns("branch")["alpha"], "curves")
     exact = answer(replace(START, noise=0.3))
     assert page.words(NUMBERS) == {name: exact.words[name] for name in NUMBERS}
@@ -397,5 +406,5 @@ def test_the_exported_page_needs_no_server(tab, small_export):
         re.search(r"density (\S+) \(share", tab.driver.find_element("tag name", "aside").text).group(1)
     )
     misplaced = np.trapezoid(np.abs(rho["rho"] - exact), rho["lam"]) / np.trapezoid(exact, rho["lam"])
-    assert misplaced < max(0.25, stated)
+    assert misplaced < min(0.1, stated)
     assert tab.script("return performance.getEntriesByType('resource').length") == 0

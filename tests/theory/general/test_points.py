@@ -110,12 +110,20 @@ def test_overlap_hides_what_is_left():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "alpha", "n"), [(2, 10.0, 400), (3, 12.0, 250)])
-def test_samples_of_students_that_mix(p, alpha, n):
+@pytest.mark.parametrize(
+    ("p", "alpha", "n", "law"),
+    [
+        (2, 10.0, 400, None),
+        (3, 12.0, 250, None),
+        (2, 16.0, 400, "power:0.5"),
+        (3, 16.0, 250, "levels:0.4@2,2.2@1"),
+    ],
+)
+def test_samples_of_students_that_mix(p, alpha, n, law):
     """8 dense samples of tanh: lowest eigenvalue and its share on teacher directions within 5 sigma, and a bias of 3/N.
 
-    Two-sided, 7 degrees of freedom: false-alarm rate 2e-3 for each of four comparisons; fixed seed."""
-    model, rng = Network(p, activation="tanh", a=2.0), np.random.default_rng(0)
+    Two-sided, 7 degrees of freedom: false-alarm rate 2e-3 for each of eight comparisons; fixed seed."""
+    model, rng = Network(p, activation="tanh", a=2.0, covariance=law), np.random.default_rng(0)
     sample = np.array([_lowest(model, alpha, n, rng) for _ in range(8)])
     mean, error = sample.mean(axis=0), sample.std(axis=0, ddof=1) / np.sqrt(8)
     found = spectrum(model, alpha)
@@ -126,6 +134,8 @@ def test_samples_of_students_that_mix(p, alpha, n):
 def _lowest(model, alpha, n, rng):
     """Lowest eigenvalue of one sample and the share of its vector on teacher directions."""
     x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
+    if model.covariance is not None:
+        x = x * np.sqrt(model.covariance.eigenvalues(n))
     w, t = rng.standard_normal((model.p, n)), rng.standard_normal((1, n))
     w, t = (v * np.sqrt(n) / np.linalg.norm(v, axis=1, keepdims=True) for v in (w, t))
     f = model.weights(x @ w.T, model.outputs(x @ t.T))
