@@ -209,7 +209,7 @@ def test_wide_students_recover_earlier_by_gradient_descent():
 
 def test_along_a_descent_quenched_theory_follows_the_hessian_and_theory_at_the_overlaps_does_not():
     """p = 1 and 2, six samples each. At the end theory at the overlaps is lower by more than half of its depth. Quenched theory
-    of the labels is low by 0.21 at p = 1 (within 4 standard errors of 0.2, clear of 0), and right to 0.02 all along at p = 2."""
+    of the labels is low by 0.21 at p = 1 (4 standard errors about 0.2, clear of 0), and right to 0.02 all along at p = 2."""
     data = stored("descent-theory")
     for case, p in enumerate(data["p"]):
         seen = data["eigenvalue"][case]
