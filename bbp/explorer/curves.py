@@ -78,7 +78,7 @@ class PhaseMap:
 
     alpha_bbp, alpha_0   (widths, columns); alpha_0 by the tangent of the overlap, alpha_BBP itself where continuous, NaN where
                          there is none
-    a_c                  (widths,), 0 for p = inf
+    a_c                  (widths,), 0 for p = inf, inf where every transition is continuous
     columns              the thresholds as computed, before any interpolation: p, a, alpha_bbp, alpha_0, a_c
     """
 
@@ -151,6 +151,29 @@ def density_nodes(model: Committee, alpha: float, count: int) -> Array:
     return _look(model, alpha, bulk_edge(model, alpha), count)[0]
 
 
+def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
+    """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
+
+    The shares (x^3 + x)/2, x even, lie evenly in the bulk and crowd at the edge, in places that move smoothly with the model.
+    """
+    edge = bulk_edge(model, alpha)
+    rough, known = _look(model, alpha, edge, DENSITY_POINTS)
+    far = np.unique(rough)
+    rho, known = _densities(model, alpha, edge.value + far, known)
+    held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
+    rising = np.concatenate([[True], np.diff(held) > 0])
+    x = np.arange(1, count + 1) / count
+    nodes = np.interp((x**3 + x) / 2 * held[-1], held[rising], far[rising])
+    return nodes, _densities(model, alpha, edge.value + nodes, known)[0]
+
+
+def _densities(model: Committee, alpha: float, lam: Array, known: Any) -> tuple[Array, tuple[Array, Any]]:
+    """Density at rising lam, with that of the neighbours where it is infinite; and the resolvent, known from then on."""
+    t, scale = bulk_resolvent(model, alpha, lam, DIGITS, known)
+    good = np.isfinite(t)
+    return np.interp(lam, lam[good], scale * t.imag[good] / math.pi), (lam, t)
+
+
 def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
     """`density_nodes`; and the places of the first look that found them, at distances in geometric progression and about
     the mean, with the resolvent there."""
@@ -172,17 +195,22 @@ def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array
 
 
 @lru_cache(maxsize=80)
-def phase_map(p_star: int) -> PhaseMap:
-    """Thresholds over the widths and normalisations of the phase diagram."""
+def phase_map(p_star: int, noise: float = 0.0) -> PhaseMap:
+    """Thresholds over the widths and normalisations of the phase diagram. With noise a_c lies between the two normalisations
+    looked at between which the kind changes."""
     widths = np.array(WIDTHS, dtype=np.float64)[:, None]
     coarse, fine = np.geomspace(*A_RANGE, COARSE), np.geomspace(*A_RANGE, FINE)
-    found = threshold_map(widths, p_star, coarse)
-    alpha_bbp, alpha_0 = found.alpha, alpha_zero_map(widths, p_star, coarse, thresholds=found)
+    found = threshold_map(widths, p_star, coarse, noise)
+    alpha_bbp, alpha_0 = found.alpha, alpha_zero_map(widths, p_star, coarse, noise=noise, thresholds=found)
 
     def refined(rows: Any) -> Array:
         return np.exp(np.array([np.interp(np.log(fine), np.log(coarse), row) for row in np.log(rows)]))
 
     a_c = np.asarray(critical_normalisation(widths[:, 0], p_star), dtype=np.float64)
+    if noise:
+        first = np.argmax(found.discontinuous, axis=1)
+        between = np.sqrt(coarse[np.maximum(first - 1, 0)] * coarse[first]) * (first > 0)
+        a_c = np.where(np.any(found.discontinuous, axis=1), between, np.inf)
     grids = np.broadcast_arrays(widths, coarse, alpha_bbp, alpha_0, a_c[:, None])
     names = ("p", "a", "alpha_bbp", "alpha_0", "a_c")
     columns = {name: np.ravel(grid) for name, grid in zip(names, grids, strict=True)}

@@ -145,7 +145,7 @@ class SpikeBlock:
         found: list[tuple[float, float, Array]] = []
         for order in reversed(range(int(np.sum(margins > 0)))):
             # The outlier nearest the edge first: each is a good start for the next.
-            state, z, directions = _outlier(self, state, order, edge)
+            state, z, directions = outlier_of(self, state, order, edge)
             loaded = state.loaded(z, directions[0])
             found.append((z, overlap_at(self, state, directions, z), loaded / np.linalg.norm(loaded)))
         found.sort(key=lambda item: item[0])
@@ -183,8 +183,9 @@ def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> 
     return float(np.sum(state.loaded(z, directions) ** 2) / len(directions) / (1 - corner + row @ x))
 
 
-def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
-    """Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
+def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
+    """State, value and null vectors (n, k, p) of the outlier of one order, from a state at the edge, where it must exist:
+    Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
     state: State | None = start
     z = start.centre()
     best = np.inf

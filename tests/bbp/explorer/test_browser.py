@@ -406,5 +406,5 @@ def test_the_exported_page_needs_no_server(tab, small_export):
         re.search(r"density (\S+) \(share", tab.driver.find_element("tag name", "aside").text).group(1)
     )
     misplaced = np.trapezoid(np.abs(rho["rho"] - exact), rho["lam"]) / np.trapezoid(exact, rho["lam"])
-    assert misplaced < max(0.25, stated)
+    assert misplaced < min(0.1, stated)
     assert tab.script("return performance.getEntriesByType('resource').length") == 0

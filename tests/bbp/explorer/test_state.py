@@ -62,6 +62,13 @@ def test_no_control_takes_nonsense(name, value):
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("value", ["1e400", "-inf", "infinit", "∞∞", "nan"])
+def test_infinity_is_written_out(value):
+    with pytest.raises(ParameterError, match="p must be"):
+        State.of({"p": value})
+    assert State.of({"p": "∞"}) == State.of({"p": "inf"}) == State.of({"p": math.inf})
+
+
 def test_bounds_are_taken_and_passed_values_refused():
     for control in CONTROLS:
         if control.options:
