@@ -21,6 +21,7 @@ ORDER = (
     "underparametrised",
     "activations",
     "descent",
+    "recovery",
     "descent-theory",
     "finite-thresholds",
     "edge",
