@@ -21,6 +21,8 @@ ORDER = (
     "underparametrised",
     "activations",
     "descent",
+    "recovery",
+    "descent-theory",
     "finite-thresholds",
     "edge",
     "scatter",
