@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,10 +90,10 @@ def answer(state: State) -> Answer:
     if isinstance(model, Committee):
         _spectrum(state, model, found)
         _branches(state, model, found)
-        _phases(state, found, phase_here(state), number(curves.point(model).a_c))
+        _phases(state, found, 0.0, number(curves.point(model).a_c))
     else:
         _network(state, model, found)
-        _phases(state, found, None, "")
+        _phases(state, found, state.noise if replace(state, noise=0.0).quadratic else None, "")
     found.words |= {"command": command(state), "python": python_lines(state), "query": state.query()}
     return found
 
@@ -166,7 +166,10 @@ def _network(state: State, model: Network, found: Answer) -> None:
     found.lines |= dict.fromkeys(("edge", "zoom_edge"), here.edge if known else None)
     found.lines |= dict.fromkeys(("lowest_here", "recovery_here"), state.alpha)
     start = threshold.alpha if math.isfinite(threshold.alpha) else None
-    found.lines |= dict.fromkeys(("lowest_bbp", "recovery_bbp"), start) | {"recovery_zero": None}
+    zero = (
+        threshold.alpha_0 if threshold.kind == "discontinuous" and math.isfinite(threshold.alpha_0) else None
+    )
+    found.lines |= dict.fromkeys(("lowest_bbp", "recovery_bbp"), start) | {"recovery_zero": zero}
     found.axes |= {
         "spectrum": (left - 0.1 * width, edge + 4 * width, 0.0, 1.0),
         "zoom": (left - 0.1 * width, edge + 0.4 * width, 0.0, 1.0),
@@ -183,8 +186,8 @@ def _network(state: State, model: Network, found: Answer) -> None:
         "atom": number(max(0.0, 1 - state.alpha)),
         "alpha_bbp": transition,
         "jump": number(threshold.overlap),
-        "alpha_0": UNKNOWN,
-        "alpha_0_continuation": UNKNOWN,
+        "alpha_0": number(threshold.alpha_0),
+        "alpha_0_continuation": number(start) if threshold.kind == "continuous" else UNKNOWN,
         "a_c": UNKNOWN,
         "phase": "outlier" if lowest is not None else "no outlier",
         "spectrum-words": f"{_seen(here)} The density follows in a moment.",
@@ -234,7 +237,7 @@ def _seen(here: Spectrum) -> str:
     )
 
 
-UNKNOWN = "not known"
+UNKNOWN = "not shown with options"
 
 
 def marks(places: Any, top: float, zoom_top: float) -> Columns:
@@ -284,20 +287,26 @@ def _branches(state: State, model: Committee, found: Answer) -> None:
     }
 
 
-def _phases(state: State, found: Answer, phase: int | None, a_c: str) -> None:
-    seen = curves.phase_map(state.p_star)
+def _phases(state: State, found: Answer, noise: float | None, a_c: str) -> None:
+    """The diagram of phases at this noise; None: the model has other options, and the diagram is that without any."""
+    seen = curves.phase_map(state.p_star, noise or 0.0)
     codes = curves.phases(seen, state.alpha)
-    rows = np.flatnonzero(seen.a_c > 0)
+    rows = np.flatnonzero((seen.a_c > 0) & np.isfinite(seen.a_c))
     found.sources |= {
         "phases": {"image": [codes]},
         "thresholds": seen.columns,
         "a_c": {"a": seen.a_c[rows], "row": rows.astype(np.float64)},
         "present": {"a": [state.a], "row": [curves.nearest_row(state.p)]},
     }
-    where = "of the quadratic committee without options, " if phase is None else ""
-    here = "not among them" if phase is None else PHASES[phase]
+    if noise is None:
+        where, here = (
+            "of the quadratic committee without options, ",
+            "not among them, as this model has other options",
+        )
+    else:
+        where, here = f"with noise Δ = {number(noise)} " if noise else "", PHASES[phase_here(state)]
+        found.words["phase"] = here
     found.words |= {
-        "phase": found.words.get("phase", here),
         "phases-words": f"Phase diagram over a (from {curves.A_RANGE[0]:g} to {curves.A_RANGE[1]:g}) and p (from 1 to inf) for "
         f"p* = {state.p_star} {where}at α = {number(state.alpha)}: "
         f"the present point, p = {plain(state.p).replace('inf', '∞')}, a = {number(state.a)}, is {here}."
@@ -314,12 +323,18 @@ PHASES = {
 
 
 def phase_here(state: State) -> int:
-    """The phase of a state, from its own thresholds rather than from the picture."""
-    here = curves.point(Committee(state.p, state.p_star, state.a))
-    jumps = here.threshold.kind == "discontinuous"
-    if state.alpha > here.threshold.alpha:
+    """The phase of a state without options but noise, from its own thresholds rather than from the picture."""
+    model = state.model
+    if isinstance(model, Committee):
+        threshold, alpha_0 = curves.point(model).threshold, curves.point(model).alpha_0
+        alpha, kind = threshold.alpha, threshold.kind
+    else:
+        found = networks.threshold_of(model)
+        alpha, kind, alpha_0 = found.alpha, found.kind, found.alpha_0
+    jumps = kind == "discontinuous"
+    if state.alpha > alpha:
         return curves.DISCONTINUOUS if jumps else curves.CONTINUOUS
-    return curves.BETWEEN if jumps and state.alpha >= (here.alpha_0 or math.inf) else curves.BELOW
+    return curves.BETWEEN if jumps and alpha_0 is not None and state.alpha >= alpha_0 else curves.BELOW
 
 
 def _top(rho: NDArray[np.float64]) -> float:

@@ -78,7 +78,7 @@ class PhaseMap:
 
     alpha_bbp, alpha_0   (widths, columns); alpha_0 by the tangent of the overlap, alpha_BBP itself where continuous, NaN where
                          there is none
-    a_c                  (widths,), 0 for p = inf
+    a_c                  (widths,), 0 for p = inf, inf where every transition is continuous
     columns              the thresholds as computed, before any interpolation: p, a, alpha_bbp, alpha_0, a_c
     """
 
@@ -195,17 +195,22 @@ def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array
 
 
 @lru_cache(maxsize=80)
-def phase_map(p_star: int) -> PhaseMap:
-    """Thresholds over the widths and normalisations of the phase diagram."""
+def phase_map(p_star: int, noise: float = 0.0) -> PhaseMap:
+    """Thresholds over the widths and normalisations of the phase diagram. With noise a_c lies between the two normalisations
+    looked at between which the kind changes."""
     widths = np.array(WIDTHS, dtype=np.float64)[:, None]
     coarse, fine = np.geomspace(*A_RANGE, COARSE), np.geomspace(*A_RANGE, FINE)
-    found = threshold_map(widths, p_star, coarse)
-    alpha_bbp, alpha_0 = found.alpha, alpha_zero_map(widths, p_star, coarse, thresholds=found)
+    found = threshold_map(widths, p_star, coarse, noise)
+    alpha_bbp, alpha_0 = found.alpha, alpha_zero_map(widths, p_star, coarse, noise=noise, thresholds=found)
 
     def refined(rows: Any) -> Array:
         return np.exp(np.array([np.interp(np.log(fine), np.log(coarse), row) for row in np.log(rows)]))
 
     a_c = np.asarray(critical_normalisation(widths[:, 0], p_star), dtype=np.float64)
+    if noise:
+        first = np.argmax(found.discontinuous, axis=1)
+        between = np.sqrt(coarse[np.maximum(first - 1, 0)] * coarse[first]) * (first > 0)
+        a_c = np.where(np.any(found.discontinuous, axis=1), between, np.inf)
     grids = np.broadcast_arrays(widths, coarse, alpha_bbp, alpha_0, a_c[:, None])
     names = ("p", "a", "alpha_bbp", "alpha_0", "a_c")
     columns = {name: np.ravel(grid) for name, grid in zip(names, grids, strict=True)}

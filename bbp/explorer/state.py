@@ -229,6 +229,11 @@ class State:
             Network(self.p, self.p_star, self.a, **given) if given else Committee(self.p, self.p_star, self.a)
         )
 
+    @property
+    def quadratic(self) -> bool:
+        """Whether this is the quadratic committee without options."""
+        return not any(self.changed(control) for control in OPTIONS)
+
     def changed(self, control: Control) -> bool:
         """Whether a control stands at another value than its default."""
         return getattr(self, control.name) != getattr(State(), control.name)

@@ -22,6 +22,8 @@ ORDER = (
     "activations",
     "what-survives",
     "descent",
+    "recovery",
+    "descent-theory",
     "finite-thresholds",
     "edge",
     "scatter",
