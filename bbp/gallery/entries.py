@@ -20,6 +20,7 @@ ORDER = (
     "thresholds-two-teachers",
     "underparametrised",
     "activations",
+    "what-survives",
     "descent",
     "recovery",
     "descent-theory",

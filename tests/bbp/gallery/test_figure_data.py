@@ -30,6 +30,7 @@ from sims.sampling import sample_point
 from theory.bulk import bulk_edge
 from theory.density.density import density
 from theory.finite_n.tracy_widom import MEAN, VARIANCE
+from theory.general import Network, threshold
 from theory.model import Committee
 from theory.outliers import outlier, teacher_branch
 from theory.transition import bbp_threshold, critical_normalisation
@@ -315,3 +316,20 @@ def test_the_sharp_edge_follows_tracy_widom_about_the_quenched_one():
             values = data[name][index][np.isfinite(data[name][index])]
             ratio = values.var(ddof=1) / expected[index] ** 2
             assert abs(ratio - 1) < sigmas * np.sqrt(2 / (values.size - 1))
+
+
+def test_what_survives():
+    """Thresholds rise with p for tanh and erf and fall for softplus; noise does not move those of smooth edges; stored ones are
+    those of the theory."""
+    data = stored("what-survives")
+    for name in ("tanh", "erf"):
+        assert np.all(np.diff(data[f"{name}_alpha_bbp"]) > 0)
+        assert data[f"{name}_discontinuous"].tolist() == [0, 0, 1, 1, 1, 1]
+    assert data["softplus_alpha_bbp"][0] > 9 * data["softplus_alpha_bbp"][-1]
+    wide, jumps = data["noisy_alpha_bbp"][-1], data["noisy_discontinuous"][-1] == 1
+    assert np.ptp(wide[jumps]) < 1e-12
+    assert np.all(np.diff(wide[~jumps]) > 0)
+    assert np.all(np.diff(data["power_alpha_bbp"], axis=1) < 0)
+    assert np.all(np.diff(data["near_alpha_bbp"]) > 0)
+    model = Network(math.inf, activation="erf", a=2.0)
+    assert data["erf_alpha_bbp"][-1] == pytest.approx(threshold(model).alpha, rel=1e-9)
