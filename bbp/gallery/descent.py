@@ -71,7 +71,7 @@ def draw(data: Data) -> Figure:
 ENTRY = Entry(
     "descent",
     "Gradient flow from random starts, p* = 1: largest squared magnetisation of a student row at the end against alpha for "
-    "p = 1, 2, 4; dotted: the threshold of the Hessian at initialisation of that width. p = 2 and 4 recover earlier than p = 1.",
+    "p = 1, 2, 4; dotted: the threshold of the Hessian at initialisation of that width. p = 2, 4 recover earlier than p = 1.",
     build,
     draw,
 )
