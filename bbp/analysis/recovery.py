@@ -80,6 +80,35 @@ def onset(alpha: Array, final: list[Estimate], base: float) -> float:
     return float(alpha[np.argmax(kept)]) if kept.any() else float("nan")
 
 
+@dataclass(frozen=True)
+class Extrapolation:
+    """A line in N^-power through values with errors: its value at N = infinity, slope, chi-square and degrees of freedom."""
+
+    value: float
+    error: float
+    slope: float
+    chi2: float
+    freedom: int
+
+
+def extrapolated(n: Array, values: Array, errors: Array, power: float) -> Extrapolation:
+    """Least squares, weighted by the errors (n,), which it takes as they are. Raises ParameterError below two known values.
+
+    >>> found = extrapolated(np.array([100, 400]), np.array([1.0, 1.5]), np.array([0.1, 0.1]), 0.5)
+    >>> round(found.value, 6), round(found.error, 3), round(found.slope, 6)
+    (2.0, 0.224, -10.0)
+    """
+    known = np.isfinite(values) & (np.nan_to_num(errors) > 0)
+    if known.sum() < 2:
+        raise ParameterError(f"an extrapolation needs two values with errors, got {known.sum()}")
+    n, values, errors = n[known], values[known], errors[known]
+    design = np.stack([np.ones(len(n)), n ** -float(power)], axis=1) / errors[:, None]
+    covariance = np.linalg.inv(design.T @ design)
+    value, slope = covariance @ design.T @ (values / errors)
+    chi2 = float(np.sum((design @ [value, slope] - values / errors) ** 2))
+    return Extrapolation(float(value), float(np.sqrt(covariance[0, 0])), float(slope), chi2, len(n) - 2)
+
+
 def chance(p: int | float, p_star: int, n: int) -> float:
     """Mean of m2 for random students: of the largest of p p_star squared N(0, 1/N) overlaps (as N grows).
 

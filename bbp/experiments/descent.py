@@ -61,13 +61,15 @@ def compute(
         rules=_rules(given),
         eigenpairs=given["eigenpairs"],
         hessians=given["hessians"],
+        theory=given.get("theory", False),
         dtype=given["dtype"],
         batch=batch,
         workers=threads,
     )
     own = {"status", "steps_taken"}
+    own |= set(found.predicted)
     columns = {field.name: getattr(found, field.name) for field in COLUMNS if field.name not in own}
-    return columns | {"steps_taken": found.steps}
+    return columns | found.predicted | {"steps_taken": found.steps}
 
 
 def _rules(settings: Mapping[str, Any]) -> Rules:
@@ -268,6 +270,10 @@ def build(given: Mapping[str, Any]) -> DescentExperiment:
     if settings["eigenpairs"] is None:
         settings["eigenpairs"] = int(model.degeneracy) + 2
     _rules(settings)
+    if settings["theory"] and not settings["eigenpairs"]:
+        raise ParameterError(
+            "theory is asked about the Hessians along the path: eigenpairs must be at least 1, got 0"
+        )
     for n in settings["n"]:
         for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
             samples_of(alpha, n)

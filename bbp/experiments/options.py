@@ -287,6 +287,11 @@ DESCENT = (
     Option("records", 40, integer(2), "points of the path kept, log-spaced in steps"),
     Option("hessians", 8, integer(2), "points of the path with a Hessian"),
     Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
+    Option(
+        "theory", False, truth,
+        "keep what theory says of each of those Hessians, from the students' overlaps alone and from their labels (2 s each at"
+        " p = 2)", flag=True,
+    ),
     Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
     *execution(
         "results/descent.h5",

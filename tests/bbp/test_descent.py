@@ -52,7 +52,7 @@ def tiny_run():
     wanted = {
         "p": 2, "p_star": 1, "a": 0.7, "alpha_grid": [1.0, 4.0], "n": [16], "samples": 3, "seed": 0, "prng": STREAM,
         "start": ["random", "hessian", "spectral"], "steps": 30, "records": 40, "hessians": 3, "eigenpairs": 4,
-        "dtype": "float64", "dynamics": "flow", "loss_floor": 0.0,
+        "dtype": "float64", "dynamics": "flow", "loss_floor": 0.0, "theory": False,
     }  # fmt: skip
     given = {name: value for name, value in wanted.items() if name != "prng"}
     return wanted, run.in_memory(descent.build(given))

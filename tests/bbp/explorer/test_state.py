@@ -4,6 +4,7 @@ import contextlib
 import io
 import math
 import shlex
+from dataclasses import replace
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 from bbp import phase, sweep
 from bbp.explorer.answer import answer, number, with_density
 from bbp.explorer.networks import curves
-from bbp.explorer.state import CONTROLS, State, command, python_lines
+from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
+from bbp.explorer.sweepfile import Held, options_of
 from theory import ParameterError, bbp_threshold, bulk_edge, outlier
-from theory.general import density, lowest_branch, spectrum, threshold
+from theory.general import Network, density, lowest_branch, spectrum, threshold
 
 STATES = [
     State(),
@@ -145,6 +147,24 @@ def test_a_model_with_options_shows_the_numbers_of_the_general_theory(state):
     for left, right, low, high in found.axes.values():
         assert left < right
         assert low < high
+
+
+@pytest.mark.parametrize("state", STATES + NETWORKS)
+def test_samples_of_a_model_lie_on_the_page_of_that_model_alone(state):
+    model = state.model
+    held = Held(
+        "", {"p": text_of(model.p), "p_star": model.p_star, "a": model.a, "n": 20} | options_of(model), {}
+    )
+    assert held.fits(state)
+    assert State.of(held.values) == replace(state, n=20, alpha=State().alpha)
+    assert not held.fits(replace(state, overlap=0.125))
+    assert not held.fits(replace(state, covariance="mp:0.2"))
+
+
+def test_a_model_that_no_control_makes_is_called_other():
+    values = options_of(Network(p=2, p_star=1, a=2.0, activation="tanh", teacher_activation="erf"))
+    with pytest.raises(ParameterError, match="activation"):
+        State.of(values)
 
 
 @pytest.mark.parametrize(
