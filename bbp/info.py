@@ -21,6 +21,7 @@ from bbp.console.errors import FileError
 from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
+from bbp.experiments import models
 from bbp.exports import about
 from bbp.files import hdf5
 
@@ -72,7 +73,7 @@ def describe(sweep: store.Sweep) -> str:
     seconds = sweep.provenance.get("seconds", np.zeros(0))
     versions = _versions(sweep.attributes.get("versions"))
     lines = {
-        "sweep": f"{store.describe(sweep.model)}, alpha_BBP = {sweep.alpha_bbp:.6g} ({sweep.kind})",
+        "sweep": f"{store.describe(sweep.model)}, {models.threshold_words(sweep.alpha_bbp, sweep.kind)}",
         "finished": "yes" if sweep.finished else "no",
         "N": short(sweep.n.tolist()),
         "alpha": short(sweep.alpha.tolist()),

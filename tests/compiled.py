@@ -12,11 +12,15 @@ after the processor, as compiled programs are for one processor only. JAX bounds
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from bbp.engine.cache import processor
 
-QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+QUICK = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1"  # one thread compiles a program: most are tiny
+)
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "d"
 SETTINGS = {
     "JAX_COMPILATION_CACHE_MAX_SIZE": "400000000",  # bytes; with a bound JAX also locks the directory
@@ -28,9 +32,9 @@ SETTINGS = {
 def use() -> None:
     """Compile quickly, unless the caller has set XLA_FLAGS; name the directory, unless the caller has named one."""
     os.environ.setdefault("XLA_FLAGS", QUICK)
-    # Many tests start processes: what Python compiles for them is kept too, where the environment would have it thrown away.
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        os.environ["PYTHONPYCACHEPREFIX"] = str(CACHE / "bytecode")
+    # Many tests start processes, and pytest rewrites all of them: what Python compiles is kept, whatever the environment says.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", "")
+    sys.dont_write_bytecode = False
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     directory = CACHE / f"compiled-{processor()}"

@@ -10,6 +10,7 @@ import numpy as np
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import Comparison, has_quenched
 from bbp.analysis.finite_size import Crossing
+from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
 from bbp.store import describe
 from theory.model import Committee
@@ -44,7 +45,7 @@ def table(comparison: Comparison) -> str:
     theory = "theory at this N, theory at N = infinity" if at_n else "theory at N = infinity"
     phi = ", and that of theory at this N" if at_n else ""
     lines = [
-        f"{describe(comparison.model)}: alpha_BBP = {comparison.alpha_bbp:.6g} ({comparison.kind}), N = infinity",
+        f"{describe(comparison.model)}: {models.threshold_words(comparison.alpha_bbp, comparison.kind)}, N = infinity",
         f"lowest eigenvalue and q2 of the p p* lowest eigenvectors: samples, {theory};",
         f"phi: share of runs in which these hold the largest q2, with its 95 % interval{phi}; 1.234(5) is 1.234 ± 0.005",
     ]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bbp.analysis.observables import observables
+from bbp.experiments import models
 from bbp.exports.digits import decimals
 from bbp.store import DONE, FAILED, Sweep, describe
 
@@ -50,7 +51,7 @@ def mean_and_error(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
 def table(sweep: Sweep) -> str:
     """The closing table of one model: samples and theory side by side, a block of rows for each n."""
     averages = summarise(sweep)
-    lines = [f"{describe(sweep.model)}: alpha_BBP = {sweep.alpha_bbp:.6g} ({sweep.kind})"]
+    lines = [f"{describe(sweep.model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
     levels, shares = _places(averages.lowest_error), _places(averages.overlap_error)
     for i, n in enumerate(sweep.n):
         lines += ["", f"N = {n}", HEAD]

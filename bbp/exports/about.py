@@ -14,6 +14,7 @@ import numpy as np
 
 from bbp import store
 from bbp.console.progress import duration
+from bbp.experiments import models
 from bbp.files import hdf5, layout
 
 WIDE = 110  # characters of a line
@@ -39,7 +40,7 @@ def about(path: str | Path, form: str) -> str:
         config = hdf5.get_json(file, "config") if "config" in file else {}
         scales, datasets = _datasets(file)
         lines = {"format": f"{form}, version {attributes.get('format_version')}"}
-        lines |= _model(attributes)
+        lines |= _model(attributes, config)
         lines |= {
             name: text
             for name, text in (("figure", attributes.get("figure")), ("claim", attributes.get("caption")))
@@ -60,9 +61,9 @@ def about(path: str | Path, form: str) -> str:
 def datasets(path: str | Path, form: str) -> list[str]:
     """A line for each dataset of the file at `path`, of one of its models where it holds several."""
     with hdf5.reading(path, form) as file:
-        models = int(file.attrs.get("models", 0))
-        root = file[store.group_name(0)] if models else file
-        head = [f"each of {models} groups {store.group_name(0)}, ... holds"] if models else []
+        number = int(file.attrs.get("models", 0))
+        root = file[store.group_name(0)] if number else file
+        head = [f"each of {number} groups {store.group_name(0)}, ... holds"] if number else []
         return [*head, *_listed(_datasets(root)[1])]
 
 
@@ -81,10 +82,11 @@ def aligned(lines: Mapping[str, str]) -> str:
     return "\n".join(folded)
 
 
-def _model(attributes: Mapping[str, Any]) -> dict[str, str]:
+def _model(attributes: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str]:
     named = {"p": "p", "p_star": "p*", "a": "a"}
-    model = " ".join(f"{short}={attributes[name]:g}" for name, short in named.items() if name in attributes)
-    lines = {"model": model} if model else {}
+    words = [f"{short}={attributes[name]:g}" for name, short in named.items() if name in attributes]
+    words += [f"{name}={models.short(value)}" for name, value in models.special(config).items()]
+    lines = {"model": " ".join(words)} if words else {}
     if "alpha_bbp" in attributes:
         lines["alpha_BBP"] = f"{attributes['alpha_bbp']:.6g} ({attributes.get('kind')})"
     return lines

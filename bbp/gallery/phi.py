@@ -80,7 +80,8 @@ def draw(data: Data) -> Figure:
                 "elinewidth": 0.9,
             }
             if f"{kind}_theory" in data:  # older files lack it
-                ax.plot(alpha, data[f"{kind}_theory"][index], color=style.colour(index), linewidth=1.0)
+                at, (law,) = sweep_plots.between(alpha, data[f"{kind}_theory"][index])
+                ax.plot(at, law, color=style.colour(index), linewidth=1.0)
             ax.errorbar(alpha, phi, yerr=error, label=f"$N = {n}$", **look)
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         zero = float(data[f"{kind}_alpha_0"])

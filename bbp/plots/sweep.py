@@ -7,11 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import PchipInterpolator
 
 from bbp.analysis.summary import mean_and_error
 from bbp.plots import style
 
 Array = NDArray[np.float64]
+FINE = 200  # points of a smooth curve
 THEORY = r"outlier and its $q^2$, theory"
 
 
@@ -68,11 +70,25 @@ def finite_band(
     label: str | None = None,
 ) -> Line2D:
     """Finite-N theory (alpha,): its mean, and a band of one standard deviation of a draw; NaN is left out."""
-    mean, scatter = np.asarray(mean, dtype=np.float64), np.asarray(scatter, dtype=np.float64)
     tint = style.colour(index)
-    ax.fill_between(alpha, mean - scatter, mean + scatter, color=tint, alpha=0.13, linewidth=0, zorder=0.5)
-    (line,) = ax.plot(alpha, mean, color=tint, linewidth=1.0, zorder=1.5, label=label)
+    at, (middle, width) = between(alpha, mean, scatter)
+    ax.fill_between(at, middle - width, middle + width, color=tint, alpha=0.13, linewidth=0, zorder=0.5)
+    (line,) = ax.plot(at, middle, color=tint, linewidth=1.0, zorder=1.5, label=label)
     return line
+
+
+def between(alpha: ArrayLike, *curves: ArrayLike) -> tuple[Array, list[Array]]:
+    """Smooth curves (alpha,) on a finer grid: monotone cubics through the points that all have, those themselves if under 3.
+
+    For theory at finite N, whose means are smooth in alpha (theory.finite_n.coupled_labels), not for samples.
+    """
+    rows = [np.asarray(curve, dtype=np.float64) for curve in curves]
+    known = np.all(np.isfinite(rows), axis=0)
+    at = np.asarray(alpha, dtype=np.float64)[known]
+    if len(at) < 3:
+        return at, [row[known] for row in rows]
+    fine = np.unique(np.concatenate([at, np.linspace(at[0], at[-1], FINE)]))
+    return fine, [PchipInterpolator(at, row[known])(fine) for row in rows]
 
 
 def edge_and_outlier(

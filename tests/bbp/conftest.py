@@ -6,6 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from bbp.analysis import finite_theory
 from bbp.console import program
 from bbp.engine import run
 from bbp.experiments import assemble
@@ -19,7 +20,7 @@ TINY = ["--alpha-grid", "0.8:2:4", "--n", "12,16", "--samples", "6", "--block", 
 def remembered_theory():
     """Theory at finite N, a function of model, N, alpha and seed alone, is computed once for all sweeps of one grid.
 
-    Half of a tiny sweep's time. `theory.finite_n` has tests of its own.
+    Half of a tiny sweep's time, though by few draws. `theory.finite_n` has tests of its own.
     """
     known, real = {}, assemble.finite_theory
 
@@ -31,6 +32,7 @@ def remembered_theory():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assemble, "finite_theory", recall)
+        patch.setattr(finite_theory, "MOST_DRAWS", finite_theory.FEWEST_DRAWS)
         yield
 
 

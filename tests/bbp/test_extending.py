@@ -1,5 +1,6 @@
 """What CONTRIBUTING.md says about adding things, done: in a copy of bbp/ with exactly the lines that it names."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,21 +15,40 @@ ROOT = Path(__file__).parents[2]
 TINY = ["--alpha-grid", "0.8,1.2", "--n", "12", "--samples", "3"]
 
 
+RUN = """
+import contextlib, io, json, sys
+from bbp.console import program
+said = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = program.dispatch(words)
+    said.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(said))
+"""
+
+
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of bbp/ beside the other packages, and a function that runs a program of it."""
+    """A copy of the packages, bytecode included, and two functions: one runs Python there, one commands in one process."""
     for name in ("bbp", "theory", "sims"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    path = str(tmp_path)
+        shutil.copytree(ROOT / name, tmp_path / name)
 
     def call(*words):
-        env = os.environ | {"PYTHONPATH": path}
+        env = os.environ | {"PYTHONPATH": str(tmp_path)}
         found = subprocess.run(
             [sys.executable, *map(str, words)], capture_output=True, text=True, cwd=tmp_path, env=env
         )
         return found.returncode, found.stdout, found.stderr
 
-    return tmp_path, call
+    def bbp(*commands):
+        code, printed, said = call(
+            "-c", RUN, json.dumps([[str(word) for word in words] for words in commands])
+        )
+        assert code == 0, said
+        return json.loads(printed)
+
+    return tmp_path, call, bbp
 
 
 def edit(path, old, new):
@@ -39,7 +59,7 @@ def edit(path, old, new):
 
 def test_an_observable_is_two_places_and_an_option_one(copy):
     """Declared and computed: it is in parts, file and pooling; the option in help, TOML, check, record and computation."""
-    place, call = copy
+    place, call, bbp = copy
     edit(
         place / "bbp/store.py",
         "    table.STATUS,\n",
@@ -58,19 +78,23 @@ def test_an_observable_is_two_places_and_an_option_one(copy):
     )
     (place / "x.toml").write_text("stretch = 2\n")
     out = place / "x.h5"
-    code, _, said = call("-m", "bbp.sweep", *TINY, "--config", place / "x.toml", "--out", out)
-    assert code == 0, said
+    sweep = ["sweep", *TINY, "--out", out]
+    made, shown, other, wrong = bbp(
+        [*sweep, "--config", place / "x.toml"],
+        ["sweep", "--help"],
+        [*sweep, "--stretch", "3"],
+        [*sweep, "--stretch", "-1"],
+    )
+    assert made[0] == 0, made
     with h5py.File(out) as file:
         values = file["eigenvalues"][()]
         np.testing.assert_allclose(file["spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14)
         assert file["spread"].attrs["long_name"].startswith("eigenvalues kept")
         assert [file["spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
         assert '"stretch": 2' in file["config"].asstr()[()]
-    assert "--stretch STRETCH" in call("-m", "bbp.sweep", "--help")[1]
-    code, _, said = call("-m", "bbp.sweep", *TINY, "--stretch", "3", "--out", out)
-    assert code == 2 and "stretch 2.0 there, 3.0 here" in said
-    code, _, said = call("-m", "bbp.sweep", *TINY, "--stretch", "-1", "--out", out)
-    assert code == 2 and "stretch must be positive" in said
+    assert "--stretch STRETCH" in shown[1]
+    assert other[0] == 2 and "stretch 2.0 there, 3.0 here" in other[2]
+    assert wrong[0] == 2 and "stretch must be positive" in wrong[2]
     again = "from bbp import store; from bbp.analysis.pool import pool; s = store.load('x.h5');"
     again += f"old = store.load('{ROOT}/data/finite_size/c200.h5'); print(old['spread'].shape == old.status.shape);"
     code, printed, said = call("-c", again + "print(pool([s, s])[0]['spread'].shape)")
@@ -78,7 +102,7 @@ def test_an_observable_is_two_places_and_an_option_one(copy):
 
 
 def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(copy):
-    place, call = copy
+    place, _, bbp = copy
     (place / "bbp/gallery/parabola.py").write_text(
         "import numpy as np\n"
         "from matplotlib.figure import Figure\n"
@@ -98,9 +122,9 @@ def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(copy):
         "    return program.program('hello', lambda parser: None, lambda args: print('hello') or 0, argv,"
         " summary='Say it.', example='  bbp hello')\n"
     )
-    code, _, said = call("-m", "bbp", "figures", "parabola", "--out", place / "out")
-    assert code == 0 and (place / "out" / "parabola.h5").exists(), said
-    assert call("-m", "bbp", "hello")[:2] == (0, "hello\n") and "hello" in call("-m", "bbp", "--help")[1]
+    made, said, shown = bbp(["figures", "parabola", "--out", place / "out"], ["hello"], ["--help"])
+    assert made[0] == 0 and (place / "out" / "parabola.h5").exists(), made
+    assert said[:2] == [0, "hello\n"] and "hello" in shown[1]
 
 
 SOLVER = """
@@ -140,10 +164,10 @@ print(one.model.activation.name, abs(one.eigenvalues - two.eigenvalues).max() < 
 
 def test_a_solver_is_one_file_and_an_activation_one_row(copy):
     """The solver's pairs are those of the dense one; help names both."""
-    place, call = copy
+    place, call, bbp = copy
     (place / "sims/solvers/plain.py").write_text(SOLVER)
     edit(place / "theory/general/activations.py", "_TABLE = (\n", "_TABLE = (\n" + BELL)
     code, printed, said = call("-c", BOTH)
     assert code == 0 and printed.splitlines()[-1] == "bell True True", said
-    words = call("-m", "bbp.sweep", "--help")[1].replace(",", "").split()
+    words = bbp(["sweep", "--help"])[0][1].replace(",", "").split()
     assert {"plain", "bell"} <= set(words)

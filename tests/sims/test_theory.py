@@ -32,13 +32,14 @@ def signal_means(model, n, alpha, samples, seed=1):
 @pytest.mark.parametrize(
     "p, p_star, a, alpha, n, samples",
     [
-        (1, 1, 0.5, 3.0, 200, 120),
+        (1, 1, 0.5, 3.0, 100, 120),
         (2, 1, 0.3, 2.5, 100, 120),
         (2, 1, 1.0, 2.0, 100, 100),
-        (2, 2, 0.3, 5.0, 200, 40),
+        (2, 2, 0.3, 5.0, 100, 40),
         *(
             pytest.param(*point, marks=pytest.mark.slow)
             for point in (
+                (1, 1, 0.5, 3.0, 200, 120),
                 (2, 1, 0.3, 2.5, 200, 120),
                 (2, 1, 1.0, 2.0, 200, 100),
                 (2, 2, 0.3, 5.0, 200, 80),
@@ -55,9 +56,10 @@ def test_outlier_and_overlap(reference, p, p_star, a, alpha, n, samples):
     assert values.mean() < point["edge"]
 
 
-def test_outlier_and_overlap_beyond_a_discontinuous_transition():
+@pytest.mark.parametrize("n", [100, pytest.param(200, marks=pytest.mark.slow)])
+def test_outlier_and_overlap_beyond_a_discontinuous_transition(n):
     """p = 1, a = 2: the transition is at alpha = 1.690, with a jump of the overlap."""
-    model, n = Committee(1, 1, 2.0), 200
+    model = Committee(1, 1, 2.0)
     theory = outlier(model, 3.0)
     values, q2 = signal_means(model, n, 3.0, 120)
     assert_near(values, theory.value, 3 / n)
@@ -75,10 +77,10 @@ def test_overlap_fades_below_the_transition():
 
 def test_rank_of_the_largest_overlap():
     """Far above the transition it is that of the outlier; below, it spreads over the spectrum."""
-    above = sample_point(Committee(1, 1, 0.5), 200, 6.0, range(40), 0).max_overlap_rank
-    below = sample_point(Committee(1, 1, 0.5), 200, 0.2, range(40), 0).max_overlap_rank
+    above = sample_point(Committee(1, 1, 0.5), 100, 6.0, range(40), 0).max_overlap_rank
+    below = sample_point(Committee(1, 1, 0.5), 100, 0.2, range(40), 0).max_overlap_rank
     assert np.mean(above == 0) > 0.8
-    assert np.mean(below == 0) < 0.6 and len(set(below)) > 5 and np.all((below >= 0) & (below < 200))
+    assert np.mean(below == 0) < 0.6 and len(set(below)) > 5 and np.all((below >= 0) & (below < 100))
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from theory.bulk import bulk_edge, z_of_g
 from theory.checks import ParameterError
@@ -14,19 +12,27 @@ from theory.outliers import edge_gap, outlier, teacher_branch
 from theory.student_directions import student_outliers
 from theory.transition import bbp_threshold
 
-committees = st.builds(
-    Committee,
-    p=st.one_of(st.integers(1, 600), st.just(math.inf)),
-    p_star=st.integers(1, 60),
-    a=st.floats(-4, 3).map(lambda x: 10.0**x),
-)
+CORNERS = [Committee(p, p_star, a) for p in (1, 600, math.inf) for p_star in (1, 60) for a in (1e-4, 1e3)]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(model=committees, log_ratio=st.floats(-6, 6))
+def random_models(number, *ends):
+    """The corners of the range and `number` models within it; with each a value, uniform between `ends`, these included."""
+    rng = np.random.default_rng(number)
+    widths = [math.inf if rng.uniform() < 0.3 else int(rng.integers(1, 601)) for _ in range(number)]
+    drawn = [Committee(p, int(rng.integers(1, 61)), float(10 ** rng.uniform(-4, 3))) for p in widths]
+    models = CORNERS + drawn
+    if not ends:
+        return models
+    values = rng.uniform(*ends, len(models))
+    values[: len(CORNERS)] = np.resize(ends, len(CORNERS))
+    return [*zip(models, values, strict=True)]
+
+
+NEAR = [*zip(CORNERS, np.resize([-1e-9, 1e-9], len(CORNERS)), strict=True)]
+
+
+@pytest.mark.parametrize(("model", "log_ratio"), random_models(60, -6, 6) + NEAR)
 def test_outlier_exists_exactly_above_threshold(model, log_ratio):
-    if abs(log_ratio) < 1e-9:
-        return
     alpha = bbp_threshold(model).alpha * math.exp(log_ratio)
     found, edge = outlier(model, alpha), bulk_edge(model, alpha)
     assert (found is not None) == (log_ratio > 0)
@@ -37,8 +43,7 @@ def test_outlier_exists_exactly_above_threshold(model, log_ratio):
         assert found.value == pytest.approx(z_of_g(model, alpha, found.g), rel=1e-8, abs=1e-12)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(model=committees)
+@pytest.mark.parametrize("model", random_models(25))
 def test_overlap_grows_with_samples_to_one(model):
     threshold = bbp_threshold(model)
     branch = teacher_branch(model, threshold.alpha * np.array([1 + 1e-9, 1.01, 1.3, 3, 10, 1e3, 1e8]))
@@ -87,8 +92,7 @@ def test_degeneracy():
     assert outlier(Committee(math.inf, 2, 0.5), 9.0).degeneracy == math.inf
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(model=committees, log_alpha=st.floats(-6, 12))
+@pytest.mark.parametrize(("model", "log_alpha"), random_models(60, -6, 12))
 def test_no_student_direction_leaves_the_bulk(model, log_alpha):
     kinds = student_outliers(model, math.exp(log_alpha))
     assert sum(k.degeneracy for k in kinds) == model.p**2

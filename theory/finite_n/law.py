@@ -84,9 +84,9 @@ def has_bulk(model: Committee, n: int) -> bool:
 def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
 
-    Draws are the same random numbers at every alpha (labels nest), so that curves along alpha are smooth. Cost: draws
-    times round(alpha N) p labels, about 1 ms a draw at 2,000. Raises ParameterError on unfit arguments (p = inf among
-    them, or fewer than 2 draws), NotConverged where the bulk has too few levels left of 0.
+    Draws are the same random numbers at every alpha, their labels coupled (theory.finite_n.coupled_labels), so that curves
+    along alpha are smooth. Cost: draws times round(alpha N) p labels, about 1 ms a draw at 2,000. Raises ParameterError on
+    unfit arguments (p = inf among them, or fewer than 2 draws), NotConverged where the bulk has too few levels left of 0.
 
     >>> law = finite_law(Committee(1, 1, 0.5), 3.0, 200, draws=40)
     >>> bool(law.mean("overlap")[0] > 0.15), law.lowest.shape

@@ -44,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
+from theory.finite_n.coupled_labels import coupled_labels, lengths
 from theory.finite_n.label_bulk import LabelBulk, Labels, label_bulk, label_edge
 from theory.finite_n.levels import airy_levels
 from theory.model import Committee
@@ -144,34 +145,62 @@ def small_pairs(
 
 
 def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
-    """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw nest in m."""
+    """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw are coupled along m."""
     p, p_star = int(model.p), model.p_star
-    k = min(EXTREMES, n // _FEWER, m // _SHARE) if model.degeneracy > 1 else 0
-    inner, w = n - p - p_star, p_star + k
+    most = EXTREMES if model.degeneracy > 1 else 0
+    k = min(most, n // _FEWER, m // _SHARE)
+    inner, w, every = n - p - p_star, p_star + k, p_star + most
+    # What a direction has by itself is drawn for all that there may be, as their number changes with m.
     rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
-    normals = (
-        np.stack([np.random.default_rng([seed, i]).standard_normal((m, p + p_star)) for i in chosen])
-        if labels is None
-        else np.broadcast_to(labels, (len(chosen), m, p + p_star))
-    )
-    noise = np.stack([rng.standard_normal((w, w, p * p + 1)) for rng in rngs])
-    couplings = np.stack([rng.standard_normal((p * w, LEVELS)) for rng in rngs])
-    every = Labels.of(model, normals[..., :p], normals[..., p:], inner - k)
+    noise = np.stack([rng.standard_normal((every, every, p * p + 1)) for rng in rngs])[:, :w, :w]
+    couplings = np.stack([rng.standard_normal((p, every, LEVELS)) for rng in rngs])[:, :, :w]
+    couplings = couplings.reshape(len(rngs), p * w, LEVELS)
+    normals, score = _normals(model, m, n, chosen, seed, labels)
+    whole = Labels.of(model, normals[..., :p], normals[..., p:], inner - k)
     if not k:
         edge = np.full(len(rngs), np.inf)
-        return Draw(every, edge, every.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
+        return Draw(whole, edge, whole.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
     with np.errstate(invalid="ignore", divide="ignore"):
-        edge = label_edge(every)
-    rank = np.argsort(every.f[0], axis=1)[..., None]
-    far, rest = (np.take_along_axis(normals, part, axis=1) for part in (rank[:, :k], rank[:, k:]))
+        edge = label_edge(whole)
+    rank = np.argsort(score, axis=1)
+    parts = (rank[:, :k, None], np.sort(rank[:, k:, None], axis=1))
+    far, rest = (np.take_along_axis(normals, part, axis=1) for part in parts)
     lam, u = far[..., :p], far[..., p:]
-    x = np.concatenate([u, np.stack([_triangle(k, inner, rng) for rng in rngs])], axis=2)
+    x = np.concatenate(
+        [u, np.stack([_triangle(min(most, inner), inner, rng)[:k, :k] for rng in rngs])], axis=2
+    )
     weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
-    extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / every.n
-    others = [np.random.default_rng([seed, i, 2]).standard_normal((m - k, k)) for i in chosen]
+    extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / whole.n
+    others = np.stack([np.random.default_rng([seed, i, 2]).standard_normal((m, most)) for i in chosen])
     bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k)
-    v = np.concatenate([bulk.u, np.stack(others)], axis=2)
+    v = np.concatenate([bulk.u, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
     return Draw(bulk, edge, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
+
+
+def _normals(
+    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None
+) -> tuple[Array, Array]:
+    """Preactivations (q, m, p + p_star), students' first, and a score (q, m) that is lowest for the most negative weights.
+
+    The score of labels that are drawn is their lowest weight among n labels, at every m: those that count as extreme stay
+    the same along alpha. (By the weights at m itself no mean of docs/finite_n.md moves by more than its error.)
+    """
+    p, width = int(model.p), int(model.p) + model.p_star
+    if labels is not None:
+        normals = np.broadcast_to(labels, (len(chosen), m, width))
+        return normals, _lowest_weight(model, normals, p)
+    directions, arrivals = coupled_labels(width, m, chosen, seed)
+    before, total = arrivals[:, :-1], arrivals[:, -1:]
+    normals = directions * lengths(width, before, total)
+    if model.degeneracy == 1:
+        return normals, np.empty(0)
+    return normals, _lowest_weight(model, directions * lengths(width, before, n + 1.0), p)
+
+
+def _lowest_weight(model: Committee, normals: Array, p: int) -> Array:
+    """The lowest eigenvalue of (p/2) F (q, m)."""
+    yhat, y = (np.mean(part**2, axis=-1) for part in (normals[..., :p], normals[..., p:]))
+    return np.asarray(((3 if p == 1 else 1) * yhat - y) / (model.a + y))
 
 
 def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:

@@ -2,7 +2,9 @@
 
 Points of a cloud have the symmetry of their law on average only. It splits equal outliers, and the largest of several margins
 split by noise is too large: a threshold would come out too low. An average over the group, entry by entry over the orbits of
-the indices (spike, student, spike, student), is that of the cloud with all its images.
+the indices (spike, student, spike, student), is that of the cloud with all its images. The Dyson equation of all images has a
+Q that the group leaves as it is, so that one needs one or two numbers of it (`invariant_span`). Left to a cloud, Q is the
+maximum over p (p + 1)/2 of them: each adds to the edge what noise there is, and roots are too large.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.general.network import Network
+from theory.general.symmetric import symmetric
 
 Array = NDArray[Any]
 
@@ -50,6 +53,17 @@ def _labels(p: int, teachers: int, owns: int, together: bool, even: bool) -> NDA
             labels[a, b] = -1 if gone else table.setdefault((kind, other, pattern), len(table))
     labels.setflags(write=False)
     return labels
+
+
+def invariant_span(model: Network) -> Array | None:
+    """Orthonormal coordinates (D, d) of the symmetric p x p matrices that the symmetries of a model leave as they are:
+    multiples of I, and for students that are not even of the matrix of ones too. None without symmetry, or for p = 1."""
+    p = int(model.p)
+    if p == 1 or not symmetric_students(model):
+        return None
+    even = model.student.parity == "even" and model.overlap == 0.0
+    kept = [np.eye(p)] if even else [np.eye(p), np.ones((p, p)) - np.eye(p)]
+    return np.stack([symmetric(p).coordinates(m / np.linalg.norm(m)) for m in kept], axis=1)
 
 
 def orbit_average(matrix: Array, labels: NDArray[np.intp] | None) -> Array:

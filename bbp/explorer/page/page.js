@@ -5,7 +5,7 @@ window.bbp = (function () {
   const CONTROLS = __CONTROLS__;
   const PHASE_P = __WIDTHS__;
   let state = __STATE__;
-  let board = null, backend = null, waiting = null, inFlight = false, serial = 0, sentAt = 0, timings = [], typed = null, lost = false;
+  let board = null, backend = null, waiting = null, inFlight = false, serial = 0, sentAt = 0, timings = [], typed = null, lost = false, addressed = 0;
 
   // ---- numbers, and where a slider stands ----
   const value = (text) => (String(text).trim().replace("∞", "inf") === "inf" ? Infinity : Number(text));
@@ -36,7 +36,7 @@ window.bbp = (function () {
     const slider = byId("r-" + c.name);
     if (typed !== c.name) field.value = shown(state[c.name]);
     if (document.activeElement !== slider || ofSlider(c, slider.value) !== shown(state[c.name])) slider.value = toSlider(c, state[c.name]);
-    slider.setAttribute("aria-valuetext", c.label + " = " + shown(state[c.name]));
+    setOnce(slider, "aria-valuetext", c.label + " = " + shown(state[c.name]));
   }
   function wire(c) {
     const field = byId("c-" + c.name);
@@ -50,9 +50,12 @@ window.bbp = (function () {
     syncControl(c);
   }
   function complain(text, name) {
-    byId("error").textContent = text || "";
-    for (const c of CONTROLS) if (c.scale !== "choice") byId("c-" + c.name).setAttribute("aria-invalid", text && c.name === name ? "true" : "false");
+    say("error", text || "");
+    for (const c of CONTROLS) if (c.scale !== "choice") setOnce(byId("c-" + c.name), "aria-invalid", text && c.name === name ? "true" : "false");
   }
+  // Only what differs is written: every write has the browser look at its styles again.
+  function setOnce(element, name, wanted) { if (element.getAttribute(name) !== wanted) element.setAttribute(name, wanted); }
+  function say(id, text) { const element = byId(id); if (element && element.textContent !== text) element.textContent = text; }
 
   // ---- asking and hearing: one question at a time, the newest waits ----
   function move(change, name) {
@@ -70,7 +73,15 @@ window.bbp = (function () {
     if (thing instanceof Map) return Object.fromEntries([...thing].map(([key, inner]) => [key, plain(inner)]));
     return Array.isArray(thing) ? thing.map(plain) : thing;
   }
+  // Columns travel in one array, name by name: hundreds of numbers in as many messages would be slow.
+  function unpacked(found) {
+    let from = 0;
+    for (const [source, names] of Object.entries(found.packed || {})) {
+      found.sources[source] = Object.fromEntries(names.map(([name, size]) => [name, found.numbers.slice(from, from += size)]));
+    }
+  }
   function show(found) {
+    unpacked(found);
     const quiet = { sync: false };
     for (const [name, columns] of Object.entries(found.sources)) board.sources[name].setv({ data: columns }, quiet);
     for (const [name, place] of Object.entries(found.lines)) {
@@ -84,11 +95,11 @@ window.bbp = (function () {
   }
   function hear(answer) {
     show(answer);
+    for (const [id, text] of Object.entries(answer.words || {})) say(id, text);
     if (answer.serial === undefined) return;
     if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else {
       state = answer.values;
       if (!waiting) { complain(""); typed = null; }
-      for (const [id, text] of Object.entries(answer.words)) { const element = byId(id); if (element) element.textContent = text; }
       showLink(answer.words.query);
       for (const c of CONTROLS) if (!waiting) syncControl(c);
     }
@@ -106,8 +117,9 @@ window.bbp = (function () {
   }
   function showLink(query) {
     const url = location.protocol === "file:" ? location.href.split("?")[0] + "?" + query : location.origin + location.pathname + "?" + query;
-    byId("link").textContent = url;
-    try { history.replaceState(null, "", "?" + query); } catch (error) { /* a file opened from disk keeps its address */ }
+    say("link", url);
+    clearTimeout(addressed); // browsers count changes of the address: the last of many quick moves is enough
+    addressed = setTimeout(() => { try { history.replaceState(null, "", "?" + query); } catch (error) { /* a file opened from disk keeps its address */ } }, 150);
   }
 
   // ---- status of samples, finite-N curves and sweep files (live pages) ----
@@ -184,6 +196,19 @@ window.bbp = (function () {
     paint(dark, panel);
     save(blob, stem() + "-" + name + "." + form);
   }
+  // Two things that Bokeh does on every redraw, a third of its time, and that are idle here: it asks the style sheets for the
+  // colour of every stroke (this page has none there), and writes the place of every glyph anew, after which the browser looks
+  // at all styles again.
+  function hasten() {
+    const view = Bokeh.index.find_one(Object.values(board.figures)[0].below[0]);
+    const owner = (thing, name) => { while (thing && !Object.hasOwn(thing, name)) thing = Object.getPrototypeOf(thing); return thing; };
+    const colours = owner(view && view.visuals && view.visuals.axis_line, "_get_css_value"), sheet = owner(view && view.position, "_update");
+    if (colours) colours._get_css_value = () => "";
+    if (sheet) {
+      const update = sheet._update;
+      sheet._update = function (css) { if (css !== this.written) { this.written = css; update.call(this, css); } };
+    }
+  }
   const settled = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   async function copy(id) {
     const text = byId(id).textContent;
@@ -230,6 +255,7 @@ window.bbp = (function () {
       canvas.setAttribute("aria-label", name);
     }
     applyTheme();
+    hasten();
     document.documentElement.dataset.ready = "yes";
     next();
   }

@@ -41,6 +41,17 @@ def test_theory_curves_carry_the_theory(ax):
     np.testing.assert_array_equal(sweep_plots.overlap_curve(ax, alpha, overlap).get_ydata(), overlap)
 
 
+def test_smooth_curves_pass_through_their_points_and_leave_nan_out():
+    """Monotone in between, a parabola's middle to 2 %; two points stay two."""
+    alpha, values = np.linspace(1, 2, 6), np.linspace(1, 2, 6) ** 2
+    at, (curve, twice) = sweep_plots.between([*alpha, 3.0], [*values, np.nan], [*(2 * values), 1.0])
+    np.testing.assert_allclose(np.interp(alpha, at, curve), values, rtol=1e-12)
+    np.testing.assert_allclose(curve, at**2, rtol=0.02)
+    np.testing.assert_allclose(twice, 2 * curve, rtol=1e-12)
+    assert at[-1] == 2 and np.all(np.diff(curve) > 0)
+    assert sweep_plots.between([1.0, 2.0], [3.0, 4.0])[0].tolist() == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("kind", style.KINDS)
 def test_the_threshold_is_marked_and_its_kind_told(ax, kind):
     line = sweep_plots.mark_threshold(ax, 1.25, kind)
