@@ -2,6 +2,9 @@
 
     python benchmarks/descent_claims.py --out DIR          24 samples at N = 100, and at N = 200 for some
     python benchmarks/descent_claims.py --out DIR --quick  8 samples at N = 60
+    python benchmarks/descent_claims.py --out DIR --recovery
+                                                           gradient flow at N = 100 to 1,000: half an hour of a core,
+                                                           most of it N = 1,000; writes DIR/recovery.h5, a figure's data
 
 Runs `bbp descent` for each case into DIR (a finished file of the same case is read, not computed again), prints the
 numbers with their errors, and draws DIR/descent_recovery_a*.png and DIR/descent_path.png. Nothing is fitted or
@@ -17,10 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from bbp import plot
-from bbp.analysis.recovery import chance, recovery
+from bbp.analysis.recovery import chance, extrapolated, recovery
 from bbp.console import program
 from bbp.experiments import descent_file
 from bbp.experiments.descent_file import DescentData
+from bbp.exports.digits import with_interval
+from bbp.gallery import base
+from bbp.gallery import recovery as recovery_figure
 from bbp.plots import descent as descent_plots
 from bbp.plots.style import figure_style
 
@@ -30,17 +36,84 @@ FULL = {0.5: [(1, 100), (2, 100), (4, 100), (1, 200), (2, 200)], 1.5: [(1, 100),
 QUICK = {0.5: [(1, 60), (2, 60), (4, 60)], 1.5: [(1, 60), (2, 60)]}
 SAMPLES = {False: 24, True: 8}  # quick or not
 STEPS = 1000
+FLOW = {
+    "start": "random", "eigenpairs": 0, "hessians": 2, "records": 12, "steps": 40_000, "loss-floor": 1e-6, "block": 8,
+}  # fmt: skip
+# p: N, samples, seed, alphas
+RECOVERY = {
+    1: [(100, 96, 0, "2:3.5:4"), (200, 64, 0, "2:3.5:4"), (400, 48, 0, "2:3.5:4"), (1000, 16, 0, "2:3.5:4")],
+    2: [
+        (100, 96, 0, "1.2:2.2:6"), (200, 64, 0, "1.2:2.2:6"), (400, 48, 0, "1.2:2.2:6"),
+        (1000, 8, 0, "1.6:2.2:4"), (1000, 8, 1, "1.6:2.2:4"),
+    ],
+}  # fmt: skip
 
 
 def descended(folder: Path, p: int, a: float, n: int, samples: int, *more: str) -> DescentData:
     """The descents of one case, from its file or computed."""
     path = folder / f"descent_p{p}_a{a:g}_n{n}{'_path' if more else ''}.h5"
-    numbers = {"p": p, "a": a, "n": n, "samples": samples, "steps": STEPS, "out": path}
+    numbers = {"p": p, "a": a, "n": n, "samples": samples, "steps": STEPS, "dynamics": "steps", "out": path}
     words = [str(word) for name, value in numbers.items() for word in (f"--{name}", value)]
     words += list(more) or ["--alpha-grid", GRID, "--start", "random", "--eigenpairs", "0", "--records", "12"]
     if program.dispatch(["descent", *words]) != program.OK:
         raise SystemExit(f"bbp descent failed for {path}")
     return descent_file.load(path)
+
+
+def recovery_claim(folder: Path) -> list[str]:
+    """Where half of the samples recover against N, extrapolated; into recovery.h5 and recovery.png."""
+    sizes = tuple(sorted({n for n, *_ in RECOVERY[2]}))
+    arrays, seconds = recovery_figure.empty(sizes), 0.0
+    for i, p in enumerate(recovery_figure.ALPHA):
+        for n, samples, seed, grid in RECOVERY[p]:
+            path = folder / f"recovery_p{p}_n{n}_s{seed}.h5"
+            given = {
+                "p": p,
+                "a": 0.5,
+                "n": n,
+                "samples": samples,
+                "seed": seed,
+                "alpha-grid": grid,
+                "out": path,
+            }
+            words = [str(word) for name, value in (given | FLOW).items() for word in (f"--{name}", value)]
+            if program.dispatch(["descent", *words, "--resume"]) != program.OK:
+                raise SystemExit(f"bbp descent failed for {path}")
+            found = descent_file.load(path)
+            seconds += found.attributes["seconds"]
+            for k, alpha in enumerate(recovery_figure.ALPHA[p]):
+                if alpha in found.dims["alpha"]:
+                    at = found.dims["alpha"].tolist().index(alpha)
+                    ends = found.projection[0, 0, at, :, -1], found.code[0, 0, at]
+                    recovery_figure.add(arrays, (i, sizes.index(n), k), *ends)
+    base.save(folder / "recovery.h5", recovery_figure.ENTRY, arrays, base.Effort("paper"), seconds)
+    data, _ = base.load(folder / "recovery.h5")
+    with figure_style():
+        picture = plot.render(recovery_figure.draw(data), "png", 200)
+    (folder / "recovery.png").write_bytes(picture)
+    return [line for i in range(len(data["p"])) for line in _recovery_lines(data, i)]
+
+
+def _recovery_lines(data: base.Data, i: int) -> list[str]:
+    lines = [
+        f"p = {data['p'][i]}, a = 0.5, random starts: share that recovers, [95 %]; alpha_BBP {data['alpha_bbp'][i]:.4f}"
+    ]
+    value, error = recovery_figure.thresholds(data, i)
+    for j, n in enumerate(data["n"]):
+        alpha, shares = recovery_figure.share(data, i, j)
+        cells = [
+            f"{a:g}: {with_interval(s.value, s.low, s.high)}" for a, s in zip(alpha, shares, strict=True)
+        ]
+        moving = data["moving"][i, j].sum()
+        lines.append(
+            f"  N = {n}: half at {value[j]:.3f} ± {error[j]:.3f}, {moving} still moving;  " + "  ".join(cells)
+        )
+    for power in (0.5, 2 / 3, 1.0):
+        line = extrapolated(data["n"].astype(float), value, error, power)
+        lines.append(
+            f"  in N^-{power:.3g}: {line.value:.3f} ± {line.error:.3f} at N = infinity, chi2 {line.chi2:.2f} ({line.freedom})"
+        )
+    return lines
 
 
 def width_claim(runs: dict[tuple[int, int], DescentData], a: float) -> list[str]:
@@ -99,8 +172,14 @@ def main() -> int:
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="where files and pictures go")
     parser.add_argument("--quick", action="store_true", help="small and rough")
+    parser.add_argument(
+        "--recovery", action="store_true", help="recovery against N by gradient flow, and nothing else"
+    )
     args = parser.parse_args()
     folder = Path(args.out)
+    if args.recovery:
+        print("\n".join(recovery_claim(folder)))
+        return 0
     cases, samples = QUICK if args.quick else FULL, SAMPLES[args.quick]
     for a, sizes in cases.items():
         runs = {(p, n): descended(folder, p, a, n, samples) for p, n in sizes}

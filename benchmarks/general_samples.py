@@ -1,6 +1,6 @@
-"""Dense samples of six networks against theory: lowest eigenvalue, its overlaps with teacher and student.
+"""Dense samples of eight networks against theory: lowest eigenvalue, its overlaps with teacher and student.
 
-python -m benchmarks.general_samples [N] [samples]          (500 and 16: about a minute on one core)
+python -m benchmarks.general_samples [N] [samples]          (500 and 16: about two minutes on one core)
 
 Deviations are in standard errors of the mean over samples. Left of the bulk the lowest eigenvalue deviates besides by terms of
 order 1/N, so the sigma stated is that of the mean plus 3/N of the value.
@@ -22,6 +22,8 @@ MODELS = {
     "two levels": (Network(a=0.5, noise=0.3, covariance="levels:0.4@2,2.2@1"), 4.0),
     "Marchenko-Pastur": (Network(a=0.5, covariance="mp:0.5"), 4.0),
     "overlap": (Network(a=1.0, overlap=0.8), 5.0),
+    "two students": (Network(2, a=2.0, activation="tanh", covariance="levels:0.4@2,2.2@1"), 16.0),
+    "and power law": (Network(2, a=2.0, activation="tanh", covariance="power:0.5"), 16.0),
 }
 
 

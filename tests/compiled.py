@@ -17,7 +17,10 @@ from pathlib import Path
 
 from bbp.engine.cache import processor
 
-QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+QUICK = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1"  # one thread compiles a program: most are tiny
+)
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "d"
 SETTINGS = {
     "JAX_COMPILATION_CACHE_MAX_SIZE": "400000000",  # bytes; with a bound JAX also locks the directory

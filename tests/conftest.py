@@ -1,5 +1,6 @@
 """Shared fixtures: the table of right values that the theory must reproduce. Settings of all tests."""
 
+import gc
 import json
 import os
 import signal
@@ -28,6 +29,11 @@ def pytest_sessionstart(session):
     """Before the first process starts its tests."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         compiled.tidy()
+
+
+def pytest_collection_finish(session):
+    """What was imported stays: the garbage collector looks at it no more."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

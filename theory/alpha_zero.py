@@ -10,8 +10,8 @@ continuation   the sharp-edge and outlier conditions together, U = W, continued 
 A continuous transition loses its overlap at alpha_BBP itself: there the tangent starts from q2 = 0 and U = W is met
 at t < 1 already, so both estimates are alpha_BBP by their own definitions, and that is what is returned. Either
 estimate may not exist (a tangent that reaches no alpha > 0; no root, as for a large jump): None, or NaN in a map. So it is
-below p_star/2, the weak-recovery limit: labels hold no information about the teacher there, and an estimate that falls below
-it, as the tangent does where a is large, is no threshold.
+below p_star (1 + noise)^2 / 2, the weak-recovery limit 1 / E[(E[u_l^2 | y] - 1)^2]: labels hold no information about the
+teacher there, and an estimate that falls below it, as the tangent does where a is large, is no threshold.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from theory.averages import (
 )
 from theory.checks import choice
 from theory.conditions import SOLVER, at_end
-from theory.model import Committee, committee
+from theory.model import Committee, Quadratic, quadratic
 from theory.transition import ThresholdMap, models_of, transition
 
 Array = Any
@@ -44,16 +44,16 @@ _STRIDE = 8  # nodes of the grid looked at before the models that are done drop 
 _BISECTIONS = 45
 
 
-def alpha_zero(model: Committee, method: str = "overlap") -> float | None:
-    """alpha_0 of a model by the method "overlap" or "continuation"; None where that estimate does not exist.
+def alpha_zero(model: Committee | Quadratic, method: str = "overlap") -> float | None:
+    """alpha_0 of a quadratic model by the method "overlap" or "continuation"; None where that estimate does not exist.
 
     For a continuous transition both are alpha_BBP. Raises ParameterError for another method.
 
     >>> round(alpha_zero(Committee(2, 1, 1.0)), 4)
     0.9021
     """
-    model = committee(model)
-    value = float(alpha_zero_map(model.p, model.p_star, model.a, method))
+    model, noise = quadratic(model)
+    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, noise=noise))
     return None if np.isnan(value) else value
 
 
@@ -63,9 +63,10 @@ def alpha_zero_map(
     a: ArrayLike = 1.0,
     method: str = "overlap",
     *,
+    noise: ArrayLike = 0.0,
     thresholds: ThresholdMap | None = None,
 ) -> Array:
-    """alpha_0 for arrays of p, p_star and a that broadcast against one another: their shape, NaN where there is none.
+    """alpha_0 for arrays of p, p_star, a and noise that broadcast against one another: their shape, NaN where there is none.
 
     thresholds: what `threshold_map` gave for the same arrays, where it is at hand: computed here otherwise. Raises
     ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
@@ -74,12 +75,12 @@ def alpha_zero_map(
     array([0.9767, 0.9015])
     """
     method = choice("method", method, _METHODS)
-    models, shape = models_of(p, p_star, a)
+    models, shape = models_of(p, p_star, a, noise)
     found = transition(models) if thresholds is None else thresholds
     value = np.array(found.alpha, dtype=np.float64).ravel()
     jumps = np.flatnonzero(found.discontinuous)
     estimate = _METHODS[method](models.take(jumps))
-    weak = 1 / models.take(jumps).two_over_p_star
+    weak = 1 / (models.take(jumps).two_over_p_star * models.take(jumps).clean ** 2)
     value[jumps] = np.where(estimate < weak, np.nan, estimate)
     return value.reshape(shape)
 

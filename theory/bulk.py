@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,14 +66,28 @@ def bulk_edge(model: Committee | Quadratic, alpha: ArrayLike) -> Edge:
     >>> edge.kind, round(edge.value, 6)
     ('sharp', -1.857321)
     """
+    alpha = np.asarray(ratio("alpha", alpha))
+    if not alpha.ndim:
+        quadratic(model)  # checked before it is looked up
+        remembered: Any = _edge
+        return remembered(model, float(alpha))
+    value, kind, g = _edges(model, alpha)
+    return Edge(value, kind, g)
+
+
+@lru_cache(maxsize=256)
+def _edge(model: Committee | Quadratic, alpha: float) -> Edge:
+    """One edge, remembered: density, outlier and their callers ask for the same one."""
+    value, kind, g = _edges(model, np.array([alpha]))
+    return Edge(float(value[0]), str(kind[0]), float(g[0]))
+
+
+def _edges(model: Committee | Quadratic, alpha: Array) -> tuple[Array, Array, Array]:
     models, alpha, shape = problems(model, alpha)
     r = edge_root(models, alpha)
     t, rest = split(r)
-    value = unit(model) * shift(models, alpha, t, rest)
-    kind = np.where(r > 0, "sharp", "smooth")
-    if not shape:
-        return Edge(float(value[0]), str(kind[0]), float(-t[0] / unit(model)))
-    return Edge(value.reshape(shape), kind.reshape(shape), (-t / unit(model)).reshape(shape))
+    found = unit(model) * shift(models, alpha, t, rest), np.where(r > 0, "sharp", "smooth"), -t / unit(model)
+    return found[0].reshape(shape), found[1].reshape(shape), found[2].reshape(shape)
 
 
 def z_of_g(model: Committee | Quadratic, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:

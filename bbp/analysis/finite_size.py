@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,19 +73,19 @@ def phi_crossing(
     successes = [np.nansum(h, axis=1) for h in counted]
     x = (alpha - alpha.mean()) / np.ptp(alpha)
 
-    def fitted(drawn: list[Array]) -> float:
+    def fitted(drawn: list[Array]) -> Array:
         small, large = (logit_fit(x, s, t) for s, t in zip(drawn, trials, strict=True))
-        return alpha.mean() + np.ptp(alpha) * _overtaking(large - small, x.min(), x.max())
+        found = [_overtaking(difference, x.min(), x.max()) for difference in np.atleast_2d(large - small)]
+        return alpha.mean() + np.ptp(alpha) * np.array(found)
 
-    value = fitted(successes)
+    value = float(fitted(successes)[0])
     if min(t.mean() for t in trials) < FEWEST:
         return Crossing(sizes, Estimate(value, np.nan, np.nan, np.nan), np.nan)
     fractions = [
         (s + 0.5) / (t + 1) for s, t in zip(successes, trials, strict=True)
     ]  # Jeffreys: no empty resampling
-    replicates = np.array(
-        [fitted([rng.binomial(t, f) for t, f in zip(trials, fractions, strict=True)]) for _ in range(repeats)]
-    )
+    drawn = [[rng.binomial(t, f) for t, f in zip(trials, fractions, strict=True)] for _ in range(repeats)]
+    replicates = fitted([np.array(counts) for counts in zip(*drawn, strict=True)])
     missing = np.flatnonzero(~np.isfinite(replicates))
     found = 1 - missing.size / repeats
     # A resampling without a crossing in the window says only that it may lie beyond either end.
@@ -106,48 +107,53 @@ def midpoint(alpha: Array, hits: Array, rng: np.random.Generator, repeats: int =
     scale = float(np.ptp(alpha)) or 1.0
     x = (alpha - alpha.mean()) / scale
 
-    def half(counts: Array) -> float:
-        level, slope = logit_fit(x, counts, trials, degree=1)
-        at = -level / slope if slope > 0 else np.nan
-        return float(alpha.mean() + scale * at) if x.min() < at < x.max() else np.nan
+    def half(counts: Array) -> Array:
+        level, slope = logit_fit(x, counts, trials, degree=1).T
+        at = np.divide(-level, slope, out=np.full_like(slope, np.nan), where=slope > 0)
+        return np.where((x.min() < at) & (at < x.max()), alpha.mean() + scale * at, np.nan)
 
-    value = half(successes)
+    value = float(half(successes))
     jeffreys = (successes + 0.5) / (trials + 1)
     drawn = rng.binomial(trials.astype(np.int64), jeffreys, size=(repeats, len(trials)))
-    replicates = np.array([half(counts) for counts in drawn.astype(np.float64)])
+    replicates = half(drawn.astype(np.float64))
     if np.mean(np.isfinite(replicates)) < 0.9:
         return Estimate(value, np.nan, np.nan, np.nan)
     return from_replicates(value, replicates)
 
 
 def logit_fit(x: Array, successes: Array, trials: Array, degree: int = 2, ridge: float = 1e-2) -> Array:
-    """Coefficients (degree + 1,), lowest order first, of logit phi in powers of x by penalised maximum likelihood.
+    """Coefficients (..., degree + 1), lowest order first, of logit phi in powers of x by penalised maximum likelihood.
 
-    The small ridge keeps the coefficients finite where all samples of an end agree; Newton's method on a concave function.
+    x, trials (alpha,); successes (..., alpha), each row a fit of its own. The small ridge keeps the coefficients finite where
+    all samples of an end agree; Newton's method on a concave function, all rows side by side.
     """
     powers = np.vander(x, degree + 1, increasing=True)
-    total = max(float(trials.sum()), 1.0)
-    overall = (float(successes.sum()) + 0.5) / (total + 1)
-    beta = np.zeros(degree + 1)
-    beta[0] = np.log(overall / (1 - overall))
-    penalty = ridge * np.diag([0.0] + [1.0] * degree)
+    counts = np.asarray(successes, dtype=np.float64).reshape(-1, len(x))
+    overall = (counts.sum(axis=1) + 0.5) / (max(float(trials.sum()), 1.0) + 1)
+    beta = np.zeros((len(counts), degree + 1))
+    beta[:, 0] = np.log(overall / (1 - overall))
+    penalty = ridge * np.array([0.0] + [1.0] * degree)
 
-    def objective(b: Array) -> float:
-        line = powers @ b
-        return float(np.sum(successes * line - trials * np.logaddexp(0, line)) - b @ penalty @ b / 2)
+    def objective(b: Array, rows: Any) -> Array:
+        line = b @ powers.T
+        return np.sum(counts[rows] * line - trials * np.logaddexp(0, line), axis=1) - b**2 @ penalty / 2
 
+    rows = np.arange(len(counts))  # that have not converged
     for _ in range(100):
-        phi = 1 / (1 + np.exp(-(powers @ beta)))
-        slope = powers.T @ (successes - trials * phi) - penalty @ beta
-        curvature = (powers.T * (trials * phi * (1 - phi))) @ powers + penalty + 1e-12 * np.eye(degree + 1)
-        step, best = np.linalg.solve(curvature, slope), objective(beta)
-        scale = 1.0
-        while objective(beta + scale * step) < best and scale > 1e-8:
-            scale /= 2
-        beta = beta + scale * step
-        if np.abs(scale * step).max() < 1e-10:
+        at = beta[rows]
+        phi = 1 / (1 + np.exp(-(at @ powers.T)))
+        slope = (counts[rows] - trials * phi) @ powers - at * penalty
+        weighted = (trials * phi * (1 - phi))[:, :, None] * powers
+        curvature = powers.T @ weighted + np.diag(penalty) + 1e-12 * np.eye(degree + 1)
+        step, best = np.linalg.solve(curvature, slope[..., None])[..., 0], objective(at, rows)
+        scale = np.ones((len(rows), 1))
+        while np.any(worse := (objective(at + scale * step, rows) < best) & (scale[:, 0] > 1e-8)):
+            scale[worse] /= 2
+        beta[rows] = at + scale * step
+        rows = rows[np.abs(scale * step).max(axis=1) >= 1e-10]
+        if not rows.size:
             break
-    return beta
+    return beta.reshape(*np.shape(successes)[:-1], degree + 1)
 
 
 def _overtaking(difference: Array, low: float, high: float) -> float:

@@ -1,6 +1,8 @@
 """What descents say about recovery: how many samples recover, where half of them do, where m2 leaves chance.
 
-Success of a sample: its final `projection` (max_k sum_l m_kl^2, which is m2 for p_star = 1) exceeds a stated threshold.
+Success of a sample: its final `projection` (max_k sum_l m_kl^2, which is m2 for p_star = 1) exceeds a stated threshold. A
+sample below it has ended elsewhere if it has converged (or no step lowers its loss), and is still moving if its steps ran out:
+where it goes is then not known.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from theory.checks import ParameterError, positive
 Array = NDArray[np.float64]
 THRESHOLD = 0.5
 ONSET_SIGMAS = 3.0
+STEP_LIMIT = 1  # of sims.descent.state.Code, which would bring JAX along
 
 
 @dataclass(frozen=True)
@@ -26,17 +29,22 @@ class Recovery:
     """Recovery against alpha (alpha,) for one n and start.
 
     success   fraction of samples whose final projection exceeds the threshold
+    elsewhere, moving  of the others: fractions of samples that have ended, and whose steps ran out
     final     mean final m2; initial: mean m2 of the starts
     midpoint  alpha at which the fraction is 1/2, by a logistic fit, error by resampling
+    midpoint_if_moving_recover  the same, had all samples recovered that still moved; equal to it where none did
     onset     smallest alpha of the grid from which on the mean final m2 exceeds the mean m2 of RANDOM students
               of the same N by ONSET_SIGMAS standard errors, at this and every larger alpha; NaN if there is none
     """
 
     alpha: Array
     success: list[Estimate]
+    elsewhere: list[Estimate]
+    moving: list[Estimate]
     final: list[Estimate]
     initial: list[Estimate]
     midpoint: Estimate
+    midpoint_if_moving_recover: Estimate
     onset: float
 
 
@@ -49,14 +57,19 @@ def recovery(found: DescentData, n: int, start: str, threshold: float = THRESHOL
     where = _position(found, "n", n), _position(found, "start", start)
     m2, projection = found.m2[where], found.projection[where]
     hits = np.where(np.isfinite(projection[:, :, -1]), projection[:, :, -1] > threshold, np.nan)
+    moving = np.where(np.isfinite(hits), (hits == 0) & (found.code[where] == STEP_LIMIT), np.nan)
     final = [bootstrap(row, rng) for row in m2[:, :, -1]]
+    alpha, middle = found.dims["alpha"], midpoint(found.dims["alpha"], hits, rng)
     return Recovery(
-        alpha=found.dims["alpha"],
+        alpha=alpha,
         success=[fraction(row) for row in hits],
+        elsewhere=[fraction(row) for row in 1 - hits - moving],
+        moving=[fraction(row) for row in moving],
         final=final,
         initial=[bootstrap(row, rng) for row in m2[:, :, 0]],
-        midpoint=midpoint(found.dims["alpha"], hits, rng),
-        onset=onset(found.dims["alpha"], final, chance(found.model.p, found.model.p_star, n)),
+        midpoint=middle,
+        midpoint_if_moving_recover=midpoint(alpha, hits + moving, rng) if np.nansum(moving) else middle,
+        onset=onset(alpha, final, chance(found.model.p, found.model.p_star, n)),
     )
 
 
@@ -65,6 +78,35 @@ def onset(alpha: Array, final: list[Estimate], base: float) -> float:
     clear = np.array([e.value - base > ONSET_SIGMAS * e.error for e in final])
     kept = np.logical_and.accumulate(clear[::-1])[::-1]
     return float(alpha[np.argmax(kept)]) if kept.any() else float("nan")
+
+
+@dataclass(frozen=True)
+class Extrapolation:
+    """A line in N^-power through values with errors: its value at N = infinity, slope, chi-square and degrees of freedom."""
+
+    value: float
+    error: float
+    slope: float
+    chi2: float
+    freedom: int
+
+
+def extrapolated(n: Array, values: Array, errors: Array, power: float) -> Extrapolation:
+    """Least squares, weighted by the errors (n,), which it takes as they are. Raises ParameterError below two known values.
+
+    >>> found = extrapolated(np.array([100, 400]), np.array([1.0, 1.5]), np.array([0.1, 0.1]), 0.5)
+    >>> round(found.value, 6), round(found.error, 3), round(found.slope, 6)
+    (2.0, 0.224, -10.0)
+    """
+    known = np.isfinite(values) & (np.nan_to_num(errors) > 0)
+    if known.sum() < 2:
+        raise ParameterError(f"an extrapolation needs two values with errors, got {known.sum()}")
+    n, values, errors = n[known], values[known], errors[known]
+    design = np.stack([np.ones(len(n)), n ** -float(power)], axis=1) / errors[:, None]
+    covariance = np.linalg.inv(design.T @ design)
+    value, slope = covariance @ design.T @ (values / errors)
+    chi2 = float(np.sum((design @ [value, slope] - values / errors) ** 2))
+    return Extrapolation(float(value), float(np.sqrt(covariance[0, 0])), float(slope), chi2, len(n) - 2)
 
 
 def chance(p: int | float, p_star: int, n: int) -> float:

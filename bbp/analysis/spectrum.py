@@ -16,6 +16,7 @@ from theory.checks import ParameterError
 from theory.density.density import atom, density
 from theory.general.density import density_curve
 from theory.general.network import Network
+from theory.general.spectrum import route
 from theory.model import Committee
 from theory.outliers import Outlier, outlier
 
@@ -112,7 +113,8 @@ def of_sweep(sweep: Sweep, alpha: float) -> Spectrum:
 
 
 def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
-    curve = density_curve(model, alpha, POINTS, NETWORK_MASS)
+    points = POINTS // 2 if route(model) == "points" else POINTS
+    curve = density_curve(model, alpha, points, NETWORK_MASS)
     found = curve.spectrum
     edge = Edge(found.edge, found.kind, math.nan)
     columns = found.outliers, found.overlaps * found.teacher_share, found.degeneracy

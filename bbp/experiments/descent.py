@@ -21,15 +21,15 @@ from bbp.engine.tasks import Results
 from bbp.experiments import assemble, descent_file, models
 from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, DescentData
 from bbp.experiments.descent_table import table
-from bbp.experiments.options import AUTO, DESCENT
+from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.files import hdf5, provenance
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed, hessian_moments, sample_descents
+from sims.descent.starts import spectral_refusal
 from sims.instance import STREAM, samples_of
 from sims.memory import require_fit
 from theory.checks import ParameterError
-from theory.model import Committee
 
 PER_POINT = (
     "alpha_grid",
@@ -61,13 +61,15 @@ def compute(
         rules=_rules(given),
         eigenpairs=given["eigenpairs"],
         hessians=given["hessians"],
+        theory=given.get("theory", False),
         dtype=given["dtype"],
         batch=batch,
         workers=threads,
     )
     own = {"status", "steps_taken"}
+    own |= set(found.predicted)
     columns = {field.name: getattr(found, field.name) for field in COLUMNS if field.name not in own}
-    return columns | {"steps_taken": found.steps}
+    return columns | found.predicted | {"steps_taken": found.steps}
 
 
 def _rules(settings: Mapping[str, Any]) -> Rules:
@@ -259,14 +261,19 @@ def build(given: Mapping[str, Any]) -> DescentExperiment:
     # The record states the model by what makes it no committee: those of before there were others are the same.
     settings = {name: value for name, value in settings.items() if name not in models.DEFAULTS}
     settings |= models.record(model)
-    if not isinstance(model, Committee) and set(settings["start"]) - {"random"}:
-        raise ParameterError(
-            "start must be random for a network: the others know the quadratic committee only"
-        )
+    reason = spectral_refusal(model)
+    if settings["start"] == AUTO:
+        settings["start"] = [start for start in STARTS if not (reason and start == "spectral")]
+    if reason and "spectral" in settings["start"]:
+        raise ParameterError(reason)
     settings["alpha_grid"] = _alphas(settings["alpha_grid"], model)
     if settings["eigenpairs"] is None:
         settings["eigenpairs"] = int(model.degeneracy) + 2
     _rules(settings)
+    if settings["theory"] and not settings["eigenpairs"]:
+        raise ParameterError(
+            "theory is asked about the Hessians along the path: eigenpairs must be at least 1, got 0"
+        )
     for n in settings["n"]:
         for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
             samples_of(alpha, n)

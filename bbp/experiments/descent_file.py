@@ -12,6 +12,8 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /loss /gradient              the same shape: loss, and |Riemannian gradient| / sqrt(N)
     /time /steps_taken           the same shape: time of gradient flow, and steps
     /eigenvalues /overlaps       (n, start, alpha, sample, hessian_step, frame, eigenpair) lowest pairs and q2
+    /annealed/* /quenched/*      (n, start, alpha, sample, hessian_step) edge, outlier, overlap: what theory says of the plain
+                                 Hessian, with --theory (sims.descent.theory); NaN where there is none or it was not asked
     /status /code /reason        (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
                                  (sims.descent.path.Code); why it failed
     /config                      JSON: every option that decides the numbers, defaults filled in
@@ -64,6 +66,21 @@ COLUMNS = (
     Field("steps_taken", _PATH, "i8", -1, "steps taken"),
     Field("eigenvalues", _HESSIANS, words="lowest eigenvalues of the Hessian along the path"),
     Field("overlaps", _HESSIANS, words="squared overlap of its eigenvectors with the signal space"),
+    *(
+        Field(
+            f"{route}_{part}",
+            ("sample", "hessian_step"),
+            words=f"{words} of the plain Hessian: {route} theory",
+            path=f"{route}/{part}",
+            optional=True,
+        )
+        for route in ("annealed", "quenched")
+        for part, words in {
+            "edge": "left edge",
+            "outlier": "lowest outlier",
+            "overlap": "squared overlap of the lowest outlier",
+        }.items()
+    ),
     table.STATUS,
     Field(
         "code", ("sample",), "i1", -1, "0 converged, 1 step limit, 2 no step lowered the loss, 3 not finite"
@@ -72,7 +89,11 @@ COLUMNS = (
 )
 FIELDS = table.over(OUTER, COLUMNS)
 TABLES = (("", AXES, FIELDS),)
-DIMENSIONS = {field.name: field.dims for field in FIELDS}
+DIMENSIONS = {each.name: each.dims for each in FIELDS}
+
+
+def _none() -> Array:
+    return np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -93,6 +114,12 @@ class DescentData:
     status: NDArray[np.int8]
     code: NDArray[np.int8]
     reason: NDArray[np.object_]
+    annealed_edge: Array = field(default_factory=_none)
+    annealed_outlier: Array = field(default_factory=_none)
+    annealed_overlap: Array = field(default_factory=_none)
+    quenched_edge: Array = field(default_factory=_none)
+    quenched_outlier: Array = field(default_factory=_none)
+    quenched_overlap: Array = field(default_factory=_none)
     config: dict[str, Any] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
 

@@ -22,6 +22,7 @@ from theory.general.activations import ACTIVATIONS
 from theory.general.covariance import covariance
 from theory.general.losses import LOSSES
 from theory.general.network import Network
+from theory.general.results import ModelThreshold
 from theory.general.spectrum import lowest_branch, threshold
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -124,17 +125,20 @@ def theory_along(model: Model, alpha: np.ndarray) -> Theory:
 
 def transition(model: Model) -> tuple[float, str]:
     """alpha_BBP, NaN where there is none, and its kind, one of KINDS."""
-    return jump(model)[:2]
+    if isinstance(model, Committee):
+        found = bbp_threshold(model)
+        return found.alpha, found.kind
+    other = network_threshold(model)
+    return other.alpha, other.kind
 
 
-def jump(model: Model) -> tuple[float, str, float]:
-    """alpha_BBP, its kind, one of KINDS, and the jump of the squared overlap there; NaN where there is no threshold."""
+def network_threshold(model: Model) -> ModelThreshold:
+    """`theory.general.spectrum.threshold`, of kind "unresolved" where it did not converge (and a warning says so)."""
     try:
-        found = bbp_threshold(model) if isinstance(model, Committee) else threshold(model)
+        return threshold(model)
     except NotConverged as error:
         log.warning("no threshold of %s: %s", words(model), error)
-        return math.nan, "unresolved", math.nan
-    return found.alpha, found.kind, found.overlap
+        return ModelThreshold(math.nan, "unresolved", math.nan)
 
 
 def held(attributes: Mapping[str, Any]) -> tuple[float, str]:

@@ -92,8 +92,10 @@ def any_widths(name: str, value: Any) -> list[int | str]:
     return ["inf" if width == float("inf") else int(width) for width in sorted(grids.widths(name, value))]
 
 
-def starts(name: str, value: Any) -> list[str]:
-    """Where descents start: different names of STARTS."""
+def starts(name: str, value: Any) -> Any:
+    """Where descents start: different names of STARTS, or AUTO."""
+    if value == AUTO:
+        return AUTO
     names = (
         value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list) else [value]
     )
@@ -268,9 +270,9 @@ DESCENT = (
     Option("samples", 16, SAMPLES, "samples a point"),
     Option("seed", 0, seed, "seed of all draws"),
     Option(
-        "start", ",".join(STARTS), starts,
-        "where descents start: random, hessian (its outlier eigenvectors at the random student), spectral (the optimal"
-        " spectral method)",
+        "start", AUTO, starts,
+        "where descents start: random (the drawn student, at --overlap), hessian (the lowest eigenvectors there), spectral"
+        " (the optimal spectral method; for y = mean u^2 without noise or covariance); auto: all that hold for the model",
     ),
     Option(
         "dynamics", "flow", choice(*DYNAMICS),
@@ -285,6 +287,11 @@ DESCENT = (
     Option("records", 40, integer(2), "points of the path kept, log-spaced in steps"),
     Option("hessians", 8, integer(2), "points of the path with a Hessian"),
     Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
+    Option(
+        "theory", False, truth,
+        "keep what theory says of each of those Hessians, from the students' overlaps alone and from their labels (2 s each at"
+        " p = 2)", flag=True,
+    ),
     Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
     *execution(
         "results/descent.h5",

@@ -89,16 +89,16 @@ def _row(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
 
 
 def _row_of_networks(given: Mapping[str, Any], a: Sequence[float]) -> Columns:
-    """A row of other models, one threshold at a time; without the alpha_0 of the committee. NaN where there is no threshold."""
-    found = [models.jump(models.build({**given, "p": float(given["p"]), "a": each})) for each in a]
-    alpha, kind, jump = zip(*found, strict=True)
-    unknown = np.full(len(a), np.nan)
+    """A row of other models, one threshold at a time; of alpha_0 the overlap's only. NaN where there is no threshold."""
+    found = [
+        models.network_threshold(models.build({**given, "p": float(given["p"]), "a": each})) for each in a
+    ]
     return {
-        "alpha_bbp": np.array(alpha),
-        "kind": np.array(kind, dtype=object),
-        "jump": np.array(jump),
-        "alpha_0_overlap": unknown,
-        "alpha_0_continuation": unknown,
+        "alpha_bbp": np.array([each.alpha for each in found]),
+        "kind": np.array([each.kind for each in found], dtype=object),
+        "jump": np.array([each.overlap for each in found]),
+        "alpha_0_overlap": np.array([each.alpha_0 for each in found]),
+        "alpha_0_continuation": np.full(len(a), np.nan),
     }
 
 

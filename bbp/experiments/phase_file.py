@@ -74,7 +74,7 @@ class Map:
     """Transitions over widths and normalisations: p (p,), a (a,); the rest (p, a).
 
     kind is one of bbp.experiments.models.KINDS, or "" where nothing was computed, or it failed for the `reason`; alpha_bbp and
-    jump are NaN where there is no threshold, alpha_0 where it has no root, and for networks.
+    jump are NaN where there is no threshold, alpha_0 where it has no root; that by continuation is the committee's.
     """
 
     p: Array

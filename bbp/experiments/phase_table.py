@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.experiments import models
-from bbp.experiments.phase_file import Finite, Map, Phase
+from bbp.experiments.phase_file import Finite, Phase
 
 Array = NDArray[np.float64]
 ROWS = 6  # rows of the table for each p
@@ -20,9 +20,9 @@ def table(phase: Phase) -> str:
     network = " ".join(
         f"{name}={models.short(value)}" for name, value in models.special(phase.config).items()
     )
-    head = f"{'a':>9}  {'alpha_BBP':>12}  {'kind':<13}  {'jump':>8}"
+    head = f"{'a':>9}  {'alpha_BBP':>12}  {'kind':<13}  {'jump':>8}  {'alpha_0 (overlap)':>17}"
     if not network:
-        head += f"  {'alpha_0 (overlap)':>17}  {'(continuation)':>14}"
+        head += f"  {'(continuation)':>14}"
     chosen = np.unique(np.linspace(0, curves.a.size - 1, min(ROWS, curves.a.size)).round().astype(int))
     for row, p in enumerate(curves.p):
         more = network or tricritical_words(phase.a_c[row], phase.alpha_c[row])
@@ -33,7 +33,8 @@ def table(phase: Phase) -> str:
                 _or_dash(curves.alpha_bbp[row, column], 12, ".10g"),
                 f"{curves.kind[row, column]:<13}",
                 _or_dash(curves.jump[row, column], 8, ".5f"),
-                *(() if network else _alpha_0(curves, row, column)),
+                _or_dash(curves.alpha_0_overlap[row, column], 17),
+                "" if network else _or_dash(curves.alpha_0_continuation[row, column], 14),
             ]
             lines.append("  ".join(cells).rstrip())
         lines.append("")
@@ -62,11 +63,6 @@ def tricritical_words(a_c: float, alpha_c: float) -> str:
     if not math.isfinite(a_c):
         return "continuous at every a"
     return f"continuous below a_c = {a_c:.9g}, discontinuous above; alpha_BBP(a_c) = {alpha_c:.9g}"
-
-
-def _alpha_0(curves: Map, row: int, column: int) -> list[str]:
-    estimates = (curves.alpha_0_overlap, 17), (curves.alpha_0_continuation, 14)
-    return [_or_dash(each[row, column], width) for each, width in estimates]
 
 
 def _or_dash(value: float, width: int, digits: str = ".6f") -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bbp.explorer import curves, networks
 from bbp.explorer.state import State, command, plain, python_lines
 from theory.general.network import Network
+from theory.general.results import Spectrum
 from theory.model import Committee
 
 Columns = dict[str, Any]
@@ -89,10 +90,10 @@ def answer(state: State) -> Answer:
     if isinstance(model, Committee):
         _spectrum(state, model, found)
         _branches(state, model, found)
-        _phases(state, found, phase_here(state), number(curves.point(model).a_c))
+        _phases(state, found, 0.0, number(curves.point(model).a_c))
     else:
         _network(state, model, found)
-        _phases(state, found, None, "")
+        _phases(state, found, state.noise if replace(state, noise=0.0).quadratic else None, "")
     found.words |= {"command": command(state), "python": python_lines(state), "query": state.query()}
     return found
 
@@ -101,23 +102,10 @@ def _spectrum(state: State, model: Committee, found: Answer) -> None:
     alpha = state.alpha
     whole, near = curves.spectrum(model, alpha)
     edge, out = whole.edge, whole.outlier
-    top = _top(whole.rho)
-    found.sources |= {
-        "density": {"lam": whole.lam, "rho": whole.rho},
-        "zoom": {"lam": near.lam, "rho": near.rho},
-        "outlier": marks([] if out is None else [out.value], top, near.top or top),
-        "atom": {
-            "lam": [0.0] if whole.atom else [],
-            "rho": [0.0] if whole.atom else [],
-            "top": [top] if whole.atom else [],
-            "text": [f" atom {whole.atom:.3g}"] if whole.atom else [],
-        },
-    }
+    far, close = {"lam": whole.lam, "rho": whole.rho}, {"lam": near.lam, "rho": near.rho}
+    panels(found, far, close, edge.value, [] if out is None else [out.value], whole.atom)
+    found.axes["zoom"] = (near.left, near.right, *found.axes["zoom"][2:])
     found.lines |= {"edge": edge.value, "zoom_edge": edge.value}
-    lowest = edge.value if out is None else out.value
-    right = float(whole.lam[-1])
-    found.axes["spectrum"] = (lowest - 0.06 * (right - lowest), right, 0.0, 1.05 * top)
-    found.axes["zoom"] = (near.left, near.right, 0.0, 1.25 * (near.top or top))
     units = " (of (p/2) H)" if math.isinf(state.p) else ""
     found.words |= {
         "edge": f"{number(edge.value)} {edge.kind}",
@@ -135,8 +123,34 @@ def _spectrum(state: State, model: Committee, found: Answer) -> None:
     }
 
 
+def panels(
+    found: Answer, far: Columns, close: Columns, edge: float, outliers: Sequence[float], atom: float
+) -> None:
+    """Put the density, its marks and its axes into both panels of the spectrum. far, close: "lam" and "rho" there; edge: NaN
+    where there is none, and then the curve begins somewhere in the tail."""
+    lam, top = far["lam"], _top(far["rho"])
+    left = edge if math.isfinite(edge) else float(lam[0])
+    lowest, right = min([left, *outliers[:1]]), float(lam[-1])
+    near = left + max(1.5 * (left - lowest), 0.25 * abs(left), 1e-3 * abs(lowest))
+    heights = close["rho"][(close["lam"] <= near) & np.isfinite(close["rho"])]
+    zoom_top = float(np.max(heights, initial=0.0)) or top
+    found.sources |= {
+        "density": far,
+        "zoom": close,
+        "outlier": marks(outliers, top, zoom_top),
+        "atom": {
+            "lam": [0.0] if atom else [],
+            "rho": [0.0] if atom else [],
+            "top": [top] if atom else [],
+            "text": [f" atom {atom:.3g}"] if atom else [],
+        },
+    }
+    found.axes["spectrum"] = (lowest - 0.06 * (right - lowest), right, 0.0, 1.05 * top)
+    found.axes["zoom"] = (lowest - 0.35 * (near - left), near, 0.0, 1.25 * zoom_top)
+
+
 def _network(state: State, model: Network, found: Answer) -> None:
-    """Numbers and marks of a model with options: its curves over alpha follow from a worker, densities are not known."""
+    """Numbers and marks of a model with options: its curves follow from a worker."""
     here, threshold = networks.at(model, state.alpha), networks.threshold_of(model)
     edge = here.edge if math.isfinite(here.edge) else 0.0
     lowest = float(here.outliers[0]) if len(here.outliers) else None
@@ -152,14 +166,16 @@ def _network(state: State, model: Network, found: Answer) -> None:
     found.lines |= dict.fromkeys(("edge", "zoom_edge"), here.edge if known else None)
     found.lines |= dict.fromkeys(("lowest_here", "recovery_here"), state.alpha)
     start = threshold.alpha if math.isfinite(threshold.alpha) else None
-    found.lines |= dict.fromkeys(("lowest_bbp", "recovery_bbp"), start) | {"recovery_zero": None}
+    zero = (
+        threshold.alpha_0 if threshold.kind == "discontinuous" and math.isfinite(threshold.alpha_0) else None
+    )
+    found.lines |= dict.fromkeys(("lowest_bbp", "recovery_bbp"), start) | {"recovery_zero": zero}
     found.axes |= {
         "spectrum": (left - 0.1 * width, edge + 4 * width, 0.0, 1.0),
         "zoom": (left - 0.1 * width, edge + 0.4 * width, 0.0, 1.0),
         "lowest": (0.0, networks.axis_end(model, state.alpha), left - 0.5 * width, edge + 0.5 * width),
         "recovery": (0.0, networks.axis_end(model, state.alpha), -0.02, 1.02),
     }
-    reason = f" ({here.reason})" if here.reason else ""
     outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
     q2 = number(float(here.overlaps[0] * here.teacher_share[0])) if len(here.overlaps) else "0"
     transition = f"{number(threshold.alpha)} {threshold.kind}" if start is not None else threshold.kind
@@ -170,18 +186,58 @@ def _network(state: State, model: Network, found: Answer) -> None:
         "atom": number(max(0.0, 1 - state.alpha)),
         "alpha_bbp": transition,
         "jump": number(threshold.overlap),
-        "alpha_0": UNKNOWN,
-        "alpha_0_continuation": UNKNOWN,
+        "alpha_0": number(threshold.alpha_0),
+        "alpha_0_continuation": number(start) if threshold.kind == "continuous" else UNKNOWN,
         "a_c": UNKNOWN,
         "phase": "outlier" if lowest is not None else "no outlier",
-        "spectrum-words": f"Left edge: {number(here.edge)}, {here.kind}{reason}; outliers: {outliers}; squared overlap of the "
-        f"lowest with the teacher: {q2}. The density is known for the quadratic committee alone.",
+        "spectrum-words": f"{_seen(here)} The density follows in a moment.",
         "lowest-words": f"Edge and lowest outlier against α; α_BBP: {transition}.",
         "recovery-words": f"Squared overlap of the lowest outlier with the teacher against α; α_BBP: {transition}.",
     }
 
 
-UNKNOWN = "not known"
+def with_density(state: State, message: Mapping[str, Any]) -> Answer:
+    """What the density of a model with options brings, or the reason why there is none (`networks.curves`)."""
+    found = Answer()
+    model = state.model
+    if isinstance(model, Committee):
+        return found
+    here = networks.at(model, state.alpha)
+    if "reason" in message:
+        found.words["spectrum-words"] = f"{_seen(here)} No density: {message['reason']}."
+        return found
+    columns = message["density"]
+    panels(
+        found, columns, dict(columns), here.edge, [float(value) for value in here.outliers], message["atom"]
+    )
+    found.words["atom"] = number(message["atom"])
+    found.words["spectrum-words"] = (
+        f"{_seen(here)} The density is drawn to a part in a thousand of its height or so."
+    )
+    return found
+
+
+def with_branch(columns: Columns, axis: tuple[float, float, float, float]) -> Answer:
+    """Curves over alpha of a model with options, and the axis that holds them."""
+    places = np.concatenate([columns["edge"], columns["outlier"]])
+    places = places[np.isfinite(places)]
+    room = 0.06 * float(np.ptp(places)) or 0.1 if len(places) else 0.0
+    ends = (float(places.min() - room), float(places.max() + room)) if len(places) else axis[2:]
+    return Answer(sources={"branch": columns}, axes={"lowest": (*axis[:2], *ends)})
+
+
+def _seen(here: Spectrum) -> str:
+    """Edge, outliers and overlap in words."""
+    reason = f" ({here.reason})" if here.reason else ""
+    outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
+    q2 = number(float(here.overlaps[0] * here.teacher_share[0])) if len(here.overlaps) else "0"
+    return (
+        f"Left edge: {number(here.edge)}, {here.kind}{reason}; outliers: {outliers}; squared overlap of the lowest with the "
+        f"teacher: {q2}."
+    )
+
+
+UNKNOWN = "not shown with options"
 
 
 def marks(places: Any, top: float, zoom_top: float) -> Columns:
@@ -231,20 +287,26 @@ def _branches(state: State, model: Committee, found: Answer) -> None:
     }
 
 
-def _phases(state: State, found: Answer, phase: int | None, a_c: str) -> None:
-    seen = curves.phase_map(state.p_star)
+def _phases(state: State, found: Answer, noise: float | None, a_c: str) -> None:
+    """The diagram of phases at this noise; None: the model has other options, and the diagram is that without any."""
+    seen = curves.phase_map(state.p_star, noise or 0.0)
     codes = curves.phases(seen, state.alpha)
-    rows = np.flatnonzero(seen.a_c > 0)
+    rows = np.flatnonzero((seen.a_c > 0) & np.isfinite(seen.a_c))
     found.sources |= {
         "phases": {"image": [codes]},
         "thresholds": seen.columns,
         "a_c": {"a": seen.a_c[rows], "row": rows.astype(np.float64)},
         "present": {"a": [state.a], "row": [curves.nearest_row(state.p)]},
     }
-    where = "of the quadratic committee without options, " if phase is None else ""
-    here = "not among them" if phase is None else PHASES[phase]
+    if noise is None:
+        where, here = (
+            "of the quadratic committee without options, ",
+            "not among them, as this model has other options",
+        )
+    else:
+        where, here = f"with noise Δ = {number(noise)} " if noise else "", PHASES[phase_here(state)]
+        found.words["phase"] = here
     found.words |= {
-        "phase": found.words.get("phase", here),
         "phases-words": f"Phase diagram over a (from {curves.A_RANGE[0]:g} to {curves.A_RANGE[1]:g}) and p (from 1 to inf) for "
         f"p* = {state.p_star} {where}at α = {number(state.alpha)}: "
         f"the present point, p = {plain(state.p).replace('inf', '∞')}, a = {number(state.a)}, is {here}."
@@ -261,12 +323,18 @@ PHASES = {
 
 
 def phase_here(state: State) -> int:
-    """The phase of a state, from its own thresholds rather than from the picture."""
-    here = curves.point(Committee(state.p, state.p_star, state.a))
-    jumps = here.threshold.kind == "discontinuous"
-    if state.alpha > here.threshold.alpha:
+    """The phase of a state without options but noise, from its own thresholds rather than from the picture."""
+    model = state.model
+    if isinstance(model, Committee):
+        threshold, alpha_0 = curves.point(model).threshold, curves.point(model).alpha_0
+        alpha, kind = threshold.alpha, threshold.kind
+    else:
+        found = networks.threshold_of(model)
+        alpha, kind, alpha_0 = found.alpha, found.kind, found.alpha_0
+    jumps = kind == "discontinuous"
+    if state.alpha > alpha:
         return curves.DISCONTINUOUS if jumps else curves.CONTINUOUS
-    return curves.BETWEEN if jumps and state.alpha >= (here.alpha_0 or math.inf) else curves.BELOW
+    return curves.BETWEEN if jumps and alpha_0 is not None and state.alpha >= alpha_0 else curves.BELOW
 
 
 def _top(rho: NDArray[np.float64]) -> float:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from bbp.analysis.spectrum import Spectrum
 from bbp.explorer.state import BY_NAME, WIDTHS
 from theory.alpha_zero import alpha_zero, alpha_zero_map
-from theory.bulk import bulk_edge
-from theory.density.density import atom, density
+from theory.bulk import Edge, bulk_edge
+from theory.density.density import atom, bulk_resolvent
 from theory.density.weight_law import weight_law
 from theory.model import Committee
 from theory.outliers import outlier, teacher_branch
@@ -26,10 +26,10 @@ from theory.transition import Threshold, bbp_threshold, critical_normalisation, 
 
 Array = NDArray[np.float64]
 
-BRANCH_POINTS = 110
+BRANCH_POINTS = 90
 ZOOM_POINTS = 60
 LOOK_POINTS, DENSITY_POINTS = 30, 150
-DIGITS = 9  # of the density: what is drawn is right to 4e-6 of its maximum at worst, 1e-9 in the median (tests measure it)
+DIGITS = 9  # of the density: the curve is right to 3e-5 of its maximum at worst (a sharp edge), 1e-9 in the median of models
 MASS = 0.8  # of the bulk that the panel shows; the rest is a long tail to the right
 REACH = 3.0  # the axis of alpha ends at this times alpha_BBP, or at twice, four times... that, to hold the present alpha
 A_RANGE = (0.01, 30.0)  # of the phase diagram
@@ -78,7 +78,7 @@ class PhaseMap:
 
     alpha_bbp, alpha_0   (widths, columns); alpha_0 by the tangent of the overlap, alpha_BBP itself where continuous, NaN where
                          there is none
-    a_c                  (widths,), 0 for p = inf
+    a_c                  (widths,), 0 for p = inf, inf where every transition is continuous
     columns              the thresholds as computed, before any interpolation: p, a, alpha_bbp, alpha_0, a_c
     """
 
@@ -125,17 +125,15 @@ def branch(model: Committee, end: float) -> Branch:
 
 @lru_cache(maxsize=64)
 def spectrum(model: Committee, alpha: float) -> tuple[Spectrum, Window]:
-    """Density with edge, atom and outlier; and the same close to the edge, from left of all as far as right of it.
-
-    One call of the density serves both: what costs is the call rather than its points.
-    """
+    """Density with edge, atom and outlier; and the same close to the edge, from left of all as far as right of it."""
     edge, out, zero = bulk_edge(model, alpha), outlier(model, alpha), float(atom(model, alpha))
     lowest = edge.value if out is None else out.value
-    nodes = _nodes(Committee(model.p, model.p_star, _rounded(model.a)), _rounded(alpha))
+    nodes, known = _look(model, alpha, edge, DENSITY_POINTS)
     near = max(1.5 * (edge.value - lowest), 0.25 * abs(edge.value), 1e-3 * abs(lowest))
     close = edge.value + near * np.linspace(0, 1, ZOOM_POINTS) ** 2
-    far = edge.value + nodes * abs(1 / edge.g)
-    rho = np.asarray(density(model, alpha, np.concatenate([far, close]), digits=DIGITS), dtype=np.float64)
+    far = edge.value + nodes
+    t, scale = bulk_resolvent(model, alpha, np.concatenate([far, close]), DIGITS, known)
+    rho = scale * t.imag / math.pi
     # The pole at 0, if any, is left out.
     rho_far, rho_close = np.split(np.where(np.isfinite(rho), rho, np.nan), [len(far)])
     good = np.isfinite(rho_far)
@@ -145,50 +143,74 @@ def spectrum(model: Committee, alpha: float) -> tuple[Spectrum, Window]:
 
 
 def density_nodes(model: Committee, alpha: float, count: int) -> Array:
-    """Where to look at the density: `count` distances from the edge, in units of 1/|g| there, to where `MASS` of the bulk is
-    reached.
+    """Where to look at the density: `count` distances from the edge, to where `MASS` of the bulk is reached.
 
     Half of the nodes lie at equal shares of the mass, which may be far from a smooth edge; half crowd at the edge, where rho
-    rises like a square root. A first look, at distances in geometric progression and about the mean, finds the shares.
+    rises like a square root.
+    """
+    return _look(model, alpha, bulk_edge(model, alpha), count)[0]
+
+
+def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
+    """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
+
+    The shares (x^3 + x)/2, x even, lie evenly in the bulk and crowd at the edge, in places that move smoothly with the model.
     """
     edge = bulk_edge(model, alpha)
+    rough, known = _look(model, alpha, edge, DENSITY_POINTS)
+    far = np.unique(rough)
+    rho, known = _densities(model, alpha, edge.value + far, known)
+    held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
+    rising = np.concatenate([[True], np.diff(held) > 0])
+    x = np.arange(1, count + 1) / count
+    nodes = np.interp((x**3 + x) / 2 * held[-1], held[rising], far[rising])
+    return nodes, _densities(model, alpha, edge.value + nodes, known)[0]
+
+
+def _densities(model: Committee, alpha: float, lam: Array, known: Any) -> tuple[Array, tuple[Array, Any]]:
+    """Density at rising lam, with that of the neighbours where it is infinite; and the resolvent, known from then on."""
+    t, scale = bulk_resolvent(model, alpha, lam, DIGITS, known)
+    good = np.isfinite(t)
+    return np.interp(lam, lam[good], scale * t.imag[good] / math.pi), (lam, t)
+
+
+def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
+    """`density_nodes`; and the places of the first look that found them, at distances in geometric progression and about
+    the mean, with the resolvent there."""
     unit, scale = abs(1 / float(edge.g)), 1.0 if math.isinf(model.p) else model.p / 2
     first, second = weight_law(model, DIGITS).transform(np.zeros(1, dtype=np.complex128))  # E f and -E f^2
     mean, spread = alpha * first[0].real / scale, math.sqrt(alpha * -second[0].real) / scale
-    about = mean + spread * np.linspace(-2, 4, LOOK_POINTS) - edge.value
-    far = np.unique(np.concatenate([[0.0], unit * np.geomspace(1e-2, 1e3, LOOK_POINTS), about[about > 0]]))
-    rho = np.nan_to_num(np.asarray(density(model, alpha, edge.value + far, digits=DIGITS)), posinf=0.0)
+    side = spread * np.geomspace(0.1, 30, LOOK_POINTS // 2)
+    about = mean - edge.value + np.concatenate([-side, [0.0], side])
+    far = np.unique(np.concatenate([[0.0], unit * np.geomspace(1e-3, 1e3, LOOK_POINTS), about[about > 0]]))
+    t, _ = bulk_resolvent(model, alpha, edge.value + far, DIGITS)
+    rho = np.nan_to_num(scale * t.imag / math.pi, posinf=0.0)
     held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
     share = MASS * min(1 - float(atom(model, alpha)), held[-1])
     rising = np.concatenate([[True], np.diff(held) > 0])
     reach = float(np.interp(share, held[rising], far[rising]))
     half = np.linspace(0, 1, count // 2)
     shares = np.interp(half * share, held[rising], far[rising])
-    return np.sort(np.concatenate([reach * half**2, shares])) / unit
-
-
-@lru_cache(maxsize=1024)
-def _nodes(model: Committee, alpha: float) -> Array:
-    return density_nodes(model, alpha, DENSITY_POINTS)
-
-
-def _rounded(value: float) -> float:
-    """The nearest of two values to the octave: the axis of the spectrum stands still while alpha and a move a little."""
-    return 2.0 ** (round(2 * math.log2(value)) / 2)
+    return np.sort(np.concatenate([reach * half**2, shares])), (edge.value + far, t)
 
 
 @lru_cache(maxsize=80)
-def phase_map(p_star: int) -> PhaseMap:
-    """Thresholds over the widths and normalisations of the phase diagram."""
+def phase_map(p_star: int, noise: float = 0.0) -> PhaseMap:
+    """Thresholds over the widths and normalisations of the phase diagram. With noise a_c lies between the two normalisations
+    looked at between which the kind changes."""
     widths = np.array(WIDTHS, dtype=np.float64)[:, None]
     coarse, fine = np.geomspace(*A_RANGE, COARSE), np.geomspace(*A_RANGE, FINE)
-    found = threshold_map(widths, p_star, coarse)
-    alpha_bbp, alpha_0 = found.alpha, alpha_zero_map(widths, p_star, coarse, thresholds=found)
+    found = threshold_map(widths, p_star, coarse, noise)
+    alpha_bbp, alpha_0 = found.alpha, alpha_zero_map(widths, p_star, coarse, noise=noise, thresholds=found)
 
     def refined(rows: Any) -> Array:
         return np.exp(np.array([np.interp(np.log(fine), np.log(coarse), row) for row in np.log(rows)]))
 
     a_c = np.asarray(critical_normalisation(widths[:, 0], p_star), dtype=np.float64)
+    if noise:
+        first = np.argmax(found.discontinuous, axis=1)
+        between = np.sqrt(coarse[np.maximum(first - 1, 0)] * coarse[first]) * (first > 0)
+        a_c = np.where(np.any(found.discontinuous, axis=1), between, np.inf)
     grids = np.broadcast_arrays(widths, coarse, alpha_bbp, alpha_0, a_c[:, None])
     names = ("p", "a", "alpha_bbp", "alpha_0", "a_c")
     columns = {name: np.ravel(grid) for name, grid in zip(names, grids, strict=True)}

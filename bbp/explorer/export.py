@@ -1,7 +1,8 @@
 """The explorer in one file: curves on a grid, interpolated in the browser; no server, no network.
 
-Along alpha the grid is that of s = alpha/alpha_BBP, so that outliers begin at s = 1 whatever the model. The density is kept on
-nodes that move with the spectrum (`curves.density_nodes`): places and heights of node k are interpolated side by side.
+Along alpha the grid is that of s = alpha/alpha_BBP, so that outliers begin at s = 1 whatever the model. The density is kept at
+shares of its mass, which move with the spectrum (`curves.shares`): the logarithms of distance from the edge and of height at
+node k are interpolated side by side, by cubics in log a and in log s.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from theory.outliers import outlier, teacher_branch
 from theory.transition import bbp_threshold, critical_normalisation, threshold_map
 
 Array = NDArray[np.float64]
-SPECTRA, STEPS = ("lam", "rho"), 65535
+SPECTRA, STEPS = ("log_distance", "log_density"), 65535
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,10 @@ class Grid:
     widths: tuple[float, ...] = (1, 2, 3, 4, 8, 32, math.inf)
     teachers: tuple[int, ...] = (1, 2)
     a_range: tuple[float, float] = (0.03, 10.0)
-    models: int = 16
+    models: int = 20
     curves: int = 120
     fine: int = 400
-    ratios: tuple[float, ...] = (0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.3, 1.8, 2.6, 4.0)
+    ratios: tuple[float, ...] = (0.2, 0.3, 0.42, 0.55, 0.7, 0.85, 1.0, 1.2, 1.45, 1.8, 2.2, 2.7, 3.3, 4.0)
     nodes: int = 84
     checks: int = 60
 
@@ -184,8 +185,7 @@ def computed(grid: Grid) -> Iterator[tuple[str, Array]]:
                     spectra[:, index, column, row] = _spectrum(model, alpha, grid.nodes)
                 progress.advance()
     yield from zip(("edge", "outlier", "overlap"), branches, strict=True)
-    yield "lam", spectra[0]
-    yield "rho", spectra[1]
+    yield from zip(SPECTRA, spectra, strict=True)
 
 
 def _branch(model: Committee, alpha: Array) -> Array:
@@ -200,12 +200,8 @@ def _branch(model: Committee, alpha: Array) -> Array:
 
 
 def _spectrum(model: Committee, alpha: float, nodes: int) -> Array:
-    """Places and heights (2, nodes) of the density; a height that is infinite becomes that of its neighbour."""
-    edge = bulk_edge(model, alpha)
-    lam = edge.value + curves.density_nodes(model, alpha, nodes) * abs(1 / float(edge.g))
-    rho = np.asarray(density(model, alpha, lam), dtype=np.float64)
-    good = np.isfinite(rho)
-    return np.array([lam, np.interp(lam, lam[good], rho[good])])
+    """Logarithms of the distances from the edge and of the density there (2, nodes)."""
+    return np.log(curves.shares(model, alpha, nodes))
 
 
 def packed(grid: Grid, tables: dict[str, Array]) -> dict[str, Any]:
@@ -269,21 +265,25 @@ def accuracy(grid: Grid, tables: dict[str, Array]) -> dict[str, float]:
 
 def _misplaced(grid: Grid, tables: dict[str, Array], pair: int, model: Committee, ratio: float) -> float:
     """Share of the mass that the interpolated density puts in the wrong place: integral |rho - exact| / integral exact."""
-    i, w = _between(np.log(grid.a), math.log(model.a))
-    j, v = _between(np.log(grid.ratios), math.log(ratio))
-    held = [tables[name][pair] for name in SPECTRA]
-    lam, rho = (
-        (1 - v) * ((1 - w) * t[i, j] + w * t[i + 1, j]) + v * ((1 - w) * t[i, j + 1] + w * t[i + 1, j + 1])
-        for t in held
+    i, w = cubic(np.log(grid.a), math.log(model.a))
+    j, v = cubic(np.log(grid.ratios), math.log(ratio))
+    distance, rho = (
+        np.concatenate([[0.0], np.exp(np.einsum("i,j,ijk->k", w, v, tables[name][pair][i, j]))])
+        for name in SPECTRA
     )
-    exact = np.nan_to_num(density(model, ratio * bbp_threshold(model).alpha, lam), posinf=0.0)
+    rho[0] = 0.0
+    alpha = ratio * bbp_threshold(model).alpha
+    lam = bulk_edge(model, alpha).value + distance
+    exact = np.nan_to_num(density(model, alpha, lam), posinf=0.0)
     return float(np.trapezoid(np.abs(rho - exact), lam) / np.trapezoid(exact, lam))
 
 
-def _between(points: Array, value: float) -> tuple[int, float]:
-    """Index on the left of `value` among rising points, and the weight of the right neighbour."""
-    index = int(np.clip(np.searchsorted(points, value, side="right") - 1, 0, len(points) - 2))
-    return index, float((value - points[index]) / (points[index + 1] - points[index]))
+def cubic(points: Array, value: float) -> tuple[slice, Array]:
+    """The four of the rising points about `value`, and the weights of the cubic through them."""
+    first = int(np.clip(np.searchsorted(points, value, side="right") - 2, 0, len(points) - 4))
+    near = points[first : first + 4]
+    weights = [np.prod([(value - x) / (at - x) for x in near if x != at]) for at in near]
+    return slice(first, first + 4), np.array(weights)
 
 
 def _interpolated(grid: Grid, table: Array, a: float, ratio: float) -> float:

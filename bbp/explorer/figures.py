@@ -18,7 +18,7 @@ from bokeh.models import (
     LinearColorMapper,
     Range1d,
 )
-from bokeh.models.annotations import Span, Whisker
+from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
 from bbp.explorer import curves
@@ -225,18 +225,9 @@ def _sampled(panel: Any, sources: Mapping[str, Any], name: str) -> list[Any]:
         line_color=style.ORANGE,
         line_width=2,
     )
-    bars = Whisker(
-        base="alpha",
-        lower=f"{name}_low",
-        upper=f"{name}_high",
-        source=sweep,
-        line_color=style.ORANGE,
-        level="glyph",
+    panel.segment(
+        "alpha", f"{name}_low", "alpha", f"{name}_high", source=sweep, line_color=style.ORANGE, line_width=1
     )
-    for head in (bars.upper_head, bars.lower_head):
-        if head is not None:
-            head.update(line_color=style.ORANGE, size=5)
-    panel.add_layout(bars)
     return [curve, dots, points]
 
 

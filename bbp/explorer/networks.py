@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from bbp.explorer.state import State
-from theory.checks import ParameterError
+from theory.checks import NotConverged, ParameterError
+from theory.general.density import density_curve
 from theory.general.network import Network
 from theory.general.results import ModelThreshold, Spectrum
 from theory.general.spectrum import lowest_branch, route, spectrum, threshold
@@ -19,6 +20,8 @@ Message = dict[str, Any]
 
 REACH = 3.0  # the axis of alpha ends at this times alpha_BBP
 NO_THRESHOLD = 6.0  # or here, where there is none
+BRANCH = ("alpha", "edge", "outlier", "overlap")
+DENSITY_POINTS, MASS = 120, 0.8
 POINTS, AT_ONCE = 40, 4  # of a curve, and between two looks at whether it is still wanted
 
 
@@ -46,22 +49,36 @@ def axis_end(model: Network, alpha: float) -> float:
     return end * 2.0 ** max(0, math.ceil(math.log2(1.02 * alpha / end)))
 
 
-def branch(request: Message) -> Iterator[Message]:
-    """Edge, lowest outlier and overlap along alpha, a few points at a time. request: "state" (values)."""
+def curves(request: Message) -> Iterator[Message]:
+    """Density, then edge, lowest outlier and overlap along alpha, a few points at a time.
+
+    request: "state" (values), "branch" (whether the curves along alpha are wanted). One message carries "density" (columns) and
+    "atom", or "reason" (why there is none), the last one "columns" (None if they were not wanted).
+    """
     state = State.of(request["state"])
     model = state.model
     if not isinstance(model, Network):
         raise ParameterError("a committee without options has its curves already")
-    end = axis_end(model, state.alpha)
-    alphas, rows = np.linspace(end / POINTS, end, POINTS), []
-    for first in range(0, POINTS, AT_ONCE):
-        part = alphas[first : first + AT_ONCE]
-        found = lowest_branch(model, part)
-        teacher = np.nan_to_num(found.overlap * found.teacher_share)
-        rows.append(np.array([part, found.edge, found.outlier, teacher]))
-        yield {"kind": "progress", "done": (first + AT_ONCE) / POINTS, "text": "edge and outlier against α"}
-    table = np.concatenate(rows, axis=1)
-    yield {
-        "kind": "result",
-        "columns": dict(zip(("alpha", "edge", "outlier", "overlap"), table, strict=True)),
-    }
+    yield {"kind": "progress", "done": 0.05, "text": "density"}
+    yield {"kind": "progress", "done": 0.2, "text": "density"} | _density(model, state.alpha)
+    rows = []
+    if request["branch"]:
+        end = axis_end(model, state.alpha)
+        alphas = np.linspace(end / POINTS, end, POINTS)
+        for first in range(0, POINTS, AT_ONCE):
+            part = alphas[first : first + AT_ONCE]
+            found = lowest_branch(model, part)
+            teacher = np.nan_to_num(found.overlap * found.teacher_share)
+            rows.append(np.array([part, found.edge, found.outlier, teacher]))
+            done = 0.2 + 0.8 * (first + AT_ONCE) / POINTS
+            yield {"kind": "progress", "done": done, "text": "edge and outlier against α"}
+    columns = dict(zip(BRANCH, np.concatenate(rows, axis=1), strict=True)) if rows else None
+    yield {"kind": "result", "columns": columns}
+
+
+def _density(model: Network, alpha: float) -> Message:
+    try:
+        curve = density_curve(model, alpha, DENSITY_POINTS, MASS, known=at(model, alpha))
+    except (ParameterError, NotConverged) as error:
+        return {"reason": str(error)}
+    return {"density": {"lam": curve.lam, "rho": curve.rho}, "atom": curve.atom}

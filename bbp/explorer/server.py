@@ -16,6 +16,7 @@ from bokeh.document import Document
 from bokeh.server.server import Server
 from bokeh.settings import settings
 from jinja2 import Template
+from tornado.web import ErrorHandler
 
 from bbp.console import signals
 from bbp.explorer import curves
@@ -128,9 +129,24 @@ def _server(explorer: Explorer, host: str, port: int, origins: Sequence[str]) ->
         "check_unused_sessions_milliseconds": 2_000,
         "xsrf_cookies": False,
     }
-    return Server(
+    server = Server(
         {"/": application}, address=host, port=port, allow_websocket_origin=list(origins), index=None, **more
     )
+    _guard(server._tornado, origins)
+    return server
+
+
+def _guard(application: Any, origins: Sequence[str]) -> None:
+    """Refuse websockets asked for under an unknown name: where it is that of the page as well, as when another's name has come
+    to mean this machine, Tornado takes them for one origin and asks no list."""
+    find = application.find_handler
+
+    def find_handler(request: Any, **more: Any) -> Any:
+        if request.path.endswith("/ws") and request.host.lower() not in origins:
+            return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
+        return find(request, **more)
+
+    application.find_handler = find_handler
 
 
 def serve(

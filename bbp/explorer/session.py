@@ -15,8 +15,8 @@ from bokeh.document import Document
 from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
-from bbp.explorer import curves, figures, page
-from bbp.explorer.answer import Answer, answer, marks, number
+from bbp.explorer import curves, figures, networks, page
+from bbp.explorer.answer import Answer, answer, marks, number, with_branch, with_density
 from bbp.explorer.jobs import CURVE_POINTS, draws_of
 from bbp.explorer.limits import SAMPLES_KEPT, sampling_of
 from bbp.explorer.state import State
@@ -33,6 +33,7 @@ BINS, ZOOM_BINS, PER_BIN = 60, 40, 6  # most bins in each panel, and eigenvalues
 LOWEST = 4  # eigenvalues shown one by one beyond the p p* that carry the teacher
 ATOM = 1e-9  # relative size below which an eigenvalue belongs to the atom at 0
 SEED = 0
+COMMITTEE_ALONE = "Finite-N curves and quenched theory are known for the quadratic committee without options"
 UNPREDICTED: Message = {"edge": None, "outliers": []}  # a sample of a model with options
 
 
@@ -44,7 +45,7 @@ class Workers:
         default_factory=lambda: Worker("bbp.explorer.sampler", "draw_sample", patience=0.3)
     )
     curves: Worker = field(default_factory=lambda: Worker("bbp.explorer.jobs", "finite_curve", patience=3.0))
-    branches: Worker = field(default_factory=lambda: Worker("bbp.explorer.networks", "branch", patience=3.0))
+    branches: Worker = field(default_factory=lambda: Worker("bbp.explorer.networks", "curves", patience=3.0))
     files: Worker = field(
         default_factory=lambda: Worker("bbp.explorer.sweepfile", "read_upload", patience=5.0)
     )
@@ -73,7 +74,8 @@ class Session:
         self._drawn: list[tuple[float, float, float]] = []  # alpha, lowest, overlap
         self._next_sample, self._started = 0, 0.0
         self._timer: Any = None
-        self._curve_of: object = None
+        self._curve_of: object = None  # what the workers' curves belong to
+        self._branch_of: object = None  # what the curves over alpha of a model with options belong to
         self._closed = False
         found = answer(state)
         found.sources["sweep"] = self._samples_held()
@@ -163,6 +165,11 @@ class Session:
             self._curve_of = None
             self._workers.curves.cancel(self)
             self._workers.branches.cancel(self)
+        if self._branch_of is not None and self._branch_of == self._branch_wanted(state):
+            del found.sources["branch"]  # it stands while alpha moves
+            found.axes["lowest"] = self._sent.axes["lowest"]
+        else:
+            self._branch_of = None
         found.sources["sweep"] = self._samples_held()
         self._show(found, serial=message["serial"], values=state.values())
         self._tell_of_sweep()
@@ -267,28 +274,28 @@ class Session:
         return state
 
     def _branch(self, state: State) -> None:
-        """The curves over alpha of a model with options, which take longer than a redraw."""
+        """Density and curves over alpha of a model with options, which take longer than a redraw."""
         self._workers.curves.cancel(self)
-        self._workers.branches.submit(self._job({"state": state.values()}, self._branched))
+        request = {"state": state.values(), "branch": self._branch_of != self._branch_wanted(state)}
+        self._workers.branches.submit(self._job(request, self._branched))
+
+    @staticmethod
+    def _branch_wanted(state: State) -> object:
+        model = state.model
+        return None if isinstance(model, Committee) else (model, networks.axis_end(model, state.alpha))
 
     def _branched(self, state: State, message: Message) -> None:
         if state != self._state:
             return
         if message["kind"] == "progress":
             self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
+            if "density" in message or "reason" in message:
+                self._show(with_density(state, message))
         elif message["kind"] == "result":
-            columns = message["columns"]
-            places = np.concatenate([columns["edge"], columns["outlier"]])
-            places = places[np.isfinite(places)]
-            axes = dict(self._sent.axes)
-            if len(places):
-                room = 0.06 * np.ptp(places) or 0.1
-                ends = (float(places.min() - room), float(places.max() + room))
-                axes["lowest"] = (*axes["lowest"][:2], *ends)
-            self._show(Answer(sources={"branch": columns}, axes=axes))
-            self._tell(
-                **{"finite-words": "Finite-N curves are known for the quadratic committee without options."}
-            )
+            if message["columns"]:
+                self._branch_of = self._branch_wanted(state)
+                self._show(with_branch(message["columns"], self._sent.axes["lowest"]))
+            self._tell(**{"finite-words": f"{COMMITTEE_ALONE}; samples are drawn of every model."})
         elif message["kind"] == "failed":
             self._tell(**{"finite-words": f"{message['text']}."})
 

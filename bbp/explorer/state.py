@@ -88,9 +88,11 @@ class Control:
         if isinstance(value, str) and len(value) <= LONGEST:
             text = value.strip().replace("∞", "inf")
             try:
-                return float(text)
+                found = float(text)
             except ValueError:
-                pass
+                found = None
+            if found is not None and (math.isfinite(found) or text.lstrip("+-")[:1].isalpha()):
+                return found  # 1e400 is no way to write infinity
         elif isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 return float(value)
@@ -226,6 +228,11 @@ class State:
         return (
             Network(self.p, self.p_star, self.a, **given) if given else Committee(self.p, self.p_star, self.a)
         )
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether this is the quadratic committee without options."""
+        return not any(self.changed(control) for control in OPTIONS)
 
     def changed(self, control: Control) -> bool:
         """Whether a control stands at another value than its default."""

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from bbp import store
 from bbp.analysis.summary import summarise
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
-from bbp.explorer.state import BY_NAME, State, text_of
+from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, text_of
 from theory.checks import ParameterError
+from theory.general.covariance import covariance
+from theory.general.network import Network
 from theory.model import Committee
 
 Message = dict[str, Any]
@@ -34,8 +36,8 @@ class Held:
 
     def fits(self, state: State) -> bool:
         """Whether these are samples of the state's model."""
-        plain = isinstance(state.model, Committee)
-        return plain and all(state.values()[name] == self.values[name] for name in ("p", "p_star", "a"))
+        shown = state.values()
+        return all(shown[name] == value for name, value in self.values.items() if name != "n")
 
 
 def read(path: str | Path) -> list[Held]:
@@ -77,10 +79,26 @@ def _held(sweep: store.Sweep) -> Held:
         error = np.nan_to_num(getattr(averages, f"{name}_error")[good])
         columns |= {name: middle, f"{name}_low": middle - error, f"{name}_high": middle + error}
     model = sweep.model
-    values = {"p": text_of(model.p), "p_star": model.p_star, "a": model.a}
+    values = {"p": text_of(model.p), "p_star": model.p_star, "a": model.a} | options_of(model)
     limits = BY_NAME["n"]
     values["n"] = int(np.clip(sweep.n.max(), limits.low, limits.high))
     return Held(store.describe(model), values, columns)
+
+
+def options_of(model: Committee | Network) -> dict[str, Any]:
+    """The options of a model as the controls have them, defaults included; what a page has no control for is called other."""
+    values = {control.name: getattr(State(), control.name) for control in OPTIONS}
+    if isinstance(model, Committee):
+        return values
+    unlike = model.teacher_activation, model.gram, model.output_noise or None
+    if any(part is not None for part in unlike):
+        return values | {"activation": "other"}
+    specs = {covariance(name).spec: name for name in COVARIANCES if name != "identity"}
+    if model.covariance is not None:
+        spec = covariance(model.covariance).spec
+        values["covariance"] = specs.get(spec, spec)
+    names = {name: getattr(getattr(model, name), "name", "other") for name in ("activation", "loss")}
+    return values | names | {"noise": model.noise, "overlap": model.overlap}
 
 
 def query_of(held: list[Held]) -> str:

@@ -250,7 +250,8 @@ def _sweep_average(sweep: store.Sweep) -> Table:
 def _descent_averages(path: str | Path) -> list[Table]:
     """Means over samples at the end of the descents, and the fraction that recovers."""
     found = descent_file.load(path)
-    rows: dict[str, list[Any]] = {name: [] for name in ("n", "start", "alpha", "success", "final", "initial")}
+    shares, means = ("success", "elsewhere", "moving"), ("final", "initial")
+    rows: dict[str, list[Any]] = {name: [] for name in ("n", "start", "alpha", *shares, *means)}
     for n in found.dims["n"].tolist():
         for start in found.dims["start"].tolist():
             seen = recovery(found, n, start)
@@ -258,16 +259,18 @@ def _descent_averages(path: str | Path) -> list[Table]:
                 rows["n"].append(n)
                 rows["start"].append(start)
                 rows["alpha"].append(alpha)
-                for name in ("success", "final", "initial"):
+                for name in (*shares, *means):
                     rows[name].append(getattr(seen, name)[index])
     about = {
         "success": "share of samples that recover the teacher",
+        "elsewhere": "share of samples that end without it",
+        "moving": "share of samples without it whose steps ran out",
         "final": "mean m2 at the end",
         "initial": "mean m2 of the starts",
     }
     columns = [Column(name, np.array(rows[name])) for name in ("n", "start", "alpha")]
     for name, words in about.items():
-        if name == "success":
+        if name in shares:
             columns.append(_share(name, rows[name], words))
             continue
         values, errors = (

@@ -96,7 +96,7 @@ def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
     threshold_panel(main, phase.curves, phase.a_c, phase.alpha_c)
     main.set_title(", ".join([f"$p^* = {phase.p_star}$", *special_words(phase.config)]), loc="right", pad=3.0)
     for index, ax in enumerate(axes[:cuts]):
-        widths_panel(ax, phase.widths, index)
+        widths_panel(ax, phase.widths, index, network=bool(models.special(phase.config)))
         ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
         ax.tick_params(labelbottom=index == cuts - 1)
     if cuts:
@@ -166,21 +166,22 @@ def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
     ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=4)
 
 
-def widths_panel(ax: Axes, widths: Map, index: int) -> None:
-    """alpha_BBP(p) and both alpha_0 at one a, with the p = inf value if it is there."""
+def widths_panel(ax: Axes, widths: Map, index: int, *, network: bool = False) -> None:
+    """alpha_BBP(p) and both alpha_0 (of a network one) at one a, with the p = inf value if it is there."""
     finite = np.isfinite(widths.p)
     limit, jumps = widths.alpha_bbp[~finite, index], widths.discontinuous[finite, index]
     alpha_0 = {
         "overlap": np.where(jumps, widths.alpha_0_overlap[finite, index], np.nan),
         "continuation": np.where(jumps, widths.alpha_0_continuation[finite, index], np.nan),
     }
-    network = np.isnan(widths.alpha_0_overlap).all()  # whose alpha_0 are not computed
+    if network:
+        del alpha_0["continuation"]  # which is not computed
     phase_plots.widths_curve(
         ax,
         widths.p[finite],
         widths.alpha_bbp[finite, index],
         jumps,
-        alpha_0=None if network else alpha_0,
+        alpha_0={name: zero for name, zero in alpha_0.items() if np.isfinite(zero).any()},
         limit=float(limit[0]) if limit.size else None,
     )
     if finite.sum() > 2 and is_logarithmic(widths.p[finite]):

@@ -25,6 +25,7 @@ from sims.checks import of_type
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Rules, descend
+from sims.descent.theory import NAMES, predicted_along
 from sims.hessian import functions_of
 from sims.instance import Instance, Model, draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
@@ -45,6 +46,7 @@ class DescentResult:
     overlap_matrix  (S, R, p, p_star)  w_k . w*_l / N
     loss, gradient, time, steps  (S, R)  as in sims.descent.path.Path
     eigenvalues, overlaps  (S, T, 2, k)  lowest eigenpairs of the two Hessians (landscape.FRAMES) and their q2
+    predicted       by name (sims.descent.theory.NAMES) (S, T): what theory says of the plain Hessians; NaN unless asked for
     code            (S,)  sims.descent.path.Code
     reason          (S,)  "" or why the sample failed; its numbers are then NaN, or those of its last good point
     recorded_steps  (R,)  step numbers of the records; hessian_records (T,) the records at which the Hessians were taken
@@ -57,6 +59,7 @@ class DescentResult:
     steps: NDArray[np.int64]
     eigenvalues: Array
     overlaps: Array
+    predicted: dict[str, Array]
     code: NDArray[np.int8]
     reason: NDArray[np.object_]
     recorded_steps: NDArray[np.int64]
@@ -88,17 +91,20 @@ def largest_projection(overlap_matrix: Array) -> Array:
 
 
 def random_start(instance: Instance, data: Array, y: Array) -> Array:
-    """The student of the draw, uniform on the product of spheres."""
+    """The student of the draw: uniform on the product of spheres, or at the overlaps with the teacher that the model gives."""
     return np.asarray(instance.student)
 
 
 def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
-    """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP)."""
+    """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP).
+
+    For any model: where outliers mix directions of teacher and student, the start is what the lowest eigenvectors know.
+    """
     model, student = instance.model, np.asarray(instance.student)
     p, wanted = student.shape[0], min(student.size, student.shape[0] * model.p_star)
     vectors = landscape.lowest_plain(instance, student, y, wanted).vectors
     directions = starts.outlier_directions(vectors, p, model.p_star)
-    return directions * np.sqrt(instance.n)
+    return starts.signed(model, data, y, directions * np.sqrt(instance.n))
 
 
 def spectral_start_with(
@@ -112,9 +118,9 @@ def spectral_start_with(
     def start(instance: Instance, data: Array, y: Array) -> Array:
         p_star = instance.model.p_star
         directions = starts.spectral_directions(data, y, p_star, preprocessing, end=end)
-        return starts.student_from(
-            directions, finite_p(instance.model), np.asarray(instance.student), spread=spread
-        )
+        p, other = finite_p(instance.model), np.asarray(instance.student)
+        student = starts.student_from(directions, p, other, spread=spread)
+        return starts.signed(instance.model, data, y, student)
 
     return start
 
@@ -167,6 +173,7 @@ def sample_descents(
     rules: Rules | None = None,
     eigenpairs: int = 0,
     hessians: int = 8,
+    theory: bool = False,
     dense: bool | None = None,
     dtype: str = "float64",
     batch: int | None = None,
@@ -177,6 +184,7 @@ def sample_descents(
 
     start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
+    theory      whether theory is asked about each of those Hessians (`sims.descent.theory`): 0.03 s each at p = 1, 2 s at p = 2
     dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
                 known by their products beyond
     batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
@@ -188,6 +196,8 @@ def sample_descents(
     rules = Rules() if rules is None else rules
     of_type("rules", rules, Rules)
     begin = _start(start)
+    if start == "spectral" and (reason := starts.spectral_refusal(model)):
+        raise ParameterError(reason)
     memory = planned_bytes() if memory is None else count("memory", memory)
     memory = sys.maxsize if memory is None else memory
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)
@@ -202,7 +212,7 @@ def sample_descents(
 
     def part(first: int) -> dict[str, NDArray]:
         chosen = indices[first : first + batch]
-        return _batch(model, n, alpha, chosen, seed, begin, rules, moments, eigenpairs, dense, dtype)
+        return _batch(model, n, alpha, chosen, seed, begin, rules, moments, eigenpairs, theory, dense, dtype)
 
     firsts = range(0, len(indices), batch)
     # the first batch alone: it compiles what the others then find compiled
@@ -210,7 +220,13 @@ def sample_descents(
     with ThreadPoolExecutor(workers) as pool:
         parts += pool.map(part, firsts[1:])
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return DescentResult(**joined, recorded_steps=np.asarray(rules.recorded_steps), hessian_records=moments)
+    predicted = {name: joined.pop(name) for name in NAMES}
+    return DescentResult(
+        **joined,
+        predicted=predicted,
+        recorded_steps=np.asarray(rules.recorded_steps),
+        hessian_records=moments,
+    )
 
 
 def _start(start: str | Start) -> Start:
@@ -268,7 +284,7 @@ def _workers(workers: int | None, fitting: int) -> int:
 
 @pinned
 def _batch(
-    model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, dense, dtype
+    model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, theory, dense, dtype
 ) -> dict[str, NDArray]:
     """The arrays of DescentResult, but the shared ones, for one batch."""
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]
@@ -291,6 +307,7 @@ def _batch(
     code = np.asarray(path.code)
     values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)
     known = values.copy()
+    predicted = {name: np.full(values.shape[:2], np.nan) for name in NAMES}
     for s in range(len(indices) if len(moments) else 0):
         if code[s] != Code.NOT_FINITE:
             values[s], known[s] = landscape.lowest_along(
@@ -298,6 +315,8 @@ def _batch(
             )
             if not np.all(np.isfinite(values[s])):
                 reasons[s] = "eigenpairs along the path failed their checks"
+            for name, row in predicted_along(draws[s], kept[s, moments]).items() if theory else ():
+                predicted[name][s] = row
     failures = {Code.STALLED: "no step lowered the loss", Code.NOT_FINITE: "loss or gradient not finite"}
     return {
         "overlap_matrix": np.einsum("srkn,sln->srkl", kept, teachers) / n,
@@ -307,6 +326,7 @@ def _batch(
         "steps": np.asarray(path.steps, dtype=np.int64),
         "eigenvalues": values,
         "overlaps": known,
+        **predicted,
         "code": code.astype(np.int8),
         "reason": np.array(
             [r or failures.get(c, "") for r, c in zip(reasons, code, strict=True)], dtype=object

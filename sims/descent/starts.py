@@ -4,6 +4,8 @@ Both give an estimate of the span of the teacher, an orthonormal (p_star, N), an
 k + p_star of a student wider than the teacher would start equal and, the loss being symmetric in its rows, stay
 equal for ever; `spread` sets them apart.
 
+Eigenvectors have no sign, and a loss that is not even in a student row has one: `signed` takes the sign of lower loss.
+
 The weighted covariance sum_mu T(y^mu) x^mu x^mu^T, its sources, its choices of T (`optimal` by default) and its
 theory at N = inf are those of theory.general.spectral_methods.
 """
@@ -17,7 +19,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sims.checks import reals
+from sims.instance import Model
 from theory.checks import ParameterError, count, function
+from theory.general.network import network
 from theory.general.spectral_methods import optimal
 
 Array = NDArray[np.float64]
@@ -92,3 +96,36 @@ def student_from(directions: Array, p: int, other: Array, *, spread: float = 0.1
     if p > d:
         rows = rows + spread * other / np.linalg.norm(other, axis=-1, keepdims=True)
     return rows * (np.sqrt(n) / np.linalg.norm(rows, axis=-1, keepdims=True))
+
+
+def signed(model: Model, data: Array, y: Array, student: Array) -> Array:
+    """The student (p, N) with each row in turn turned round where that lowers the loss; data (M, N), y (M,).
+
+    Where the loss is even in a row, as in the committee's, nothing is turned: both losses are the same number.
+    """
+    wide, found = network(model), student.copy()
+    lam = data @ found.T
+    least = float(np.sum(wide.losses(lam, y)))
+    for k in range(len(found)):
+        lam[:, k] *= -1
+        other = float(np.sum(wide.losses(lam, y)))
+        if other < least:
+            found[k], least = -found[k], other
+        else:
+            lam[:, k] *= -1
+    return found
+
+
+def spectral_refusal(model: Model) -> str:
+    """Why the spectral method's optimal weights do not suit a model; empty where they do.
+
+    T(y) = 1 - 1/y are the weights of the outputs y = mean_l u_l^2 of inputs N(0, 1/N), whatever the student and the loss are.
+    """
+    wide = network(model)
+    known = {
+        "a quadratic teacher": wide.teacher.name == "quadratic",
+        "no noise": wide.noise == 0 and wide.output_noise == 0,
+        "inputs without covariance": wide.covariance is None,
+    }
+    missing = [name for name, holds in known.items() if not holds]
+    return f"start spectral weighs labels optimally for {missing[0]}: not this model's" if missing else ""

@@ -52,7 +52,7 @@ def tiny_run():
     wanted = {
         "p": 2, "p_star": 1, "a": 0.7, "alpha_grid": [1.0, 4.0], "n": [16], "samples": 3, "seed": 0, "prng": STREAM,
         "start": ["random", "hessian", "spectral"], "steps": 30, "records": 40, "hessians": 3, "eigenpairs": 4,
-        "dtype": "float64", "dynamics": "flow", "loss_floor": 0.0,
+        "dtype": "float64", "dynamics": "flow", "loss_floor": 0.0, "theory": False,
     }  # fmt: skip
     given = {name: value for name, value in wanted.items() if name != "prng"}
     return wanted, run.in_memory(descent.build(given))
@@ -279,10 +279,10 @@ def test_mean_in_time_interpolates_each_sample():
     common, mean = descent_plots.mean_in_time(
         time, np.where(time > 0, 3 + np.log(np.maximum(time, 1e-9)), 0.5)
     )
-    np.testing.assert_allclose(common, [0, 1.5, 75])
+    np.testing.assert_allclose(common, [0, 1.5, 75, 100])
     # sample 1 runs from 1 to 100, sample 2 from 2 to 50, and each keeps its ends beyond them
     np.testing.assert_allclose(
-        mean[1:], [3 + (np.log(1.5) + np.log(2)) / 2, 3 + (np.log(75) + np.log(50)) / 2]
+        mean[1:], [3 + np.log(pair).sum() / 2 for pair in ((1.5, 2), (75, 50), (100, 50))]
     )
     assert mean[0] == 0.5
     assert descent_plots.mean_in_time(time[2:], time[2:])[0].size == 0
@@ -310,14 +310,24 @@ def _made(path):
     return path
 
 
-def test_the_table_has_intervals_and_says_how_many_ran_out_of_steps():
-    """Shares of 1 and 0 stay within [0, 1]; samples that had not converged are counted once for all."""
+def test_the_table_has_intervals_and_counts_apart_what_still_moves():
+    """Shares of 1 and 0 stay within [0, 1]. Descents that ran out of steps below the threshold make two midpoints of one."""
     made = made_up(np.repeat([[0.0], [0.9], [0.9]], 28, axis=1))
     assert "1.00 [0.88, 1.00]" in table(made) and "0.00 [0.00, 0.12]" in table(made)
-    assert "converged after" not in table(made)
-    made.code[0, 0, 1:, :3] = Code.STEP_LIMIT
-    last = table(made).splitlines()[-1]
-    assert last == "6 of 84 descents had not converged after 10 steps: --steps gives them more"
+    assert "half of the samples recover at alpha = 1." in table(made) and "if none does" not in table(made)
+    made.code[0, 0, 1:, :3] = Code.STEP_LIMIT  # recovered: whether they still move changes nothing
+    assert "if none does" not in table(made)
+    made = made_up(np.repeat([[0.0], [0.0], [0.9]], 28, axis=1))
+    made.code[0, 0, 1, 4:] = Code.STEP_LIMIT
+    seen = recovery.recovery(made, 100, "random")
+    assert [e.value for e in seen.moving] == [0, 24 / 28, 0]
+    assert [e.value for e in seen.elsewhere] == [1, 4 / 28, 0]
+    assert seen.midpoint_if_moving_recover.value < 2 < seen.midpoint.value
+    said = table(made)
+    assert (
+        "if all do that still moved after 10 steps,\n" in said
+        and "if none does: --steps gives them more" in said
+    )
 
 
 def test_bars_of_shares_are_their_intervals():

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.hessian import dense_blas
-from sims.instance import Instance, draw, labels
+from sims.host_draws import draw_on_host
+from sims.instance import Instance, labels
 from theory.model import Committee
 
 
@@ -29,7 +30,8 @@ class Case:
         return Committee(p=self.p, p_star=self.p_star, a=self.a)
 
     def instance(self, dtype: str = "float64") -> Instance:
-        return draw(self.model, self.n, self.alpha, seed=self.seed, dtype=dtype)
+        """The instance of `draw`, by a program that is compiled for N alone."""
+        return next(draw_on_host(self.model, self.n, self.alpha, [0], seed=self.seed, dtype=dtype))
 
 
 def dense_hessian(instance: Instance) -> NDArray[np.float64]:

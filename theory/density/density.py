@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError, broadcast, count, finite, ratio, shown
-from theory.density.resolvent import SKELETON, solve, solve_sorted
+from theory.density.resolvent import SKELETON, solve, solve_near, solve_sorted
 from theory.density.weight_law import (
     DIGITS,
     WeightLaw,
@@ -79,7 +79,7 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike, *, digits: int =
     sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
     for alpha = 1. Many lam at one alpha are fastest. Raises ParameterError unless alpha > 0 and lam is finite.
     digits: 8 to 15, of the average that the density solves for. With 9 the first call for a model takes a quarter of the time;
-    measured over models, the error is then 1e-9 of the largest density, 4e-6 at worst (a sharp edge magnifies it), and
+    measured over models, the error is then 1e-9 of the largest density, 1e-5 at worst (a sharp edge magnifies it), and
     an exponentially small density keeps fewer digits.
 
     >>> density(Committee(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
@@ -92,10 +92,17 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike, *, digits: int =
     return float(rho) if rho.ndim == 0 else rho
 
 
-def bulk_resolvent(model: Committee, alpha: Any, lam: Real, digits: int = DIGITS) -> tuple[Complex, float]:
+def bulk_resolvent(
+    model: Committee,
+    alpha: Any,
+    lam: Real,
+    digits: int = DIGITS,
+    known: tuple[Real, Complex] | None = None,
+) -> tuple[Complex, float]:
     """t = -(2/p) g at real energies lam (n,) inside the support, 0 outside it, and the factor p/2 from H to its units.
 
-    alpha: one number or (n,). At lam = 0 beside the atom only the imaginary part is meant.
+    alpha: one number or (n,). At lam = 0 beside the atom only the imaginary part is meant. known: other energies, and t that
+    this function gave there at the same one alpha, from which Newton's method then starts.
     """
     scale, law = _scale(model), weight_law(model, _digits(digits))
     alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), lam.shape)
@@ -107,6 +114,11 @@ def bulk_resolvent(model: Committee, alpha: Any, lam: Real, digits: int = DIGITS
     t = np.zeros(energy.shape, dtype=np.complex128)
     for i in np.flatnonzero(origin):
         t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i])))
+    if known is not None and np.any(inside):
+        t[inside] = _solve_near(
+            law, float(alphas[0]), energy[inside], float(left[0]), known[0] * scale, known[1]
+        )
+        return t, scale
     moved, factor = _off_critical(alphas[inside], energy[inside])
     t[inside] = factor * _solve_real(law, alphas[inside], moved, left[inside])
     return t, scale
@@ -204,6 +216,19 @@ def _solve_real(law: WeightLaw, alpha: Real, energy: Real, left: Real) -> Comple
     return t
 
 
+def _solve_near(
+    law: WeightLaw, alpha: float, energy: Real, left: float, places: Real, known: Complex
+) -> Complex:
+    """t at energies (n,) inside the support, from what is known at other places: those where t is 0 or infinite help nobody."""
+    good = np.isfinite(known) & (known.imag > 0) & (known.real != 0)
+    if alpha == 1 or np.sum(good) < 2:
+        moved, factor = _off_critical(np.full(energy.shape, alpha), energy)
+        return factor * _solve_real(law, np.full(energy.shape, alpha), moved, np.full(energy.shape, left))
+    order = np.argsort(places[good])
+    distinct, back = np.unique(energy, return_inverse=True)
+    return solve_near(law, alpha, distinct, left, places[good][order], known[good][order])[back]
+
+
 def _off_critical(alpha: Real, z: Any) -> tuple[Any, Real]:
     """At alpha = 1, where t ~ z^(-1/2): z moved out to |z| = CRITICAL, and the factor that takes t back; 1 elsewhere."""
     size = np.abs(z)
@@ -222,7 +247,8 @@ def _off_critical(alpha: Real, z: Any) -> tuple[Any, Real]:
 def _edges(law: WeightLaw, alpha: Real) -> tuple[Real, Real]:
     """Left and right end of the support at each alpha (n,), in units of (p/2) H; the right one is inf unless p = inf."""
     values, back = np.unique(alpha, return_inverse=True)
-    left = np.asarray(bulk_edge(law.model, values).value) * _scale(law.model)
+    one = float(values[0]) if values.size == 1 else values  # a single edge is remembered
+    left = np.atleast_1d(bulk_edge(law.model, one).value) * _scale(law.model)
     right = np.full(values.shape, math.inf)
     if math.isinf(law.model.p):
         right[:] = [_right_edge(law, float(value)) for value in values]

@@ -95,6 +95,29 @@ def solve_sorted(law: WeightLaw, alpha: float, energy: Real, edge: float) -> Com
     return t
 
 
+def solve_near(
+    law: WeightLaw, alpha: float, energy: Real, edge: float, places: Real, known: Complex
+) -> Complex:
+    """t at one alpha and increasing real energies (n,) inside the support, whose left edge is `edge`, from t (m,) known at
+    increasing places (m,) there: Newton's method from between them, from scratch where that fails."""
+    everything = np.union1d(places, energy)
+    at, wanted = np.searchsorted(everything, places), np.searchsorted(everything, energy)
+    root, t = np.sqrt(everything - edge), np.zeros(everything.size, dtype=np.complex128)
+    t[at] = known
+    fresh = np.setdiff1d(wanted, at)
+    first, last = fresh[fresh < at[0]], fresh[fresh > at[-1]]
+    between = fresh[(fresh > at[0]) & (fresh < at[-1])]
+    t[between] = _interpolate(law, alpha, root, t, at, between)
+    t[first] = known[0].real + 1j * known[0].imag * root[first] / root[at[0]]
+    t[last] = known[-1]
+    z: Complex = everything.astype(np.complex128)
+    t[fresh], good = newton(law, np.full(fresh.size, alpha), z[fresh], t[fresh])
+    lost = fresh[~good]
+    if lost.size:
+        t[lost] = solve(law, np.full(lost.size, alpha), z[lost])
+    return t[wanted]
+
+
 def newton(law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Any = False) -> tuple[Complex, Mask]:
     """Newton's method for Z(t) = z from t, all (n,): the solution, and where it converged.
 

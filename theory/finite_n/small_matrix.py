@@ -166,7 +166,9 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     parts = (rank[:, :k, None], np.sort(rank[:, k:, None], axis=1))
     far, rest = (np.take_along_axis(normals, part, axis=1) for part in parts)
     lam, u = far[..., :p], far[..., p:]
-    x = np.concatenate([u, np.stack([_triangle(most, inner, rng)[:k, :k] for rng in rngs])], axis=2)
+    x = np.concatenate(
+        [u, np.stack([_triangle(min(most, inner), inner, rng)[:k, :k] for rng in rngs])], axis=2
+    )
     weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
     extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / whole.n
     others = np.stack([np.random.default_rng([seed, i, 2]).standard_normal((m, most)) for i in chosen])

@@ -2,9 +2,11 @@
 laws, spectral methods."""
 
 from theory.general.activations import ACTIVATIONS, Activation
+from theory.general.alpha_zero import AlphaZero, alpha_zero
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.covariance import Covariance
 from theory.general.density import DensityCurve, density, density_curve
+from theory.general.first_order import gradient_overlap
 from theory.general.losses import LOSSES, Loss
 from theory.general.maps import ModelMap, model_map
 from theory.general.network import Labels, Network
@@ -15,6 +17,7 @@ __all__ = [
     "ACTIVATIONS",
     "LOSSES",
     "Activation",
+    "AlphaZero",
     "Covariance",
     "DensityCurve",
     "GeneralSpectrum",
@@ -25,9 +28,11 @@ __all__ = [
     "Network",
     "Spectrum",
     "activation_weight",
+    "alpha_zero",
     "density",
     "density_curve",
     "general_spectrum",
+    "gradient_overlap",
     "lowest_branch",
     "model_map",
     "spectrum",

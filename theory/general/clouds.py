@@ -207,7 +207,3 @@ def fit(model: Network) -> None:
     """Raise ParameterError where a model has no such clouds."""
     if math.isinf(model.p):
         raise ParameterError("p must be finite for this teacher or with output_noise, got inf")
-    if model.covariance is not None:
-        raise ParameterError(
-            "covariance must be None where students mix (p > 1 with activations that are not quadratic), got one"
-        )

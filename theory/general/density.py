@@ -44,7 +44,10 @@ _CUBATURE, _PRODUCT, _POINTS = (
     1e-3,
     1e-2,
 )  # steady: change of rho relative to rho and 1/(width of the spectrum)
-_DRAWN = 1e-3  # the same, for a curve to be drawn
+_DRAWN, _KEPT = (
+    1e-3,
+    0.03,
+)  # the same, for a curve to be drawn: aimed at, and kept where the finest nodes do no better
 _PRODUCT_DIMENSIONS = 3
 _LOOK = 40  # places of the first look at a curve, on either side
 _SMALLEST, _FARTHEST = 1e-3, 30.0  # of their distances, in standard deviations of the spectrum
@@ -84,7 +87,8 @@ def density(
     if model.committee is not None:
         return np.asarray(committee_density(model.committee, alpha, values))
     limit = _tolerance(model) if tolerance is None else one("tolerance", positive("tolerance", tolerance))
-    return _steady(model, alpha, values.ravel(), limit).reshape(values.shape)
+    rho, moved = _settled(model, alpha, values.ravel(), limit)
+    return np.where(moved <= limit, rho, np.nan).reshape(values.shape)
 
 
 def atom(model: Committee | Network, alpha: float) -> float:
@@ -110,7 +114,7 @@ def density_curve(
 
     Half of the places crowd at the edge, where rho rises like a square root, half lie at equal shares of the mass. Weights
     unbounded below have no edge: the curve then starts where 1e-2 of the mass is reached. Places are steady to 1e-3 (see
-    `density`), 1e-2 where Sobol points are needed.
+    `density`), 1e-2 where Sobol points are needed, and 3e-2 next to lam = 0 for alpha <= 1.
     known  the `spectrum` at alpha, if the caller has it
     Raises ParameterError as `density` and `spectrum`, and unless points >= 10 and 0 < mass < 1.
 
@@ -127,8 +131,11 @@ def density_curve(
     lam = _places(
         Resolvent(*next(_nodes(model))(), alpha, model.inputs()), found.edge, points, mass, 1 - zero
     )
-    rho = density(model, alpha, lam, max(_DRAWN, _tolerance(model)))
-    good = np.isfinite(rho)
+    if model.committee is not None:
+        rho, moved = density(model, alpha, lam), np.zeros(len(lam))
+    else:
+        rho, moved = _settled(model, alpha, lam, max(_DRAWN, _tolerance(model)))
+    good = np.isfinite(rho) & (moved <= _KEPT)
     return DensityCurve(lam[good], rho[good], zero, found)
 
 
@@ -182,20 +189,19 @@ def _tolerance(model: Network) -> float:
     return _PRODUCT if dimensions(model) <= _PRODUCT_DIMENSIONS else _POINTS
 
 
-def _steady(model: Network, alpha: float, lam: Array, tolerance: float) -> Array:
-    """rho at places (n,) on finer and finer nodes until it is steady, NaN where it is not."""
+def _settled(model: Network, alpha: float, lam: Array, tolerance: float) -> tuple[Array, Array]:
+    """rho at places (n,) on finer and finer nodes until it moves by less than the tolerance, and by how much it moved."""
     order = np.argsort(lam)
-    settled, rho = np.full(len(lam), np.nan), np.full(len(lam), np.nan)
+    rho, moved = np.full(len(lam), np.nan), np.full(len(lam), np.inf)
     roots: list[Point | None] = [None] * len(lam)
     for nodes in _nodes(model):
-        rest = [i for i in order if np.isnan(settled[i])]
+        rest = [i for i in order if not moved[i] <= tolerance]
         if not rest:
             break
         law = Resolvent(*nodes(), alpha, model.inputs())
         found, fresh = law.densities(lam[rest], [roots[i] for i in rest])
-        steady = np.abs(found - rho[rest]) <= tolerance * (np.abs(found) + 1 / law.width)
-        settled[rest] = np.where(steady, found, np.nan)
+        moved[rest] = np.abs(found - rho[rest]) / (np.abs(found) + 1 / law.width)
         rho[rest] = found
         for i, root in zip(rest, fresh, strict=True):
             roots[i] = root
-    return settled
+    return rho, moved

@@ -31,15 +31,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from theory.checks import NotConverged, ParameterError, finite, one, positive
-from theory.general.symmetric import Symmetric, symmetric
+from theory.general.isotropic import Averages, Block, Isotropic
+from theory.general.levels import Levelled, Levels
+from theory.general.state import State, newton_step
+from theory.general.symmetric import symmetric
 
 Array = NDArray[np.floating[Any]]
 
 _STEPS = 60
 _TOLERANCE = 1e-13
+_NEAR = 1e-8  # residual of a step along the branch with levels
 _STAGNATION = 1e-9  # next to a pole rounding stops the iteration at about eps q / (q + f)
 
 
@@ -68,97 +71,13 @@ class DysonEdge:
         return -np.linalg.inv(self.q)
 
 
-class State:
-    """The sums over weights at one admissible Q; everything a solver needs there.
-
-    q, inverse_q, root (p, p)  Q, Q^{-1}, Q^{1/2}
-    c (m,)                     coefficients
-    packing                    index tables between (p, p) and the D = p (p + 1)/2 entries of a symmetric matrix
-    b, weighted (D, m)         B of every weight, packed, and c B
-    mean (p, p)                sum c B
-    span (D, d)                orthonormal coordinates of the matrices that Q may be; None: all, d = D
-    map (d, d)                 L in orthonormal coordinates
-    unit (d,)                  I
-    """
-
-    def __init__(
-        self,
-        q: Array,
-        eigen: tuple[Array, Array],
-        coefficients: Array,
-        packing: Symmetric,
-        inverse: Array,
-        span: Array | None = None,
-    ):
-        values, vectors = eigen
-        self.q, self.span = q, span
-        self.root = (vectors * np.sqrt(values)) @ vectors.T
-        self.inverse_q = (vectors / values) @ vectors.T
-        self.c, self.packing = coefficients, packing
-        self.b = packing.congruence(self.root) @ inverse
-        np.negative(self.b, out=self.b)
-        self.b[packing.diagonal] += 1.0
-        self.weighted = self.b * self.c
-        self.mean = packing.unpack(self.weighted.sum(axis=1))
-        whole = packing.operator(self.weighted @ self.b.T)
-        self.map = whole if span is None else span.T @ whole @ span
-        self.unit = self.coordinates(np.eye(len(q)))
-
-    def coordinates(self, matrix: Array) -> Array:
-        """Coordinates (d,) of a symmetric matrix, projected on the span."""
-        whole = self.packing.coordinates(matrix)
-        return whole if self.span is None else self.span.T @ whole
-
-    def matrix(self, x: Array) -> Array:
-        """The symmetric matrix with coordinates x (d,)."""
-        return self.packing.matrix(x if self.span is None else self.span @ x)
-
-    def residual(self, z: float) -> Array:
-        """Q^{-1/2} (Z(Q) - z) Q^{-1/2} as coordinates (d,)."""
-        return self.coordinates(self.mean - z * self.inverse_q) - self.unit
-
-    def z(self) -> Array:
-        """Z(Q), (p, p)."""
-        mean = self.mean if self.span is None else self.matrix(self.coordinates(self.mean))
-        return self.root @ mean @ self.root - self.q
-
-    def top(self) -> tuple[float, Array]:
-        """Spectral radius of L and its eigenvector E (d,), signed so that its trace is positive."""
-        values, vectors = np.linalg.eigh(self.map)
-        e = vectors[:, -1]
-        return float(values[-1]), e if e @ self.unit > 0 else -e
-
-    def gradient(self, e: Array) -> Array:
-        """Derivative of rho along whitened X: <W, X>, W = -2 sym sum c (I - B) E B E B; coordinates (d,)."""
-        full = self.matrix(e)
-        b = self.b[self.packing.position]
-        eb = (full @ b.reshape(len(full), -1)).reshape(b.shape)
-        ebe = np.einsum("dkm,kdm->dm", b[self.packing.rows], eb[:, self.packing.cols])
-        w = full @ self.packing.unpack(ebe @ self.c) - self.packing.triple(self.weighted @ ebe.T, full)
-        return self.coordinates(-(w + w.T))
-
-    def bordered(self, row: Array, corner: float, residual: Array, rest: float) -> Array:
-        """Newton step (x, dz) of Z(Q) = z with one more equation: <row, x> + corner dz = rest."""
-        d = len(row)
-        lhs = np.empty((d + 1, d + 1))
-        lhs[:d, :d] = self.map - np.eye(d)
-        lhs[:d, d] = -self.coordinates(self.inverse_q)
-        lhs[d, :d], lhs[d, d] = row, corner
-        return np.linalg.solve(lhs, np.append(-residual, rest))
-
-    def moved(self, x: Array) -> Array:
-        """Q after a whitened step x (d,)."""
-        q = self.q + self.root @ self.matrix(x) @ self.root
-        return (q + q.T) / 2
-
-
 class Dyson:
     """The Dyson equation of the weights F (m, p, p), each with coefficient c (m,) or one number for all (1/N
     for a sample).
 
     Weights must be symmetric and finite, coefficients positive. `eigenvalues`, if the caller has them
     cheaply, is a pair (values (k, m), multiplicities (k,)) of the eigenvalues of each weight, multiplicities
-    adding up to p. Raises ParameterError on bad shapes or values.
+    adding up to p. `levels` are those of a covariance of the inputs. Raises ParameterError on bad shapes or values.
 
     `span` (D, d), orthonormal coordinates, restricts Q to the matrices that a group of orthogonal matrices leaves as they are:
     the equation is then that of the weights with all their images. Z(Q) of the images is the projection of Z(Q) on the span.
@@ -169,9 +88,9 @@ class Dyson:
         weights: ArrayLike,
         coefficients: ArrayLike,
         eigenvalues: tuple[Array, Array] | None = None,
+        levels: Levels | None = None,
         span: Array | None = None,
     ):
-        self.span = span
         f = np.asarray(finite("weights", weights), dtype=np.float64)
         if f.ndim != 3 or f.shape[1] != f.shape[2] or not f.size:
             raise ParameterError(f"weights must have shape (m, p, p) with m and p at least 1, got {f.shape}")
@@ -190,6 +109,7 @@ class Dyson:
             eigenvalues = values, np.ones(self.p)
         self.values: Array = eigenvalues[0]
         self.multiplicities: Array = eigenvalues[1]
+        self.levels, self.span = levels, span
 
     def scaled(self, factor: float) -> Dyson:
         """The equation with every coefficient multiplied by a positive factor: the same weights at another alpha."""
@@ -204,7 +124,11 @@ class Dyson:
         eigen = np.linalg.eigh(q)
         if inverse is None or eigen[0][0] <= 0:
             return None
-        return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
+        if self.levels is None:
+            return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
+        state = Levelled(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
+        state.levels = self.levels
+        return state
 
     def edge(self) -> DysonEdge:
         """The left edge, with its null vector and curvature.
@@ -212,12 +136,15 @@ class Dyson:
         Raises NotConverged (carrying the best lower bound) where there is none to find: weights without a
         negative eigenvalue and fewer samples than dimensions, so that the spectrum starts at the atom at 0.
         """
-        q, steps = scalar_edge(self.values, np.outer(self.multiplicities / self.p, self.c))
+        coefficients = np.outer(self.multiplicities / self.p, self.c)
+        q, steps = scalar_edge(self.values, coefficients)
+        if self.levels is not None and q > 0:
+            law = _Values(self.values.ravel(), coefficients.ravel())
+            q = Isotropic(law, (self.levels.s, self.levels.w)).edge(1.0)[2]  # if G were a multiple of I
         state = self.state(q * np.eye(self.p))
         if state is None:
             raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
-        z = float(np.trace(state.z())) / self.p
-        return self.newton_edge(state, z, steps) or self.climbed_edge(q, steps)
+        return self.newton_edge(state, state.centre(), steps) or self.climbed_edge(q, steps)
 
     def newton_edge(self, state: State | None, z: float, steps: int) -> DysonEdge | None:
         """Newton's method on Z(Q) = z I, rho^{-1/2} = 1 from a good start; None as soon as it moves away."""
@@ -225,17 +152,17 @@ class Dyson:
         for _ in range(_STEPS):
             if state is None:
                 return None
-            rho, e = state.top()
-            residual, w = state.residual(z), state.gradient(e)
+            rho, e = state.top(z)
+            residual, (w, corner) = state.residual(z), state.gradient(e, z)
             size = max(float(np.abs(residual).max()), abs(rho - 1))
             if size < _TOLERANCE or (size < _STAGNATION and size >= best):
                 return self._edge_at(state, z, e, w, size, steps)
             if size > 4 * best:
                 return None
             best = min(best, size)
-            step = state.bordered(w, 0.0, residual, 2 * rho * (1 - np.sqrt(rho)))
+            step = state.bordered(z, w, corner, residual, 2 * rho * (1 - np.sqrt(rho)))
             state, taken = self.step(state, step[:-1])
-            z, steps = z + taken * step[-1], steps + 1
+            z, steps = z + taken * float(step[-1]), steps + 1
         return None
 
     def climbed_edge(self, q: float, steps: int = 0) -> DysonEdge:
@@ -244,34 +171,45 @@ class Dyson:
         Where several eigenvalues of L are close to 1 Newton's method from outside the branch wanders. On the branch the
         smallest eigenvalue of Z(Q) bounds the edge from below; with 1 - rho falling linearly along the null direction
         the rest of the way is (1 - rho)^2 / (2 |<W, E>| tr Q^{-1} E). Each step aims at a part of it by one Kleinman
-        step, which stays on the branch for every aim left of the edge.
+        step, which stays on the branch for every aim left of the edge; with levels, where rho depends on z, by several.
         """
         state = self._on_branch(q)
-        rho, e = state.top()
+        bound = state.bound()
+        rho, e = state.top(bound)
         attempt, part = 0.3, 0.9
         for _ in range(4 * _STEPS):
             steps += 1
-            bound = float(np.linalg.eigvalsh(state.z())[0])
             if 1 - rho < attempt:
                 attempt = (1 - rho) / 2
                 found = self.newton_edge(state, bound, steps)
                 if found is not None:
                     return found
-            w = -state.gradient(e) @ e
-            aim = bound + part * (1 - rho) ** 2 / (2 * w * (state.coordinates(state.inverse_q) @ e))
-            x = newton_step(state, state.residual(float(aim)))
-            moved = None if x is None else self.state(state.moved(x))
-            if moved is not None and moved.top()[0] < 1:
-                state, (rho, e), part = moved, moved.top(), min(0.9, 2 * part)
+            w = -state.gradient(e, bound)[0] @ e
+            aim = bound + part * (1 - rho) ** 2 / (2 * w * float(state.z_slope(bound) @ e))
+            moved = self._towards(state, float(aim))
+            if moved is not None and moved.top(moved.bound())[0] < 1:
+                state, part = moved, min(0.9, 2 * part)
+                bound = state.bound()
+                rho, e = state.top(bound)
             else:
                 part /= 4
         raise NotConverged("left edge not found", bound)
+
+    def _towards(self, state: State, z: float) -> State | None:
+        """Kleinman's iteration for z: one step, with levels down to a small residual; None where z is not left of the edge."""
+        for _ in range(_STEPS):
+            x = newton_step(state, state.residual(z), z)
+            moved = None if x is None else self.state(state.moved(x))
+            if moved is None or self.levels is None or np.abs(moved.residual(z)).max() < _NEAR:
+                return moved
+            state = moved
+        return None
 
     def _on_branch(self, q: float) -> State:
         """The first of q I, 1.1 q I, ... that is admissible with rho < 1."""
         for _ in range(20 * _STEPS):
             state = self.state(q * np.eye(self.p))
-            if state is not None and state.top()[0] < 0.98:
+            if state is not None and state.top(state.bound())[0] < 0.98:
                 return state
             q *= 1.1
         raise NotConverged("left edge not found", -q)
@@ -286,8 +224,8 @@ class Dyson:
 
     def _edge_at(self, state: State, z: float, e: Array, w: Array, size: float, steps: int) -> DysonEdge:
         # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(Q^{-1} E)) per squared step, and tr G by tr(Q^{-1} E).
-        pull = float(state.coordinates(state.inverse_q) @ e)
-        curvature = float(w @ e) * self.p**2 / pull**3
+        pull, fall = float(state.coordinates(state.inverse_q) @ e), float(state.z_slope(z) @ e)
+        curvature = float(w @ e) * self.p**2 / (pull**2 * fall)
         return DysonEdge(z, state.q, state.matrix(e), curvature, size, steps)
 
     def solve(self, z: float) -> Array:
@@ -303,7 +241,8 @@ class Dyson:
         From Q >= Q(z) concavity makes Newton's iterates decrease monotonically to Q(z) with rho < 1 all the
         way; A <= F gives the start Q = (largest eigenvalue of sum c F, less z) I.
         """
-        q = float(np.linalg.eigvalsh(self.packing.unpack(self.packed @ self.c))[-1]) - z
+        k = float(np.linalg.eigvalsh(self.packing.unpack(self.packed @ self.c))[-1])
+        q = k - z if self.levels is None else self.levels.y(k, z)
         q = max(q, -2.0 * float(self.values.min()), np.finfo(float).tiny)
         state = self.state(q * np.eye(self.p))
         best = np.inf
@@ -311,7 +250,7 @@ class Dyson:
             if state is None:
                 return None
             residual = state.residual(z)
-            x = newton_step(state, residual)
+            x = newton_step(state, residual, z)
             size = float(np.abs(residual).max())
             if x is None:
                 return None
@@ -322,12 +261,26 @@ class Dyson:
         return None
 
 
-def newton_step(state: State, residual: Array) -> Array | None:
-    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the edge."""
-    try:
-        return cho_solve(cho_factor(np.eye(len(residual)) - state.map, lower=True), residual)
-    except LinAlgError:
-        return None
+@dataclass(frozen=True)
+class _Values:
+    """Eigenvalues f of weights, with coefficients, as a law of scalar weights for `Isotropic`."""
+
+    f: Array
+    c: Array
+    closed: bool = False
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def q_min(self) -> float:
+        return max(0.0, -float(self.f.min()))
+
+    @property
+    def scale(self) -> float:
+        return float(np.sqrt(self.c @ self.f**2 / self.c.sum()))
+
+    def at(self, q: float) -> Averages:
+        a = self.f * (q / (q + self.f))
+        return Averages(float(self.c @ a), float(self.c @ a**2), [], [])
 
 
 def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:

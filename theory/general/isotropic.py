@@ -27,6 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.general.results import zero_of
 from theory.late_scipy import brentq
 
 Array = NDArray[Any]
@@ -34,6 +35,8 @@ Array = NDArray[Any]
 _EPS = 4 * np.finfo(float).eps
 _FAR = 300.0  # logarithm at which every search for a bracket ends
 _NEAREST = 36.0  # logarithm of the smallest relative step that still changes q
+_AHEAD = 4e-4  # in log q: what the difference below leaves is 1e-10, rounding 1e-11
+_ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12
 _GRID = np.concatenate([np.geomspace(1e-12, 1e-2, 21), np.geomspace(2e-2, 1e6, 60)])
 
 
@@ -108,12 +111,14 @@ class OnBranch:
 
 @dataclass(frozen=True)
 class IsotropicThreshold:
-    """Where an outlier of the block with a teacher leaves the bulk: alpha, kind, squared overlap just above, and z."""
+    """Where an outlier of the block with a teacher leaves the bulk: alpha, kind, squared overlap just above, z, and where the
+    tangent of the overlap vanishes."""
 
     alpha: float
     kind: str
     overlap: float
     edge: float
+    zero: float
 
 
 def bracketed(function: Callable[[float], float], start: float, lowest: float = -_FAR) -> float:
@@ -273,7 +278,7 @@ class Isotropic:
             if left * right < 0:
                 q = brentq(lambda v: self._sharp_margin(index, v), low, high, xtol=1e-300, rtol=_EPS)
                 alpha, zeta = self._on_sharp(q, self.law.at(q))
-                found.append(IsotropicThreshold(alpha, "continuous", 0.0, alpha * zeta))
+                found.append(IsotropicThreshold(alpha, "continuous", 0.0, alpha * zeta, alpha))
         return sorted(found, key=lambda t: t.alpha)
 
     def _sharp_margin(self, index: int, q: float) -> float:
@@ -288,7 +293,17 @@ class Isotropic:
         found = self.outlier_at(index, self.law.q_min) if alpha_c > 0 else None
         if found is None or found.alpha > alpha_c:
             return None
-        return IsotropicThreshold(found.alpha, "discontinuous", found.overlap, found.value)
+        zero = zero_of(found.alpha, found.overlap, self._overlap_slope(index, found))
+        return IsotropicThreshold(found.alpha, "discontinuous", found.overlap, found.value, zero)
+
+    def _overlap_slope(self, index: int, first: OnBranch) -> float:
+        """dq2/dalpha along the outlier from q_min on, by one-sided differences in log q."""
+        ahead = [self.outlier_at(index, self.law.q_min * math.exp(_AHEAD * k)) for k in range(1, 5)]
+        branch = [first, *(b for b in ahead if b is not None)]
+        if len(branch) < len(_ONE_SIDED):
+            return math.nan
+        alpha, overlap = (np.array([getattr(b, name) for b in branch]) for name in ("alpha", "overlap"))
+        return float((_ONE_SIDED @ overlap) / (_ONE_SIDED @ alpha))
 
     def outlier_at(self, index: int, q: float) -> OnBranch | None:
         """The lowest outlier of a block as a function of q: its largest eigenvalue of K - X fixes zeta, hence alpha = q M_1."""

@@ -23,6 +23,7 @@ _STARTS = 3
 _BOXES = 1e1, 1e2, 1e3, 1e4
 _STEADY = 1e-6
 _FALLING = 0.5
+_BOTTOMLESS = 1e6  # falls of this many times the lowest value near 0 do not end
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,12 @@ def lowest(
     if bounded:
         return Lowest(best, *place)
     falls = -np.diff(boxes)
-    if np.isneginf(best) or (falls[-1] > _STEADY * (1 + abs(best)) and falls[-1] > _FALLING * falls[-2]):
+    far = best < -_BOTTOMLESS * (1 + abs(boxes[0]))  # a box may have missed how far it goes down there
+    if (
+        far
+        or np.isneginf(best)
+        or (falls[-1] > _STEADY * (1 + abs(best)) and falls[-1] > _FALLING * falls[-2])
+    ):
         return Lowest(-np.inf, *place)
     return Lowest(best, *place)
 

@@ -28,6 +28,7 @@ class ModelMap:
     overlap, overlap_error   squared overlap just above
     until                    where the outlier enters the bulk again
     reason                   texts, empty where there is a threshold
+    alpha_0, alpha_0_error   as in ModelThreshold
     """
 
     axes: tuple[tuple[str, tuple[Any, ...]], ...]
@@ -38,6 +39,8 @@ class ModelMap:
     overlap_error: NDArray[np.float64]
     until: NDArray[np.float64]
     reason: NDArray[np.str_]
+    alpha_0: NDArray[np.float64]
+    alpha_0_error: NDArray[np.float64]
 
 
 def model_map(model: Committee | Network, **axes: Sequence[Any]) -> ModelMap:
@@ -64,7 +67,7 @@ def model_map(model: Committee | Network, **axes: Sequence[Any]) -> ModelMap:
     def column(name: str) -> Any:
         return np.array([getattr(point, name) for point in points]).reshape(shape)
 
-    parts = ("alpha", "alpha_error", "kind", "overlap", "overlap_error", "until", "reason")
+    parts = [f.name for f in fields(ModelMap)][1:]
     return ModelMap(tuple((k, tuple(v)) for k, v in axes.items()), *(column(name) for name in parts))
 
 

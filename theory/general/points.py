@@ -24,17 +24,19 @@ from scipy.special import stdtrit
 
 from theory.checks import NotConverged
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
-from theory.general.dyson import Dyson
+from theory.general.dyson import Dyson, State
 from theory.general.extremes import bottom, support
+from theory.general.levels import Levels
 from theory.general.network import Network
 from theory.general.orbits import invariant_span, orbit_labels
-from theory.general.results import ModelThreshold, Spectrum
-from theory.general.spikes import SpikeBlock, overlap_at
+from theory.general.results import ModelThreshold, Spectrum, zero_of
+from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
 from theory.general.support import CloudEdge, Support, edge_of
 from theory.late_scipy import brentq
 
 Array = NDArray[Any]
 Bracket = tuple[float, float, int]  # two alphas and whether the margin rises between them, +1, or falls, -1
+_Lowest = tuple[float, list[Array], int]
 Guess = tuple[float, tuple[Array, float] | None]  # an alpha, and (Q, z) near it
 
 STEPS = 0.2, 0.16, 0.13, 0.1  # of the product rule
@@ -50,10 +52,12 @@ _ALPHAS = np.geomspace(
 _CLOSE = 1e-7  # relative distance within which outliers count as one
 _CARRIES = 0.01  # share of an outlier's vector on teacher directions from which it carries the teacher
 _SECANTS = 12
+_NEAR = 1e-6  # relative distance left of the edge of the mean Hessian at which a covariance's pull is taken
 _ROUGHLY, _NEARLY = (
     0.15,
     0.03,
 )  # relative distances in Q at which smooth edges are verified, in the scan and at the root
+_AHEAD = 1e-3  # steps in log alpha of the tangent: what three points leave is 1e-6
 _UNBOUNDED = "no left edge: the weight is unbounded below"
 
 
@@ -71,7 +75,9 @@ class CloudProblem:
 
     def __init__(self, model: Network, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None):
         self.law, self.cloud, self.start = law, cloud, start
-        self.unit = Dyson(cloud.f, cloud.probability, span=invariant_span(model))
+        self.unit = Dyson(
+            cloud.f, cloud.probability, levels=Levels.of(model.inputs()), span=invariant_span(model)
+        )
         self.spikes = []
         for block in cloud.blocks:
             teachers = int(block.teacher.sum())
@@ -103,41 +109,68 @@ class CloudProblem:
         dyson, edge = self.edge(alpha)
         if edge.state is None:
             return -1.0, edge, 0.0
-        best, overlap = -math.inf, 0.0
+        spike, found = self._carrier(dyson, edge.state, edge.value)
+        overlap = (
+            overlap_at(spike, edge.state, np.array(found[1]), edge.value) if edge.kind == "smooth" else 0.0
+        )
+        return edge.value - found[0], edge, overlap
+
+    def _carrier(self, dyson: Dyson, state: State, z: float) -> tuple[SpikeBlock, _Lowest]:
+        """The block with the lowest eigenvalue of Xi that carries the teacher, and what is known of that."""
+        best: tuple[SpikeBlock, _Lowest] | None = None
         for block, unit in zip(self.cloud.blocks, self.spikes, strict=True):
             if not np.any(block.teacher):
                 continue
             spike = unit.on(dyson)
-            found = _lowest_with_teacher(spike.xi(edge.state), block.teacher)
-            if found is not None and edge.value - found[0] > best:
-                best = edge.value - found[0]
-                if edge.kind == "smooth":
-                    overlap = overlap_at(spike, edge.state, np.array(found[1]))
-        return best, edge, overlap
+            found = _lowest_with_teacher(spike.pulled(state, z), block.teacher)
+            if found is not None and (best is None or found[0] < best[1][0]):
+                best = spike, found
+        if best is None:
+            raise NotConverged("no direction carries the teacher", z)
+        return best
+
+    def overlap(self, alpha: float) -> float:
+        """Squared overlap of the lowest outlier that carries the teacher, at an alpha where it exists."""
+        dyson, edge = self.edge(alpha)
+        if edge.state is None:
+            return 0.0
+        spike, (*_, order) = self._carrier(dyson, edge.state, edge.value)
+        state, z, directions = outlier_of(spike, edge.state, order, edge.value)
+        return overlap_at(spike, state, directions, z)
 
     def stays(self) -> bool:
-        """Whether outliers that carry the teacher are there as alpha -> inf: those of the mean Hessian."""
+        """Whether outliers that carry the teacher are there as alpha -> inf: those of the mean Hessian.
+
+        Its bulk is E[F] (x) Sigma; z stands for z / alpha. At its edge a covariance pulls by B = -N^{-1} - (Xi - E[F]).
+        """
         mean = np.einsum("n,nij->ij", self.cloud.probability, self.cloud.f)
-        edge, p = float(np.linalg.eigvalsh(mean)[0]), len(mean)
+        levels, vectors = np.linalg.eigh(mean)
+        edge, p, shift = float(levels[0]), len(mean), np.zeros_like(mean)
+        if self.unit.levels is not None:
+            s, w = self.unit.levels.s, self.unit.levels.w
+            edge = float(np.min(np.outer(s, levels)))
+            z = edge - _NEAR * abs(edge)
+            pull = 1 / ((w * s**2) @ (1 / (s[:, None] * levels - z)))
+            shift = (vectors * (edge - levels + pull)) @ vectors.T
         for block in self.cloud.blocks:
             k = block.vectors.shape[1]
             v = block.vectors * self.cloud.probability[:, None]
             xi = np.einsum("nk,nl,nij->kilj", v, block.vectors, self.cloud.f, optimize=True)
-            values, vectors = np.linalg.eigh(xi.reshape(k * p, k * p))
-            share = np.sum(vectors.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
+            values, x = np.linalg.eigh(xi.reshape(k * p, k * p) + np.kron(np.eye(k), shift))
+            share = np.sum(x.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
             if np.any(values[share > _CARRIES] < edge - 1e-9 * abs(edge)):
                 return True
         return False
 
 
-def _lowest_with_teacher(xi: Array, teacher: NDArray[np.bool_]) -> tuple[float, list[Array]] | None:
-    """The lowest eigenvalue of Xi whose vectors lie on teacher directions to some part, and all its vectors (k, p)."""
+def _lowest_with_teacher(xi: Array, teacher: NDArray[np.bool_]) -> _Lowest | None:
+    """The lowest eigenvalue of Xi whose vectors lie on teacher directions to some part, all its vectors (k, p), its order."""
     values, vectors = np.linalg.eigh(xi)
     for start, value in enumerate(values):
         alike = np.flatnonzero(np.abs(values - value) <= _CLOSE * abs(value))
         each = [vectors[:, i].reshape(len(teacher), -1) for i in alike]
         if alike[0] == start and max(np.sum(x[teacher] ** 2) for x in each) > _CARRIES:
-            return float(value), each
+            return float(value), each, start
     return None
 
 
@@ -162,7 +195,7 @@ def clustered(rows: Array) -> Array:
 
 
 def point_spectrum(model: Network, alpha: float) -> Spectrum:
-    """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf and with a covariance."""
+    """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf."""
     fit(model)
     if not math.isfinite(bottom(model).value):
         return Spectrum.without_edge("points", _UNBOUNDED)
@@ -247,11 +280,13 @@ def _changed(rough: Solved, fine: Solved) -> Spectrum:
 
 @dataclass(frozen=True)
 class Root:
-    """A zero of the largest margin on one cloud: alpha, kind of the threshold, squared overlap just above."""
+    """A zero of the largest margin on one cloud: alpha, kind of the threshold, squared overlap just above, and where the
+    tangent of that vanishes."""
 
     alpha: float
     kind: str
     overlap: float
+    zero: float
 
 
 def point_threshold(model: Network) -> ModelThreshold:
@@ -321,7 +356,13 @@ def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -
         v = float(brentq(margin, low, high, xtol=1e-13, rtol=1e-13))
     _, edge, overlap = problem.margin(math.exp(v))
     kind = {"smooth": "discontinuous", "sharp": "continuous"}.get(edge.kind, "unresolved")
-    return Root(math.exp(v), kind, overlap if kind == "discontinuous" else 0.0)
+    if kind != "discontinuous":
+        return Root(math.exp(v), kind, 0.0, math.exp(v))
+    here = problem.start
+    near = [overlap, *(problem.overlap(math.exp(v + step * _AHEAD)) for step in (1, 2))]
+    problem.start = here
+    slope = float(np.dot([-1.5, 2.0, -0.5], near)) / (_AHEAD * math.exp(v))
+    return Root(math.exp(v), kind, overlap, zero_of(math.exp(v), overlap, slope))
 
 
 def _secant(function: Callable[[float], float], x: float, step: float) -> float | None:
@@ -349,7 +390,8 @@ def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until
         if rough is not None:
             kind = fine.kind if fine.kind == rough.kind else "unresolved"
             errors = abs(fine.alpha - rough.alpha), abs(fine.overlap - rough.overlap)
-            found = ModelThreshold(fine.alpha, kind, fine.overlap, *errors, until, "points")
+            zero = fine.zero, abs(fine.zero - rough.zero)
+            found = ModelThreshold(fine.alpha, kind, fine.overlap, *errors, until, "points", "", *zero)
             if found.steady(_STEADY_THRESHOLD):
                 break
         rough = fine
@@ -365,15 +407,13 @@ def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, unti
     rough, guess = _roots(model, law, bracket, first, _LEVEL - 2, range(_SCRAMBLINGS, _SCRAMBLINGS + 4))
     roots, _ = _roots(model, law, bracket, guess, _LEVEL, range(_SCRAMBLINGS))
     kinds = {root.kind for root in roots}
-    values = np.array([(root.alpha, root.overlap) for root in roots])
-    mean, error = _mean_error(values)
-    bias = (mean - np.mean([(root.alpha, root.overlap) for root in rough], axis=0)) / 4
-    error = np.hypot(error, bias)
+    fine, coarse = (np.array([(r.alpha, r.overlap, r.zero) for r in found]) for found in (roots, rough))
+    mean, error = _mean_error(fine)
+    error = np.hypot(error, (mean - coarse.mean(axis=0)) / 4)
     kind = kinds.pop() if len(kinds) == 1 else "unresolved"
     reason = "" if kind != "unresolved" else "clouds of points disagree on the kind of the edge"
-    return ModelThreshold(
-        float(mean[0]), kind, float(mean[1]), float(error[0]), float(error[1]), until, "points", reason
-    )
+    alpha, overlap, zero = zip(mean.tolist(), error.tolist(), strict=True)
+    return ModelThreshold(alpha[0], kind, overlap[0], alpha[1], overlap[1], until, "points", reason, *zero)
 
 
 def _roots(

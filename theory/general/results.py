@@ -78,6 +78,8 @@ class ModelThreshold:
     overlap, overlap_error  squared overlap just above: 0 when continuous
     until                   alpha at which the outlier enters the bulk again: inf where it never does
     route, reason           as in Spectrum
+    alpha_0, alpha_0_error  where the overlap would vanish by its tangent (`theory.general.alpha_zero`): alpha where continuous,
+                            NaN where there is none
     """
 
     alpha: float
@@ -88,6 +90,8 @@ class ModelThreshold:
     until: float = math.inf
     route: str = "exact"
     reason: str = ""
+    alpha_0: float = math.nan
+    alpha_0_error: float = 0.0
 
     def steady(self, tolerance: float) -> bool:
         """Whether the errors are below `tolerance`, that of alpha relative to alpha."""
@@ -96,3 +100,9 @@ class ModelThreshold:
         if self.kind == "unresolved":
             return False
         return self.alpha_error <= tolerance * self.alpha and self.overlap_error <= tolerance
+
+
+def zero_of(alpha: float, overlap: float, slope: float) -> float:
+    """Where the tangent of a squared overlap with `slope` in alpha vanishes; NaN where that is at no alpha > 0."""
+    value = alpha - overlap / slope if slope > 0 else math.nan
+    return value if value > 0 else math.nan

@@ -22,8 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theory.alpha_zero import alpha_zero as of_committee
 from theory.bulk import bulk_edge
 from theory.checks import one, ratio
+from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
 from theory.general.laws import across, floor_of, isotropic, node_law
 from theory.general.network import Network, network
@@ -40,6 +42,7 @@ Model = Committee | Network
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
 _UNBOUNDED = "no left edge: the weight is unbounded below"
+_FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
 
@@ -84,10 +87,20 @@ def threshold(model: Model) -> ModelThreshold:
     'discontinuous'
     """
     model = network(model)
+    found = _threshold(model)
+    if found.kind == "none" and carried_by_gradient(model):
+        return replace(found, reason=f"{found.reason}; {_FIRST_ORDER}")
+    return found
+
+
+def _threshold(model: Network) -> ModelThreshold:
     taken = route(model)
     if taken == "exact" and model.covariance is None:
         found = bbp_threshold(model)
-        return ModelThreshold(found.alpha, found.kind, found.overlap, route="exact")
+        zero = of_committee(model)
+        return ModelThreshold(
+            found.alpha, found.kind, found.overlap, route="exact", alpha_0=math.nan if zero is None else zero
+        )
     if taken == "exact":
         return _first(Isotropic(QuadraticLaw(model), model.inputs()), "exact")
     if taken == "points":
@@ -97,6 +110,11 @@ def threshold(model: Model) -> ModelThreshold:
     if not across(model):
         return ModelThreshold(math.nan, "unresolved", math.nan, route="cubature", reason=_ALONG)
     return _refined(model, lambda law: _first(law, "cubature"), _merged_threshold)
+
+
+def typical_threshold(model: Network) -> ModelThreshold:
+    """The threshold at p = inf without the weights that have no probability there (`theory.general.wide`)."""
+    return _refined(model, lambda law: _first(law, "cubature"), _merged_threshold, rare=False)
 
 
 @dataclass(frozen=True)
@@ -209,15 +227,19 @@ def _first(problem: Isotropic, taken: str) -> ModelThreshold:
     found.sort(key=lambda t: t.alpha)
     first, *later = found
     until = later[0].alpha if later else math.inf
-    return ModelThreshold(first.alpha, first.kind, first.overlap, until=until, route=taken)
+    return ModelThreshold(
+        first.alpha, first.kind, first.overlap, until=until, route=taken, alpha_0=first.zero
+    )
 
 
-def _refined(model: Network, solve: Callable[[Isotropic], Any], merge: Callable[[Any, Any], Any]) -> Any:
+def _refined(
+    model: Network, solve: Callable[[Isotropic], Any], merge: Callable[[Any, Any], Any], rare: bool = True
+) -> Any:
     """Results at finer and finer steps until `merge` of the last two calls them steady."""
     law = model.inputs()
-    rough = solve(Isotropic(node_law(model, STEPS[0]), law))
+    rough = solve(Isotropic(node_law(model, STEPS[0], rare), law))
     for step in STEPS[1:]:
-        fine = solve(Isotropic(node_law(model, step), law))
+        fine = solve(Isotropic(node_law(model, step, rare), law))
         merged = merge(rough, fine)
         if merged.steady(_STEADY):
             break
@@ -247,4 +269,5 @@ def _merged_threshold(rough: ModelThreshold, fine: ModelThreshold) -> ModelThres
         kind=kind,
         alpha_error=0.0 if fine.kind == "none" else abs(fine.alpha - rough.alpha),
         overlap_error=0.0 if fine.kind == "none" else abs(fine.overlap - rough.overlap),
+        alpha_0_error=0.0 if fine.kind == "none" else abs(fine.alpha_0 - rough.alpha_0),
     )

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite
-from theory.general.dyson import Dyson, DysonEdge, State, newton_step
+from theory.general.dyson import Dyson, DysonEdge
 from theory.general.orbits import orbit_average
+from theory.general.state import State, newton_step
 from theory.general.symmetric import symmetric
 
 Array = NDArray[np.floating[Any]]
@@ -80,6 +81,17 @@ class SpikeBlock:
         blocks = np.einsum("ai,klij,jb->kalb", state.root, blocks, state.root)
         return orbit_average(blocks.reshape(k * p, k * p), self.orbits)
 
+    def pulled(self, state: State, z: float) -> Array:
+        """Xi (k p, k p), to be compared with z: for inputs with a covariance Xi + z - zeta (`theory.general.levels`)."""
+        xi, pull = self.xi(state), state.pull(z)
+        return xi if pull is None else xi + np.kron(np.eye(self.v.shape[1]), pull)
+
+    def slopes(self, state: State, directions: Array, z: float) -> tuple[Array, float]:
+        """Derivatives of x^T (what is compared with z) x: along a whitened step as coordinates (d,), and in z."""
+        mean = np.einsum("nki,nkj->ij", directions, directions) / len(directions)
+        row, corner = state.pull_slope(mean, z)
+        return self.slope(state, directions) + row, corner
+
     def slope(self, state: State, directions: Array) -> Array:
         """Derivative of x^T Xi x, mean over n directions x (n, k, p), along a whitened step: coordinates (d,) of sum c t t^T
         with t = B Q^{1/2} X^T v."""
@@ -100,9 +112,9 @@ class SpikeBlock:
         """Xi (k p, k p) at the edge."""
         return self.xi(self.at(edge))
 
-    def level(self, state: State, order: int) -> tuple[float, Array]:
-        """The ordered eigenvalue of Xi and its eigenvector (1, k, p): with orbits all n eigenvectors (n, k, p) of it."""
-        levels, vectors = np.linalg.eigh(self.xi(state))
+    def level(self, state: State, order: int, z: float) -> tuple[float, Array]:
+        """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with orbits all (n, k, p)."""
+        levels, vectors = np.linalg.eigh(self.pulled(state, z))
         alike = np.abs(levels - levels[order]) <= _ALIKE * np.abs(levels).max()
         chosen = vectors[:, [order] if self.orbits is None else alike]
         return float(levels[order]), chosen.T.reshape(-1, self.v.shape[1], self.dyson.p)
@@ -111,7 +123,7 @@ class SpikeBlock:
         """An outlier by bisection of an increasing function of z, for the starts that Newton's method cannot use."""
         high, width = edge, 1e-3 * (1 + abs(edge))
         low = edge - width
-        while low - self.level(self._inside(low), order)[0] > 0:
+        while low - self.level(self._inside(low), order, low)[0] > 0:
             high, width = low, 2 * width
             low -= width
         for _ in range(200):
@@ -119,22 +131,23 @@ class SpikeBlock:
             if not low < z < high:
                 break
             state = self.dyson.state_at(z)
-            if state is not None and z - self.level(state, order)[0] <= 0:
+            if state is not None and z - self.level(state, order, z)[0] <= 0:
                 low = z
             else:
                 high = z
         state = self._inside(low)
-        return state, low, self.level(state, order)[1]
+        return state, low, self.level(state, order, low)[1]
 
     def spikes(self, state: State, edge: float) -> Spikes:
         """All outliers left of an edge, sharp or smooth, from the state there. Raises NotConverged as `spikes`."""
-        margins = edge - np.linalg.eigvalsh(self.xi(state))
+        margins = edge - np.linalg.eigvalsh(self.pulled(state, edge))
         k, p = self.v.shape[1], self.dyson.p
         found: list[tuple[float, float, Array]] = []
         for order in reversed(range(int(np.sum(margins > 0)))):
             # The outlier nearest the edge first: each is a good start for the next.
-            state, z, directions = _outlier(self, state, order, edge)
-            found.append((z, overlap_at(self, state, directions), directions[0]))
+            state, z, directions = outlier_of(self, state, order, edge)
+            loaded = state.loaded(z, directions[0])
+            found.append((z, overlap_at(self, state, directions, z), loaded / np.linalg.norm(loaded)))
         found.sort(key=lambda item: item[0])
         values, overlaps = (np.array([item[i] for item in found]) for i in (0, 1))
         return Spikes(values, overlaps, np.array([item[2] for item in found]).reshape(-1, k, p), margins)
@@ -161,31 +174,34 @@ def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
     return block.spikes(block.at(edge), edge.value)
 
 
-def overlap_at(block: SpikeBlock, state: State, directions: Array) -> float:
-    """Squared overlap with the spikes of an outlier with null vectors `directions` (n, k, p); 0 at a sharp edge."""
-    p = state.coordinates(state.inverse_q)
-    x = newton_step(state, p)
-    return 0.0 if x is None else float(1 / (1 + block.slope(state, directions) @ x))
+def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> float:
+    """Squared overlap with the spikes of an outlier at z with null vectors `directions` (n, k, p); 0 at a sharp edge."""
+    x = newton_step(state, state.z_slope(z), z)
+    if x is None:
+        return 0.0
+    row, corner = block.slopes(state, directions, z)
+    return float(np.sum(state.loaded(z, directions) ** 2) / len(directions) / (1 - corner + row @ x))
 
 
-def _outlier(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
-    """Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
+def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
+    """State, value and null vectors (n, k, p) of the outlier of one order, from a state at the edge, where it must exist:
+    Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
     state: State | None = start
-    z = float(np.trace(start.z())) / len(start.q)
+    z = start.centre()
     best = np.inf
     for _ in range(_STEPS):
         if state is None:
             break
-        level, directions = block.level(state, order)
+        level, directions = block.level(state, order, z)
         residual = state.residual(z)
         size = max(float(np.abs(residual).max()), abs(level - z))
         if size < _TOLERANCE or (size < 1e3 * _TOLERANCE and size >= best):
-            if z < edge and newton_step(state, residual) is not None:
+            if z < edge and newton_step(state, residual, z) is not None:
                 return state, z, directions
             break
         best = min(best, size)
-        slope = block.slope(state, directions)
-        step = state.bordered(slope, -1.0, residual, z - level)
+        slope, corner = block.slopes(state, directions, z)
+        step = state.bordered(z, slope, corner - 1.0, residual, z - level)
         state, taken = block.dyson.step(state, step[:-1])
         z += taken * step[-1]
     return block.bisected(order, edge)

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.general.dyson import Dyson, State, newton_step
+from theory.general.dyson import Dyson
+from theory.general.state import State, newton_step
 
 Array = NDArray[Any]
 
@@ -136,9 +137,9 @@ def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None
 def _at_bottom(dyson: Dyson, law: Support) -> CloudEdge | None:
     """The smooth edge at Q = q_min I."""
     state = dyson.state(law.q_min * np.eye(dyson.p))
-    if state is None or state.top()[0] > 1:
+    if state is None or state.top(state.centre())[0] > 1:
         return None
-    return CloudEdge(float(np.trace(state.z())) / dyson.p, "smooth", state)
+    return CloudEdge(state.centre(), "smooth", state)
 
 
 def _stationary(dyson: Dyson, start: tuple[Array, float] | None) -> tuple[float, State] | None:
@@ -176,15 +177,15 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
     for _ in range(_STEPS):
         if state is None:
             return None
-        z = float(np.trace(state.z())) / dyson.p if math.isnan(z) else z
+        z = state.centre() if math.isnan(z) else z
         low, x, _ = law.lowest(state.q)
         residual, scale = state.residual(z), float(np.linalg.norm(state.q, 2))
         size = max(float(np.abs(residual).max()), abs(low) / scale)
         if size < _TOLERANCE or (size < _STAGNATION and size >= best):
-            return (z, state) if newton_step(state, residual) is not None else None
+            return (z, state) if newton_step(state, residual, z) is not None else None
         best = min(best, size)
         along = state.root @ x
-        step = state.bordered(state.coordinates(np.outer(along, along)), 0.0, residual, -low)
+        step = state.bordered(z, state.coordinates(np.outer(along, along)), 0.0, residual, -low)
         state, taken = dyson.step(state, step[:-1])
         z += taken * float(step[-1])
     return None

@@ -10,7 +10,7 @@ window.bbpGrid = (function () {
       const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
       tables[name] = name.endsWith("_steps") ? new Uint16Array(bytes.buffer) : new Float32Array(bytes.buffer);
     }
-    for (const name of ["lam", "rho"]) {
+    for (const name of ["log_distance", "log_density"]) {
       const steps = tables[name + "_steps"], ends = tables[name + "_ends"], rows = ends.length / 2;
       tables[name] = Float32Array.from(steps, (step, k) => {
         const row = Math.floor(k / held.nodes);
@@ -23,6 +23,11 @@ window.bbpGrid = (function () {
     let i = 0;
     while (i < points.length - 2 && points[i + 1] <= x) i += 1;
     return [i, Math.min(1, Math.max(0, (x - points[i]) / (points[i + 1] - points[i] || 1)))];
+  }
+  // The four of the rising `points` about x: index of the first, and the weights of the cubic through them.
+  function cubic(points, x) {
+    const first = Math.max(0, Math.min(points.length - 4, points.findLastIndex((point) => point <= x) - 1)), near = points.slice(first, first + 4);
+    return [first, near.map((at) => near.reduce((so, other) => (other === at ? so : (so * (x - other)) / (at - other)), 1))];
   }
   const mix = (u, v, w) => u * (1 - w) + v * w;
 
@@ -44,12 +49,18 @@ window.bbpGrid = (function () {
     const [i, w] = place(points, ratio);
     return mix(row[first + i], row[first + i + 1], w);
   }
-  function spectrum(pair, a, ratio) {
-    const [i, w] = place(held.logA, Math.log(a)), [j, v] = place(held.logRatios, Math.log(ratio)), n = held.nodes;
-    const at = (column, row) => ((pair * held.a.length + column) * held.ratios.length + row) * n;
-    const line = (name) => Float64Array.from({ length: n }, (_, k) => mix(
-      mix(tables[name][at(i, j) + k], tables[name][at(i + 1, j) + k], w), mix(tables[name][at(i, j + 1) + k], tables[name][at(i + 1, j + 1) + k], w), v));
-    return { lam: line("lam"), rho: line("rho") };
+  // From the edge on: there the density is 0.
+  function spectrum(pair, a, ratio, edge) {
+    const [i, w] = cubic(held.logA, Math.log(a)), [j, v] = cubic(held.logRatios, Math.log(ratio)), n = held.nodes;
+    const line = (name) => {
+      const found = new Float64Array(n), table = tables[name];
+      w.forEach((left, column) => v.forEach((right, row) => {
+        const at = ((pair * held.a.length + i + column) * held.ratios.length + j + row) * n;
+        for (let k = 0; k < n; k++) found[k] += left * right * table[at + k];
+      }));
+      return found.map(Math.exp);
+    };
+    return { lam: Float64Array.from([0, ...line("log_distance")], (v) => edge + v), rho: Float64Array.from([0, ...line("log_density")]) };
   }
   function phases(p_star, alpha) {
     const rows = held.widths.length, columns = held.a_fine.length, codes = new blank.constructor(rows * columns, [rows, columns]);
@@ -86,9 +97,8 @@ window.bbpGrid = (function () {
     const found = checked(message.values);
     if (typeof found === "string") return { serial: message.serial, error: found, name: message.name, sources: {}, lines: {}, axes: {} };
     const { p, p_star, a, alpha, row, pair } = found;
-    const here = thresholds(pair, a), ratio = alpha / here.alpha, curve = branch(pair, a), whole = spectrum(pair, a, ratio);
-    const edge = along(curve.edge, ratio), moved = edge - whole.lam[0]; // the curve of the edge is the finer one
-    whole.lam = whole.lam.map((v) => v + moved);
+    const here = thresholds(pair, a), ratio = alpha / here.alpha, curve = branch(pair, a);
+    const edge = along(curve.edge, ratio), whole = spectrum(pair, a, ratio, edge);
     const out = ratio > 1 ? along(curve.outlier, ratio) : null, overlap = ratio > 1 ? along(curve.overlap, ratio) : 0;
     const alphas = Float64Array.from(held.branch, (s) => s * here.alpha), atom = Math.max(0, 1 - alpha), end = alphas[alphas.length - 1];
     const outside = curve.outlier.map((v, k) => (held.branch[k] < 1 || held.branch[k + 1] === held.branch[k] ? NaN : v));

@@ -95,11 +95,11 @@ window.bbp = (function () {
   }
   function hear(answer) {
     show(answer);
+    for (const [id, text] of Object.entries(answer.words || {})) say(id, text);
     if (answer.serial === undefined) return;
     if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else {
       state = answer.values;
       if (!waiting) { complain(""); typed = null; }
-      for (const [id, text] of Object.entries(answer.words)) say(id, text);
       showLink(answer.words.query);
       for (const c of CONTROLS) if (!waiting) syncControl(c);
     }

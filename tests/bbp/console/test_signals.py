@@ -25,8 +25,8 @@ SWEEP = [*FIRE["PROGRAMS"]["sweep, dense"], "--out", "x.h5", "--resume"]
     [
         ("sweep, dense", 0.4, signal.SIGINT),  # while it imports
         ("sweep, dense", 0.8, signal.SIGTERM),
-        ("sweep, Krylov", 3.0, signal.SIGTERM),  # while it compiles, or computes
-        ("descent", 2.5, signal.SIGINT),
+        ("sweep, Krylov", 2.0, signal.SIGTERM),  # while it compiles, or computes
+        ("descent", 1.8, signal.SIGINT),
         ("figures", 1.2, signal.SIGHUP),
     ],
 )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bbp import store
+from bbp.analysis import theory_curves
 from bbp.experiments import models
 from theory import Committee
 from theory.general import ACTIVATIONS, LOSSES
@@ -73,7 +74,8 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
         (["--overlap", "0.4"], "discontinuous", {"overlap": 0.4}),
     ],
 )
-def test_sweeps_of_networks(bbp, tmp_path, options, kind, held):
+def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
+    monkeypatch.setitem(theory_curves.FINE, "cubature", 12)
     out = tmp_path / "s.h5"
     said = bbp(*SWEEP, *options, "--out", out)
     assert said.code == 0, said.err
@@ -107,22 +109,10 @@ def test_a_configuration_file_names_the_model(bbp, tmp_path):
 
 
 def test_descents_and_phases_of_networks(bbp, tmp_path):
-    words = [
-        "--p",
-        "1",
-        "--alpha-grid",
-        "4",
-        "--n",
-        "20",
-        "--samples",
-        "2",
-        "--steps",
-        "20",
-        "--start",
-        "random",
-    ]
+    words = ["--p", "1", "--alpha-grid", "4", "--n", "20", "--samples", "2", "--steps", "40"]
     said = bbp("descent", *words, "--activation", "tanh", "--a", "2", "--out", tmp_path / "d.h5")
-    assert said.code == 0, said.err
+    assert said.code == 0 and "start random" in said.out and "start hessian" in said.out, said.err
+    assert "start spectral" not in said.out
     grid = ["--p", "1", "--a-grid", "1,2", "--at-a", "1", "--widths", "1", "--out", tmp_path / "p.h5"]
     assert bbp("phase", *grid, "--noise", "0.3").code == 0
     with h5py.File(tmp_path / "p.h5") as file:
@@ -150,7 +140,10 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
         ([*SWEEP, "--covariance", "file:nowhere.txt"], "nowhere.txt"),
         ([*SWEEP, "--activation", "tanh", "--a", "0.5"], "needs a + y > 0"),
         ([*SWEEP, "--loss", "squared", "--a", "2"], "a must be left at 1"),
-        (["descent", "--activation", "tanh", "--a", "2", "--start", "spectral"], "start must be random"),
+        (
+            ["descent", "--activation", "tanh", "--a", "2", "--start", "spectral"],
+            "start spectral weighs labels optimally for a quadratic teacher",
+        ),
         (["phase", "--noise", "0.3", "--n", "1000"], "thresholds at finite N"),
         (["phase", "--overlap", "0.3", "--p", "inf"], "overlap must be 0"),
         (
@@ -163,11 +156,11 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
                 "--at-a",
                 "2",
                 "--p",
+                "inf",
+                "--p-star",
                 "2",
-                "--covariance",
-                "mp:0.5",
             ],
-            "covariance must be None",
+            "p must be finite",
         ),
     ],
 )

@@ -48,6 +48,10 @@ def test_pages_of_other_origins_get_no_connection(port):
     assert status == 403
     status, _ = get(port, "/ws", Origin=f"http://localhost:{port + 1}", **upgrade)
     assert status == 403
+    status, _ = get(port, "/ws", Origin="http://evil.example:80", Host="evil.example:80", **upgrade)
+    assert status == 403
+    status, _ = get(port, "/ws", Origin=f"http://localhost:{port}", Host=f"localhost:{port}", **upgrade)
+    assert status == 101
 
 
 def test_another_name_for_this_machine_gets_words_and_no_page(port):

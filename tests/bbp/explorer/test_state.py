@@ -4,17 +4,19 @@ import contextlib
 import io
 import math
 import shlex
+from dataclasses import replace
 from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 
 from bbp import phase, sweep
-from bbp.explorer.answer import answer, number
-from bbp.explorer.networks import branch
-from bbp.explorer.state import CONTROLS, State, command, python_lines
+from bbp.explorer.answer import answer, number, with_density
+from bbp.explorer.networks import curves
+from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
+from bbp.explorer.sweepfile import Held, options_of
 from theory import ParameterError, bbp_threshold, bulk_edge, outlier
-from theory.general import lowest_branch, spectrum, threshold
+from theory.general import Network, density, lowest_branch, spectrum, threshold
 
 STATES = [
     State(),
@@ -60,6 +62,13 @@ def test_no_control_takes_nonsense(name, value):
     with pytest.raises(ParameterError) as error:
         State.of({name: value})
     assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", ["1e400", "-inf", "infinit", "∞∞", "nan"])
+def test_infinity_is_written_out(value):
+    with pytest.raises(ParameterError, match="p must be"):
+        State.of({"p": value})
+    assert State.of({"p": "∞"}) == State.of({"p": "inf"}) == State.of({"p": math.inf})
 
 
 def test_bounds_are_taken_and_passed_values_refused():
@@ -140,6 +149,24 @@ def test_a_model_with_options_shows_the_numbers_of_the_general_theory(state):
         assert low < high
 
 
+@pytest.mark.parametrize("state", STATES + NETWORKS)
+def test_samples_of_a_model_lie_on_the_page_of_that_model_alone(state):
+    model = state.model
+    held = Held(
+        "", {"p": text_of(model.p), "p_star": model.p_star, "a": model.a, "n": 20} | options_of(model), {}
+    )
+    assert held.fits(state)
+    assert State.of(held.values) == replace(state, n=20, alpha=State().alpha)
+    assert not held.fits(replace(state, overlap=0.125))
+    assert not held.fits(replace(state, covariance="mp:0.2"))
+
+
+def test_a_model_that_no_control_makes_is_called_other():
+    values = options_of(Network(p=2, p_star=1, a=2.0, activation="tanh", teacher_activation="erf"))
+    with pytest.raises(ParameterError, match="activation"):
+        State.of(values)
+
+
 @pytest.mark.parametrize(
     ("state", "words"),
     [
@@ -154,10 +181,27 @@ def test_options_that_do_not_go_together_are_answered_in_words(state, words):
 
 
 def test_the_curves_of_a_model_with_options_are_those_of_the_general_theory():
-    state = State(noise=0.3)
-    *steps, last = branch({"state": state.values()})
+    state = State(p=1, a=2.0, alpha=6.0, activation="tanh")
+    *steps, last = curves({"state": state.values(), "branch": True})
     columns = last["columns"]
-    assert len(steps) == 10
+    assert len(steps) == 12
     exact = lowest_branch(state.model, columns["alpha"])
     np.testing.assert_allclose(columns["edge"], exact.edge, rtol=1e-12)
-    np.testing.assert_allclose(columns["overlap"], np.nan_to_num(exact.overlap), rtol=1e-12)
+    np.testing.assert_allclose(
+        columns["overlap"], np.nan_to_num(exact.overlap * exact.teacher_share), rtol=1e-12
+    )
+    (message,) = [step for step in steps if "density" in step]
+    found = with_density(state, message)
+    lam, rho = found.sources["density"]["lam"], found.sources["density"]["rho"]
+    np.testing.assert_allclose(rho[::10], density(state.model, 6.0, lam[::10], 1e-3), atol=2e-3 * rho.max())
+    assert 0.75 < np.trapezoid(rho, lam) < 0.85
+    for left, right, low, high in found.axes.values():
+        assert left < right
+        assert low < high
+    assert "No density" not in found.words["spectrum-words"]
+
+
+def test_a_density_that_is_not_known_is_explained():
+    found = with_density(State(noise=0.3), {"kind": "progress", "reason": "there are no nodes"})
+    assert found.words["spectrum-words"].endswith("No density: there are no nodes.")
+    assert not found.sources

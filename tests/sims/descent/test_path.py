@@ -161,7 +161,7 @@ def test_rows_of_zeros_change_nothing():
     np.testing.assert_allclose(padded.student, bare.student, atol=1e-9)
 
 
-@pytest.mark.parametrize("group", [1, 2, 3])
+@pytest.mark.parametrize("group", [1, 2])
 def test_a_sample_does_not_depend_on_its_neighbours(group):
     """Alone, by another compiled program: to rounding. In one program: bit for bit, whoever the others are."""
     model, data, y, student, _ = problem(samples=3)

@@ -9,11 +9,14 @@ from sims.descent.path import Code, Rules
 from sims.descent.samples import (
     bytes_needed,
     hessian_moments,
+    hessian_start,
     largest_projection,
     largest_squared,
     sample_descents,
 )
+from sims.descent.starts import signed, spectral_refusal
 from theory.checks import ParameterError
+from theory.general.network import Network
 from theory.model import Committee
 
 SHORT = Rules(steps=30)
@@ -84,6 +87,58 @@ def test_informed_starts_know_more_than_random_ones(start, p, p_star):
         for name in ("random", start)
     }
     assert np.mean(known[start][:, 0]) > 0.4 > np.mean(known["random"][:, 0]) + 0.1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Network(2, 1, 2.0, "tanh"),
+        Network(1, 1, 0.5, covariance="power:1", noise=0.2),
+        Network(1, 1, 1.0, "softplus", loss="squared", teacher_activation="quadratic"),
+    ],
+)
+def test_networks_start_at_the_lowest_vectors_of_their_hessian(model):
+    """The rows lie in the span of the blocks of those vectors, and no row turned round has a lower loss."""
+    drawn, seen = instance.draw(model, 20, 5.0), {}
+
+    def start(drawn, data, y):
+        student = hessian_start(drawn, data, y)
+        seen["student"], seen["data"], seen["y"] = student, data, y
+        return student
+
+    sample_descents(model, 20, 5.0, [0], start=start, rules=SHORT)
+    student, data, y = seen["student"], seen["data"], seen["y"]
+    pairs = hessians.lowest_plain(drawn, np.asarray(drawn.student), y, int(model.degeneracy))
+    p = int(model.p)
+    for k, row in enumerate(student):
+        block = np.linalg.qr(pairs.vectors.reshape(p, 20, -1)[k])[0]
+        assert np.sum((block.T @ row) ** 2) == pytest.approx(20, rel=1e-9)
+        turned = student.copy()
+        turned[k] *= -1
+        assert model.losses(data @ student.T, y).sum() <= model.losses(data @ turned.T, y).sum()
+
+
+def test_students_are_turned_where_the_loss_has_a_sign():
+    model = Network(2, 1, 2.0, "tanh")
+    drawn = instance.draw(model, 12, 6.0)
+    data, y = np.asarray(drawn.data)[: drawn.m], np.asarray(instance.outputs(drawn))
+    teacher = np.asarray(drawn.teacher)
+    found = signed(model, data, y, np.concatenate([-teacher, teacher]))
+    np.testing.assert_array_equal(found, np.concatenate([teacher, teacher]))
+    even = Committee(2, 1, 1.0)
+    np.testing.assert_array_equal(
+        signed(even, data, y**2, -np.tile(teacher, (2, 1))), -np.tile(teacher, (2, 1))
+    )
+
+
+def test_the_spectral_start_is_refused_where_its_weights_are_not_optimal():
+    for model, words in (
+        (Network(a=2.0, activation="tanh"), "quadratic teacher"),
+        (Network(noise=0.1), "no noise"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            sample_descents(model, 20, 3.0, [0], start="spectral", rules=SHORT)
+    assert not spectral_refusal(Network(a=2.0, activation="tanh", teacher_activation="quadratic"))
 
 
 def test_a_start_of_ones_own():

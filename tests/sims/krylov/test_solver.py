@@ -11,9 +11,9 @@ from sims.operator.operator import hessian_operator
 from tests.sims.instances import Case, dense_hessian, projector_error, random_cases
 from theory.checks import ParameterError
 
-SMALL = random_cases([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)], 3, seed=11)
-MIDDLE = random_cases([(240, 1), (120, 2), (80, 3), (60, 4)], 4, seed=12)  # p N = 240: compiled once
-SINGLE = random_cases([(240, 1), (60, 4)], 3, seed=13)
+SMALL = random_cases([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)], 2, seed=11)
+MIDDLE = random_cases([(240, 1), (120, 2), (80, 3), (60, 4)], 3, seed=12)  # p N = 240: compiled once
+SINGLE = random_cases([(240, 1), (60, 4)], 2, seed=13)
 WIDTHS = [1, 2, 3, 4]
 WHOLE_RANGE = [
     *random_cases([(n, p) for n in (1, 2, 3) for p in WIDTHS], 3, seed=14),

@@ -110,12 +110,20 @@ def test_overlap_hides_what_is_left():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "alpha", "n"), [(2, 10.0, 400), (3, 12.0, 250)])
-def test_samples_of_students_that_mix(p, alpha, n):
+@pytest.mark.parametrize(
+    ("p", "alpha", "n", "law"),
+    [
+        (2, 10.0, 400, None),
+        (3, 12.0, 250, None),
+        (2, 16.0, 400, "power:0.5"),
+        (3, 16.0, 250, "levels:0.4@2,2.2@1"),
+    ],
+)
+def test_samples_of_students_that_mix(p, alpha, n, law):
     """8 dense samples of tanh: lowest eigenvalue and its share on teacher directions within 5 sigma, and a bias of 3/N.
 
-    Two-sided, 7 degrees of freedom: false-alarm rate 2e-3 for each of four comparisons; fixed seed."""
-    model, rng = Network(p, activation="tanh", a=2.0), np.random.default_rng(0)
+    Two-sided, 7 degrees of freedom: false-alarm rate 2e-3 for each of eight comparisons; fixed seed."""
+    model, rng = Network(p, activation="tanh", a=2.0, covariance=law), np.random.default_rng(0)
     sample = np.array([_lowest(model, alpha, n, rng) for _ in range(8)])
     mean, error = sample.mean(axis=0), sample.std(axis=0, ddof=1) / np.sqrt(8)
     found = spectrum(model, alpha)
@@ -123,12 +131,54 @@ def test_samples_of_students_that_mix(p, alpha, n):
     assert np.all(np.abs(mean - wanted) < 5 * error + 3 / n * np.array([abs(wanted[0]), 1]))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "n", "below", "above"),
+    [
+        (Network(3, activation="tanh", a=2.0), 200, 1.2, 12.0),
+        (Network(3, activation="softplus", a=2.0), 150, 5.0, 40.0),
+        (Network(4, activation="erf", a=2.0), 150, 1.2, 12.0),
+    ],
+    ids=["tanh", "softplus", "erf"],
+)
+def test_samples_on_both_sides_of_a_threshold(model, n, below, above):
+    """Above, the p - 1 equal outliers of theory: the teacher's share of the p - 1 lowest vectors of 6 dense samples within
+    5 sigma and 0.05, the next has less than half of it. Below no outlier, and the lowest have less than half of that share.
+
+    5 degrees of freedom: false-alarm rate 4e-3 each; fixed seeds."""
+    p, found = int(model.p), spectrum(model, above)
+    assert below < threshold(model).alpha < above
+    assert found.degeneracy == (p - 1,)
+    wanted = found.overlaps[0] * found.teacher_share[0]
+    seen = {
+        alpha: np.array([_shares(model, alpha, n, seed) for seed in range(6)]) for alpha in (below, above)
+    }
+    mean = seen[above][:, : p - 1].mean(axis=1)
+    assert abs(mean.mean() - wanted) < 5 * mean.std(ddof=1) / np.sqrt(6) + 0.05
+    assert seen[above][:, p - 1].mean() < wanted / 2
+    assert len(spectrum(model, below).outliers) == 0
+    assert seen[below][:, : p - 1].mean() < wanted / 2
+
+
+def _shares(model, alpha, n, seed):
+    """Shares on the teacher of the p lowest vectors of one sample."""
+    return _solved(model, alpha, n, np.random.default_rng(seed))[1][: int(model.p)]
+
+
 def _lowest(model, alpha, n, rng):
     """Lowest eigenvalue of one sample and the share of its vector on teacher directions."""
+    values, shares = _solved(model, alpha, n, rng)
+    return values[0], shares[0]
+
+
+def _solved(model, alpha, n, rng):
+    """Eigenvalues of one sample and the shares of their vectors on teacher directions."""
     x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
+    if model.covariance is not None:
+        x = x * np.sqrt(model.covariance.eigenvalues(n))
     w, t = rng.standard_normal((model.p, n)), rng.standard_normal((1, n))
     w, t = (v * np.sqrt(n) / np.linalg.norm(v, axis=1, keepdims=True) for v in (w, t))
     f = model.weights(x @ w.T, model.outputs(x @ t.T))
     hessian = np.block([[(x.T * f[:, i, j]) @ x for j in range(model.p)] for i in range(model.p)])
     values, vectors = np.linalg.eigh(hessian)
-    return values[0], np.sum((vectors[:, 0].reshape(model.p, n) @ t[0]) ** 2) / n
+    return values, np.sum(np.tensordot(t[0], vectors.reshape(model.p, n, -1), (0, 1)) ** 2, axis=0) / n

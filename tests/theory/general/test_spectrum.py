@@ -223,6 +223,6 @@ def test_bad_input():
         spectrum("tanh", 1.0)
     with pytest.raises(ParameterError, match="alpha must be"):
         spectrum(Network(), -1.0)
-    with pytest.raises(ParameterError, match="covariance must be None"):
-        spectrum(Network(2, activation="tanh", a=2.0, covariance="mp:0.5"), 1.0)
+    with pytest.raises(ParameterError, match="p must be finite"):
+        spectrum(Network(math.inf, 2, activation="tanh", a=2.0, covariance="mp:0.5"), 1.0)
     assert covariance(Covariance.of([1.0, 3.0])).is_identity is False

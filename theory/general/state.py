@@ -1,0 +1,133 @@
+"""The sums over weights that solvers of the matrix Dyson equation need at one Q: see `theory.general.dyson`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from theory.general.symmetric import Symmetric
+
+Array = NDArray[np.floating[Any]]
+
+
+class State:
+    """The sums over weights at one admissible Q; everything a solver needs there.
+
+    q, inverse_q, root (p, p)  Q, Q^{-1}, Q^{1/2}
+    c (m,)                     coefficients
+    packing                    index tables between (p, p) and the D = p (p + 1)/2 entries of a symmetric matrix
+    b, weighted (D, m)         B of every weight, packed, and c B
+    mean (p, p)                sum c B
+    span (D, d)                orthonormal coordinates of the matrices that Q may be; None: all, d = D
+    map (d, d)                 L in orthonormal coordinates
+    unit (d,)                  I
+    """
+
+    def __init__(
+        self,
+        q: Array,
+        eigen: tuple[Array, Array],
+        coefficients: Array,
+        packing: Symmetric,
+        inverse: Array,
+        span: Array | None = None,
+    ):
+        values, vectors = eigen
+        self.q, self.span, self.eigen = q, span, eigen
+        self.root = (vectors * np.sqrt(values)) @ vectors.T
+        self.inverse_q = (vectors / values) @ vectors.T
+        self.c, self.packing = coefficients, packing
+        self.b = packing.congruence(self.root) @ inverse
+        np.negative(self.b, out=self.b)
+        self.b[packing.diagonal] += 1.0
+        self.weighted = self.b * self.c
+        self.mean = packing.unpack(self.weighted.sum(axis=1))
+        whole = packing.operator(self.weighted @ self.b.T)
+        self.map = whole if span is None else span.T @ whole @ span
+        self.unit = self.coordinates(np.eye(len(q)))
+
+    def coordinates(self, matrix: Array) -> Array:
+        """Coordinates (d,) of a symmetric matrix, projected on the span."""
+        whole = self.packing.coordinates(matrix)
+        return whole if self.span is None else self.span.T @ whole
+
+    def matrix(self, x: Array) -> Array:
+        """The symmetric matrix with coordinates x (d,)."""
+        return self.packing.matrix(x if self.span is None else self.span @ x)
+
+    def residual(self, z: float) -> Array:
+        """Q^{-1/2} (kappa - k_z(Q)) Q^{-1/2} as coordinates (d,): for Sigma = I that of Z(Q) - z."""
+        return self.coordinates(self.mean - z * self.inverse_q) - self.unit
+
+    def z(self) -> Array:
+        """Z(Q) = kappa - Q, (p, p)."""
+        mean = self.mean if self.span is None else self.matrix(self.coordinates(self.mean))
+        return self.root @ mean @ self.root - self.q
+
+    def centre(self) -> float:
+        """z from traces: exact where all matrices are multiples of the identity."""
+        return float(np.trace(self.z())) / len(self.q)
+
+    def bound(self) -> float:
+        """The largest z with kappa - k_z(Q) >= 0: a lower bound of the edge."""
+        return float(np.linalg.eigvalsh(self.z())[0])
+
+    def left(self, z: float) -> Array:
+        """(d, d): less the derivative of the whitened residual in Q. Positive definite left of the edge."""
+        return np.eye(len(self.map)) - self.map
+
+    def z_slope(self, z: float) -> Array:
+        """Less the derivative of the whitened residual in z, coordinates (d,)."""
+        return self.coordinates(self.inverse_q)
+
+    def top(self, z: float) -> tuple[float, Array]:
+        """Spectral radius rho of L and its eigenvector E (d,), signed so that its trace is positive; rho = 1 at the edge."""
+        values, vectors = np.linalg.eigh(self.map)
+        e = vectors[:, -1]
+        return float(values[-1]), e if e @ self.unit > 0 else -e
+
+    def gradient(self, e: Array, z: float) -> tuple[Array, float]:
+        """Derivative of rho along whitened X, <W, X>, as coordinates (d,), and in z: W = -2 sym sum c (I - B) E B E B, 0."""
+        full = self.matrix(e)
+        b = self.b[self.packing.position]
+        eb = (full @ b.reshape(len(full), -1)).reshape(b.shape)
+        ebe = np.einsum("dkm,kdm->dm", b[self.packing.rows], eb[:, self.packing.cols])
+        w = full @ self.packing.unpack(ebe @ self.c) - self.packing.triple(self.weighted @ ebe.T, full)
+        return self.coordinates(-(w + w.T)), 0.0
+
+    def bordered(self, z: float, row: Array, corner: float, residual: Array, rest: float) -> Array:
+        """Newton step (x, dz) of residual = 0 at z with one more equation: <row, x> + corner dz = rest."""
+        d = len(row)
+        lhs = np.empty((d + 1, d + 1))
+        lhs[:d, :d] = -self.left(z)
+        lhs[:d, d] = -self.z_slope(z)
+        lhs[d, :d], lhs[d, d] = row, corner
+        return np.linalg.solve(lhs, np.append(-residual, rest))
+
+    def pull(self, z: float) -> Array | None:
+        """z - zeta_z(Q), (p, p), by which Xi - zeta differs from Xi - z: None stands for 0 (`theory.general.levels`)."""
+        return None
+
+    def pull_slope(self, c: Array, z: float) -> tuple[Array | float, float]:
+        """Derivatives of <c, z - zeta_z(Q)>, c (p, p): along whitened X as coordinates (d,), and in z."""
+        return 0.0, 0.0
+
+    def loaded(self, z: float, x: Array) -> Array:
+        """x (..., k, p) on the spike block as it lies on the spike directions: x N^{-1} Q^{-1}."""
+        return x
+
+    def moved(self, x: Array) -> Array:
+        """Q after a whitened step x (d,)."""
+        q = self.q + self.root @ self.matrix(x) @ self.root
+        return (q + q.T) / 2
+
+
+def newton_step(state: State, residual: Array, z: float) -> Array | None:
+    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the edge."""
+    try:
+        return cho_solve(cho_factor(state.left(z), lower=True), residual)
+    except LinAlgError:
+        return None
