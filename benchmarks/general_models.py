@@ -1,19 +1,27 @@
-"""General models: time to ten digits against Sobol points of the same run, a threshold curve, and whether intervals cover.
+"""General models: time to ten digits against Sobol points and `scipy.integrate.cubature` of the same run, a threshold curve,
+import time, and whether intervals cover.
 
 python -m benchmarks.general_models            (about a minute)
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
+from scipy.integrate import cubature
 
 from theory.bulk import bulk_edge
 from theory.general import Network, activation_weight, general_spectrum, model_map, spectrum
 from theory.general.activations import ACTIVATIONS
+from theory.general.clouds import sobol_cloud
+from theory.general.extremes import support
+from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import floor_of, node_law
+from theory.general.points import CloudProblem, scattered
 from theory.model import Committee
 from theory.outliers import outlier
 
@@ -22,9 +30,12 @@ CASES = 200
 
 def main() -> None:
     """Print one table for each claim."""
+    imported()
     speed()
+    against_cubature()
     curve()
     coverage()
+    coverage_of_students()
 
 
 def speed() -> None:
@@ -48,6 +59,58 @@ def speed() -> None:
             f"{name:<12}{found.edge:>17.12f}{found.edge_error:>10.1e}{seconds:>9.3f}"
             f"{abs(points.edge - found.edge):>13.1e}{other:>9.3f}{other / seconds:>7.1f}"
         )
+
+
+class CubatureLaw:
+    """The averages of p = p* = 1 by `scipy.integrate.cubature`, for the same equations (`theory.general.isotropic.Law`)."""
+
+    def __init__(self, model: Network):
+        law = node_law(model, 0.08)
+        self.model, self.calls = model, 0
+        self.q_min, self.closed, self.scale, self.blocks = law.q_min, law.closed, law.scale, law.blocks
+
+    def at(self, q: float) -> Averages:
+        """K, K2, X, X2 at q, to a relative and absolute error of 1e-10 each."""
+
+        def integrand(x):
+            lam, u = x.T
+            f = self.model.weights(lam[:, None], self.model.outputs(u[:, None]))[:, 0, 0]
+            a, weight = f * q / (q + f), np.exp(-(lam**2 + u**2) / 2) / (2 * np.pi)
+            factors = np.ones(len(u)), u * u, u * lam, lam * lam
+            return np.stack([weight * a**k * factor for k in (1, 2) for factor in factors], axis=1)
+
+        self.calls += 1
+        found = cubature(integrand, [-9.5, -9.5], [9.5, 9.5], rtol=1e-10, atol=1e-10).estimate
+        k, k2 = float(found[0]), float(found[4])
+        return Averages(k, k2, [found[[[1, 2], [2, 3]]]], [found[[[5, 6], [6, 7]]]])
+
+
+def against_cubature() -> None:
+    """Edge and outliers of tanh, a = 2, alpha = 3, from the same equations on adaptive averages; wall seconds."""
+    model, alpha = Network(a=2.0, activation="tanh"), 3.0
+    fresh(model)
+    start = time.perf_counter()
+    ours = fresh(model)
+    middle = time.perf_counter()
+    law = CubatureLaw(model)
+    problem = Isotropic(law)
+    edge, _, q = problem.edge(alpha)
+    (first, *_) = problem.outliers(alpha, q)
+    end = time.perf_counter()
+    print(
+        f"\nscipy.integrate.cubature, tanh: edge {edge:.12f}, {abs(edge - ours.edge):.1e} off, outlier "
+        f"{abs(first.value - ours.outliers[0]):.1e} off; {end - middle:.1f} s ({law.calls} averages) against "
+        f"{middle - start:.3f} s: ratio {(end - middle) / (middle - start):.0f}"
+    )
+
+
+def imported() -> None:
+    """Seconds of `import theory.general` in a process of its own, less those of NumPy: best of five."""
+    code = (
+        "import time, numpy; t = time.perf_counter(); import theory.general; print(time.perf_counter() - t)"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True) for _ in range(5)]
+    print(f"import theory.general: {min(float(run.stdout) for run in runs):.3f} s after NumPy\n")
 
 
 def fresh(model: Network):
@@ -82,6 +145,24 @@ def coverage() -> None:
             inside["overlap"].append(abs(found.overlaps[0] - pulled.overlap) < 1.96 * found.overlaps_error[0])
     shares = ", ".join(f"{name} {np.mean(v):.3f} of {len(v)}" for name, v in inside.items())
     print(f"\nnominal 95 % intervals of {CASES} committees cover: {shares}; wrong kinds: {kinds}")
+
+
+def coverage_of_students() -> None:
+    """The same for networks by points, which keep the symmetry of 3 or 4 students: 8 clouds of 2^11 points, one alpha each."""
+    rng, inside, kinds = np.random.default_rng(2), {"edge": [], "outlier": [], "overlap": []}, 0
+    for _ in range(CASES // 2):
+        model = Network(int(rng.integers(3, 5)), 1, float(np.exp(rng.uniform(-1, 1))))
+        alpha, law = float(np.exp(rng.uniform(-0.7, 2))), support(model)
+        clouds = (sobol_cloud(model, repeat, 11) for repeat in rng.integers(10**6, size=8).tolist())
+        found = scattered([CloudProblem(model, cloud, law).solved(alpha) for cloud in clouds])
+        edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
+        kinds += found.kind not in (edge.kind, "unresolved")
+        inside["edge"].append(abs(found.edge - edge.value) < 1.96 * found.edge_error)
+        if pulled is not None and found.outliers.size:
+            inside["outlier"].append(abs(found.outliers[0] - pulled.value) < 1.96 * found.outliers_error[0])
+            inside["overlap"].append(abs(found.overlaps[0] - pulled.overlap) < 1.96 * found.overlaps_error[0])
+    shares = ", ".join(f"{name} {np.mean(v):.3f} of {len(v)}" for name, v in inside.items())
+    print(f"the same by points at p = 3, 4, {CASES // 2} cases: {shares}; wrong kinds: {kinds}")
 
 
 def timed(call: Callable):

@@ -14,7 +14,7 @@ CACHED = (
     2000  # order up to which the matrix stays near the processor; beyond, the reduction takes twice as long
 )
 KRYLOV = 0.14e-6  # alpha N^2 p: all products of a search with the data (p N of 2,000 to 8,000; draws not stored take longer)
-SEARCH = 0.3  # whatever a search takes
+SEARCH = 0.2  # whatever a search takes
 LAW = 0.5e-6  # a label of a student's unit in a draw of the finite-N law
 LAW_DRAW = 0.5e-3  # whatever a draw takes
 
@@ -23,7 +23,7 @@ def sample_seconds(p: int, n: int, alpha: float, solver: str) -> float:
     """Seconds of one sample by the solver "dense" or "krylov".
 
     >>> round(sample_seconds(2, 1000, 1.0, "dense"), 2), round(sample_seconds(2, 4000, 1.0, "krylov"), 1)
-    (0.54, 4.9)
+    (0.54, 4.8)
     """
     m, order = alpha * n, p * n
     if solver == "krylov":

@@ -15,7 +15,7 @@ from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
 from theory.model import Committee
 
-A = 0.5
+A, STEPS, RECORDS = 0.5, 20_000, 8
 CASES = (
     (1, 2.0),
     (2, 1.4),
@@ -26,12 +26,12 @@ ROUTES = {"annealed": "theory at the overlaps", "quenched": "quenched theory of 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Eigenvalue, q2 and both theories at eight records of descents from random starts, p* = 1."""
     (n, *_), samples = effort.sizes([200], [400]), effort.count(6, 24)
-    rules = Rules(steps=20_000, records=40, loss_floor=1e-6)
+    rules = Rules(steps=STEPS, records=40, loss_floor=1e-6)
     kept: dict[str, list[Array]] = {}
     for p, alpha in CASES:
         found = sample_descents(
             Committee(p, 1, A), n, alpha, range(samples), effort.seed,
-            rules=rules, eigenpairs=p, hessians=8, theory=True,
+            rules=rules, eigenpairs=p, hessians=RECORDS, theory=True,
         )  # fmt: skip
         along = {"time": found.time[:, found.hessian_records], "m2": found.m2[:, found.hessian_records]}
         along |= {

@@ -162,7 +162,8 @@ def time_axis(ax: Axes, drawn: Sequence[Line2D]) -> None:
 
 
 def mean_in_time(time: Array, values: Array) -> tuple[Array, Array]:
-    """Mean over samples of values (sample, record) recorded at times (sample, record), at the samples' mean times.
+    """Mean over samples of values (sample, record) recorded at times (sample, record), at the samples' mean times and
+    where the last has ended.
 
     The first record is that at t = 0. From the first that has moved on each sample is interpolated linearly in log t, and keeps
     its last value once it has ended. Samples without a result, or that never moved, are left out.
@@ -171,7 +172,7 @@ def mean_in_time(time: Array, values: Array) -> tuple[Array, Array]:
     time, values = time[good], values[good]
     if not len(time):
         return np.zeros(0), np.zeros(0)
-    common = np.unique(time[:, 1:].mean(axis=0))
+    common = np.unique(np.append(time[:, 1:].mean(axis=0), time.max()))
     common = common[common > 0]
     moved = [np.interp(np.log(common), np.log(t[t > 0]), v[t > 0]) for t, v in zip(time, values, strict=True)]
     return np.append(0.0, common), np.append(values[:, 0].mean(), np.mean(moved, axis=0))

@@ -279,10 +279,10 @@ def test_mean_in_time_interpolates_each_sample():
     common, mean = descent_plots.mean_in_time(
         time, np.where(time > 0, 3 + np.log(np.maximum(time, 1e-9)), 0.5)
     )
-    np.testing.assert_allclose(common, [0, 1.5, 75])
+    np.testing.assert_allclose(common, [0, 1.5, 75, 100])
     # sample 1 runs from 1 to 100, sample 2 from 2 to 50, and each keeps its ends beyond them
     np.testing.assert_allclose(
-        mean[1:], [3 + (np.log(1.5) + np.log(2)) / 2, 3 + (np.log(75) + np.log(50)) / 2]
+        mean[1:], [3 + np.log(pair).sum() / 2 for pair in ((1.5, 2), (75, 50), (100, 50))]
     )
     assert mean[0] == 0.5
     assert descent_plots.mean_in_time(time[2:], time[2:])[0].size == 0

@@ -6,7 +6,7 @@ import xarray
 
 from bbp.experiments.phase import thresholds
 from bbp.figures import main
-from bbp.gallery import activations, base, descent, finite, overlaps, phi, spectral, survives
+from bbp.gallery import activations, base, descent, descent_theory, finite, overlaps, phi, spectral, survives
 from bbp.gallery import thresholds as diagrams
 from bbp.gallery.base import Data, Effort, Entry
 from bbp.gallery.entries import ENTRIES
@@ -24,6 +24,9 @@ def coarse(monkeypatch):
     monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
     monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
     monkeypatch.setattr(descent, "WIDTHS", (1, 2))
+    monkeypatch.setattr(descent_theory, "STEPS", 60)
+    monkeypatch.setattr(descent_theory, "RECORDS", 2)
+    monkeypatch.setattr(descent_theory, "CASES", ((1, 2.0), (1, 1.4)))
     monkeypatch.setattr(finite, "SIZES", np.array([100, 10**8]))
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)

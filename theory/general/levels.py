@@ -165,16 +165,16 @@ class Levelled(State):
         return self.coordinates(self.eigen[1] @ matrix @ self.eigen[1].T)
 
     def residual(self, z: float) -> Array:
-        """The whitened kappa - k_z(Q), coordinates (d,)."""
+        """Q^{-1/2} (kappa - k_z(Q)) Q^{-1/2} as coordinates (d,)."""
         return self.coordinates(self.mean) - self._turned(np.diag(self.shift(z).k / self.eigen[0]))
 
     def centre(self) -> float:
-        """z from traces of kappa and Q."""
+        """z from traces: exact where all matrices are multiples of the identity."""
         p = len(self.q)
         return self.levels.z(float(np.trace(self.z() + self.q)) / p, float(np.trace(self.q)) / p)
 
     def bound(self) -> float:
-        """The largest z with kappa - k_z(Q) >= 0, by bracketing: it falls with z."""
+        """The largest z with kappa - k_z(Q) >= 0, by bracketing and Brent: a lower bound of the edge."""
 
         def smallest(z: float) -> float:
             return float(np.linalg.eigvalsh(self.matrix(self.residual(z)))[0])
@@ -197,21 +197,21 @@ class Levelled(State):
         return whole if self.span is None else self.span.T @ whole @ self.span
 
     def left(self, z: float) -> Array:
-        """Derivative of k_z less L, (d, d): positive definite left of the edge."""
+        """(d, d): less the derivative of the whitened residual in Q. Positive definite left of the edge."""
         return self.metric(z) - self.map
 
     def z_slope(self, z: float) -> Array:
-        """Whitened dk/dz, coordinates (d,)."""
+        """Less the derivative of the whitened residual in z, coordinates (d,)."""
         return self._turned(np.diag(self.shift(z).fall / self.eigen[0]))
 
     def top(self, z: float) -> tuple[float, Array]:
-        """Spectral radius of L against the derivative of k_z, and its eigenvector E (d,) of norm 1 in the latter."""
+        """Largest rho with L E = rho M E, M the metric at z, and E (d,), its trace positive; rho = 1 at the edge."""
         values, vectors = eigh(self.map, self.metric(z))
         e = vectors[:, -1]
         return float(values[-1]), e if e @ self.unit > 0 else -e
 
     def gradient(self, e: Array, z: float) -> tuple[Array, float]:
-        """Derivatives of rho along whitened X, coordinates (d,), and in z."""
+        """Derivatives of rho: along whitened X as coordinates (d,), and in z."""
         shift, vectors = self.shift(z), self.eigen[1]
         inner = vectors.T @ self.matrix(e) @ vectors
         rho = float(e @ self.map @ e)
@@ -220,18 +220,18 @@ class Levelled(State):
         return row, -rho * float(np.sum(shift.first_fall * inner**2))
 
     def pull(self, z: float) -> Array | None:
-        """z - zeta_z(Q), (p, p)."""
+        """z - zeta_z(Q), (p, p), by which Xi - zeta differs from Xi - z."""
         vectors = self.eigen[1]
         return (vectors * (z - self.shift(z).zeta)) @ vectors.T
 
     def pull_slope(self, c: Array, z: float) -> tuple[Array | float, float]:
-        """Derivatives of <c, z - zeta_z(Q)>: along whitened X, coordinates (d,), and in z."""
+        """Derivatives of <c, z - zeta_z(Q)>, c (p, p): along whitened X as coordinates (d,), and in z."""
         shift, vectors, root = self.shift(z), self.eigen[1], np.sqrt(self.eigen[0])
         inner = vectors.T @ c @ vectors
         row = -self._turned(root[:, None] * root * shift.zeta_first * inner)
         return row, float(np.diag(inner) @ (1 - shift.zeta_fall))
 
     def loaded(self, z: float, x: Array) -> Array:
-        """x N^{-1} Q^{-1}, the shape of x (..., k, p)."""
+        """x (..., k, p) on the spike block as it lies on the spike directions: x N^{-1} Q^{-1}."""
         vectors = self.eigen[1]
         return x @ (vectors / (self.eigen[0] * self.shift(z).n)) @ vectors.T
