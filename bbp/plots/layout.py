@@ -32,6 +32,7 @@ from theory.transition import bbp_threshold
 Array = NDArray[np.float64]
 
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
+SLIVER = 0.25  # of a panel: what the samples' eigenvalues must cover of it to be drawn as a histogram
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
 
 
@@ -252,7 +253,10 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
         bins = bins[bins <= known]
         values = pool.eigenvalues[~pool.null]
         label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
-        if bins.size > 1:
+        pairs = pool.eigenvalues.shape[1]
+        if pairs < pool.size:
+            label += f", {pairs} lowest of {pool.size} eigenvalues"
+        if bins.size > 1 and known - left > SLIVER * (right - left):
             spectrum_plots.pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
     shown = (spectrum.lam >= left) & (spectrum.lam <= right)
     spectrum_plots.density_curve(ax, spectrum.lam[shown], spectrum.rho[shown])
