@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from bbp.analysis.bootstrap import Estimate, fraction
 from bbp.analysis.finite_size import midpoint
@@ -111,6 +112,7 @@ def draw(data: Data) -> Figure:
     right.set_ylabel(r"half of the samples recover at $\alpha$")
     right.set_xlim(left=-0.0004)
     right.set_ylim(bottom=0)
+    right.xaxis.set_major_locator(MaxNLocator(4))
     right.set_title(f"$p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
     layout.legend_above(fig, [left, right], 5)
     return fig
