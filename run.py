@@ -20,10 +20,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # The README's first picture: below, at and above the threshold, in a minute.
 MAIN_JOB = ("--alpha-grid", "0.4:2.6:12", "--p", "2", "--a", "0.3", "--n", "200,400")
-# One process more than cores, as some tests wait for browsers and processes; an idle one takes over what another has not begun.
-# `-n 0` among the options goes back to a single process.
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-PARALLEL = ("-n", str(min(CORES + 1, 8)), "--dist", "worksteal")
+# One process a core; an idle one takes over what another has not begun. `-n 0` among the options goes back to a single process.
+PARALLEL = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 BIN = "Scripts" if os.name == "nt" else "bin"
 
 
