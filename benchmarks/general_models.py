@@ -129,40 +129,49 @@ def curve() -> None:
     print(f"\n50-point threshold curve, tanh over a: {seconds:.1f} CPU s, largest relative error {worst:.0e}")
 
 
+class Tally:
+    """How often nominal 95 % intervals held the exact value, and how often the kind of the edge was wrong."""
+
+    def __init__(self) -> None:
+        self.inside: dict[str, list[bool]] = {"edge": [], "outlier": [], "overlap": []}
+        self.kinds = 0
+
+    def add(self, found, edge, pulled) -> None:
+        """Compare a spectrum with the exact edge and outlier (None where there is none)."""
+        self.kinds += found.kind not in (edge.kind, "unresolved")
+        self.inside["edge"].append(abs(found.edge - edge.value) < 1.96 * found.edge_error)
+        if pulled is not None and found.outliers.size:
+            value, overlap = abs(found.outliers[0] - pulled.value), abs(found.overlaps[0] - pulled.overlap)
+            self.inside["outlier"].append(value < 1.96 * found.outliers_error[0])
+            self.inside["overlap"].append(overlap < 1.96 * found.overlaps_error[0])
+
+    def __str__(self) -> str:
+        shares = ", ".join(f"{name} {np.mean(v):.3f} of {len(v)}" for name, v in self.inside.items())
+        return f"{shares}; wrong kinds: {self.kinds}"
+
+
 def coverage() -> None:
     """Share of nominal 95 % intervals of `general_spectrum` that hold the exact committee's values."""
-    rng, inside, kinds = np.random.default_rng(1), {"edge": [], "outlier": [], "overlap": []}, 0
+    rng, tally = np.random.default_rng(1), Tally()
     for case in range(CASES):
         model, alpha = Committee(1, 1, float(np.exp(rng.uniform(-1, 1)))), float(np.exp(rng.uniform(-0.7, 2)))
         found = general_spectrum(
             lambda lam, u, xi, model=model: model.weights(lam, u), alpha, points=2**11, seed=case
         )
-        edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
-        kinds += found.kind not in (edge.kind, "unresolved")
-        inside["edge"].append(abs(found.edge - edge.value) < 1.96 * found.edge_error)
-        if pulled is not None and found.outliers.size:
-            inside["outlier"].append(abs(found.outliers[0] - pulled.value) < 1.96 * found.outliers_error[0])
-            inside["overlap"].append(abs(found.overlaps[0] - pulled.overlap) < 1.96 * found.overlaps_error[0])
-    shares = ", ".join(f"{name} {np.mean(v):.3f} of {len(v)}" for name, v in inside.items())
-    print(f"\nnominal 95 % intervals of {CASES} committees cover: {shares}; wrong kinds: {kinds}")
+        tally.add(found, bulk_edge(model, alpha), outlier(model, alpha))
+    print(f"\nnominal 95 % intervals of {CASES} committees cover: {tally}")
 
 
 def coverage_of_students() -> None:
     """The same for networks by points, which keep the symmetry of 3 or 4 students: 8 clouds of 2^11 points, one alpha each."""
-    rng, inside, kinds = np.random.default_rng(2), {"edge": [], "outlier": [], "overlap": []}, 0
+    rng, tally = np.random.default_rng(2), Tally()
     for _ in range(CASES // 2):
         model = Network(int(rng.integers(3, 5)), 1, float(np.exp(rng.uniform(-1, 1))))
         alpha, law = float(np.exp(rng.uniform(-0.7, 2))), support(model)
         clouds = (sobol_cloud(model, repeat, 11) for repeat in rng.integers(10**6, size=8).tolist())
         found = scattered([CloudProblem(model, cloud, law).solved(alpha) for cloud in clouds])
-        edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
-        kinds += found.kind not in (edge.kind, "unresolved")
-        inside["edge"].append(abs(found.edge - edge.value) < 1.96 * found.edge_error)
-        if pulled is not None and found.outliers.size:
-            inside["outlier"].append(abs(found.outliers[0] - pulled.value) < 1.96 * found.outliers_error[0])
-            inside["overlap"].append(abs(found.overlaps[0] - pulled.overlap) < 1.96 * found.overlaps_error[0])
-    shares = ", ".join(f"{name} {np.mean(v):.3f} of {len(v)}" for name, v in inside.items())
-    print(f"the same by points at p = 3, 4, {CASES // 2} cases: {shares}; wrong kinds: {kinds}")
+        tally.add(found, bulk_edge(model, alpha), outlier(model, alpha))
+    print(f"the same by points at p = 3, 4, {CASES // 2} cases: {tally}")
 
 
 def timed(call: Callable):

@@ -38,10 +38,8 @@ Array = NDArray[np.float64]
 _ROW = ("sample",)
 GRIDS = {"curves": "a_grid", "widths": "at_a", "finite": "at_a", "edges": "", "p_c": "a_grid"}
 BLOCKS = {"curves": 1000, "widths": 1000, "finite": 1, "edges": 1, "p_c": 1000}
-NETWORK_BLOCK, NETWORK_COST = (
-    4,
-    1000.0,
-)  # of other models than the committee, whose thresholds take up to seconds each
+# Of other models than the committee, whose thresholds take up to seconds each.
+NETWORK_BLOCK, NETWORK_COST = 4, 1000.0
 COSTS = {"curves": 1.0, "widths": 1.0, "finite": 1000.0, "edges": 2.0, "p_c": 0.1}
 
 
