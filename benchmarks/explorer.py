@@ -5,9 +5,9 @@
 Each move takes one control to a random value of its whole range (p to any width, p* up to 64), none of them met before by this
 server, so that no answer is remembered, from a model that is random as well. For each control: median and 95th percentile in
 milliseconds as the page itself measures them, from the question to the frame after the last of the five figures is painted; the
-share of redraws under the 100 ms that one may take; and the medians of the parts: theory (the server's answer), wire (both ways,
-Bokeh's protocol, waiting), browser (figures updated and painted). Then the first paint against 2 s. The load says whether other
-programs used the processor meanwhile. Needs chromium and chromedriver.
+share of redraws under the 100 ms that one may take; and the medians of the parts: theory (the server's answer), wire (both
+ways, Bokeh's protocol, waiting), browser (figures updated and painted). Then the first paint against 2 s. The load says whether
+other programs used the processor meanwhile. Needs chromium and chromedriver.
 """
 
 from __future__ import annotations

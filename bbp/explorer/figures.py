@@ -57,7 +57,7 @@ LINES = (
 )
 FIGURES = ("spectrum", "zoom", "lowest", "recovery", "phases")
 HEIGHT = 290  # pixels
-STANDOFF = 24, 52  # pixels between the axes and their labels, where the numbers stand
+STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers stand
 PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
 
