@@ -106,7 +106,7 @@ def board(widths: Sequence[float] = WIDTHS) -> Board:
 
 
 def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], **more: Any) -> Any:
-    panel = figure(
+    panel: Any = figure(
         name=name,
         height=HEIGHT,
         sizing_mode="stretch_width",
