@@ -223,6 +223,24 @@ def test_themes_and_sizes(page):
     page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_what_bokeh_is_spared_changes_no_pixel(page):
+    """Every shortcut of hasten.js is in place, and figures with and without them are the same; none needs a new layout."""
+    compare = (
+        "const all = Object.values(bbp.board().figures), views = all.map((figure) => Bokeh.index.find_one(figure));"
+        "const shot = () => views.map((view) => view.export('png').canvas.toDataURL()), done = bbp.hastened().done;"
+        "const axes = all.flatMap((figure) => [...figure.below, ...figure.left]).map((axis) => Bokeh.index.find_one(axis));"
+        "const short = shot(); bbp.hastened().undo(); const long = shot();"
+        "return [done, short.map((drawn, k) => drawn === long[k]), axes.map((axis) => axis.layout.has_size_changed())]"
+    )
+    page.type("a", "0.0123")
+    done, same, moved = page.script(compare)
+    assert done == ["colours", "places", "font", "sizes", "extents"]
+    assert same == [True] * 5
+    assert moved == [False] * 10
+    page.driver.refresh()
+    page.ready()
+
+
 def test_everything_has_a_name_for_those_who_do_not_see_it(page):
     nameless = page.script(
         "return [...document.querySelectorAll('input, select, button, progress, [role=img]')].filter((e) => !("
