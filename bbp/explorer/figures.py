@@ -57,6 +57,7 @@ LINES = (
 )
 FIGURES = ("spectrum", "zoom", "lowest", "recovery", "phases")
 HEIGHT = 290  # pixels
+STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers stand
 PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
 
@@ -105,7 +106,7 @@ def board(widths: Sequence[float] = WIDTHS) -> Board:
 
 
 def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], **more: Any) -> Any:
-    panel = figure(
+    panel: Any = figure(
         name=name,
         height=HEIGHT,
         sizing_mode="stretch_width",
@@ -129,6 +130,9 @@ def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], *
         axis.axis_label_text_font_style = "normal"
         axis.axis_label_text_font_size = "13px"
         axis.major_label_text_font_size = "12px"
+        # Counted from the axis, not from its numbers: these then change width without a new layout of the whole figure.
+        axis.axis_label_standoff_mode = "axis"
+    panel.xaxis.axis_label_standoff, panel.yaxis.axis_label_standoff = STANDOFF
     if tips:
         panel.add_tools(HoverTool(tooltips=tips, mode="mouse", renderers=[]))
     return panel

@@ -148,6 +148,7 @@ class Session:
             self._tell(**{"sample-words": text[:1].upper() + text[1:] + ".", "busy": False, "progress": 0})
 
     def _move(self, message: Message) -> None:
+        began = time.perf_counter()
         state = State.of(message["values"])
         found = answer(state)
         before, self._state = self._state, state
@@ -171,7 +172,8 @@ class Session:
         else:
             self._branch_of = None
         found.sources["sweep"] = self._samples_held()
-        self._show(found, serial=message["serial"], values=state.values())
+        took = 1e3 * (time.perf_counter() - began)
+        self._show(found, serial=message["serial"], values=state.values(), theory=took)
         self._tell_of_sweep()
         self._later_curve()
 

@@ -15,7 +15,7 @@ from bbp import store
 from bbp.console.errors import RunError
 from bbp.console.options import checked
 from bbp.engine import cores, door, estimate, pool
-from bbp.engine.experiment import Unit
+from bbp.engine.unit import Unit
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
 from tests.bbp.engine.pool_units import KIND, Unreadable
@@ -73,7 +73,7 @@ PROGRAM = """
 import sys
 from bbp.console import signals
 from bbp.engine import pool
-from bbp.engine.experiment import Unit
+from bbp.engine.unit import Unit
 from tests.bbp.engine.pool_units import KIND
 given = {"folder": "", "dies": [], "times": 0, "seconds": 60}
 signals.GRACE = 0.1  # Units do not end by themselves
@@ -103,7 +103,7 @@ STOPPED = """
 import sys
 from bbp.console import signals
 from bbp.engine import pool
-from bbp.engine.experiment import Unit
+from bbp.engine.unit import Unit
 from tests.bbp.engine.pool_units import KIND
 given = {"folder": sys.argv[1], "dies": [], "times": 0, "seconds": 0.5}
 kept = []
