@@ -75,8 +75,8 @@ class Inverse:
         for i in range(min(len(bands), len(rest))):
             bands[i, : len(rest) - i] = np.diagonal(rest, -i)
         bands[0] -= shift
-        i, j = np.tril_indices(len(coupling))
-        bands[i - j, j] -= ((coupling / diagonal) @ coupling.T)[i, j]
+        row, column = np.tril_indices(len(coupling))
+        bands[row - column, column] -= ((coupling / diagonal) @ coupling.T)[row, column]
         try:
             return cls(
                 diagonal, coupling, cholesky_banded(bands, overwrite_ab=True, lower=True, check_finite=False)
