@@ -116,7 +116,13 @@ with signals.heeded("program"), pool.pool(2) as run:
 """
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        pytest.param(signal.SIGINT, "interrupted", marks=pytest.mark.slow),
+        (signal.SIGTERM, "terminated"),
+    ],
+)
 def test_a_signal_loses_no_unit_that_was_begun(begin, tmp_path, number, said):
     """Whether it is sent to the program alone or, as batch systems do, to all its processes."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
