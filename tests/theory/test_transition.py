@@ -26,7 +26,7 @@ def test_kind_changes_at_the_critical_normalisation_with_noise():
     a_c = critical_normalisation(p, 2, noise)
     assert not np.any(threshold_map(p, 2, a_c * (1 - 1e-9), noise).discontinuous)
     assert np.all(threshold_map(p, 2, a_c * (1 + 1e-9), noise).discontinuous)
-    np.testing.assert_allclose(a_c[:, -1], a_c[:, -2], rtol=1e-7)
+    np.testing.assert_allclose(a_c[:, -1], a_c[:, -2], rtol=1e-6)  # 1/p of it, times up to 310
     assert critical_normalisation(3, 2, 1e-9) == pytest.approx(critical_normalisation(3, 2), rel=1e-7)
 
 
