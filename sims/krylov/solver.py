@@ -220,12 +220,8 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
         last = products >= plan.products - 1
         # looked at when no block waits: few numbers of blocks that meet the basis, few shapes compiled
         if (products >= due - WAIT // 2 and not space.waiting) or space.full or last:
-            glance = space.glance()
-            if glance is None or glance <= trust * plan_tol(plan, start.dtype, space.norm) or last:
-                mixing, estimates = space.ritz()
-                worst = float(np.max(estimates[: plan.k]))
-            else:
-                worst = glance
+            mixing, estimates = space.ritz()
+            worst = float(np.max(estimates[: plan.k]))
             tol = plan_tol(plan, start.dtype, space.norm)
             if (worst <= trust * tol and space.dimension >= plan.k) or last:
                 vectors = space.basis.combine(mixing[:, : plan.block])
