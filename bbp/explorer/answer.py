@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.explorer import curves, networks
+from bbp.explorer import curves, networks, phase_map
 from bbp.explorer.state import State, command, plain, python_lines
 from theory.general.network import Network
 from theory.general.results import Spectrum
@@ -289,14 +289,14 @@ def _branches(state: State, model: Committee, found: Answer) -> None:
 
 def _phases(state: State, found: Answer, noise: float | None, a_c: str) -> None:
     """The diagram of phases at this noise; None: the model has other options, and the diagram is that without any."""
-    seen = curves.phase_map(state.p_star, noise or 0.0)
-    codes = curves.phases(seen, state.alpha)
+    seen = phase_map.phase_map(state.p_star, noise or 0.0)
+    codes = phase_map.phases(seen, state.alpha)
     rows = np.flatnonzero((seen.a_c > 0) & np.isfinite(seen.a_c))
     found.sources |= {
         "phases": {"image": [codes]},
         "thresholds": seen.columns,
         "a_c": {"a": seen.a_c[rows], "row": rows.astype(np.float64)},
-        "present": {"a": [state.a], "row": [curves.nearest_row(state.p)]},
+        "present": {"a": [state.a], "row": [phase_map.nearest_row(state.p)]},
     }
     if noise is None:
         where, here = (
@@ -306,8 +306,9 @@ def _phases(state: State, found: Answer, noise: float | None, a_c: str) -> None:
     else:
         where, here = f"with noise Δ = {number(noise)} " if noise else "", PHASES[phase_here(state)]
         found.words["phase"] = here
+    low, high = phase_map.A_RANGE
     found.words |= {
-        "phases-words": f"Phase diagram over a (from {curves.A_RANGE[0]:g} to {curves.A_RANGE[1]:g}) and p (from 1 to inf) for "
+        "phases-words": f"Phase diagram over a (from {low:g} to {high:g}) and p (from 1 to inf) for "
         f"p* = {state.p_star} {where}at α = {number(state.alpha)}: "
         f"the present point, p = {plain(state.p).replace('inf', '∞')}, a = {number(state.a)}, is {here}."
         + (f" Transitions are discontinuous from a_c = {a_c} on." if a_c else ""),
@@ -315,10 +316,10 @@ def _phases(state: State, found: Answer, noise: float | None, a_c: str) -> None:
 
 
 PHASES = {
-    curves.BELOW: "below the transition: no outlier",
-    curves.BETWEEN: "between α₀ and α_BBP: no outlier at N = ∞",
-    curves.CONTINUOUS: "above a continuous transition: outlier",
-    curves.DISCONTINUOUS: "above a discontinuous transition: outlier",
+    phase_map.BELOW: "below the transition: no outlier",
+    phase_map.BETWEEN: "between α₀ and α_BBP: no outlier at N = ∞",
+    phase_map.CONTINUOUS: "above a continuous transition: outlier",
+    phase_map.DISCONTINUOUS: "above a discontinuous transition: outlier",
 }
 
 
@@ -333,8 +334,8 @@ def phase_here(state: State) -> int:
         alpha, kind, alpha_0 = found.alpha, found.kind, found.alpha_0
     jumps = kind == "discontinuous"
     if state.alpha > alpha:
-        return curves.DISCONTINUOUS if jumps else curves.CONTINUOUS
-    return curves.BETWEEN if jumps and alpha_0 is not None and state.alpha >= alpha_0 else curves.BELOW
+        return phase_map.DISCONTINUOUS if jumps else phase_map.CONTINUOUS
+    return phase_map.BETWEEN if jumps and alpha_0 is not None and state.alpha >= alpha_0 else phase_map.BELOW
 
 
 def _top(rho: NDArray[np.float64]) -> float:

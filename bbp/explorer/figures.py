@@ -21,8 +21,8 @@ from bokeh.models import (
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from bbp.explorer import curves
 from bbp.explorer.answer import Answer, Columns, row_names
+from bbp.explorer.phase_map import A_RANGE
 from bbp.explorer.state import WIDTHS
 from bbp.plots import style
 
@@ -259,7 +259,7 @@ def _recovery(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
 
 
 def _phases(sources: Mapping[str, Any], widths: Sequence[float]) -> Any:
-    low, high = curves.A_RANGE
+    low, high = A_RANGE
     panel = _panel("phases", "normalisation a", "student width p", [], x_axis_type="log")
     panel.x_range.update(start=low, end=high)
     panel.y_range.update(start=-0.5, end=len(widths) - 0.5)
