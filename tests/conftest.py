@@ -15,6 +15,7 @@ if (
 ):  # as for what a shell runs in the background: programs would heed it too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.set_threshold(100_000)  # while modules are imported and tests collected
 compiled.use()  # before JAX is imported
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes share the cores already
@@ -32,8 +33,9 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_finish(session):
-    """What was imported stays: the garbage collector looks at it no more."""
+    """What was imported stays: the garbage collector looks at it no more, and seldom at what tests make."""
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

@@ -97,11 +97,11 @@ def threshold_map(
     )
 
 
-def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
+def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1, noise: ArrayLike = 0.0) -> Array:
     """a_c, the normalisation where the transition changes kind: continuous for a < a_c, discontinuous from a_c on.
 
-    p and p_star are widths and broadcast (a float for two scalars). a_c falls with p like 1/p and is 0 for p = inf,
-    where every transition is discontinuous. Raises ParameterError on bad widths.
+    p, p_star and noise broadcast (a float for scalars). Without noise a_c falls with p like 1/p and is 0 for p = inf, where
+    every transition is discontinuous; with noise it tends to a number above 0. Raises ParameterError on bad widths or noise.
 
     alpha_BBP(a) at fixed p has its minimum at a_c for p = 1, 2, 4, 8 and p_star = 1, but not in general: for p = 512 it lies
     near 0.74 a_c, and for p = 1 with p_star of 5 and more alpha_BBP rises with a from the start.
@@ -112,19 +112,21 @@ def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1) -> Array:
     >>> round(critical_normalisation(1), 6), critical_normalisation(np.inf)
     (1.108756, 0.0)
     """
-    models, shape = models_of(p, p_star, 1.0)
-    finite = np.flatnonzero(models.two_over_p > 0)
+    models, shape = models_of(p, p_star, 1.0, noise)
+    above = np.flatnonzero((models.two_over_p > 0) | (models.clean < 1))
     a_c = np.zeros(models.shape)
-    a_c[finite] = _critical(models.take(finite))
+    chosen = models.take(above)
+    a_c[above] = _critical(chosen) / chosen.clean
     return a_c.reshape(shape) if shape else float(a_c[0])
 
 
 def _critical(models: Widths) -> Array:
-    """a_c of finite widths, models 1-D (their own a is ignored), rounded from extended precision."""
-    # p a_c is constant to all digits long before p overflows the nodes.
-    beyond = models.two_over_p / np.maximum(models.two_over_p, 2 / _CONSTANT)
+    """a_c / (1 + noise) of finite widths, or of any with noise, models 1-D (their own a is ignored), to the last bit."""
+    # Without noise p a_c is constant to all digits long before p overflows the nodes; with noise a_c is.
+    narrow = models.two_over_p / np.maximum(models.two_over_p, 2 / _CONSTANT)
+    beyond = np.where(models.clean < 1, 1.0, narrow)
     models = replace(models, two_over_p=np.maximum(models.two_over_p, 2 / _CONSTANT))
-    scale = models.two_over_p * (1 + 1 / models.two_over_p_star)
+    scale = (models.two_over_p + (1 - models.clean)) * (1 + 1 / models.two_over_p_star)
 
     def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
         a = scale[index] * np.expm1(v)
@@ -196,7 +198,7 @@ def transition(models: Widths) -> ThresholdMap:
     """threshold_map of flattened models, unchecked."""
     u, difference, v = at_end(models, kernel_u, kernel_w_minus_u, kernel_v)
     log_ratio = np.log1p(np.maximum(difference / u, -0.5))  # below, only its sign matters
-    near = np.flatnonzero((np.abs(log_ratio) < _NEAR) & (models.two_over_p > 0))
+    near = np.flatnonzero((np.abs(log_ratio) < _NEAR) & ((models.two_over_p > 0) | (models.clean < 1)))
     above = models.a[near] >= _critical(models.take(near))
     log_ratio[near[above]] = 0.0
     r = threshold_root(models, log_ratio)

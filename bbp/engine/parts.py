@@ -23,8 +23,9 @@ import numpy as np
 
 from bbp.console.errors import FileError
 from bbp.console.program import log
-from bbp.engine.experiment import Experiment, Point, canonical, differences
+from bbp.engine.experiment import Experiment, canonical, differences
 from bbp.engine.tasks import Result
+from bbp.engine.unit import Point
 from bbp.files import atomic, seal
 from bbp.files.regular import read_regular
 from bbp.files.table import DONE, FAILED

@@ -21,8 +21,8 @@ from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine import cache as kept_programs
 from bbp.engine.cores import ONE_CORE
-from bbp.engine.experiment import Unit
 from bbp.engine.tasks import Result, failure
+from bbp.engine.unit import Unit
 
 LOOK_SECONDS = 0.2  # between looks at signals while no result comes
 TRIES = 4  # workers that a unit may take down before it counts as failed: as many as dask allows

@@ -15,11 +15,12 @@ from bbp.console import program, signals
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
 from bbp.engine import schedule
-from bbp.engine.experiment import Experiment, Unit, differences
+from bbp.engine.experiment import Experiment, differences
 from bbp.engine.lock import Lock, lock_path, remove_task_locks
 from bbp.engine.parts import Parts
 from bbp.engine.schedule import Division
 from bbp.engine.tasks import Result, Results, compute
+from bbp.engine.unit import Unit
 from bbp.files import atomic
 from bbp.files.hdf5 import Locking
 from theory.checks import ParameterError

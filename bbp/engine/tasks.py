@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.engine.experiment import Columns, Point, Unit
+from bbp.engine.unit import Columns, Point, Unit
 from bbp.files.table import DONE, FAILED, TEXT, Field
 
 

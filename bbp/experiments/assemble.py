@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.finite_theory import finite_theory
-from bbp.engine.experiment import Point as AnyPoint
 from bbp.engine.tasks import Result, Results
+from bbp.engine.unit import Point as AnyPoint
 from bbp.experiments import models
 from bbp.files import provenance, table
 from bbp.files.table import Field
 from bbp.store import COLUMNS, OUTER, Sweep
 from sims.instance import STREAM
 from theory.model import Committee
-
-if TYPE_CHECKING:
-    from bbp.experiments.sweep import SweepExperiment
 
 
 def arrays(
@@ -43,44 +39,42 @@ def arrays(
     return found
 
 
-def sweeps(config: SweepExperiment, results: Results) -> list[Sweep]:
-    """One `Sweep` a model, of all that has been run; samples not run are NaN with status 0."""
-    return [_sweep(config, results, index) for index in range(len(config.models))]
+def sweep(
+    model: models.Model,
+    axes: Mapping[str, NDArray[Any]],
+    places: Sequence[tuple[tuple[int, ...], AnyPoint, int]],
+    results: Results,
+    record: Mapping[str, Any],
+    finished: bool,
+) -> Sweep:
+    """The `Sweep` of a model, of all that has been run, with the theory beside it; samples not run are NaN with status 0.
 
-
-def _sweep(config: SweepExperiment, results: Results, index: int) -> Sweep:
-    model, grid = config.models[index], config.alphas_of(results, index)
-    axes = {
-        "n": np.array(config.n),
-        "alpha": np.array(grid),
-        "sample": np.arange(config.samples),
-        "eigenpair": np.arange(config.eigenpairs[index]),
-    }
-    points = [
-        ((i, j), (index, n, alpha)) for (i, n), (j, alpha) in product(enumerate(config.n), enumerate(grid))
-    ]
+    axes     coordinates of the file by name
+    places   see `arrays`
+    record   the model's configuration, defaults filled in
+    """
     sizes = {name: len(values) for name, values in axes.items()}
-    places = ((place, point, config.wanted(results, point)) for place, point in points)
     sampled = arrays(results, COLUMNS, OUTER, sizes, places)
-    units = [unit for unit in results.units if unit.point[0] == index]
+    own = {point for _, point, _ in places}
+    units = [unit for unit in results.units if unit.point in own]
     (threshold, kind), along = models.transition(model), models.theory_along(model, axes["alpha"])
     theory = {field.name: getattr(along, field.name) for field in fields(along)}
     if isinstance(model, Committee):
-        at_n = finite_theory(model, config.n, axes["alpha"], config.seed)
+        at_n = finite_theory(model, axes["n"].tolist(), axes["alpha"], record["seed"])
         theory |= {f"{name}_n": values for name, values in at_n.items()}
     return Sweep.of(
-        axes | sampled | theory,
+        {**axes, **sampled, **theory},
         model=model,
         alpha_bbp=threshold,
         kind=kind,
-        config=config.record(index),
+        config=dict(record),
         provenance=_provenance(units),
         attributes={
-            "seed": config.seed,
-            "dtype": config.settings["dtype"],
+            "seed": record["seed"],
+            "dtype": record["dtype"],
             "device": devices(units),
             "prng": STREAM,
-            "finished": int(all(config.complete(results, point) for _, point in points)),
+            "finished": int(finished),
         }
         | provenance.record(),
     )

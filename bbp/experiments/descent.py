@@ -16,8 +16,8 @@ from bbp.analysis import recovery
 from bbp.console import grids, options
 from bbp.engine import compiled
 from bbp.engine import experiment as engine
-from bbp.engine.experiment import Columns, Kind
 from bbp.engine.tasks import Results
+from bbp.engine.unit import Columns, Kind
 from bbp.experiments import assemble, descent_file, models
 from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, DescentData
 from bbp.experiments.descent_table import table

@@ -18,9 +18,10 @@ from bbp.analysis.observables import mean_overlap
 from bbp.console import grids, options
 from bbp.engine import compiled
 from bbp.engine import experiment as engine
-from bbp.engine.experiment import Columns, Kind, differences
+from bbp.engine.experiment import differences
 from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
 from bbp.engine.tasks import Results
+from bbp.engine.unit import Columns, Kind
 from bbp.experiments import assemble, models
 from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
@@ -191,7 +192,21 @@ class SweepExperiment(engine.Experiment):
 
     def assemble(self, results: Results) -> list[Sweep]:
         """One `Sweep` a model."""
-        return assemble.sweeps(self, results)
+        return [self._assembled(results, index) for index in range(len(self.models))]
+
+    def _assembled(self, results: Results, index: int) -> Sweep:
+        grid = self.alphas_of(results, index)
+        axes = {
+            "n": np.array(self.n),
+            "alpha": np.array(grid),
+            "sample": np.arange(self.samples),
+            "eigenpair": np.arange(self.eigenpairs[index]),
+        }
+        of_grid = product(enumerate(self.n), enumerate(grid))
+        points = [((i, j), Point(index, n, alpha)) for (i, n), (j, alpha) in of_grid]
+        places = [(place, point, self.wanted(results, point)) for place, point in points]
+        finished = all(self.complete(results, point) for _, point in points)
+        return assemble.sweep(self.models[index], axes, places, results, self.record(index), finished)
 
     def save(self, path: Path, found: list[Sweep]) -> None:
         """Write the sweep file."""

@@ -1,4 +1,4 @@
-"""Theory behind the panels: density, branches over alpha, phase diagram; cached, every call bounded in size.
+"""Theory behind the panels: density, branches over alpha; cached, every call bounded in size.
 
 All numbers are in units of the Hessian ((p/2) H for p = inf), as in `theory`.
 """
@@ -6,7 +6,6 @@ All numbers are in units of the Hessian ((p/2) H for p = inf), as in `theory`.
 from __future__ import annotations
 
 import math
-import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.spectrum import Spectrum
-from bbp.explorer.state import BY_NAME, WIDTHS
-from theory.alpha_zero import alpha_zero, alpha_zero_map
+from theory.alpha_zero import alpha_zero
 from theory.bulk import Edge, bulk_edge
 from theory.density.density import atom, bulk_resolvent
 from theory.density.weight_law import weight_law
 from theory.model import Committee
 from theory.outliers import outlier, teacher_branch
-from theory.transition import Threshold, bbp_threshold, critical_normalisation, threshold_map
+from theory.transition import Threshold, bbp_threshold, critical_normalisation
 
 Array = NDArray[np.float64]
 
@@ -32,22 +30,15 @@ LOOK_POINTS, DENSITY_POINTS = 30, 150
 DIGITS = 9  # of the density: the curve is right to 3e-5 of its maximum at worst (a sharp edge), 1e-9 in the median of models
 MASS = 0.8  # of the bulk that the panel shows; the rest is a long tail to the right
 REACH = 3.0  # the axis of alpha ends at this times alpha_BBP, or at twice, four times... that, to hold the present alpha
-A_RANGE = (0.01, 30.0)  # of the phase diagram
-COARSE, FINE = (
-    48,
-    240,
-)  # columns where the thresholds are computed, and of the picture, between which log alpha is linear
-BELOW, BETWEEN, CONTINUOUS, DISCONTINUOUS = 0, 1, 2, 3  # phases
 
 
 @dataclass(frozen=True)
 class Point:
-    """The model's own numbers: threshold, both alpha_0 (None where there is none), a_c."""
+    """The model's own numbers: threshold, both alpha_0 (None where there is none)."""
 
     threshold: Threshold
     alpha_0: float | None
     alpha_0_continuation: float | None
-    a_c: float
 
 
 @dataclass(frozen=True)
@@ -72,37 +63,21 @@ class Window:
     top: float
 
 
-@dataclass(frozen=True)
-class PhaseMap:
-    """Thresholds over (p, a) of one p_star, p in the order of WIDTHS, a as in `a` (columns,).
-
-    alpha_bbp, alpha_0   (widths, columns); alpha_0 by the tangent of the overlap, alpha_BBP itself where continuous, NaN where
-                         there is none
-    a_c                  (widths,), 0 for p = inf, inf where every transition is continuous
-    columns              the thresholds as computed, before any interpolation: p, a, alpha_bbp, alpha_0, a_c
-    """
-
-    a: Array
-    alpha_bbp: Array
-    alpha_0: Array
-    a_c: Array
-    columns: dict[str, Array]
-
-
 @lru_cache(maxsize=256)
 def point(model: Committee) -> Point:
-    """Threshold, alpha_0 and a_c of a model."""
+    """Threshold and alpha_0 of a model."""
     threshold = bbp_threshold(model)
     if threshold.kind == "continuous":  # both are alpha_BBP by definition
         zeros: list[float | None] = [threshold.alpha] * 2
     else:
         zeros = [alpha_zero(model, method) for method in ("overlap", "continuation")]
-    return Point(threshold, zeros[0], zeros[1], _critical(model.p, model.p_star))
+    return Point(threshold, zeros[0], zeros[1])
 
 
 @lru_cache(maxsize=256)
-def _critical(p: float, p_star: int) -> float:
-    return float(critical_normalisation(p, p_star))
+def critical(p: float, p_star: int, noise: float) -> float:
+    """a_c, 0 where every transition is discontinuous."""
+    return float(critical_normalisation(p, p_star, noise))
 
 
 def axis_end(model: Committee, alpha: float) -> float:
@@ -192,51 +167,3 @@ def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array
     half = np.linspace(0, 1, count // 2)
     shares = np.interp(half * share, held[rising], far[rising])
     return np.sort(np.concatenate([reach * half**2, shares])), (edge.value + far, t)
-
-
-@lru_cache(maxsize=80)
-def phase_map(p_star: int, noise: float = 0.0) -> PhaseMap:
-    """Thresholds over the widths and normalisations of the phase diagram. With noise a_c lies between the two normalisations
-    looked at between which the kind changes."""
-    widths = np.array(WIDTHS, dtype=np.float64)[:, None]
-    coarse, fine = np.geomspace(*A_RANGE, COARSE), np.geomspace(*A_RANGE, FINE)
-    found = threshold_map(widths, p_star, coarse, noise)
-    alpha_bbp, alpha_0 = found.alpha, alpha_zero_map(widths, p_star, coarse, noise=noise, thresholds=found)
-
-    def refined(rows: Any) -> Array:
-        return np.exp(np.array([np.interp(np.log(fine), np.log(coarse), row) for row in np.log(rows)]))
-
-    a_c = np.asarray(critical_normalisation(widths[:, 0], p_star), dtype=np.float64)
-    if noise:
-        first = np.argmax(found.discontinuous, axis=1)
-        between = np.sqrt(coarse[np.maximum(first - 1, 0)] * coarse[first]) * (first > 0)
-        a_c = np.where(np.any(found.discontinuous, axis=1), between, np.inf)
-    grids = np.broadcast_arrays(widths, coarse, alpha_bbp, alpha_0, a_c[:, None])
-    names = ("p", "a", "alpha_bbp", "alpha_0", "a_c")
-    columns = {name: np.ravel(grid) for name, grid in zip(names, grids, strict=True)}
-    return PhaseMap(fine, refined(alpha_bbp), refined(alpha_0), a_c, columns)
-
-
-def prepare() -> threading.Thread:
-    """Compute the phase diagrams of all p_star of the slider beside whatever else goes on, so that a first visit finds them."""
-    thread = threading.Thread(
-        target=lambda: [phase_map(int(stop)) for stop in BY_NAME["p_star"].stops], daemon=True
-    )
-    thread.start()
-    return thread
-
-
-def phases(found: PhaseMap, alpha: float) -> NDArray[np.uint8]:
-    """The phase at every (p, a): BELOW alpha_BBP and alpha_0, BETWEEN them, or above, by the kind of transition passed."""
-    jumps = found.a >= found.a_c[:, None]
-    above = np.where(jumps, DISCONTINUOUS, CONTINUOUS)
-    below = np.where(jumps & (alpha >= found.alpha_0), BETWEEN, BELOW)
-    return np.where(alpha > found.alpha_bbp, above, below).astype(np.uint8)
-
-
-def nearest_row(p: float) -> float:
-    """Where width p lies on the axis of rows: between two rows where it is none of WIDTHS, linear in log p."""
-    if math.isinf(p):
-        return len(WIDTHS) - 1.0
-    finite = np.array(WIDTHS[:-1])
-    return float(np.interp(math.log(p), np.log(finite), np.arange(len(finite))))

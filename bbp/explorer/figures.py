@@ -21,8 +21,8 @@ from bokeh.models import (
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from bbp.explorer import curves
 from bbp.explorer.answer import Answer, Columns, row_names
+from bbp.explorer.phase_map import A_RANGE
 from bbp.explorer.state import WIDTHS
 from bbp.plots import style
 
@@ -57,7 +57,9 @@ LINES = (
 )
 FIGURES = ("spectrum", "zoom", "lowest", "recovery", "phases")
 HEIGHT = 290  # pixels
+STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers stand
 PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
+ALIKE = "alike"  # tag of glyphs whose marks differ in place only: squares without fill, and bars
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
 
 
@@ -105,7 +107,7 @@ def board(widths: Sequence[float] = WIDTHS) -> Board:
 
 
 def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], **more: Any) -> Any:
-    panel = figure(
+    panel: Any = figure(
         name=name,
         height=HEIGHT,
         sizing_mode="stretch_width",
@@ -129,6 +131,9 @@ def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], *
         axis.axis_label_text_font_style = "normal"
         axis.axis_label_text_font_size = "13px"
         axis.major_label_text_font_size = "12px"
+        # Counted from the axis, not from its numbers: these then change width without a new layout of the whole figure.
+        axis.axis_label_standoff_mode = "axis"
+    panel.xaxis.axis_label_standoff, panel.yaxis.axis_label_standoff = STANDOFF
     if tips:
         panel.add_tools(HoverTool(tooltips=tips, mode="mouse", renderers=[]))
     return panel
@@ -199,7 +204,8 @@ def _spectrum(sources: Mapping[str, Any], lines: Mapping[str, Span], zoom: bool)
 
 
 def _here(panel: Any, lines: Mapping[str, Span], name: str) -> None:
-    lines[f"{name}_here"].update(line_width=1.5, tags=[INK])
+    # On the canvas above: where it alone moves, curves and points need not be painted anew.
+    lines[f"{name}_here"].update(line_width=1.5, tags=[INK], level="overlay")
     lines[f"{name}_bbp"].update(line_color=style.GREY, line_dash=[6, 3], line_width=1.5)
     panel.add_layout(lines[f"{name}_here"])
     panel.add_layout(lines[f"{name}_bbp"])
@@ -225,9 +231,11 @@ def _sampled(panel: Any, sources: Mapping[str, Any], name: str) -> list[Any]:
         line_color=style.ORANGE,
         line_width=2,
     )
-    panel.segment(
+    bars = panel.segment(
         "alpha", f"{name}_low", "alpha", f"{name}_high", source=sweep, line_color=style.ORANGE, line_width=1
     )
+    for drawn in (points, bars):
+        drawn.glyph.tags = [ALIKE]
     return [curve, dots, points]
 
 
@@ -255,7 +263,7 @@ def _recovery(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
 
 
 def _phases(sources: Mapping[str, Any], widths: Sequence[float]) -> Any:
-    low, high = curves.A_RANGE
+    low, high = A_RANGE
     panel = _panel("phases", "normalisation a", "student width p", [], x_axis_type="log")
     panel.x_range.update(start=low, end=high)
     panel.y_range.update(start=-0.5, end=len(widths) - 0.5)

@@ -19,7 +19,7 @@ from jinja2 import Template
 from tornado.web import ErrorHandler
 
 from bbp.console import signals
-from bbp.explorer import curves
+from bbp.explorer import phase_map
 from bbp.explorer.limits import PAGES, UPLOAD
 from bbp.explorer.session import Session, Workers
 from bbp.explorer.state import State
@@ -161,7 +161,7 @@ def serve(
         log.warning(
             "this address can be reached from other machines: whoever reaches it can use this one's processor"
         )
-    curves.prepare()
+    phase_map.prepare()
     if browser:
         webbrowser.open(url)
     try:

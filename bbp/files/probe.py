@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import importlib
 import json
 import os
 import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bbp.console.errors import FileError
 
 SECONDS, BYTES_A_SECOND = 20.0, 2e7  # within which a sound file is read, and what a large one has more
 START_SECONDS = 60.0  # for Python and h5py on a busy machine
-_CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from bbp.files import probe; probe.serve()"
+_CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from bbp.files import hdf5, probe; probe.serve(hdf5.examine)"
 
 _sound: set[str] = set()
 _children: list[subprocess.Popen[bytes]] = []
@@ -57,21 +57,20 @@ def describe(error: BaseException) -> str:
     return f"{'truncated' if 'truncated' in text else 'damaged'}: {text}"
 
 
-def serve() -> None:
+def serve(examine: Callable[[bytes], None]) -> None:
     """The child: a line [path, hash] in, a line out with what is wrong with that file, "" if nothing."""
-    hdf5 = importlib.import_module("bbp.files.hdf5")  # which imports this module
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
         path, key = json.loads(line)
-        print(json.dumps(_examined(hdf5, path, key)), flush=True)
+        print(json.dumps(_examined(examine, path, key)), flush=True)
 
 
-def _examined(hdf5: object, path: str, key: str) -> str:
+def _examined(examine: Callable[[bytes], None], path: str, key: str) -> str:
     try:
         data = Path(path).read_bytes()
         if hashlib.sha256(data).hexdigest() != key:
             return "damaged: it changes while it is read"
-        hdf5.examine(data)  # type: ignore[attr-defined]
+        examine(data)
     except FileError as error:
         return f"damaged: {error}"
     except Exception as error:

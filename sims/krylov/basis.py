@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, qr, solve_triangular
+from scipy.linalg import cholesky, qr
 
 from sims.pinned import HIGHEST
 
@@ -152,7 +152,8 @@ def _by_cholesky(columns: jax.Array, gram: jax.Array, floor: float) -> Orthonorm
     # the relative error of V'V is eps over the square of the smallest pivot
     if np.min(np.diagonal(upper)) <= 100 * np.sqrt(np.finfo(columns.dtype).eps):
         return None
-    inverse = solve_triangular(upper, np.eye(len(upper))) / length[:, None]
+    # NumPy's, for SciPy's triangular solve wakes the threads of its BLAS for a matrix this small
+    inverse = np.linalg.inv(upper) / length[:, None]
     return Orthonormal(_mixed(columns, inverse.astype(columns.dtype)), upper * length, 0)
 
 

@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
 from sims.krylov.basis import Basis, Orthonormal, apart, beside, new_block, orthonormal, orthonormal_blocks
-from sims.krylov.projected import lowest, sparse, spectral_norm, times
-from sims.krylov.settings import FLOOR, Plan
+from sims.krylov.projected import CLOSE, lowest, spectral_norm, times
+from sims.krylov.settings import FLOOR, Plan, plan_tol
 
 WAIT = 3  # blocks that wait at most
 LOOSE = 1e-2  # and how far from orthogonal to the basis rounding may leave them
-LARGE = 400  # order of T from which its pairs are looked at without diagonalising it
+FEW = 24  # blocks from which on the lowest pairs of T are found without diagonalising it
 
 
 class Space:
@@ -183,30 +183,36 @@ class Space:
         """Mixing of the basis into one block of the lowest Ritz vectors, and the estimates of their residuals."""
         if self.waiting:
             self.meet()
-        d, b = self.dimension, self.plan.block
+        d, b, kept = self.dimension, self.plan.block, self.kept
         projected = self.projected[:d, :d]
-        self.norm = max(self.norm, spectral_norm(projected))
-        self.lowest, mixing = eigh(projected, subset_by_index=[0, min(b, d) - 1], check_finite=False)
+        self.norm = max(self.norm, spectral_norm(projected, b, kept))
+        tol = plan_tol(self.plan, self.basis.dtype, self.norm)
+        wanted = min(self.plan.k + 1, b)
+        guess = self._below()
+        found = lowest(projected, self.factor, kept, wanted, guess, CLOSE * tol) if d >= FEW * b else None
+        if found is None or (
+            np.max(self._residuals(found[1])[: self.plan.k]) <= tol
+            and self._off_pattern(projected, *found) > tol / 4
+        ):
+            found = eigh(projected, subset_by_index=[0, min(b, d) - 1], check_finite=False)
+        self.lowest, mixing = found
         return mixing, self._residuals(mixing)
 
-    def glance(self) -> float | None:
-        """The largest residual of the k lowest Ritz pairs, estimated at a fraction of the cost of `ritz`.
+    def _below(self) -> tuple[float, float]:
+        """A number that may lie below the spectrum of T, and a step further down.
 
-        None where T is small, or where it cannot be told so: then `ritz` has to say.
+        Ritz values fall as the space grows: below the last ones by as much as they are apart.
         """
-        if self.waiting:
-            self.meet()
-        d, k = self.dimension, self.plan.k
-        if d < LARGE:
-            return None
-        matrix = sparse(self.projected[:d, :d], self.plan.block, self.kept)
-        # Ritz values fall as the space grows: below the last ones by as much as they are apart
-        found = lowest(matrix, k, 2 * self.lowest[0] - self.lowest[k - 1] - self.eps * self.norm)
-        if found is None:
-            return None
-        self.lowest[:k], vectors = found
-        self.norm = max(self.norm, spectral_norm(matrix))
-        return float(np.max(self._residuals(vectors)))
+        if not len(self.lowest):
+            return -1.1 * self.norm, self.norm
+        low, high = self.lowest[0], self.lowest[self.plan.k - 1]
+        apart = max(high - low, 1e-6 * self.norm)
+        return low - apart, apart
+
+    def _off_pattern(self, projected: NDArray, values: NDArray, mixing: NDArray) -> float:
+        """The largest residual of the k lowest pairs in the whole of T, rounding outside its pattern included."""
+        k = self.plan.k
+        return float(np.max(np.linalg.norm(projected @ mixing[:, :k] - mixing[:, :k] * values[:k], axis=0)))
 
     def _residuals(self, mixing: NDArray) -> NDArray:
         return np.linalg.norm(self.factor @ mixing[self.dimension - self.plan.block :], axis=0)

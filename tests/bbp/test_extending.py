@@ -154,20 +154,21 @@ BELL = """    Activation(
 """
 BOTH = """
 from bbp import store, sweep
+from bbp.console import program
 words = "--alpha-grid 2,4 --n 12 --samples 3 --activation Bell --processes 1".split()
 for solver in ("plain", "dense"):
     assert sweep.main([*words, "--solver", solver, "--out", solver + ".h5"]) == 0
 one, two = (store.load(name + ".h5") for name in ("plain", "dense"))
+assert program.dispatch(["sweep", "--help"]) == 0
 print(one.model.activation.name, abs(one.eigenvalues - two.eigenvalues).max() < 1e-12, abs(two.eigenvalues).max() > 0.1)
 """
 
 
 def test_a_solver_is_one_file_and_an_activation_one_row(copy):
     """The solver's pairs are those of the dense one; help names both."""
-    place, call, bbp = copy
+    place, call, _ = copy
     (place / "sims/solvers/plain.py").write_text(SOLVER)
     edit(place / "theory/general/activations.py", "_TABLE = (\n", "_TABLE = (\n" + BELL)
     code, printed, said = call("-c", BOTH)
     assert code == 0 and printed.splitlines()[-1] == "bell True True", said
-    words = bbp(["sweep", "--help"])[0][1].replace(",", "").split()
-    assert {"plain", "bell"} <= set(words)
+    assert {"plain", "bell"} <= set(printed.replace(",", "").split())

@@ -6,7 +6,18 @@ import xarray
 
 from bbp.experiments.phase import thresholds
 from bbp.figures import main
-from bbp.gallery import activations, base, descent, descent_theory, finite, overlaps, phi, spectral, survives
+from bbp.gallery import (
+    activations,
+    base,
+    descent,
+    descent_theory,
+    finite,
+    overlaps,
+    phi,
+    recovery,
+    spectral,
+    survives,
+)
 from bbp.gallery import thresholds as diagrams
 from bbp.gallery.base import Data, Effort, Entry
 from bbp.gallery.entries import ENTRIES
@@ -23,7 +34,7 @@ def coarse(monkeypatch):
     monkeypatch.setattr(activations, "POINTS", 4)
     monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
     monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
-    monkeypatch.setattr(descent, "WIDTHS", (1, 2))
+    monkeypatch.setattr(descent, "WIDTHS", (2,))
     monkeypatch.setattr(descent_theory, "STEPS", 60)
     monkeypatch.setattr(descent_theory, "RECORDS", 2)
     monkeypatch.setattr(descent_theory, "CASES", ((1, 2.0), (1, 1.4)))
@@ -31,8 +42,11 @@ def coarse(monkeypatch):
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)
     monkeypatch.setattr(phi, "DRAWS", 12)
+    monkeypatch.setattr(recovery, "ALPHA", {1: (2.0, 3.5), 2: (1.2, 2.2)})
     monkeypatch.setattr(spectral, "ALPHA", np.linspace(0.3, 4, 9))
     monkeypatch.setattr(survives, "STUDENTS", (1, np.inf))
+    monkeypatch.setattr(survives, "ACTIVATIONS", ("tanh", "softplus"))
+    monkeypatch.setattr(survives, "WIDTHS", (1, np.inf))
     for name in ("NOISE", "EXPONENT", "OVERLAP"):
         monkeypatch.setattr(survives, name, np.array([0.0, 0.5]))
     monkeypatch.setattr(diagrams, "NORMALISATIONS", np.geomspace(0.02, 3, 20))

@@ -30,8 +30,8 @@ FLAGS = {
 }
 
 
-TOGETHER = {"jax_threefry_partitionable": False, "jax_random_seed_offset": 5}  # each compiles all anew
-SETTINGS = [TOGETHER, *({name: value} for name, value in FLAGS.items())]
+STREAMS = {"jax_threefry_partitionable": False, "jax_random_seed_offset": 5}  # each compiles all anew
+SETTINGS = [pytest.param(STREAMS, marks=pytest.mark.slow), *({name: value} for name, value in FLAGS.items())]
 
 
 @pytest.fixture
@@ -48,10 +48,16 @@ def setting():
         jax.config.update(name, value)
 
 
-def everything():
-    """Numbers of every public way through sims, none of which may depend on JAX's settings."""
+def draws():
+    """What is drawn, and an instance."""
     drawn = instance.draw(Committee(2, 2, 0.5), 11, ALPHA, seed=3)
     small = instance.draw(MODEL, N, ALPHA)
+    return [np.asarray(part) for part in (drawn.student, drawn.teacher, drawn.data, drawn.signal)], small
+
+
+def everything():
+    """Numbers of every public way through sims, none of which may depend on JAX's settings; draws come first."""
+    drawn, small = draws()
     operator = hessian_operator(small)
     krylov = lowest_krylov(operator, 2, settings=Settings(block=2, basis=8, mixed=False))
     lam, u = instance.labels(small)
@@ -65,7 +71,7 @@ def everything():
     point = sample_point(MODEL, N, ALPHA, [0], 0)
     assert point.status[0] == 1
     return [
-        *(np.asarray(part) for part in (drawn.student, drawn.teacher, drawn.data, drawn.signal)),
+        *drawn,
         *(np.asarray(label) for label in (lam, u, *instance.preactivations(small))),
         point.eigenvalues, point.overlaps, krylov.values, np.asarray(operator(small.student[..., None])),
         lanczos_quadrature(operator, probes=2, steps=6).nodes, np.asarray(path.loss),
@@ -90,6 +96,13 @@ def test_no_setting_of_jax_changes_a_number(settings, right, setting):
         np.testing.assert_array_equal(found, expected)
     for name, value in settings.items():
         assert getattr(jax.config, name) == value  # and it is left as it was
+
+
+def test_no_setting_of_jax_changes_a_draw(right, setting):
+    for name, value in STREAMS.items():
+        setting(name, value)
+    for found, expected in zip(draws()[0], right, strict=False):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_settings_end_with_an_exception(setting):

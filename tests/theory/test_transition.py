@@ -20,6 +20,16 @@ def test_tricritical_points(reference):
         assert critical_normalisation(row["p"], row["p_star"]) == pytest.approx(row["a_c"], rel=1e-12)
 
 
+def test_kind_changes_at_the_critical_normalisation_with_noise():
+    """At any width, the infinite one included; and noise that goes away leaves a_c without it."""
+    p, noise = np.array([1, 2, 30, 10**9, np.inf]), np.array([0.01, 0.3, 1.0, 4.0])[:, None]
+    a_c = critical_normalisation(p, 2, noise)
+    assert not np.any(threshold_map(p, 2, a_c * (1 - 1e-9), noise).discontinuous)
+    assert np.all(threshold_map(p, 2, a_c * (1 + 1e-9), noise).discontinuous)
+    np.testing.assert_allclose(a_c[:, -1], a_c[:, -2], rtol=1e-6)  # 1/p of it, times up to 310
+    assert critical_normalisation(3, 2, 1e-9) == pytest.approx(critical_normalisation(3, 2), rel=1e-7)
+
+
 def test_kind_changes_at_the_critical_normalisation():
     for p, p_star in ((1, 1), (2, 1), (5, 3), (40, 1), (512, 50), (1, 200)):
         a_c = critical_normalisation(p, p_star)

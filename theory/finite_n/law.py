@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
+from theory.finite_n.label_control import controlled_mean
 from theory.finite_n.quenched import checked_labels
 from theory.finite_n.small_matrix import EXTREMES, SmallPairs, small_pairs
 from theory.model import Committee, finite_committee
@@ -34,6 +35,7 @@ class FiniteLaw:
                              of every other eigenvector (for p p_star = 1 the order parameter phi of the paper)
     among (draws,)           whether the eigenvector of largest overlap is among the p p_star lowest
     first (draws,)           whether it is the lowest one (phi of the paper)
+    excess (draws, 2)        of sums over a draw's labels, for means (theory.finite_n.label_control)
     """
 
     lowest: Array
@@ -43,10 +45,17 @@ class FiniteLaw:
     informative: Array
     among: Array
     first: Array
+    excess: Array
 
     def mean(self, name: str) -> tuple[float, float]:
-        """Mean of a field over draws and its standard error; NaN where too few draws have an edge."""
+        """Mean of a field over labels and all else, and its standard error, which is less than that of the plain mean of draws.
+
+        What the labels of the draws happen to be is corrected for (theory.finite_n.label_control), unless all share theirs or
+        some have no edge. NaN where too few have one.
+        """
         kept = self._kept(name)
+        if kept.size == len(self.excess) and np.all(np.isfinite(self.excess)):
+            return controlled_mean(kept, self.excess)
         value = float(kept.mean()) if kept.size else math.nan
         return value, self.std(name) / math.sqrt(max(kept.size, 1))
 
@@ -181,4 +190,4 @@ def _draws(model: Committee, pairs: SmallPairs, n: int) -> tuple[Array, ...]:
         (q2[:, :d].max(axis=1) > rest).astype(float),
         (q2[:, 0] > np.maximum(rest, q2[:, 1:d].max(axis=1, initial=0.0))).astype(float),
     )
-    return tuple(np.where(pairs.sound, column, np.nan) for column in columns)
+    return *(np.where(pairs.sound, column, np.nan) for column in columns), pairs.excess

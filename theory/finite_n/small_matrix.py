@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from theory.checks import NotConverged
 from theory.finite_n.coupled_labels import coupled_labels, lengths
 from theory.finite_n.label_bulk import LabelBulk, Labels, label_bulk, label_edge
+from theory.finite_n.label_control import label_excess
 from theory.finite_n.levels import airy_levels
 from theory.model import Committee
 
@@ -67,6 +68,7 @@ class Draw:
     """What is drawn of q samples, before an energy is chosen.
 
     labels                  of the bulk, and `edge` (q,): the edge of all labels together
+    excess (q, 2)           of the sums of theory.finite_n.label_control over all labels; NaN where draws share them
     v (q, m, w)             projections of the bulk's samples on the w directions, the teacher's p_star first
     extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
     noise (q, w, w, p^2 + 1), couplings (q, p w, LEVELS)    standard normal
@@ -74,6 +76,7 @@ class Draw:
 
     labels: Labels
     edge: Array
+    excess: Array
     v: Array
     extreme: Array
     noise: Array
@@ -98,12 +101,14 @@ class SmallPairs:
     values (q, k), overlaps (q, k)   eigenvalues, squared overlaps with the signal
     known (q, k)                     pairs that stand for one level of a sample, not for all that are left out
     sound (q,)                       draws with an edge and enough levels left of 0
+    excess (q, 2)                    as in Draw
     """
 
     values: Array
     overlaps: Array
     known: NDArray[np.bool_]
     sound: NDArray[np.bool_]
+    excess: Array
     size: int
 
 
@@ -131,18 +136,22 @@ def small_pairs(
     fine, t_edge = _fine_levels(bulk, order, kept), np.where(sound, bulk.t_edge, 0.5)
     edge = found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
     rows, turns = drawn.is_signal, []
-    for _ in range(_TURNS):
+    for turn in range(_TURNS):
         width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
         root, centre = _block(drawn, fine, sound, t_edge, found, width)
-        values, vectors = _solve(drawn, root, centre, levels, squares)
-        turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
+        matrix = _matrix(drawn, root, centre, levels, squares)
+        if turn in (0, _TURNS - 1):  # whose overlaps are asked for
+            values, vectors = np.linalg.eigh(matrix)
+            turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
+        else:
+            values = np.linalg.eigvalsh(matrix)
         found = np.where(sound, np.minimum(edge, values[:, :d].mean(axis=1)), -1.0)
     overlaps = np.concatenate([turns[-1][:, :d], turns[0][:, d:]], axis=1)  # the others are at the edge still
     # The highest vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
     # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal).
     known = values <= levels[:, -1:]
     known[:, len(rows) + kept - d :] = False
-    return SmallPairs(values, overlaps, known, sound, bulk_labels.n)
+    return SmallPairs(values, overlaps, known, sound, drawn.excess, bulk_labels.n)
 
 
 def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
@@ -158,9 +167,10 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     couplings = couplings.reshape(len(rngs), p * w, LEVELS)
     normals, score = _normals(model, m, n, chosen, seed, labels)
     whole = Labels.of(model, normals[..., :p], normals[..., p:], inner - k)
+    excess = label_excess(model, whole, m / n) if labels is None else np.full((len(rngs), 2), np.nan)
     if not k:
         edge = np.full(len(rngs), np.inf)
-        return Draw(whole, edge, whole.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
+        return Draw(whole, edge, excess, whole.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
     with np.errstate(invalid="ignore", divide="ignore"):
         edge = label_edge(whole)
     rank = np.argsort(score, axis=1)
@@ -175,7 +185,7 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     others = np.stack([np.random.default_rng([seed, i, 2]).standard_normal((m, most)) for i in chosen])
     bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k)
     v = np.concatenate([bulk.u, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
-    return Draw(bulk, edge, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
+    return Draw(bulk, edge, excess, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
 
 
 def _normals(
@@ -254,16 +264,17 @@ def _block(
 
 def signal_block(labels: Labels, v: Array, t: Array) -> Array:
     """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first."""
-    q, m, p = labels.lam.shape
+    q, _, p = labels.lam.shape
     w = v.shape[2]
     phi = [f / (1 + t[:, None] * f) for f in labels.f]
-    pairs = (v * phi[0][..., None]).transpose(0, 2, 1) @ v / labels.n
-    block = np.einsum("ij,qab->qiajb", np.eye(p), pairs).reshape(q, p * w, p * w)
-    if p > 1:
-        unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
-        both = (unit[..., :, None] * v[..., None, :]).reshape(q, m, p * w)
-        block = block + (both * (phi[1] - phi[0])[..., None]).transpose(0, 2, 1) @ both / labels.n
-    return np.asarray(block)
+    unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
+    across = v.transpose(0, 2, 1)
+    block = np.empty((q, p, w, p, w))
+    for i in range(p):
+        for j in range(i + 1):
+            part = (phi[-1] - phi[0]) * unit[..., i] * unit[..., j] + (phi[0] if i == j else 0)
+            block[:, i, :, j] = block[:, j, :, i] = (across * part[:, None]) @ v / labels.n
+    return block.reshape(q, p * w, p * w)
 
 
 def label_sectors(labels: Labels, t: Array) -> tuple[Array, Array]:
@@ -359,8 +370,8 @@ def _levels(drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_])
     return energies, squares
 
 
-def _solve(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors of the small matrices (q, p w + kept, p w + kept)."""
+def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Array) -> Array:
+    """The small matrices (q, p w + kept, p w + kept)."""
     d, kept = root.shape[1], levels.shape[1]
     matrix = np.zeros((len(root), d + kept, d + kept))
     matrix[:, :d, :d] = root @ centre @ root
@@ -368,8 +379,7 @@ def _solve(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Arra
     matrix[:, :d, d:] = root @ (drawn.couplings[:, :, :kept] * np.sqrt(rows))
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
     matrix[:, range(d, d + kept), range(d, d + kept)] = levels
-    values, vectors = np.linalg.eigh(matrix)
-    return values, vectors
+    return matrix
 
 
 def _at_count(counts: Array, energies: Array, at: Array) -> Array:

@@ -39,6 +39,7 @@ def fill(
     doc.template_variables.update(
         css=text("page.css"),
         early=text("early.js"),
+        hasten=text("hasten.js"),
         script=script(state, controls, widths),
         bokeh_script=bokeh_script,
         controls=controls,

@@ -5,7 +5,7 @@ window.bbp = (function () {
   const CONTROLS = __CONTROLS__;
   const PHASE_P = __WIDTHS__;
   let state = __STATE__;
-  let board = null, backend = null, waiting = null, inFlight = false, serial = 0, sentAt = 0, timings = [], typed = null, lost = false, addressed = 0;
+  let board = null, backend = null, waiting = null, inFlight = false, serial = 0, sentAt = 0, timings = [], hastened = null, typed = null, lost = false, addressed = 0;
 
   // ---- numbers, and where a slider stands ----
   const value = (text) => (String(text).trim().replace("∞", "inf") === "inf" ? Infinity : Number(text));
@@ -93,24 +93,35 @@ window.bbp = (function () {
       y_range.setv({ start: low, end: high, reset_start: low, reset_end: high }, quiet);
     }
   }
+  // Figures that an answer has changed are painted at once, not when Bokeh would, up to a frame later.
+  function paintNow() {
+    for (const panel of Object.values(board.figures)) {
+      const view = Bokeh.index.find_one(panel);
+      if (view && view.repaint) view.repaint();
+    }
+  }
   function hear(answer) {
+    const arrived = performance.now();
     show(answer);
     for (const [id, text] of Object.entries(answer.words || {})) say(id, text);
+    paintNow();
     if (answer.serial === undefined) return;
-    if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else {
+    byId("plot-phases").classList.toggle("stale", answer.more === true); // the diagram of another p* or noise, until its own comes
+    if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else if (answer.values) {
       state = answer.values;
       if (!waiting) { complain(""); typed = null; }
       showLink(answer.words.query);
       for (const c of CONTROLS) if (!waiting) syncControl(c);
     }
+    if (answer.more) return;
     inFlight = false;
-    const started = sentAt, mine = answer.serial;
+    const started = sentAt, mine = answer.serial, theory = answer.theory || 0;
     requestAnimationFrame(() => setTimeout(() => {
       if (mine !== serial && inFlight) return;
-      const took = performance.now() - started;
+      const now = performance.now(), took = { all: now - started, theory, wire: arrived - started - theory, browser: now - arrived };
       timings.push(took);
       if (timings.length > 500) timings.shift();
-      byId("timing").textContent = "redrawn in " + took.toFixed(0) + " ms";
+      byId("timing").textContent = "redrawn in " + took.all.toFixed(0) + " ms";
     }, 0));
     document.documentElement.dataset.serial = mine;
     next();
@@ -196,19 +207,6 @@ window.bbp = (function () {
     paint(dark, panel);
     save(blob, stem() + "-" + name + "." + form);
   }
-  // Two things that Bokeh does on every redraw, a third of its time, and that are idle here: it asks the style sheets for the
-  // colour of every stroke (this page has none there), and writes the place of every glyph anew, after which the browser looks
-  // at all styles again.
-  function hasten() {
-    const view = Bokeh.index.find_one(Object.values(board.figures)[0].below[0]);
-    const owner = (thing, name) => { while (thing && !Object.hasOwn(thing, name)) thing = Object.getPrototypeOf(thing); return thing; };
-    const colours = owner(view && view.visuals && view.visuals.axis_line, "_get_css_value"), sheet = owner(view && view.position, "_update");
-    if (colours) colours._get_css_value = () => "";
-    if (sheet) {
-      const update = sheet._update;
-      sheet._update = function (css) { if (css !== this.written) { this.written = css; update.call(this, css); } };
-    }
-  }
   const settled = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   async function copy(id) {
     const text = byId(id).textContent;
@@ -255,7 +253,7 @@ window.bbp = (function () {
       canvas.setAttribute("aria-label", name);
     }
     applyTheme();
-    hasten();
+    hastened = bbpHasten(Object.values(board.figures));
     document.documentElement.dataset.ready = "yes";
     next();
   }
@@ -300,5 +298,5 @@ window.bbp = (function () {
     else if (event.key === "d" && byId("draw")) draw();
     else if (event.key === "Escape" && byId("cancel") && !byId("cancel").disabled) byId("cancel").click();
   });
-  return { start, live, tapped, hear, gone, back, move, quiet: () => !inFlight && !waiting, timings: () => timings, state: () => state, csvOf, board: () => board };
+  return { start, live, tapped, hear, gone, back, move, quiet: () => !inFlight && !waiting, timings: () => timings, state: () => state, csvOf, board: () => board, hastened: () => hastened };
 })();

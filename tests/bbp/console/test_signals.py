@@ -25,8 +25,10 @@ SWEEP = [*FIRE["PROGRAMS"]["sweep, dense"], "--out", "x.h5", "--resume"]
     [
         ("sweep, dense", 0.4, signal.SIGINT),  # while it imports
         ("sweep, dense", 0.8, signal.SIGTERM),
-        ("sweep, Krylov", 2.0, signal.SIGTERM),  # while it compiles, or computes
-        ("descent", 1.8, signal.SIGINT),
+        pytest.param(
+            "sweep, Krylov", 2.0, signal.SIGTERM, marks=pytest.mark.slow
+        ),  # while it compiles, or computes
+        pytest.param("descent", 1.8, signal.SIGINT, marks=pytest.mark.slow),
         ("figures", 1.2, signal.SIGHUP),
     ],
 )

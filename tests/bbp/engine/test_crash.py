@@ -38,7 +38,7 @@ def shard_files(out):
     return list(out.with_name(out.name + ".parts").glob("*.npz"))
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [5, pytest.param(30, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_and_equal_to_the_uninterrupted_run(
     bbp, tmp_path, out, same, processes, kills
 ):
@@ -240,7 +240,7 @@ runpy.run_module("bbp.sweep", run_name="__main__")
     ("processes", "number", "code", "word"),
     [
         (1, signal.SIGINT, 130, "interrupted"),
-        (1, signal.SIGTERM, 143, "terminated"),
+        pytest.param(1, signal.SIGTERM, 143, "terminated", marks=pytest.mark.slow),
         (2, signal.SIGTERM, 143, "terminated"),
     ],
 )

@@ -15,7 +15,7 @@ from bbp import store
 from bbp.console.errors import RunError
 from bbp.console.options import checked
 from bbp.engine import cores, door, estimate, pool
-from bbp.engine.experiment import Unit
+from bbp.engine.unit import Unit
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
 from tests.bbp.engine.pool_units import KIND, Unreadable
@@ -73,7 +73,7 @@ PROGRAM = """
 import sys
 from bbp.console import signals
 from bbp.engine import pool
-from bbp.engine.experiment import Unit
+from bbp.engine.unit import Unit
 from tests.bbp.engine.pool_units import KIND
 given = {"folder": "", "dies": [], "times": 0, "seconds": 60}
 signals.GRACE = 0.1  # Units do not end by themselves
@@ -103,7 +103,7 @@ STOPPED = """
 import sys
 from bbp.console import signals
 from bbp.engine import pool
-from bbp.engine.experiment import Unit
+from bbp.engine.unit import Unit
 from tests.bbp.engine.pool_units import KIND
 given = {"folder": sys.argv[1], "dies": [], "times": 0, "seconds": 0.5}
 kept = []
@@ -116,7 +116,13 @@ with signals.heeded("program"), pool.pool(2) as run:
 """
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        pytest.param(signal.SIGINT, "interrupted", marks=pytest.mark.slow),
+        (signal.SIGTERM, "terminated"),
+    ],
+)
 def test_a_signal_loses_no_unit_that_was_begun(begin, tmp_path, number, said):
     """Whether it is sent to the program alone or, as batch systems do, to all its processes."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}

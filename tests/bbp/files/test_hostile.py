@@ -258,8 +258,8 @@ def test_a_hang_is_ended_and_a_crash_costs_nothing(there, originals, monkeypatch
         for child in list(probe._children):
             probe._end(child)
         monkeypatch.setattr(probe, "SECONDS", 0.5)
-        trap = f"import os, time; probe._examined = lambda *words: {act}; probe.serve()"
-        monkeypatch.setattr(probe, "_CODE", probe._CODE.replace("probe.serve()", "pass") + "\n" + trap)
+        trap = f"import os, time; probe.serve(lambda data: {act})"
+        monkeypatch.setattr(probe, "_CODE", probe._CODE.replace("probe.serve(hdf5.examine)", trap))
         with pytest.raises(FileError, match=message):
             store.load(path)
         monkeypatch.undo()

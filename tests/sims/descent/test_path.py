@@ -124,7 +124,9 @@ def test_small_steps_follow_gradient_flow_to_first_order():
     assert 0.3 < errors[1] / errors[0] < 0.7
 
 
-@pytest.mark.parametrize(("p", "p_star"), [(1, 1), (2, 1), (2, 2), (4, 2)])
+@pytest.mark.parametrize(
+    ("p", "p_star"), [(1, 1), (2, 1), (2, 2), pytest.param(4, 2, marks=pytest.mark.slow)]
+)
 def test_a_student_that_equals_the_teacher_stays(p, p_star):
     model, data, y, _, teacher = problem(p, p_star)
     student = jnp.tile(teacher, (1, p // p_star, 1))
@@ -161,7 +163,7 @@ def test_rows_of_zeros_change_nothing():
     np.testing.assert_allclose(padded.student, bare.student, atol=1e-9)
 
 
-@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("group", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_sample_does_not_depend_on_its_neighbours(group):
     """Alone, by another compiled program: to rounding. In one program: bit for bit, whoever the others are."""
     model, data, y, student, _ = problem(samples=3)

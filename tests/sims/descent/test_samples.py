@@ -76,8 +76,15 @@ def test_measures_of_the_overlap_matrix():
     assert largest_projection(matrix) == pytest.approx([1.0])
 
 
-@pytest.mark.parametrize("start", ["hessian", "spectral"])
-@pytest.mark.parametrize(("p", "p_star"), [(1, 1), (3, 2)])
+@pytest.mark.parametrize(
+    ("start", "p", "p_star"),
+    [
+        ("hessian", 3, 2),
+        ("spectral", 3, 2),
+        pytest.param("hessian", 1, 1, marks=pytest.mark.slow),
+        pytest.param("spectral", 1, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_informed_starts_know_more_than_random_ones(start, p, p_star):
     model, alpha = Committee(p, p_star, 1.0), 6.0 * p_star
     known = {

@@ -89,11 +89,11 @@ def test_certified_rank(q2, degeneracy, rank):
     assert certified_rank(np.array(q2), degeneracy) == rank
 
 
-RANKED = [  # p N = 300: most is compiled once
+RANKED = [
     (150, 2, 1, 0.3, 2.5),
-    (150, 2, 2, 0.3, 8.0),
     (150, 2, 1, 0.3, 0.8),
-    (300, 1, 1, 0.3, 4.0),
+    pytest.param(150, 2, 2, 0.3, 8.0, marks=pytest.mark.slow),
+    pytest.param(300, 1, 1, 0.3, 4.0, marks=pytest.mark.slow),
     pytest.param(100, 3, 1, 0.3, 3.0, marks=pytest.mark.slow),
 ]
 
@@ -125,7 +125,10 @@ def test_degenerate_spaces_have_their_mean_and_no_rank_of_their_own(p, p_star, n
             np.testing.assert_allclose(krylov.overlaps, dense.overlaps, atol=1e-6)
 
 
-@pytest.mark.parametrize(("a", "dtype"), [(1e5, "float32"), (1e6, "float64"), (1e8, "float64")])
+@pytest.mark.parametrize(
+    ("a", "dtype"),
+    [(1e5, "float32"), pytest.param(1e6, "float64", marks=pytest.mark.slow), (1e8, "float64")],
+)
 def test_residuals_shrink_with_the_hessian(a, dtype):
     """H falls as 1 / a: an absolute tolerance alone would take anything for an eigenvector."""
     model = Committee(p=1, a=a)

@@ -12,8 +12,18 @@ from tests.sims.instances import Case, dense_hessian, projector_error, random_ca
 from theory.checks import ParameterError
 
 SMALL = random_cases([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)], 2, seed=11)
-MIDDLE = random_cases([(240, 1), (120, 2), (80, 3), (60, 4)], 3, seed=12)  # p N = 240: compiled once
+MIDDLE = random_cases([(240, 1), (120, 2), (80, 3), (60, 4)], 3, seed=12)
 SINGLE = random_cases([(240, 1), (60, 4)], 2, seed=13)
+
+
+def first_of_each(cases, number):
+    """The first of so many cases of each shape; the others, which are compiled anew, are slow."""
+    return [
+        case if i % number == 0 else pytest.param(case, marks=pytest.mark.slow)
+        for i, case in enumerate(cases)
+    ]
+
+
 WIDTHS = [1, 2, 3, 4]
 WHOLE_RANGE = [
     *random_cases([(n, p) for n in (1, 2, 3) for p in WIDTHS], 3, seed=14),
@@ -78,12 +88,12 @@ def check_against_dense(case, dtype="float64", tol=1e-8, settings=None):
     assert outside <= 2 * (np.max(true) + accuracy) / width
 
 
-@pytest.mark.parametrize("case", SMALL + MIDDLE, ids=str)
+@pytest.mark.parametrize("case", first_of_each(SMALL, 2) + first_of_each(MIDDLE, 3), ids=str)
 def test_float64_is_dense_eigh(case):
     check_against_dense(case)
 
 
-@pytest.mark.parametrize("case", SINGLE, ids=str)
+@pytest.mark.parametrize("case", first_of_each(SINGLE, 2), ids=str)
 def test_float32_is_dense_eigh_to_its_error(case):
     check_against_dense(case, "float32", tol=1e-5)
 
