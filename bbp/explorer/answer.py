@@ -85,17 +85,44 @@ def number(value: float | None) -> str:
 
 def answer(state: State) -> Answer:
     """Everything that theory says about a state."""
+    found = all_but_diagram(state)
+    found.sources |= diagram(state).sources
+    return found
+
+
+def all_but_diagram(state: State) -> Answer:
+    """What theory says about a state, but for the picture of the phases, which costs as much again at another p* or noise."""
     model = state.model
     found = Answer()
     if isinstance(model, Committee):
         _spectrum(state, model, found)
         _branches(state, model, found)
-        _phases(state, found, 0.0, number(curves.point(model).a_c))
     else:
         _network(state, model, found)
-        _phases(state, found, state.noise if replace(state, noise=0.0).quadratic else None, "")
+    _phase_words(state, found)
     found.words |= {"command": command(state), "python": python_lines(state), "query": state.query()}
     return found
+
+
+def diagram_of(state: State) -> tuple[int, float]:
+    """What the diagram of phases depends on, beside alpha: p* and the noise; that without noise stands for other options."""
+    return state.p_star, state.noise if _in_diagram(state) else 0.0
+
+
+def _in_diagram(state: State) -> bool:
+    return replace(state, noise=0.0).quadratic
+
+
+def diagram(state: State) -> Answer:
+    """The picture of the phases."""
+    seen = phase_map.phase_map(*diagram_of(state))
+    rows = np.flatnonzero((seen.a_c > 0) & np.isfinite(seen.a_c))
+    sources: dict[str, Columns] = {
+        "phases": {"image": [phase_map.phases(seen, state.alpha)]},
+        "thresholds": seen.columns,
+        "a_c": {"a": seen.a_c[rows], "row": rows.astype(np.float64)},
+    }
+    return Answer(sources=sources)
 
 
 def _spectrum(state: State, model: Committee, found: Answer) -> None:
@@ -278,7 +305,6 @@ def _branches(state: State, model: Committee, found: Answer) -> None:
         "jump": number(threshold.overlap),
         "alpha_0": number(here.alpha_0),
         "alpha_0_continuation": number(here.alpha_0_continuation),
-        "a_c": number(here.a_c),
         "lowest-words": f"Edge and outlier for α from {number(branch.alpha[0])} to {number(branch.end)}: the outlier leaves "
         f"the bulk at α_BBP = {number(threshold.alpha)} ({threshold.kind}).",
         "recovery-words": f"Squared overlap q² against α: 0 up to α_BBP = {number(threshold.alpha)}, "
@@ -287,31 +313,23 @@ def _branches(state: State, model: Committee, found: Answer) -> None:
     }
 
 
-def _phases(state: State, found: Answer, noise: float | None, a_c: str) -> None:
-    """The diagram of phases at this noise; None: the model has other options, and the diagram is that without any."""
-    seen = phase_map.phase_map(state.p_star, noise or 0.0)
-    codes = phase_map.phases(seen, state.alpha)
-    rows = np.flatnonzero((seen.a_c > 0) & np.isfinite(seen.a_c))
-    found.sources |= {
-        "phases": {"image": [codes]},
-        "thresholds": seen.columns,
-        "a_c": {"a": seen.a_c[rows], "row": rows.astype(np.float64)},
-        "present": {"a": [state.a], "row": [phase_map.nearest_row(state.p)]},
-    }
-    if noise is None:
-        where, here = (
-            "of the quadratic committee without options, ",
-            "not among them, as this model has other options",
-        )
-    else:
+def _phase_words(state: State, found: Answer) -> None:
+    """The present point of the diagram of phases, and the diagram in words."""
+    found.sources["present"] = {"a": [state.a], "row": [phase_map.nearest_row(state.p)]}
+    noise, a_c = diagram_of(state)[1], None
+    if _in_diagram(state):
         where, here = f"with noise Δ = {number(noise)} " if noise else "", PHASES[phase_here(state)]
-        found.words["phase"] = here
+        a_c = curves.critical(state.p, state.p_star, noise)
+        found.words |= {"phase": here, "a_c": number(a_c)}
+    else:
+        where = "of the quadratic committee without options, "
+        here = "not among them, as this model has other options"
     low, high = phase_map.A_RANGE
     found.words |= {
         "phases-words": f"Phase diagram over a (from {low:g} to {high:g}) and p (from 1 to inf) for "
         f"p* = {state.p_star} {where}at α = {number(state.alpha)}: "
         f"the present point, p = {plain(state.p).replace('inf', '∞')}, a = {number(state.a)}, is {here}."
-        + (f" Transitions are discontinuous from a_c = {a_c} on." if a_c else ""),
+        + (f" Transitions are discontinuous from a_c = {number(a_c)} on." if a_c is not None else ""),
     }
 
 

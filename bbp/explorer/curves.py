@@ -34,12 +34,11 @@ REACH = 3.0  # the axis of alpha ends at this times alpha_BBP, or at twice, four
 
 @dataclass(frozen=True)
 class Point:
-    """The model's own numbers: threshold, both alpha_0 (None where there is none), a_c."""
+    """The model's own numbers: threshold, both alpha_0 (None where there is none)."""
 
     threshold: Threshold
     alpha_0: float | None
     alpha_0_continuation: float | None
-    a_c: float
 
 
 @dataclass(frozen=True)
@@ -66,18 +65,19 @@ class Window:
 
 @lru_cache(maxsize=256)
 def point(model: Committee) -> Point:
-    """Threshold, alpha_0 and a_c of a model."""
+    """Threshold and alpha_0 of a model."""
     threshold = bbp_threshold(model)
     if threshold.kind == "continuous":  # both are alpha_BBP by definition
         zeros: list[float | None] = [threshold.alpha] * 2
     else:
         zeros = [alpha_zero(model, method) for method in ("overlap", "continuation")]
-    return Point(threshold, zeros[0], zeros[1], _critical(model.p, model.p_star))
+    return Point(threshold, zeros[0], zeros[1])
 
 
 @lru_cache(maxsize=256)
-def _critical(p: float, p_star: int) -> float:
-    return float(critical_normalisation(p, p_star))
+def critical(p: float, p_star: int, noise: float) -> float:
+    """a_c, 0 where every transition is discontinuous."""
+    return float(critical_normalisation(p, p_star, noise))
 
 
 def axis_end(model: Committee, alpha: float) -> float:

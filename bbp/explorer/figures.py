@@ -59,6 +59,7 @@ FIGURES = ("spectrum", "zoom", "lowest", "recovery", "phases")
 HEIGHT = 290  # pixels
 STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers stand
 PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
+ALIKE = "alike"  # tag of glyphs whose marks differ in place only: squares without fill, and bars
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
 
 
@@ -203,7 +204,8 @@ def _spectrum(sources: Mapping[str, Any], lines: Mapping[str, Span], zoom: bool)
 
 
 def _here(panel: Any, lines: Mapping[str, Span], name: str) -> None:
-    lines[f"{name}_here"].update(line_width=1.5, tags=[INK])
+    # On the canvas above: where it alone moves, curves and points need not be painted anew.
+    lines[f"{name}_here"].update(line_width=1.5, tags=[INK], level="overlay")
     lines[f"{name}_bbp"].update(line_color=style.GREY, line_dash=[6, 3], line_width=1.5)
     panel.add_layout(lines[f"{name}_here"])
     panel.add_layout(lines[f"{name}_bbp"])
@@ -229,9 +231,11 @@ def _sampled(panel: Any, sources: Mapping[str, Any], name: str) -> list[Any]:
         line_color=style.ORANGE,
         line_width=2,
     )
-    panel.segment(
+    bars = panel.segment(
         "alpha", f"{name}_low", "alpha", f"{name}_high", source=sweep, line_color=style.ORANGE, line_width=1
     )
+    for drawn in (points, bars):
+        drawn.glyph.tags = [ALIKE]
     return [curve, dots, points]
 
 

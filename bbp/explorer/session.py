@@ -16,7 +16,17 @@ from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
 from bbp.explorer import curves, figures, networks, page
-from bbp.explorer.answer import Answer, answer, marks, number, with_branch, with_density
+from bbp.explorer.answer import (
+    Answer,
+    all_but_diagram,
+    answer,
+    diagram,
+    diagram_of,
+    marks,
+    number,
+    with_branch,
+    with_density,
+)
 from bbp.explorer.jobs import CURVE_POINTS, draws_of
 from bbp.explorer.limits import SAMPLES_KEPT, sampling_of
 from bbp.explorer.state import State
@@ -150,8 +160,11 @@ class Session:
     def _move(self, message: Message) -> None:
         began = time.perf_counter()
         state = State.of(message["values"])
-        found = answer(state)
+        found = all_but_diagram(state)
         before, self._state = self._state, state
+        later = diagram_of(state) != diagram_of(before)  # then it is computed while the page paints the rest
+        if not later:
+            found.sources |= diagram(state).sources
         if state != before:
             self._workers.samples.cancel(self)
             found.sources |= {
@@ -172,10 +185,23 @@ class Session:
         else:
             self._branch_of = None
         found.sources["sweep"] = self._samples_held()
-        took = 1e3 * (time.perf_counter() - began)
-        self._show(found, serial=message["serial"], values=state.values(), theory=took)
+        serial = {"serial": message["serial"], "more": later}
+        self._show(found, values=state.values(), theory=1e3 * (time.perf_counter() - began), **serial)
+        if later:
+            self._doc.add_next_tick_callback(partial(self._diagram, state, message, began))
         self._tell_of_sweep()
         self._later_curve()
+
+    def _diagram(self, state: State, message: Message, began: float) -> None:
+        """Second part of an answer."""
+        if self._closed:
+            return
+        try:
+            found = diagram(state)
+        except (ParameterError, NotConverged) as error:
+            self._fail(message, str(error))
+            return
+        self._show(found, serial=message["serial"], theory=1e3 * (time.perf_counter() - began))
 
     def _draw(self, message: Message) -> None:
         sampling_of(self._state)

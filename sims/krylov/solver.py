@@ -21,7 +21,9 @@ on shared data, then advance together with one pass over the data a step (`drive
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -133,24 +135,40 @@ def lowest_of_sets(
 
 
 def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Solver]) -> list[Ritz]:
-    """Run one solver for each set to its end, all in step."""
+    """Run one solver for each set to its end, all in step: products together, what follows them by a few threads.
+
+    What a solver does between its products are many small steps, which leave all cores but one idle.
+    """
     results: dict[int, Ritz] = {}
     waiting = {i: next(solver) for i, solver in enumerate(solvers)}
-    while waiting:
-        for source in (operator, lowered):
-            chosen = [i for i, v in waiting.items() if source is not None and v.dtype == source.dtype]
-            if source is None or not chosen:
-                continue
-            # a few numbers of sets only, so that few shapes are compiled: the last one is repeated
-            padded = chosen + chosen[-1:] * (_bucket(len(chosen), len(solvers)) - len(chosen))
-            products = source.product(padded, [waiting[i] for i in padded])
-            for i, product in zip(chosen, products, strict=False):
-                try:
-                    waiting[i] = solvers[i].send(product)
-                except StopIteration as end:
-                    results[i] = end.value
-                    del waiting[i]
+    with ThreadPoolExecutor(max(1, min(len(solvers), os.cpu_count() or 1))) as threads:
+        while waiting:
+            for source in (operator, lowered):
+                chosen = [i for i, v in waiting.items() if source is not None and v.dtype == source.dtype]
+                if source is None or not chosen:
+                    continue
+                # a few numbers of sets only, so that few shapes are compiled: the last one is repeated
+                padded = chosen + chosen[-1:] * (_bucket(len(chosen), len(solvers)) - len(chosen))
+                products = source.product(padded, [waiting[i] for i in padded])
+                own = [solvers[i] for i in chosen]
+                run = threads.map if len(chosen) > 1 else map
+                for i, answer in zip(chosen, run(_advance, own, products[: len(own)]), strict=True):
+                    if isinstance(answer, Ritz):
+                        results[i] = answer
+                        del waiting[i]
+                    else:
+                        waiting[i] = answer
     return [results[i] for i in range(len(solvers))]
+
+
+@pinned
+def _advance(solver: Solver, product: jax.Array) -> jax.Array | Ritz:
+    """What a solver says when it is sent a product: its next block, or its result. Settings of JAX are a thread's own."""
+    try:
+        return solver.send(product)
+    except StopIteration as end:
+        found: Ritz = end.value
+        return found
 
 
 def _bucket(number: int, largest: int) -> int:

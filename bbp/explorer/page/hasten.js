@@ -4,6 +4,8 @@
 //   places    writes the place of every element anew, after which the browser looks at all styles again: only new ones are written
 //   font      asks the browser for the figure's font size at every label: it never changes
 //   sizes     measures all numbers of an axis to learn its width: here the axis' label stands at a fixed distance, so width is too
+//   squares   strokes each square of a sweep file by itself: here they are one path, as they all look alike
+//   bars      likewise its error bars
 //   extents   measures them once more to place that label
 "use strict";
 window.bbpHasten = function (figures) {
@@ -27,6 +29,28 @@ window.bbpHasten = function (figures) {
     const size = measure.call(this);
     if (still(this) && size.height > 0) this.size_found = size;
     return size;
+  });
+  const glyphs = figures.flatMap((figure) => figure.renderers).filter((renderer) => renderer.data_source && renderer.data_source.name === "sweep")
+    .map((renderer) => Bokeh.index.find_one(renderer)).filter((view) => view && view.glyph).map((view) => view.glyph);
+  const alike = (view) => view.model.tags.includes("alike");
+  replace("squares", glyphs.find((view) => view.model.type === "Scatter"), "_paint", (paint) => function (ctx, indices, data) {
+    if (!alike(this)) { paint.call(this, ctx, indices, data); return; }
+    const { sx, sy, size } = { ...this, ...data };
+    ctx.beginPath();
+    for (const i of indices) {
+      const half = size.get(i) / 2;
+      if (Number.isFinite(sx[i] + sy[i])) ctx.rect(sx[i] - half, sy[i] - half, 2 * half, 2 * half);
+    }
+    if (indices.length) this.visuals.line.apply(ctx, indices[0]);
+  });
+  replace("bars", glyphs.find((view) => view.model.type === "Segment"), "_paint", (paint) => function (ctx, indices, data) {
+    if (!alike(this)) { paint.call(this, ctx, indices, data); return; }
+    const { sx0, sy0, sx1, sy1 } = { ...this, ...data };
+    ctx.beginPath();
+    for (const i of indices) {
+      if (Number.isFinite(sx0[i] + sy0[i] + sx1[i] + sy1[i])) { ctx.moveTo(sx0[i], sy0[i]); ctx.lineTo(sx1[i], sy1[i]); }
+    }
+    if (indices.length) this.visuals.line.apply(ctx, indices[0]);
   });
   replace("extents", axis, "extents", (measure) => function () {
     return still(this) && this.size_found ? { tick: this._tick_extent(), tick_labels: [], tick_label: 0, axis_label: 0 } : measure.call(this);

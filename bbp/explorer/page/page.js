@@ -106,12 +106,14 @@ window.bbp = (function () {
     for (const [id, text] of Object.entries(answer.words || {})) say(id, text);
     paintNow();
     if (answer.serial === undefined) return;
-    if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else {
+    byId("plot-phases").classList.toggle("stale", answer.more === true); // the diagram of another p* or noise, until its own comes
+    if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else if (answer.values) {
       state = answer.values;
       if (!waiting) { complain(""); typed = null; }
       showLink(answer.words.query);
       for (const c of CONTROLS) if (!waiting) syncControl(c);
     }
+    if (answer.more) return;
     inFlight = false;
     const started = sentAt, mine = answer.serial, theory = answer.theory || 0;
     requestAnimationFrame(() => setTimeout(() => {
