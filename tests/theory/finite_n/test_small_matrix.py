@@ -1,6 +1,8 @@
 """The block noise of the small matrix against dense samples, sector by sector, and what the matrix is made of."""
 
 import numpy as np
+import pytest
+from scipy.special import gammainc, gammaincc
 from scipy.stats import kstest
 
 from theory.finite_n.block_noise import block_covariance
