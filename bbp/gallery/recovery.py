@@ -21,17 +21,19 @@ from theory.transition import bbp_threshold
 
 A = 0.5
 ALPHA = {1: (2.0, 2.5, 3.0, 3.5), 2: (1.2, 1.4, 1.6, 1.8, 2.0, 2.2)}
+PAPER = {100: 96, 200: 64, 400: 48, 1000: 16}  # samples by N: half an hour of a core
 # In which thresholds are extrapolated, their lines and names; which one holds is not known.
 POWERS = {1.0: ("-", "in $1/N$"), 0.5: ("--", "in $N^{-1/2}$")}
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Samples, how many recovered and how many still moved, for p = 1 and 2, p* = 1, every N and alpha."""
-    sizes, samples = effort.sizes([50, 100], [100, 200, 400, 1000]), effort.count(24, 48)
+    sizes = effort.sizes([50, 100], tuple(PAPER))
     rules = Rules(steps=40_000, records=4, loss_floor=1e-6)
     counts = empty(sizes)
     for i, p in enumerate(ALPHA):
         for j, n in enumerate(sizes):
+            samples = effort.count(24, PAPER.get(n, 48))
             for k, alpha in enumerate(ALPHA[p]):
                 found = sample_descents(
                     Committee(p, 1, A), n, alpha, range(samples), effort.seed, rules=rules

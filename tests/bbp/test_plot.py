@@ -9,7 +9,7 @@ from PIL import Image
 from bbp import phase, plot, store
 from bbp.analysis import comparison_file, spectrum
 from bbp.analysis.comparison import compare
-from bbp.analysis.theory_curves import theory_curves
+from bbp.analysis.theory_curves import FINE, theory_curves
 from bbp.console.errors import FileError
 from bbp.experiments import models
 from bbp.files import hdf5
@@ -85,8 +85,9 @@ def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
     assert curves.overlap[at - 1] == 0 and curves.overlap[at] > 0.05
 
 
-def test_the_curves_of_a_network_start_at_its_threshold(made_up):
+def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     """tanh, p = 1, a = 50: alpha_BBP = 1.81 lies between two points of the file, from which no straight line is drawn."""
+    monkeypatch.setitem(FINE, "cubature", 20)
     model, alpha = Network(activation="tanh", a=50.0), np.array([1.57, 2.06, 2.54])
     alpha_bbp, kind = models.transition(model)
     along = models.theory_along(model, alpha)
@@ -95,7 +96,7 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up):
     sweep = store.Sweep(**{**vars(made_up(MODEL)), **own, **theory})
     curves = theory_curves(sweep)
     below, above = curves.alpha < alpha_bbp, curves.alpha > alpha_bbp
-    assert curves.alpha.size > 90 and np.all(curves.overlap[below] == 0)
+    assert curves.alpha.size == 22 and np.all(curves.overlap[below] == 0)
     assert np.all(np.isnan(curves.outlier[below])) and np.all(np.isfinite(curves.outlier[above]))
     assert curves.alpha[above][0] - alpha_bbp < 1e-8 and curves.overlap[above][0] < 1e-8
     sampled = models.theory_along(model, curves.alpha[-1:])

@@ -26,9 +26,11 @@ Array = NDArray[Any]
 
 _FIRST = 0.05  # levels below the first node of the curve
 _RATIO = 1.4  # from node to node in Im t; the count grows like its cube
-_NODES = 40
-_STEPS = 8
-_FLAT = 1e-12
+_BY_HEIGHT, _NODES = 4, 40  # nodes told by Im t, and of all
+_GROWTH = 0.6  # of the count from node to node after them
+_STEPS = 12
+_HAZE = 0.1  # of the distance to the edge: so far above the real axis, for gaps; moves the count by 0.4 %
+_FLAT, _MET, _ENDED = 1e-12, 1e-3, 1e-3
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,17 @@ class Labels:
             signal_slope = signal_slope - share / self.n * np.einsum("qm,qm->q", self.y, phi)
         return z, slope, signal, signal_slope
 
+    def counted(self, t: Array) -> Array:
+        """Share of all levels below z(t) at t (q,) on the curve: the integral of Im t dz / pi from the edge, in closed form.
+
+        t dz = d{ log t - (1/N) sum_mu [ log(1 + t f) + 1/(1 + t f) ] }, the sum with the shares of f, real at the edge.
+        """
+        total = np.angle(t)
+        for f, share in zip(self.f, self.shares, strict=True):
+            part = 1 + t[:, None] * f
+            total = total - share / self.n * (np.arctan2(part.imag, part.real) + (1 / part).imag).sum(axis=1)
+        return total / math.pi
+
 
 @dataclass(frozen=True)
 class LabelBulk:
@@ -82,7 +95,6 @@ class LabelBulk:
     t_edge, edge, curvature (q,)   t, z and z'' at the edge
     energy, count, ratio (q, k)    along the curve, from the edge on: energy, number of levels below it, -Im S / Im t
     plain (q, k)                   -Im K / Im t = 1 / |t|^2 along it: the same for a direction that has no part in the labels
-    tau (k,)                       Im t along it, one for all draws
     """
 
     t_edge: Array
@@ -92,13 +104,14 @@ class LabelBulk:
     count: Array
     ratio: Array
     plain: Array
-    tau: Array
 
 
 def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
     """The curve of each draw until it holds `keep` levels of the `order` = pN there are (or ends).
 
-    Draws without a negative weight have no edge left of 0: NaN.
+    Next to the edge, where the energy is quadratic in t, it is told by Im t; from there on by the energy, as Im t has its
+    maximum where the density has it: after a few levels where that is near. Draws without a negative weight have no edge
+    left of 0: NaN.
     """
     t_edge = _edge(labels)
     edge, _, _, slope = labels.sums(t_edge)
@@ -106,24 +119,38 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
     for f, share in zip(labels.f, labels.shares, strict=True):
         curvature = curvature + 2 * share / labels.n * ((f / (1 + t_edge[:, None] * f)) ** 3).sum(axis=1)
     start = (3 * math.pi * _FIRST / (order * np.nanmedian(np.abs(curvature)))) ** (1 / 3)
-    taus, energies, ratios, counts = [0.0], [edge], [-slope], [np.zeros_like(edge)]
-    plains = [1 / t_edge**2]
-    x = t_edge.copy()
+    t, energies, ratios, counts = t_edge + 0j, [edge], [-slope], [np.zeros_like(edge)]
+    plains, reach = [1 / t_edge**2], np.ones_like(edge)
+    atom = labels.y.shape[1] < labels.n  # at 0, where the curve ends
     for node in range(_NODES):
-        tau = start * _RATIO**node
-        x, energy, ratio = _on_curve(labels, x, tau)
-        energy = np.maximum(energy, energies[-1])
-        weight = 4 / 3 if node == 0 else 1.0  # rho is like a square root of the energy over the first step
-        counts.append(counts[-1] + weight * order / math.pi * (energy - energies[-1]) * (tau + taus[-1]) / 2)
-        taus.append(tau)
+        if node < _BY_HEIGHT:
+            t, energy, ratio = _at_height(labels, t.real, start * _RATIO**node)
+            energy, number = np.maximum(energy, energies[-1]), order * labels.counted(t)
+        else:
+            wanted = reach * math.pi / order * (_GROWTH * counts[-1] + _FIRST) / t.imag
+            wanted = np.minimum(wanted, 0.4 * (energies[-1] - edge))
+            if atom:
+                wanted = np.minimum(wanted, np.maximum(-energies[-1], 0) / 3)
+            energy = energies[-1] + wanted
+            haze = _HAZE * (np.minimum(energy - edge, np.abs(energy)) if atom else energy - edge)
+            new, met, ratio = _at_energy(labels, t, energy + 1j * haze, wanted)
+            number = order * (labels.counted(new) - haze * new.real / math.pi)
+            plain_sum = order / math.pi * wanted * (t.imag + new.imag) / 2
+            met &= np.abs(number - counts[-1] - plain_sum) < 0.5 * (1 + plain_sum)  # else it left the curve
+            energy = energies[-1] + np.where(met, wanted, 0)
+            t, number, ratio = (
+                np.where(met, *both) for both in ((new, t), (number, counts[-1]), (ratio, ratios[-1]))
+            )
+            reach = np.where(met, np.minimum(2 * reach, 1), reach / 4)
+        counts.append(np.maximum(number, counts[-1]))
         energies.append(energy)
         ratios.append(ratio)
-        plains.append(1 / (x**2 + tau**2))
-        # Im t has a maximum along the curve: past it a draw's count stands still.
-        if not np.any((counts[-1] <= keep) & (counts[-1] > counts[-2])):
+        plains.append(1 / np.abs(t) ** 2)
+        left = (counts[-1] <= keep) & (reach > _ENDED)
+        if not np.any(left & (energy < -_ENDED * np.abs(edge)) if atom else left):
             break
     energy, number, ratio, plain = (np.stack(part, axis=1) for part in (energies, counts, ratios, plains))
-    return LabelBulk(t_edge, edge, curvature, energy, number, ratio, plain, np.array(taus))
+    return LabelBulk(t_edge, edge, curvature, energy, number, ratio, plain)
 
 
 def label_edge(labels: Labels) -> Array:
@@ -154,12 +181,26 @@ def _edge(labels: Labels) -> Array:
     return t
 
 
-def _on_curve(labels: Labels, x: Array, tau: float) -> tuple[Array, Array, Array]:
-    """Re t (q,) with Im z(x + i tau) = 0 from x nearby; energy there, and -Im S / Im t."""
+def _at_height(labels: Labels, x: Array, tau: float) -> tuple[Array, Array, Array]:
+    """t (q,) with Im t = tau and Im z(t) = 0, Re t next to x; energy there, and -Im S / Im t."""
     for _ in range(_STEPS):
         z, slope, signal, _ = labels.sums(x + 1j * tau)
         step = np.clip(-z.imag / slope.imag, -tau / 2, tau / 2)
         if np.nanmax(np.abs(step), initial=0.0) < 1e-4 * tau:
             break
         x = x + step
-    return x, z.real, -signal.imag / tau
+    return x + 1j * tau, z.real, -signal.imag / tau
+
+
+def _at_energy(labels: Labels, t: Array, z: Array, step: Array) -> tuple[Array, Array, Array]:
+    """t (q,) where z(t) is the z given, a `step` off that of the t given, by Newton's method; if it was met; -Im S / Im t."""
+    new = t
+    for _ in range(_STEPS):
+        value, slope, signal, _ = labels.sums(new)
+        met = np.abs(value - z) <= _MET * step
+        if np.all(met | ~np.isfinite(step)):
+            break
+        move = (value - z) / (new * slope)  # of log t; in 1/t, to which z is nearly linear, of the last line
+        move = move * np.minimum(1, 0.5 * np.angle(new) / np.maximum(np.abs(move), 1e-300))
+        new = new / (1 + move)
+    return new, met, -signal.imag / new.imag

@@ -1,7 +1,7 @@
 """The small random matrix whose lowest pairs have the law of a sample's: signal, extreme labels, levels of the bulk.
 
 Derived here, units of (p/2) H. A few directions of the input space are singled out, each with its p copies, one in each
-student block: the p_star of the teacher and, for p p_star > 1, those that the K most negative labels' inputs span. The other
+student block: the p_star of the teacher and, for p > 1, those that the K most negative labels' inputs span. The other
 labels make a bulk that is independent of all of them, in the N - p - p_star - K dimensions that are left. In this basis
 the Hessian is, with levels mu of that bulk,
 
@@ -27,7 +27,8 @@ label with F near its lowest value pulls p - 1 levels out of the bulk of the oth
 lam, as near to one another as students are alike; averaged, they would be independent levels with couplings of their own,
 and its term in sum Phi nearly a pole. Left to themselves the K most negative ones do neither harm: the rest is a bulk
 whose edge lies farther right and whose anisotropy is small. (Without them the lowest vector of dense samples has 10 to
-30 % less overlap than predicted for p p_star > 1; for p p_star = 1 nothing changes and K = 0.)
+30 % less overlap than predicted for p > 1. For p = 1 there are no such levels and K = 0: K = 16 makes the lowest of dense
+samples 0.1 too low at p_star = 3, a = 0.7, alpha = 6, N = 150, and its overlap at p_star = 1 and 2 no better.)
 
 The mean part depends on z: it is taken on a chord about the energy where the pairs are found in the turn before, R(z) =
 R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block. The chord's half width is a part (_WIDTH) of the
@@ -156,7 +157,7 @@ def small_pairs(
 def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
     """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw are coupled along m."""
     p, p_star = int(model.p), model.p_star
-    most = EXTREMES if model.degeneracy > 1 else 0
+    most = EXTREMES if p > 1 else 0
     k = min(most, n // _FEWER, m // _SHARE)
     inner, w, every = n - p - p_star, p_star + k, p_star + most
     # What a direction has by itself is drawn for all that there may be, as their number changes with m.
@@ -202,7 +203,7 @@ def _normals(
     directions, arrivals = coupled_labels(width, m, chosen, seed)
     before, total = arrivals[:, :-1], arrivals[:, -1:]
     normals = directions * lengths(width, before, total)
-    if model.degeneracy == 1:
+    if p == 1:
         return normals, np.empty(0)
     return normals, _lowest_weight(model, directions * lengths(width, before, n + 1.0), p)
 
