@@ -1,6 +1,7 @@
 """Fixtures of the programs' tests: made-up sweeps, and a way to call a command and see what it said."""
 
 import dataclasses
+import os
 import subprocess
 
 import numpy as np
@@ -33,6 +34,14 @@ def remembered_theory():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assemble, "finite_theory", recall)
         patch.setattr(finite_theory, "MOST_DRAWS", finite_theory.FEWEST_DRAWS)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disks_are_not_waited_for():
+    """What is written is there for all processes at once; only a loss of power would tell, and no test has one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
         yield
 
 
