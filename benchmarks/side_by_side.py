@@ -4,7 +4,9 @@ The plain pipeline is what anyone would write: a process a core, one BLAS thread
 vectors. Ours are the processes of `bbp.engine.pool` on the same number of cores, and one process of ours alone, whose rate
 times the number of cores is what perfect sharing would give. Processes have started and compiled before the clock runs, in
 turns for `--rounds`, the best round of each counts. Ratios: ours to cores x one process (target 0.9), ours to plain (1.5),
-by wall time, and by processor time, which tells more where other programs share the cores.
+by wall time, and by processor time, which tells more where other programs share the cores. "LAPACK" is the first of these
+ratios of as many processes that do nothing but LAPACK's reduction to tridiagonal form (sytrd) of a matrix of that order, half
+of a large sample's time: what the cores, their caches and the memory they share leave of perfect sharing.
 
     python benchmarks/side_by_side.py [--cases 100:1,200:1,400:1,1000:1] [--alpha 1] [--cores N] [--seconds 2] [--rounds 2]
 """
@@ -24,6 +26,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = (
 import numpy as np
 import psutil
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
 from bbp.engine import cache, cores, pool
 from bbp.experiments import sweep
@@ -47,6 +50,14 @@ def plain(arguments: tuple[int, int, float, int]) -> float:
     return float(values[np.argmax(overlaps)])
 
 
+def reductions(arguments: tuple[int, int]) -> float:
+    """So many times LAPACK's reduction of one matrix of this order, and nothing else."""
+    order, times = arguments
+    lwork = int(dsytrd_lwork(order, lower=1)[0])
+    matrix = np.asfortranarray(np.random.default_rng(0).normal(size=(order, order)))
+    return sum(float(dsytrd(matrix, lower=1, lwork=lwork)[1][0]) for _ in range(times))
+
+
 def rate(work: Callable[[], int]) -> tuple[float, float]:
     """Samples a second of one round, and a second of processor time of all children; `work` returns how many it took."""
     start, busy = time.perf_counter(), processor_seconds()
@@ -60,7 +71,7 @@ def processor_seconds() -> float:
     return sum(time.user + time.system for time in times)
 
 
-def measure(n: int, p: int, options: argparse.Namespace, ours, one, others) -> dict[str, np.ndarray]:
+def measure(n: int, p: int, options: argparse.Namespace, ours, one, others, other) -> dict[str, np.ndarray]:
     """Best samples a second of each way, of wall and of processor time."""
     found: dict[str, np.ndarray] = {}
     experiment = sweep.build({"n": str(n), "p": str(p), "alpha_grid": str(options.alpha), "samples": 10**6})
@@ -79,6 +90,8 @@ def measure(n: int, p: int, options: argparse.Namespace, ours, one, others) -> d
         "plain": lambda: len(
             others.map(plain, [(n, p, options.alpha, i) for i in range(BLOCKS * options.cores * size)], size)
         ),
+        "LAPACK": lambda: size * len(others.map(reductions, [(p * n, size)] * (BLOCKS * options.cores), 1)),
+        "LAPACK, one": lambda: size * len(other.map(reductions, [(p * n, size)] * BLOCKS, 1)),
     }
     for _ in range(options.rounds):
         for name, work in ways.items():
@@ -103,22 +116,24 @@ def main() -> None:
         f"{options.cores} cores; load {os.getloadavg()[0]:.1f} at the start; samples a second, alpha = {options.alpha:g}"
     )
     print(
-        f"{'N':>5} {'p':>2} {'ours':>8} {'one':>8} {'plain':>8} {'ours/cores x one':>17} {'ours/plain':>11}"
+        f"{'N':>5} {'p':>2} {'ours':>8} {'one':>8} {'plain':>8} {'ours/cores x one':>17} {'LAPACK':>7} {'ours/plain':>11}"
     )
     context = multiprocessing.get_context("spawn")
     with (
         pool.pool(options.cores, place) as ours,
         pool.pool(1, place) as one,
         context.Pool(options.cores) as others,
+        context.Pool(1) as other,
     ):
         for case in options.cases.split(","):
             n, p = map(int, case.split(":"))
-            found = measure(n, p, options, ours, one, others)
+            found = measure(n, p, options, ours, one, others, other)
             shared, gain = found["ours"] / ([options.cores, 1] * found["one"]), found["ours"] / found["plain"]
+            lapack = found["LAPACK"] / ([options.cores, 1] * found["LAPACK, one"])
             rates = " ".join(f"{found[name][0]:8.1f}" for name in ("ours", "one", "plain"))
             print(
-                f"{n:5d} {p:2d} {rates} {shared[0]:17.2f} {gain[0]:11.2f}"
-                f"   by processor time {shared[1]:.2f} {gain[1]:.2f}",
+                f"{n:5d} {p:2d} {rates} {shared[0]:17.2f} {lapack[0]:7.2f} {gain[0]:11.2f}"
+                f"   by processor time {shared[1]:.2f} {lapack[1]:.2f} {gain[1]:.2f}",
                 flush=True,
             )
 
