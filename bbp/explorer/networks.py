@@ -31,8 +31,8 @@ def at(model: Network, alpha: float) -> Spectrum:
     if route(model) == "points":
         raise ParameterError(
             f"the theory of this combination takes too long for a page: at p = {model.p:g} its students mix, and every edge "
-            "solves for p × p matrices, seconds to minutes. Choose p = 1, or leave the overlap at 0 and the activation quadratic; "
-            "theory.general.spectrum computes it"
+            "solves for p × p matrices, seconds to minutes. Choose p = 1, or leave the overlap at 0 and the activation "
+            "quadratic; theory.general.spectrum computes it"
         )
     return spectrum(model, alpha)
 
