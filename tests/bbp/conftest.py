@@ -11,6 +11,7 @@ from bbp.analysis import finite_theory
 from bbp.console import program
 from bbp.engine import run
 from bbp.experiments import assemble
+from bbp.plots import style
 from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
 from theory.model import Committee
 
@@ -43,6 +44,23 @@ def disks_are_not_waited_for():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)
         yield
+
+
+ARRANGED = "figure.constrained_layout.use"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def figures_are_not_arranged():
+    """Panels stay where matplotlib puts them at first: to move them apart is half of the time of a figure."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(style._RC, ARRANGED, False)
+        yield
+
+
+@pytest.fixture
+def arranged(monkeypatch):
+    """Figures as users see them."""
+    monkeypatch.setitem(style._RC, ARRANGED, True)
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ def test_print_widths(sweep_file, phase_h5, width):
         assert plot.draw(path, width=width).get_figwidth() == style.WIDTHS[width]
 
 
-def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5):
+def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5, arranged):
     """Axis labels, titles and legends of each figure at both widths: their boxes do not meet, nor lie on a panel."""
     for path in (sweep_file, phase_h5):
         for width in style.WIDTHS:
@@ -177,7 +177,7 @@ def test_formats(sweep_file, tmp_path, form, capsys):
     assert capsys.readouterr().out == f"wrote {out}\n"
 
 
-def test_the_same_file_gives_the_same_bytes(sweep_file):
+def test_the_same_file_gives_the_same_bytes(sweep_file, arranged):
     one, two = (plot.render(plot.draw(sweep_file, width="single"), "svg", 50) for _ in range(2))
     assert one == two
 
