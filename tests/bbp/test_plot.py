@@ -63,11 +63,11 @@ def test_a_sweep_s_points_are_the_lowest_eigenvalue_and_the_overlap_of_the_degen
 def test_a_sweep_s_curves_are_the_theory(sweep_file):
     sweep = store.load(sweep_file)
     values, overlaps = plot.draw(sweep_file).axes
-    edge = lines(values)["left edge, theory"]
+    edge = lines(values)[r"left edge, $N = \infty$"]
     alpha = edge.get_xdata()
     branch = teacher_branch(MODEL, alpha)
     np.testing.assert_array_equal(edge.get_ydata(), branch.edge)
-    (curve,) = [line for label, line in lines(overlaps).items() if label.endswith("theory")]
+    (curve,) = [line for label, line in lines(overlaps).items() if label.startswith("outlier")]
     np.testing.assert_array_equal(curve.get_ydata(), np.nan_to_num(branch.overlap))
     assert alpha[0] < sweep.alpha[0] and alpha[-1] > sweep.alpha[-1]
     (mark,) = [line for label, line in lines(overlaps).items() if "BBP" in label]
