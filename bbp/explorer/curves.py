@@ -129,8 +129,8 @@ def density_nodes(model: Committee, alpha: float, count: int) -> Array:
 def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
     """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
 
-    The shares 2 x^3 - x^4, x even, lie evenly in the bulk and crowd at the edge, where the density is a root, in places that move
-    smoothly with the model.
+    The shares 2 x^3 - x^4, x even, lie evenly in the bulk and crowd at the edge, where the density is a root, in places
+    that move smoothly with the model.
     """
     edge = bulk_edge(model, alpha)
     rough, known = _look(model, alpha, edge, DENSITY_POINTS)
