@@ -8,8 +8,9 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /max_overlap_rank                       (n, alpha, sample) i8, -1 where unknown
     /status /reason                         (n, alpha, sample): 0 not run, 1 done, 2 failed and why
     /theory/edge, outlier, overlap          (alpha) f8, NaN where there is none
-    /theory_n/lowest, overlap, lowest_std, overlap_std, informative    (n, alpha) f8: theory.finite_n.law, means over draws
-                                            and scatter of one draw; NaN where it would take too long
+    /theory_n/lowest, overlap, informative  (n, alpha) f8: theory.finite_n.law, means over /theory_n/draws (n) draws;
+              lowest_error, overlap_error, lowest_std, overlap_std      their standard errors, and the scatter of one draw;
+                                            NaN where it would take too long
     /config                                 JSON: every option that decides the numbers, defaults filled in
     /provenance/unit...                     (unit): which samples were computed together, where, in what time
     root attributes                         format, format_version, sha256, p, p_star, a, alpha_bbp,
@@ -87,12 +88,15 @@ THEORY = (
         Field(f"{name}_n", OUTER, path=f"theory_n/{name}", words=f"{words}, finite-N theory", optional=True)
         for name, words in (
             ("lowest", "mean over draws of the lowest eigenvalue"),
+            ("lowest_error", "standard error of that mean"),
             ("lowest_std", "scatter of one draw of the lowest eigenvalue"),
             ("overlap", "mean over draws of q2 averaged over the p p_star lowest eigenvectors"),
+            ("overlap_error", "standard error of that mean"),
             ("overlap_std", "scatter of one draw of that overlap"),
             ("informative", "share of draws in which that overlap exceeds every other eigenvector's"),
         )
     ),
+    Field("draws_n", ("n",), "i8", 0, path="theory_n/draws", words="draws of finite-N theory", optional=True),
 )
 FIELDS = (*SAMPLED, *THEORY)
 TABLES = (("", AXES, FIELDS),)

@@ -1,4 +1,4 @@
-"""What the theory uses of `scipy.optimize`, imported when it is first called: importing it takes longer than all else here."""
+"""What the theory uses of `scipy.optimize` and `scipy.interpolate`, imported when first called, for importing takes long."""
 
 from __future__ import annotations
 
@@ -24,6 +24,24 @@ def minimize(function: Callable[..., float], start: Any, **options: Any) -> Any:
 def minimize_scalar(function: Callable[..., float], **options: Any) -> Any:
     """`scipy.optimize.minimize_scalar`."""
     return _optimize().minimize_scalar(function, **options)
+
+
+def cubic_spline(x: Any, y: Any, **options: Any) -> Any:
+    """`scipy.interpolate.CubicSpline`.
+
+    >>> float(cubic_spline([0, 1, 2, 3], [0, 1, 8, 27])(1.5).round(9))
+    3.375
+    """
+    return _interpolate().CubicSpline(x, y, **options)
+
+
+def monotone_cubic(x: Any, y: Any) -> Any:
+    """`scipy.interpolate.PchipInterpolator`."""
+    return _interpolate().PchipInterpolator(x, y)
+
+
+def _interpolate() -> Any:
+    return importlib.import_module("scipy.interpolate")
 
 
 def _optimize() -> Any:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import FEWEST, Estimate
 from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.analysis.observables import NAMES, estimates, observables
+from bbp.engine.cores import allotted
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
 from theory.alpha_zero import alpha_zero
@@ -138,21 +139,24 @@ def require_samples(sweep: Sweep) -> None:
 
 def quenched_curve(sweep: Sweep, draws: int, seed: int = 0) -> QuenchedCurve:
     """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws; NaN for networks."""
-    rows = [quenched_row(sweep.model, int(n), sweep.alpha, draws, seed) for n in sweep.n]
+    cores = allotted()
+    rows = [quenched_row(sweep.model, int(n), sweep.alpha, draws, seed, cores) for n in sweep.n]
     return QuenchedCurve(
         **{name: np.stack([row[name] for row in rows]) for name in QUENCHED},
         reason=np.full((len(sweep.n), len(sweep.alpha)), "", dtype=object),
     )
 
 
-def quenched_row(model: Model, n: int, alpha: Array, draws: int, seed: int) -> dict[str, Array]:
+def quenched_row(
+    model: Model, n: int, alpha: Array, draws: int, seed: int, threads: int = 1
+) -> dict[str, Array]:
     """Fields of QuenchedCurve along alpha (alpha,) at one N, by name; NaN where the law does not exist.
 
     That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
     """
     if not isinstance(model, Committee) or not has_bulk(model, n):
         return {name: np.full(len(alpha), np.nan) for name in QUENCHED}
-    curve = finite_curve(model, alpha, n, draws=draws, seed=seed)
+    curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads)
     return {name: getattr(curve, "among" if name == "present" else name) for name in QUENCHED}
 
 

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.engine.cores import allotted
 from theory.finite_n.law import FiniteCurve, finite_curve, has_bulk
 from theory.model import Committee
 
 Array = NDArray[np.float64]
 
-MOST_DRAWS, FEWEST_DRAWS = 64, 12
-LABELS = 3_000_000  # drawn in all for one model: some seconds
-NAMES = ("lowest", "lowest_std", "overlap", "overlap_std", "informative")
+MOST_DRAWS, FEWEST_DRAWS = 100, 12
+LABELS = 5_000_000  # drawn in all for one model: some seconds
+NAMES = ("lowest", "lowest_error", "lowest_std", "overlap", "overlap_error", "overlap_std", "informative")
 
 
-def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, Array]:
+def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:
     """Fields of theory_n by name, each (n, alpha): see theory.finite_n.law.FiniteCurve; NaN where it would take too long.
+
+    And `draws` (n,), how many they are means over: 0 where left out.
 
     Draws are as many as LABELS allow, MOST_DRAWS at the most; sizes for which not even FEWEST_DRAWS are possible are left out.
     """
-    found = {name: np.full((len(n), len(alpha)), np.nan) for name in NAMES}
+    found: dict[str, NDArray[Any]] = {name: np.full((len(n), len(alpha)), np.nan) for name in NAMES}
+    found["draws"] = np.zeros(len(n), np.int64)
     for i, size in enumerate(n):
         draws = draws_of(model, n, alpha, size)
         if not draws or not has_bulk(model, size):
             continue
-        curve: FiniteCurve = finite_curve(model, alpha, size, draws=draws, seed=seed)
+        curve: FiniteCurve = finite_curve(model, alpha, size, draws=draws, seed=seed, threads=allotted())
+        found["draws"][i] = draws
         for name in NAMES:
             found[name][i] = getattr(curve, name)
     return found

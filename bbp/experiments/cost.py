@@ -15,8 +15,8 @@ CACHED = (
 )
 KRYLOV = 0.14e-6  # alpha N^2 p: all products of a search with the data (p N of 2,000 to 8,000; draws not stored take longer)
 SEARCH = 0.2  # whatever a search takes
-LAW = 0.5e-6  # a label of a student's unit in a draw of the finite-N law
-LAW_DRAW = 0.5e-3  # whatever a draw takes
+LAW = 1.5e-6  # a label of a student's unit in a draw of the finite-N law
+LAW_DRAW = 0.5e-3  # whatever a draw takes, and for each student of several
 
 
 def sample_seconds(p: int, n: int, alpha: float, solver: str) -> float:
@@ -34,4 +34,4 @@ def sample_seconds(p: int, n: int, alpha: float, solver: str) -> float:
 
 def law_seconds(p: int, n: int, alpha: float, draws: int) -> float:
     """Seconds of `theory.finite_n.law.finite_law` at one alpha: by the labels it draws, and by the draw."""
-    return draws * (LAW * alpha * n * p + LAW_DRAW)
+    return draws * (LAW * alpha * n * p + LAW_DRAW * p)

@@ -18,6 +18,7 @@ from bbp.analysis.observables import mean_overlap
 from bbp.console import grids, options
 from bbp.engine import compiled
 from bbp.engine import experiment as engine
+from bbp.engine.cores import allotted
 from bbp.engine.experiment import differences
 from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
 from bbp.engine.tasks import Results
@@ -243,13 +244,13 @@ class SweepExperiment(engine.Experiment):
         return self.cost(point) if small and self._solver(point) == "dense" else None
 
     def closing(self) -> float:
-        """Draws of the finite-N law."""
+        """Draws of the finite-N law, on all cores."""
         total = 0.0
         for model, alphas in zip(self.models, self.alphas, strict=True):
             if isinstance(model, Committee):
                 each = ((n, draws_of(model, self.n, np.asarray(alphas), n)) for n in self.n)
                 total += sum(law_seconds(int(model.p), n, a, draws) for n, draws in each for a in alphas)
-        return total
+        return total / allotted()
 
     def probe(self, point: engine.Point) -> Point:
         """The same model and alpha at an N that takes a moment."""

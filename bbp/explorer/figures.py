@@ -58,6 +58,7 @@ LINES = (
 FIGURES = ("spectrum", "zoom", "lowest", "recovery", "phases")
 HEIGHT = 290  # pixels
 STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers stand
+TINY = 80  # where they may be as long as 1.000e-8
 PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
 ALIKE = "alike"  # tag of glyphs whose marks differ in place only: squares without fill, and bars
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
@@ -149,6 +150,8 @@ def _spectrum(sources: Mapping[str, Any], lines: Mapping[str, Span], zoom: bool)
     tips = [("λ", "@lam{0.0000}"), ("ρ", "@rho{0.0000}")]
     height = "zoom_height" if zoom else "height"
     panel = _panel("zoom" if zoom else "spectrum", "eigenvalue λ", "density ρ(λ)", tips)
+    if zoom:
+        panel.yaxis.axis_label_standoff = TINY
     panel.quad(
         left="left",
         right="right",

@@ -30,8 +30,9 @@ def at(model: Network, alpha: float) -> Spectrum:
     """Edge and outliers. Raises ParameterError where that would take longer than a page should wait."""
     if route(model) == "points":
         raise ParameterError(
-            "the theory of this combination takes too long for a page: choose p = 1, or leave the overlap at 0 and the "
-            "activation quadratic; theory.general.spectrum computes it"
+            f"the theory of this combination takes too long for a page: at p = {model.p:g} its students mix, and every edge "
+            "solves for p × p matrices, seconds to minutes. Choose p = 1, or leave the overlap at 0 and the activation "
+            "quadratic; theory.general.spectrum computes it"
         )
     return spectrum(model, alpha)
 

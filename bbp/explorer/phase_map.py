@@ -92,9 +92,9 @@ def phase_map(p_star: int, noise: float = 0.0) -> PhaseMap:
         row, at = found.row[part][0], found.log_a[part]
         wanted = (a >= a_c[row]) == found.jumps[part][0]
         x = np.log(a[wanted])
-        bbp[row, wanted], zero[row, wanted] = (
-            cubic(x, at, values[part]) for values in (found.log_bbp, found.log_zero)
-        )
+        bbp[row, wanted] = zero[row, wanted] = cubic(x, at, found.log_bbp[part])
+        if found.jumps[part][0]:
+            zero[row, wanted] = cubic(x, at, found.log_zero[part])
     columns = {
         "p": np.array(WIDTHS, dtype=np.float64)[found.row],
         "a": np.exp(found.log_a),
@@ -166,17 +166,16 @@ def cubic(at: Array, x: Array, y: Array) -> Array:
         right = np.clip(np.searchsorted(x, at), 1, len(x) - 1)
         inside = known[right - 1] & known[right]
         if np.any(inside):
-            out[inside] = cubic(at[inside], x[known], y[known])
+            few = np.sum(known) < 4
+            out[inside] = (np.interp if few else cubic)(at[inside], x[known], y[known])
         return out
-    size = min(4, len(x))
-    first = np.clip(np.searchsorted(x, at) - 2, 0, len(x) - size)
+    first = np.clip(np.searchsorted(x, at) - 2, 0, len(x) - 4)
+    near = x[first + np.arange(4)[:, None]]
+    away = at - near
     out = np.zeros(at.shape)
-    for one in range(size):
-        weight = np.ones(at.shape)
-        for other in range(size):
-            if one != other:
-                weight *= (at - x[first + other]) / (x[first + one] - x[first + other])
-        out += weight * y[first + one]
+    for one, others in enumerate(([1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2])):
+        apart = near[one] - near[others]
+        out += np.prod(away[others], axis=0) / np.prod(apart, axis=0) * y[first + one]
     return out
 
 

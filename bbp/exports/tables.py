@@ -33,6 +33,7 @@ NAMES: dict[tuple[str, str, tuple[str, ...]], str] = {
     ("bbp-sweep", "", ("n", "alpha", "sample")): "samples",
     ("bbp-sweep", "theory", ("alpha",)): "theory",
     ("bbp-sweep", "theory_n", GRID): "theory_n",
+    ("bbp-sweep", "theory_n", ("n",)): "theory_n_draws",
     ("bbp-sweep", "provenance", ("unit",)): "units",
     ("bbp-phase", "", ("p", "a")): "thresholds",
     ("bbp-phase", "", ("p",)): "critical",

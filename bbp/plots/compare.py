@@ -31,13 +31,14 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
                 at_n = comparison.quenched
                 none = np.zeros_like(at_n.present)
                 curves = (
-                    (at_n.lowest, at_n.lowest_std),
-                    (at_n.overlap, at_n.overlap_std),
-                    (at_n.present, none),
+                    (at_n.lowest, at_n.lowest_std, at_n.lowest_error),
+                    (at_n.overlap, at_n.overlap_std, at_n.overlap_error),
+                    (at_n.present, none, none),
                 )
-                for ax, (mean, scatter) in zip(axes, curves, strict=False):
-                    sweep_plots.finite_band(ax, comparison.alpha, mean[index], scatter[index], index=index)
+                for ax, rows in zip(axes, curves, strict=False):
+                    sweep_plots.finite_band(ax, comparison.alpha, *(row[index] for row in rows), index=index)
         if shown:
+            sweep_plots.name_bands(axes[0])
             axes[0].plot([], [], color=style.colour(0), linewidth=1.0, label="finite-$N$ theory, same $N$")
         layout.name_model(axes[1], comparison.model)
         names = (

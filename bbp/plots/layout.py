@@ -41,7 +41,7 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
 
     Points: means over samples of the lowest eigenvalue, and of q2 averaged over the p p_star lowest eigenvectors, the ones
     that leave the bulk together; open points are the (p p_star + 1)-th eigenvalue, the lowest that stays.
-    Coloured lines and bands: finite-N theory, the mean over draws and one standard deviation of a draw.
+    Coloured lines and bands: finite-N theory, the mean over draws, its error, and wider one draw's scatter.
     """
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
@@ -65,8 +65,12 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
         if "lowest_n" in sweep.more and np.any(np.isfinite(sweep["lowest_n"][index])):
             band: dict[str, Any] = {"index": index, "label": f"theory, $N = {n}$"}
             for ax, name in ((values, "lowest"), (overlaps, "overlap")):
-                mean, scatter = sweep[f"{name}_n"][index], sweep[f"{name}_std_n"][index]
-                sweep_plots.finite_band(ax, sweep.alpha, mean, scatter, **band)
+                curves = [sweep[f"{name}{part}_n"][index] for part in ("", "_std")]
+                if f"{name}_error_n" in sweep.more:  # files of before lack it
+                    curves.append(sweep[f"{name}_error_n"][index])
+                sweep_plots.finite_band(ax, sweep.alpha, *curves, **band)
+    if "lowest_n" in sweep.more and np.any(np.isfinite(sweep["lowest_n"])):
+        sweep_plots.name_bands(values)
     name_model(values, sweep.model)
     values.set_ylabel(
         rf"eigenvalues $\lambda_1$ and $\lambda_{{{group + 1}}}$"

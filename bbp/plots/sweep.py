@@ -14,7 +14,7 @@ from bbp.plots import style
 
 Array = NDArray[np.float64]
 FINE = 200  # points of a smooth curve
-THEORY = r"outlier and its $q^2$, theory"
+THEORY = r"outlier and its $q^2$, $N = \infty$"
 
 
 def sampled_points(
@@ -65,16 +65,25 @@ def finite_band(
     alpha: ArrayLike,
     mean: ArrayLike,
     scatter: ArrayLike,
+    error: ArrayLike | None = None,
     *,
     index: int = 0,
     label: str | None = None,
 ) -> Line2D:
-    """Finite-N theory (alpha,): its mean, and a band of one standard deviation of a draw; NaN is left out."""
+    """Finite-N theory (alpha,): its mean, a band of its error and a wider one of a draw's scatter; NaN is left out."""
     tint = style.colour(index)
-    at, (middle, width) = between(alpha, mean, scatter)
-    ax.fill_between(at, middle - width, middle + width, color=tint, alpha=0.13, linewidth=0, zorder=0.5)
+    at, (middle, width, own) = between(
+        alpha, mean, scatter, np.zeros(np.shape(mean)) if error is None else error
+    )
+    for half, opacity in ((width, 0.13), (own, 0.35)):
+        ax.fill_between(at, middle - half, middle + half, color=tint, alpha=opacity, linewidth=0, zorder=0.5)
     (line,) = ax.plot(at, middle, color=tint, linewidth=1.0, zorder=1.5, label=label)
     return line
+
+
+def name_bands(ax: Axes) -> None:
+    """An entry of the legend for the bands of `finite_band`, in no N's colour."""
+    ax.fill_between([], [], [], color=style.GREY, alpha=0.3, linewidth=0, label="scatter of one sample")
 
 
 def between(alpha: ArrayLike, *curves: ArrayLike) -> tuple[Array, list[Array]]:
@@ -96,7 +105,7 @@ def edge_and_outlier(
 ) -> tuple[Line2D, Line2D]:
     """Theory curves of the left edge and of the outlier, shapes (alpha,); the outlier is NaN where there is none."""
     (below,) = ax.plot(
-        alpha, edge, color=style.GREY, linestyle=(0, (4, 1.6)), label="left edge, theory", zorder=2
+        alpha, edge, color=style.GREY, linestyle=(0, (4, 1.6)), label=r"left edge, $N = \infty$", zorder=2
     )
     (out,) = ax.plot(alpha, outlier, color=style.BLACK, label=THEORY, zorder=2.1)
     return below, out

@@ -1,6 +1,7 @@
 """Fixtures of the programs' tests: made-up sweeps, and a way to call a command and see what it said."""
 
 import dataclasses
+import os
 import subprocess
 
 import numpy as np
@@ -10,6 +11,7 @@ from bbp.analysis import finite_theory
 from bbp.console import program
 from bbp.engine import run
 from bbp.experiments import assemble
+from bbp.plots import style
 from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
 from theory.model import Committee
 
@@ -34,6 +36,31 @@ def remembered_theory():
         patch.setattr(assemble, "finite_theory", recall)
         patch.setattr(finite_theory, "MOST_DRAWS", finite_theory.FEWEST_DRAWS)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disks_are_not_waited_for():
+    """What is written is there for all processes at once; only a loss of power would tell, and no test has one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
+
+
+ARRANGED = "figure.constrained_layout.use"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def figures_are_not_arranged():
+    """Panels stay where matplotlib puts them at first: to move them apart is half of the time of a figure."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(style._RC, ARRANGED, False)
+        yield
+
+
+@pytest.fixture
+def arranged(monkeypatch):
+    """Figures as users see them."""
+    monkeypatch.setitem(style._RC, ARRANGED, True)
 
 
 @pytest.fixture

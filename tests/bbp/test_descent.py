@@ -288,7 +288,7 @@ def test_mean_in_time_interpolates_each_sample():
     assert descent_plots.mean_in_time(time[2:], time[2:])[0].size == 0
 
 
-@pytest.mark.parametrize("width", ["single", "double"])
+@pytest.mark.parametrize("width", ["single", pytest.param("double", marks=pytest.mark.slow)])
 def test_figures_of_a_file(bbp, out, tiny_run, width):
     descent_file.save(_made(out), tiny_run[1])
     said = bbp("plot", out, "--out", out.with_suffix(f".{width}.png"), "--width", width, "--dpi", "60")

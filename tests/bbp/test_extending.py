@@ -24,13 +24,17 @@ for words in json.loads(sys.argv[1]):
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = program.dispatch(words)
     said.append((code, out.getvalue(), err.getvalue()))
+out = io.StringIO()
+with contextlib.redirect_stdout(out):
+    exec(sys.argv[2])
+said.append(out.getvalue())
 print(json.dumps(said))
 """
 
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the packages, bytecode included, and two functions: one runs Python there, one commands in one process."""
+    """A copy of the packages, bytecode included, and two functions: one runs Python there, one commands and then Python."""
     for name in ("bbp", "theory", "sims"):
         shutil.copytree(ROOT / name, tmp_path / name)
 
@@ -41,9 +45,9 @@ def copy(tmp_path):
         )
         return found.returncode, found.stdout, found.stderr
 
-    def bbp(*commands):
+    def bbp(*commands, then=""):
         code, printed, said = call(
-            "-c", RUN, json.dumps([[str(word) for word in words] for words in commands])
+            "-c", RUN, json.dumps([[str(word) for word in words] for words in commands]), then
         )
         assert code == 0, said
         return json.loads(printed)
@@ -59,7 +63,7 @@ def edit(path, old, new):
 
 def test_an_observable_is_two_places_and_an_option_one(copy):
     """Declared and computed: it is in parts, file and pooling; the option in help, TOML, check, record and computation."""
-    place, call, bbp = copy
+    place, _, bbp = copy
     edit(
         place / "bbp/store.py",
         "    table.STATUS,\n",
@@ -79,11 +83,14 @@ def test_an_observable_is_two_places_and_an_option_one(copy):
     (place / "x.toml").write_text("stretch = 2\n")
     out = place / "x.h5"
     sweep = ["sweep", *TINY, "--out", out]
-    made, shown, other, wrong = bbp(
+    again = "from bbp import store; from bbp.analysis.pool import pool; s = store.load('x.h5');"
+    again += f"old = store.load('{ROOT}/data/finite_size/c200.h5'); print(old['spread'].shape == old.status.shape);"
+    made, shown, other, wrong, pooled = bbp(
         [*sweep, "--config", place / "x.toml"],
         ["sweep", "--help"],
         [*sweep, "--stretch", "3"],
         [*sweep, "--stretch", "-1"],
+        then=again + "print(pool([s, s])[0]['spread'].shape)",
     )
     assert made[0] == 0, made
     with h5py.File(out) as file:
@@ -95,10 +102,7 @@ def test_an_observable_is_two_places_and_an_option_one(copy):
     assert "--stretch STRETCH" in shown[1]
     assert other[0] == 2 and "stretch 2.0 there, 3.0 here" in other[2]
     assert wrong[0] == 2 and "stretch must be positive" in wrong[2]
-    again = "from bbp import store; from bbp.analysis.pool import pool; s = store.load('x.h5');"
-    again += f"old = store.load('{ROOT}/data/finite_size/c200.h5'); print(old['spread'].shape == old.status.shape);"
-    code, printed, said = call("-c", again + "print(pool([s, s])[0]['spread'].shape)")
-    assert code == 0 and printed.split("\n")[:2] == ["True", "(1, 2, 3)"], said
+    assert pooled.split("\n")[:2] == ["True", "(1, 2, 3)"]
 
 
 def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(copy):
@@ -122,7 +126,7 @@ def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(copy):
         "    return program.program('hello', lambda parser: None, lambda args: print('hello') or 0, argv,"
         " summary='Say it.', example='  bbp hello')\n"
     )
-    made, said, shown = bbp(["figures", "parabola", "--out", place / "out"], ["hello"], ["--help"])
+    made, said, shown, _ = bbp(["figures", "parabola", "--out", place / "out"], ["hello"], ["--help"])
     assert made[0] == 0 and (place / "out" / "parabola.h5").exists(), made
     assert said[:2] == [0, "hello\n"] and "hello" in shown[1]
 

@@ -52,7 +52,20 @@ def coarse(monkeypatch):
     monkeypatch.setattr(diagrams, "NORMALISATIONS", np.geomspace(0.02, 3, 20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(ENTRIES))
+def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path):
+    """Warnings are errors: none that its parts do not find room."""
+    assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "thresholds-two-teachers" else name
+        for name in ENTRIES
+    ],
+)
 def test_every_figure(name, coarse, tmp_path, capsys):
     assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
     picture, data = tmp_path / f"{name}.png", tmp_path / f"{name}.h5"

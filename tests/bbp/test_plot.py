@@ -9,7 +9,7 @@ from PIL import Image
 from bbp import phase, plot, store
 from bbp.analysis import comparison_file, spectrum
 from bbp.analysis.comparison import compare
-from bbp.analysis.theory_curves import theory_curves
+from bbp.analysis.theory_curves import FINE, theory_curves
 from bbp.console.errors import FileError
 from bbp.experiments import models
 from bbp.files import hdf5
@@ -63,11 +63,11 @@ def test_a_sweep_s_points_are_the_lowest_eigenvalue_and_the_overlap_of_the_degen
 def test_a_sweep_s_curves_are_the_theory(sweep_file):
     sweep = store.load(sweep_file)
     values, overlaps = plot.draw(sweep_file).axes
-    edge = lines(values)["left edge, theory"]
+    edge = lines(values)[r"left edge, $N = \infty$"]
     alpha = edge.get_xdata()
     branch = teacher_branch(MODEL, alpha)
     np.testing.assert_array_equal(edge.get_ydata(), branch.edge)
-    (curve,) = [line for label, line in lines(overlaps).items() if label.endswith("theory")]
+    (curve,) = [line for label, line in lines(overlaps).items() if label.startswith("outlier")]
     np.testing.assert_array_equal(curve.get_ydata(), np.nan_to_num(branch.overlap))
     assert alpha[0] < sweep.alpha[0] and alpha[-1] > sweep.alpha[-1]
     (mark,) = [line for label, line in lines(overlaps).items() if "BBP" in label]
@@ -85,8 +85,9 @@ def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
     assert curves.overlap[at - 1] == 0 and curves.overlap[at] > 0.05
 
 
-def test_the_curves_of_a_network_start_at_its_threshold(made_up):
+def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     """tanh, p = 1, a = 50: alpha_BBP = 1.81 lies between two points of the file, from which no straight line is drawn."""
+    monkeypatch.setitem(FINE, "cubature", 20)
     model, alpha = Network(activation="tanh", a=50.0), np.array([1.57, 2.06, 2.54])
     alpha_bbp, kind = models.transition(model)
     along = models.theory_along(model, alpha)
@@ -95,7 +96,7 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up):
     sweep = store.Sweep(**{**vars(made_up(MODEL)), **own, **theory})
     curves = theory_curves(sweep)
     below, above = curves.alpha < alpha_bbp, curves.alpha > alpha_bbp
-    assert curves.alpha.size > 90 and np.all(curves.overlap[below] == 0)
+    assert curves.alpha.size == 22 and np.all(curves.overlap[below] == 0)
     assert np.all(np.isnan(curves.outlier[below])) and np.all(np.isfinite(curves.outlier[above]))
     assert curves.alpha[above][0] - alpha_bbp < 1e-8 and curves.overlap[above][0] < 1e-8
     sampled = models.theory_along(model, curves.alpha[-1:])
@@ -147,7 +148,7 @@ def test_print_widths(sweep_file, phase_h5, width):
         assert plot.draw(path, width=width).get_figwidth() == style.WIDTHS[width]
 
 
-def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5):
+def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5, arranged):
     """Axis labels, titles and legends of each figure at both widths: their boxes do not meet, nor lie on a panel."""
     for path in (sweep_file, phase_h5):
         for width in style.WIDTHS:
@@ -176,7 +177,7 @@ def test_formats(sweep_file, tmp_path, form, capsys):
     assert capsys.readouterr().out == f"wrote {out}\n"
 
 
-def test_the_same_file_gives_the_same_bytes(sweep_file):
+def test_the_same_file_gives_the_same_bytes(sweep_file, arranged):
     one, two = (plot.render(plot.draw(sweep_file, width="single"), "svg", 50) for _ in range(2))
     assert one == two
 

@@ -39,12 +39,13 @@ def test_density_within_its_error_of_the_whole_spectrum(case, found):
     assert np.max(error[exact > 0.05] / exact[exact > 0.05]) < 0.1
 
 
-def test_the_error_bar_is_the_error():
+@pytest.mark.parametrize("steps", [20, pytest.param(40, marks=pytest.mark.slow)])
+def test_the_error_bar_is_the_error(steps):
     # scaled errors of 60 independent estimates at one point have mean square 1; sd of that mean square about
     # 0.21 with 15 degrees of freedom each: bounds at 4 sigma
     instance = draw(MODEL, 40, 1.2, seed=8)
     exact = smoothed(np.linalg.eigvalsh(dense_hessian(instance)), np.array([-0.5]), 0.3)[0]
-    large = lanczos_quadrature(hessian_operator(instance), probes=60 * 16, steps=20, seed=5)
+    large = lanczos_quadrature(hessian_operator(instance), probes=60 * 16, steps=steps, seed=5)
     each = [Quadrature(large.nodes[i::60], large.weights[i::60]).density(-0.5, 0.3) for i in range(60)]
     square = np.mean([((mean - exact) / error) ** 2 for mean, error in each])
     assert 0.3 < square < 1.95

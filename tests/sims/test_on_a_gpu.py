@@ -24,8 +24,15 @@ def on_gpu(monkeypatch):
     return lambda: monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
-@pytest.mark.parametrize("make", [hessian_operator, sharded_operator])
-@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(
+    ("make", "stored"),
+    [
+        (hessian_operator, True),
+        (sharded_operator, False),
+        pytest.param(hessian_operator, False, marks=pytest.mark.slow),
+        pytest.param(sharded_operator, True, marks=pytest.mark.slow),
+    ],
+)
 def test_products_agree(on_gpu, make, stored):
     vectors = np.random.default_rng(0).normal(size=(2, 40, 3))
     host = make(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored)(vectors)

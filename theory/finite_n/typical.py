@@ -30,13 +30,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.special import gammaincc
 
 from theory.averages import Widths, average, continued, kernel_k, kernel_u
 from theory.bulk import unit
 from theory.checks import NotConverged, count, one, positive, ratio
-from theory.late_scipy import brentq
+from theory.late_scipy import brentq, cubic_spline, monotone_cubic
 from theory.model import Committee, finite_committee
 from theory.quadrature import chi_square_law
 from theory.transition import bbp_threshold
@@ -104,14 +103,14 @@ class _Walk:
         for route, t in ((average, below), (continued, above)):
             models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
             rows.append(route([kernel_k, kernel_u], models, t, 1 - t))
-        self.table = CubicSpline(np.append(below, above), np.hstack(rows), axis=1)
+        self.table = cubic_spline(np.append(below, above), np.hstack(rows), axis=1)
         self.slope = self.table.derivative()
         # log P(delta) from the far side of anything an n can reach; below it a draw has no such pole.
         delta = np.geomspace(model.a / 3000, _FARTHEST - 1, 2 * _GRID)
         with np.errstate(divide="ignore"):
             log_p = np.log(pole_probability(model, delta))
         seen = np.isfinite(log_p)
-        self.inverse = PchipInterpolator(log_p[seen], np.log(delta[seen]))
+        self.inverse = monotone_cubic(log_p[seen], np.log(delta[seen]))
         self.reach = float(log_p[-1])
 
     def ends(self, alpha: float, n: int) -> tuple[Array, Array]:

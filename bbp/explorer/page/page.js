@@ -93,7 +93,8 @@ window.bbp = (function () {
       y_range.setv({ start: low, end: high, reset_start: low, reset_end: high }, quiet);
     }
   }
-  // Figures that an answer has changed are painted at once, not when Bokeh would, up to a frame later.
+  // Figures that an answer has changed are painted as soon as their glyphs have taken it (in microtasks of their own), not when
+  // Bokeh would, up to a frame later.
   function paintNow() {
     for (const panel of Object.values(board.figures)) {
       const view = Bokeh.index.find_one(panel);
@@ -104,7 +105,7 @@ window.bbp = (function () {
     const arrived = performance.now();
     show(answer);
     for (const [id, text] of Object.entries(answer.words || {})) say(id, text);
-    paintNow();
+    setTimeout(paintNow, 0);
     if (answer.serial === undefined) return;
     byId("plot-phases").classList.toggle("stale", answer.more === true); // the diagram of another p* or noise, until its own comes
     if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else if (answer.values) {

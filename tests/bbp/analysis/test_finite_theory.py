@@ -11,11 +11,12 @@ from theory.model import Committee
 def test_fields_are_those_of_the_law_and_sizes_without_a_bulk_are_nan():
     model, alpha = Committee(1, 1, 0.5), np.array([1.0, 2.0])
     found = finite_theory(model, [3, 40], alpha, seed=5)
-    assert set(found) == set(NAMES)
+    assert set(found) == {*NAMES, "draws"} and found.pop("draws").tolist() == [0, module.MOST_DRAWS]
     assert all(values.shape == (2, 2) and np.isnan(values[0]).all() for values in found.values())
     law = finite_law(model, 2.0, 40, draws=module.MOST_DRAWS, seed=5)
     for name in ("lowest", "overlap", "informative"):
         assert found[name][1, 1] == law.mean(name)[0]
+    assert found["lowest_error"][1, 1] == law.mean("lowest")[1]
     assert found["overlap_std"][1, 1] == law.std("overlap")
 
 

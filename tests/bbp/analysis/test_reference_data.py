@@ -75,7 +75,9 @@ def test_shift_of_the_edge_prefers_its_law(pattern, kind, law):
 
 
 @pytest.mark.parametrize("samples", [200, pytest.param(600, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("pattern", "alpha"), [("far*.h5", 1.2), ("tw*.h5", 0.8)])
+@pytest.mark.parametrize(
+    ("pattern", "alpha"), [pytest.param("far*.h5", 1.2, marks=pytest.mark.slow), ("tw*.h5", 0.8)]
+)
 def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(pattern, alpha, samples):
     """N = 200: labels explain more than 0.4 of the variance, and about each sample's quenched edge the lowest eigenvalue has
     the Tracy-Widom variance within 4 standard errors and its mean within 0.5 (benchmarks/spiked_edge.py: why not closer).

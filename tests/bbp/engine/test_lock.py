@@ -201,7 +201,7 @@ def hammer(path, rounds, number):
 left_behind = left()
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_there_is_one_holder(path, kind, rounds):
     both = hammer(path, rounds, 4)
     assert len(both) >= rounds and set(both) == {1}

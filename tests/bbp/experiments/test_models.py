@@ -71,7 +71,7 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
             {},
             marks=pytest.mark.slow,
         ),
-        (["--overlap", "0.4"], "discontinuous", {"overlap": 0.4}),
+        pytest.param(["--overlap", "0.4"], "discontinuous", {"overlap": 0.4}, marks=pytest.mark.slow),
     ],
 )
 def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
@@ -117,8 +117,12 @@ def test_descents_and_phases_of_networks(bbp, tmp_path):
     assert bbp("phase", *grid, "--noise", "0.3").code == 0
     with h5py.File(tmp_path / "p.h5") as file:
         assert np.all(file["alpha_bbp"][()] > 1)
+
+
+@pytest.mark.slow
+def test_phases_of_students_that_mix(bbp, tmp_path):
     grid = ["--p", "2", "--a-grid", "2", "--at-a", "2", "--widths", "1", "--out", tmp_path / "mixed.h5"]
-    assert bbp("phase", *grid, "--activation", "tanh").code == 0  # students that mix
+    assert bbp("phase", *grid, "--activation", "tanh").code == 0
     with h5py.File(tmp_path / "mixed.h5") as file:
         assert abs(file["alpha_bbp"][0, 0] - 3.48473) < 1e-4
 

@@ -10,6 +10,8 @@ from bbp.plots import options, style
 from theory.checks import ParameterError
 from theory.model import Committee
 
+pytestmark = pytest.mark.usefixtures("arranged")
+
 
 @pytest.fixture
 def sweep_file(tmp_path, made_up):

@@ -100,7 +100,7 @@ def test_informed_starts_know_more_than_random_ones(start, p, p_star):
     "model",
     [
         Network(2, 1, 2.0, "tanh"),
-        Network(1, 1, 0.5, covariance="power:1", noise=0.2),
+        pytest.param(Network(1, 1, 0.5, covariance="power:1", noise=0.2), marks=pytest.mark.slow),
         Network(1, 1, 1.0, "softplus", loss="squared", teacher_activation="quadratic"),
     ],
 )

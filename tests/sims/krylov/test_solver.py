@@ -13,7 +13,7 @@ from theory.checks import ParameterError
 
 SMALL = random_cases([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)], 2, seed=11)
 MIDDLE = random_cases([(240, 1), (120, 2), (80, 3), (60, 4)], 3, seed=12)
-SINGLE = random_cases([(240, 1), (60, 4)], 2, seed=13)
+SINGLE = random_cases([(60, 4), (240, 1)], 2, seed=13)  # the first by default
 
 
 def first_of_each(cases, number):
@@ -93,7 +93,7 @@ def test_float64_is_dense_eigh(case):
     check_against_dense(case)
 
 
-@pytest.mark.parametrize("case", first_of_each(SINGLE, 2), ids=str)
+@pytest.mark.parametrize("case", first_of_each(SINGLE, 4), ids=str)
 def test_float32_is_dense_eigh_to_its_error(case):
     check_against_dense(case, "float32", tol=1e-5)
 

@@ -12,7 +12,10 @@ from theory.density.density import atom, density
 from theory.model import Committee
 
 BINS, SAMPLES, ALARM = 12, 60, 1e-3
-CASES = [(Committee(1, 1, 0.7), 1.5, 300, 11), (Committee(2, 1, 1.0), 0.8, 150, 12)]
+CASES = [
+    pytest.param(Committee(1, 1, 0.7), 1.5, 300, 11, marks=pytest.mark.slow),
+    (Committee(2, 1, 1.0), 0.8, 150, 12),
+]
 
 
 def eigenvalues(model, alpha, n, rng):

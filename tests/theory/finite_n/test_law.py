@@ -171,8 +171,8 @@ def test_samples_follow_the_law(name, n, alpha):
     ("model", "alpha", "n"),
     [
         (Committee(1, 1, 0.5), 6.0, 1000),
-        (Committee(1, 1, 0.5), 3.0, 3000),
-        (Committee(2, 1, 0.3), 2.6, 3000),
+        pytest.param(Committee(1, 1, 0.5), 3.0, 3000, marks=pytest.mark.slow),
+        pytest.param(Committee(2, 1, 0.3), 2.6, 3000, marks=pytest.mark.slow),
         (Committee(2, 1, 0.3), 1.6, 3000),
         (Committee(2, 1, 1.5), 2.5, 3000),
     ],
@@ -190,7 +190,10 @@ def test_beyond_the_threshold_the_law_tends_to_the_outlier(model, alpha, n):
 
 @pytest.mark.parametrize(
     ("model", "n", "draws", "allowed"),
-    [(Committee(1, 1, 0.5), 1000, 200, 0.05), (Committee(1, 2, 0.5), 1000, 100, 0.1)],
+    [
+        (Committee(1, 1, 0.5), 1000, 200, 0.05),
+        pytest.param(Committee(1, 2, 0.5), 1000, 200, 0.1, marks=pytest.mark.slow),
+    ],
 )
 def test_law_at_a_sharp_threshold_has_the_critical_amplitude(model, n, draws, allowed):
     """Draws at alpha_BBP: mean q2 within 4 standard errors and the stated correction of C n^{-1/3}, nothing fitted."""

@@ -1,6 +1,8 @@
 """The block noise of the small matrix against dense samples, sector by sector, and what the matrix is made of."""
 
 import numpy as np
+import pytest
+from scipy.special import gammainc, gammaincc
 from scipy.stats import kstest
 
 from theory.finite_n.block_noise import block_covariance
@@ -145,3 +147,12 @@ def test_labels_explain_most_of_the_scatter_of_an_outlier():
     lam, u = model.draw_labels(round(alpha * n), np.random.default_rng(1))
     fixed = law_of_labels(model, lam, u, n, draws=60).std("lowest")
     assert 0.2 < fixed / finite_law(model, alpha, n, draws=60).std("lowest") < 0.9
+
+
+@pytest.mark.parametrize("width", [2, 3, 9])
+def test_lengths_of_labels_have_the_law_of_chi_square(width):
+    """P(r' > r) is the share of the total that has arrived, over twenty orders of magnitude."""
+    share = np.append(np.geomspace(1e-20, 0.5, 60), 1 - np.geomspace(0.5, 1e-9, 60))
+    root = lengths(width, share[None], 1.0)[0, :, 0]
+    np.testing.assert_allclose(gammaincc(width / 2, root**2 / 2), share, rtol=2e-8)
+    np.testing.assert_allclose(gammainc(width / 2, root**2 / 2), -np.expm1(np.log(share)), rtol=2e-8)

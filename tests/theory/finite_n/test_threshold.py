@@ -108,7 +108,7 @@ def test_bad_input(arguments, message):
         margin_threshold(**{"model": Committee(1, 1, 1.0)} | arguments)
 
 
-@pytest.mark.parametrize("a", [20.0, 100.0])
+@pytest.mark.parametrize("a", [pytest.param(20.0, marks=pytest.mark.slow), 100.0])
 def test_thresholds_far_below_the_limit_are_found(a):
     """Where a is large the transition at N = 300 lies far below alpha_BBP, below a fifth of it."""
     model = Committee(1, 1, a)
@@ -130,7 +130,9 @@ def test_half_of_fresh_draws_have_a_positive_margin_at_half():
     assert abs(np.mean(positive) - 0.5) < 4 * math.hypot(0.5 / math.sqrt(200), 0.5 / math.sqrt(60))
 
 
-@pytest.mark.parametrize("model", [Committee(2, 1, 1.5), Committee(1, 2, 3.0)])
+@pytest.mark.parametrize(
+    "model", [Committee(2, 1, 1.5), pytest.param(Committee(1, 2, 3.0), marks=pytest.mark.slow)]
+)
 def test_threshold_of_several_directions_is_where_half_of_the_draws_are_informative(model):
     """Fresh draws at the threshold of 60: a share within 4 sigma of both (0.4) of 1/2; far above it most are.
 

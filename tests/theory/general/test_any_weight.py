@@ -18,7 +18,7 @@ def _committee(case):
     return model, lambda lam, u, xi: model.weights(lam, u)
 
 
-@pytest.mark.parametrize("row", [1, 4, 5, 7])
+@pytest.mark.parametrize("row", [1, *(pytest.param(row, marks=pytest.mark.slow) for row in (4, 5)), 7])
 def test_committee(reference, row):
     """Within 5 of the stated errors, which are themselves below 1e-3 (edge) and 5e-3 (degenerate outliers)."""
     case = reference["points"][row]
@@ -94,7 +94,9 @@ def test_label_noise_makes_the_weight_unbounded_below():
     assert np.isnan(found.edge)
 
 
-@pytest.mark.parametrize("alpha", [1.3, 1.5, 1.6])
+@pytest.mark.parametrize(
+    "alpha", [pytest.param(1.3, marks=pytest.mark.slow), 1.5, pytest.param(1.6, marks=pytest.mark.slow)]
+)
 def test_no_false_sharp_edge(alpha):
     """p = 1, a = 2, no infimum given: points alone called the edge sharp, 0.05 away, with an outlier that is not there.
 

@@ -34,7 +34,7 @@ def test_thresholds_are_those_of_exact_routes(model):
     assert abs(found.overlap - exact.overlap) < 1e-7
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.2, 4.0])
+@pytest.mark.parametrize("alpha", [0.5, pytest.param(1.2, marks=pytest.mark.slow), 4.0])
 def test_spectra_are_those_of_the_exact_route(alpha):
     model = Network(2, 1, 1.5)
     exact, found = spectrum(model, alpha), point_spectrum(model, alpha)
@@ -72,7 +72,11 @@ def test_a_smooth_edge_is_the_maximum_of_lehner(model, alpha):
     assert tried > 20
 
 
-@pytest.mark.parametrize("model", [Network(3, 1, 1.5), Network(4, 1, 0.5)], ids=["p = 3", "p = 4"])
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(Network(3, 1, 1.5), marks=pytest.mark.slow), Network(4, 1, 0.5)],
+    ids=["p = 3", "p = 4"],
+)
 def test_a_threshold_by_sobol_points(model, monkeypatch):
     """Clouds of 2^12 points: within 4 errors, 7 degrees of freedom: false-alarm rate 5e-3; fixed seed. Without their symmetry
     roots at p = 4 are 15 % too high there."""
