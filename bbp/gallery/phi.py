@@ -100,7 +100,7 @@ ENTRY = Entry(
     "Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p* = 1. "
     "Points with one standard error: samples; lines: the law of the small random matrix (theory.finite_n.law), 400 draws, no "
     "parameter fitted. In the law curves of different N cross close to alpha_BBP where the transition is continuous (a = 0.5), "
-    "well below it where it is discontinuous (a = 2); its phi is 0.03 (a) and 0.07 (b) below that of samples. The errors of "
+    "well below it where it is discontinuous (a = 2); its phi is 0.03 (a) and 0.09 (b) below that of samples. The errors of "
     "samples do not place a crossing.",
     build,
     draw,
