@@ -6,14 +6,16 @@ times the number of cores is what perfect sharing would give. Processes have sta
 turns for `--rounds`, the best round of each counts. Ratios: ours to cores x one process (target 0.9), ours to plain (1.5),
 by wall time, and by processor time, which tells more where other programs share the cores. "LAPACK" is the first of these
 ratios of as many processes that do nothing but LAPACK's reduction to tridiagonal form (sytrd) of a matrix of that order, half
-of a large sample's time: what the cores, their caches and the memory they share leave of perfect sharing.
+of a large sample's time: what the cores, their caches and the memory they share leave of perfect sharing. With --dask, the
+rates of as many workers of dask to ours are added (target 0.9), and how long they take until they are connected (2 s).
 
-    python benchmarks/side_by_side.py [--cases 100:1,200:1,400:1,1000:1] [--alpha 1] [--cores N] [--seconds 2] [--rounds 2]
+    python benchmarks/side_by_side.py [--cases 100:1,1000:2] [--alpha 1] [--cores N] [--seconds 2] [--rounds 2] [--dask]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import time
@@ -28,7 +30,7 @@ import psutil
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
-from bbp.engine import cache, cores, pool
+from bbp.engine import cache, cluster, cores, pool
 from bbp.experiments import sweep
 
 CASES = "100:1,200:1,400:1,1000:1,100:2,200:2,400:2,1000:2"
@@ -71,7 +73,9 @@ def processor_seconds() -> float:
     return sum(time.user + time.system for time in times)
 
 
-def measure(n: int, p: int, options: argparse.Namespace, ours, one, others, other) -> dict[str, np.ndarray]:
+def measure(
+    n: int, p: int, options: argparse.Namespace, ours, one, others, other, dask=None
+) -> dict[str, np.ndarray]:
     """Best samples a second of each way, of wall and of processor time."""
     found: dict[str, np.ndarray] = {}
     experiment = sweep.build({"n": str(n), "p": str(p), "alpha_grid": str(options.alpha), "samples": 10**6})
@@ -93,10 +97,25 @@ def measure(n: int, p: int, options: argparse.Namespace, ours, one, others, othe
         "LAPACK": lambda: size * len(others.map(reductions, [(p * n, size)] * (BLOCKS * options.cores), 1)),
         "LAPACK, one": lambda: size * len(other.map(reductions, [(p * n, size)] * BLOCKS, 1)),
     }
+    if dask is not None:
+        list(dask(units(2 * options.cores, 2)))
+        ways["dask"] = lambda: sum(result.count for result in dask(units(BLOCKS * options.cores, size)))
     for _ in range(options.rounds):
         for name, work in ways.items():
             found[name] = np.maximum(found.get(name, 0.0), rate(work))
     return found
+
+
+@contextlib.contextmanager
+def workers(options: argparse.Namespace, place: str | None):
+    """What runs units on workers of dask, or None without --dask."""
+    if not options.dask:
+        yield None
+        return
+    start = time.perf_counter()
+    with cluster.pool(options.cores, None, place) as work:
+        print(f"{options.cores} workers of dask connected after {time.perf_counter() - start:.1f} s")
+        yield work
 
 
 def main() -> None:
@@ -109,6 +128,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=cores.allotted())
     parser.add_argument("--seconds", type=float, default=2.0, help="of a round")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--dask", action="store_true", help="and workers of dask")
     options = parser.parse_args()
     os.environ.update(cores.ONE_CORE)
     place = cache.directory(None)
@@ -124,16 +144,22 @@ def main() -> None:
         pool.pool(1, place) as one,
         context.Pool(options.cores) as others,
         context.Pool(1) as other,
+        workers(options, place) as dask,
     ):
         for case in options.cases.split(","):
             n, p = map(int, case.split(":"))
-            found = measure(n, p, options, ours, one, others, other)
+            found = measure(n, p, options, ours, one, others, other, dask)
             shared, gain = found["ours"] / ([options.cores, 1] * found["one"]), found["ours"] / found["plain"]
             lapack = found["LAPACK"] / ([options.cores, 1] * found["LAPACK, one"])
+            dasks = ""
+            if dask is not None:
+                dasks = "; dask/ours {:.2f}, by processor time {:.2f}".format(
+                    *(found["dask"] / found["ours"])
+                )
             rates = " ".join(f"{found[name][0]:8.1f}" for name in ("ours", "one", "plain"))
             print(
                 f"{n:5d} {p:2d} {rates} {shared[0]:17.2f} {lapack[0]:7.2f} {gain[0]:11.2f}"
-                f"   by processor time {shared[1]:.2f} {lapack[1]:.2f} {gain[1]:.2f}",
+                f"   by processor time {shared[1]:.2f} {lapack[1]:.2f} {gain[1]:.2f}{dasks}",
                 flush=True,
             )
 

@@ -129,7 +129,8 @@ def density_nodes(model: Committee, alpha: float, count: int) -> Array:
 def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
     """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
 
-    The shares (x^3 + x)/2, x even, lie evenly in the bulk and crowd at the edge, in places that move smoothly with the model.
+    The shares 2 x^3 - x^4, x even, lie evenly in the bulk and crowd at the edge, where the density is a root, in places
+    that move smoothly with the model.
     """
     edge = bulk_edge(model, alpha)
     rough, known = _look(model, alpha, edge, DENSITY_POINTS)
@@ -138,7 +139,7 @@ def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
     held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
     rising = np.concatenate([[True], np.diff(held) > 0])
     x = np.arange(1, count + 1) / count
-    nodes = np.interp((x**3 + x) / 2 * held[-1], held[rising], far[rising])
+    nodes = np.interp((2 * x**3 - x**4) * held[-1], held[rising], far[rising])
     return nodes, _densities(model, alpha, edge.value + nodes, known)[0]
 
 

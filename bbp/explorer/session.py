@@ -189,7 +189,8 @@ class Session:
         self._show(found, values=state.values(), theory=1e3 * (time.perf_counter() - began), **serial)
         if later:
             self._doc.add_next_tick_callback(partial(self._diagram, state, message, began))
-        self._tell_of_sweep()
+        if self._held:
+            self._tell_of_sweep()
         self._later_curve()
 
     def _diagram(self, state: State, message: Message, began: float) -> None:

@@ -9,18 +9,22 @@ import threading
 import time
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from bokeh.document import Document
 from bokeh.events import ConnectionLost, DocumentReady
+from bokeh.server.callbacks import NextTickCallback
 
 from bbp import explore
 from bbp.explorer import server
+from bbp.explorer.answer import number
 from bbp.explorer.limits import DENSE_ORDER, KRYLOV_DATA, sampling_of
+from bbp.explorer.phase_map import phase_map, phases
 from bbp.explorer.state import State
 from bbp.explorer.sweepfile import read_upload
 from bbp.explorer.worker import Job, Worker
 from tests.bbp.explorer.conftest import explorer
-from theory import ParameterError
+from theory import ParameterError, bbp_threshold
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +144,33 @@ def test_a_page_asks_for_long_work_while_it_is_open_and_leaves_it_when_it_moves_
     send({"do": "state", "serial": 3, "values": State(n=500).values()})
     timers()[0]()
     assert workers.told[-1] == "submit"
+
+
+def test_the_diagram_of_another_p_star_follows_the_rest_of_an_answer():
+    doc = Document()
+    server.Session(doc, Recorder(), State(), "", [])
+
+    def answered(serial, **values):
+        message = {"do": "state", "serial": serial, "values": State(**values).values()}
+        next(m for m in doc.select({"name": "ask"})).data = {"json": [json.dumps(message)]}
+        return shown()
+
+    def shown():
+        return next(m for m in doc.select({"name": "answer"})).tags[0]
+
+    first = answered(1, p_star=3)
+    assert first["more"] is True
+    assert "phases" not in first["sources"]
+    assert first["words"]["alpha_bbp"].startswith(number(bbp_threshold(State(p_star=3).model).alpha))
+    (later,) = [c.callback for c in doc.session_callbacks if isinstance(c, NextTickCallback)]
+    later()
+    (image,) = shown()["sources"]["phases"]["image"]
+    assert shown()["serial"] == 1
+    assert "more" not in shown()
+    np.testing.assert_array_equal(image, phases(phase_map(3), State().alpha))
+    second = answered(2, p_star=3, alpha=1.0)
+    assert second["more"] is False
+    np.testing.assert_array_equal(second["sources"]["phases"]["image"][0], phases(phase_map(3), 1.0))
 
 
 @pytest.mark.parametrize(
