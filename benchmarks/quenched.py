@@ -1,7 +1,7 @@
 """Quenched theory against dense samples, its split of the labels against full draws, and its speed against eigh.
 
     python benchmarks/quenched.py samples     # one by one: lowest eigenvalue and overlaps, both theories
-    python benchmarks/quenched.py threshold   # where samples cross over, against alpha_bbp_finite
+    python benchmarks/quenched.py threshold   # where samples cross over, against margin_threshold
     python benchmarks/quenched.py split       # extreme labels plus continuum against full draws, N = 1e4 .. 1e6
     python benchmarks/quenched.py speed       # one prediction at M = 2,000, p = 2 against LAPACK on the same sample
 
@@ -22,7 +22,7 @@ from theory.bulk import bulk_edge
 from theory.finite_n.edge import edge_scale
 from theory.finite_n.extreme_labels import LabelTail
 from theory.finite_n.quenched import mean_margin, quenched
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.threshold import margin_threshold
 from theory.finite_n.tracy_widom import MEAN
 from theory.model import Committee
 from theory.outliers import outlier
@@ -138,13 +138,13 @@ def threshold(quick: bool) -> None:
     )
     print("phi at a threshold is one number for all n and models if that threshold is the right one.")
     print(
-        " p p*    a     n runs x 6 | phi = 1/2 at     | alpha_bbp_finite (half)  phi there | N = inf  phi there"
+        " p p*    a     n runs x 6 | phi = 1/2 at     | margin_threshold (half)  phi there | N = inf  phi there"
     )
     for p, p_star, a, n, runs in THRESHOLDS[:: 2 if quick else 1]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([p, n])
         n, runs = (100, 10) if quick else (n, runs)
         predicted, infinite = (
-            alpha_bbp_finite(model, n, draws=20 if quick else 120),
+            margin_threshold(model, n, draws=20 if quick else 120),
             bbp_threshold(model).alpha,
         )
         alphas = np.linspace(0.55 * predicted.alpha, 1.1 * max(infinite, predicted.alpha), 6)

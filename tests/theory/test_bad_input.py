@@ -233,7 +233,7 @@ def test_dimensions_too_large_to_draw():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: alpha_bbp_finite(MODEL, 1000, draws=None), lambda: alpha_bbp_finite(MODEL, 1000, method=[]),
+        lambda: alpha_bbp_finite(MODEL, 1000, draws=None), lambda: margin_threshold(MODEL, 1000, method=[]),
         lambda: margin_threshold(MODEL, 1000, extremes="10"), lambda: alpha_bbp_finite(MODEL, [1000, 5]),
         lambda: alpha_bbp_finite(MODEL, [[1000], [1, 2]]),
         lambda: quenched_mean(MODEL, 1.0, 100, 1, rng()), lambda: quenched_mean(Committee(math.inf), 1.0, 100, 2, rng()),

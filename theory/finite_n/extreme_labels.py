@@ -94,7 +94,10 @@ class LabelTail:
         directions, weights = _directions(self.p)
         radius = np.repeat(np.sqrt(self.p * yhat[0]), _NODES)
         lam = (radius[:, None, None] * directions).reshape(-1, self.p)
-        share = ((one[0][:, None] * two).ravel()[:, None] * weights).ravel()
+        pairs = (one[0][:, None] * two).ravel()
+        share = (pairs[:, None] * weights).ravel()
+        seen = pairs > 1e-18
+        self.nodes = np.array([radius**2 / self.p, y.ravel(), pairs])[:, seen]  # yhat, y and their shares
         keep = share > 1e-18
         return Labels(lam[keep], np.repeat(y.ravel(), len(weights))[keep], share[keep])
 

@@ -35,9 +35,10 @@ _FLAT, _MET, _ENDED = 1e-12, 1e-3, 1e-3
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of q draws of m samples, as weights. lam (q, m, p) and u (q, m, p_star); n the dimension.
+    """Labels of q draws of m samples, as weights. lam (q, m', p) and u (q, m', p_star); n the dimension.
 
     f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y (q, m)
+    weight (q, m)          how many labels each stands for; None: one. The last m - m' have no lam, u of their own
     """
 
     lam: Array
@@ -46,34 +47,61 @@ class Labels:
     f: tuple[Array, ...]
     shares: tuple[float, ...]
     y: Array
+    weight: Array | None = None
 
     @classmethod
-    def of(cls, model: Committee, lam: Array, u: Array, n: int) -> Labels:
-        """Labels of a Committee."""
+    def of(
+        cls,
+        model: Committee,
+        lam: Array,
+        u: Array,
+        n: int,
+        weight: Array | None = None,
+        nodes: Array | None = None,
+    ) -> Labels:
+        """Labels of a Committee. nodes (3, k): yhat, y and weight of labels without lam, u of their own."""
         p = int(model.p)
         y, yhat = np.mean(u**2, axis=-1), np.mean(lam**2, axis=-1)
+        if weight is not None and nodes is not None:
+            yhat, y, weight = (
+                np.concatenate([part, np.broadcast_to(more, (len(part), len(more)))], axis=1)
+                for part, more in zip((yhat, y, weight), nodes, strict=True)
+            )
         along = (3 * yhat - y) / (model.a + y)
         if p == 1:
-            return cls(lam, u, n, (along,), (1.0,), y)
-        return cls(lam, u, n, ((yhat - y) / (model.a + y), along), ((p - 1) / p, 1 / p), y)
+            return cls(lam, u, n, (along,), (1.0,), y, weight)
+        return cls(lam, u, n, ((yhat - y) / (model.a + y), along), ((p - 1) / p, 1 / p), y, weight)
+
+    @property
+    def number(self) -> float:
+        """How many labels there are, at the most."""
+        return self.y.shape[1] if self.weight is None else float(self.weight.sum(axis=1).max())
+
+    def total(self, values: Array) -> Array:
+        """Sum (q, ...) of values (q, ..., m) over all labels."""
+        if self.weight is None:
+            return np.asarray(values.sum(axis=-1))
+        weight = self.weight if values.ndim == 2 else self.weight[:, None]
+        return np.asarray((values * weight).sum(axis=-1))
 
     def energy(self, t: Array) -> Array:
         """z(t) at t (q,), the first of `sums`."""
         z = -1 / t
         for f, share in zip(self.f, self.shares, strict=True):
-            z = z + share / self.n * (f / (1 + t[:, None] * f)).sum(axis=1)
+            z = z + share / self.n * self.total(f / (1 + t[:, None] * f))
         return z
 
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """z(t), z'(t), S(t), S'(t) at t (q,), real or complex."""
         z, slope, signal, signal_slope = -1 / t, 1 / t**2, 0.0 * t, 0.0 * t
+        weighted = self.y if self.weight is None else self.y * self.weight
         for f, share in zip(self.f, self.shares, strict=True):
             phi = f / (1 + t[:, None] * f)
-            z = z + share / self.n * phi.sum(axis=1)
-            signal = signal + share / self.n * np.einsum("qm,qm->q", self.y, phi)
+            z = z + share / self.n * self.total(phi)
+            signal = signal + share / self.n * np.einsum("qm,qm->q", weighted, phi)
             phi *= phi
-            slope = slope - share / self.n * phi.sum(axis=1)
-            signal_slope = signal_slope - share / self.n * np.einsum("qm,qm->q", self.y, phi)
+            slope = slope - share / self.n * self.total(phi)
+            signal_slope = signal_slope - share / self.n * np.einsum("qm,qm->q", weighted, phi)
         return z, slope, signal, signal_slope
 
     def counted(self, t: Array) -> Array:
@@ -84,7 +112,7 @@ class Labels:
         total = np.angle(t)
         for f, share in zip(self.f, self.shares, strict=True):
             part = 1 + t[:, None] * f
-            total = total - share / self.n * (np.arctan2(part.imag, part.real) + (1 / part).imag).sum(axis=1)
+            total = total - share / self.n * self.total(np.arctan2(part.imag, part.real) + (1 / part).imag)
         return total / math.pi
 
 
@@ -117,11 +145,11 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
     edge, _, _, slope = labels.sums(t_edge)
     curvature = -2 / t_edge**3
     for f, share in zip(labels.f, labels.shares, strict=True):
-        curvature = curvature + 2 * share / labels.n * ((f / (1 + t_edge[:, None] * f)) ** 3).sum(axis=1)
+        curvature = curvature + 2 * share / labels.n * labels.total((f / (1 + t_edge[:, None] * f)) ** 3)
     start = (3 * math.pi * _FIRST / (order * np.nanmedian(np.abs(curvature)))) ** (1 / 3)
     t, energies, ratios, counts = t_edge + 0j, [edge], [-slope], [np.zeros_like(edge)]
     plains, reach = [1 / t_edge**2], np.ones_like(edge)
-    atom = labels.y.shape[1] < labels.n  # at 0, where the curve ends
+    atom = labels.number < labels.n  # at 0, where the curve ends
     for node in range(_NODES):
         if node < _BY_HEIGHT:
             t, energy, ratio = _at_height(labels, t.real, start * _RATIO**node)
@@ -168,8 +196,8 @@ def _edge(labels: Labels) -> Array:
         for f, share in zip(labels.f, labels.shares, strict=True):
             inverse = 1 / (1 + t[:, None] * f)
             square = (f * inverse) ** 2
-            total += share / labels.n * square.sum(axis=1)
-            slope += 2 * share / labels.n * np.einsum("qm,qm->q", square, inverse)
+            total += share / labels.n * labels.total(square)
+            slope += 2 * share / labels.n * labels.total(square * inverse)
         w, dw = t**2 * total, t * slope
         low, high = np.where(w < 1, t, low), np.where(w < 1, high, t)
         new = t + 2 * (w - w**1.5) / dw

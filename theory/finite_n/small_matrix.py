@@ -45,10 +45,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.finite_n.coupled_labels import coupled_labels, lengths
 from theory.finite_n.label_bulk import LabelBulk, Labels, label_bulk, label_edge
 from theory.finite_n.label_control import label_excess
 from theory.finite_n.levels import airy_levels
+from theory.finite_n.many_labels import drawn_labels
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -57,7 +57,13 @@ LEVELS = 24  # of the bulk
 EXTREMES = 16  # at the most
 _FEWER = 12  # dimensions for each extreme label
 _SHARE = 8  # labels for each
-_TURNS, _WIDTH = 3, 0.3
+_TURNS, _FAR_TURNS, _FAR = (
+    3,
+    6,
+    10_000,
+)  # beyond N = _FAR the first chord, at the edge, is too short for an outlier
+_WIDTH = 0.3
+_EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
 _EDGE, _QUIET = 0.97, 0.8  # of t at the edge of the bulk: the chord's near end and the noise stay below
 _FINE = 160
 _BISECTIONS = 14
@@ -130,17 +136,18 @@ def small_pairs(
         sound = np.isfinite(bulk.edge) & ~np.isnan(drawn.edge) & (bulk.count[:, -1] > fewest)
     if not np.any(sound):
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
-    kept = int(min(LEVELS, math.floor(bulk.count[sound, -1].min()) - 1, order))
+    kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order))
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
     levels, squares = _levels(drawn, bulk, lows, sound)
     fine, t_edge = _fine_levels(bulk, order, kept), np.where(sound, bulk.t_edge, 0.5)
     edge = found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
     rows, turns = drawn.is_signal, []
-    for turn in range(_TURNS):
+    last = (_TURNS if n <= _FAR else _FAR_TURNS) - 1
+    for turn in range(last + 1):
         width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
         root, centre = _block(drawn, fine, sound, t_edge, found, width)
         matrix = _matrix(drawn, root, centre, levels, squares)
-        if turn in (0, _TURNS - 1):  # whose overlaps are asked for
+        if turn in (0, last):  # whose overlaps are asked for
             values, vectors = np.linalg.eigh(matrix)
             turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
         else:
@@ -165,16 +172,20 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     noise = np.stack([rng.standard_normal((every, every, p * p + 1)) for rng in rngs])[:, :w, :w]
     couplings = np.stack([rng.standard_normal((p, every, LEVELS)) for rng in rngs])[:, :, :w]
     couplings = couplings.reshape(len(rngs), p * w, LEVELS)
-    normals, score = _normals(model, m, n, chosen, seed, labels)
-    whole = Labels.of(model, normals[..., :p], normals[..., p:], inner - k)
-    excess = label_excess(model, whole, m / n) if labels is None else np.full((len(rngs), 2), np.nan)
+    told = drawn_labels(model, m, n, chosen, seed, labels)
+    normals, weight = told.normals, told.weight
+    whole = Labels.of(model, normals[..., :p], normals[..., p:], inner - k, weight, told.nodes)
+    drawn_singly = labels is None and weight is None
+    excess = label_excess(model, whole, m / n) if drawn_singly else np.full((len(rngs), 2), np.nan)
     if not k:
         edge = np.full(len(rngs), np.inf)
         return Draw(whole, edge, excess, whole.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
     with np.errstate(invalid="ignore", divide="ignore"):
         edge = label_edge(whole)
-    rank = np.argsort(score, axis=1)
+    rank = np.argsort(told.score, axis=1)
     parts = (rank[:, :k, None], np.sort(rank[:, k:, None], axis=1))
+    if weight is not None:
+        weight = np.take_along_axis(weight, parts[1][..., 0], axis=1)
     far, rest = (np.take_along_axis(normals, part, axis=1) for part in parts)
     lam, u = far[..., :p], far[..., p:]
     x = np.concatenate(
@@ -182,36 +193,12 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     )
     weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
     extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / whole.n
-    others = np.stack([np.random.default_rng([seed, i, 2]).standard_normal((m, most)) for i in chosen])
-    bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k)
+    others = np.stack(
+        [np.random.default_rng([seed, i, 2]).standard_normal((normals.shape[1], most)) for i in chosen]
+    )
+    bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k, weight, told.nodes)
     v = np.concatenate([bulk.u, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
     return Draw(bulk, edge, excess, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
-
-
-def _normals(
-    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None
-) -> tuple[Array, Array]:
-    """Preactivations (q, m, p + p_star), students' first, and a score (q, m) that is lowest for the most negative weights.
-
-    The score of labels that are drawn is their lowest weight among n labels, at every m: those that count as extreme stay
-    the same along alpha. (By the weights at m itself no mean of docs/finite_n.md moves by more than its error.)
-    """
-    p, width = int(model.p), int(model.p) + model.p_star
-    if labels is not None:
-        normals = np.broadcast_to(labels, (len(chosen), m, width))
-        return normals, _lowest_weight(model, normals, p)
-    directions, arrivals = coupled_labels(width, m, chosen, seed)
-    before, total = arrivals[:, :-1], arrivals[:, -1:]
-    normals = directions * lengths(width, before, total)
-    if p == 1:
-        return normals, np.empty(0)
-    return normals, _lowest_weight(model, directions * lengths(width, before, n + 1.0), p)
-
-
-def _lowest_weight(model: Committee, normals: Array, p: int) -> Array:
-    """The lowest eigenvalue of (p/2) F (q, m)."""
-    yhat, y = (np.mean(part**2, axis=-1) for part in (normals[..., :p], normals[..., p:]))
-    return np.asarray(((3 if p == 1 else 1) * yhat - y) / (model.a + y))
 
 
 def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:
@@ -264,9 +251,12 @@ def _block(
 
 def signal_block(labels: Labels, v: Array, t: Array) -> Array:
     """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first."""
-    q, _, p = labels.lam.shape
+    q, m, p = labels.lam.shape
     w = v.shape[2]
-    phi = [f / (1 + t[:, None] * f) for f in labels.f]
+    every = [f / (1 + t[:, None] * f) for f in labels.f]
+    if labels.weight is not None:
+        every = [labels.weight * part for part in every]
+    phi = [part[:, :m] for part in every]
     unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
     across = v.transpose(0, 2, 1)
     block = np.empty((q, p, w, p, w))
@@ -274,6 +264,13 @@ def signal_block(labels: Labels, v: Array, t: Array) -> Array:
         for j in range(i + 1):
             part = (phi[-1] - phi[0]) * unit[..., i] * unit[..., j] + (phi[0] if i == j else 0)
             block[:, i, :, j] = block[:, j, :, i] = (across * part[:, None]) @ v / labels.n
+    if every[0].shape[1] > m:  # those without projections of their own: their mean
+        parts = [share * part[:, m:] for share, part in zip(labels.shares, every, strict=True)]
+        level = np.sum(parts, axis=0) / labels.n
+        signal, plain = (labels.y[:, m:] * level).sum(axis=1)[:, None], level.sum(axis=1)[:, None]
+        mean = np.where(np.arange(w) < labels.u.shape[2], signal, plain)
+        for i in range(p):
+            block[:, i, range(w), i, range(w)] += mean
     return block.reshape(q, p * w, p * w)
 
 
@@ -287,7 +284,7 @@ def label_sectors(labels: Labels, t: Array) -> tuple[Array, Array]:
     gap = phi[-1] - phi[0]
     both = phi[0] ** 2 + 2 * phi[0] * gap / p
     kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
-    return kinds.sum(axis=2) / labels.n, np.einsum("qkm,qm->qk", kinds, labels.y) / labels.n
+    return labels.total(kinds) / labels.n, labels.total(kinds * labels.y[:, None]) / labels.n
 
 
 def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
@@ -384,7 +381,10 @@ def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Arr
 
 def _at_count(counts: Array, energies: Array, at: Array) -> Array:
     """Energy at which the count is `at`, linear in the variable y ~ count^(2/3); straight on beyond the last node."""
-    y, wanted = counts ** (2 / 3), at ** (2 / 3)
+    moves = np.append(True, np.diff(counts) > 1e-6)  # where the curve ended early its last node is repeated
+    energies, y, wanted = energies[moves], counts[moves] ** (2 / 3), at ** (2 / 3)
     found = np.interp(wanted, y, energies)
-    slope = (energies[-1] - energies[-2]) / max(y[-1] - y[-2], 1e-300)
+    if len(y) == 1:
+        return found
+    slope = (energies[-1] - energies[-2]) / (y[-1] - y[-2])
     return np.where(wanted > y[-1], energies[-1] + slope * (wanted - y[-1]), found)

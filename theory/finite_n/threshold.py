@@ -1,10 +1,10 @@
 """The BBP threshold at finite N: where half of the draws are informative, and where the mean margin of the labels vanishes.
 
 `alpha_bbp_finite` is the statement about samples: P(informative) = 1/2, informative as in theory.finite_n.law.FiniteLaw,
-from draws of labels, levels and couplings. `margin_threshold` is the older one about labels alone, and goes to N = 1e12:
-for one draw the mean margin is edge - tr Xi(edge) / (p p_star), how far, on the average of the p p_star directions of the
-signal, the signal block lies beyond the quenched edge. A single outlier exists exactly where its margin is positive. As
-N -> inf all become deterministic and this is alpha_BBP; where the transition is discontinuous it approaches like 1/log N.
+from draws of labels, levels and couplings. `margin_threshold` is the older one about labels alone: for one draw the mean
+margin is edge - tr Xi(edge) / (p p_star), how far, on the average of the p p_star directions of the signal, the signal block
+lies beyond the quenched edge. A single outlier exists exactly where its margin is positive. As N -> inf both become
+deterministic and are alpha_BBP; where the transition is discontinuous they approach it like 1/log N.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _LABELS_UP_TO = 3000
 _LARGEST = 1e12  # next to the pole of one label the edge is solved to eps sqrt(n), which must stay small
 _MEMORY = 4e9  # bytes of labels kept at once
 _REST = 4000  # labels that stand for the fluctuation of those that are not extreme
-_METHODS = ("auto", "law", "margin")
 _MARGINS = ("auto", "labels", "extremes")
 
 
@@ -49,26 +48,21 @@ class FiniteThreshold:
     half: Any
 
 
-def alpha_bbp_finite(
-    model: Committee, n: ArrayLike, *, draws: int = 100, seed: int = 0, method: str = "auto"
-) -> FiniteThreshold:
+def alpha_bbp_finite(model: Committee, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> FiniteThreshold:
     """alpha at which half of the draws of `model` in dimension n, a number or an array from 100 to 1e12, are informative.
 
-    method   "law": theory.finite_n.law, every label drawn. "margin": `margin_threshold`, which for p p_star = 1 differs by
-             less than the width of the transition, and for more directions only once N is large. "auto": "law" up to
-             n = 3,000, "margin" beyond.
-    Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
+    By theory.finite_n.law at every n: all labels of a draw up to n = 5,000, extreme ones and others that stand for the rest
+    beyond (theory.finite_n.many_labels). `margin_threshold` differs from it for p p_star = 1 by less than the width of the
+    transition, for more directions by up to 0.3 at small n. Raises ParameterError on bad arguments or p = inf, NotConverged
+    where no threshold is found.
 
     >>> found = alpha_bbp_finite(Committee(1, 1, 0.5), 100, draws=10)
     >>> bool(0 < found.alpha < 3)
     True
     """
-    draws, seed = count("draws", draws, 2), count("seed", seed, 0)
-    model, method = finite_committee(model), choice("method", method, _METHODS)
+    draws, seed, model = count("draws", draws, 2), count("seed", seed, 0), finite_committee(model)
 
     def at(size: int) -> FiniteThreshold:
-        if method == "margin" or (method == "auto" and size > _LABELS_UP_TO):
-            return margin_threshold(model, size, draws=draws, seed=seed)
         found = alpha_at(model, size, share=0.5, of="informative", draws=draws, seed=seed)
         return FiniteThreshold(found.value, found.error, found.value)
 

@@ -1,0 +1,113 @@
+"""Labels of a draw of any size for the law of a sample: all of them, or the extreme ones and others that stand for many.
+
+Up to SINGLY dimensions (and for p > 8) every label is drawn, coupled along alpha (theory.finite_n.coupled_labels). Beyond,
+theory.finite_n.extreme_labels: about EXTREMES of the labels at alpha_BBP, those with a pole next to the end of the walk, one by
+one; REST labels with one weight s M / REST, s = sqrt(REST / M), and nodes of the mean with 1 - s of the weight, so that
+every sum over labels has the mean and the variance it has over all of them: of Phi, of y Phi, and of v v^T (x) Phi for the
+projections v on any direction. The nodes have no projections of their own, only their mean, v v^T -> y I on the teacher and
+I elsewhere. The draws of one seed are the same along alpha up to 2 alpha_BBP, and from octave to octave beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.finite_n.coupled_labels import coupled_labels, lengths
+from theory.finite_n.extreme_labels import WIDEST, LabelTail, TailDraw
+from theory.model import Committee
+from theory.transition import bbp_threshold
+
+Array = NDArray[np.float64]
+
+SINGLY = 5000
+EXTREMES, REST = 500, 1000
+
+
+@dataclass(frozen=True)
+class DrawnLabels:
+    """Labels of q draws.
+
+    normals (q, m, p + p_star)   preactivations, students' first
+    score (q, m)                 lowest for the most negative weights; empty for p = 1
+    weight (q, m)                how many labels each stands for; None where all stand for themselves
+    nodes (3, k)                 yhat, y and weight of the mean of the others; k = 0 where there are none
+    """
+
+    normals: Array
+    score: Array
+    weight: Array | None
+    nodes: Array
+
+
+def drawn_labels(
+    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
+) -> DrawnLabels:
+    """Labels of the draws `chosen` of m samples in dimension n; `labels` (m, p + p_star) for all draws if given."""
+    p, width, none = int(model.p), int(model.p) + model.p_star, np.empty((3, 0))
+    if labels is not None:
+        normals = np.broadcast_to(labels, (len(chosen), m, width))
+        return DrawnLabels(normals, _lowest_weight(model, normals), None, none)
+    if n > SINGLY and p <= WIDEST:
+        return _many(model, m, n, chosen, seed)
+    directions, arrivals = coupled_labels(width, m, chosen, seed)
+    before, total = arrivals[:, :-1], arrivals[:, -1:]
+    # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By the
+    # weights at m itself no mean of docs/finite_n.md moves by more than its error.)
+    score = np.empty(0)
+    if p > 1:
+        score = _lowest_weight(model, directions * lengths(width, before, n + 1.0))
+    return DrawnLabels(directions * lengths(width, before, total), score, None, none)
+
+
+def held(model: Committee, m: int, n: int) -> int:
+    """Labels of a draw that are held in memory."""
+    return min(m, 4 * (EXTREMES + REST)) if n > SINGLY and model.p <= WIDEST else m
+
+
+def _many(model: Committee, m: int, n: int, chosen: range, seed: int) -> DrawnLabels:
+    octave = max(1, math.ceil(math.log2(m / (bbp_threshold(model).alpha * n))))
+    tail, p = _tail(model, n, octave), int(model.p)
+    draws = [_one(tail, np.random.default_rng([seed, number, 4, octave]), m) for number in chosen]
+    most = max(len(weight) for _, weight in draws)
+    normals, weights = np.ones((len(draws), most, p + model.p_star)), np.zeros((len(draws), most))
+    normals[..., p:] = 0  # places left empty: a weight F above 0 that counts for nothing
+    for i, (own, weight) in enumerate(draws):
+        normals[i, : len(own)], weights[i, : len(own)] = own, weight
+    mass = float(tail.mean.share.sum())
+    nodes = np.array(tail.nodes)
+    nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * mass), 1.0))) * m
+    return DrawnLabels(
+        normals, _lowest_weight(model, normals), weights, nodes if nodes[2].any() else nodes[:, :0]
+    )
+
+
+@lru_cache(maxsize=16)
+def _tail(model: Committee, n: int, octave: int) -> LabelTail:
+    return LabelTail(model, bbp_threshold(model).alpha * n * 2.0**octave, EXTREMES * 2**octave, REST)
+
+
+def _one(tail: LabelTail, rng: np.random.Generator, m: int) -> tuple[Array, Array]:
+    """Preactivations (k, p + p_star) of the labels of one draw that are drawn, and how many labels each stands for."""
+    found: TailDraw = tail.draw(rng)
+    here, mass = found.extreme.share * tail.samples <= m, float(tail.mean.share.sum())
+    kept = min(tail.rest, round(m * mass))
+    lam = np.concatenate([found.extreme.lam, found.rest.lam[:kept]])
+    y = np.concatenate([found.extreme.y, found.rest.y[:kept]])
+    weight = np.full(len(y), math.sqrt(kept * m * mass) / kept)
+    weight[: len(here)] = 1
+    direction = rng.standard_normal((len(y), tail.model.p_star))
+    u = direction * np.sqrt(tail.model.p_star * y / np.sum(direction**2, axis=1))[:, None]
+    chosen = np.append(np.flatnonzero(here), np.arange(len(here), len(y)))
+    return np.hstack([lam, u])[chosen], weight[chosen]
+
+
+def _lowest_weight(model: Committee, normals: Array) -> Array:
+    """The lowest eigenvalue of (p/2) F (q, m)."""
+    p = int(model.p)
+    yhat, y = (np.mean(part**2, axis=-1) for part in (normals[..., :p], normals[..., p:]))
+    return np.asarray(((3 if p == 1 else 1) * yhat - y) / (model.a + y))
