@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.backends.backend_pgf import LatexError
@@ -85,7 +86,8 @@ def render(figure: Figure, form: str, dpi: float) -> bytes:
     quiet.setLevel(logging.ERROR)
     try:
         with style.figure_style():
-            figure.savefig(buffer, format=form, dpi=dpi, metadata=METADATA[form])
+            more: dict[str, Any] = {"metadata": METADATA[form]} if METADATA[form] else {}  # pgf takes none
+            figure.savefig(buffer, format=form, dpi=dpi, **more)
     except (FileNotFoundError, LatexError, RuntimeError) as error:
         if form != "pgf":
             raise

@@ -13,6 +13,7 @@ reduces the whole of T, O(d^3), and `eigsh`, in single vectors, may miss a copy 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,13 +97,20 @@ class Inverse:
 
 
 def lowest(
-    projected: NDArray, factor: NDArray, kept: int, wanted: int, guess: tuple[float, float], tol: float
+    projected: NDArray,
+    factor: NDArray,
+    kept: int,
+    wanted: int,
+    guess: tuple[float, float],
+    tol: float,
+    near: NDArray | None = None,
 ) -> tuple[NDArray, NDArray] | None:
     """The lowest pairs, one block of them: values (b,) and vectors (d, b) of T (d, d); None where they are not found.
 
     factor  R (b, b), which couples the last block of T to what follows: the pair (theta, s) of T has the residual R s_last in H
     wanted  of these that have residuals in T below tol, or below CLOSE of those in H
     guess   a number below the spectrum, and how far to go down from it where it is not
+    near    vectors (d', b), d' <= d, near those looked for: what was found of a smaller T
     """
     block = len(factor)
     shift, step = guess
@@ -117,6 +125,9 @@ def lowest(
     steps = min(STEPS, d // block)
     basis, products = np.empty((d, steps * block), order="F"), np.empty((d, steps * block), order="F")
     columns = np.random.default_rng(0).standard_normal((d, block))
+    if near is not None:  # with a little of everything, for copies of what was found are to be found too
+        columns *= CLOSE / math.sqrt(d)
+        columns[: len(near)] += near
     for i in range(steps):
         known, last = basis[:, : i * block], slice(i * block, (i + 1) * block)
         for _ in range(2):

@@ -50,6 +50,7 @@ class Space:
         self.restarts = 0
         self.kept = 0  # columns of the basis that the last restart left
         self.lowest = np.zeros(0)  # Ritz values last seen
+        self.mixing: NDArray | None = None  # and their vectors; none since a restart
         self.factor = np.zeros((plan.block, plan.block))
         self.along = np.zeros((0, plan.block))  # the last columns of T
         self.next = orthonormal(orthonormal(start, 0.0, rng).vectors, 0.0, rng).vectors
@@ -189,14 +190,16 @@ class Space:
         tol = plan_tol(self.plan, self.basis.dtype, self.norm)
         wanted = min(self.plan.k + 1, b)
         guess = self._below()
-        found = lowest(projected, self.factor, kept, wanted, guess, CLOSE * tol) if d >= FEW * b else None
+        found = None
+        if d >= FEW * b:
+            found = lowest(projected, self.factor, kept, wanted, guess, CLOSE * tol, self.mixing)
         if found is None or (
             np.max(self._residuals(found[1])[: self.plan.k]) <= tol
             and self._off_pattern(projected, *found) > tol / 4
         ):
             found = eigh(projected, subset_by_index=[0, min(b, d) - 1], check_finite=False)
-        self.lowest, mixing = found
-        return mixing, self._residuals(mixing)
+        self.lowest, self.mixing = found
+        return self.mixing, self._residuals(self.mixing)
 
     def _below(self) -> tuple[float, float]:
         """A number that may lie below the spectrum of T, and a step further down.
@@ -226,7 +229,7 @@ class Space:
         # LAPACK's vectors of a subset are orthonormal to a hundred eps only
         self.basis.contract(qr(mixing, mode="economic")[0])
         self.projected[:] = 0
-        self.kept, self.lowest = kept, values[:b]
+        self.kept, self.lowest, self.mixing = kept, values[:b], None
         np.fill_diagonal(self.projected[:kept, :kept], values)
         self.met, self.coupled = True, True
         self.restarts += 1

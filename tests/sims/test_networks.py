@@ -40,7 +40,19 @@ MODELS = {
 }  # fmt: skip
 # By the same weights as the matrix: with and without teachers, noise and covariance is enough.
 PRODUCTS = [MODELS[name] for name in ("tanh", "noise after", "levels and noise", "Gram matrix", "all")]
-ids = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+# Second derivatives of these activations are those of theory/, tested there.
+SLOW = (
+    "erf, two teachers, bounded loss",
+    "sigmoid, robust loss",
+    "He2",
+    "He3, plain squared loss",
+    "softened ReLU",
+    "noise",
+)
+ids = pytest.mark.parametrize(
+    "model",
+    [pytest.param(m, marks=pytest.mark.slow if name in SLOW else (), id=name) for name, m in MODELS.items()],
+)
 
 
 def autodiff(drawn):

@@ -1,6 +1,7 @@
 """Options of a figure for a journal: panels, sizes, fonts, style sheets, words."""
 
 import pytest
+from matplotlib.backends import backend_pgf
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
@@ -9,8 +10,6 @@ from bbp.console.errors import FileError, RunError
 from bbp.plots import options, style
 from theory.checks import ParameterError
 from theory.model import Committee
-
-pytestmark = pytest.mark.usefixtures("arranged")
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def test_one_panel_has_its_data_and_the_model_s_name_but_no_letter(sweep_file):
     assert tuple(part.get_size_inches()) == (3.4, 2.5)
 
 
-def test_panels_in_their_order_fill_the_figure_and_nothing_meets(sweep_file):
+def test_panels_in_their_order_fill_the_figure_and_nothing_meets(sweep_file, arranged):
     figure = options.apply(plot.draw(sweep_file), options.Options(panels=("b", "a")))
     FigureCanvasAgg(figure).draw()
     names = options.panels_of(figure)
@@ -99,6 +98,18 @@ def test_the_program_takes_them_all(sweep_file, tmp_path):
 def test_eps_is_the_same_bytes_without_dates(sweep_file):
     one, two = (plot.render(plot.draw(sweep_file), "eps", 100) for _ in range(2))
     assert one == two and one.startswith(b"%!PS-Adobe") and b"CreationDate" not in one
+
+
+def test_pgf_where_there_is_a_latex(sweep_file, monkeypatch):
+    """In its place something that says how large words are."""
+
+    class Latex:
+        def get_width_height_descent(self, text, prop):
+            return 5.0 * len(text), 8.0, 2.0
+
+    monkeypatch.setattr(backend_pgf.LatexManager, "_get_cached_or_new", classmethod(lambda cls: Latex()))
+    written = plot.render(plot.draw(sweep_file), "pgf", 100)
+    assert b"\\begin{pgfpicture}" in written and b"left edge" in written
 
 
 def test_pgf_without_latex_is_one_line(sweep_file):

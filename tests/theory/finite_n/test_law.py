@@ -139,7 +139,7 @@ def sampled(name, n, alpha):
 @pytest.mark.parametrize(
     ("name", "n", "alpha"),
     [
-        ("c200.h5", 200, 1.15),
+        pytest.param("c200.h5", 200, 1.15, marks=pytest.mark.slow),
         ("c200.h5", 200, 1.62),
         ("d200.h5", 200, 1.2),
         ("tw.h5", 400, 0.8),
