@@ -133,7 +133,12 @@ def small_pairs(
     with np.errstate(invalid="ignore", divide="ignore"):
         bulk = label_bulk(bulk_labels, order, LEVELS + 1)
         fewest = 2 if drawn.v.shape[2] > model.p_star else d + 2
-        sound = np.isfinite(bulk.edge) & ~np.isnan(drawn.edge) & (bulk.count[:, -1] > fewest)
+        sound = (
+            np.isfinite(bulk.edge)
+            & ~np.isnan(drawn.edge)
+            & (bulk.count[:, -1] > fewest)
+            & (bulk.count[:, 1] > 0)
+        )
     if not np.any(sound):
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
     kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order))
@@ -244,7 +249,8 @@ def _block(
         mean = _kept_part(drawn, fine, z)[0]
         ends.append((z, signal_block(labels, drawn.v, t) - mean[:, :, None] * eye))
     (z, first), (z_far, second) = ends
-    line = np.where(sound[:, None, None], (first - second) / (z - z_far)[:, None, None], 0)
+    apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
+    line = np.where(sound[:, None, None], (first - second) / apart, 0)
     values, vectors = np.linalg.eigh(eye - line)
     root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
     noise = _noise(drawn, fine, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found)))

@@ -277,3 +277,11 @@ def test_bad_input():
         n_at(model, 0.3, share=0.99, q2=0.9, draws=4)
     with pytest.raises(ParameterError, match="name must be one of"):
         finite_law(model, 1.0, 50, draws=2).mean("x")
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 0.02, 8), (2, 1, 0.02, 8), (5, 1, 0.02, 8), (1, 2, 0.3, 12)])
+def test_tiny_matrices_have_a_law_or_none(shape):
+    """Draws whose bulk is too small to have levels are left out, without a warning."""
+    p, p_star, a, n = shape
+    curve = finite_curve(Committee(p, p_star, a), np.linspace(0.1, 6, 24), n, draws=20)
+    assert np.any(np.isfinite(curve.lowest)) and np.all((curve.overlap >= 0) | np.isnan(curve.overlap))
