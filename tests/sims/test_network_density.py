@@ -10,7 +10,7 @@ from theory.general import Network, density
 @pytest.mark.parametrize(
     ("model", "places"),
     [
-        (Network(a=2.0, activation="tanh"), (-0.2, 0.25, 1.4)),
+        pytest.param(Network(a=2.0, activation="tanh"), (-0.2, 0.25, 1.4), marks=pytest.mark.slow),
         (Network(a=2.0, covariance="levels:0.4@2,2.2@1"), (1.0, 3.0)),
         (Network(2, a=2.0, activation="tanh"), (-0.6, 0.2, 0.6)),
     ],

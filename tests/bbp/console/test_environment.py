@@ -46,8 +46,8 @@ def shell(line, **changes):
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("bbp.info x.h5 >&-", 0),
-        ("bbp.info x.h5 2>&-", 0),
+        pytest.param("bbp.info x.h5 >&-", 0, marks=pytest.mark.slow),
+        pytest.param("bbp.info x.h5 2>&-", 0, marks=pytest.mark.slow),
         ("bbp.info nowhere.h5 >&- 2>&-", 2),
         ("bbp.plot x.h5 --out x.png --dpi 20 <&- >&- 2>&-", 0),
     ],

@@ -122,6 +122,7 @@ def test_what_is_no_samples_fault_stops_the_run():
         cluster._result(Future(), None)
 
 
+@pytest.mark.slow
 def test_a_worker_is_killed_and_the_sweep_ends_complete_and_equal(bbp, begin, tmp_path, same):
     reference, out = tmp_path / "reference.h5", tmp_path / "sweep.h5"
     words = [sys.executable, "-m", "bbp.sweep", *WORDS, "--workers", "2", "--out", out]

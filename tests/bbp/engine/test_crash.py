@@ -239,7 +239,7 @@ runpy.run_module("bbp.sweep", run_name="__main__")
 @pytest.mark.parametrize(
     ("processes", "number", "code", "word"),
     [
-        (1, signal.SIGINT, 130, "interrupted"),
+        pytest.param(1, signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow),
         pytest.param(1, signal.SIGTERM, 143, "terminated", marks=pytest.mark.slow),
         (2, signal.SIGTERM, 143, "terminated"),
     ],

@@ -86,7 +86,10 @@ with signals.heeded("program"), pool.pool(2) as run:
 """
 
 
-@pytest.mark.parametrize("number, said", [(signal.SIGKILL, ""), (signal.SIGINT, "Interrupted\n")])
+@pytest.mark.parametrize(
+    "number, said",
+    [(signal.SIGKILL, ""), pytest.param(signal.SIGINT, "Interrupted\n", marks=pytest.mark.slow)],
+)
 def test_processes_end_with_their_program(begin, number, said):
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
     words = [sys.executable, "-c", PROGRAM]

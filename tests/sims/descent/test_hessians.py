@@ -70,7 +70,11 @@ def test_more_pairs_than_the_tangent_space_has_are_refused(drawn):
 
 
 @pytest.mark.parametrize(
-    "model", [Committee(2, 1, 0.7), Network(2, 1, 2.0, "tanh", noise=0.2, covariance="mp:0.5")]
+    "model",
+    [
+        pytest.param(Committee(2, 1, 0.7), marks=pytest.mark.slow),
+        Network(2, 1, 2.0, "tanh", noise=0.2, covariance="mp:0.5"),
+    ],
 )
 def test_without_the_matrices_the_pairs_are_the_same(model):
     """Plain and Riemannian, by products alone, at a student far from the drawn one."""

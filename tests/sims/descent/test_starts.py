@@ -62,7 +62,7 @@ def test_the_two_ends_and_any_preprocessing():
         spectral_directions(data, y, 1, lambda label: np.full_like(label, np.nan))
 
 
-@pytest.mark.parametrize("p_star", [1, 2])
+@pytest.mark.parametrize("p_star", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_overlap_of_the_spectral_method_is_the_theorys(p_star):
     """N = 400, 12 samples at alpha = 2 p_star. Tolerance 4 standard errors (6e-5 false alarms) plus 0.02 for finite N."""
     alpha, n = 2.0 * p_star, 400

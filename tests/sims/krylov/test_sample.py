@@ -127,7 +127,11 @@ def test_degenerate_spaces_have_their_mean_and_no_rank_of_their_own(p, p_star, n
 
 @pytest.mark.parametrize(
     ("a", "dtype"),
-    [(1e5, "float32"), pytest.param(1e6, "float64", marks=pytest.mark.slow), (1e8, "float64")],
+    [
+        pytest.param(1e5, "float32", marks=pytest.mark.slow),
+        pytest.param(1e6, "float64", marks=pytest.mark.slow),
+        (1e8, "float64"),
+    ],
 )
 def test_residuals_shrink_with_the_hessian(a, dtype):
     """H falls as 1 / a: an absolute tolerance alone would take anything for an eigenvector."""

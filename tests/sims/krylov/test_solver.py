@@ -88,7 +88,7 @@ def check_against_dense(case, dtype="float64", tol=1e-8, settings=None):
     assert outside <= 2 * (np.max(true) + accuracy) / width
 
 
-@pytest.mark.parametrize("case", first_of_each(SMALL, 2) + first_of_each(MIDDLE, 3), ids=str)
+@pytest.mark.parametrize("case", first_of_each(SMALL, 2) + first_of_each(MIDDLE, 1), ids=str)
 def test_float64_is_dense_eigh(case):
     check_against_dense(case)
 

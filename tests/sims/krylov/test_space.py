@@ -40,7 +40,9 @@ def columns(space):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("steps", [1, 2, 7, 20, 39, 60])
+@pytest.mark.parametrize(
+    "steps", [1, 20, 60, *(pytest.param(steps, marks=pytest.mark.slow) for steps in (2, 7, 39))]
+)
 @pytest.mark.parametrize("name", SPECTRA)
 def test_the_basis_is_orthonormal_and_t_is_its_projection(name, steps, dtype):
     """To 30 eps and 30 eps |H|, restarts (two in 60 steps) and blocks that wait for the second of their pair included."""

@@ -283,5 +283,5 @@ def test_bad_input():
 def test_tiny_matrices_have_a_law_or_none(shape):
     """Draws whose bulk is too small to have levels are left out, without a warning."""
     p, p_star, a, n = shape
-    curve = finite_curve(Committee(p, p_star, a), np.linspace(0.1, 6, 24), n, draws=20)
+    curve = finite_curve(Committee(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=20)
     assert np.any(np.isfinite(curve.lowest)) and np.all((curve.overlap >= 0) | np.isnan(curve.overlap))
