@@ -22,7 +22,7 @@ Message = dict[str, Any]
 CURVE_POINTS = 24
 MOST_LABELS = 400_000  # M p of one draw of a finite-N curve
 WORK = 1.5e7  # labels drawn for one curve
-DRAWS = 20, 100  # least and most
+DRAWS = 20, 60  # least and most: a curve takes some seconds
 SEED = 0
 
 

@@ -24,7 +24,7 @@ SWEEP = [*FIRE["PROGRAMS"]["sweep, dense"], "--out", "x.h5", "--resume"]
     ("name", "after", "number"),
     [
         ("sweep, dense", 0.4, signal.SIGINT),  # while it imports
-        ("sweep, dense", 0.8, signal.SIGTERM),
+        pytest.param("sweep, dense", 0.8, signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param(
             "sweep, Krylov", 2.0, signal.SIGTERM, marks=pytest.mark.slow
         ),  # while it compiles, or computes

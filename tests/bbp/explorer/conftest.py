@@ -34,7 +34,6 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--disable-features=BackForwardCache",  # a page that is left has gone, and with it what its server computes for it
     "--window-size=1300,1500",
 )
 START = State(n=1_000_000)  # of most pages: the default but for N, at which no finite-N curve is begun

@@ -7,6 +7,7 @@ import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,6 +151,25 @@ def test_two_tabs_do_not_disturb_each_other(page):
     assert check_numbers(page) == replace(START, a=1.5)
     page.type("alpha", "2.5")
     assert check_numbers(page) == replace(START, a=1.5, alpha=2.5)
+
+
+def connections(address):
+    """How many the server at http://localhost:PORT/... has open, by the kernel's table."""
+    port = f":{int(re.search(r':([0-9]+)', address[5:]).group(1)):04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(port) and row[3] == "01" for row in rows)
+
+
+def test_a_page_that_is_left_lets_go_of_its_server_and_can_be_gone_back_to(tab):
+    """Chromium may keep a page that is left as it is: its websocket would stay, and what the server computes for it."""
+    page = tab.open(f"?n={START.n}&a=0.7")
+    page.type("alpha", "2.5")
+    before = connections(page.address)
+    page.driver.get("about:blank")
+    wait(lambda: connections(page.address) < before, "the websocket to be closed")
+    page.driver.back()
+    page.ready()
+    assert check_numbers(page) == replace(START, a=0.7, alpha=2.5)
 
 
 def tap(page, name, x, y):

@@ -80,6 +80,7 @@ def test_flow_and_steps_end_at_the_same_place():
     np.testing.assert_allclose(both[0].student[:, -1], both[1].student[:, -1], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_where_curvatures_differ_the_flow_goes_further_with_as_many_gradients():
     """Two students of one teacher: the minimum is degenerate, the end slow. Some 10 times further; 3 is asked for."""
     model, data, y, student = problem(2, 12, 3.0, 3)

@@ -13,7 +13,9 @@ from theory.general.network import Network
 from theory.model import Committee
 
 
-@pytest.fixture(scope="module", params=[(1, 1, 0.5), (3, 2, 1.3)], ids=str)
+@pytest.fixture(
+    scope="module", params=[pytest.param((1, 1, 0.5), marks=pytest.mark.slow), (3, 2, 1.3)], ids=str
+)
 def drawn(request):
     p, p_star, a = request.param
     return instance.draw(Committee(p, p_star, a), 10, 3.0, seed=2)

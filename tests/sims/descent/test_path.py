@@ -166,7 +166,7 @@ def test_rows_of_zeros_change_nothing():
     np.testing.assert_allclose(padded.student, bare.student, atol=1e-9)
 
 
-@pytest.mark.parametrize("group", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("group", [1, *(pytest.param(group, marks=pytest.mark.slow) for group in (2, 3))])
 def test_a_sample_does_not_depend_on_its_neighbours(group):
     """Alone, by another compiled program: to rounding. In one program: bit for bit, whoever the others are."""
     model, data, y, student, _ = problem(samples=3)
@@ -231,7 +231,9 @@ def test_a_large_normalisation_descends_like_any_other(a):
     ("model", "dynamics", "steps"),
     [
         (Network(2, 1, 2.0, "tanh", noise=0.2, covariance="power:1"), "flow", 400),
-        (Network(1, 1, activation="softplus", loss="squared"), "steps", 40),
+        pytest.param(
+            Network(1, 1, activation="softplus", loss="squared"), "steps", 40, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_networks_descend(model, dynamics, steps):

@@ -32,6 +32,7 @@ def test_recovery_at_large_alpha():
     assert not np.any(found.reason)
 
 
+@pytest.mark.slow
 def test_no_recovery_at_tiny_alpha():
     """10 samples for N = 100 directions: the final m2 stays at the size 1/N of a random direction.
 
@@ -220,6 +221,7 @@ def test_unfit_arguments_are_refused(change, message):
         sample_descents(**arguments)
 
 
+@pytest.mark.slow
 def test_float32_recovers_too():
     found = sample_descents(
         Committee(1, 1, 1.0), 30, 10.0, range(4), rules=Rules(steps=300), dtype="float32", eigenpairs=2

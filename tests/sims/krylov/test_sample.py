@@ -176,6 +176,7 @@ def test_a_shared_grid_is_its_single_points():
         assert np.all((grid.overlaps[i] >= 0) & (grid.overlaps[i] <= 1))
 
 
+@pytest.mark.slow
 def test_a_shared_grid_without_stored_rows_is_the_same():
     points = [(MODEL, alpha) for alpha in (0.9, 1.2)]
     settings = Settings(tol=1e-6)

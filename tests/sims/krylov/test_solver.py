@@ -93,6 +93,7 @@ def test_float64_is_dense_eigh(case):
     check_against_dense(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", first_of_each(SINGLE, 4), ids=str)
 def test_float32_is_dense_eigh_to_its_error(case):
     check_against_dense(case, "float32", tol=1e-5)

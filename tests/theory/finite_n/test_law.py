@@ -242,7 +242,9 @@ def test_overlaps_of_levels_add_up_to_the_density():
         level_overlap(model, 0.8, 100, 0)
 
 
-@pytest.mark.parametrize("model", [Committee(1, 1, 1.0), Committee(2, 1, 1.0)])
+@pytest.mark.parametrize(
+    "model", [Committee(1, 1, 1.0), pytest.param(Committee(2, 1, 1.0), marks=pytest.mark.slow)]
+)
 def test_curves_are_smooth(model):
     """Second differences of a mean of 32 draws at steps of 0.04 in alpha, over sqrt(6) standard errors: 1 for independent
     draws; 0.06 to 0.09 (p = 1) and 0.24 to 0.35 (p = 2) for labels in order of arrival. Below 0.05 and 0.1 here."""

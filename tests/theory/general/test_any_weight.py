@@ -18,7 +18,7 @@ def _committee(case):
     return model, lambda lam, u, xi: model.weights(lam, u)
 
 
-@pytest.mark.parametrize("row", [1, *(pytest.param(row, marks=pytest.mark.slow) for row in (4, 5)), 7])
+@pytest.mark.parametrize("row", [1, *(pytest.param(row, marks=pytest.mark.slow) for row in (4, 5, 7))])
 def test_committee(reference, row):
     """Within 5 of the stated errors, which are themselves below 1e-3 (edge) and 5e-3 (degenerate outliers)."""
     case = reference["points"][row]
