@@ -7,10 +7,15 @@ bend, as where noise and signal weigh the same - nodes are added.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import multiprocessing
+import os
+import signal
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -35,6 +40,7 @@ LEFT, CROWD = (
 RIGHT = 0.25  # largest step of log a where it is discontinuous, and a closed form gives it
 MISS, ROUNDS = 0.025, 4  # of log alpha at a node left out; how often nodes are added
 BELOW, BETWEEN, CONTINUOUS, DISCONTINUOUS = 0, 1, 2, 3  # phases
+_prepared: dict[int, PhaseMap] = {}  # by p_star, without noise
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,19 @@ class Nodes:
         return Nodes(**{name: values[order] for name, values in both.items()})
 
 
-@lru_cache(maxsize=160)
 def phase_map(p_star: int, noise: float = 0.0) -> PhaseMap:
-    """Thresholds over the widths and normalisations of the phase diagram."""
+    """Thresholds over the widths and normalisations of the phase diagram; kept."""
+    ready = None if noise else _prepared.get(p_star)
+    return _phase_map(p_star, float(noise)) if ready is None else ready
+
+
+def is_ready(p_star: int, noise: float = 0.0) -> bool:
+    """Whether `prepare` has had this diagram computed."""
+    return not noise and p_star in _prepared
+
+
+@lru_cache(maxsize=160)  # by position: with a default, two ways of asking would be two entries
+def _phase_map(p_star: int, noise: float) -> PhaseMap:
     a_c = np.asarray(critical_normalisation(WIDTHS, p_star, noise))
     first = [_first_nodes(value, MARGIN if noise else 0.0) for value in a_c]
     rows = np.repeat(np.arange(len(WIDTHS)), [len(nodes) for nodes in first])
@@ -180,12 +196,32 @@ def cubic(at: Array, x: Array, y: Array) -> Array:
 
 
 def prepare() -> threading.Thread:
-    """Compute the diagrams of all p_star of the slider beside whatever else goes on, so that a first visit finds them."""
-    thread = threading.Thread(
-        target=lambda: [phase_map(int(stop)) for stop in BY_NAME["p_star"].stops], daemon=True
-    )
+    """Have the diagrams of every p_star computed beside whatever else goes on, so that a first visit finds them."""
+    thread = threading.Thread(target=_collect, daemon=True)
     thread.start()
     return thread
+
+
+def _collect() -> None:
+    """Diagrams as a process of its own gives them: in a thread they would hold up the page's own work."""
+    ours, its = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.get_context("spawn").Process(target=_offer, args=(its,), daemon=True)
+    child.start()
+    its.close()
+    with contextlib.suppress(EOFError, OSError):  # all are there, or the child was ended
+        while True:
+            p_star, found = ours.recv()
+            _prepared[p_star] = found
+
+
+def _offer(pipe: Connection) -> None:
+    """In the child: every diagram without noise, until nobody listens any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end ends it
+    os.nice(10)
+    teachers = BY_NAME["p_star"]
+    with contextlib.suppress(OSError):
+        for p_star in range(int(teachers.low), int(teachers.high) + 1):
+            pipe.send((p_star, phase_map(p_star)))
 
 
 def phases(found: PhaseMap, alpha: float) -> NDArray[np.uint8]:

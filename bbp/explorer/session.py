@@ -15,7 +15,7 @@ from bokeh.document import Document
 from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
-from bbp.explorer import curves, figures, networks, page
+from bbp.explorer import curves, figures, networks, page, phase_map
 from bbp.explorer.answer import (
     Answer,
     all_but_diagram,
@@ -162,7 +162,8 @@ class Session:
         state = State.of(message["values"])
         found = all_but_diagram(state)
         before, self._state = self._state, state
-        later = diagram_of(state) != diagram_of(before)  # then it is computed while the page paints the rest
+        # A diagram that nobody has computed yet is computed while the page paints the rest.
+        later = diagram_of(state) != diagram_of(before) and not phase_map.is_ready(*diagram_of(state))
         if not later:
             found.sources |= diagram(state).sources
         if state != before:

@@ -164,6 +164,7 @@ def test_a_page_that_is_left_lets_go_of_its_server_and_can_be_gone_back_to(tab):
     """Chromium may keep a page that is left as it is: its websocket would stay, and what the server computes for it."""
     page = tab.open(f"?n={START.n}&a=0.7")
     page.type("alpha", "2.5")
+    wait(lambda: "alpha=2.5" in page.driver.current_url, "the address")  # which is written a moment late
     before = connections(page.address)
     page.driver.get("about:blank")
     wait(lambda: connections(page.address) < before, "the websocket to be closed")
