@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from bbp.console import grids, program
 from bbp.console.errors import RunError
+from bbp.files import atomic, outputs
 from theory.checks import ParameterError
 
 EXAMPLE = """  bbp explore                            opens a page in the browser
@@ -52,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve, or export; the exit code."""
     if args.export is not None:
         _exclude(args)
+        _check_target(args.export)
     elif args.force:
         raise ParameterError("--force is for --export")
     if importlib.util.find_spec("bokeh") is None:
@@ -67,6 +69,13 @@ def run(args: argparse.Namespace) -> int:
     query = sweepfile.query_of(held)
     server.serve(args.host, port, args.origin, held, browser=not args.no_browser, query=query)
     return program.OK
+
+
+def _check_target(text: str) -> None:
+    """FileError, before anything is computed, where no file can be written."""
+    folder = outputs.destination(text, "--export").parent
+    if folder.is_dir():  # else the export says that there is none
+        atomic.prepare_directory(folder)
 
 
 def _port(text: str) -> int:

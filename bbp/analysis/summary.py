@@ -53,8 +53,9 @@ def table(sweep: Sweep) -> str:
     averages = summarise(sweep)
     lines = [f"{describe(sweep.model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
     levels, shares = _places(averages.lowest_error), _places(averages.overlap_error)
+    head = _head(int(sweep.model.degeneracy))
     for i, n in enumerate(sweep.n):
-        lines += ["", f"N = {n}", HEAD]
+        lines += ["", f"N = {n}", head]
         for j, alpha in enumerate(sweep.alpha):
             cells = [
                 f"{alpha:9.6g}",
@@ -68,10 +69,11 @@ def table(sweep: Sweep) -> str:
     return "\n".join(lines)
 
 
-HEAD = "  ".join(
-    ["    alpha", " samples", f"{'lowest eigenvalue':>18}", f"{'q2':>18}"]
-    + [f"{name:>9}" for name in ("edge", "outlier", "q2")]
-)
+def _head(group: int) -> str:
+    """Names of the columns; (inf) marks theory at N = infinity, q2 is a mean over the p p_star = group lowest vectors."""
+    overlap = "q2" if group == 1 else f"q2, mean of {group}"
+    names = [f"{name:>9}" for name in ("edge(inf)", "out(inf)", "q2(inf)")]
+    return "  ".join(["    alpha", " samples", f"{'lowest eigenvalue':>18}", f"{overlap:>18}", *names])
 
 
 def _places(errors: NDArray[np.float64]) -> int:

@@ -30,7 +30,7 @@ def carry_out(
     then       what else is done with what the file holds
     """
     if settings["out"] is None:
-        return _show(experiment, engine.in_memory(experiment), then)
+        return _show(experiment, engine.in_memory(experiment, _alone(experiment)), then)
     how = estimate.side_by_side(experiment, execution(settings), settings["processes"])
     if how.task:
         experiment.check_task()
@@ -50,6 +50,11 @@ def carry_out(
         return program.OK
     said = f"wrote {how.out}" if before is None else f"{how.out} was already finished: nothing to compute"
     return _show(experiment, found, then, said)
+
+
+def _alone(experiment: Experiment) -> Division:
+    hints = experiment.alone()
+    return Division(4 * hints["threads"] if hints else None, hints)
 
 
 def _show(

@@ -111,6 +111,10 @@ class Experiment(ABC):
         """Bytes that one unit at this point takes; 0 where it hardly matters."""
         return 0
 
+    def alone(self) -> dict[str, Any]:
+        """Hints for a run in this process of which nothing is kept: `threads`, where units can use several."""
+        return {}
+
     def probe(self, point: Point) -> Point:
         """A point like this one, small enough to be timed."""
         return point

@@ -21,6 +21,7 @@ from bbp.analysis.comparison import QUENCHED, Comparison, QuenchedCurve
 from bbp.analysis.pool import pool
 from bbp.console import options
 from bbp.engine import experiment as engine
+from bbp.engine.cores import allotted
 from bbp.engine.schedule import UNIT_SECONDS
 from bbp.engine.tasks import Results
 from bbp.engine.unit import Columns, Kind
@@ -40,10 +41,11 @@ class Point(NamedTuple):
     n: int
 
 
-def compute(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+def compute(given: Mapping[str, Any], samples: Sequence[int], *, threads: int = 1) -> Columns:
     """The draws at some alphas of a row: every field of `bbp.analysis.comparison.QUENCHED`."""
     alpha = np.array([given["alpha"][sample] for sample in samples])
-    return comparison.quenched_row(models.build(given), given["n"], alpha, given["draws"], given["seed"])
+    model, n = models.build(given), given["n"]
+    return comparison.quenched_row(model, n, alpha, given["draws"], given["seed"], threads)
 
 
 KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in QUENCHED))
@@ -97,6 +99,10 @@ class CompareExperiment(engine.Experiment):
         sweep = self.sweeps[point[0]]
         drawn = {name: self.settings[name] for name in ("draws", "seed")}
         return models.record(sweep.model) | {"n": point[1], "alpha": sweep.alpha.tolist()} | drawn
+
+    def alone(self) -> dict[str, Any]:
+        """A thread for each core: several alphas at once."""
+        return {"threads": allotted()}
 
     def block(self, point: engine.Point) -> int:
         """Alphas of UNIT_SECONDS."""
