@@ -19,6 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 
 from bbp import store, sweep
 from bbp.explorer.export import Grid, export
@@ -71,6 +72,13 @@ def explorer(*options):
             process.communicate()
             raise
         assert not interrupted or (said[-1] == "bbp explore: stopped" and process.returncode == 130)
+
+
+def connections(address):
+    """How many the server at http://localhost:PORT/... has open, by the kernel's table."""
+    port = f":{int(re.search(r':([0-9]+)', address[5:]).group(1)):04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(port) and row[3] == "01" for row in rows)
 
 
 class Page:
@@ -147,6 +155,21 @@ class Page:
 
 def _first(names):
     return next(filter(None, map(shutil.which, names)), None)
+
+
+def tap(page, name, x, y):
+    """Click at (x, y) of a figure's axes."""
+    place = page.script(
+        "const view = Bokeh.index.find_one(bbp.board().figures[arguments[0]]), box = view.el.getBoundingClientRect();"
+        "return [box.left + view.frame.x_scale.compute(arguments[1]), box.top + view.frame.y_scale.compute(arguments[2])]",
+        name,
+        x,
+        y,
+    )
+    finger = ActionChains(page.driver)
+    finger.w3c_actions.pointer_action.move_to_location(round(place[0]), round(place[1]))
+    finger.w3c_actions.pointer_action.click()
+    page.after(finger.perform)
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,9 @@ import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from bbp.explorer.answer import answer, number
@@ -19,7 +17,7 @@ from bbp.explorer.jobs import draws_of
 from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
 from sims import instance, sampling
-from tests.bbp.explorer.conftest import START, Page, explorer, wait
+from tests.bbp.explorer.conftest import START, Page, connections, explorer, tap, wait
 from theory import bbp_threshold, bulk_edge, density, outlier
 from theory.finite_n.law import finite_law
 from theory.finite_n.quenched import quenched
@@ -153,13 +151,6 @@ def test_two_tabs_do_not_disturb_each_other(page):
     assert check_numbers(page) == replace(START, a=1.5, alpha=2.5)
 
 
-def connections(address):
-    """How many the server at http://localhost:PORT/... has open, by the kernel's table."""
-    port = f":{int(re.search(r':([0-9]+)', address[5:]).group(1)):04X}"
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(row[1].endswith(port) and row[3] == "01" for row in rows)
-
-
 def test_a_page_that_is_left_lets_go_of_its_server_and_can_be_gone_back_to(tab):
     """Chromium may keep a page that is left as it is: its websocket would stay, and what the server computes for it."""
     page = tab.open(f"?n={START.n}&a=0.7")
@@ -171,21 +162,6 @@ def test_a_page_that_is_left_lets_go_of_its_server_and_can_be_gone_back_to(tab):
     page.driver.back()
     page.ready()
     assert check_numbers(page) == replace(START, a=0.7, alpha=2.5)
-
-
-def tap(page, name, x, y):
-    """Click at (x, y) of a figure's axes."""
-    place = page.script(
-        "const view = Bokeh.index.find_one(bbp.board().figures[arguments[0]]), box = view.el.getBoundingClientRect();"
-        "return [box.left + view.frame.x_scale.compute(arguments[1]), box.top + view.frame.y_scale.compute(arguments[2])]",
-        name,
-        x,
-        y,
-    )
-    finger = ActionChains(page.driver)
-    finger.w3c_actions.pointer_action.move_to_location(round(place[0]), round(place[1]))
-    finger.w3c_actions.pointer_action.click()
-    page.after(finger.perform)
 
 
 def test_clicks_move_the_point(page):
