@@ -1,13 +1,13 @@
 """The bulk as a curve: the resolvent on the real line without solving for the energy, in units of (p/2) H.
 
-With w = -1/t = u + iv the Dyson equation (theory.density.density) reads lambda = w + alpha E[ f w/(w - f) ], whose imaginary part
+With w = -1/t = u + iv the Dyson equation (theory.density.density) reads lambda = w + alpha E[ f w/(w - f) ], whose imaginary
+part
 
     v ( 1 - alpha E[ f^2 / ((f - u)^2 + v^2) ] ) = 0
 
-has, as the average falls with v, one solution v > 0 at each u inside the support and none outside it; lambda rises with u along
-the curve (the free analogue of an infinitely divisible law: H. Bercovici and D. Voiculescu, Indiana Univ. Math. J. 42, 733, 1993;
-P. Biane, Indiana Univ. Math. J. 46, 705, 1997, does the same for a semicircle). So a whole density costs one unknown on the
-real line for each point, and no path from far above the axis: lambda follows from u.
+has, as the average falls with v, one solution v > 0 at each u inside the support and none outside it; lambda rises with u
+along the curve (P. Biane, Indiana Univ. Math. J. 46, 705, 1997, has the same for the free convolution with a semicircle). So
+a whole density costs one real unknown for each point and no path from far above the axis: lambda follows from u.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _share(law: WeightLaw, alpha: float, u: Real, v: Real) -> tuple[Real, Real]:
     t = -1 / w
     value, slope = law.transform(t)
     share = -alpha * value.imag / v
-    # Off the support of f and close to the axis Im K, nearly 0, is not divided by v: rounding, or a law of few digits, would show.
+    # Off the support of f and close to the axis, Im K is nearly 0 and not divided by v: a law of few digits would show.
     gap = (
         (t.real > (-law.model.a if math.isinf(law.model.p) else 0.0))
         & (t.real < 1)
