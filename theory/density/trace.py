@@ -13,6 +13,7 @@ a whole density costs one real unknown for each point and no path from far above
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,8 @@ def trace(law: WeightLaw, alpha: float, u: Real) -> tuple[Real, Complex]:
 
 def _share(law: WeightLaw, alpha: float, u: Real, v: Real) -> tuple[Real, Real]:
     """alpha E[f^2/((f - u)^2 + v^2)] and its derivative by v^2."""
-    w = u + 1j * v
-    t = -1 / w
+    w: Any = u + 1j * v
+    t: Any = -1 / w
     value, slope = law.transform(t)
     share = -alpha * value.imag / v
     # Off the support of f and close to the axis, Im K is nearly 0 and not divided by v: a law of few digits would show.
