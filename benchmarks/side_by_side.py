@@ -6,7 +6,7 @@ whose rate times the number of cores is what perfect sharing would give. That on
 else it draws ahead on a thread of JAX's and keeps 1.2 cores busy at N = 100. Processes have started and compiled before the
 clock runs, in turns for `--rounds`, the best round of each counts. Ratios: ours to cores x one process (target 0.9), ours to
 plain (1.5), by wall time, and by processor time, which tells more where other programs share the cores. "LAPACK" is the
-first of these ratios of as many processes that do nothing but LAPACK's reduction to tridiagonal form (sytrd) of a matrix of that order, half
+first of these ratios of as many processes that do nothing but LAPACK's reduction to tridiagonal form (sytrd), half
 of a large sample's time: what the cores, their caches and the memory they share leave of perfect sharing. With --dask, the
 rates of as many workers of dask to ours are added (target 0.9), and how long they take until they are connected (2 s).
 
