@@ -68,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _form(args: argparse.Namespace, out: Path | None) -> str:
     named = next((form for form in text.FORMS if getattr(args, form)), None)
-    return named or ENDINGS.get(out.suffix.lower() if out is not None else "", "csv")
+    ending = ENDINGS.get(out.suffix.lower() if out is not None else "", named)
+    if named and named != ending:
+        raise ParameterError(f"out ends in {out.suffix if out else ''}, but --{named} is asked for")
+    return ending or "csv"
 
 
 def _chosen(found: Sequence[Table], name: str | None) -> Table:

@@ -195,10 +195,8 @@ def _levels(name: str, path: str) -> str:
     try:
         held = regular.read_regular(path, _LARGEST_FILE).decode("utf-8")
         values = np.array([float(word) for word in held.replace(",", " ").split()])
-    except OSError as error:
-        raise FileError(
-            f"cannot read the eigenvalues of {name} in {path!r}: {error.strerror or error}"
-        ) from None
+    except FileError as error:
+        raise FileError(f"{name}: {error}") from None
     except (ValueError, UnicodeDecodeError):
         raise ParameterError(f"{name} must name a file of numbers, got {shown(path)}") from None
     if not values.size or not np.all(np.isfinite(values)) or np.any(values < 0) or not values.sum() > 0:

@@ -251,6 +251,13 @@ def test_bad_files_are_one_line_and_exit_code_2(content, message, sweep_file, tm
     assert not out.exists()
 
 
+def test_a_picture_is_told_to_be_none_of_our_files(tmp_path, capsys):
+    """Not that it would be replaced by its own picture, which is what it is named after."""
+    (tmp_path / "s.png").write_bytes(SIGNATURES["png"])
+    assert plot.main([str(tmp_path / "s.png")]) == 2
+    assert "s.png' is not an HDF5 file" in capsys.readouterr().err
+
+
 def test_an_unwritable_output(sweep_file, tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "d.png").mkdir()

@@ -371,7 +371,7 @@ def test_what_bokeh_is_spared_changes_no_pixel(page):
     )
     page.type("a", "0.0123")
     done, same, moved = page.script(compare)
-    assert done == ["colours", "places", "font", "sizes", "squares", "bars", "extents"]
+    assert done == ["colours", "places", "font", "sizes", "heights", "widths", "squares", "bars", "extents"]
     assert same == [True] * 5
     assert moved == [False] * 10
     page.blank()  # for whoever comes next; nothing of this page can be used

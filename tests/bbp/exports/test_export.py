@@ -128,8 +128,9 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
     assert out.read_text().startswith(r"\begin{tabular}")
     assert export.main([str(sweep_file), "--out", str(out)]) == 2
     assert "exists (--force replaces it)" in capsys.readouterr().err
-    assert export.main([str(sweep_file), "--csv", "--out", str(out), "--force"]) == 0
-    assert out.read_text().startswith("n,alpha,samples")
+    assert export.main([str(sweep_file), "--latex", "--out", str(out), "--force"]) == 0
+    assert export.main([str(sweep_file), "--csv", "--out", str(tmp_path / "table.txt")]) == 0
+    assert (tmp_path / "table.txt").read_text().startswith("n,alpha,samples")
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,7 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
         (["--digits", "0"], "digits must be"),
         (["--csv", "--json"], "not allowed with"),
         (["--list", "--out", "x"], "out is for a table"),
+        (["--csv", "--out", "x.tex"], "out ends in .tex, but --csv is asked for"),
     ],
 )
 def test_wrong_words_are_one_line_and_exit_code_2(words, message, sweep_file, tmp_path, monkeypatch, capsys):
