@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.spectrum import Spectrum
-from theory.alpha_zero import alpha_zero
+from theory.alpha_zero import alpha_zero_map
 from theory.bulk import Edge, bulk_edge
 from theory.density.density import atom, bulk_curve, bulk_resolvent
 from theory.density.weight_law import weight_law
 from theory.model import Committee
 from theory.outliers import outlier, teacher_branch
-from theory.transition import Threshold, bbp_threshold, critical_normalisation
+from theory.transition import Threshold, ThresholdMap, bbp_threshold, critical_normalisation
 
 Array = NDArray[np.float64]
 
@@ -70,8 +70,15 @@ def point(model: Committee) -> Point:
     if threshold.kind == "continuous":  # both are alpha_BBP by definition
         zeros: list[float | None] = [threshold.alpha] * 2
     else:
-        zeros = [alpha_zero(model, method) for method in ("overlap", "continuation")]
+        zeros = [_alpha_zero(model, threshold, method) for method in ("overlap", "continuation")]
     return Point(threshold, zeros[0], zeros[1])
+
+
+def _alpha_zero(model: Committee, threshold: Threshold, method: str) -> float | None:
+    """`theory.alpha_zero` with the threshold at hand, which is half of its work."""
+    known = ThresholdMap(*(np.asarray(value) for value in (threshold.alpha, True, threshold.overlap)))
+    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=known))
+    return None if math.isnan(value) else value
 
 
 @lru_cache(maxsize=256)
