@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
-from scipy.linalg.blas import get_blas_funcs
 
+from sims.blas import blas
 from sims.checks import reals
 from sims.instance import Instance, Model, finite_p, labels, preactivations, teacher_noise
 from sims.pinned import HIGHEST, pinned
@@ -186,9 +186,9 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
 
 def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> NDArray:
     """Lower triangle of X^T diag(f) X, weights f (M,) of either sign, in gram (N, N); scaled (BLOCK, N) is scratch."""
-    syrk = get_blas_funcs("syrk", (data,))
+    syrk = blas("syrk", data.dtype)
     gram[:] = 0
-    root = np.sqrt(np.abs(f)).astype(data.dtype)
+    root = np.sqrt(np.abs(f)).astype(data.dtype, copy=False)
     for sign in (1.0, -1.0):
         rows = np.flatnonzero(sign * f > 0)
         for start in range(0, len(rows), BLOCK):

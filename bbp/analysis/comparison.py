@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import FEWEST, Estimate
 from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.analysis.observables import NAMES, estimates, observables
-from bbp.engine.cores import allotted
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
+from sims.cores import allotted
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError

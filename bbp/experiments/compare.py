@@ -21,7 +21,6 @@ from bbp.analysis.comparison import QUENCHED, Comparison, QuenchedCurve
 from bbp.analysis.pool import pool
 from bbp.console import options
 from bbp.engine import experiment as engine
-from bbp.engine.cores import allotted
 from bbp.engine.schedule import UNIT_SECONDS
 from bbp.engine.tasks import Results
 from bbp.engine.unit import Columns, Kind
@@ -31,6 +30,7 @@ from bbp.experiments.options import COMPARE
 from bbp.files import hdf5
 from bbp.files.table import Field
 from bbp.store import Sweep
+from sims.cores import allotted
 from theory.model import Committee
 
 

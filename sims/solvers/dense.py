@@ -37,9 +37,8 @@ def solve_together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
     if jax.default_backend() == "cpu":
         data = [np.asarray(one.data)[: one.m] for one in drawn]
         matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]
-        found = lowest_together(matrices, k, signals)
-    else:
-        found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
+        return lowest_together(matrices, k, signals, units)
+    found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
     return [pairs.times(unit) for pairs, unit in zip(found, units, strict=True)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sims import hessian, instance, memory, sampling
-from sims.dense import eigen
+from sims.dense import eigen, reduction
 from sims.sampling import sample_point
 from sims.solvers.dense import solve_dense
 from theory.checks import ParameterError
@@ -132,7 +132,7 @@ def test_no_compilation_for_another_alpha(caplog):
 
 
 def test_a_failed_sample_is_recorded_and_others_go_on(monkeypatch):
-    honest, unlucky = eigen._reduce, []
+    honest, unlucky = reduction.reduce, []
 
     def stumbling(matrix):
         unlucky[:] = unlucky or [matrix[0, 0]]  # the first sample's, whoever it is solved with
@@ -140,7 +140,7 @@ def test_a_failed_sample_is_recorded_and_others_go_on(monkeypatch):
             raise RuntimeError("out of luck\nand more")
         return honest(matrix)
 
-    monkeypatch.setattr(eigen, "_reduce", stumbling)
+    monkeypatch.setattr(reduction, "reduce", stumbling)
     found = sample_point(MODEL, 50, 2.0, [0, 1], 0)
     assert list(found.status) == [2, 1]
     assert found.reasons == ("RuntimeError: out of luck", "")

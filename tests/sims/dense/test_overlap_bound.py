@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import eigh
 
 from sims import hessian, instance, sampling
-from sims.dense import eigen, overlap_bound
+from sims.dense import eigen, overlap_bound, reduction
 from sims.dense.eigen import Code
 from sims.signal import signal_vectors
 from theory.model import Committee
@@ -57,8 +57,8 @@ def directions(n, r, rng, axes):
 
 def tridiagonal_of(matrix, signal):
     """T and the directions in its basis; its eigenvalues and vectors."""
-    reduced, d, e, tau = eigen._reduce(np.array(matrix, order="F"))
-    rotated = eigen._apply(reduced, tau, signal, "T")
+    reduced, d, e, tau = reduction.reduce(np.array(matrix, order="F"))
+    rotated = reduction.carried(reduced, tau, signal, "T")
     return d, e, rotated, *np.linalg.eigh(np.diag(d) + np.diag(e, -1) + np.diag(e, 1))
 
 
