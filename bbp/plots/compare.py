@@ -41,6 +41,7 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
             sweep_plots.name_bands(axes[0])
             axes[0].plot([], [], color=style.colour(0), linewidth=1.0, label="finite-$N$ theory, same $N$")
         layout.name_model(axes[1], comparison.model)
+        sweep_plots.name_lack(axes[0], comparison.alpha_bbp, comparison.kind)
         names = (
             r"lowest eigenvalue $\lambda_1$",
             r"squared overlap $q^2$",

@@ -46,6 +46,7 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
     theory_lines(values, overlaps, sweep)
+    sweep_plots.name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
     for ax in (values, overlaps):
         sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
@@ -312,17 +313,21 @@ def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> lis
 
 
 def name_model(ax: Axes, model: Model, more: str = "") -> None:
-    """The model above the upper right corner: p, p*, a, and what is added."""
-    parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$", f"$a = {model.a:.6g}$"]
-    parts += special_words(models.record(model))
+    """The model above the upper right corner: p, p*, a where its loss has one, and what is added."""
+    record = models.record(model)
+    parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$"]
+    parts += [f"$a = {model.a:.6g}$"] if models.has_a(record) else []
+    parts += special_words(record)
     ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
 
 
 def special_words(record: Mapping[str, Any]) -> list[str]:
-    """What of a record makes its model no committee: "tanh", "noise 0.3"."""
+    """What of a record makes its model no committee: "tanh", "squared loss", "noise 0.3"."""
     special = models.special(record)
     return [
-        models.short(value) if isinstance(value, str) else f"{name} {value:g}"
+        f"{models.short(value)}{' loss' * (name == 'loss')}"
+        if isinstance(value, str)
+        else f"{name} {value:g}"
         for name, value in special.items()
     ]
 
