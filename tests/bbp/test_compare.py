@@ -14,7 +14,7 @@ from bbp.analysis import comparison_file
 from bbp.analysis.bootstrap import Estimate, bootstrap
 from bbp.analysis.comparison import compare
 from bbp.analysis.comparison_table import table
-from bbp.analysis.finite_size import Crossing
+from bbp.analysis.finite_size import Crossing, ShiftFit
 from bbp.analysis.observables import observables
 from bbp.analysis.pool import SEVERAL, pool
 from bbp.compare import main
@@ -344,3 +344,10 @@ def test_a_crossing_that_says_nothing_is_said_to_be_undetermined(comparison, fou
     """The grid of alpha is 0.65 long."""
     crossing = Crossing((50, 100), Estimate(1.1177, 0.01, 1.1, high), found)
     assert f"  N = 50 and 100: alpha = {says}\n" in table(replace(comparison, crossings=[crossing]))
+
+
+def test_an_exponent_smaller_than_its_error_is_left_out(comparison):
+    laws = dict.fromkeys(("power", "logarithm"), 1.0)
+    for error, says in ((0.25, "on 1 degree, free exponent -3.255 ± 0.250\n"), (22.958, "on 1 degree\n")):
+        fit = ShiftFit(laws, laws, laws, "power", False, -3.255, error, 1)
+        assert says in table(replace(comparison, shifts=[(0.5, "sharp", fit)]))
