@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
@@ -109,7 +111,7 @@ def edge_and_outlier(
     ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike
 ) -> tuple[Line2D, Line2D]:
     """Theory curves of the left edge and of the outlier, shapes (alpha,), NaN where there is none; named where they show."""
-    look = {"color": style.GREY, "linestyle": (0, (4, 1.6)), "zorder": 2}
+    look: dict[str, Any] = {"color": style.GREY, "linestyle": (0, (4, 1.6)), "zorder": 2}
     (below,) = ax.plot(alpha, edge, label=_if_any(edge, r"left edge, $N = \infty$"), **look)
     (out,) = ax.plot(alpha, outlier, color=style.BLACK, label=_if_any(outlier, THEORY), zorder=2.1)
     return below, out
