@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
@@ -333,12 +336,28 @@ def special_words(record: Mapping[str, Any]) -> list[str]:
 
 
 def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:
-    """One legend over all panels: each label once, in the order drawn."""
+    """One legend over all panels: each label once, in the order drawn, in at most so many columns, no wider than the figure."""
     entries: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    columns = fitting_columns(list(entries), columns, fig.get_figwidth())
     fig.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns)
+
+
+def fitting_columns(labels: Sequence[str], most: int, inches: float) -> int:
+    """The largest number of columns, at most `most`, in which a legend of these labels is no wider than that; 1 if none is."""
+    size = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+    font = FontProperties(family=mpl.rcParams["font.family"], size=size)
+    wide = [text_to_path.get_text_width_height_descent(label, font, "$" in label)[0] for label in labels]
+    key = mpl.rcParams["legend.handlelength"] + mpl.rcParams["legend.handletextpad"]
+    for columns in range(min(most, len(labels)), 1, -1):
+        groups = [group for group in np.array_split(wide, columns) if group.size]
+        points = sum(float(group.max()) + key * size for group in groups)
+        gaps = (columns - 1) * mpl.rcParams["legend.columnspacing"] + 2 * mpl.rcParams["legend.borderpad"]
+        if points + gaps * size <= 72 * inches:
+            return columns
+    return 1
 
 
 def is_logarithmic(grid: Array) -> bool:
