@@ -1,8 +1,8 @@
 """Compare finite-N samples with theory: a table, a figure, and a file of the numbers.
 
 Reads sweep files (several, or one with several N; samples of one model are pooled) and prints, for each model, the
-observables with bootstrap errors beside the N = infinity theory and the quenched theory of finite N, the crossings of phi,
-the law of the edge's shift, and alpha_0. With --save the draws of the quenched theory go on where they stopped (--resume).
+observables with bootstrap errors beside theory at N = infinity and at their N (means over draws of labels), the crossings of
+phi, the law of the edge's shift, and alpha_0. With --save the draws of finite-N theory go on where they stopped (--resume).
 """
 
 from __future__ import annotations
