@@ -11,6 +11,7 @@ import pytest
 import xarray
 
 from bbp import store, sweep
+from bbp.analysis import comparison as comparison_mod
 from bbp.analysis import comparison_file
 from bbp.analysis.bootstrap import Estimate, bootstrap
 from bbp.analysis.comparison import THEORY_N, compare
@@ -204,6 +205,8 @@ def test_program(tmp_path, capsys):
         (["SWEEP", "--out", "fig.bmp"], "must end in .png"),
         (["TWO", "--out", "fig.png"], "holds 2 models|hold 2 models"),
         (["EMPTY"], "no finished sample"),
+        (["SWEEP", "--resume"], "--resume needs --save FILE.h5: draws are kept beside that file"),
+        (["SWEEP", "--dry-run"], "--dry-run needs --save FILE.h5: it lists the pieces of work kept beside"),
     ],
 )
 def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
@@ -323,6 +326,22 @@ def test_a_file_of_before_its_columns_had_types(tmp_path):
         patch.setattr(fields, "add", add)
         comparison_file.save(path, compare(made_up(n=(50,)), draws=0, repeats=100))
     assert comparison_file.load(path).crossings == []
+
+
+def test_processes_without_a_file_are_threads(drawn, capsys, monkeypatch):
+    """What is printed is the same whatever their number, which the law is told."""
+    threads, law = [], comparison_mod.finite_curve
+
+    def spied(*args, **options):
+        threads.append(options["threads"])
+        return law(*args, **options)
+
+    monkeypatch.setattr(comparison_mod, "finite_curve", spied)
+    printed = []
+    for number in ("1", "3"):
+        assert main([drawn[0], "--draws", "4", "--repeats", "100", "--processes", number]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] and sorted(set(threads)) == [1, 3]
 
 
 def network_sweep():
