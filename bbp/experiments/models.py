@@ -72,8 +72,19 @@ def words(model: Model) -> str:
     >>> words(Committee(2, 1, 0.5))
     'p=2 p*=1 a=0.5'
     """
-    own = f"p={model.p} p*={model.p_star} a={model.a:g}"
-    return " ".join([own, *(f"{name}={short(value)}" for name, value in special(record(model)).items())])
+    held = record(model)
+    own = [f"p={model.p}", f"p*={model.p_star}", *([f"a={model.a:g}"] if has_a(held) else [])]
+    return " ".join([*own, *(f"{name}={short(value)}" for name, value in special(held).items())])
+
+
+def has_a(record: Mapping[str, Any]) -> bool:
+    """Whether the loss of a record has the parameter a.
+
+    >>> has_a({"p": 2}), has_a({"p": 2, "loss": "squared"})
+    (True, False)
+    """
+    entry = LOSSES.get(record.get("loss") or DEFAULTS["loss"])
+    return entry is None or entry.has_a
 
 
 def special(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,6 +103,22 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     assert curves.overlap[-1] == sampled.overlap[0]  # with the teacher, as samples have it
 
 
+def test_what_is_not_drawn_is_not_in_the_legend(made_up):
+    """Squared loss: no a, no edge, hence no theory; a legend of it would send the reader looking."""
+    none = {name: np.full(3, np.nan) for name in ("edge", "outlier", "overlap")}
+    model = {"model": Network(loss="squared"), "alpha_bbp": np.nan, "kind": "no edge"}
+    sweep = store.Sweep(**{**vars(made_up(MODEL)), **none, **model})
+    figure = layout.sweep_figure(sweep)
+    legend = [entry.get_text() for entry in figure.legends[0].get_texts()]
+    assert legend == [f"{what}, $N = {n}$" for n in (20, 40) for what in ("samples", r"$\lambda_{2}$")]
+    titles = [ax.get_title(loc="right") for ax in figure.axes]
+    assert titles == [
+        "$p = 1$, $p^* = 1$, squared loss",
+        r"no left edge at $N = \infty$: no outlier, no threshold",
+    ]
+    assert store.describe(sweep.model) == "p=1 p*=1 loss=squared"
+
+
 @pytest.mark.parametrize(("kind", "step"), [("continuous", [0.0]), ("discontinuous", [0.0, np.nan])])
 def test_curves_that_take_long_are_the_file_s_with_the_threshold(made_up, monkeypatch, kind, step):
     """Linear between points, 0 up to alpha_BBP, where the outlier starts at the edge; a jump leaves a gap."""
