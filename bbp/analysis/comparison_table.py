@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from bbp.analysis.bootstrap import Estimate
-from bbp.analysis.comparison import Comparison, has_quenched
+from bbp.analysis.comparison import Comparison, has_theory_n
 from bbp.analysis.finite_size import Crossing
 from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
@@ -39,7 +39,7 @@ def _line(cells: Mapping[str, str]) -> str:
 
 def table(comparison: Comparison) -> str:
     """The whole table of one model as text; numbers are mean ± bootstrap error over samples."""
-    at_n = has_quenched(comparison)
+    at_n = has_theory_n(comparison)
     theory = "theory at this N, theory at N = infinity" if at_n else "theory at N = infinity"
     phi = ", and that of theory at this N" if at_n else ""
     lines = [
@@ -67,8 +67,8 @@ def _row(c: Comparison, i: int, j: int) -> str:
         "q2inf": _number(c.overlap[j], 3),
         "phi": with_interval(*(c.measured["phi_group"][part][i, j] for part in ("value", "low", "high"))),
     }
-    q = c.quenched
-    if q is not None and has_quenched(c):
+    q = c.theory_n
+    if q is not None and has_theory_n(c):
         cells["theory_N"] = _plain(q.lowest[i, j], q.lowest_error[i, j])
         cells["q2_N"] = _plain(q.overlap[i, j], q.overlap_error[i, j])
         cells["phi_N"] = _number(q.present[i, j], 2)
