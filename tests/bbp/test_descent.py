@@ -20,6 +20,7 @@ from bbp.plots import layout
 from sims.descent.path import Code, Rules
 from sims.descent.samples import sample_descents
 from sims.instance import STREAM
+from tests.cases import cases
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -162,7 +163,7 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
     assert not out.with_name(out.name + ".parts").exists()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "message"),
     [
         (["--p", "inf"], "p must be one finite width"),

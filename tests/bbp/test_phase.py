@@ -13,6 +13,7 @@ from bbp.console.errors import FileError
 from bbp.experiments import phase as experiment
 from bbp.experiments import phase_file
 from bbp.experiments.phase_file import Finite
+from tests.cases import cases
 from theory.alpha_zero import alpha_zero
 from theory.checks import NotConverged
 from theory.finite_n.threshold import alpha_bbp_finite
@@ -176,7 +177,7 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
     assert phase_file.load(path).curves.p.tolist() == [2]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         (["--p", "0"], "p must be an integer of at least 1 or inf, got 0"),

@@ -11,6 +11,7 @@ from sims import hessian, instance, memory, sampling
 from sims.dense import eigen, reduction
 from sims.sampling import sample_point
 from sims.solvers.dense import solve_dense
+from tests.cases import cases
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -162,7 +163,7 @@ def test_a_sample_that_is_not_finite_says_so(monkeypatch):
     assert found.status[0] == 2 and found.reasons[0].startswith("invalid")
 
 
-@pytest.mark.parametrize(
+@cases(
     "change, message",
     [
         ({"alpha": -1.0}, "alpha must be positive and finite, got -1.0"),

@@ -15,6 +15,7 @@ from bbp.explorer.answer import answer, number, with_density
 from bbp.explorer.networks import curves
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
 from bbp.explorer.sweepfile import Held, options_of
+from tests.cases import cases
 from theory import ParameterError, bbp_threshold, bulk_edge, outlier
 from theory.general import Network, density, lowest_branch, spectrum, threshold
 
@@ -54,10 +55,8 @@ def test_a_bad_link_keeps_what_is_good_and_says_what_is_not():
         assert words in wrong
 
 
-@pytest.mark.parametrize(
-    "value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"]
-)
-@pytest.mark.parametrize("name", ["p_star", "a", "alpha", "n"])
+@cases("value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"])
+@cases("name", ["p_star", "a", "alpha", "n"])
 def test_no_control_takes_nonsense(name, value):
     with pytest.raises(ParameterError) as error:
         State.of({name: value})

@@ -8,6 +8,7 @@ from sims import hessian, instance, sampling
 from sims.dense import eigen, overlap_bound, reduction
 from sims.dense.eigen import Code
 from sims.signal import signal_vectors
+from tests.cases import cases
 from tests.sims.instances import host_draw
 from theory.model import Committee
 
@@ -75,9 +76,9 @@ def test_the_gauss_rule_of_three_points():
     assert overlap_bound.overlap_bound(d, e, np.zeros((3, 2)), 3) == 0
 
 
-@pytest.mark.parametrize("axes", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 150])
+@cases("axes", [False, True])
+@cases("kind", KINDS)
+@cases("n", [1, 2, 3, 10, 150])
 def test_no_overlap_outside_the_lowest_is_above_the_bound(n, kind, axes):
     """Of every eigenvector and of the mean over its degenerate space, for any number of steps and of vectors taken off."""
     rng = np.random.default_rng(n)
@@ -110,11 +111,9 @@ def rounding(values):
     return 1e-10 + 10 * unit / np.min(gaps, where=gaps > 4 * unit, initial=np.inf)
 
 
-@pytest.mark.parametrize("axes", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "n, ks", [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (40, [1, 6, 20, 39, 40]), (150, [6])]
-)
+@cases("axes", [False, True])
+@cases("kind", KINDS)
+@cases("n, ks", [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (40, [1, 6, 20, 39, 40]), (150, [6])])
 def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, kind, axes):
     rng = np.random.default_rng(n)
     matrix, signal = kind(n, rng), directions(n, min(n, 2), rng, axes)

@@ -16,6 +16,7 @@ from sims.descent import hessians
 from sims.descent.objective import hessian_product, riemannian_gradient
 from sims.descent.path import Code, Rules, descend
 from sims.descent.sphere import retract, tangent
+from tests.cases import cases
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.general.network import Network
@@ -283,7 +284,7 @@ def test_float32_descends_in_float32():
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
 
 
-@pytest.mark.parametrize(
+@cases(
     "bad",
     [
         {"steps": 0},
