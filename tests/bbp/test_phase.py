@@ -1,5 +1,6 @@
 """`bbp phase`: the file against the theory, its layout for other readers, bad input."""
 
+import functools
 import json
 import math
 
@@ -289,6 +290,7 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
 
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
     """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
+    monkeypatch.setattr(experiment, "alpha_bbp_finite", functools.cache(experiment.alpha_bbp_finite))
     words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 3".split()
     paths = [tmp_path / name for name in ("whole.h5", "stopped.h5", "tasks.h5")]
     assert phase.main([*words, "--out", str(paths[0])]) == 0
