@@ -39,13 +39,15 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
                     sweep_plots.finite_band(ax, comparison.alpha, *(row[index] for row in rows), index=index)
         if shown:
             sweep_plots.name_bands(axes[0])
-            axes[0].plot([], [], color=style.colour(0), linewidth=1.0, label="finite-$N$ theory, same $N$")
+            axes[0].plot(
+                [], [], color=style.GREY, linewidth=1.0, label="finite-$N$ theory, colour of its $N$"
+            )
         layout.name_model(axes[1], comparison.model)
         sweep_plots.name_lack(axes[0], comparison.alpha_bbp, comparison.kind)
         names = (
             r"lowest eigenvalue $\lambda_1$",
             r"squared overlap $q^2$",
-            r"$\phi$: largest $q^2$ among the $p\,p^*$ lowest",
+            r"$\phi$ of the $p\,p^*$ lowest",
             r"gap $\lambda_{p\,p^*+1} - \lambda_{p\,p^*}$",
         )
         for ax, name in zip(axes, names, strict=True):

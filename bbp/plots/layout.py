@@ -110,7 +110,7 @@ def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
         ax.tick_params(labelbottom=index == cuts - 1)
     if cuts:
         handles, labels = axes[0].get_legend_handles_labels()
-        axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=2)
+        axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.16), ncols=2)
     for index, ax in enumerate(axes[cuts:]):
         finite_panel(ax, phase, index)
     return fig
@@ -201,7 +201,7 @@ def widths_panel(ax: Axes, widths: Map, index: int, *, network: bool = False) ->
         words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
             rf" to ${silent.max():g}$" if silent.size > 1 else ""
         )
-        ax.text(0.96, 0.71, words, transform=ax.transAxes, ha="right", va="top", fontsize="small")
+        ax.set_title(words, loc="right", pad=3.0, fontsize="small")
     ax.set_ylabel(r"$\alpha$")
 
 
@@ -263,7 +263,9 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
         label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
         pairs = pool.eigenvalues.shape[1]
         if pairs < pool.size:
-            label += f", {pairs} lowest of {pool.size} eigenvalues"
+            label += (
+                rf", {pairs} lowest of {pool.size} eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)"
+            )
         if bins.size > 1 and known - left > SLIVER * (right - left):
             spectrum_plots.pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
     shown = (spectrum.lam >= left) & (spectrum.lam <= right)

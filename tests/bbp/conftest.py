@@ -2,10 +2,12 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from matplotlib.mathtext import MathTextParser
 
 from bbp.analysis import finite_theory
 from bbp.console import program
@@ -57,6 +59,23 @@ def figures_are_not_arranged():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def mathematics_is_read_once():
+    """Figures say the same formulas at the same sizes: matplotlib would parse them for each, a quarter of a figure's time."""
+    known, real = {}, MathTextParser._parse_cached.__wrapped__
+
+    def parsed(self, *how):
+        key = self._output_type, *how
+        if key not in known:
+            known[key] = real(self, *how)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MathTextParser, "_parse_cached", parsed)
+        patch.setitem(style._RC, "savefig.dpi", 100)  # and what nobody looks at has a ninth of the points
+        yield
+
+
 @pytest.fixture
 def arranged(monkeypatch):
     """Figures as users see them."""
@@ -75,6 +94,14 @@ def tiny_sweep(tmp_path_factory):
     path = tmp_path_factory.mktemp("tiny") / "reference.h5"
     assert program.dispatch(["sweep", *TINY, "--out", str(path)]) == 0
     return path
+
+
+@pytest.fixture
+def finished(out, tiny_sweep):
+    """A copy of that file under the name `out`."""
+    out.parent.mkdir(exist_ok=True)
+    shutil.copyfile(tiny_sweep, out)
+    return out
 
 
 @dataclasses.dataclass

@@ -23,6 +23,7 @@ from bbp.compare import main
 from bbp.engine.parts import Parts
 from bbp.exports.tables import tables
 from bbp.files import table as fields
+from bbp.plots import style
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
 from theory.general.network import Network
@@ -182,6 +183,9 @@ def test_figure_carries_the_data(comparison):
     assert len(figure.axes) == 4
     points = figure.axes[0].containers[0].lines[0].get_ydata()
     np.testing.assert_array_equal(points, comparison.measured["lowest"]["value"][0])
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    line = handles[labels.index("finite-$N$ theory, colour of its $N$")]
+    assert line.get_color() == style.GREY  # the colour of no N
 
 
 def test_program(tmp_path, capsys):

@@ -1,9 +1,12 @@
 """`bbp plot`: the right figure for each file, formats, and refusals."""
 
+import dataclasses
+
 import h5py
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
 from bbp import phase, plot, store
@@ -11,7 +14,7 @@ from bbp.analysis import comparison_file, spectrum
 from bbp.analysis.comparison import compare
 from bbp.analysis.theory_curves import FINE, theory_curves
 from bbp.console.errors import FileError
-from bbp.experiments import models
+from bbp.experiments import models, phase_file
 from bbp.files import hdf5
 from bbp.plots import layout, style
 from sims import sampling
@@ -330,6 +333,22 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     assert pool.complete_below == sweep.eigenvalues[1, 1, :, -1].min()
     whole = spectrum.Pool(np.zeros((2, 80)), 40, 80)
     assert whole.complete_below == np.inf
+    third = store.Sweep(**{**vars(sweep), "alpha": np.array([0.5, 1 / 3, 2.0])})
+    np.testing.assert_array_equal(spectrum.pool_of(third, 0.333333).eigenvalues, pool.eigenvalues)
+    drawn = spectrum.of_sweep(sweep, 1.0)
+    low, high = np.sort(pool.eigenvalues[:, -1])[0] - 2.0, pool.eigenvalues.max()
+    ax = Figure().subplots()
+    layout.spectrum_panel(ax, drawn, low, high)  # bars end where not all eigenvalues are known
+    (bars,) = (label for label in ax.get_legend_handles_labels()[1] if "samples" in label)
+    assert bars.endswith(rf"5 lowest of 80 eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)")
+
+
+def test_a_curve_of_alpha_0_that_ends_is_told_above_its_panel(phase_h5):
+    widths = phase_file.load(phase_h5).widths
+    unknown = np.full_like(widths.alpha_0_continuation, np.nan)
+    ax = Figure().subplots()
+    layout.widths_panel(ax, dataclasses.replace(widths, alpha_0_continuation=unknown), 0)
+    assert ax.get_title(loc="right") == r"no $\alpha_0$ by continuation at $p = 2$ to $4$"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

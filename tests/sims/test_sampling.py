@@ -26,7 +26,7 @@ def by_hand(model, n, alpha, sample, seed):
     return values, q2
 
 
-@pytest.mark.parametrize("p, p_star", [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("p, p_star", [(1, 1), pytest.param(2, 1, marks=pytest.mark.slow), (3, 2)])
 def test_samples_are_those_of_the_dense_matrix(p, p_star):
     model = Committee(p, p_star, 0.3)
     found = sample_point(model, 50, 2.5, [3, 0], 5)
@@ -40,8 +40,17 @@ def test_samples_are_those_of_the_dense_matrix(p, p_star):
         assert found.max_overlap_rank[row] == np.argmax(q2)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("batch", "dtype"),
+    [
+        (2, "float64"),
+        (5, "float32"),
+        *(
+            pytest.param(batch, dtype, marks=pytest.mark.slow)
+            for batch, dtype in ((1, "float64"), (5, "float64"), (1, "float32"), (2, "float32"))
+        ),
+    ],
+)
 def test_bits_do_not_depend_on_batch_or_company(batch, dtype):
     together = sample_point(MODEL, 80, 1.3, range(5), 1, dtype=dtype, batch=batch)
     for i in range(5):
@@ -84,7 +93,7 @@ def test_single_precision_differs_by_its_rounding(monkeypatch):
     assert np.all(run.residuals < 1e-4) and np.all(run.status == 1)
 
 
-@pytest.mark.parametrize("p, p_star", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("p, p_star", [pytest.param(1, 1, marks=pytest.mark.slow), (2, 2)])
 def test_the_path_of_a_gpu_agrees(monkeypatch, p, p_star):
     """The device's own routines, here run on the CPU: drawing, matrix, eigenpairs, overlaps."""
     model = Committee(p, p_star, 0.3)

@@ -308,7 +308,8 @@ def test_the_options_of_the_model_move_numbers_and_curves(page):
 def test_a_sample_is_the_one_of_the_sweep_and_its_prediction_that_of_its_labels(page):
     page.move(SMALL)
     page.element("draw").click()
-    page.says("sample-words", "Order 60")
+    page.has("eigenvalues", "lam")
+    page.until("!document.getElementById('draw').disabled", "the words that follow")
     pairs, solver = sampling_of(SMALL)
     found = sampling.sample_point(SMALL.model, 60, 3.0, range(4), 0, eigenpairs=pairs, solver=solver)
     drawn = floats(page.columns("eigenvalues"))["lam"]

@@ -8,6 +8,7 @@ from sims import hessian, instance, sampling
 from sims.dense import eigen, overlap_bound, reduction
 from sims.dense.eigen import Code
 from sims.signal import signal_vectors
+from tests.sims.instances import host_draw
 from theory.model import Committee
 
 
@@ -132,19 +133,30 @@ def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, k
 
 
 def drawn_hessian(model, n, alpha, sample):
-    drawn = instance.draw(model, n, alpha, sample=sample)
+    drawn = host_draw(model, n, alpha, sample=sample)
     data, labels = np.asarray(drawn.data)[: drawn.m], instance.labels(drawn)
     return hessian.dense_blas(data, model.weights(*labels)), signal_vectors(drawn.teacher, model.p)
 
 
 @pytest.mark.parametrize(
-    "p, p_star, n, alpha, settles",
-    [(2, 1, 200, 2.5, True), (2, 1, 200, 0.8, False), (2, 2, 150, 8.0, None), (3, 2, 60, 0.2, None)],
+    "p, p_star, n, alpha, settles, samples",
+    [
+        (2, 1, 120, 2.5, True, 6),
+        (2, 1, 120, 0.8, False, 6),
+        (2, 2, 80, 8.0, None, 6),
+        (3, 2, 60, 0.2, None, 6),
+        *(
+            pytest.param(2, 1, n, alpha, settles, samples, marks=pytest.mark.slow)
+            for n, samples in ((200, 6), (400, 2))
+            for alpha, settles in ((2.5, True), (0.8, False))
+        ),
+        pytest.param(2, 2, 150, 8.0, None, 6, marks=pytest.mark.slow),
+    ],
 )
-def test_hessians_on_both_sides_of_the_threshold(p, p_star, n, alpha, settles):
+def test_hessians_on_both_sides_of_the_threshold(p, p_star, n, alpha, settles, samples):
     """Settled without the whole spectrum well above the threshold and not below; the same answers as eigh on both sides."""
     model, k = Committee(p, p_star, 0.3), p * p_star + sampling.MARGIN
-    for sample in range(6):
+    for sample in range(samples):
         matrix, signal = drawn_hessian(model, n, alpha, sample)
         values, vectors = eigh(matrix)
         q2 = np.sum((vectors.T @ signal) ** 2, axis=1)
