@@ -83,9 +83,9 @@ def number(value: float | None) -> str:
     return f"{value:.{DIGITS}g}".replace("-", "−").replace("inf", "∞")
 
 
-def give_or_take(error: float) -> str:
-    """The error of a number, where there is one to speak of."""
-    return f" ± {error:.1g}" if error > 0 else ""
+def give_or_take(value: float, error: float) -> str:
+    """The error of a number, where its digits show it."""
+    return f" ± {error:.1g}" if error > 0.1**DIGITS * abs(value) else ""
 
 
 def answer(state: State) -> Answer:
@@ -257,9 +257,11 @@ def _numbers(here: Spectrum, found: Answer) -> None:
     sampled = here.route == "points"
     edge_error, errors = (here.edge_error, here.outliers_error) if sampled else (0.0, 0 * here.outliers)
     found.words |= {
-        "edge": f"{number(here.edge)}{give_or_take(edge_error)} {here.kind}" if known else here.kind,
+        "edge": f"{number(here.edge)}{give_or_take(here.edge, edge_error)} {here.kind}"
+        if known
+        else here.kind,
         "outlier": ", ".join(
-            number(float(value)) + give_or_take(float(error))
+            number(float(value)) + give_or_take(float(value), float(error))
             for value, error in zip(here.outliers[:4], errors, strict=False)
         )
         or "none",
