@@ -24,7 +24,6 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-import dask
 from dask.distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
 
 from bbp.console import signals
@@ -45,9 +44,6 @@ CONNECT_SECONDS = 30
 LOOPBACK = "127.0.0.1"
 LOOK_SECONDS = 1.0  # between looks at the workers while no result comes
 ALONE_SECONDS = {"local": 60.0, "elsewhere": 600.0}  # without any worker, after which a run ends
-# Of dask's own settings for the environment of a worker one is taken back: to return freed memory at once, by which glibc
-# also stops adapting to large arrays and maps each of them afresh. Samples of N = 200 took half as much time again.
-ALLOCATION = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None}
 FILES, FILES_A_WORKER = 100, 20  # descriptors that this process needs
 
 
@@ -206,27 +202,24 @@ def local(workers: int, cache: str | None = None, scratch: str | None = None) ->
         )
     kept = kept_programs.environment(cache)
     near: dict[str, Any] = {"host": LOOPBACK, "dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
-    with dask.config.set(ALLOCATION):
-        return SpecCluster(
-            scheduler={"cls": Scheduler, "options": near | {"port": 0}},
-            workers={
-                index: {
-                    "cls": Nanny,
-                    "options": near
-                    | {
-                        "nthreads": 1,
-                        "memory_limit": 0,
-                        "local_directory": scratch,
-                        "silence_logs": logging.CRITICAL,
-                        "env": ONE_CORE
-                        | kept
-                        | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
-                    },
-                }
-                for index in range(workers)
-            },
-            silence_logs=logging.CRITICAL,
-        )
+    return SpecCluster(
+        scheduler={"cls": Scheduler, "options": near | {"port": 0}},
+        workers={
+            index: {
+                "cls": Nanny,
+                "options": near
+                | {
+                    "nthreads": 1,
+                    "memory_limit": 0,
+                    "local_directory": scratch,
+                    "silence_logs": logging.CRITICAL,
+                    "env": ONE_CORE | kept | ({"CUDA_VISIBLE_DEVICES": devices[index]} if devices else {}),
+                },
+            }
+            for index in range(workers)
+        },
+        silence_logs=logging.CRITICAL,
+    )
 
 
 def _connect(address: str) -> Client:

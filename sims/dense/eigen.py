@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, eigh_tridiagonal
 
-from sims.blas import blas
+from sims.blas import blas, threads_for
 from sims.checks import reals
 from sims.dense.all_overlaps import Spectrum, group_means, groups, lowest_vectors, spectra_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
@@ -137,7 +137,8 @@ def lowest_dense(
         if overwrite and not isinstance(hessian, jax.Array)
         else np.array(hessian, order="F")
     )
-    return lowest_together([matrix], k, [signal])[0]
+    with threads_for(n):
+        return lowest_together([matrix], k, [signal])[0]
 
 
 def lowest_together(

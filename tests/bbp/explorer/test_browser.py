@@ -286,6 +286,8 @@ def test_the_options_of_the_model_move_numbers_and_curves(page):
     np.testing.assert_allclose(shown["edge"], lowest_branch(noisy.model, shown["alpha"]).edge, rtol=1e-9)
     page.type("p", "2")
     page.keys("overlap", Keys.ARROW_RIGHT * 3)
+    assert page.text("edge") == page.text("outlier") == "computing …"
+    page.type("p", "16")
     assert "takes too long for a page" in page.text("error")
     page.type("overlap", "0")
     page.type("p", "1")
