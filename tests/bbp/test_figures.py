@@ -28,6 +28,18 @@ SMALL = ["--n", "16,24", "--samples", "2"]
 PNG = b"\x89PNG"
 
 
+# What `coarse` leaves out that is of another kind than what it keeps.
+WHOLE = [
+    (module, name, getattr(module, name))
+    for module, names in (
+        (descent, ["WIDTHS"]),
+        (recovery, ["ALPHA"]),
+        (survives, ["STUDENTS", "ACTIVATIONS", "WIDTHS"]),
+    )
+    for name in names
+]
+
+
 @pytest.fixture
 def coarse(monkeypatch):
     """Grids and draws of a few points in place of the figures' own: the same is computed and drawn, at a tenth of it."""
@@ -56,6 +68,14 @@ def coarse(monkeypatch):
 @pytest.mark.parametrize("name", list(ENTRIES))
 def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path):
     """Warnings are errors: none that its parts do not find room."""
+    assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["descent", "recovery", "what-survives"])
+def test_figures_with_all_their_widths_activations_and_alphas(name, coarse, monkeypatch, tmp_path):
+    for module, what, value in WHOLE:
+        monkeypatch.setattr(module, what, value)
     assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
 
 

@@ -54,17 +54,12 @@ def test_a_blas_without_such_a_control_is_left_alone():
     threads = blas._Threads(object())
     threads.enter()
     threads.leave()
-    assert threads.control is None
+    assert not threads.controls
 
 
-def test_the_control_is_that_of_the_blas_in_use():
+def test_the_controls_are_those_of_the_blas_in_use():
     """Where it is OpenBLAS: what is set is what is read."""
-    control = blas._THREADS.control
-    if control is None:
-        return
-    read, write = control
-    before = read()
-    write(1)
-    assert read() == 1
-    write(before)
-    assert read() == before
+    before = [read() for read, _ in blas._THREADS.controls]
+    with blas.one_thread():
+        assert all(read() == 1 for read, _ in blas._THREADS.controls)
+    assert [read() for read, _ in blas._THREADS.controls] == before

@@ -83,7 +83,7 @@ def test_committee_thresholds(reference, row):
     assert found.alpha == pytest.approx(case["alpha"], rel=1e-11)
 
 
-@pytest.mark.parametrize("row", [1, 4, 5, 6])
+@pytest.mark.parametrize("row", [1, 5, *(pytest.param(row, marks=pytest.mark.slow) for row in (4, 6))])
 def test_committee_points(reference, row):
     case = reference["points"][row]
     law = _committee_law(case["p"], case["p_star"], case["a"])
