@@ -37,7 +37,7 @@ _FLAT, _MET, _ENDED = 1e-12, 1e-3, 1e-3
 class Labels:
     """Labels of q draws of m samples, as weights. lam (q, m', p) and u (q, m', p_star); n the dimension.
 
-    f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y (q, m)
+    f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y, yhat (q, m)
     weight (q, m)          how many labels each stands for; None: one. The last m - m' have no lam, u of their own
     """
 
@@ -47,6 +47,7 @@ class Labels:
     f: tuple[Array, ...]
     shares: tuple[float, ...]
     y: Array
+    yhat: Array
     weight: Array | None = None
 
     @classmethod
@@ -69,8 +70,9 @@ class Labels:
             )
         along = (3 * yhat - y) / (model.a + y)
         if p == 1:
-            return cls(lam, u, n, (along,), (1.0,), y, weight)
-        return cls(lam, u, n, ((yhat - y) / (model.a + y), along), ((p - 1) / p, 1 / p), y, weight)
+            return cls(lam, u, n, (along,), (1.0,), y, yhat, weight)
+        branches = ((yhat - y) / (model.a + y), along)
+        return cls(lam, u, n, branches, ((p - 1) / p, 1 / p), y, yhat, weight)
 
     @property
     def number(self) -> float:

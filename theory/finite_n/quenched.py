@@ -132,12 +132,18 @@ def draw_gram(model: Committee, n: int, rng: np.random.Generator) -> Array:
     >>> draw_gram(Committee(1, 1, 0.5), 100, np.random.default_rng(0)).shape
     (2, 2)
     """
-    p, p_star = int(finite_committee(model).p), model.p_star
+    factor = gram_factor(finite_committee(model), n, rng)
+    return np.asarray(factor @ factor.T)
+
+
+def gram_factor(model: Committee, n: int, rng: np.random.Generator) -> Array:
+    """The lower triangle L (r, r) of overlaps L L^T as `draw_gram` draws them: rows on an orthonormal basis, teacher first."""
+    p, p_star = int(model.p), model.p_star
     factor = np.eye(p + p_star)
     for j in range(p_star, p + p_star):
         row = np.append(rng.standard_normal(j), np.sqrt(rng.chisquare(n - j)))
         factor[j, : j + 1] = row / np.linalg.norm(row)
-    return np.asarray(factor @ factor.T)
+    return factor
 
 
 def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:

@@ -94,10 +94,15 @@ class Draw:
         return self.labels.lam.shape[2]
 
     @property
-    def is_signal(self) -> NDArray[np.bool_]:
-        """Which of the p w rows belong to the teacher."""
-        teacher = np.arange(self.v.shape[2]) < self.labels.u.shape[2]
-        return np.tile(teacher, self.blocks)
+    def kinds(self) -> NDArray[np.int64]:
+        """What each of the w directions is: 1 the teacher's, 2 the students' beside it, 0 neither."""
+        p_star, w = self.labels.u.shape[2], self.v.shape[2]
+        return np.repeat([1, 2, 0], [p_star, self.blocks, w - p_star - self.blocks])
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The same of each of the p w rows."""
+        return np.tile(self.kinds, self.blocks)
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def small_pairs(
     order = drawn.blocks * bulk_labels.n
     with np.errstate(invalid="ignore", divide="ignore"):
         bulk = label_bulk(bulk_labels, order, LEVELS + 1)
-        fewest = 2 if drawn.v.shape[2] > model.p_star else d + 2
+        fewest = 2 if np.any(drawn.kinds == 0) else d + 2
         sound = (
             np.isfinite(bulk.edge)
             & ~np.isnan(drawn.edge)
@@ -143,10 +148,12 @@ def small_pairs(
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
     kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order))
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
-    levels, squares = _levels(drawn, bulk, lows, sound)
-    fine, t_edge = _fine_levels(bulk, order, kept), np.where(sound, bulk.t_edge, 0.5)
+    t_edge = np.where(sound, bulk.t_edge, 0.5)
+    curves = _squares(bulk_labels, bulk, t_edge)
+    levels, squares = _levels(drawn, bulk, lows, sound, curves)
+    fine = _fine_levels(bulk, order, kept, curves)
     edge = found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
-    rows, turns = drawn.is_signal, []
+    rows, turns = drawn.rows == 1, []
     last = (_TURNS if n <= _FAR else _FAR_TURNS) - 1
     for turn in range(last + 1):
         width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
@@ -165,7 +172,7 @@ def small_pairs(
     # 18 to 24 hold 0.025 each, 0.010 in dense samples, where those up to 12 are within a
     # half. For p > 1 few levels are left of 0 and all of them count (samples: 0.38 and 0.55 informative, 0.39 and 0.56 here).
     known = values <= levels[:, kept // 2 if drawn.blocks == 1 else kept - 1, None]
-    known[:, len(rows) + kept - d :] = False
+    known[:, kept + np.sum(drawn.rows == 0) :] = False
     return SmallPairs(values, overlaps, known, sound, drawn.excess, bulk_labels.n)
 
 
@@ -174,7 +181,7 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     p, p_star = int(model.p), model.p_star
     most = EXTREMES if p > 1 else 0
     k = min(most, n // _FEWER, m // _SHARE)
-    inner, w, every = n - p - p_star, p_star + k, p_star + most
+    inner, w, every = n - p - p_star, p_star + p + k, p_star + p + most
     # What a direction has by itself is drawn for all that there may be, as their number changes with m.
     rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
     noise = np.stack([rng.standard_normal((every, every, p * p + 1)) for rng in rngs])[:, :w, :w]
@@ -183,11 +190,13 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     told = drawn_labels(model, m, n, chosen, seed, labels)
     normals, weight = told.normals, told.weight
     whole = Labels.of(model, normals[..., :p], normals[..., p:], inner - k, weight, told.nodes)
-    drawn_singly = labels is None and weight is None
-    excess = label_excess(model, whole, m / n) if drawn_singly else np.full((len(rngs), 2), np.nan)
+    excess = np.full((len(rngs), 2), np.nan)
+    if labels is None and weight is None:
+        excess = label_excess(model, Labels.of(model, told.basis[..., :p], told.basis[..., p:], n), m / n)
+    v = np.roll(told.basis, p_star, axis=2)  # the teacher's first
     if not k:
         edge = np.full(len(rngs), np.inf)
-        return Draw(whole, edge, excess, whole.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
+        return Draw(whole, edge, excess, v, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
     with np.errstate(invalid="ignore", divide="ignore"):
         edge = label_edge(whole)
     rank = np.argsort(told.score, axis=1)
@@ -195,9 +204,10 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     if weight is not None:
         weight = np.take_along_axis(weight, parts[1][..., 0], axis=1)
     far, rest = (np.take_along_axis(normals, part, axis=1) for part in parts)
+    far_v, rest_v = (np.take_along_axis(v, part, axis=1) for part in parts)
     lam, u = far[..., :p], far[..., p:]
     x = np.concatenate(
-        [u, np.stack([_triangle(min(most, inner), inner, rng)[:k, :k] for rng in rngs])], axis=2
+        [far_v, np.stack([_triangle(min(most, inner), inner, rng)[:k, :k] for rng in rngs])], axis=2
     )
     weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
     extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / whole.n
@@ -205,7 +215,7 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
         [np.random.default_rng([seed, i, 2]).standard_normal((normals.shape[1], most)) for i in chosen]
     )
     bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k, weight, told.nodes)
-    v = np.concatenate([bulk.u, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
+    v = np.concatenate([rest_v, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
     return Draw(bulk, edge, excess, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
 
 
@@ -238,7 +248,7 @@ def _block(
 
     What the levels left out give is smooth on the scale of their distance, of which the width is a part.
     """
-    eye = np.eye(len(drawn.is_signal))
+    eye = np.eye(len(drawn.rows))
     labels = drawn.labels
     ends = []
     for t in (
@@ -247,7 +257,7 @@ def _block(
     ):
         z = labels.energy(t)
         mean = _kept_part(drawn, fine, z)[0]
-        ends.append((z, signal_block(labels, drawn.v, t) - mean[:, :, None] * eye))
+        ends.append((z, signal_block(labels, drawn.v, t, drawn.kinds) - mean[:, :, None] * eye))
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
     line = np.where(sound[:, None, None], (first - second) / apart, 0)
@@ -258,8 +268,8 @@ def _block(
     return root, np.where(sound[:, None, None], centre, 0)
 
 
-def signal_block(labels: Labels, v: Array, t: Array) -> Array:
-    """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first."""
+def signal_block(labels: Labels, v: Array, t: Array, kinds: NDArray[np.int64]) -> Array:
+    """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first; kinds as in Draw."""
     q, m, p = labels.lam.shape
     w = v.shape[2]
     every = [f / (1 + t[:, None] * f) for f in labels.f]
@@ -276,24 +286,24 @@ def signal_block(labels: Labels, v: Array, t: Array) -> Array:
     if every[0].shape[1] > m:  # those without projections of their own: their mean
         parts = [share * part[:, m:] for share, part in zip(labels.shares, every, strict=True)]
         level = np.sum(parts, axis=0) / labels.n
-        signal, plain = (labels.y[:, m:] * level).sum(axis=1)[:, None], level.sum(axis=1)[:, None]
-        mean = np.where(np.arange(w) < labels.u.shape[2], signal, plain)
+        factors = np.stack([np.ones_like(level), labels.y[:, m:], labels.yhat[:, m:]])
+        mean = (factors * level).sum(axis=2)[kinds].T
         for i in range(p):
             block[:, i, range(w), i, range(w)] += mean
     return block.reshape(q, p * w, p * w)
 
 
-def label_sectors(labels: Labels, t: Array) -> tuple[Array, Array]:
-    """Rungs and ends of the ladder of theory.finite_n.block_noise (q, 3) at real t (q,), from the labels of a draw.
+def label_sectors(labels: Labels, t: Array) -> Array:
+    """Rungs of the ladder of theory.finite_n.block_noise, its ends on the teacher and on students: (3, q, 3) at real t (q,).
 
-    Both for X a multiple of I, symmetric traceless, antisymmetric: L / X and S' / X. The direction of each lam is averaged.
+    Each for X a multiple of I, symmetric traceless, antisymmetric: L / X and S' / X. The direction of each lam is averaged.
     """
     p = labels.lam.shape[2]
     phi = [f / (1 + t[:, None] * f) for f in labels.f]
     gap = phi[-1] - phi[0]
     both = phi[0] ** 2 + 2 * phi[0] * gap / p
     kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
-    return labels.total(kinds) / labels.n, labels.total(kinds * labels.y[:, None]) / labels.n
+    return np.stack([labels.total(kinds * v) for v in (1.0, labels.y[:, None], labels.yhat[:, None])]) / labels.n
 
 
 def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
@@ -303,9 +313,9 @@ def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
     which omega_ij and omega_ji are tied; kept levels have independent couplings, so they bring the first kind alone.
     """
     q, w, p = len(t), drawn.v.shape[2], drawn.blocks
-    rung, end = label_sectors(drawn.labels, t)
-    ends = np.where((np.arange(w) < drawn.labels.u.shape[2])[:, None], end[:, None, :], rung[:, None, :])
-    gap = np.maximum(1 / t[:, None] ** 2 - rung, 1e-12)
+    sectors = label_sectors(drawn.labels, t)
+    ends = sectors[drawn.kinds].swapaxes(0, 1)
+    gap = np.maximum(1 / t[:, None] ** 2 - sectors[0], 1e-12)
     t0, t1, t2 = np.moveaxis(ends[:, :, None] * ends[:, None] / (gap[:, None, None] * drawn.labels.n), -1, 0)
     scatter = np.sqrt(_kept_part(drawn, fine, drawn.labels.energy(t))[1][:, :w])
     own = scatter[:, :, None] * scatter[:, None] / 2
@@ -327,7 +337,7 @@ class _FineLevels:
 
     step (f,)             levels in a step
     energies (q, f)       where they are
-    squares (2, q, f)     of their couplings, plain and signal
+    squares (3, q, f)     of their couplings, by kind
     """
 
     step: Array
@@ -335,15 +345,23 @@ class _FineLevels:
     squares: Array
 
 
-def _fine_levels(bulk: LabelBulk, order: int, kept: int) -> _FineLevels:
+def _squares(labels: Labels, bulk: LabelBulk, t_edge: Array) -> tuple[Array, Array, Array]:
+    """pN times the mean squared coupling of a level, along the curve (q, k), to a direction of each kind.
+
+    To a student's it is that of a plain one times what yhat makes of the rungs at the edge.
+    """
+    sectors = label_sectors(labels, _EDGE * t_edge)[..., 0]
+    return bulk.plain, bulk.ratio, bulk.plain * (sectors[2] / sectors[0])[:, None]
+
+
+def _fine_levels(bulk: LabelBulk, order: int, kept: int, curves: tuple[Array, ...]) -> _FineLevels:
     share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
     step = np.diff(share, prepend=0.0)
     at = share - step / 2
     counts = bulk.count
     energies = np.stack([_at_count(*both, at) for both in zip(counts, bulk.energy, strict=True)])
     squares = [
-        [np.interp(at, *both) for both in zip(counts, curve, strict=True)]
-        for curve in (bulk.plain, bulk.ratio)
+        [np.interp(at, *both) for both in zip(counts, curve, strict=True)] for curve in curves
     ]
     return _FineLevels(step, energies, np.array(squares) / order)
 
@@ -355,23 +373,25 @@ def _kept_part(drawn: Draw, fine: _FineLevels, z: Array) -> tuple[Array, Array]:
         np.sum(fine.step * fine.squares / gap, axis=2),
         2 * np.sum(fine.step * (fine.squares / gap) ** 2, axis=2),
     )
-    mean, variance = (both[drawn.is_signal.astype(int)].T for both in sums)
+    mean, variance = (both[drawn.rows].T for both in sums)
     return mean, variance
 
 
-def _levels(drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Energies (q, kept) of the kept levels and mean squares (q, 2, kept) of their couplings, plain and signal.
+def _levels(
+    drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_], curves: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    """Energies (q, kept) of the kept levels and mean squares (q, 3, kept) of their couplings, by kind.
 
     y of `lows` goes to the energy of equal count, straight on beyond the edge.
     """
     order = drawn.blocks * drawn.labels.n
-    energies, squares = np.zeros(lows.shape), np.zeros((len(lows), 2, lows.shape[1]))
+    energies, squares = np.zeros(lows.shape), np.zeros((len(lows), 3, lows.shape[1]))
     for i in np.flatnonzero(sound):
         y, count, energy = lows[i], bulk.count[i], bulk.energy[i]
         counted = 2 / (3 * math.pi) * np.maximum(y, 0) ** 1.5
         step = (energy[1] - energy[0]) / (1.5 * math.pi * count[1]) ** (2 / 3)
         energies[i] = np.where(y > 0, _at_count(count, energy, counted), bulk.edge[i] + step * y)
-        for row, curve in enumerate((bulk.plain, bulk.ratio)):
+        for row, curve in enumerate(curves):
             squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order
     return energies, squares
 
@@ -381,7 +401,7 @@ def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Arr
     d, kept = root.shape[1], levels.shape[1]
     matrix = np.zeros((len(root), d + kept, d + kept))
     matrix[:, :d, :d] = root @ centre @ root
-    rows = squares[:, drawn.is_signal.astype(int)]
+    rows = squares[:, drawn.rows]
     matrix[:, :d, d:] = root @ (drawn.couplings[:, :, :kept] * np.sqrt(rows))
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
     matrix[:, range(d, d + kept), range(d, d + kept)] = levels
