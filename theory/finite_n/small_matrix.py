@@ -39,13 +39,13 @@ chord of fixed width misses the slope that an outlier feels. The noise is that a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.finite_n.label_bulk import LabelBulk, Labels, label_bulk, label_edge
+from theory.finite_n.label_bulk import LabelBulk, Labels, _edge, label_bulk, label_edge
 from theory.finite_n.label_control import label_excess
 from theory.finite_n.levels import airy_levels
 from theory.finite_n.many_labels import drawn_labels
@@ -81,6 +81,7 @@ class Draw:
     """
 
     labels: Labels
+    whole: Labels
     edge: Array
     excess: Array
     v: Array
@@ -152,7 +153,7 @@ def small_pairs(
     curves = _squares(bulk_labels, bulk, t_edge)
     levels, squares = _levels(drawn, bulk, lows, sound, curves)
     fine = _fine_levels(bulk, order, kept, curves)
-    edge = found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
+    edge = found = np.where(sound, np.minimum(np.inf if CAP else drawn.edge, bulk.edge), -1.0)
     rows, turns = drawn.rows == 1, []
     last = (_TURNS if n <= _FAR else _FAR_TURNS) - 1
     for turn in range(last + 1):
@@ -196,9 +197,10 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     v = np.roll(told.basis, p_star, axis=2)  # the teacher's first
     if not k:
         edge = np.full(len(rngs), np.inf)
-        return Draw(whole, edge, excess, v, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
+        return Draw(whole, whole, edge, excess, v, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
+    whole = replace(whole, n=inner)
     with np.errstate(invalid="ignore", divide="ignore"):
-        edge = label_edge(whole)
+        edge = label_edge(whole) * inner / (inner - k)
     rank = np.argsort(told.score, axis=1)
     parts = (rank[:, :k, None], np.sort(rank[:, k:, None], axis=1))
     if weight is not None:
@@ -210,13 +212,13 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
         [far_v, np.stack([_triangle(min(most, inner), inner, rng)[:k, :k] for rng in rngs])], axis=2
     )
     weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
-    extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / whole.n
+    extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / (inner - k)
     others = np.stack(
         [np.random.default_rng([seed, i, 2]).standard_normal((normals.shape[1], most)) for i in chosen]
     )
     bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k, weight, told.nodes)
     v = np.concatenate([rest_v, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
-    return Draw(bulk, edge, excess, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
+    return Draw(bulk, whole, edge, excess, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
 
 
 def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:
@@ -264,7 +266,7 @@ def _block(
     values, vectors = np.linalg.eigh(eye - line)
     root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
     noise = _noise(drawn, fine, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found)))
-    centre = first - line * z[:, None, None] + noise + drawn.extreme
+    centre = first - line * z[:, None, None] + noise + drawn.extreme + (_tilt(drawn, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found))) if TILT else 0) + _bend(drawn, fine, t_edge, found)[:, :, None] * eye
     return root, np.where(sound[:, None, None], centre, 0)
 
 
@@ -304,6 +306,58 @@ def label_sectors(labels: Labels, t: Array) -> Array:
     both = phi[0] ** 2 + 2 * phi[0] * gap / p
     kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
     return np.stack([labels.total(kinds * v) for v in (1.0, labels.y[:, None], labels.yhat[:, None])]) / labels.n
+
+
+def _means(labels: Labels, t: Array) -> Array:
+    """(1/N) sum Phi, y Phi, yhat Phi over the labels at t (q,), traces over p: (3, q)."""
+    phi = sum(share * f / (1 + t[:, None] * f) for f, share in zip(labels.f, labels.shares, strict=True))
+    return np.stack([labels.total(phi * v) for v in (1.0, labels.y, labels.yhat)]) / labels.n
+
+
+def _bend(drawn: Draw, fine: _FineLevels, t_edge: Array, z: Array) -> Array:
+    if drawn.whole is drawn.labels:
+        return np.zeros((len(z), len(drawn.rows)))
+    labels, whole = drawn.labels, drawn.whole
+    t, top = _t_at(labels, t_edge, z), _edge(whole)
+    tau = _t_at(whole, top, z * labels.n / whole.n)
+    tau, t = np.where(np.isfinite(tau), tau, 0.5), np.where(np.isfinite(t), t, 0.5)
+    after = _means(labels, tau)
+    rho = tau + 1 / (z - after[0])
+    sectors = label_sectors(labels, t)[..., 0]
+    plain = fine.squares[0] * drawn.blocks * labels.n
+    gap = z[:, None] - fine.energies
+    weight = fine.step * fine.squares
+    kept = np.sum(weight / (gap + plain * rho[:, None]) - weight / gap + weight * plain * rho[:, None] / gap**2, axis=2)
+    bend = after - _means(labels, t + rho) + sectors * rho * t**2 * sectors[0] / (1 - t**2 * sectors[0]) - kept
+    if DEBUG: print(np.median(rho), np.median(tau-t), np.median(t_edge-tau), 'bend', np.median(bend,axis=1), np.median(kept,axis=1), np.median(sectors[0]*t**2))
+    return BEND * bend[drawn.rows].T
+
+
+DEBUG = 0
+TILT = 0
+
+
+def _tilt(drawn: Draw, t: Array) -> Array:
+    labels, p, w = drawn.labels, drawn.blocks, drawn.v.shape[2]
+    q, m, _ = labels.lam.shape
+    if p == 1:
+        return np.zeros((q, w, w))
+    phi = [f / (1 + t[:, None] * f) for f in labels.f]
+    gap = (phi[-1] - phi[0])[:, :m]
+    if labels.weight is not None:
+        gap = gap * labels.weight[:, :m]
+    unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
+    kappa = np.einsum("qm,qmi,qmj->qij", gap, unit, unit) / labels.n
+    kappa -= np.trace(kappa, axis1=1, axis2=2)[:, None, None] * np.eye(p) / p
+    sectors = label_sectors(labels, t)[..., 1]
+    factor = sectors[drawn.kinds].T / (1 / t**2 - sectors[0])[:, None]
+    out = np.einsum("qij,qa,ab->qiajb", kappa, factor, np.eye(w))
+    if DEBUG: print('tilt', np.median(1-t**2*sectors[0]), np.std(t*kappa[:,0,1]/(1-t**2*sectors[0])), np.median(t/t.max()))
+    return TILT * out.reshape(q, p * w, p * w)
+
+
+CAP = 0
+BEND = 1.0
 
 
 def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
