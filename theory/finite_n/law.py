@@ -116,7 +116,7 @@ def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array 
             f"n must be larger: the bulk's p (n - p - p_star) = {p * (n - p - model.p_star)} levels hardly hold"
             f" the p p_star = {d} of the signal"
         )
-    at_once = max(1, _AT_ONCE // (held(model, m, n) * (p + model.p_star + (EXTREMES if p > 1 else 0))))
+    at_once = max(1, _AT_ONCE // (held(model, m, n) * (p + model.p_star + EXTREMES)))
     parts = []
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))

@@ -36,7 +36,7 @@ class DrawnLabels:
     normals (q, m, p + p_star)   preactivations, students' first
     basis (q, m, p + p_star)     projections on an orthonormal basis of students and teacher: the teacher's last, before them
                                  those on what the students have beside it
-    score (q, m)                 lowest for the most negative weights; empty for p = 1
+    score (q, m)                 lowest for the most negative weights
     weight (q, m)                how many labels each stands for; None where all stand for themselves
     nodes (3, k)                 yhat, y and weight of the mean of the others; k = 0 where there are none
     """
@@ -52,7 +52,7 @@ def drawn_labels(
     model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
 ) -> DrawnLabels:
     """Labels of the draws `chosen` of m samples in dimension n; `labels` (m, p + p_star) for all draws if given."""
-    p, width, none = int(model.p), int(model.p) + model.p_star, np.empty((3, 0))
+    width, none = int(model.p) + model.p_star, np.empty((3, 0))
     if labels is not None:
         normals = np.broadcast_to(labels, (len(chosen), m, width))
         return DrawnLabels(normals, normals, _lowest_weight(model, normals), None, none)
@@ -63,10 +63,9 @@ def drawn_labels(
     # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By the
     # weights at m itself no mean of docs/finite_n.md moves by more than its error.)
     basis = directions * lengths(width, before, total)
-    factors, score = _factors(model, n, chosen, seed), np.empty(0)
-    if p > 1:
-        alike = directions * lengths(width, before, n + 1.0)
-        score = _lowest_weight(model, _with_overlaps(model, alike, factors))
+    factors = _factors(model, n, chosen, seed)
+    alike = directions * lengths(width, before, n + 1.0)
+    score = _lowest_weight(model, _with_overlaps(model, alike, factors))
     return DrawnLabels(_with_overlaps(model, basis, factors), basis, score, None, none)
 
 

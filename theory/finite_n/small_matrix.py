@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.finite_n.label_bulk import LabelBulk, Labels, _edge, label_bulk, label_edge
+from theory.finite_n.label_bulk import LabelBulk, Labels, edge_of, label_bulk
 from theory.finite_n.label_control import label_excess
 from theory.finite_n.levels import airy_levels
 from theory.finite_n.many_labels import drawn_labels
@@ -55,14 +55,15 @@ Array = NDArray[np.float64]
 
 LEVELS = 24  # of the bulk
 EXTREMES = 16  # at the most
+SHARE = 0.02  # of the edge's condition t^2 (1/N) sum phi^2 = 1 from which a label is extreme
 _FEWER = 12  # dimensions for each extreme label
-_SHARE = 8  # labels for each
+_ABSENT = 1e3  # energy of directions that a draw does not have
 _TURNS, _FAR_TURNS, _FAR = (
-    3,
-    6,
+    4,
+    7,
     10_000,
 )  # beyond N = _FAR the first chord, at the edge, is too short for an outlier
-_WIDTH = 0.3
+_WIDTH = 0.05
 _EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
 _EDGE, _QUIET = 0.97, 0.8  # of t at the edge of the bulk: the chord's near end and the noise stay below
 _FINE = 160
@@ -73,19 +74,23 @@ _BISECTIONS = 14
 class Draw:
     """What is drawn of q samples, before an energy is chosen.
 
-    labels                  of the bulk, and `edge` (q,): the edge of all labels together
+    labels, whole           of the bulk, in the dimensions left to it; all, in N - p - p_star. edge (q,): of all labels
     excess (q, 2)           of the sums of theory.finite_n.label_control over all labels; NaN where draws share them
-    v (q, m, w)             projections of the bulk's samples on the w directions, the teacher's p_star first
+    v (q, m, w)             projections of the samples on the w directions: the teacher's, the students', the extreme labels'
     extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
-    noise (q, w, w, p^2 + 1), couplings (q, p w, LEVELS)    standard normal
+    present (q, w)          directions that there are: draws have `extremes` (q,) of the last kind
+    noise (q, w, w, p^2 + 1), couplings (q, p, w, LEVELS)    standard normal
     """
 
     labels: Labels
     whole: Labels
+    t_edge: Array
     edge: Array
+    extremes: NDArray[np.int64]
     excess: Array
     v: Array
     extreme: Array
+    present: NDArray[np.bool_]
     noise: Array
     couplings: Array
 
@@ -121,7 +126,7 @@ class SmallPairs:
     known: NDArray[np.bool_]
     sound: NDArray[np.bool_]
     excess: Array
-    size: int
+    size: NDArray[np.int64]
 
 
 def small_pairs(
@@ -138,87 +143,99 @@ def small_pairs(
     order = drawn.blocks * bulk_labels.n
     with np.errstate(invalid="ignore", divide="ignore"):
         bulk = label_bulk(bulk_labels, order, LEVELS + 1)
-        fewest = 2 if np.any(drawn.kinds == 0) else d + 2
+        fewest = np.where(drawn.extremes > 0, 2, d + 2)
         sound = (
             np.isfinite(bulk.edge)
-            & ~np.isnan(drawn.edge)
+            & np.isfinite(drawn.edge)
             & (bulk.count[:, -1] > fewest)
             & (bulk.count[:, 1] > 0)
         )
     if not np.any(sound):
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
-    kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order))
+    kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order.min()))
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
+    bulk_edge = np.where(sound, bulk.edge, -1.0)
     t_edge = np.where(sound, bulk.t_edge, 0.5)
     curves = _squares(bulk_labels, bulk, t_edge)
     levels, squares = _levels(drawn, bulk, lows, sound, curves)
     fine = _fine_levels(bulk, order, kept, curves)
-    edge = found = np.where(sound, np.minimum(np.inf if CAP else drawn.edge, bulk.edge), -1.0)
-    rows, turns = drawn.rows == 1, []
-    last = (_TURNS if n <= _FAR else _FAR_TURNS) - 1
-    for turn in range(last + 1):
+    found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
+    rows = drawn.rows == 1
+    turns = _TURNS if n <= _FAR else _FAR_TURNS
+    parts = []
+    for turn in range(turns):
         width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
         root, centre = _block(drawn, fine, sound, t_edge, found, width)
         matrix = _matrix(drawn, root, centre, levels, squares)
-        if turn in (0, last):  # whose overlaps are asked for
-            values, vectors = np.linalg.eigh(matrix)
-            turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
-        else:
+        if turn < turns - 2:
             values = np.linalg.eigvalsh(matrix)
-        found = np.where(sound, np.minimum(edge, values[:, :d].mean(axis=1)), -1.0)
-    overlaps = np.concatenate([turns[-1][:, :d], turns[0][:, d:]], axis=1)  # the others are at the edge still
+        else:  # about the lowest, and then about those above them, whose overlaps are asked for
+            values, vectors = np.linalg.eigh(matrix)
+            parts.append((values, ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)))
+        near = values[:, d] if turn == turns - 2 else values[:, :d].mean(axis=1)
+        found = np.where(sound, np.minimum(bulk_edge, near), -1.0)
+    values, overlaps = (
+        np.concatenate([low[:, :d], above[:, d:]], axis=1) for low, above in zip(*parts, strict=True)
+    )
     # The highest vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
     # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal; 4 % at
     # p = 1, a = 2, alpha = 0.85, N = 100). Nor have the upper half of the kept ones, which that vector is next to: there levels
     # 18 to 24 hold 0.025 each, 0.010 in dense samples, where those up to 12 are within a
     # half. For p > 1 few levels are left of 0 and all of them count (samples: 0.38 and 0.55 informative, 0.39 and 0.56 here).
     known = values <= levels[:, kept // 2 if drawn.blocks == 1 else kept - 1, None]
-    known[:, kept + np.sum(drawn.rows == 0) :] = False
+    known &= np.arange(values.shape[1]) < kept + (drawn.blocks * drawn.extremes)[:, None]
     return SmallPairs(values, overlaps, known, sound, drawn.excess, bulk_labels.n)
 
 
 def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
-    """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw are coupled along m."""
+    """The labels of each draw, its extreme ones apart, and all other variables; those of a draw are coupled along m."""
     p, p_star = int(model.p), model.p_star
-    most = EXTREMES if p > 1 else 0
-    k = min(most, n // _FEWER, m // _SHARE)
-    inner, w, every = n - p - p_star, p_star + p + k, p_star + p + most
+    inner, every = n - p - p_star, p_star + p + EXTREMES
+    told = drawn_labels(model, m, n, chosen, seed, labels)
+    whole = Labels.of(model, told.normals[..., :p], told.normals[..., p:], inner, told.weight, told.nodes)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t_edge = edge_of(whole)
+        edge = whole.energy(t_edge)
+    extremes = np.minimum(_extremes(whole, t_edge), n // _FEWER)
+    k, size = int(extremes.max()), inner - extremes
+    w = p_star + p + k
     # What a direction has by itself is drawn for all that there may be, as their number changes with m.
     rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
     noise = np.stack([rng.standard_normal((every, every, p * p + 1)) for rng in rngs])[:, :w, :w]
     couplings = np.stack([rng.standard_normal((p, every, LEVELS)) for rng in rngs])[:, :, :w]
-    couplings = couplings.reshape(len(rngs), p * w, LEVELS)
-    told = drawn_labels(model, m, n, chosen, seed, labels)
-    normals, weight = told.normals, told.weight
-    whole = Labels.of(model, normals[..., :p], normals[..., p:], inner - k, weight, told.nodes)
     excess = np.full((len(rngs), 2), np.nan)
-    if labels is None and weight is None:
+    if labels is None and told.weight is None:
         excess = label_excess(model, Labels.of(model, told.basis[..., :p], told.basis[..., p:], n), m / n)
     v = np.roll(told.basis, p_star, axis=2)  # the teacher's first
-    if not k:
-        edge = np.full(len(rngs), np.inf)
-        return Draw(whole, whole, edge, excess, v, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
-    whole = replace(whole, n=inner)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        edge = label_edge(whole) * inner / (inner - k)
-    rank = np.argsort(told.score, axis=1)
-    parts = (rank[:, :k, None], np.sort(rank[:, k:, None], axis=1))
-    if weight is not None:
-        weight = np.take_along_axis(weight, parts[1][..., 0], axis=1)
-    far, rest = (np.take_along_axis(normals, part, axis=1) for part in parts)
-    far_v, rest_v = (np.take_along_axis(v, part, axis=1) for part in parts)
-    lam, u = far[..., :p], far[..., p:]
-    x = np.concatenate(
-        [far_v, np.stack([_triangle(min(most, inner), inner, rng)[:k, :k] for rng in rngs])], axis=2
+    bulk, x = whole, np.zeros((len(rngs), p * w, p * w))
+    if k:
+        rank = np.argsort(told.score, axis=1)[:, :k]
+        apart = np.arange(k) < extremes[:, None]
+        far, far_v = (np.take_along_axis(part, rank[..., None], axis=1) for part in (told.normals, v))
+        triangles = np.stack([_triangle(min(EXTREMES, inner), inner, rng)[:k, :k] for rng in rngs])
+        far_v = np.concatenate([far_v, triangles * apart[:, None]], axis=2) * apart[..., None]
+        weights = model.weights_at(far[..., :p], np.mean(far[..., p:] ** 2, axis=-1)) * p / 2
+        x = np.einsum("qmij,qma,qmb->qiajb", weights, far_v, far_v, optimize=True)
+        x = x.reshape(len(rngs), p * w, p * w) / size[:, None, None]
+        others = [
+            np.random.default_rng([seed, i, 2]).standard_normal((v.shape[1], EXTREMES))[:, :k] for i in chosen
+        ]
+        v = np.concatenate([v, np.stack(others) * apart[:, None]], axis=2)
+        bulk = whole.without(rank, apart)
+    bulk = replace(bulk, n=size)
+    present = np.arange(w) < (p_star + p + extremes)[:, None]
+    return Draw(bulk, whole, t_edge, edge * inner / size, extremes, excess, v, x, present, noise, couplings)
+
+
+def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
+    """How many labels (q,) have so large a share of the edge's condition that each is told by itself."""
+    shares = sum(
+        share * (f / (1 + t_edge[:, None] * f)) ** 2 for f, share in zip(labels.f, labels.shares, strict=True)
     )
-    weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
-    extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / (inner - k)
-    others = np.stack(
-        [np.random.default_rng([seed, i, 2]).standard_normal((normals.shape[1], most)) for i in chosen]
-    )
-    bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k, weight, told.nodes)
-    v = np.concatenate([rest_v, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
-    return Draw(bulk, whole, edge, excess, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
+    large = shares * (t_edge**2 / labels.n)[:, None] > SHARE
+    if labels.weight is not None:
+        large &= labels.weight == 1
+    return np.minimum(large.sum(axis=1), EXTREMES)
 
 
 def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:
@@ -265,8 +282,13 @@ def _block(
     line = np.where(sound[:, None, None], (first - second) / apart, 0)
     values, vectors = np.linalg.eigh(eye - line)
     root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
-    noise = _noise(drawn, fine, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found)))
-    centre = first - line * z[:, None, None] + noise + drawn.extreme + (_tilt(drawn, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found))) if TILT else 0) + _bend(drawn, fine, t_edge, found)[:, :, None] * eye
+    t = np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found))
+    noise = _noise(drawn, fine, t)
+    centre = first - line * z[:, None, None] + noise + drawn.extreme + _tilt(drawn, t) + _bend(drawn, fine, t_edge, found)[:, :, None] * eye
+    absent = np.tile(~drawn.present, drawn.blocks)
+    centre[absent] = 0
+    centre.swapaxes(1, 2)[absent] = 0
+    centre[:, range(len(eye)), range(len(eye))] += _ABSENT * absent
     return root, np.where(sound[:, None, None], centre, 0)
 
 
@@ -279,15 +301,15 @@ def signal_block(labels: Labels, v: Array, t: Array, kinds: NDArray[np.int64]) -
         every = [labels.weight * part for part in every]
     phi = [part[:, :m] for part in every]
     unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
-    across = v.transpose(0, 2, 1)
+    across, size = v.transpose(0, 2, 1), np.reshape(labels.n, (-1, 1, 1))
     block = np.empty((q, p, w, p, w))
     for i in range(p):
         for j in range(i + 1):
             part = (phi[-1] - phi[0]) * unit[..., i] * unit[..., j] + (phi[0] if i == j else 0)
-            block[:, i, :, j] = block[:, j, :, i] = (across * part[:, None]) @ v / labels.n
+            block[:, i, :, j] = block[:, j, :, i] = (across * part[:, None]) @ v / size
     if every[0].shape[1] > m:  # those without projections of their own: their mean
         parts = [share * part[:, m:] for share, part in zip(labels.shares, every, strict=True)]
-        level = np.sum(parts, axis=0) / labels.n
+        level = np.sum(parts, axis=0) / size[:, 0]
         factors = np.stack([np.ones_like(level), labels.y[:, m:], labels.yhat[:, m:]])
         mean = (factors * level).sum(axis=2)[kinds].T
         for i in range(p):
@@ -305,7 +327,7 @@ def label_sectors(labels: Labels, t: Array) -> Array:
     gap = phi[-1] - phi[0]
     both = phi[0] ** 2 + 2 * phi[0] * gap / p
     kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
-    return np.stack([labels.total(kinds * v) for v in (1.0, labels.y[:, None], labels.yhat[:, None])]) / labels.n
+    return np.stack([labels.total(kinds * v) for v in (1.0, labels.y[:, None], labels.yhat[:, None])]) / np.reshape(labels.n, (-1, 1))
 
 
 def _means(labels: Labels, t: Array) -> Array:
@@ -315,26 +337,24 @@ def _means(labels: Labels, t: Array) -> Array:
 
 
 def _bend(drawn: Draw, fine: _FineLevels, t_edge: Array, z: Array) -> Array:
-    if drawn.whole is drawn.labels:
+    if not np.any(drawn.extremes):
         return np.zeros((len(z), len(drawn.rows)))
-    labels, whole = drawn.labels, drawn.whole
-    t, top = _t_at(labels, t_edge, z), _edge(whole)
-    tau = _t_at(whole, top, z * labels.n / whole.n)
-    tau, t = np.where(np.isfinite(tau), tau, 0.5), np.where(np.isfinite(t), t, 0.5)
+    labels, whole, z = drawn.labels, drawn.whole, np.minimum(z, drawn.edge)
+    t, tau = _t_at(labels, t_edge, z), _t_at(whole, drawn.t_edge, z * labels.n / whole.n)
     after = _means(labels, tau)
-    rho = tau + 1 / (z - after[0])
+    rho = np.maximum(tau + 1 / (z - after[0]), 0)
     sectors = label_sectors(labels, t)[..., 0]
-    plain = fine.squares[0] * drawn.blocks * labels.n
     gap = z[:, None] - fine.energies
+    moved = fine.squares[0] * (drawn.blocks * labels.n * rho)[:, None]
     weight = fine.step * fine.squares
-    kept = np.sum(weight / (gap + plain * rho[:, None]) - weight / gap + weight * plain * rho[:, None] / gap**2, axis=2)
-    bend = after - _means(labels, t + rho) + sectors * rho * t**2 * sectors[0] / (1 - t**2 * sectors[0]) - kept
-    if DEBUG: print(np.median(rho), np.median(tau-t), np.median(t_edge-tau), 'bend', np.median(bend,axis=1), np.median(kept,axis=1), np.median(sectors[0]*t**2))
-    return BEND * bend[drawn.rows].T
+    kept = np.sum(weight / np.minimum(gap + moved, _NEAR * gap) - weight / gap + weight * moved / gap**2, axis=2)
+    linear = sectors * rho * t**2 * sectors[0] / (1 - t**2 * sectors[0])
+    bend = after - _means(labels, t + rho) + linear - kept
+    return BEND * np.where(drawn.extremes > 0, bend, 0)[drawn.rows].T
 
 
-DEBUG = 0
-TILT = 0
+_NEAR = 0.25
+BEND = 1.0
 
 
 def _tilt(drawn: Draw, t: Array) -> Array:
@@ -347,17 +367,12 @@ def _tilt(drawn: Draw, t: Array) -> Array:
     if labels.weight is not None:
         gap = gap * labels.weight[:, :m]
     unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
-    kappa = np.einsum("qm,qmi,qmj->qij", gap, unit, unit) / labels.n
+    kappa = np.einsum("qm,qmi,qmj->qij", gap, unit, unit, optimize=True) / labels.n[:, None, None]
     kappa -= np.trace(kappa, axis1=1, axis2=2)[:, None, None] * np.eye(p) / p
     sectors = label_sectors(labels, t)[..., 1]
     factor = sectors[drawn.kinds].T / (1 / t**2 - sectors[0])[:, None]
     out = np.einsum("qij,qa,ab->qiajb", kappa, factor, np.eye(w))
-    if DEBUG: print('tilt', np.median(1-t**2*sectors[0]), np.std(t*kappa[:,0,1]/(1-t**2*sectors[0])), np.median(t/t.max()))
-    return TILT * out.reshape(q, p * w, p * w)
-
-
-CAP = 0
-BEND = 1.0
+    return out.reshape(q, p * w, p * w)
 
 
 def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
@@ -370,7 +385,7 @@ def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
     sectors = label_sectors(drawn.labels, t)
     ends = sectors[drawn.kinds].swapaxes(0, 1)
     gap = np.maximum(1 / t[:, None] ** 2 - sectors[0], 1e-12)
-    t0, t1, t2 = np.moveaxis(ends[:, :, None] * ends[:, None] / (gap[:, None, None] * drawn.labels.n), -1, 0)
+    t0, t1, t2 = np.moveaxis(ends[:, :, None] * ends[:, None] / (gap * drawn.labels.n[:, None])[:, None, None], -1, 0)
     scatter = np.sqrt(_kept_part(drawn, fine, drawn.labels.energy(t))[1][:, :w])
     own = scatter[:, :, None] * scatter[:, None] / 2
     free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
@@ -408,7 +423,7 @@ def _squares(labels: Labels, bulk: LabelBulk, t_edge: Array) -> tuple[Array, Arr
     return bulk.plain, bulk.ratio, bulk.plain * (sectors[2] / sectors[0])[:, None]
 
 
-def _fine_levels(bulk: LabelBulk, order: int, kept: int, curves: tuple[Array, ...]) -> _FineLevels:
+def _fine_levels(bulk: LabelBulk, order: Array, kept: int, curves: tuple[Array, ...]) -> _FineLevels:
     share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
     step = np.diff(share, prepend=0.0)
     at = share - step / 2
@@ -417,7 +432,7 @@ def _fine_levels(bulk: LabelBulk, order: int, kept: int, curves: tuple[Array, ..
     squares = [
         [np.interp(at, *both) for both in zip(counts, curve, strict=True)] for curve in curves
     ]
-    return _FineLevels(step, energies, np.array(squares) / order)
+    return _FineLevels(step, energies, np.array(squares) / order[:, None])
 
 
 def _kept_part(drawn: Draw, fine: _FineLevels, z: Array) -> tuple[Array, Array]:
@@ -446,7 +461,7 @@ def _levels(
         step = (energy[1] - energy[0]) / (1.5 * math.pi * count[1]) ** (2 / 3)
         energies[i] = np.where(y > 0, _at_count(count, energy, counted), bulk.edge[i] + step * y)
         for row, curve in enumerate(curves):
-            squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order
+            squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order[i]
     return energies, squares
 
 
@@ -456,7 +471,8 @@ def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Arr
     matrix = np.zeros((len(root), d + kept, d + kept))
     matrix[:, :d, :d] = root @ centre @ root
     rows = squares[:, drawn.rows]
-    matrix[:, :d, d:] = root @ (drawn.couplings[:, :, :kept] * np.sqrt(rows))
+    couplings = drawn.couplings[..., :kept] * drawn.present[:, None, :, None]
+    matrix[:, :d, d:] = root @ (couplings.reshape(len(root), d, kept) * np.sqrt(rows))
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
     matrix[:, range(d, d + kept), range(d, d + kept)] = levels
     return matrix
