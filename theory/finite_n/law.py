@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
+from theory.finite_n.elsewhere import none_above
 from theory.finite_n.label_control import controlled_mean
 from theory.finite_n.many_labels import held
 from theory.finite_n.quenched import checked_labels
@@ -120,7 +121,8 @@ def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array 
     parts = []
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))
-        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), n))
+        chance = np.array([np.random.default_rng([seed, i, 6]).random() for i in chosen])
+        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), m, n, chance))
     return FiniteLaw(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -182,18 +184,23 @@ def finite_curve(
     return FiniteCurve(grid, *np.array(rows).T)
 
 
-def _draws(model: Committee, pairs: SmallPairs, n: int) -> tuple[Array, ...]:
-    """Columns of a FiniteLaw for the draws of these pairs."""
+def _draws(model: Committee, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:
+    """Columns of a FiniteLaw for the draws of these pairs. chance (q,), uniform: whether a vector left out is above all."""
     d = int(model.degeneracy)
     lowest, q2 = pairs.values[:, 0], pairs.overlaps
-    rest = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0)
+    rest, told = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0), pairs.known.sum(axis=1)
+
+    def largest(x: Array, others: Array) -> Array:
+        return ((x > others) & (chance < none_above(model, m / n, n, told, x))).astype(float)
+
+    group = q2[:, :d]
     columns = (
         lowest * (2 / int(model.p) * pairs.size / n),
-        q2[:, :d].mean(axis=1),
+        group.mean(axis=1),
         q2[:, 0],
         q2[:, d],
-        (q2[:, :d].mean(axis=1) > rest).astype(float),
-        (q2[:, :d].max(axis=1) > rest).astype(float),
-        (q2[:, 0] > np.maximum(rest, q2[:, 1:d].max(axis=1, initial=0.0))).astype(float),
+        largest(group.mean(axis=1), rest),
+        largest(group.max(axis=1), rest),
+        largest(q2[:, 0], np.maximum(rest, q2[:, 1:d].max(axis=1, initial=0.0))),
     )
     return *(np.where(pairs.sound, column, np.nan) for column in columns), pairs.excess

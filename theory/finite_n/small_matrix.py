@@ -55,7 +55,7 @@ Array = NDArray[np.float64]
 
 LEVELS = 24  # of the bulk
 EXTREMES = 16  # at the most
-SHARE = 0.02  # of the edge's condition t^2 (1/N) sum phi^2 = 1 from which a label is extreme
+SHARE = (0.02, 0.005)  # of the edge's condition t^2 (1/N) sum phi^2 = 1 from which a label is extreme: p = 1, above
 _FEWER = 12  # dimensions for each extreme label
 _ABSENT = 1e3  # energy of directions that a draw does not have
 _TURNS, _FAR_TURNS, _FAR = (
@@ -177,12 +177,8 @@ def small_pairs(
     values, overlaps = (
         np.concatenate([low[:, :d], above[:, d:]], axis=1) for low, above in zip(*parts, strict=True)
     )
-    # The highest vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
-    # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal; 4 % at
-    # p = 1, a = 2, alpha = 0.85, N = 100). Nor have the upper half of the kept ones, which that vector is next to: there levels
-    # 18 to 24 hold 0.025 each, 0.010 in dense samples, where those up to 12 are within a
-    # half. For p > 1 few levels are left of 0 and all of them count (samples: 0.38 and 0.55 informative, 0.39 and 0.56 here).
-    known = values <= levels[:, kept // 2 if drawn.blocks == 1 else kept - 1, None]
+    # The highest vectors stand for the levels left out, all in one: theory.finite_n.elsewhere tells what those hold.
+    known = values <= levels[:, kept - 1, None]
     known &= np.arange(values.shape[1]) < kept + (drawn.blocks * drawn.extremes)[:, None]
     return SmallPairs(values, overlaps, known, sound, drawn.excess, bulk_labels.n)
 
@@ -232,7 +228,7 @@ def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
     shares = sum(
         share * (f / (1 + t_edge[:, None] * f)) ** 2 for f, share in zip(labels.f, labels.shares, strict=True)
     )
-    large = shares * (t_edge**2 / labels.n)[:, None] > SHARE
+    large = shares * (t_edge**2 / labels.n)[:, None] > SHARE[len(labels.f) > 1]
     if labels.weight is not None:
         large &= labels.weight == 1
     return np.minimum(large.sum(axis=1), EXTREMES)
