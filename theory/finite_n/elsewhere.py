@@ -35,7 +35,7 @@ def none_above(model: Committee, alpha: float, n: int, told: Array, x: Array) ->
 
     >>> model = Committee(1, 1, 2.0)
     >>> none_above(model, 0.85, 100, np.array([24.0, 24.0]), np.array([0.05, 0.2])).round(2)
-    array([0.61, 1.  ])
+    array([0.43, 1.  ])
     """
     d, order = int(model.degeneracy), int(model.p) * n
     levels, shares = signal_measure(model, alpha)
@@ -67,7 +67,9 @@ def signal_measure(model: Committee, alpha: float) -> tuple[Array, Array]:
     steps = np.diff(x, prepend=edge) * scale / math.pi
 
     def running(density: Array) -> Array:
-        return np.concatenate([[0.0], np.cumsum(steps * (density + np.concatenate([[0.0], density[:-1]])) / 2)])
+        return np.concatenate(
+            [[0.0], np.cumsum(steps * (density + np.concatenate([[0.0], density[:-1]])) / 2)]
+        )
 
     levels, shares, found = running(np.where(inside, t.imag, 0)), running(signal), outlier(model, alpha)
     mass = 1 - (found.overlap if found else 0.0)

@@ -99,6 +99,15 @@ class Labels:
             z = z + share / self.n * self.total(f / (1 + t[:, None] * f))
         return z
 
+    def energy_slope(self, t: Array) -> tuple[Array, Array]:
+        """z(t) and z'(t) at t (q,)."""
+        z, slope = -1 / t, 1 / t**2
+        for f, share in zip(self.f, self.shares, strict=True):
+            phi = f / (1 + t[:, None] * f)
+            z = z + share / self.n * self.total(phi)
+            slope = slope - share / self.n * self.total(phi**2)
+        return z, slope
+
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """z(t), z'(t), S(t), S'(t) at t (q,), real or complex."""
         z, slope, signal, signal_slope = -1 / t, 1 / t**2, 0.0 * t, 0.0 * t

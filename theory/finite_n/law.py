@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
+from theory.finite_n.draw import EXTREMES
 from theory.finite_n.elsewhere import none_above
 from theory.finite_n.label_control import controlled_mean
 from theory.finite_n.many_labels import held
-from theory.finite_n.quenched import checked_labels
-from theory.finite_n.small_matrix import EXTREMES, SmallPairs, small_pairs
+from theory.finite_n.quenched import checked_labels, orthonormal
+from theory.finite_n.small_matrix import SmallPairs, small_pairs
 from theory.model import Committee, finite_committee
 
 Array = NDArray[np.float64]
@@ -127,20 +128,30 @@ def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array 
 
 
 def law_of_labels(
-    model: Committee, lam: ArrayLike, u: ArrayLike, n: int, *, draws: int = 200, seed: int = 0
+    model: Committee,
+    lam: ArrayLike,
+    u: ArrayLike,
+    n: int,
+    *,
+    gram: ArrayLike | None = None,
+    draws: int = 200,
+    seed: int = 0,
 ) -> FiniteLaw:
     """`finite_law` of samples that share their labels: preactivations lam (M, p), u (M, p_star) in dimension n.
 
     What is left random is what the labels do not fix: levels, couplings, block noise. For p p_star > 1 its mean differs from
-    `quenched`, as that noise splits outliers. Students count as orthogonal to the teacher (`quenched` takes their overlaps,
-    which matter where alpha is large). Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
+    `quenched`, as that noise splits outliers.
+
+    gram   overlaps of teacher and students as in `quenched`; without it they count as orthogonal
+    Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
 
     >>> lam, u = Committee(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
     >>> law_of_labels(Committee(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
     (20,)
     """
     model, lam, u = checked_labels(model, lam, u)
-    return _law(model, len(lam), count("n", n), draws, seed, np.hstack([lam, u]))
+    basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
+    return _law(model, len(lam), count("n", n), draws, seed, np.stack([np.hstack([lam, u]), basis]))
 
 
 @dataclass(frozen=True)

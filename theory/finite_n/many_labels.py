@@ -1,11 +1,11 @@
 """Labels of a draw of any size for the law of a sample: all of them, or the extreme ones and others that stand for many.
 
 Up to SINGLY dimensions (and for p > 8) every label is drawn, coupled along alpha (theory.finite_n.coupled_labels). Beyond,
-theory.finite_n.extreme_labels: about EXTREMES of the labels at alpha_BBP, those with a pole next to the end of the walk, one by
-one; REST labels with one weight s M / REST, s = sqrt(REST / M), and nodes of the mean with 1 - s of the weight, so that
-every sum over labels has the mean and the variance it has over all of them: of Phi, of y Phi, and of v v^T (x) Phi for the
-projections v on any direction. The nodes have no projections of their own, only their mean, v v^T -> y I on the teacher and
-I elsewhere. The draws of one seed are the same along alpha up to 2 alpha_BBP, and from octave to octave beyond.
+theory.finite_n.extreme_labels: about EXTREMES of the labels at alpha_BBP, those with a pole next to the end of the walk,
+one by one; REST labels with one weight s M / REST, s = sqrt(REST / M), and nodes of the mean with 1 - s of the weight, so
+that every sum over labels has the mean and the variance it has over all of them: of Phi, of y Phi, and of v v^T (x) Phi
+for the projections v on any direction. The nodes have no projections of their own, only their mean, v v^T -> y I on the
+teacher and I elsewhere. The draws of one seed are the same along alpha up to 2 alpha_BBP, and from octave to octave beyond.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ class DrawnLabels:
 def drawn_labels(
     model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
 ) -> DrawnLabels:
-    """Labels of the draws `chosen` of m samples in dimension n; `labels` (m, p + p_star) for all draws if given."""
+    """Labels of the draws `chosen` of m samples in dimension n; labels (2, m, p + p_star): normals, basis of all draws."""
     width, none = int(model.p) + model.p_star, np.empty((3, 0))
     if labels is not None:
-        normals = np.broadcast_to(labels, (len(chosen), m, width))
-        return DrawnLabels(normals, normals, _lowest_weight(model, normals), None, none)
-    if n > SINGLY and p <= WIDEST:
+        normals, basis = (np.broadcast_to(part, (len(chosen), m, width)) for part in labels)
+        return DrawnLabels(normals, basis, _lowest_weight(model, normals), None, none)
+    if n > SINGLY and model.p <= WIDEST:
         return _many(model, m, n, chosen, seed)
     directions, arrivals = coupled_labels(width, m, chosen, seed)
     before, total = arrivals[:, :-1], arrivals[:, -1:]
-    # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By the
-    # weights at m itself no mean of docs/finite_n.md moves by more than its error.)
+    # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By
+    # the weights at m itself no mean of docs/finite_n.md moves by more than its error.)
     basis = directions * lengths(width, before, total)
     factors = _factors(model, n, chosen, seed)
     alike = directions * lengths(width, before, n + 1.0)
@@ -102,8 +102,8 @@ def _many(model: Committee, m: int, n: int, chosen: range, seed: int) -> DrawnLa
     nodes = np.array(tail.nodes)
     nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * mass), 1.0))) * m
     nodes = nodes if nodes[2].any() else nodes[:, :0]
-    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: those drawn stand
-    # for them, the effect being linear in overlaps of order N^{-1/2}.
+    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: those drawn
+    # stand for them, the effect being linear in overlaps of order N^{-1/2}.
     stand = m * mass / np.maximum((weights * (weights != 1)).sum(axis=1), 1)
     factors = _factors(model, n, chosen, seed)
     basis = normals

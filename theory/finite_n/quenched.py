@@ -84,7 +84,7 @@ def quenched(
     """
     n = count("n", n)
     model, lam, u = checked_labels(model, lam, u)
-    y, vectors = np.mean(u**2, axis=1), _orthonormal(np.hstack([u, lam]), gram)
+    y, vectors = np.mean(u**2, axis=1), orthonormal(np.hstack([u, lam]), gram)
     inner = n - vectors.shape[1]
     if inner < 1:
         raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
@@ -109,7 +109,7 @@ def quenched(
     )
 
 
-def _orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
+def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
     """Projections (M, r) on the orthonormal basis that Gram and Schmidt make of rows with overlaps `gram` (r, r)."""
     if gram is None:
         return projections
