@@ -50,6 +50,7 @@ class FineLevels:
 
 
 def fine_levels(bulk: LabelBulk, order: Array, kept: int, curves: tuple[Array, ...]) -> FineLevels:
+    """The fine measure of `kept` of the `order` (q,) levels, mean squares of couplings by the curves of `coupling_squares`."""
     share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
     step = np.diff(share, prepend=0.0)
     at = share - step / 2

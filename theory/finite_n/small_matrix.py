@@ -65,7 +65,7 @@ Array = NDArray[np.float64]
 _ABSENT = 1e3  # energy of directions that a draw does not have
 _TURNS, _FAR_TURNS = 4, 7
 _FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
-_WIDTH = 0.05
+_WIDTH, _FIRST_WIDTH = 0.05, 0.3
 _EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
 _QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
 
@@ -121,9 +121,11 @@ def small_pairs(
     found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
     rows = drawn.rows == 1
     turns = _TURNS if n <= _FAR else _FAR_TURNS
-    parts = []
+    parts, spread = [], np.zeros(len(found))
     for turn in range(turns):
-        width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
+        width = np.maximum(
+            (_WIDTH if turn else _FIRST_WIDTH) * np.where(sound, levels[:, -1] - found, 1.0), spread
+        )
         root, centre = _block(drawn, fine, sound, t_edge, found, width)
         matrix = _matrix(drawn, root, centre, levels, squares)
         if turn < turns - 2:
@@ -131,7 +133,8 @@ def small_pairs(
         else:  # about the lowest, and then about those above them, whose overlaps are asked for
             values, vectors = np.linalg.eigh(matrix)
             parts.append((values, ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)))
-        near = values[:, d] if turn == turns - 2 else values[:, :d].mean(axis=1)
+        lowest = values[:, d : d + 1] if turn == turns - 2 else values[:, :d]
+        near, spread = lowest.mean(axis=1), np.ptp(lowest, axis=1) / 2
         found = np.where(sound, np.minimum(bulk_edge, near), -1.0)
     (values, overlaps), (above, theirs) = parts
     values = np.maximum.accumulate(np.concatenate([values[:, :d], above[:, d:]], axis=1), axis=1)
@@ -158,11 +161,10 @@ def _block(
     """
     eye = np.eye(len(drawn.rows))
     labels = drawn.labels
-    ends = []
-    for t in (
-        np.minimum(EDGE * t_edge, t_at(labels, t_edge, found + width)),
-        t_at(labels, t_edge, found - width),
-    ):
+    # Next to the edge the mean is a small difference of two singular parts.
+    ends, highest = [], labels.energy(EDGE * t_edge)
+    for z in (np.minimum(found + width, highest), np.minimum(found, highest) - width):
+        t = t_at(labels, t_edge, z)
         z = labels.energy(t)
         mean = kept_part(drawn, fine, z)[0]
         ends.append((z, signal_block(labels, drawn.v, t, drawn.kinds) - mean[:, :, None] * eye))
