@@ -1,8 +1,9 @@
 """Compare finite-N samples with theory: a table, a figure, and a file of the numbers.
 
 Reads sweep files (several, or one with several N; samples of one model are pooled) and prints, for each model, the
-observables with bootstrap errors beside the N = infinity theory and the quenched theory of finite N, the crossings of phi,
-the law of the edge's shift, and alpha_0. With --save the draws of the quenched theory go on where they stopped (--resume).
+observables with bootstrap errors beside theory at N = infinity and at their N (means over draws of labels), the crossings of
+phi, the law of the edge's shift, and alpha_0. With --save the draws of finite-N theory go on where they stopped (--resume);
+without it they are made in this process, in as many threads as there are cores or --processes says, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from theory.checks import ParameterError
 EXAMPLE = """  bbp sweep --alpha-grid 0.8:2:13 --n 200,400,800 --a 0.5 --samples 64 --out results/sizes.h5
   bbp compare results/sizes.h5 --out sizes.png --save results/sizes-compare.h5
   bbp compare results/sizes.h5 --draws 1000 --save results/sizes-compare.h5 --resume"""
-ALONE = ("out", "width", "force")  # of how to run: what needs no file of numbers
+ALONE = ("out", "width", "force", "processes")  # of how to run: what needs no file of numbers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +72,8 @@ def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         option.written for option in kept if option.name in given and how[option.name] not in (None, False)
     ]
     if asked and how["save"] is None:
-        raise ParameterError(f"{asked[0]} needs --save FILE.h5: draws are kept beside that file")
+        why = "it lists the pieces of work" if asked[0] == "--dry-run" else "draws are"
+        raise ParameterError(f"{asked[0]} needs --save FILE.h5: {why} kept beside that file")
 
 
 def _require_one(experiment: Any, places: Mapping[str, Path]) -> None:

@@ -210,6 +210,8 @@ def run(args: argparse.Namespace) -> int:
     form = form_of(out if args.out is None else Path(args.out))
     if not 10 <= args.dpi <= 2400:
         raise ParameterError(f"dpi must lie between 10 and 2400, got {args.dpi!r}")
+    if args.file is not None and Path(args.file).suffix.lower().removeprefix(".") in METADATA:
+        hdf5.format_of(args.file)  # a picture is told to be one, before it is found to be its own
     outputs.require_apart({"out": out}, [] if args.file is None else [args.file])
     outputs.require_free(out, force=args.force)
     chosen = options.Options(

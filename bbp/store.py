@@ -191,7 +191,9 @@ def load(path: str | Path, model: int | None = None, *, locking: hdf5.Locking = 
     if model is None or not 0 <= model < len(sweeps):
         held = "; ".join(f"{i}: {describe(sweep.model)}" for i, sweep in enumerate(sweeps[:8]))
         more = "; ..." if len(sweeps) > 8 else ""
-        wanted = "choose one by its index" if model is None else f"none has index {model}"
+        wanted = (
+            "choose one by its index (bbp plot --model INDEX)" if model is None else f"none has index {model}"
+        )
         raise FileError(f"{str(path)!r} holds {len(sweeps)} models ({held}{more}): {wanted}")
     return sweeps[model]
 

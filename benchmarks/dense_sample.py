@@ -26,7 +26,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from sims import hessian, sampling
-from sims.dense import all_overlaps, eigen
+from sims.dense import all_overlaps
+from sims.dense.reduction import tridiagonal
 from sims.host_draws import draw_on_host
 from sims.instance import Instance
 from sims.signal import signal_vectors
@@ -57,12 +58,12 @@ def measure(n: int, p: int, alpha: float, dtype: str, repeat: int) -> dict[str, 
     drawn = list(draw_on_host(model, n, alpha, range(number), dtype=dtype))
     matrices = built(drawn)
     signals = [signal_vectors(one.teacher, p) for one in drawn]
-    reduced = [eigen._reduced(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)]
+    reduced = [tridiagonal(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)]
     problems = [(one.d, one.e, one.rotated, one.width) for one in reduced]
     subset = (0, p + sampling.MARGIN - 1)
 
     def reduce() -> list:
-        again = [eigen._reduced(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)]
+        again = [tridiagonal(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)]
         return [one.rotated for one in again]
 
     found = least(

@@ -1,11 +1,12 @@
 """Samples a second: ours side by side, one process of ours, and the plain pipeline on all cores, all in one run.
 
-The plain pipeline is what anyone would write: a process a core, one BLAS thread each, twelve lines of NumPy and LAPACK with all
-vectors. Ours are the processes of `bbp.engine.pool` on the same number of cores, and one process of ours alone, whose rate
-times the number of cores is what perfect sharing would give. Processes have started and compiled before the clock runs, in
-turns for `--rounds`, the best round of each counts. Ratios: ours to cores x one process (target 0.9), ours to plain (1.5),
-by wall time, and by processor time, which tells more where other programs share the cores. "LAPACK" is the first of these
-ratios of as many processes that do nothing but LAPACK's reduction to tridiagonal form (sytrd) of a matrix of that order, half
+The plain pipeline is what anyone would write: a process a core, one BLAS thread each, twelve lines of NumPy and LAPACK
+with all vectors. Ours are the processes of `bbp.engine.pool` on the same number of cores, and one process of ours alone,
+whose rate times the number of cores is what perfect sharing would give. That one is bound to a core (where the system can):
+else it draws ahead on a thread of JAX's and keeps 1.2 cores busy at N = 100. Processes have started and compiled before the
+clock runs, in turns for `--rounds`, the best round of each counts. Ratios: ours to cores x one process (target 0.9), ours to
+plain (1.5), by wall time, and by processor time, which tells more where other programs share the cores. "LAPACK" is the
+first of these ratios of as many processes that do nothing but LAPACK's reduction to tridiagonal form (sytrd), half
 of a large sample's time: what the cores, their caches and the memory they share leave of perfect sharing. With --dask, the
 rates of as many workers of dask to ours are added (target 0.9), and how long they take until they are connected (2 s).
 
@@ -30,8 +31,9 @@ import psutil
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
-from bbp.engine import cache, cluster, cores, pool
+from bbp.engine import cache, cluster, pool
 from bbp.experiments import sweep
+from sims import cores
 
 CASES = "100:1,200:1,400:1,1000:1,100:2,200:2,400:2,1000:2"
 BLOCKS = 3  # units a process in a round
@@ -107,6 +109,23 @@ def measure(
 
 
 @contextlib.contextmanager
+def one_on_a_core(place: str | None):
+    """What runs units on one process of ours, bound to one core with all its threads."""
+    can = hasattr(os, "sched_setaffinity")
+    before = os.sched_getaffinity(0) if can else set()
+    if can:
+        os.sched_setaffinity(0, {max(before)})  # a process inherits it from the thread that starts it
+    try:
+        work = contextlib.ExitStack()
+        one = work.enter_context(pool.pool(1, place))
+    finally:
+        if can:
+            os.sched_setaffinity(0, before)
+    with work:
+        yield one
+
+
+@contextlib.contextmanager
 def workers(options: argparse.Namespace, place: str | None):
     """What runs units on workers of dask, or None without --dask."""
     if not options.dask:
@@ -141,7 +160,7 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     with (
         pool.pool(options.cores, place) as ours,
-        pool.pool(1, place) as one,
+        one_on_a_core(place) as one,
         context.Pool(options.cores) as others,
         context.Pool(1) as other,
         workers(options, place) as dask,

@@ -22,10 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
-from scipy.linalg.blas import get_blas_funcs
 
+from sims.blas import blas
 from sims.checks import reals
-from sims.instance import Instance, Model, finite_p, labels, preactivations, teacher_noise
+from sims.instance import Instance, Model, finite_p, labels_inside, preactivations, teacher_noise
 from sims.pinned import HIGHEST, pinned
 from theory.general.network import network
 
@@ -98,11 +98,12 @@ def weights_of(instance: Instance) -> NDArray[np.float64]:
     return weights_together([instance])[0]
 
 
+@pinned
 def weights_together(drawn: Sequence[Instance]) -> NDArray[np.float64]:
     """`weights_of` of each instance, of one model and M: (instances, M, p, p); what is done sample by sample is done once for
     all of them."""
     if jax.default_backend() == "cpu" or drawn[0].data is None:
-        both = [labels(one) for one in drawn]
+        both = [labels_inside(one) for one in drawn]
     else:  # the data stay on the device
         padded = [preactivations(one) for one in drawn]
         both = [
@@ -186,15 +187,15 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
 
 def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> NDArray:
     """Lower triangle of X^T diag(f) X, weights f (M,) of either sign, in gram (N, N); scaled (BLOCK, N) is scratch."""
-    syrk = get_blas_funcs("syrk", (data,))
+    syrk = blas("syrk", data.dtype)
     gram[:] = 0
-    root = np.sqrt(np.abs(f)).astype(data.dtype)
+    root = np.sqrt(np.abs(f)).astype(data.dtype, copy=False)
     for sign in (1.0, -1.0):
-        rows = np.flatnonzero(sign * f > 0)
+        (rows,) = (sign * f > 0).nonzero()
         for start in range(0, len(rows), BLOCK):
             some = rows[start : start + BLOCK]
             block = scaled[: len(some)]  # a block of rows at a time, scaled in the cache
-            np.take(data, some, axis=0, out=block, mode="clip")  # clip: "raise" would go through a buffer
+            data.take(some, axis=0, out=block, mode="clip")  # clip: "raise" would go through a buffer
             block *= root[some, None]
             # block.T is (N, rows), column-major: no copy
             gram = syrk(sign, block.T, beta=1.0, c=gram, lower=1, overwrite_c=1)

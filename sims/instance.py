@@ -26,8 +26,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import get_blas_funcs
 
+from sims.blas import blas
 from sims.checks import of_type, reals
 from sims.normal import normal_row
 from sims.pinned import HIGHEST, pinned
@@ -319,7 +319,11 @@ def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
 @pinned
 def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn."""
-    of_type("instance", instance, Instance)
+    return labels_inside(of_type("instance", instance, Instance))
+
+
+def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`labels` for callers that are pinned themselves: to see that a call is takes as long as the labels of a small sample."""
     weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T
     if instance.data is None:
         if instance.roots is not None:
@@ -329,10 +333,8 @@ def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]
         blocks = (np.asarray(row_block(key, np.uint32(s), ROWS, instance.n, dtype)) for s in starts)
         both = np.concatenate([block @ weights for block in blocks])
     else:
-        # SciPy's BLAS, as in all that follows on the host: NumPy brings another copy with threads of its own, which go on
-        # waiting for work, busily, and hold up the reduction that comes next
         data = np.asarray(instance.data)
-        both = get_blas_funcs("gemm", (data,))(1.0, weights, data.T, trans_a=1).T
+        both = blas("gemm", data.dtype)(1.0, weights, data.T, trans_a=1).T
     both = both[: instance.m].astype(np.float64)
     p = instance.student.shape[0]
     return both[:, :p], both[:, p:]

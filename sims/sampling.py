@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -26,7 +26,7 @@ from sims.krylov.sample import preferred_solver
 from sims.memory import require_fit
 from sims.pinned import pinned
 from sims.resolution import require_resolved
-from sims.signal import student_shares
+from sims.signal import student_shares_together
 from sims.solvers import Solver
 from theory.checks import ParameterError, choice, count
 
@@ -130,11 +130,13 @@ def bytes_needed(
     return size * _bytes_of(model, alpha, k, dtype, name)(n)
 
 
-@dataclass(frozen=True)
-class _Record:
-    pairs: Eigenpairs | None
-    overlaps: NDArray | None
-    shares: NDArray | None
+class _Record(NamedTuple):
+    """What is kept of a sample: (k,) each, its rank, and how its solve ended."""
+
+    values: NDArray
+    residuals: NDArray
+    overlaps: NDArray
+    shares: NDArray
     rank: int
     code: Code
     reason: str
@@ -191,19 +193,27 @@ def _solve(drawn: list[Instance], k: int, name: str) -> list[_Record]:
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
         if len(drawn) > 1:
             return [record for one in drawn for record in _solve([one], k, name)]
-        first = (str(error).splitlines() or [""])[0]
-        return [_Record(None, None, None, -1, Code.FAILED, f"{type(error).__name__}: {first}")]
-    return [_record(one, pairs, k) for one, pairs in zip(drawn, solved, strict=True)]
+        first, blank = (str(error).splitlines() or [""])[0], np.full(k, np.nan)
+        return [_Record(blank, blank, blank, blank, -1, Code.FAILED, f"{type(error).__name__}: {first}")]
+    return _records(drawn, solved, k)
 
 
-def _record(drawn: Instance, pairs: Eigenpairs, k: int) -> _Record:
-    if pairs.signal is None:
-        rank, q2 = -1, np.full(k, np.nan)
-    else:
-        rank, q2 = pairs.signal.rank, pairs.signal.q2
-    reason = "" if pairs.code is Code.CONVERGED else _reason(pairs)
-    shares = student_shares(pairs.vectors, drawn.student) if np.all(np.isfinite(pairs.values)) else None
-    return _Record(pairs, q2, shares, rank, pairs.code, reason)
+def _records(drawn: list[Instance], solved: Sequence[Eigenpairs], k: int) -> list[_Record]:
+    vectors = [pairs.vectors for pairs in solved]
+    shares = student_shares_together(vectors, [np.asarray(one.student) for one in drawn])
+    blank = np.full(k, np.nan)
+    return [
+        _Record(
+            pairs.values,
+            pairs.residuals,
+            blank if pairs.signal is None else pairs.signal.q2,
+            own,
+            -1 if pairs.signal is None else pairs.signal.rank,
+            pairs.code,
+            "" if pairs.code is Code.CONVERGED else _reason(pairs),
+        )
+        for pairs, own in zip(solved, shares, strict=True)
+    ]
 
 
 def _reason(pairs: Eigenpairs) -> str:
@@ -213,21 +223,22 @@ def _reason(pairs: Eigenpairs) -> str:
 
 
 def _collected(indices: list[int], records: list[_Record], k: int, name: str) -> PointResult:
-    def table(pick: Callable[[_Record], NDArray | None]) -> NDArray[np.float64]:
-        rows = [pick(record) for record in records]
-        return np.array([np.full(k, np.nan) if row is None else row for row in rows], np.float64).reshape(
-            -1, k
-        )
+    fields: Iterable[Sequence] = zip(*records, strict=True) if records else [()] * len(_Record._fields)
+    values, residuals, overlaps, shares, ranks, ended, reasons = fields
 
+    def table(rows: Sequence[NDArray]) -> NDArray[np.float64]:
+        return np.array(rows, np.float64).reshape(-1, k)
+
+    codes = np.array(ended, np.int8)
     return PointResult(
         samples=np.array(indices, np.int64),
-        eigenvalues=table(lambda r: r.pairs.values if r.pairs else None),
-        overlaps=table(lambda r: r.overlaps),
-        residuals=table(lambda r: r.pairs.residuals if r.pairs else None),
-        max_overlap_rank=np.array([r.rank for r in records], np.int64),
-        status=np.array([DONE if r.code is Code.CONVERGED else FAILED for r in records], np.int8),
-        codes=np.array([r.code for r in records], np.int8),
-        reasons=tuple(r.reason for r in records),
+        eigenvalues=table(values),
+        overlaps=table(overlaps),
+        residuals=table(residuals),
+        max_overlap_rank=np.array(ranks, np.int64),
+        status=np.where(codes == Code.CONVERGED, DONE, FAILED).astype(np.int8),
+        codes=codes,
+        reasons=tuple(reasons),
         solver=name,
-        student_shares=table(lambda r: r.shares),
+        student_shares=table(shares),
     )

@@ -8,6 +8,7 @@ complete set of eigenvectors the q2 add up to p p_star.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -42,13 +43,21 @@ def student_shares(vectors: ArrayLike, student: ArrayLike) -> NDArray[np.float64
     student (p, N), rows of any Gram matrix. Where student and teacher overlap so do their spaces, and the two shares may add up
     to more than the share of the space that they span together.
     """
-    rows, columns = np.asarray(student, np.float64), np.asarray(vectors, np.float64)
-    p, n = rows.shape
-    gram = rows @ rows.T
-    values, mixing = np.linalg.eigh(gram) if p > 1 else (gram[0], np.ones((1, 1)))
-    kept = values > n * np.finfo(np.float64).eps * values[-1]  # students may coincide
-    basis = (mixing[:, kept] / np.sqrt(values[kept])).T @ rows
-    return np.sum((basis @ columns.reshape(p, n, -1)) ** 2, axis=(0, 1))
+    return student_shares_together([np.asarray(vectors)], [np.asarray(student)])[0]
+
+
+def student_shares_together(vectors: Sequence[NDArray], students: Sequence[NDArray]) -> NDArray[np.float64]:
+    """`student_shares` of several samples of one shape, vectors (p N, k) and students (p, N) each: (samples, k)."""
+    rows = np.array(students, np.float64)
+    b, p, n = rows.shape
+    columns = np.array([np.asarray(own).T for own in vectors], np.float64).reshape(b, -1, p, n)
+    gram = rows @ np.swapaxes(rows, 1, 2)
+    values, mixing = np.linalg.eigh(gram) if p > 1 else (gram[:, 0], np.ones((b, 1, 1)))
+    kept = values > n * np.finfo(np.float64).eps * values[:, -1:]  # students may coincide
+    scale = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
+    basis = np.swapaxes(mixing * scale[:, None], 1, 2) @ rows
+    # (b, k, p, n) by (b, 1, n, p): rows of the vectors are contiguous
+    return np.sum((columns @ np.swapaxes(basis, 1, 2)[:, None]) ** 2, axis=(2, 3))
 
 
 def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:

@@ -48,6 +48,11 @@ class Estimate:
         """Distance from `other` in standard errors; NaN without an error, or with none (constant data)."""
         return (self.value - other) / self.error if self.error > 0 else math.nan
 
+    @property
+    def doubt(self) -> str:
+        """Why its value is not determined, in words, or ""."""
+        return "its error is larger than itself" if self.error > abs(self.value) else ""
+
 
 NOTHING = Estimate(np.nan, np.nan, np.nan, np.nan)
 

@@ -1,4 +1,4 @@
-"""Finite N against theory for one model: observables with errors, the quenched theory beside them, scaling with N."""
+"""Finite N against theory for one model: observables with errors, finite-N theory beside them, scaling with N."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import FEWEST, Estimate
 from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.analysis.observables import NAMES, estimates, observables
-from bbp.engine.cores import allotted
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
+from sims.cores import allotted
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError
@@ -24,13 +24,13 @@ from theory.model import Committee
 
 Array = NDArray[np.float64]
 
-QUENCHED = ("lowest", "lowest_error", "overlap", "overlap_error", "present", "lowest_std", "overlap_std")
+THEORY_N = ("lowest", "lowest_error", "overlap", "overlap_error", "present", "lowest_std", "overlap_std")
 PARTS = ("value", "error", "low", "high")
 WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alpha_BBP
 
 
 @dataclass(frozen=True)
-class QuenchedCurve:
+class TheoryN:
     """Finite-N theory averaged over draws, each (n, alpha), with standard errors: see theory.finite_n.law.FiniteCurve.
 
     lowest   lowest eigenvalue
@@ -57,7 +57,7 @@ class Comparison:
     n (n,), alpha (alpha,), samples (n, alpha) numbers of samples done
     edge, outlier, overlap (alpha,)  theory at N = inf, NaN where there is none
     measured    by observable (bbp.analysis.observables.NAMES): columns value, error, low, high, each (n, alpha)
-    quenched    predictions of the quenched theory, or None where they were not asked for
+    theory_n    predictions of finite-N theory, or None where they were not asked for
     crossings   of phi for successive sizes
     shifts      by alpha below alpha_BBP: edge kind and the fit of the lowest eigenvalue's shift from the edge
     alpha_zero  theory's two estimates by name, NaN for "no root"
@@ -75,7 +75,7 @@ class Comparison:
     overlap: Array
     samples: NDArray[np.int64]
     measured: dict[str, dict[str, Array]]
-    quenched: QuenchedCurve | None
+    theory_n: TheoryN | None
     crossings: list[Crossing]
     shifts: list[tuple[float, str, ShiftFit]]
     alpha_zero: dict[str, float]
@@ -90,16 +90,16 @@ def compare(
     draws: int = 16,
     repeats: int = 1000,
     seed: int = 0,
-    quenched: QuenchedCurve | None = None,
+    theory_n: TheoryN | None = None,
 ) -> Comparison:
-    """Compare one sweep with theory. draws = 0 leaves the quenched theory out; `seed` is that of bootstrap and labels.
+    """Compare one sweep with theory. draws = 0 leaves finite-N theory out; `seed` is that of bootstrap and labels.
 
-    quenched   its draws, where they have been made already (bbp.experiments.compare does that in parts). Raises
+    theory_n   its draws, where they have been made already (bbp.experiments.compare does that in parts). Raises
                ParameterError where no sample is done.
     """
     require_samples(sweep)
-    if quenched is None and draws:
-        quenched = quenched_curve(sweep, draws, seed)
+    if theory_n is None and draws:
+        theory_n = theory_n_curve(sweep, draws, seed)
     table = estimates(sweep, repeats=repeats, seed=seed)
     measured = {
         name: {part: np.array([[getattr(e, part) for e in row] for row in table[name]]) for part in PARTS}
@@ -117,7 +117,7 @@ def compare(
         overlap=sweep.overlap,
         samples=(sweep.status == DONE).sum(axis=-1),
         measured=measured,
-        quenched=quenched,
+        theory_n=theory_n,
         crossings=_crossings(sweep, rng, repeats),
         shifts=_shifts(sweep, measured["lowest"]),
         alpha_zero={method: _alpha_zero(sweep, method) for method in ("overlap", "continuation")},
@@ -125,9 +125,9 @@ def compare(
     )
 
 
-def has_quenched(comparison: Comparison) -> bool:
+def has_theory_n(comparison: Comparison) -> bool:
     """Whether it holds any number of finite-N theory, which is that of quadratic committees only."""
-    found = comparison.quenched
+    found = comparison.theory_n
     return found is not None and bool(np.any(np.isfinite(found.lowest)))
 
 
@@ -137,27 +137,27 @@ def require_samples(sweep: Sweep) -> None:
         raise ParameterError("the sweep holds no finished sample to compare")
 
 
-def quenched_curve(sweep: Sweep, draws: int, seed: int = 0) -> QuenchedCurve:
+def theory_n_curve(sweep: Sweep, draws: int, seed: int = 0) -> TheoryN:
     """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws; NaN for networks."""
     cores = allotted()
-    rows = [quenched_row(sweep.model, int(n), sweep.alpha, draws, seed, cores) for n in sweep.n]
-    return QuenchedCurve(
-        **{name: np.stack([row[name] for row in rows]) for name in QUENCHED},
+    rows = [theory_n_row(sweep.model, int(n), sweep.alpha, draws, seed, cores) for n in sweep.n]
+    return TheoryN(
+        **{name: np.stack([row[name] for row in rows]) for name in THEORY_N},
         reason=np.full((len(sweep.n), len(sweep.alpha)), "", dtype=object),
     )
 
 
-def quenched_row(
+def theory_n_row(
     model: Model, n: int, alpha: Array, draws: int, seed: int, threads: int = 1
 ) -> dict[str, Array]:
-    """Fields of QuenchedCurve along alpha (alpha,) at one N, by name; NaN where the law does not exist.
+    """Fields of TheoryN along alpha (alpha,) at one N, by name; NaN where the law does not exist.
 
     That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
     """
     if not isinstance(model, Committee) or not has_bulk(model, n):
-        return {name: np.full(len(alpha), np.nan) for name in QUENCHED}
+        return {name: np.full(len(alpha), np.nan) for name in THEORY_N}
     curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads)
-    return {name: getattr(curve, "among" if name == "present" else name) for name in QUENCHED}
+    return {name: getattr(curve, "among" if name == "present" else name) for name in THEORY_N}
 
 
 def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Crossing]:

@@ -1,12 +1,13 @@
-"""The comparison file: observables with errors, quenched theory and scaling fits of one model, for others to open.
+"""The comparison file: observables with errors, finite-N theory and scaling fits of one model, for others to open.
 
 Layout (all datasets carry dimension scales, so xarray opens the file with no helper):
 
     /n /alpha                                   coordinates
     /samples                                    (n, alpha) numbers of samples
     /lowest /overlap /phi /phi_group /gap       (n, alpha) f8 means; with _error, _low, _high: bootstrap error, 95 % interval
-    /quenched_lowest ...                        (n, alpha) f8: lowest, overlap, their _error and _std, present (if asked for);
-                                                quenched_reason where a draw failed
+    /theory_n_lowest ...                        (n, alpha) f8: finite-N theory (if asked for): lowest, overlap, their _error and
+                                                _std, phi_group; theory_n_reason where a draw failed. Files of before call them
+                                                quenched_..., and phi_group quenched_present
     /theory_edge /theory_outlier /theory_overlap (alpha) f8, NaN where there is none
     /crossing, /crossing_*                      (crossing): n_small, n_large, alpha, alpha_error, alpha_low, alpha_high, found
     /shift, /shift_*                            (shift): alpha, kind, preferred, decisive, exponent, chi2_power ...
@@ -25,7 +26,7 @@ import h5py
 import numpy as np
 
 from bbp.analysis.bootstrap import Estimate
-from bbp.analysis.comparison import PARTS, QUENCHED, Comparison, QuenchedCurve
+from bbp.analysis.comparison import PARTS, THEORY_N, Comparison, TheoryN
 from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit
 from bbp.analysis.observables import NAMES
 from bbp.experiments import models
@@ -56,6 +57,15 @@ _FITS = {
 }
 
 
+_AT_N = {
+    "lowest": "mean lowest eigenvalue over draws",
+    "lowest_error": "its error",
+    "lowest_std": "scatter of one draw of it",
+    "overlap": "mean over draws of q2 averaged over the p p* lowest",
+    "overlap_error": "its error",
+    "overlap_std": "scatter of one draw of it",
+    "present": "share of draws whose largest overlap is among the p p* lowest",
+}
 _CROSSING = {part: "crossing_alpha" if part == "value" else f"crossing_alpha_{part}" for part in PARTS}
 _ZERO = {part: f"alpha_zero_sampled_{part}" for part in PARTS}
 _MEASURED = {name: {part: name if part == "value" else f"{name}_{part}" for part in PARTS} for name in NAMES}
@@ -69,10 +79,13 @@ FIELDS = (
         for part, column in columns.items()
     ),
     *(
-        Field(f"quenched_{name}", _GRID, words=f"finite-N theory, means over draws: {name}", optional=True)
-        for name in QUENCHED
+        Field(
+            f"theory_n_{name}", _GRID, words=f"finite-N theory: {_AT_N[name]}", optional=True,
+            path=f"theory_n_{'phi_group' if name == 'present' else name}", before=f"quenched_{name}",
+        )
+        for name in THEORY_N
     ),
-    Field("quenched_reason", _GRID, TEXT, "", "why its draws failed", optional=True),
+    Field("theory_n_reason", _GRID, TEXT, "", "why its draws failed", optional=True, before="quenched_reason"),
     *(Field(f"theory_{name}", ("alpha",), words=f"{name} at N = infinity") for name in _THEORY),
     Field("crossing_n_small", ("crossing",), "i8", 0, "the smaller size"),
     Field("crossing_n_large", ("crossing",), "i8", 0, "the larger size"),
@@ -111,7 +124,7 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Comparison:
     with hdf5.reading(path, FORMAT, VERSION, locking=locking) as file:
         found = table.read(file, AXES, FIELDS)
         attributes = hdf5.attributes(file)
-        quenched = {name: found[f"quenched_{name}"] for name in (*QUENCHED, "reason")}
+        theory_n = {name: found[f"theory_n_{name}"] for name in (*THEORY_N, "reason")}
         return Comparison(
             model=models.build(attributes),
             alpha_bbp=models.held(attributes)[0],
@@ -122,7 +135,7 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Comparison:
                 name: {part: found[column] for part, column in columns.items()}
                 for name, columns in _MEASURED.items()
             },
-            quenched=QuenchedCurve(**quenched) if "quenched_lowest" in file else None,
+            theory_n=TheoryN(**theory_n) if {"theory_n_lowest", "quenched_lowest"} & set(file) else None,
             crossings=[_crossing(found, i) for i in range(len(found["crossing"]))],
             shifts=[_shift(found, i) for i in range(len(found["shift"]))],
             alpha_zero={
@@ -137,14 +150,14 @@ def load(path: str | Path, *, locking: hdf5.Locking = None) -> Comparison:
 
 
 def _values(c: Comparison) -> dict[str, Any]:
-    """Coordinates and fields by name, those of the quenched theory only where there are any."""
+    """Coordinates and fields by name, those of finite-N theory only where there are any."""
     values: dict[str, Any] = {name: getattr(c, name) for name in (*_GRID, "samples")}
     values |= {f"theory_{name}": getattr(c, name) for name in _THEORY}
     for name, columns in _MEASURED.items():
         values |= {column: c.measured[name][part] for part, column in columns.items()}
-    if c.quenched is not None:
-        names = (*QUENCHED, "reason") if np.any(c.quenched.reason != "") else QUENCHED
-        values |= {f"quenched_{name}": getattr(c.quenched, name) for name in names}
+    if c.theory_n is not None:
+        names = (*THEORY_N, "reason") if np.any(c.theory_n.reason != "") else THEORY_N
+        values |= {f"theory_n_{name}": getattr(c.theory_n, name) for name in names}
     values["crossing"] = np.arange(len(c.crossings))
     values["crossing_n_small"] = np.array([each.sizes[0] for each in c.crossings], dtype=np.int64)
     values["crossing_n_large"] = np.array([each.sizes[1] for each in c.crossings], dtype=np.int64)

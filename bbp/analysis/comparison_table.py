@@ -8,15 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from bbp.analysis.bootstrap import Estimate
-from bbp.analysis.comparison import Comparison, has_quenched
+from bbp.analysis.comparison import Comparison, has_theory_n
 from bbp.analysis.finite_size import Crossing
 from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
 from bbp.store import describe
 from theory.model import Committee
 
-SURE = 0.9  # share of bootstrap fits that must cross for a crossing to be determined
-NARROW = 0.5  # and the part of the range of alpha that its interval may cover
 WIDTHS = {
     "alpha": 7,
     "runs": 5,
@@ -41,7 +39,7 @@ def _line(cells: Mapping[str, str]) -> str:
 
 def table(comparison: Comparison) -> str:
     """The whole table of one model as text; numbers are mean ± bootstrap error over samples."""
-    at_n = has_quenched(comparison)
+    at_n = has_theory_n(comparison)
     theory = "theory at this N, theory at N = infinity" if at_n else "theory at N = infinity"
     phi = ", and that of theory at this N" if at_n else ""
     lines = [
@@ -69,8 +67,8 @@ def _row(c: Comparison, i: int, j: int) -> str:
         "q2inf": _number(c.overlap[j], 3),
         "phi": with_interval(*(c.measured["phi_group"][part][i, j] for part in ("value", "low", "high"))),
     }
-    q = c.quenched
-    if q is not None and has_quenched(c):
+    q = c.theory_n
+    if q is not None and has_theory_n(c):
         cells["theory_N"] = _plain(q.lowest[i, j], q.lowest_error[i, j])
         cells["q2_N"] = _plain(q.overlap[i, j], q.overlap_error[i, j])
         cells["phi_N"] = _number(q.present[i, j], 2)
@@ -86,15 +84,12 @@ def _crossings(c: Comparison) -> list[str]:
 
 
 def _where(crossing: Crossing, reach: float) -> str:
-    """The crossing in words; "not determined", and by which rule, where fits or interval say too little of the range."""
-    alpha = crossing.alpha
+    """The crossing in words; "not determined", and why, where fits or interval say too little of the range."""
+    if doubt := crossing.doubt(reach):
+        return f"not determined ({doubt})"
     if not math.isfinite(crossing.found):
-        return _estimate(alpha)
-    if crossing.found < SURE:
-        return f"not determined ({crossing.found:.0%} of bootstrap fits cross, {SURE:.0%} are needed)"
-    if alpha.high - alpha.low > NARROW * reach:
-        return f"not determined (its interval covers more than {NARROW:.0%} of the grid of alpha)"
-    return f"{_estimate(alpha)}, {crossing.found:.0%} of bootstrap fits cross"
+        return _estimate(crossing.alpha)
+    return f"{_estimate(crossing.alpha)}, {crossing.found:.0%} of bootstrap fits cross"
 
 
 def _shifts(c: Comparison) -> list[str]:
@@ -102,12 +97,11 @@ def _shifts(c: Comparison) -> list[str]:
     for alpha, kind, fit in c.shifts:
         verdict = f"{fit.preferred} law preferred{', decisively' if fit.decisive else ', not decisively'}"
         chi2 = ", ".join(f"chi2({law}) = {value:.3g}" for law, value in fit.chi2.items())
-        free = (
-            ""
-            if math.isnan(fit.exponent)
-            else f", free exponent {fit.exponent:.3f} ± {fit.exponent_error:.3f}"
-        )
-        lines.append(f"  alpha = {alpha:.5g} ({kind} edge): {verdict}; {chi2} on {fit.degrees} degrees{free}")
+        free = Estimate(fit.exponent, fit.exponent_error, math.nan, math.nan)
+        known = math.isfinite(free.value) and not free.doubt
+        exponent = f", free exponent {free.value:.3f} ± {free.error:.3f}" if known else ""
+        degrees = f"{fit.degrees} degree{'s' if fit.degrees > 1 else ''}"
+        lines.append(f"  alpha = {alpha:.5g} ({kind} edge): {verdict}; {chi2} on {degrees}{exponent}")
     head = "shift of the lowest eigenvalue from the edge below alpha_BBP, N^(-2/3) (power) against 1/log N (logarithm):"
     return ["", head, *lines] if lines else []
 
@@ -129,8 +123,8 @@ def _estimate(e: Estimate) -> str:
         return "none"
     if not math.isfinite(e.error):
         return f"{e.value:.4f} (too few samples for an error)"
-    if e.error > abs(e.value):
-        return "not determined (its error is larger than itself)"
+    if e.doubt:
+        return f"not determined ({e.doubt})"
     if not math.isfinite(e.low):
         return f"{e.value:.4f} ± {e.error:.4f} (too few samples for an interval)"
     return f"{e.value:.4f} ± {e.error:.4f} [{e.low:.4f}, {e.high:.4f}]"

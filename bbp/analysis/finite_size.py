@@ -15,6 +15,8 @@ from theory.checks import ParameterError
 Array = NDArray[np.float64]
 
 LAWS = {"power": lambda n: n ** (-2 / 3), "logarithm": lambda n: 1 / np.log(n)}
+SURE = 0.9  # share of bootstrap fits that must cross for a crossing to be determined
+NARROW = 0.5  # and the part of the range of alpha that its interval may cover
 DECISIVE = 9.21  # of chi-square: a likelihood ratio of 100
 
 
@@ -25,6 +27,17 @@ class Crossing:
     sizes: tuple[int, int]
     alpha: Estimate
     found: float
+
+    def doubt(self, reach: float) -> str:
+        """Why it is not determined by samples over a range of alpha of this length, in words, or "".
+
+        Where too few bootstrap fits cross, or the interval covers too much of the range, the ends of the range speak.
+        """
+        if self.found < SURE:
+            return f"{self.found:.0%} of bootstrap fits cross, {SURE:.0%} are needed"
+        if np.isfinite(self.found) and self.alpha.high - self.alpha.low > NARROW * reach:
+            return f"its interval covers more than {NARROW:.0%} of the grid of alpha"
+        return self.alpha.doubt
 
 
 @dataclass(frozen=True)

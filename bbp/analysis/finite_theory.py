@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.engine.cores import allotted
+from sims.cores import allotted
 from theory.finite_n.law import FiniteCurve, finite_curve, has_bulk
 from theory.model import Committee
 

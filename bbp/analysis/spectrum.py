@@ -109,7 +109,7 @@ def of_sweep(sweep: Sweep, alpha: float) -> Spectrum:
 
     Raises ParameterError where alpha is not on the sweep's grid or no sample is done.
     """
-    return of_model(sweep.model, alpha, pool_of(sweep, alpha))
+    return of_model(sweep.model, float(sweep.alpha[_place(sweep, alpha)]), pool_of(sweep, alpha))
 
 
 def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
@@ -125,10 +125,7 @@ def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
 
 def pool_of(sweep: Sweep, alpha: float) -> Pool:
     """The eigenvalues of all samples that are done at alpha and the largest N; ParameterError if there are none."""
-    nearest = int(np.argmin(np.abs(sweep.alpha - alpha)))
-    if not math.isclose(sweep.alpha[nearest], alpha, rel_tol=1e-6):
-        grid = ", ".join(f"{value:.6g}" for value in sweep.alpha)
-        raise ParameterError(f"spectrum must be an alpha of the sweep ({grid}), got {alpha!r}")
+    nearest = _place(sweep, alpha)
     largest = int(np.argmax(sweep.n))
     good = sweep.status[largest, nearest] == DONE
     if not good.any():
@@ -137,6 +134,15 @@ def pool_of(sweep: Sweep, alpha: float) -> Pool:
     at = largest, nearest, good
     eps = float(np.finfo(str(sweep.attributes.get("dtype", "float64"))).eps)
     return Pool(sweep.eigenvalues[at], n, int(sweep.model.p) * n, sweep.residuals[at], eps)
+
+
+def _place(sweep: Sweep, alpha: float) -> int:
+    """The index of alpha in the sweep's grid, told to the six digits that tables print; ParameterError if it is not there."""
+    nearest = int(np.argmin(np.abs(sweep.alpha - alpha)))
+    if not math.isclose(sweep.alpha[nearest], alpha, rel_tol=1e-5):
+        grid = ", ".join(f"{value:.6g}" for value in sweep.alpha)
+        raise ParameterError(f"spectrum must be an alpha of the sweep ({grid}), got {alpha!r}")
+    return nearest
 
 
 def _bulk(model: Committee, alpha: float, edge: float, mass: float) -> tuple[Array, Array]:

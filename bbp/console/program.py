@@ -83,20 +83,43 @@ class Parser(argparse.ArgumentParser):
             # argparse drops the "--" and hands on an empty list.
             if re.fullmatch("--[a-z-]+=--", word):
                 self.error(f"argument {word[:-3]}: expected a value, got '--'")
-        known, extra = self.parse_known_args(words, namespace)
+        known, extra = self.parse_known_args(self._joined(words), namespace)
         if extra:
             if why := self._elsewhere.get(extra[0].split("=")[0]):
                 self.error(f"no {extra[0].split('=')[0]} here: {why}")
             options = [text for action in self._actions for text in action.option_strings]
-            near = nearest(extra[0].split("=")[0], options) if extra[0].startswith("-") else ""
+            near = _nearest_option(extra[0].split("=")[0], options) if extra[0].startswith("-") else ""
             self.error(f"unrecognised argument {extra[0]!r}{near}")
         return known
+
+    def _joined(self, words: Sequence[str]) -> list[str]:
+        """`--alpha-grid -1:2:5` as `--alpha-grid=-1:2:5`: argparse takes the value for an option, its reader tells more."""
+        takes = {
+            text
+            for action in self._actions
+            for text in action.option_strings
+            if text[:2] == "--" and action.nargs in (None, "?")
+        }
+        joined: list[str] = []
+        for word in words:
+            if joined and joined[-1] in takes and re.match(r"-(\.?\d|inf)", word):
+                joined[-1] += f"={word}"
+            else:
+                joined.append(word)
+        return joined
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """ "; did you mean X?" for the name most like `name`, or nothing."""
     match = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"; did you mean {match[0]}?" if match else ""
+
+
+def _nearest_option(name: str, options: Sequence[str]) -> str:
+    """The options that have all the words of `name` among theirs (--a: --a-grid or --at-a), else the nearest."""
+    words = set(name.strip("-").split("-"))
+    having = [option for option in options if words <= set(option.strip("-").split("-"))]
+    return f"; did you mean {' or '.join(having)}?" if 0 < len(having) < 4 else nearest(name, options)
 
 
 def program(

@@ -30,9 +30,9 @@ from bbp.console import signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine import cache as kept_programs
-from bbp.engine.cores import ONE_CORE
 from bbp.engine.devices import gpus
 from bbp.engine.tasks import Result, Unit, compute, failure
+from sims.cores import ONE_CORE
 from theory.checks import ParameterError
 
 try:

@@ -30,7 +30,9 @@ def carry_out(
     then       what else is done with what the file holds
     """
     if settings["out"] is None:
-        return _show(experiment, engine.in_memory(experiment, _alone(experiment)), then)
+        return _show(
+            experiment, engine.in_memory(experiment, _alone(experiment, settings["processes"])), then
+        )
     how = estimate.side_by_side(experiment, execution(settings), settings["processes"])
     if how.task:
         experiment.check_task()
@@ -52,8 +54,11 @@ def carry_out(
     return _show(experiment, found, then, said)
 
 
-def _alone(experiment: Experiment) -> Division:
+def _alone(experiment: Experiment, threads: int | None) -> Division:
+    """Units of a run in this process alone, of so many threads; None: as many as the experiment takes."""
     hints = experiment.alone()
+    if hints and threads is not None:
+        hints = hints | {"threads": threads}
     return Division(4 * hints["threads"] if hints else None, hints)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from bbp.console import program
 from bbp.engine import schedule
-from bbp.engine.cores import allotted
 from bbp.engine.devices import gpus
 from bbp.engine.experiment import Experiment
 from bbp.engine.run import Execution
 from bbp.engine.tasks import Results, compute
 from bbp.engine.unit import Point
+from sims.cores import allotted
 from theory.checks import ParameterError
 
 START_HERE = 1.5  # seconds until processes of bbp.engine.pool have started and imported what they need: measured 1.2 to 1.4

@@ -20,9 +20,9 @@ from bbp.console import signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine import cache as kept_programs
-from bbp.engine.cores import ONE_CORE
 from bbp.engine.tasks import Result, failure
 from bbp.engine.unit import Unit
+from sims.cores import ONE_CORE
 
 LOOK_SECONDS = 0.2  # between looks at signals while no result comes
 TRIES = 4  # workers that a unit may take down before it counts as failed: as many as dask allows

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.engine import allocation
 from bbp.engine.unit import Columns, Point, Unit
 from bbp.files.table import DONE, FAILED, TEXT, Field
 
@@ -122,6 +123,7 @@ class Results:
 
 def compute(unit: Unit) -> Result:
     """Run one unit. An exception costs the samples it comes from, with the reason, and never the rest of the unit."""
+    allocation.keep()
     start = time.perf_counter()
     columns = _columns(unit, unit.samples)
     seconds = time.perf_counter() - start

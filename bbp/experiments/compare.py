@@ -1,4 +1,4 @@
-"""A comparison as an experiment: its points are rows along alpha, one a model and N, of the finite-N theory's draws.
+"""A comparison as an experiment: its points are rows along alpha, one a model and N, of finite-N theory's draws.
 
 What the engine calls a sample is here one alpha of a row. The samples themselves are read, not made: the record states their
 checksum, so that draws go on only beside the same samples.
@@ -17,11 +17,10 @@ import numpy as np
 
 from bbp import store
 from bbp.analysis import comparison, comparison_file, comparison_table
-from bbp.analysis.comparison import QUENCHED, Comparison, QuenchedCurve
+from bbp.analysis.comparison import THEORY_N, Comparison, TheoryN
 from bbp.analysis.pool import pool
 from bbp.console import options
 from bbp.engine import experiment as engine
-from bbp.engine.cores import allotted
 from bbp.engine.schedule import UNIT_SECONDS
 from bbp.engine.tasks import Results
 from bbp.engine.unit import Columns, Kind
@@ -31,6 +30,7 @@ from bbp.experiments.options import COMPARE
 from bbp.files import hdf5
 from bbp.files.table import Field
 from bbp.store import Sweep
+from sims.cores import allotted
 from theory.model import Committee
 
 
@@ -42,13 +42,13 @@ class Point(NamedTuple):
 
 
 def compute(given: Mapping[str, Any], samples: Sequence[int], *, threads: int = 1) -> Columns:
-    """The draws at some alphas of a row: every field of `bbp.analysis.comparison.QUENCHED`."""
+    """The draws at some alphas of a row: every field of `bbp.analysis.comparison.THEORY_N`."""
     alpha = np.array([given["alpha"][sample] for sample in samples])
     model, n = models.build(given), given["n"]
-    return comparison.quenched_row(model, n, alpha, given["draws"], given["seed"], threads)
+    return comparison.theory_n_row(model, n, alpha, given["draws"], given["seed"], threads)
 
 
-KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in QUENCHED))
+KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class CompareExperiment(engine.Experiment):
         finished = all(self.complete(results, point) for point in self.points(results))
         found = []
         for index, sweep in enumerate(self.sweeps):
-            compared = comparison.compare(sweep, quenched=self._quenched(results, index), **self.settings)
+            compared = comparison.compare(sweep, theory_n=self._theory_n(results, index), **self.settings)
             config = self._records[index] | {"files": list(self.files)}
             found.append(replace(compared, config=config, finished=finished))
         return found
@@ -133,7 +133,7 @@ class CompareExperiment(engine.Experiment):
     def held(self, found: list[Comparison]) -> engine.Held:
         """Records without the names of the files, whose contents count, and why draws failed."""
         records = [{name: v for name, v in each.config.items() if name != "files"} for each in found]
-        reasons = [text for each in found if each.quenched for text in each.quenched.reason.ravel() if text]
+        reasons = [text for each in found if each.theory_n for text in each.theory_n.reason.ravel() if text]
         return engine.Held(records, all(each.finished for each in found), reasons)
 
     def table(self, found: list[Comparison]) -> str:
@@ -161,16 +161,14 @@ class CompareExperiment(engine.Experiment):
         """The same model at its smallest N."""
         return Point(point[0], int(self.sweeps[point[0]].n.min()))
 
-    def _quenched(self, results: Results, index: int) -> QuenchedCurve | None:
+    def _theory_n(self, results: Results, index: int) -> TheoryN | None:
         """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""
         if not self.settings["draws"]:
             return None
         sweep, rows = self.sweeps[index], []
         for n in sweep.n:
             rows.append(results.gather(Point(index, int(n)), len(sweep.alpha), KIND.columns, {}))
-        return QuenchedCurve(
-            **{name: np.stack([row[name] for row in rows]) for name in (*QUENCHED, "reason")}
-        )
+        return TheoryN(**{name: np.stack([row[name] for row in rows]) for name in (*THEORY_N, "reason")})
 
 
 def build(files: Sequence[str], given: Mapping[str, Any]) -> CompareExperiment:

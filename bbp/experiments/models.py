@@ -72,8 +72,19 @@ def words(model: Model) -> str:
     >>> words(Committee(2, 1, 0.5))
     'p=2 p*=1 a=0.5'
     """
-    own = f"p={model.p} p*={model.p_star} a={model.a:g}"
-    return " ".join([own, *(f"{name}={short(value)}" for name, value in special(record(model)).items())])
+    held = record(model)
+    own = [f"p={model.p}", f"p*={model.p_star}", *([f"a={model.a:g}"] if has_a(held) else [])]
+    return " ".join([*own, *(f"{name}={short(value)}" for name, value in special(held).items())])
+
+
+def has_a(record: Mapping[str, Any]) -> bool:
+    """Whether the loss of a record has the parameter a.
+
+    >>> has_a({"p": 2}), has_a({"p": 2, "loss": "squared"})
+    (True, False)
+    """
+    entry = LOSSES.get(record.get("loss") or DEFAULTS["loss"])
+    return entry is None or entry.has_a
 
 
 def special(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,10 +206,8 @@ def _levels(name: str, path: str) -> str:
     try:
         held = regular.read_regular(path, _LARGEST_FILE).decode("utf-8")
         values = np.array([float(word) for word in held.replace(",", " ").split()])
-    except OSError as error:
-        raise FileError(
-            f"cannot read the eigenvalues of {name} in {path!r}: {error.strerror or error}"
-        ) from None
+    except FileError as error:
+        raise FileError(f"{name}: {error}") from None
     except (ValueError, UnicodeDecodeError):
         raise ParameterError(f"{name} must name a file of numbers, got {shown(path)}") from None
     if not values.size or not np.all(np.isfinite(values)) or np.any(values < 0) or not values.sum() > 0:

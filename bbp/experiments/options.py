@@ -220,7 +220,8 @@ MODEL = (
         "covariance",
         None,
         models.inputs,
-        "of the inputs: levels:0.4@0.667,2.2@0.333 | power:1.2 | mp:0.5 | file:PATH of eigenvalues",
+        "of the inputs: levels:0.4@0.667,2.2@0.333 (eigenvalue@share) | power:1.2 (eigenvalue ~ rank^-1.2 over ranks from 1 to"
+        " 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues",
         metavar="SPEC",
     ),
     Option(

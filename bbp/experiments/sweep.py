@@ -18,7 +18,6 @@ from bbp.analysis.observables import mean_overlap
 from bbp.console import grids, options
 from bbp.engine import compiled
 from bbp.engine import experiment as engine
-from bbp.engine.cores import allotted
 from bbp.engine.experiment import differences
 from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
 from bbp.engine.tasks import Results
@@ -29,6 +28,7 @@ from bbp.experiments.options import AUTO, SWEEP
 from bbp.files import hdf5
 from bbp.store import FAILED, Sweep
 from sims import sampling
+from sims.cores import allotted
 from sims.instance import STREAM, samples_of
 from sims.krylov.sample import preferred_solver
 from theory.checks import ParameterError

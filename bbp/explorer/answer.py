@@ -83,6 +83,11 @@ def number(value: float | None) -> str:
     return f"{value:.{DIGITS}g}".replace("-", "−").replace("inf", "∞")
 
 
+def give_or_take(value: float, error: float) -> str:
+    """The error of a number, where its digits show it."""
+    return f" ± {error:.1g}" if error > 0.1**DIGITS * abs(value) else ""
+
+
 def answer(state: State) -> Answer:
     """Everything that theory says about a state."""
     found = all_but_diagram(state)
@@ -177,59 +182,97 @@ def panels(
 
 
 def _network(state: State, model: Network, found: Answer) -> None:
-    """Numbers and marks of a model with options: its curves follow from a worker."""
-    here, threshold = networks.at(model, state.alpha), networks.threshold_of(model)
-    edge = here.edge if math.isfinite(here.edge) else 0.0
-    lowest = float(here.outliers[0]) if len(here.outliers) else None
-    left, width = edge if lowest is None else lowest, max(1.5 * abs(edge), 0.1)
+    """Numbers and marks of a model with options: its curves follow from a worker, and so do its numbers where it is slow."""
     found.sources |= {
         "density": {"lam": [], "rho": []},
         "zoom": {"lam": [], "rho": []},
         "atom": {"lam": [], "rho": [], "top": [], "text": []},
-        "outlier": marks(here.outliers, 1.0, 1.0),
+        "outlier": marks([], 1.0, 1.0),
         "branch": {"alpha": [], "edge": [], "outlier": [], "overlap": []},
     }
-    known = math.isfinite(here.edge)
-    found.lines |= dict.fromkeys(("edge", "zoom_edge"), here.edge if known else None)
+    found.lines |= dict.fromkeys(("edge", "zoom_edge", "lowest_bbp", "recovery_bbp", "recovery_zero"))
     found.lines |= dict.fromkeys(("lowest_here", "recovery_here"), state.alpha)
+    found.axes |= {
+        "spectrum": (-1.0, 1.0, 0.0, 1.0),
+        "zoom": (-1.0, 1.0, 0.0, 1.0),
+        "lowest": (0.0, networks.axis_end(model, state.alpha), -1.0, 0.0),
+        "recovery": (0.0, networks.axis_end(model, state.alpha), -0.02, 1.02),
+    }
+    found.words |= {"atom": number(max(0.0, 1 - state.alpha)), "a_c": UNKNOWN}
+    if networks.is_slow(model):
+        found.words |= dict.fromkeys(("edge", "outlier", "overlap", "phase"), "computing …")
+        found.words |= dict.fromkeys(("alpha_bbp", "jump", "alpha_0", "alpha_0_continuation"), TOO_LONG)
+        found.words |= {
+            "spectrum-words": "Edge, outliers and density follow: the students mix, which takes seconds to minutes.",
+            "lowest-words": "Edge and lowest outlier against α, point by point.",
+            "recovery-words": "Squared overlap of the lowest outlier with the teacher against α, point by point.",
+        }
+        return
+    here, threshold = networks.at(model, state.alpha), networks.threshold_of(model)
+    _numbers(here, found)
+    found.words["phase"] = _phase_of(here)
     start = threshold.alpha if math.isfinite(threshold.alpha) else None
     zero = (
         threshold.alpha_0 if threshold.kind == "discontinuous" and math.isfinite(threshold.alpha_0) else None
     )
     found.lines |= dict.fromkeys(("lowest_bbp", "recovery_bbp"), start) | {"recovery_zero": zero}
-    found.axes |= {
-        "spectrum": (left - 0.1 * width, edge + 4 * width, 0.0, 1.0),
-        "zoom": (left - 0.1 * width, edge + 0.4 * width, 0.0, 1.0),
-        "lowest": (0.0, networks.axis_end(model, state.alpha), left - 0.5 * width, edge + 0.5 * width),
-        "recovery": (0.0, networks.axis_end(model, state.alpha), -0.02, 1.02),
-    }
-    outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
-    q2 = number(float(here.overlaps[0] * here.teacher_share[0])) if len(here.overlaps) else "0"
     transition = f"{number(threshold.alpha)} {threshold.kind}" if start is not None else threshold.kind
     found.words |= {
-        "edge": f"{number(here.edge)} {here.kind}" if known else here.kind,
-        "outlier": outliers,
-        "overlap": q2,
-        "atom": number(max(0.0, 1 - state.alpha)),
         "alpha_bbp": transition,
         "jump": number(threshold.overlap),
         "alpha_0": number(threshold.alpha_0),
         "alpha_0_continuation": number(start) if threshold.kind == "continuous" else UNKNOWN,
-        "a_c": UNKNOWN,
-        "phase": "outlier" if lowest is not None else "no outlier",
-        "spectrum-words": f"{_seen(here)} The density follows in a moment.",
         "lowest-words": f"Edge and lowest outlier against α; α_BBP: {transition}.",
         "recovery-words": f"Squared overlap of the lowest outlier with the teacher against α; α_BBP: {transition}.",
     }
 
 
-def with_density(state: State, message: Mapping[str, Any]) -> Answer:
-    """What the density of a model with options brings, or the reason why there is none (`networks.curves`)."""
+def with_numbers(here: Spectrum) -> Answer:
+    """Edge and outliers that a worker has found; those of a model that is not slow are on the page."""
     found = Answer()
-    model = state.model
-    if isinstance(model, Committee):
-        return found
-    here = networks.at(model, state.alpha)
+    if here.route == "points":
+        _numbers(here, found)
+        found.words["phase"] = _phase_of(here)
+    return found
+
+
+def _phase_of(here: Spectrum) -> str:
+    return "outlier" if len(here.outliers) else "no outlier"
+
+
+def _numbers(here: Spectrum, found: Answer) -> None:
+    """Edge and outliers of a model with options: marks, numbers, and axes that hold them."""
+    known = math.isfinite(here.edge)
+    edge = here.edge if known else 0.0
+    lowest = float(here.outliers[0]) if len(here.outliers) else None
+    left, width = edge if lowest is None else lowest, max(1.5 * abs(edge), 0.1)
+    found.sources["outlier"] = marks(here.outliers, 1.0, 1.0)
+    found.lines |= dict.fromkeys(("edge", "zoom_edge"), here.edge if known else None)
+    found.axes |= {
+        "spectrum": (left - 0.1 * width, edge + 4 * width, 0.0, 1.0),
+        "zoom": (left - 0.1 * width, edge + 0.4 * width, 0.0, 1.0),
+    }
+    if "lowest" in found.axes:
+        found.axes["lowest"] = (*found.axes["lowest"][:2], left - 0.5 * width, edge + 0.5 * width)
+    sampled = here.route == "points"
+    edge_error, errors = (here.edge_error, here.outliers_error) if sampled else (0.0, 0 * here.outliers)
+    found.words |= {
+        "edge": f"{number(here.edge)}{give_or_take(here.edge, edge_error)} {here.kind}"
+        if known
+        else here.kind,
+        "outlier": ", ".join(
+            number(float(value)) + give_or_take(float(value), float(error))
+            for value, error in zip(here.outliers[:4], errors, strict=False)
+        )
+        or "none",
+        "overlap": number(float(here.overlaps[0] * here.teacher_share[0])) if len(here.overlaps) else "0",
+        "spectrum-words": f"{_seen(here)} The density follows in a moment.",
+    }
+
+
+def with_density(message: Mapping[str, Any]) -> Answer:
+    """What the density of a model with options brings, or the reason why there is none (`networks.curves`)."""
+    found, here = Answer(), message["here"]
     if "reason" in message:
         found.words["spectrum-words"] = f"{_seen(here)} No density: {message['reason']}."
         return found
@@ -265,6 +308,7 @@ def _seen(here: Spectrum) -> str:
 
 
 UNKNOWN = "not shown with options"
+TOO_LONG = "not shown (takes minutes)"
 
 
 def marks(places: Any, top: float, zoom_top: float) -> Columns:

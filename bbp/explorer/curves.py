@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.spectrum import Spectrum
-from theory.alpha_zero import alpha_zero
+from theory.alpha_zero import alpha_zero_map
 from theory.bulk import Edge, bulk_edge
-from theory.density.density import atom, bulk_resolvent
+from theory.density.density import atom, bulk_curve, bulk_resolvent
 from theory.density.weight_law import weight_law
 from theory.model import Committee
 from theory.outliers import outlier, teacher_branch
-from theory.transition import Threshold, bbp_threshold, critical_normalisation
+from theory.transition import Threshold, ThresholdMap, bbp_threshold, critical_normalisation
 
 Array = NDArray[np.float64]
 
@@ -70,8 +70,15 @@ def point(model: Committee) -> Point:
     if threshold.kind == "continuous":  # both are alpha_BBP by definition
         zeros: list[float | None] = [threshold.alpha] * 2
     else:
-        zeros = [alpha_zero(model, method) for method in ("overlap", "continuation")]
+        zeros = [_alpha_zero(model, threshold, method) for method in ("overlap", "continuation")]
     return Point(threshold, zeros[0], zeros[1])
+
+
+def _alpha_zero(model: Committee, threshold: Threshold, method: str) -> float | None:
+    """`theory.alpha_zero` with the threshold at hand, which is half of its work."""
+    known = ThresholdMap(*(np.asarray(value) for value in (threshold.alpha, True, threshold.overlap)))
+    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=known))
+    return None if math.isnan(value) else value
 
 
 @lru_cache(maxsize=256)
@@ -153,18 +160,18 @@ def _densities(model: Committee, alpha: float, lam: Array, known: Any) -> tuple[
 def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
     """`density_nodes`; and the places of the first look that found them, at distances in geometric progression and about
     the mean, with the resolvent there."""
-    unit, scale = abs(1 / float(edge.g)), 1.0 if math.isinf(model.p) else model.p / 2
-    first, second = weight_law(model, DIGITS).transform(np.zeros(1, dtype=np.complex128))  # E f and -E f^2
-    mean, spread = alpha * first[0].real / scale, math.sqrt(alpha * -second[0].real) / scale
-    side = spread * np.geomspace(0.1, 30, LOOK_POINTS // 2)
-    about = mean - edge.value + np.concatenate([-side, [0.0], side])
-    far = np.unique(np.concatenate([[0.0], unit * np.geomspace(1e-3, 1e3, LOOK_POINTS), about[about > 0]]))
-    t, _ = bulk_resolvent(model, alpha, edge.value + far, DIGITS)
-    rho = np.nan_to_num(scale * t.imag / math.pi, posinf=0.0)
+    scale = 1.0 if math.isinf(model.p) else model.p / 2
+    start = scale / float(edge.g)
+    second = weight_law(model, DIGITS).transform(np.zeros(1, dtype=np.complex128))[1]  # -E f^2
+    side = math.sqrt(alpha * -second[0].real) * np.geomspace(0.1, 30, LOOK_POINTS // 2)
+    u = np.concatenate([-side, side, start + abs(start) * np.geomspace(1e-3, 1e3, LOOK_POINTS)])
+    lam, t = bulk_curve(model, alpha, np.unique(u[(u > start) & (u != 0)]), DIGITS)
+    lam, t = np.concatenate([[edge.value], lam]), np.concatenate([[-1 / start], t])
+    far, rho = lam - edge.value, scale * t.imag / math.pi
     held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
     share = MASS * min(1 - float(atom(model, alpha)), held[-1])
     rising = np.concatenate([[True], np.diff(held) > 0])
     reach = float(np.interp(share, held[rising], far[rising]))
     half = np.linspace(0, 1, count // 2)
     shares = np.interp(half * share, held[rising], far[rising])
-    return np.sort(np.concatenate([reach * half**2, shares])), (edge.value + far, t)
+    return np.sort(np.concatenate([reach * half**2, shares])), (lam, t)

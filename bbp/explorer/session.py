@@ -26,6 +26,7 @@ from bbp.explorer.answer import (
     number,
     with_branch,
     with_density,
+    with_numbers,
 )
 from bbp.explorer.jobs import CURVE_POINTS, draws_of
 from bbp.explorer.limits import SAMPLES_KEPT, sampling_of
@@ -320,7 +321,11 @@ class Session:
         if message["kind"] == "progress":
             self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
             if "density" in message or "reason" in message:
-                self._show(with_density(state, message))
+                self._show(with_density(message))
+            elif "here" in message:
+                self._show(with_numbers(message["here"]))
+            if "columns" in message:
+                self._show(with_branch(message["columns"], self._sent.axes["lowest"]))
         elif message["kind"] == "result":
             if message["columns"]:
                 self._branch_of = self._branch_wanted(state)

@@ -84,6 +84,8 @@ def aligned(lines: Mapping[str, str]) -> str:
 
 def _model(attributes: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str]:
     named = {"p": "p", "p_star": "p*", "a": "a"}
+    if not models.has_a(config):
+        del named["a"]
     words = [f"{short}={attributes[name]:g}" for name, short in named.items() if name in attributes]
     words += [f"{name}={models.short(value)}" for name, value in models.special(config).items()]
     lines = {"model": " ".join(words)} if words else {}

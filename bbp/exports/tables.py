@@ -7,25 +7,25 @@ over their samples besides, which is the first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from bbp import store
-from bbp.analysis import summary
+from bbp.analysis import comparison_file, summary
 from bbp.analysis.bootstrap import Estimate, fraction
 from bbp.analysis.comparison import PARTS
 from bbp.analysis.observables import observables
 from bbp.analysis.recovery import recovery
 from bbp.experiments import descent_file
+from bbp.exports.columns import ERROR, HIGH, LOW, Column, Table, Values
+from bbp.exports.scaling import scaling_tables
 from bbp.files import hdf5, layout
 
-Values = NDArray[Any]
 GRID = ("n", "alpha")
 # Names of tables by (group, dimensions); any other is named after its dimensions.
 NAMES: dict[tuple[str, str, tuple[str, ...]], str] = {
@@ -53,55 +53,28 @@ NAMES: dict[tuple[str, str, tuple[str, ...]], str] = {
         ("n", "start", "alpha", "sample", "step", "student_row", "teacher_row"),
     ): "overlap_matrix",
     ("bbp-descent", "", ("n", "start", "alpha", "sample", "hessian_step", "frame", "eigenpair")): "hessians",
+    ("bbp-descent", "annealed", ("n", "start", "alpha", "sample", "hessian_step")): "annealed",
+    ("bbp-descent", "quenched", ("n", "start", "alpha", "sample", "hessian_step")): "quenched",
 }
 # Columns that stand first, where a table has them; the others follow in order of name.
 FIRST = (
-    "samples",
     "lowest",
+    "theory_n_lowest",
     "overlap",
+    "theory_n_overlap",
     "phi_group",
+    "theory_n_phi_group",
+    "samples",
+    "gap",
     "alpha_bbp",
     "kind",
     "jump",
     "alpha_0_overlap",
     "status",
 )
-ERROR, LOW, HIGH = "_error", "_low", "_high"
 SHARES = ("phi", "phi_group")  # columns that are shares of samples
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: values (rows,), their errors (rows,) or None, what it is in words, and ends of intervals (rows,) or None.
-
-    Shares have an interval: theirs is not symmetric, and mean ± error would leave [0, 1].
-    """
-
-    name: str
-    values: Values
-    error: Values | None = None
-    about: str = ""
-    interval: tuple[Values, Values] | None = None
-
-    @property
-    def parts(self) -> dict[str, Values]:
-        """Its columns of numbers by name: NAME, and NAME_error, NAME_low, NAME_high where there are any."""
-        low, high = self.interval or (None, None)
-        found = {"": self.values, ERROR: self.error, LOW: low, HIGH: high}
-        return {self.name + end: values for end, values in found.items() if values is not None}
-
-
-@dataclass(frozen=True)
-class Table:
-    """Columns of one length, the coordinates first."""
-
-    name: str
-    columns: tuple[Column, ...] = field(repr=False)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return len(self.columns[0].values)
+# How columns of a comparison are called here, by their names in its file.
+TODAY = {"quenched_present": "theory_n_phi_group"}
 
 
 def tables(path: str | Path) -> list[Table]:
@@ -114,6 +87,8 @@ def tables(path: str | Path) -> list[Table]:
         models = int(file.attrs.get("models", 0))
         groups = [file[store.group_name(index)] for index in range(models)] if models else [file]
         found = [_of_group(form, group) for group in groups]
+    if form == comparison_file.FORMAT:
+        found[0] |= scaling_tables(path)
     averages = AVERAGES[form](path) if form in AVERAGES else []
     if not models:
         whole = [found[0][name] for name in _names(form, found[0])]
@@ -139,8 +114,16 @@ def _of_group(form: str, root: h5py.Group) -> dict[str, Table]:
     found = {}
     for (group, dims), items in held.items():
         name = NAMES.get((form, group, dims), "_".join(filter(None, [group, "-".join(dims)])))
-        found[name] = Table(name, _columns(dims, places[group, dims], items))
+        named = {_today(form, name): item for name, item in items.items()}
+        found[name] = Table(name, _columns(dims, places[group, dims], named))
     return found
+
+
+def _today(form: str, name: str) -> str:
+    """The name of a column of finite-N theory, which files of comparisons may call quenched_NAME."""
+    if form != comparison_file.FORMAT:
+        return name
+    return TODAY.get(name, re.sub("^quenched_", "theory_n_", name))
 
 
 def _columns(
@@ -148,18 +131,18 @@ def _columns(
 ) -> tuple[Column, ...]:
     grids = np.meshgrid(*(_read(scale) for scale in along), indexing="ij")
     columns = [Column(dim, grid.ravel()) for dim, grid in zip(dims, grids, strict=True)]
+    ends = {of: (of + LOW, of + HIGH) for of in items if {of + LOW, of + HIGH} <= set(items)}
+    parts = {end for both in ends.values() for end in both} | {of + ERROR for of in items}
     for name in sorted(items, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
+        if name in parts:
+            continue
         item = items[name]
-        if name.endswith(ERROR) and name.removesuffix(ERROR) in items:
-            continue
-        if any(name == share + end and share in items for share in SHARES for end in (LOW, HIGH)):
-            continue
         error = items.get(name + ERROR)
         errors = None if error is None else _read(error).ravel()
         about = hdf5.text_attribute(item, "long_name") or ""
-        ends = [items[name + end] for end in (LOW, HIGH) if name in SHARES and name + end in items]
-        interval = (_read(ends[0]).ravel(), _read(ends[1]).ravel()) if len(ends) == 2 else None
-        columns.append(Column(name, _read(item).ravel(), errors, about, interval))
+        low, high = (_read(items[end]).ravel() for end in ends[name]) if name in ends else (None, None)
+        interval = None if low is None or high is None else (low, high)
+        columns.append(Column(name, _read(item).ravel(), errors, about, interval, name in SHARES))
     return tuple(columns)
 
 
@@ -185,6 +168,7 @@ def _stacked(parts: list[Table], sweeps: list[store.Sweep]) -> Table:
                 np.concatenate(errors) if errors else None,
                 column.about,
                 _joined([each.interval for each in same if each.interval is not None]),
+                column.share,
             )
         )
     return Table(parts[0].name, tuple(columns))
@@ -200,7 +184,7 @@ def _joined(intervals: list[tuple[Values, Values]]) -> tuple[Values, Values] | N
 def _share(name: str, found: list[Estimate], about: str) -> Column:
     """A column of shares, with the 95 % interval of each (bbp.analysis.bootstrap.fraction)."""
     parts = {part: np.array([getattr(each, part) for each in found]) for part in PARTS}
-    return Column(name, parts["value"], parts["error"], about, (parts["low"], parts["high"]))
+    return Column(name, parts["value"], parts["error"], about, (parts["low"], parts["high"]), share=True)
 
 
 def _model_columns(sweeps: list[store.Sweep], rows: list[int]) -> tuple[Column, ...]:
@@ -230,7 +214,6 @@ def _sweep_average(sweep: store.Sweep) -> Table:
             Column("n", n, about="input dimension N"),
             Column("alpha", alpha, about="M/N"),
             Column("samples", found.done.ravel(), about="samples done"),
-            Column("failed", found.failed.ravel(), about="samples failed"),
             Column("lowest", found.lowest.ravel(), found.lowest_error.ravel(), "mean lowest eigenvalue"),
             Column(
                 "overlap", found.overlap.ravel(), found.overlap_error.ravel(), "mean q2 of the p p* lowest"
@@ -244,6 +227,7 @@ def _sweep_average(sweep: store.Sweep) -> Table:
             Column("theory_edge", np.tile(sweep.edge, many), about="left edge at N = infinity"),
             Column("theory_outlier", np.tile(sweep.outlier, many), about="outlier at N = infinity"),
             Column("theory_overlap", np.tile(sweep.overlap, many), about="its q2 at N = infinity"),
+            Column("failed", found.failed.ravel(), about="samples failed"),
         ),
     )
 

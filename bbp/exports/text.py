@@ -9,49 +9,20 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bbp.exports.columns import Column, Table
 from bbp.exports.digits import decimals, matched, plain, with_interval
-from bbp.exports.tables import Column, Table
+from bbp.exports.heads import escaped, heads
 
 DIGITS = {"csv": 12, "latex": 6, "json": 17}  # significant ones of a number without an error
-SYMBOLS = {
-    "n": "$N$",
-    "p": "$p$",
-    "p_star": "$p^*$",
-    "a": "$a$",
-    "finite_a": "$a$",
-    "alpha": r"$\alpha$",
-    "alpha_bbp": r"$\alpha_\mathrm{BBP}$",
-    "alpha_bbp_n": r"$\alpha_\mathrm{BBP}(N)$",
-    "alpha_0_overlap": r"$\alpha_0$, overlap",
-    "alpha_0_continuation": r"$\alpha_0$, continuation",
-    "a_c": "$a_c$",
-    "p_c": "$p_c$",
-    "alpha_c": r"$\alpha_\mathrm{BBP}(a_c)$",
-    "jump": r"$\Delta q^2$",
-    "lowest": r"$\lambda_1$",
-    "eigenvalues": r"$\lambda$",
-    "overlap": "$q^2$",
-    "overlaps": "$q^2$",
-    "phi": r"$\phi$",
-    "phi_group": r"$\phi$",
-    "gap": r"$\Delta\lambda$",
-    "theory_edge": r"$\lambda_-$",
-    "theory_outlier": r"$\lambda_\mathrm{out}$",
-    "theory_overlap": r"$q^2_\infty$",
-    "edge": r"$\lambda_-$",
-    "outlier": r"$\lambda_\mathrm{out}$",
-    "m2": "$m^2$",
-}
-_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "\\": r"\textbackslash{}",
-}
+WIDE, APART = 45.0, 1.2  # em: a line of 16 cm at 10 pt, and the gap between two columns
+_NARROW = dict.fromkeys(".,[]", 0.28) | dict.fromkeys("()", 0.39) | {"-": 0.78, " ": 0.33}  # em; others 0.5
 
 
 def as_csv(table: Table, digits: int = DIGITS["csv"]) -> str:
@@ -75,7 +46,7 @@ def as_latex(table: Table, digits: int = DIGITS["latex"]) -> str:
     A share stands with its interval, 1.00 [0.88, 1.00]. Numbers without an error have as many decimals as their column needs.
     """
     aligned = "".join("l" if column.values.dtype.kind in "OUS" else "r" for column in table.columns)
-    head = " & ".join(SYMBOLS.get(column.name, escaped(column.name)) for column in table.columns)
+    head = " & ".join(heads([column.name for column in table.columns]))
     lines = [r"\begin{tabular}{" + aligned + "}", r"\toprule", head + r" \\", r"\midrule"]
     cells = [_latex_column(column, digits) for column in table.columns]
     lines += [" & ".join(column[row] for column in cells) + r" \\" for row in range(table.rows)]
@@ -96,13 +67,36 @@ def as_json(table: Table, digits: int = DIGITS["json"]) -> str:
     return json.dumps({"table": table.name, "about": about, "rows": rows}, indent=1, allow_nan=False) + "\n"
 
 
-def escaped(text: str) -> str:
-    r"""Text with the characters that LaTeX takes for its own spelled out.
+def fitting(table: Table) -> tuple[Table, list[str]]:
+    """The table's first columns, as many as fit on a page, without those that are empty; and the names of those left out.
 
-    >>> escaped("p_c & 5%")
-    'p\\_c \\& 5\\%'
+    The others stand in CSV and JSON, and where they are asked for by name.
     """
-    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+    kept: list[Column] = []
+    room = WIDE
+    names = heads([column.name for column in table.columns])
+    for column, head in zip(table.columns, names, strict=True):
+        if column.empty:
+            continue
+        cells = _latex_column(column, DIGITS["latex"])
+        room -= max(map(_printed, [head, *cells])) + APART * bool(kept)
+        if room < 0:
+            break
+        kept.append(column)
+    kept = kept or list(table.columns)
+    names = [column.name for column in kept]
+    return replace(table, columns=tuple(kept)), [
+        each.name for each in table.columns if each.name not in names
+    ]
+
+
+def _printed(cell: str) -> float:
+    """About the width in em of a cell of LaTeX."""
+    mathematics = re.sub(
+        r"\$[^$]*\$", lambda found: found.group().replace(" ", ""), cell.replace(r"\mathrm", "")
+    )
+    letters = re.sub(r"[${}^_\\]", "", re.sub(r"\\[A-Za-z]+", "x", mathematics))
+    return sum(_NARROW.get(letter, 0.5) for letter in letters)
 
 
 def _cells(column: Column, digits: int, alone: Callable[..., Any], both: Callable[..., Any]) -> list[Any]:
@@ -114,7 +108,7 @@ def _cells(column: Column, digits: int, alone: Callable[..., Any], both: Callabl
 
 def _latex_column(column: Column, digits: int) -> list[str]:
     """The cells of a column: shares with intervals, numbers with errors, or all to the decimals of the longest."""
-    if column.interval is not None:
+    if column.interval is not None and column.share:
         ends = zip(column.values, *column.interval, strict=True)
         written = (with_interval(*map(float, cell)) for cell in ends)
         return ["--" if cell == "-" else f"${cell}$" for cell in written]

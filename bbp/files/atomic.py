@@ -79,6 +79,8 @@ def prepare_directory(directory: Path) -> None:
         probe.unlink()
     except OSError as error:
         reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror
+        if error.errno == errno.ENOENT and directory.is_dir():  # as in /proc
+            reason = "no file can be made there"
         raise FileError(f"cannot write in directory {str(directory)!r}: {reason}") from None
     sweep_leftovers(directory)
 

@@ -41,6 +41,7 @@ class Field:
     fill      what stands where nothing was computed
     words     what it is, with units
     path      where it lies in the file, if not under its name
+    before    where it lies in files of before
     optional  files of before it existed lack it: it is then `fill` throughout
     """
 
@@ -51,6 +52,7 @@ class Field:
     words: str = ""
     path: str = ""
     optional: bool = False
+    before: str = ""
 
     @property
     def place(self) -> str:
@@ -106,13 +108,14 @@ def read(group: h5py.Group, axes: Iterable[Axis], fields: Iterable[Field]) -> di
     found = {axis.name: layout.values(group, axis.name, np.dtype(axis.dtype).kind, (None,)) for axis in axes}
     sizes = {name: len(values) for name, values in found.items()}
     for field in fields:
-        if field.optional and field.place not in group:
+        place = field.before if field.before and field.place not in group else field.place
+        if field.optional and place not in group:
             found[field.name] = field.empty(sizes)
         else:
             shape = [sizes[dim] for dim in field.dims]
             # Nothing, written without its type by version 0.1, is of any type of number.
             kinds = "fi" if 0 in shape and field.kind in "fi" else field.kind
-            found[field.name] = layout.values(group, field.place, kinds, shape)
+            found[field.name] = layout.values(group, place, kinds, shape)
     if "alpha" in sizes:
         good = (found["alpha"] > 0) & np.isfinite(found["alpha"])
         layout.require(good, "alpha", "positive and finite")
@@ -124,7 +127,8 @@ def read(group: h5py.Group, axes: Iterable[Axis], fields: Iterable[Field]) -> di
 def over(outer: Sequence[str], fields: Iterable[Field]) -> tuple[Field, ...]:
     """Columns as arrays of a file: the same fields, with the axes of the points put before theirs."""
     return tuple(
-        Field(f.name, (*outer, *f.dims), f.dtype, f.fill, f.words, f.path, f.optional) for f in fields
+        Field(f.name, (*outer, *f.dims), f.dtype, f.fill, f.words, f.path, f.optional, f.before)
+        for f in fields
     )
 
 

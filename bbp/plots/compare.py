@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from bbp.analysis.comparison import PARTS, Comparison, has_quenched
+from bbp.analysis.comparison import PARTS, Comparison, has_theory_n
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 
@@ -18,7 +18,7 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
     Points: samples with bootstrap errors (phi: 95 % intervals); lines and bands in the colour of an N: finite-N theory, mean
     and one standard deviation of a draw.
     """
-    shown = has_quenched(comparison)
+    shown = has_theory_n(comparison)
     with style.figure_style():
         fig = style.new_figure(width, 5.0 if width == "double" else 8.6)
         shape = (2, 2) if width == "double" else (4, 1)
@@ -27,8 +27,8 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
         for index, n in enumerate(comparison.n):
             for ax, name in zip(axes, ("lowest", "overlap", "phi_group", "gap"), strict=True):
                 measured(ax, comparison, name, index, label=f"$N = {n}$")
-            if shown and comparison.quenched is not None:
-                at_n = comparison.quenched
+            if shown and comparison.theory_n is not None:
+                at_n = comparison.theory_n
                 none = np.zeros_like(at_n.present)
                 curves = (
                     (at_n.lowest, at_n.lowest_std, at_n.lowest_error),
@@ -39,12 +39,15 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
                     sweep_plots.finite_band(ax, comparison.alpha, *(row[index] for row in rows), index=index)
         if shown:
             sweep_plots.name_bands(axes[0])
-            axes[0].plot([], [], color=style.colour(0), linewidth=1.0, label="finite-$N$ theory, same $N$")
+            axes[0].plot(
+                [], [], color=style.GREY, linewidth=1.0, label="finite-$N$ theory, colour of its $N$"
+            )
         layout.name_model(axes[1], comparison.model)
+        sweep_plots.name_lack(axes[0], comparison.alpha_bbp, comparison.kind)
         names = (
             r"lowest eigenvalue $\lambda_1$",
             r"squared overlap $q^2$",
-            r"$\phi$: largest $q^2$ among the $p\,p^*$ lowest",
+            r"$\phi$ of the $p\,p^*$ lowest",
             r"gap $\lambda_{p\,p^*+1} - \lambda_{p\,p^*}$",
         )
         for ax, name in zip(axes, names, strict=True):

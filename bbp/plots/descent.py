@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.recovery import THRESHOLD, Recovery, chance, recovery
+from bbp.analysis.summary import mean_and_error
 from bbp.experiments.descent_file import DescentData
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
@@ -25,24 +26,36 @@ NAMES = {
     "hessian": "start at the Hessian's outliers",
     "spectral": "start at the spectral estimate",
 }
+ROUTES = {
+    "annealed": "--",
+    "quenched": "-.",
+}  # of theory along the way (sims.descent.theory), and their lines
+WORDS = {"annealed": "theory at the overlaps", "quenched": "theory of the labels"}
 CURVES = 4  # alphas whose paths are drawn
 LINES: tuple[str, ...] = ("-", "--", "-.", ":")
 
 
 def descent_figure(found: DescentData, *, width: str = "double") -> Figure:
-    """Final m2 against alpha for every start; m2 and the overlap of eigenvectors in time from the first start.
+    """Final m2 against alpha for every start; m2, the overlap of eigenvectors and the lowest eigenvalue in time from the first.
 
-    All at the largest N. Without Hessians in the file the third panel is left out.
+    All at the largest N. Without Hessians in the file the third panel is left out, and the fourth without theory of them. Bands
+    are standard errors over samples.
     """
     n, first = int(found.dims["n"][-1]), str(found.dims["start"][0])
     hessians = found.dims["hessian_step"].size > 0
-    count = 3 if hessians else 2
-    fig = style.new_figure(width, 2.9 if width == "double" else 2.3 * count + 0.9)
-    axes = layout.panels(fig, count, width)
+    theory = hessians and np.any(np.isfinite(found.annealed_edge))
+    count = 4 if theory else 3 if hessians else 2
+    if theory and width == "double":
+        fig = style.new_figure(width, 5.2)
+        axes = layout.lettered(list(np.ravel(fig.subplots(2, 2))))
+    else:
+        fig = style.new_figure(width, 2.9 if width == "double" else 2.3 * count + 0.9)
+        axes = layout.panels(fig, count, width)
     for index, start in enumerate(found.dims["start"].tolist()):
         seen = recovery(found, n, start)
         final_points(axes[0], seen, index=index, label=NAMES.get(start, start))
-        start_line(axes[0], seen, index=index, label=f"{NAMES.get(start, start)}, before")
+        start_line(axes[0], seen, index=index)
+    axes[0].plot([], [], label="at the start", **_start_look(style.GREY))
     sweep_plots.mark_threshold(axes[0], found.alpha_bbp, found.attributes["kind"])
     chance_line(axes[0], chance(found.model.p, found.model.p_star, n))
     axes[0].set_xlabel(r"$\alpha = M/N$")
@@ -51,6 +64,8 @@ def descent_figure(found: DescentData, *, width: str = "double") -> Figure:
     path_curves(axes[1], found, n, first, chosen)
     if hessians:
         eigenvector_curves(axes[2], found, n, first, chosen)
+    if theory:
+        eigenvalue_curves(axes[3], found, n, first, chosen)
     layout.name_model(axes[0], found.model)
     axes[1].set_title(f"$N = {n}$, {NAMES.get(first, first)}", loc="right", pad=3.0)
     layout.legend_above(fig, axes, 4 if width == "double" else 1)
@@ -102,11 +117,21 @@ def success_points(ax: Axes, seen: Recovery, *, index: int, label: str) -> Error
 
 
 def start_line(ax: Axes, seen: Recovery, *, index: int, label: str | None = None) -> Line2D:
-    """Mean m2 at the start against alpha, a thin dashed line in the colour of its points."""
+    """Mean m2 at the start against alpha, open markers on a thin dashed line in the colour of its points."""
     values = [estimate.value for estimate in seen.initial]
-    look: dict[str, Any] = {"color": style.colour(index), "linestyle": "--", "linewidth": 0.8}
+    look = _start_look(style.colour(index)) | {"marker": style.marker(index)}
     (line,) = ax.plot(seen.alpha, values, **look, zorder=2, label=label)
     return line
+
+
+def _start_look(tint: str) -> dict[str, Any]:
+    return {
+        "color": tint,
+        "linestyle": "--",
+        "linewidth": 0.8,
+        "marker": style.marker(0),
+        "markerfacecolor": "white",
+    }
 
 
 def chance_line(ax: Axes, value: float) -> Line2D:
@@ -122,11 +147,9 @@ def path_curves(ax: Axes, found: DescentData, n: int, start: str, alphas: Sequen
     drawn = []
     for index, alpha in enumerate(alphas):
         i = int(np.argmin(np.abs(found.dims["alpha"] - alpha)))
-        time, mean = mean_in_time(found.time[where][i], found.m2[where][i])
-        (line,) = ax.plot(
-            time, mean, **_look(index, len(alphas)), label=rf"$\alpha = {found.dims['alpha'][i]:.4g}$"
-        )
-        drawn.append(line)
+        label = rf"$\alpha = {found.dims['alpha'][i]:.4g}$"
+        look = _look(index, len(alphas))
+        drawn.append(_in_time(ax, found.time[where][i], found.m2[where][i], label=label, **look))
     time_axis(ax, drawn)
     ax.set_ylabel(r"mean $m^2(t)$")
     return drawn
@@ -142,40 +165,90 @@ def eigenvector_curves(
     for index, alpha in enumerate(alphas):
         i = int(np.argmin(np.abs(found.dims["alpha"] - alpha)))
         largest = found.overlaps[where][i][:, :, found.dims["frame"].tolist().index(frame)].max(axis=-1)
-        time, mean = mean_in_time(found.time[where][i][:, moments], largest)
-        (line,) = ax.plot(time, mean, marker=style.marker(index), markersize=2.5, **_look(index, len(alphas)))
-        drawn.append(line)
+        look = _look(index, len(alphas)) | {"marker": style.marker(index), "markersize": 2.5}
+        drawn.append(_in_time(ax, found.time[where][i][:, moments], largest, **look))
     time_axis(ax, drawn)
     ax.set_ylabel(rf"largest $q^2$, {found.dims['eigenpair'].size} lowest pairs")
     return drawn
 
 
-def time_axis(ax: Axes, drawn: Sequence[Line2D]) -> None:
-    """Time on a logarithmic axis that still holds t = 0, at its left end."""
+def eigenvalue_curves(
+    ax: Axes, found: DescentData, n: int, start: str, alphas: Sequence[float]
+) -> list[Line2D]:
+    """Lowest eigenvalue of the plain Hessian against time beside theory of its overlaps and of its labels; means over samples.
+
+    Theory is drawn as far as all samples have it: that of labels ends where they are fitted.
+    """
+    where = _position(found, n, start)
+    moments = np.searchsorted(found.dims["step"], found.dims["hessian_step"])
+    drawn = []
+    for index, alpha in enumerate(alphas):
+        i = int(np.argmin(np.abs(found.dims["alpha"] - alpha)))
+        time = found.time[where][i][:, moments]
+        sampled = found.eigenvalues[where][i][:, :, found.dims["frame"].tolist().index("plain"), 0]
+        tint = {"color": _look(index, len(alphas))["color"]}
+        marks = {"marker": style.marker(index), "markersize": 3.0, "linestyle": "none"}
+        drawn.append(_in_time(ax, time, sampled, **tint, **marks))
+        for route, line in ROUTES.items():
+            outlier, edge = (getattr(found, f"{route}_{part}")[where][i] for part in ("outlier", "edge"))
+            lowest = np.where(np.isfinite(outlier), outlier, edge)
+            ax.plot(*mean_in_time(*_known(time, lowest)), **tint, linestyle=line)
+    for route, line in ROUTES.items():
+        ax.plot([], [], color=style.GREY, linestyle=line, label=WORDS[route])
+    time_axis(ax, drawn, low=None)
+    ax.set_ylabel(r"lowest eigenvalue $\lambda_1$")
+    return drawn
+
+
+def _known(time: Array, values: Array) -> tuple[Array, Array]:
+    """The first records (sample, record) of the samples that have any value, up to the last that all of them have."""
+    known = np.isfinite(values)
+    rows = known.any(axis=1)
+    many = int(np.argmin(np.append(known[rows].all(axis=0), False)))
+    return time[rows, :many], values[rows, :many]
+
+
+def _in_time(ax: Axes, time: Array, values: Array, **look: Any) -> Line2D:
+    """The mean over samples (sample, record) in time, and a band of its standard error."""
+    common, rows = samples_in_time(time, values)
+    mean, error = mean_and_error(rows.T)
+    ax.fill_between(common, mean - error, mean + error, color=look["color"], alpha=0.2, linewidth=0)
+    (line,) = ax.plot(common, mean, **look)
+    return line
+
+
+def time_axis(ax: Axes, drawn: Sequence[Line2D], low: float | None = 0) -> None:
+    """Time on a logarithmic axis that still holds t = 0, at its left end; `low` is where the ordinate begins."""
     positive = [t[t > 0].min() for line in drawn if (t := np.asarray(line.get_xdata())).max(initial=0) > 0]
     # a whole power of ten, so that its tick and that of 0 stay apart
     least = 10.0 ** np.ceil(np.log10(min(positive, default=1.0)))
     ax.set_xscale("symlog", linthresh=least, linscale=0.7)
     ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(bottom=low)
     ax.set_xlabel(r"time $t$ of gradient flow")
 
 
 def mean_in_time(time: Array, values: Array) -> tuple[Array, Array]:
-    """Mean over samples of values (sample, record) recorded at times (sample, record), at the samples' mean times and
+    """Times (time,) and the mean over samples there: see `samples_in_time`; both empty without samples."""
+    common, rows = samples_in_time(time, values)
+    return common, rows.mean(axis=0) if len(rows) else np.zeros(0)
+
+
+def samples_in_time(time: Array, values: Array) -> tuple[Array, Array]:
+    """Values (sample, record) recorded at times (sample, record) as (sample, time) at the samples' mean times, (time,), and
     where the last has ended.
 
     The first record is that at t = 0. From the first that has moved on each sample is interpolated linearly in log t, and keeps
     its last value once it has ended. Samples without a result, or that never moved, are left out.
     """
-    good = np.all(np.isfinite(values), axis=1) & (time[:, -1] > 0)
+    good = np.all(np.isfinite(values), axis=1) & (time.max(axis=1, initial=0) > 0)
     time, values = time[good], values[good]
     if not len(time):
-        return np.zeros(0), np.zeros(0)
+        return np.zeros(0), np.zeros((0, 0))
     common = np.unique(np.append(time[:, 1:].mean(axis=0), time.max()))
     common = common[common > 0]
     moved = [np.interp(np.log(common), np.log(t[t > 0]), v[t > 0]) for t, v in zip(time, values, strict=True)]
-    return np.append(0.0, common), np.append(values[:, 0].mean(), np.mean(moved, axis=0))
+    return np.append(0.0, common), np.column_stack([values[:, 0], np.array(moved)])
 
 
 def spread_alphas(found: DescentData, count: int = CURVES) -> list[float]:

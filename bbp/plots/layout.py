@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
@@ -46,6 +49,7 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
     theory_lines(values, overlaps, sweep)
+    sweep_plots.name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
     for ax in (values, overlaps):
         sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
@@ -106,7 +110,7 @@ def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
         ax.tick_params(labelbottom=index == cuts - 1)
     if cuts:
         handles, labels = axes[0].get_legend_handles_labels()
-        axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.1), ncols=2)
+        axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.16), ncols=2)
     for index, ax in enumerate(axes[cuts:]):
         finite_panel(ax, phase, index)
     return fig
@@ -197,7 +201,7 @@ def widths_panel(ax: Axes, widths: Map, index: int, *, network: bool = False) ->
         words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
             rf" to ${silent.max():g}$" if silent.size > 1 else ""
         )
-        ax.text(0.96, 0.71, words, transform=ax.transAxes, ha="right", va="top", fontsize="small")
+        ax.set_title(words, loc="right", pad=3.0, fontsize="small")
     ax.set_ylabel(r"$\alpha$")
 
 
@@ -259,7 +263,9 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
         label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
         pairs = pool.eigenvalues.shape[1]
         if pairs < pool.size:
-            label += f", {pairs} lowest of {pool.size} eigenvalues"
+            label += (
+                rf", {pairs} lowest of {pool.size} eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)"
+            )
         if bins.size > 1 and known - left > SLIVER * (right - left):
             spectrum_plots.pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
     shown = (spectrum.lam >= left) & (spectrum.lam <= right)
@@ -312,28 +318,48 @@ def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> lis
 
 
 def name_model(ax: Axes, model: Model, more: str = "") -> None:
-    """The model above the upper right corner: p, p*, a, and what is added."""
-    parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$", f"$a = {model.a:.6g}$"]
-    parts += special_words(models.record(model))
+    """The model above the upper right corner: p, p*, a where its loss has one, and what is added."""
+    record = models.record(model)
+    parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$"]
+    parts += [f"$a = {model.a:.6g}$"] if models.has_a(record) else []
+    parts += special_words(record)
     ax.set_title(", ".join([*parts, more] if more else parts), loc="right", pad=3.0)
 
 
 def special_words(record: Mapping[str, Any]) -> list[str]:
-    """What of a record makes its model no committee: "tanh", "noise 0.3"."""
+    """What of a record makes its model no committee: "tanh", "squared loss", "noise 0.3"."""
     special = models.special(record)
     return [
-        models.short(value) if isinstance(value, str) else f"{name} {value:g}"
+        f"{models.short(value)}{' loss' * (name == 'loss')}"
+        if isinstance(value, str)
+        else f"{name} {value:g}"
         for name, value in special.items()
     ]
 
 
 def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:
-    """One legend over all panels: each label once, in the order drawn."""
+    """One legend over all panels: each label once, in the order drawn, in at most so many columns, no wider than the figure."""
     entries: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    columns = fitting_columns(list(entries), columns, fig.get_figwidth())
     fig.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns)
+
+
+def fitting_columns(labels: Sequence[str], most: int, inches: float) -> int:
+    """The largest number of columns, at most `most`, in which a legend of these labels is no wider than that; 1 if none is."""
+    size = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+    font = FontProperties(family=mpl.rcParams["font.family"], size=size)
+    wide = [text_to_path.get_text_width_height_descent(label, font, "$" in label)[0] for label in labels]
+    key = mpl.rcParams["legend.handlelength"] + mpl.rcParams["legend.handletextpad"]
+    for columns in range(min(most, len(labels)), 1, -1):
+        groups = [group for group in np.array_split(wide, columns) if group.size]
+        points = sum(float(group.max()) + key * size for group in groups)
+        gaps = (columns - 1) * mpl.rcParams["legend.columnspacing"] + 2 * mpl.rcParams["legend.borderpad"]
+        if points + gaps * size <= 72 * inches:
+            return columns
+    return 1
 
 
 def is_logarithmic(grid: Array) -> bool:

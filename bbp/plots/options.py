@@ -22,6 +22,7 @@ from bbp.plots import layout
 from theory.checks import ParameterError
 
 LARGEST = 40.0  # inches
+MOST_COLUMNS = 4  # of a legend
 _LETTER = re.compile(r"\(([a-z])\)")
 _PLACES = ("x", "y", "title")
 # What a style sheet may not change: where and how pictures are shown, and what needs a program outside.
@@ -193,7 +194,7 @@ def _legend_again(figure: Figure, panels: Sequence[Axes]) -> None:
     if figure.legends:
         for legend in list(figure.legends):
             legend.remove()
-        _fitting(figure, lambda columns: _above(figure, panels, columns))
+        layout.legend_above(figure, panels, MOST_COLUMNS)
     for ax in panels:
         own = ax.get_legend()
         if own is not None:
@@ -204,18 +205,13 @@ def _legend_again(figure: Figure, panels: Sequence[Axes]) -> None:
             _fitting(figure, partial(_upon, ax, handles, labels, place))
 
 
-def _above(figure: Figure, panels: Sequence[Axes], columns: int) -> Legend:
-    layout.legend_above(figure, panels, columns)
-    return figure.legends[-1]
-
-
 def _upon(ax: Axes, handles: list[Any], labels: list[str], place: dict[str, Any], columns: int) -> Legend:
     return ax.legend(handles, labels, ncols=min(columns, len(labels)), **place)
 
 
 def _fitting(figure: Figure, make: Callable[[int], Legend]) -> None:
-    """The legend of most columns, four at most, that lies within the figure."""
-    for columns in range(4, 0, -1):
+    """The legend of most columns, MOST_COLUMNS at most, that lies within the figure."""
+    for columns in range(MOST_COLUMNS, 0, -1):
         legend = make(columns)
         figure.draw_without_rendering()
         box = legend.get_window_extent()

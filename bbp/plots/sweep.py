@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
@@ -14,6 +16,11 @@ from bbp.plots import style
 
 Array = NDArray[np.float64]
 FINE = 200  # points of a smooth curve
+LACKS = {
+    "no edge": r"no left edge at $N = \infty$: no outlier, no threshold",
+    "none": r"no $\alpha_\mathrm{BBP}$",
+    "unresolved": "theory not resolved",
+}
 THEORY = r"outlier and its $q^2$, $N = \infty$"
 
 
@@ -103,19 +110,28 @@ def between(alpha: ArrayLike, *curves: ArrayLike) -> tuple[Array, list[Array]]:
 def edge_and_outlier(
     ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike
 ) -> tuple[Line2D, Line2D]:
-    """Theory curves of the left edge and of the outlier, shapes (alpha,); the outlier is NaN where there is none."""
-    (below,) = ax.plot(
-        alpha, edge, color=style.GREY, linestyle=(0, (4, 1.6)), label=r"left edge, $N = \infty$", zorder=2
-    )
-    (out,) = ax.plot(alpha, outlier, color=style.BLACK, label=THEORY, zorder=2.1)
+    """Theory curves of the left edge and of the outlier, shapes (alpha,), NaN where there is none; named where they show."""
+    look: dict[str, Any] = {"color": style.GREY, "linestyle": (0, (4, 1.6)), "zorder": 2}
+    (below,) = ax.plot(alpha, edge, label=_if_any(edge, r"left edge, $N = \infty$"), **look)
+    (out,) = ax.plot(alpha, outlier, color=style.BLACK, label=_if_any(outlier, THEORY), zorder=2.1)
     return below, out
 
 
 def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike) -> Line2D:
-    """Theory curve of the squared overlap (alpha,), NaN left out."""
-    (line,) = ax.plot(alpha, overlap, color=style.BLACK, zorder=2)
-    line.set_label(THEORY)
+    """Theory curve of the squared overlap (alpha,), NaN left out; named where it shows."""
+    (line,) = ax.plot(alpha, overlap, color=style.BLACK, zorder=2, label=_if_any(overlap, THEORY))
     return line
+
+
+def _if_any(values: ArrayLike, label: str) -> str:
+    """The label, or one that no legend shows where there is nothing to see."""
+    return label if np.any(np.isfinite(np.asarray(values, dtype=np.float64))) else "_nothing"
+
+
+def name_lack(ax: Axes, alpha_bbp: float, kind: str) -> None:
+    """Above the upper right corner, that there is no threshold and why; nothing where there is one."""
+    if not np.isfinite(alpha_bbp):
+        ax.set_title(LACKS.get(kind, f"theory: {kind}"), loc="right", pad=3.0)
 
 
 def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D | None:

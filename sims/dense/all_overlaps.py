@@ -30,8 +30,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal, get_lapack_funcs
+from scipy.linalg import eigh_tridiagonal
 
+from sims.blas import lapack
 from sims.instance import padded
 from sims.pinned import pinned
 
@@ -82,9 +83,10 @@ def spectra_overlaps(problems: Sequence[tuple[NDArray, NDArray, NDArray, float]]
     for start in range(0, len(swept), together):
         some = swept[start : start + together]
         raw |= zip(some, _swept([given[i] for i in some], together), strict=True)
+    simple = _simple(raw, given, [width for *_, width in problems])
     found = []
     for i, ((d, e, s, values), (_, _, _, width)) in enumerate(zip(given, problems, strict=True)):
-        overlaps = _resolved(values, raw[i], s, width) if i in raw else None
+        overlaps = raw[i] if i in simple else _resolved(values, raw[i], s, width) if i in raw else None
         if overlaps is None:
             values, vectors = eigh_tridiagonal(d, e)
             overlaps = group_means(np.sum((vectors.T @ s) ** 2, axis=1), *groups(values, width))
@@ -94,8 +96,7 @@ def spectra_overlaps(problems: Sequence[tuple[NDArray, NDArray, NDArray, float]]
 
 def all_values(d: NDArray, e: NDArray) -> NDArray:
     """All eigenvalues (n,) of T, ascending. Raises LinAlgError where the iteration fails."""
-    (sterf,) = get_lapack_funcs(("sterf",), (d,))
-    values, info = sterf(d, e) if len(d) > 1 else (d.copy(), 0)
+    values, info = lapack("sterf", d.dtype)(d, e) if len(d) > 1 else (d.copy(), 0)
     if info:
         raise np.linalg.LinAlgError(f"sterf returned {info}")
     return values
@@ -106,9 +107,8 @@ def lowest_vectors(d: NDArray, e: NDArray, values: NDArray) -> NDArray:
     n = len(d)
     if n == 1:
         return np.ones((1, 1))
-    (stein,) = get_lapack_funcs(("stein",), (d,))
     # T as one block: neighbours that a tiny off-diagonal joins are told apart by orthogonalisation
-    vectors, info = stein(d, e, values, np.ones(n, np.int32), np.full(n, n, np.int32))
+    vectors, info = lapack("stein", d.dtype)(d, e, values, np.ones(n, np.int32), np.full(n, n, np.int32))
     if info:
         raise np.linalg.LinAlgError(f"stein returned {info}")
     return vectors
@@ -123,6 +123,18 @@ def groups(values: NDArray, width: float) -> tuple[NDArray, NDArray]:
 def group_means(raw: NDArray, starts: NDArray, lengths: NDArray) -> NDArray:
     """raw (n,) with the members of every run replaced by their mean."""
     return np.repeat(np.add.reduceat(raw, starts) / lengths, lengths)
+
+
+def _simple(raw: dict[int, NDArray], given: Sequence[tuple], widths: Sequence[float]) -> set[int]:
+    """Those of `raw` that are overlaps as they are: all values apart, and the sum rule holds."""
+    if not raw:
+        return set()
+    chosen = list(raw)
+    values = np.array([given[i][3] for i in chosen])
+    apart = ((values[:, 1:] - values[:, :-1]).min(axis=1, initial=np.inf)) > [widths[i] for i in chosen]
+    totals = np.array([np.vdot(given[i][2], given[i][2]) for i in chosen])
+    right = np.abs(np.array(list(raw.values())).sum(axis=1) - totals) < _SUM * totals
+    return {i for i, good in zip(chosen, apart & right, strict=True) if good}
 
 
 def _resolved(values: NDArray, raw: NDArray, s: NDArray, width: float) -> NDArray | None:
@@ -158,11 +170,12 @@ def _swept(given: list[tuple[NDArray, NDArray, NDArray, NDArray]], together: int
     # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
     d, e = np.empty((order, together, 1)), np.zeros((order, together, 1))
     s, x = np.zeros((order, r + -r % group, together, 1)), np.empty((together, order))
-    for j in range(together):
-        own_d, own_e, own_s, values = given[j if j < len(given) else 0]
-        d[:n, j, 0], d[n:, j, 0] = own_d, 4 * np.max(np.abs(values)) + 1
-        e[: n - 1, j, 0], s[:n, :r, j, 0] = own_e, own_s
-        x[j, :n], x[j, n:] = values, values[-1]
+    own_d, own_e, own_s, values = map(
+        np.array, zip(*given, *given[:1] * (together - len(given)), strict=True)
+    )
+    d[:n, :, 0], d[n:, :, 0] = own_d.T, 4 * np.abs(values).max(axis=1) + 1
+    e[: n - 1, :, 0], s[:n, :r, :, 0] = own_e.T, np.moveaxis(own_s, 0, -1)
+    x[:, :n], x[:, n:] = values, values[:, -1:]
     parts = [np.asarray(_sweep(d, e, s[:, i : i + group], x)) for i in range(0, s.shape[1], group)]
     return np.sum(parts, axis=0)[: len(given), :n]
 

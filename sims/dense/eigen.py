@@ -20,12 +20,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh, eigh_tridiagonal, get_lapack_funcs
-from scipy.linalg.blas import get_blas_funcs
+from scipy.linalg import eigh, eigh_tridiagonal
 
+from sims.blas import blas, threads_for
 from sims.checks import reals
 from sims.dense.all_overlaps import Spectrum, group_means, groups, lowest_vectors, spectra_overlaps
 from sims.dense.overlap_bound import SEPARATE, settled
+from sims.dense.reduction import Reduced, carried, same, tridiagonal
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count, flag
 
@@ -136,37 +137,31 @@ def lowest_dense(
         if overwrite and not isinstance(hessian, jax.Array)
         else np.array(hessian, order="F")
     )
-    return lowest_together([matrix], k, [signal])[0]
+    with threads_for(n):
+        return lowest_together([matrix], k, [signal])[0]
 
 
 def lowest_together(
-    matrices: Sequence[NDArray], k: int, signals: Sequence[NDArray | None]
+    matrices: Sequence[NDArray],
+    k: int,
+    signals: Sequence[NDArray | None],
+    units: Sequence[float] | None = None,
 ) -> list[Eigenpairs]:
     """`lowest_dense` of several NumPy matrices of one order with as many directions each; column-major ones are destroyed.
+
+    units   powers of two that the matrices are in units of: pairs are those of the matrices times these
 
     What a matrix gives does not depend on its company, of which `sims.dense.all_overlaps.side_by_side` is best.
     """
     largest = [float(max(matrix.max(), -matrix.min())) for matrix in matrices]
-    units = [_unit(size) for size in largest]
+    own, units = [_unit(size) for size in largest], units or [1.0] * len(matrices)
     finite = [i for i, size in enumerate(largest) if np.isfinite(size)]
-    reduced = [_reduced(matrices[i], units[i], signals[i]) for i in finite]
-    found = {
-        i: _finished(*both, k)
-        for i, both in zip(finite, zip(reduced, _lowest(reduced, k), strict=True), strict=True)
-    }
+    reduced = [tridiagonal(matrices[i], own[i], signals[i], own[i] * units[i]) for i in finite]
+    found = dict(zip(finite, _finished(reduced, _lowest(reduced, k), k), strict=True))
     return [
-        found[i].times(units[i]) if i in found else _nothing(matrix, k, Code.INVALID, "not finite")
+        found[i] if i in found else _nothing(matrix, k, Code.INVALID, "not finite")
         for i, matrix in enumerate(matrices)
     ]
-
-
-def _same(n: int, rounding: float) -> float:
-    """Distance below which two computed eigenvalues of order n may be one, in units of the rounding eps |H|.
-
-    Seen between neighbours of one space, over four kernels of OpenBLAS: 7 roundings here, and 7, 31 and 83 by NumPy's or
-    SciPy's whole spectrum at n = 100, 300 and 600. This allows 40, 69 and 98.
-    """
-    return 4 * math.sqrt(n) * rounding
 
 
 def power_of_two(size: float) -> float:
@@ -209,50 +204,10 @@ def check_order(n: int, platform: str | None = None) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Reduced:
-    """A matrix reduced to tridiagonal form T, Q' H Q = T.
-
-    matrix  (n, n), on and above its diagonal H, below it reflectors
-    d, e    (n,), (n - 1,) of T, in float64 whatever the matrix: all that follows is O(n^2), and loses nothing more
-    tau     of the reflectors
-    norm    a bound on |T|
-    signal  (n, r) directions, or None
-    """
-
-    matrix: NDArray
-    d: NDArray
-    e: NDArray
-    tau: NDArray
-    norm: float
-    signal: NDArray | None
-
-    @property
-    def width(self) -> float:
-        """Distance within which eigenvalues of T count as the same."""
-        return _same(len(self.d), np.finfo(self.matrix.dtype).eps * self.norm)
-
-    @property
-    def rotated(self) -> NDArray:
-        """The directions in the basis of T."""
-        return _apply(self.matrix, self.tau, np.asarray(self.signal), "T").astype(np.float64)
-
-
 Low = tuple[NDArray, NDArray, Overlaps | None]  # values (k,) and vectors (n, k) of T, overlaps
 
 
-def _reduced(matrix: NDArray, unit: float, signal: NDArray | None) -> _Reduced:
-    if unit != 1:
-        matrix = matrix / matrix.dtype.type(unit)
-    matrix = np.asfortranarray(matrix)
-    diagonal = np.diagonal(matrix).copy()
-    reduced, d, e, tau = _reduce(matrix)
-    # sytrd on the lower triangle leaves the strict upper one: with the diagonal put back it is the matrix again
-    np.fill_diagonal(reduced, diagonal)
-    return _Reduced(reduced, d, e, tau, _norm(d, e), signal)
-
-
-def _lowest(problems: list[_Reduced], k: int) -> list[Low | str]:
+def _lowest(problems: list[Reduced], k: int) -> list[Low | str]:
     """The k lowest pairs of each T, or why there are none."""
     try:
         return list(_pairs(problems, k)) if problems else []
@@ -262,7 +217,7 @@ def _lowest(problems: list[_Reduced], k: int) -> list[Low | str]:
         return [str(error).splitlines()[0]]
 
 
-def _pairs(problems: list[_Reduced], k: int) -> list[Low]:
+def _pairs(problems: list[Reduced], k: int) -> list[Low]:
     """The same with overlaps where there is a signal: of the lowest pairs if they settle the rank, else of all."""
     if problems[0].signal is None:
         return [(*_by_bisection(problem, k), None) for problem in problems]
@@ -275,41 +230,60 @@ def _pairs(problems: list[_Reduced], k: int) -> list[Low]:
     ]
 
 
-def _of_spectrum(problem: _Reduced, spectrum: Spectrum, k: int) -> Low:
+def _of_spectrum(problem: Reduced, spectrum: Spectrum, k: int) -> Low:
     vectors = lowest_vectors(problem.d, problem.e, spectrum.values[:k])
-    return spectrum.values[:k], vectors, _from_spectrum(spectrum, k)
+    return spectrum.values[:k], vectors, _from_spectrum(spectrum, k, problem.unit)
 
 
-def _by_bisection(problem: _Reduced, k: int) -> tuple[NDArray, NDArray]:
+def _by_bisection(problem: Reduced, k: int) -> tuple[NDArray, NDArray]:
     return eigh_tridiagonal(problem.d, problem.e, select="i", select_range=(0, k - 1), lapack_driver="stebz")
 
 
-def _bounded(problem: _Reduced, k: int) -> Low:
+def _bounded(problem: Reduced, k: int) -> Low:
     # one value more than asked for says how far apart the others are
     low, vectors = _by_bisection(problem, min(k + 1, len(problem.d)))
     vectors, rotated = vectors[:, :k], problem.rotated
     found = _by_bound(problem.d, problem.e, rotated, low, vectors, problem.norm, problem.width)
     if found is None:
         (spectrum,) = spectra_overlaps([(problem.d, problem.e, rotated, problem.width)])
-        found = _from_spectrum(spectrum, k)
+        found = _from_spectrum(spectrum, k, problem.unit)
     return low[:k], vectors, found
 
 
-def _finished(problem: _Reduced, low: Low | str, k: int) -> Eigenpairs:
-    """Pairs of H from those of T, with their residuals; by the whole matrix where these are not good."""
-    matrix = problem.matrix
-    if isinstance(low, str):
-        found = _nothing(matrix, k, Code.FAILED, low)
-    else:
-        values, vectors, overlaps = low
-        try:
-            vectors = _apply(matrix, problem.tau, vectors.astype(matrix.dtype), "N")
-        except np.linalg.LinAlgError:
-            return _whole(matrix, k, problem.signal)
-        symm = get_blas_funcs("symm", (matrix,))
-        product = symm(1.0, matrix, vectors, lower=0)
-        found = _checked(values, vectors, product, problem.norm, "tridiagonal", overlaps)
-    return found if found.code in (Code.CONVERGED, Code.INVALID) else _whole(matrix, k, problem.signal)
+def _finished(problems: list[Reduced], lows: list[Low | str], k: int) -> list[Eigenpairs]:
+    """Pairs of each H from those of its T, with their residuals; by the whole matrix where these are not good."""
+    given = {i: low for i, low in enumerate(lows) if not isinstance(low, str)}
+    try:
+        pairs = _carried([problems[i] for i in given], list(given.values())) if given else []
+    except np.linalg.LinAlgError:
+        pairs = []
+    found = {
+        i: own for i, own in zip(given, pairs, strict=False) if own.code in (Code.CONVERGED, Code.INVALID)
+    }
+    return [
+        found[i] if i in found else _whole(one.matrix, k, one.signal).times(one.unit)
+        for i, one in enumerate(problems)
+    ]
+
+
+def _carried(problems: list[Reduced], lows: list[Low]) -> list[Eigenpairs]:
+    """Pairs of each H from those of its T, checked. What is O(n) is done for all at once."""
+    n, k = lows[0][1].shape
+    dtype = problems[0].matrix.dtype
+    vectors, products = np.empty((len(lows), k, n), dtype), np.empty((len(lows), k, n), dtype)
+    for i, (one, low) in enumerate(zip(problems, lows, strict=True)):
+        columns = carried(one.matrix, one.tau, low[1].astype(dtype, copy=False), "N")
+        vectors[i], products[i] = columns.T, blas("symm", dtype)(1.0, one.matrix, columns, lower=0).T
+    norms, units = ([getattr(one, name) for one in problems] for name in ("norm", "unit"))
+    return _checked(
+        np.array([low[0] for low in lows]),
+        vectors,
+        products,
+        np.array(norms),
+        np.array(units),
+        "tridiagonal",
+        [low[2] for low in lows],
+    )
 
 
 def _by_bound(
@@ -319,7 +293,7 @@ def _by_bound(
     k = vectors.shape[1]
     if k < len(d) and values[k] - values[k - 1] <= max(width, SEPARATE * norm):
         return None
-    gemm = get_blas_funcs("gemm", (vectors,))  # SciPy's BLAS: see `sims.instance.labels`
+    gemm = blas("gemm", vectors.dtype)
     amplitudes = gemm(1.0, vectors, signal, trans_a=1)
     q2 = group_means(np.sum(amplitudes**2, axis=1), *groups(values[:k], width))
     if settled(d, e, gemm(-1.0, vectors, amplitudes, beta=1.0, c=signal), float(np.max(q2))):
@@ -327,32 +301,10 @@ def _by_bound(
     return None
 
 
-def _from_spectrum(spectrum: Spectrum, k: int) -> Overlaps:
+def _from_spectrum(spectrum: Spectrum, k: int, unit: float = 1.0) -> Overlaps:
+    if unit != 1:
+        spectrum = Spectrum(spectrum.values * unit, spectrum.overlaps)
     return Overlaps(spectrum.overlaps[:k], int(np.argmax(spectrum.overlaps)), spectrum)
-
-
-def _reduce(matrix: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Q' H Q = T in place: reflectors under the subdiagonal; d (n,), e (n - 1,) of T in float64; tau."""
-    sytrd, query = get_lapack_funcs(("sytrd", "sytrd_lwork"), (matrix,))
-    lwork = int(query(len(matrix), lower=1)[0].real)
-    reduced, d, e, tau, _ = sytrd(matrix, lower=1, lwork=lwork, overwrite_a=1)
-    # T in float64 whatever the matrix: all that follows is O(n^2), and loses nothing more
-    return reduced, d.astype(np.float64), e.astype(np.float64), tau
-
-
-def _apply(reduced: NDArray, tau: NDArray, columns: NDArray, trans: str) -> NDArray:
-    """Q or Q' times columns (n, c). SciPy does not expose ormtr; it is ormqr on all rows but the first."""
-    n, c = columns.shape
-    result = np.asfortranarray(columns)
-    if n == 1:
-        return result
-    # reflector j starts at entry (j + 1, j): the same memory read from its second entry on, without a copy
-    reflectors = reduced.ravel("K")[1 : 1 + n * (n - 1)].reshape((n, n - 1), order="F")
-    ormqr = get_lapack_funcs("ormqr", (reduced,))
-    rotated, _, info = ormqr("L", trans, reflectors, tau, result[1:], 64 * c)
-    if info:
-        raise np.linalg.LinAlgError(f"ormqr returned {info}")
-    return np.concatenate([result[:1], rotated])
 
 
 def _whole(matrix: NDArray, k: int, signal: ArrayLike | None) -> Eigenpairs:
@@ -376,7 +328,7 @@ def _on_device(hessian: jax.Array, k: int, signal: ArrayLike | None) -> Eigenpai
         overlaps = _grouped(np.asarray(values), np.asarray(jnp.sum(amplitude**2, axis=1)), k)
     norm = float(jnp.maximum(abs(values[0]), abs(values[-1])))
     low, vectors = np.asarray(values[:k]), np.asarray(vectors[:, :k])
-    return _checked(low, vectors, np.asarray(product), norm, "device eigh", overlaps)
+    return _checked_one(low, vectors, np.asarray(product), norm, "device eigh", overlaps)
 
 
 def _from_all(
@@ -386,35 +338,54 @@ def _from_all(
     if signal is not None:
         overlaps = _grouped(values, np.sum((vectors.T @ np.asarray(signal)) ** 2, axis=1), k)
     norm = float(max(abs(values[0]), abs(values[-1])))
-    return _checked(values[:k], vectors[:, :k], full @ vectors[:, :k], norm, method, overlaps)
+    return _checked_one(values[:k], vectors[:, :k], full @ vectors[:, :k], norm, method, overlaps)
 
 
 def _grouped(values: NDArray, raw: NDArray, k: int) -> Overlaps:
-    width = _same(len(values), np.finfo(values.dtype).eps * max(abs(values[0]), abs(values[-1])))
+    width = same(len(values), np.finfo(values.dtype).eps * max(abs(values[0]), abs(values[-1])))
     means = group_means(raw.astype(np.float64), *groups(values, width))
     return _from_spectrum(Spectrum(values.astype(np.float64), means), k)
 
 
 def _checked(
-    values: NDArray, vectors: NDArray, product: NDArray, norm: float, method: str, overlaps: Overlaps | None
-) -> Eigenpairs:
-    """Pairs with their residuals and the code these deserve; product = H V."""
-    dtype = vectors.dtype
-    rest, gram = product - vectors * values.astype(dtype), vectors.T @ vectors
-    residuals = np.sqrt(np.add.reduce(rest * rest, axis=0))
-    np.einsum("ii->i", gram)[:] -= 1  # a view of the diagonal
-    skew = float(np.abs(gram).max())
+    values: NDArray,
+    vectors: NDArray,
+    products: NDArray,
+    norms: NDArray,
+    units: NDArray,
+    method: str,
+    overlaps: Sequence[Overlaps | None],
+) -> list[Eigenpairs]:
+    """Pairs of several matrices in their units (b,), with residuals and the code these deserve.
+
+    values (b, k); vectors, as rows, and products H v (b, k, n); norms (b,) of the matrices
+    """
+    dtype, n = vectors.dtype, vectors.shape[-1]
+    rest, gram = products - vectors * values[..., None].astype(dtype), vectors @ np.swapaxes(vectors, 1, 2)
+    residuals = np.sqrt(np.add.reduce(rest * rest, axis=2)).astype(np.float64)
+    np.einsum("bii->bi", gram)[:] -= 1  # a view of the diagonals
+    skew = np.abs(gram).max(axis=(1, 2))
     # LAPACK's bounds on residuals and orthonormality grow with the order; vectors of neighbours by inverse iteration reach a
     # good part of theirs
-    unit = _TRUST * len(vectors) * np.finfo(dtype).eps
-    if not (np.isfinite(values).all() and math.isfinite(skew)):
-        code = Code.INVALID
-    elif residuals.max() > unit * norm or skew > unit:
-        code = Code.INACCURATE
-    else:
-        code = Code.CONVERGED
-    stats = {"method": method, "orthonormality": skew}
-    return Eigenpairs(values.astype(np.float64), vectors, residuals.astype(np.float64), code, stats, overlaps)
+    bound = _TRUST * n * np.finfo(dtype).eps
+    finite = np.isfinite(values).all(axis=1) & np.isfinite(skew)
+    good = (residuals.max(axis=1) <= bound * norms) & (skew <= bound)
+    codes = np.where(finite, np.where(good, Code.CONVERGED, Code.INACCURATE), Code.INVALID).tolist()
+    values, residuals = values.astype(np.float64) * units[:, None], residuals * units[:, None]
+    return [
+        Eigenpairs(
+            values[i], vectors[i].T, residuals[i], Code(code), {"method": method, "orthonormality": size}, own
+        )
+        for i, (code, size, own) in enumerate(zip(codes, skew.tolist(), overlaps, strict=True))
+    ]
+
+
+def _checked_one(
+    values: NDArray, vectors: NDArray, product: NDArray, norm: float, method: str, overlaps: Overlaps | None
+) -> Eigenpairs:
+    """The same for one matrix, in units of itself: vectors and product H V (n, k)."""
+    norms, units = np.array([norm]), np.ones(1)
+    return _checked(values[None], vectors.T[None], product.T[None], norms, units, method, [overlaps])[0]
 
 
 def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:
@@ -422,11 +393,3 @@ def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:
     return Eigenpairs(
         blank, np.full((len(matrix), k), np.nan, matrix.dtype), blank.copy(), code, {"failure": why}
     )
-
-
-def _norm(d: NDArray, e: NDArray) -> float:
-    """Gershgorin bound on |T|."""
-    beside = np.zeros(len(d))
-    beside[:-1] = np.abs(e)
-    beside[1:] += np.abs(e)
-    return float((np.abs(d) + beside).max())

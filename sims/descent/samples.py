@@ -9,7 +9,6 @@ single samples, shared out to threads: two cores then work on two samples, whose
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from sims import checks
 from sims.checks import of_type
+from sims.cores import allotted
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Rules, descend
@@ -278,7 +278,7 @@ def _batch_size(need: Callable[[int], int], samples: int, batch: int | None, mem
 def _workers(workers: int | None, fitting: int) -> int:
     """Number of threads, at most so many as fit in memory."""
     if workers is None:
-        workers = (os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+        workers = allotted() if jax.default_backend() == "cpu" else 1
     return max(1, min(count("workers", workers), fitting))
 
 

@@ -21,7 +21,6 @@ on shared data, then advance together with one pass over the data a step (`drive
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sims.checks import has
+from sims.cores import allotted
 from sims.dense.eigen import Code, Eigenpairs
 from sims.krylov.basis import orthonormal
 from sims.krylov.settings import Plan, Settings, mixes, plan_tol
@@ -141,7 +141,7 @@ def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Seque
     """
     results: dict[int, Ritz] = {}
     waiting = {i: next(solver) for i, solver in enumerate(solvers)}
-    with ThreadPoolExecutor(max(1, min(len(solvers), os.cpu_count() or 1))) as threads:
+    with ThreadPoolExecutor(max(1, min(len(solvers), allotted()))) as threads:
         while waiting:
             for source in (operator, lowered):
                 chosen = [i for i, v in waiting.items() if source is not None and v.dtype == source.dtype]

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
+from sims.blas import one_thread
 from sims.krylov.basis import Basis, Orthonormal, apart, beside, new_block, orthonormal, orthonormal_blocks
 from sims.krylov.projected import CLOSE, lowest, spectral_norm, times
 from sims.krylov.settings import FLOOR, Plan, plan_tol
@@ -186,13 +187,15 @@ class Space:
             self.meet()
         d, b, kept = self.dimension, self.plan.block, self.kept
         projected = self.projected[:d, :d]
-        self.norm = max(self.norm, spectral_norm(projected, b, kept))
+        with one_thread():  # T is small beside what the others of BLAS would leave a product that comes next
+            self.norm = max(self.norm, spectral_norm(projected, b, kept))
         tol = plan_tol(self.plan, self.basis.dtype, self.norm)
         wanted = min(self.plan.k + 1, b)
         guess = self._below()
         found = None
         if d >= FEW * b:
-            found = lowest(projected, self.factor, kept, wanted, guess, CLOSE * tol, self.mixing)
+            with one_thread():
+                found = lowest(projected, self.factor, kept, wanted, guess, CLOSE * tol, self.mixing)
         if found is None or (
             np.max(self._residuals(found[1])[: self.plan.k]) <= tol
             and self._off_pattern(projected, *found) > tol / 4

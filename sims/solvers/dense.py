@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims import hessian
+from sims.blas import threads_for
 from sims.dense.eigen import Eigenpairs, lowest_dense, lowest_together, power_of_two
 from sims.instance import Instance
 from sims.memory import dense_bytes
@@ -30,6 +31,11 @@ def solve_dense(drawn: Instance, k: int) -> Eigenpairs:
 @pinned
 def solve_together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
     """`solve_dense` of several instances of one model, N and M, the same to the bit: see `sims.dense.eigen.lowest_together`."""
+    with threads_for(drawn[0].student.size):
+        return _together(drawn, k)
+
+
+def _together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
     signals = [signal_vectors(one.teacher, one.student.shape[0]) for one in drawn]
     weights = hessian.weights_together(drawn)
     units = [power_of_two(size) for size in np.max(np.abs(weights), axis=(1, 2, 3)).tolist()]
@@ -37,9 +43,8 @@ def solve_together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
     if jax.default_backend() == "cpu":
         data = [np.asarray(one.data)[: one.m] for one in drawn]
         matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]
-        found = lowest_together(matrices, k, signals)
-    else:
-        found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
+        return lowest_together(matrices, k, signals, units)
+    found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
     return [pairs.times(unit) for pairs, unit in zip(found, units, strict=True)]
 
 

@@ -2,10 +2,12 @@
 
 import dataclasses
 import os
+import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from matplotlib.mathtext import MathTextParser
 
 from bbp.analysis import finite_theory
 from bbp.console import program
@@ -13,6 +15,7 @@ from bbp.engine import run
 from bbp.experiments import assemble
 from bbp.plots import style
 from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
+from sims import limits
 from theory.model import Committee
 
 TINY = ["--alpha-grid", "0.8:2:4", "--n", "12,16", "--samples", "6", "--block", "2"]
@@ -57,6 +60,40 @@ def figures_are_not_arranged():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def control_groups_are_asked_once():
+    """What they leave is read before each unit, from a dozen files: a sixth of a tiny sweep's time."""
+    place, real, kept = limits.PROC, limits._groups, []
+
+    def groups():
+        if limits.PROC != place:  # the system that a test makes up
+            return real()
+        if not kept:
+            kept.append(real())
+        return kept[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "_groups", groups)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def mathematics_is_read_once():
+    """Figures say the same formulas at the same sizes: matplotlib would parse them for each, a quarter of a figure's time."""
+    known, real = {}, MathTextParser._parse_cached.__wrapped__
+
+    def parsed(self, *how):
+        key = self._output_type, *how
+        if key not in known:
+            known[key] = real(self, *how)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MathTextParser, "_parse_cached", parsed)
+        patch.setitem(style._RC, "savefig.dpi", 100)  # and what nobody looks at has a ninth of the points
+        yield
+
+
 @pytest.fixture
 def arranged(monkeypatch):
     """Figures as users see them."""
@@ -75,6 +112,14 @@ def tiny_sweep(tmp_path_factory):
     path = tmp_path_factory.mktemp("tiny") / "reference.h5"
     assert program.dispatch(["sweep", *TINY, "--out", str(path)]) == 0
     return path
+
+
+@pytest.fixture
+def finished(out, tiny_sweep):
+    """A copy of that file under the name `out`."""
+    out.parent.mkdir(exist_ok=True)
+    shutil.copyfile(tiny_sweep, out)
+    return out
 
 
 @dataclasses.dataclass

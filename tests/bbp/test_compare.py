@@ -5,21 +5,25 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import h5py
 import numpy as np
 import pytest
 import xarray
 
 from bbp import store, sweep
+from bbp.analysis import comparison as comparison_mod
 from bbp.analysis import comparison_file
 from bbp.analysis.bootstrap import Estimate, bootstrap
-from bbp.analysis.comparison import compare
+from bbp.analysis.comparison import THEORY_N, compare
 from bbp.analysis.comparison_table import table
-from bbp.analysis.finite_size import Crossing
+from bbp.analysis.finite_size import Crossing, ShiftFit
 from bbp.analysis.observables import observables
 from bbp.analysis.pool import SEVERAL, pool
 from bbp.compare import main
 from bbp.engine.parts import Parts
+from bbp.exports.tables import tables
 from bbp.files import table as fields
+from bbp.plots import style
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
 from theory.general.network import Network
@@ -116,7 +120,7 @@ def comparison():
 
 
 def test_comparison_finds_what_was_put_in(comparison):
-    """Crossing at alpha_BBP within 4 sigma; every shift prefers N^(-2/3) decisively; quenched curves near theory."""
+    """Crossing at alpha_BBP within 4 sigma; every shift prefers N^(-2/3) decisively; finite-N theory near theory."""
     assert [c.sizes for c in comparison.crossings] == [(50, 100), (100, 200)]
     for crossing in comparison.crossings:
         assert abs(crossing.alpha.sigmas(comparison.alpha_bbp)) < 4
@@ -125,7 +129,7 @@ def test_comparison_finds_what_was_put_in(comparison):
         assert fit.preferred == "power" and fit.decisive
         assert fit.coefficient["power"] == pytest.approx(2, rel=0.05)
     assert list(comparison.alpha_zero_sampled) == [50, 100, 200]
-    assert np.all(np.abs(comparison.quenched.lowest[2] - comparison.edge) < 0.5)
+    assert np.all(np.abs(comparison.theory_n.lowest[2] - comparison.edge) < 0.5)
 
 
 def test_table_shows_every_part(comparison):
@@ -146,7 +150,7 @@ def test_file_round_trip_and_xarray(comparison, tmp_path):
     back = comparison_file.load(path)
     assert back.model == comparison.model and back.kind == comparison.kind
     np.testing.assert_array_equal(back.measured["gap"]["error"], comparison.measured["gap"]["error"])
-    np.testing.assert_array_equal(back.quenched.overlap, comparison.quenched.overlap)
+    np.testing.assert_array_equal(back.theory_n.overlap, comparison.theory_n.overlap)
     for name in (
         "crossings",
         "shifts",
@@ -155,7 +159,23 @@ def test_file_round_trip_and_xarray(comparison, tmp_path):
     ):  # as text: NaN equals itself there
         assert repr(getattr(back, name)) == repr(getattr(comparison, name))
     with xarray.open_dataset(path, engine="h5netcdf") as data:
-        assert data["phi_group"].dims == ("n", "alpha")
+        assert data["phi_group"].dims == data["theory_n_phi_group"].dims == ("n", "alpha")
+
+
+def test_files_that_call_finite_n_theory_quenched_open_as_before(comparison, tmp_path, monkeypatch):
+    path = tmp_path / "compare.h5"
+    named = tuple(replace(field, path=field.before or field.path) for field in comparison_file.FIELDS)
+    monkeypatch.setattr(comparison_file, "FIELDS", named)
+    comparison_file.save(path, comparison, draws=3)
+    monkeypatch.undo()
+    with h5py.File(path) as file:
+        assert "quenched_present" in file and "theory_n_phi_group" not in file
+    for name in THEORY_N:
+        back, told = (getattr(each.theory_n, name) for each in (comparison_file.load(path), comparison))
+        np.testing.assert_array_equal(back, told)
+    (exported,) = (table for table in tables(path) if table.name == "observables")
+    columns = {column.name for column in exported.columns}
+    assert {"theory_n_lowest", "theory_n_phi_group"} <= columns and not any("quenched" in c for c in columns)
 
 
 def test_figure_carries_the_data(comparison):
@@ -163,6 +183,9 @@ def test_figure_carries_the_data(comparison):
     assert len(figure.axes) == 4
     points = figure.axes[0].containers[0].lines[0].get_ydata()
     np.testing.assert_array_equal(points, comparison.measured["lowest"]["value"][0])
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    line = handles[labels.index("finite-$N$ theory, colour of its $N$")]
+    assert line.get_color() == style.GREY  # the colour of no N
 
 
 def test_program(tmp_path, capsys):
@@ -170,7 +193,7 @@ def test_program(tmp_path, capsys):
     store.save(source, [made_up()])
     assert main([str(source), "--draws", "0", "--out", str(picture), "--save", str(numbers), "-q"]) == 0
     assert "crossings of phi" in capsys.readouterr().out
-    assert picture.read_bytes()[:4] == b"\x89PNG" and comparison_file.load(numbers).quenched is None
+    assert picture.read_bytes()[:4] == b"\x89PNG" and comparison_file.load(numbers).theory_n is None
     before = picture.read_bytes()
     assert main([str(source), "--out", str(picture)]) == 2
     assert picture.read_bytes() == before
@@ -186,6 +209,8 @@ def test_program(tmp_path, capsys):
         (["SWEEP", "--out", "fig.bmp"], "must end in .png"),
         (["TWO", "--out", "fig.png"], "holds 2 models|hold 2 models"),
         (["EMPTY"], "no finished sample"),
+        (["SWEEP", "--resume"], "--resume needs --save FILE.h5: draws are kept beside that file"),
+        (["SWEEP", "--dry-run"], "--dry-run needs --save FILE.h5: it lists the pieces of work kept beside"),
     ],
 )
 def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
@@ -205,13 +230,13 @@ def drawn(tmp_path, monkeypatch):
     """A directory with a sweep of 2 x 5 points, and the options of its comparison in ten units."""
     monkeypatch.chdir(tmp_path)
     store.save("sweep.h5", [made_up()])
-    return ["sweep.h5", "--draws", "30", "--repeats", "100", "--block", "1", "-q"]
+    return ["sweep.h5", "--draws", "10", "--repeats", "100", "--block", "1", "-q"]
 
 
 def same(one, two):
     one, two = (comparison_file.load(path) for path in (one, two))
-    for name in comparison_file.QUENCHED:
-        np.testing.assert_array_equal(getattr(one.quenched, name), getattr(two.quenched, name), err_msg=name)
+    for name in comparison_file.THEORY_N:
+        np.testing.assert_array_equal(getattr(one.theory_n, name), getattr(two.theory_n, name), err_msg=name)
     np.testing.assert_array_equal(one.measured["lowest"]["low"], two.measured["lowest"]["low"])
     assert repr((one.crossings, one.shifts, one.config)) == repr((two.crossings, two.shifts, two.config))
     assert one.finished and two.finished
@@ -235,7 +260,7 @@ compare.main(sys.argv[2:])
 
 def test_killed_while_it_draws_and_equal_to_the_uninterrupted(drawn, tmp_path):
     assert main([*drawn, "--save", "whole.h5"]) == 0
-    assert np.isfinite(comparison_file.load("whole.h5").quenched.lowest).all()
+    assert np.isfinite(comparison_file.load("whole.h5").theory_n.lowest).all()
     words = [*drawn, "--save", "part.h5"]
     killed = subprocess.run([sys.executable, "-c", DIES, "4", *words])
     parts = Parts(tmp_path / "part.h5").path
@@ -251,7 +276,7 @@ def test_killed_while_it_draws_and_equal_to_the_uninterrupted(drawn, tmp_path):
 
 
 def test_tasks_and_merge_give_the_same_comparison(drawn, tmp_path):
-    (tmp_path / "options.toml").write_text('draws = 30\nrepeats = 100\nblock = 2\nsave = "merged.h5"\n')
+    (tmp_path / "options.toml").write_text('draws = 10\nrepeats = 100\nblock = 2\nsave = "merged.h5"\n')
     own = ["sweep.h5", "--config", "options.toml", "-q"]
     assert [main([*own, "--task", f"{i}/2"]) for i in (1, 2)] == [0, 0]
     assert main([*own, "--merge"]) == 0
@@ -284,7 +309,7 @@ def test_draws_that_fail_are_told(drawn, monkeypatch, capsys):
     monkeypatch.setattr("bbp.analysis.comparison.finite_curve", broken)
     assert main([*drawn, "--save", "numbers.h5"]) == 1
     assert "10 points failed, the first because: RuntimeError: no draws today" in capsys.readouterr().err
-    assert np.isnan(comparison_file.load("numbers.h5").quenched.lowest).all()
+    assert np.isnan(comparison_file.load("numbers.h5").theory_n.lowest).all()
     monkeypatch.undo()
 
 
@@ -305,6 +330,22 @@ def test_a_file_of_before_its_columns_had_types(tmp_path):
         patch.setattr(fields, "add", add)
         comparison_file.save(path, compare(made_up(n=(50,)), draws=0, repeats=100))
     assert comparison_file.load(path).crossings == []
+
+
+def test_processes_without_a_file_are_threads(drawn, capsys, monkeypatch):
+    """What is printed is the same whatever their number, which the law is told."""
+    threads, law = [], comparison_mod.finite_curve
+
+    def spied(*args, **options):
+        threads.append(options["threads"])
+        return law(*args, **options)
+
+    monkeypatch.setattr(comparison_mod, "finite_curve", spied)
+    printed = []
+    for number in ("1", "3"):
+        assert main([drawn[0], "--draws", "4", "--repeats", "100", "--processes", number]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] and sorted(set(threads)) == [1, 3]
 
 
 def network_sweep():
@@ -344,3 +385,10 @@ def test_a_crossing_that_says_nothing_is_said_to_be_undetermined(comparison, fou
     """The grid of alpha is 0.65 long."""
     crossing = Crossing((50, 100), Estimate(1.1177, 0.01, 1.1, high), found)
     assert f"  N = 50 and 100: alpha = {says}\n" in table(replace(comparison, crossings=[crossing]))
+
+
+def test_an_exponent_smaller_than_its_error_is_left_out(comparison):
+    laws = dict.fromkeys(("power", "logarithm"), 1.0)
+    for error, says in ((0.25, "on 1 degree, free exponent -3.255 ± 0.250\n"), (22.958, "on 1 degree\n")):
+        fit = ShiftFit(laws, laws, laws, "power", False, -3.255, error, 1)
+        assert says in table(replace(comparison, shifts=[(0.5, "sharp", fit)]))

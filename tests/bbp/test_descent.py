@@ -16,9 +16,11 @@ from bbp.experiments import descent, descent_file
 from bbp.experiments.descent_file import DIMENSIONS, DescentData
 from bbp.experiments.descent_table import table
 from bbp.plots import descent as descent_plots
+from bbp.plots import layout
 from sims.descent.path import Code, Rules
 from sims.descent.samples import sample_descents
 from sims.instance import STREAM
+from tests.cases import cases
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.transition import bbp_threshold
@@ -161,7 +163,7 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
     assert not out.with_name(out.name + ".parts").exists()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "message"),
     [
         (["--p", "inf"], "p must be one finite width"),
@@ -303,6 +305,30 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
     np.testing.assert_allclose(drawn, tiny_run[1].m2[0, 0, :, :, -1].mean(axis=-1))
     several = descent_plots.recovery_figure([tiny_run[1], made_up(np.full((3, 4), 0.5))], width=width)
     assert len(several.axes) == 2 and len(several.axes[1].containers) == 2
+
+
+def test_theory_along_the_way_is_drawn_as_far_as_all_samples_have_it(tiny_run):
+    """Edges where no outlier is; a sample whose labels are fitted at the last record ends the curve there."""
+    found = tiny_run[1]
+    shape = found.eigenvalues.shape[:5]
+    edge, outlier = np.full(shape, -1.0), np.full(shape, np.nan)
+    outlier[..., 1] = -1.5
+    fitted = edge.copy()
+    fitted[..., 0, 2] = np.nan
+    theory = {"annealed_edge": edge, "annealed_outlier": outlier, "quenched_edge": fitted}
+    made = dataclasses.replace(found, **theory, quenched_outlier=np.full(shape, np.nan))
+    figure = descent_plots.descent_figure(made)
+    curves = figure.axes[3].get_lines()
+    annealed, of_labels = (line.get_ydata() for line in curves[1:3])
+    assert len(figure.axes) == 4 and annealed[0] == -1 and -1.5 <= annealed.min() < -1.2
+    assert len(of_labels) < len(annealed) and np.all(of_labels == -1)
+    assert len(descent_plots.descent_figure(found).axes) == 3
+
+
+def test_a_legend_has_as_many_columns_as_fit():
+    short, long = ["one"] * 8, ["start at the spectral estimate, before"] * 8
+    assert layout.fitting_columns(short, 4, 7.0) == 4 and layout.fitting_columns(short[:3], 4, 7.0) == 3
+    assert layout.fitting_columns(long, 4, 7.0) == 2 and layout.fitting_columns(long, 4, 2.0) == 1
 
 
 def _made(path):

@@ -32,105 +32,6 @@ print(json.dumps(said))
 """
 
 
-@pytest.fixture
-def copy(tmp_path):
-    """A copy of the packages, bytecode included, and two functions: one runs Python there, one commands and then Python."""
-    for name in ("bbp", "theory", "sims"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-
-    def call(*words):
-        env = os.environ | {"PYTHONPATH": str(tmp_path)}
-        found = subprocess.run(
-            [sys.executable, *map(str, words)], capture_output=True, text=True, cwd=tmp_path, env=env
-        )
-        return found.returncode, found.stdout, found.stderr
-
-    def bbp(*commands, then=""):
-        code, printed, said = call(
-            "-c", RUN, json.dumps([[str(word) for word in words] for words in commands]), then
-        )
-        assert code == 0, said
-        return json.loads(printed)
-
-    return tmp_path, call, bbp
-
-
-def edit(path, old, new):
-    text = path.read_text()
-    assert text.count(old) == 1, (path.name, old)
-    path.write_text(text.replace(old, new))
-
-
-def test_an_observable_is_two_places_and_an_option_one(copy):
-    """Declared and computed: it is in parts, file and pooling; the option in help, TOML, check, record and computation."""
-    place, _, bbp = copy
-    edit(
-        place / "bbp/store.py",
-        "    table.STATUS,\n",
-        '    Field("spread", ("sample",), optional=True, words="eigenvalues kept: highest less lowest"),\n    table.STATUS,\n',
-    )
-    edit(
-        place / "bbp/experiments/sweep.py",
-        '    return columns | {"reason": found.reasons}',
-        '    spread = given["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])\n'
-        '    return columns | {"reason": found.reasons, "spread": spread}',
-    )
-    edit(
-        place / "bbp/experiments/options.py",
-        '    Option("p", 1, finite_widths,',
-        '    Option("stretch", 1.0, grids.number, "a factor"),\n    Option("p", 1, finite_widths,',
-    )
-    (place / "x.toml").write_text("stretch = 2\n")
-    out = place / "x.h5"
-    sweep = ["sweep", *TINY, "--out", out]
-    again = "from bbp import store; from bbp.analysis.pool import pool; s = store.load('x.h5');"
-    again += f"old = store.load('{ROOT}/data/finite_size/c200.h5'); print(old['spread'].shape == old.status.shape);"
-    made, shown, other, wrong, pooled = bbp(
-        [*sweep, "--config", place / "x.toml"],
-        ["sweep", "--help"],
-        [*sweep, "--stretch", "3"],
-        [*sweep, "--stretch", "-1"],
-        then=again + "print(pool([s, s])[0]['spread'].shape)",
-    )
-    assert made[0] == 0, made
-    with h5py.File(out) as file:
-        values = file["eigenvalues"][()]
-        np.testing.assert_allclose(file["spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14)
-        assert file["spread"].attrs["long_name"].startswith("eigenvalues kept")
-        assert [file["spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
-        assert '"stretch": 2' in file["config"].asstr()[()]
-    assert "--stretch STRETCH" in shown[1]
-    assert other[0] == 2 and "stretch 2.0 there, 3.0 here" in other[2]
-    assert wrong[0] == 2 and "stretch must be positive" in wrong[2]
-    assert pooled.split("\n")[:2] == ["True", "(1, 2, 3)"]
-
-
-def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(copy):
-    place, _, bbp = copy
-    (place / "bbp/gallery/parabola.py").write_text(
-        "import numpy as np\n"
-        "from matplotlib.figure import Figure\n"
-        "from bbp.gallery.base import Entry\n\n\n"
-        "def build(effort):\n    x = np.arange(5.0)\n    return {'x': (('x',), x), 'y': (('x',), x**2)}\n\n\n"
-        "def draw(data):\n    figure = Figure()\n    figure.add_subplot().plot(data['x'], data['y'])\n    return figure\n\n\n"
-        "ENTRY = Entry('parabola', 'y = x^2', build, draw)\n"
-    )
-    edit(
-        place / "bbp/console/program.py",
-        '    "info": "what is in',
-        '    "hello": "say it",\n    "info": "what is in',
-    )
-    (place / "bbp/hello.py").write_text(
-        "from bbp.console import program\n\n\n"
-        "def main(argv=None):\n"
-        "    return program.program('hello', lambda parser: None, lambda args: print('hello') or 0, argv,"
-        " summary='Say it.', example='  bbp hello')\n"
-    )
-    made, said, shown, _ = bbp(["figures", "parabola", "--out", place / "out"], ["hello"], ["--help"])
-    assert made[0] == 0 and (place / "out" / "parabola.h5").exists(), made
-    assert said[:2] == [0, "hello\n"] and "hello" in shown[1]
-
-
 SOLVER = """
 import numpy as np
 from sims import hessian
@@ -156,23 +57,146 @@ BELL = """    Activation(
         lambda x, xp: (x**2 - 1) * xp.exp(-(x**2) / 2), "even", 0, 0.0,
     ),
 """
-BOTH = """
-from bbp import store, sweep
-from bbp.console import program
-words = "--alpha-grid 2,4 --n 12 --samples 3 --activation Bell --processes 1".split()
-for solver in ("plain", "dense"):
-    assert sweep.main([*words, "--solver", solver, "--out", solver + ".h5"]) == 0
+FIGURE = """import numpy as np
+from matplotlib.figure import Figure
+from bbp.gallery.base import Entry
+
+
+def build(effort):
+    x = np.arange(5.0)
+    return {"x": (("x",), x), "y": (("x",), x**2)}
+
+
+def draw(data):
+    figure = Figure()
+    figure.add_subplot().plot(data["x"], data["y"])
+    return figure
+
+
+ENTRY = Entry("parabola", "y = x^2", build, draw)
+"""
+HELLO = """from bbp.console import program
+
+
+def main(argv=None):
+    return program.program(
+        "hello", lambda parser: None, lambda args: print("hello") or 0, argv, summary="Say it.", example="  bbp hello"
+    )
+"""
+BOTH = ["sweep", *"--alpha-grid 2,4 --n 12 --samples 3 --activation Bell --processes 1".split()]
+THEN = f"""
+from bbp import store
+from bbp.analysis.pool import pool
+made, old = store.load("x.h5"), store.load("{ROOT}/data/finite_size/c200.h5")
+print(old["spread"].shape == old.status.shape, pool([made, made])[0]["spread"].shape)
 one, two = (store.load(name + ".h5") for name in ("plain", "dense"))
-assert program.dispatch(["sweep", "--help"]) == 0
 print(one.model.activation.name, abs(one.eigenvalues - two.eigenvalues).max() < 1e-12, abs(two.eigenvalues).max() > 0.1)
 """
 
 
-def test_a_solver_is_one_file_and_an_activation_one_row(copy):
-    """The solver's pairs are those of the dense one; help names both."""
-    place, call, _ = copy
+def edit(path, old, new):
+    text = path.read_text()
+    assert text.count(old) == 1, (path.name, old)
+    path.write_text(text.replace(old, new))
+
+
+def observable(place):
+    edit(
+        place / "bbp/store.py",
+        "    table.STATUS,\n",
+        '    Field("spread", ("sample",), optional=True, words="eigenvalues kept: highest less lowest"),\n    table.STATUS,\n',
+    )
+    edit(
+        place / "bbp/experiments/sweep.py",
+        '    return columns | {"reason": found.reasons}',
+        '    spread = given["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])\n'
+        '    return columns | {"reason": found.reasons, "spread": spread}',
+    )
+
+
+def option(place):
+    edit(
+        place / "bbp/experiments/options.py",
+        '    Option("p", 1, finite_widths,',
+        '    Option("stretch", 1.0, grids.number, "a factor"),\n    Option("p", 1, finite_widths,',
+    )
+
+
+def figure(place):
+    (place / "bbp/gallery/parabola.py").write_text(FIGURE)
+
+
+def program(place):
+    edit(
+        place / "bbp/console/program.py",
+        '    "info": "what is in',
+        '    "hello": "say it",\n    "info": "what is in',
+    )
+    (place / "bbp/hello.py").write_text(HELLO)
+
+
+def solver(place):
     (place / "sims/solvers/plain.py").write_text(SOLVER)
+
+
+def activation(place):
     edit(place / "theory/general/activations.py", "_TABLE = (\n", "_TABLE = (\n" + BELL)
-    code, printed, said = call("-c", BOTH)
-    assert code == 0 and printed.splitlines()[-1] == "bell True True", said
-    assert {"plain", "bell"} <= set(printed.replace(",", "").split())
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory):
+    """A copy of the packages with all of that, and what commands said there: (code, stdout, stderr), in one process."""
+    place = tmp_path_factory.mktemp("extended")
+    for name in ("bbp", "theory", "sims"):
+        shutil.copytree(ROOT / name, place / name)  # bytecode included
+    for add in (observable, option, figure, program, solver, activation):
+        add(place)
+    (place / "x.toml").write_text("stretch = 2\n")
+    sweep = ["sweep", *TINY, "--out", "x.h5"]
+    commands = {
+        "made": [*sweep, "--config", "x.toml"],
+        "help of sweep": ["sweep", "--help"],
+        "other": [*sweep, "--stretch", "3"],
+        "wrong": [*sweep, "--stretch", "-1"],
+        "figure": ["figures", "parabola", "--out", "out"],
+        "hello": ["hello"],
+        "help": ["--help"],
+        "plain": [*BOTH, "--solver", "plain", "--out", "plain.h5"],
+        "dense": [*BOTH, "--solver", "dense", "--out", "dense.h5"],
+    }
+    found = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(list(commands.values())), THEN],
+        capture_output=True, text=True, cwd=place, env=os.environ | {"PYTHONPATH": str(place)},
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    return place, dict(zip([*commands, "then"], json.loads(found.stdout), strict=True))
+
+
+def test_an_observable_is_two_places_and_an_option_one(extended):
+    """Declared and computed: it is in parts, file and pooling; the option in help, TOML, check, record and computation."""
+    place, said = extended
+    assert said["made"][0] == 0, said["made"]
+    with h5py.File(place / "x.h5") as file:
+        values = file["eigenvalues"][()]
+        np.testing.assert_allclose(file["spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14)
+        assert file["spread"].attrs["long_name"].startswith("eigenvalues kept")
+        assert [file["spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
+        assert '"stretch": 2' in file["config"].asstr()[()]
+    assert "--stretch STRETCH" in said["help of sweep"][1]
+    assert said["other"][0] == 2 and "stretch 2.0 there, 3.0 here" in said["other"][2]
+    assert said["wrong"][0] == 2 and "stretch must be positive" in said["wrong"][2]
+    assert said["then"].splitlines()[0] == "True (1, 2, 3)"
+
+
+def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(extended):
+    place, said = extended
+    assert said["figure"][0] == 0 and (place / "out" / "parabola.h5").exists(), said["figure"]
+    assert said["hello"][:2] == [0, "hello\n"] and "hello" in said["help"][1]
+
+
+def test_a_solver_is_one_file_and_an_activation_one_row(extended):
+    """The solver's pairs are those of the dense one; help names both."""
+    _, said = extended
+    assert said["plain"][0] == said["dense"][0] == 0, said
+    assert said["then"].splitlines()[1] == "bell True True"
+    assert {"plain", "bell"} <= set(said["help of sweep"][1].replace(",", "").split())

@@ -28,6 +28,18 @@ SMALL = ["--n", "16,24", "--samples", "2"]
 PNG = b"\x89PNG"
 
 
+# What `coarse` leaves out that is of another kind than what it keeps.
+WHOLE = [
+    (module, name, getattr(module, name))
+    for module, names in (
+        (descent, ["WIDTHS"]),
+        (recovery, ["ALPHA"]),
+        (survives, ["STUDENTS", "ACTIVATIONS", "WIDTHS"]),
+    )
+    for name in names
+]
+
+
 @pytest.fixture
 def coarse(monkeypatch):
     """Grids and draws of a few points in place of the figures' own: the same is computed and drawn, at a tenth of it."""
@@ -39,9 +51,13 @@ def coarse(monkeypatch):
     monkeypatch.setattr(descent_theory, "RECORDS", 2)
     monkeypatch.setattr(descent_theory, "CASES", ((1, 2.0), (1, 1.4)))
     monkeypatch.setattr(finite, "SIZES", np.array([100, 300]))
+    real = finite.alpha_bbp_finite
+    monkeypatch.setattr(
+        finite, "alpha_bbp_finite", lambda model, n, draws, seed: real(model, n, draws=4, seed=seed)
+    )
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)
-    monkeypatch.setattr(phi, "DRAWS", 12)
+    monkeypatch.setattr(phi, "DRAWS", 4)
     monkeypatch.setattr(recovery, "ALPHA", {2: (1.2, 2.2)})
     monkeypatch.setattr(spectral, "ALPHA", np.linspace(0.3, 4, 9))
     monkeypatch.setattr(survives, "STUDENTS", (1, np.inf))
@@ -56,6 +72,14 @@ def coarse(monkeypatch):
 @pytest.mark.parametrize("name", list(ENTRIES))
 def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path):
     """Warnings are errors: none that its parts do not find room."""
+    assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["descent", "recovery", "what-survives"])
+def test_figures_with_all_their_widths_activations_and_alphas(name, coarse, monkeypatch, tmp_path):
+    for module, what, value in WHOLE:
+        monkeypatch.setattr(module, what, value)
     assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
 
 

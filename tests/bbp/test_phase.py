@@ -1,5 +1,6 @@
 """`bbp phase`: the file against the theory, its layout for other readers, bad input."""
 
+import functools
 import json
 import math
 
@@ -13,6 +14,7 @@ from bbp.console.errors import FileError
 from bbp.experiments import phase as experiment
 from bbp.experiments import phase_file
 from bbp.experiments.phase_file import Finite
+from tests.cases import cases
 from theory.alpha_zero import alpha_zero
 from theory.checks import NotConverged
 from theory.finite_n.threshold import alpha_bbp_finite
@@ -176,7 +178,7 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
     assert phase_file.load(path).curves.p.tolist() == [2]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         (["--p", "0"], "p must be an integer of at least 1 or inf, got 0"),
@@ -288,6 +290,7 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
 
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
     """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
+    monkeypatch.setattr(experiment, "alpha_bbp_finite", functools.cache(experiment.alpha_bbp_finite))
     words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 3".split()
     paths = [tmp_path / name for name in ("whole.h5", "stopped.h5", "tasks.h5")]
     assert phase.main([*words, "--out", str(paths[0])]) == 0

@@ -1,9 +1,12 @@
 """`bbp plot`: the right figure for each file, formats, and refusals."""
 
+import dataclasses
+
 import h5py
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
 from bbp import phase, plot, store
@@ -11,7 +14,7 @@ from bbp.analysis import comparison_file, spectrum
 from bbp.analysis.comparison import compare
 from bbp.analysis.theory_curves import FINE, theory_curves
 from bbp.console.errors import FileError
-from bbp.experiments import models
+from bbp.experiments import models, phase_file
 from bbp.files import hdf5
 from bbp.plots import layout, style
 from sims import sampling
@@ -101,6 +104,22 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     assert curves.alpha[above][0] - alpha_bbp < 1e-8 and curves.overlap[above][0] < 1e-8
     sampled = models.theory_along(model, curves.alpha[-1:])
     assert curves.overlap[-1] == sampled.overlap[0]  # with the teacher, as samples have it
+
+
+def test_what_is_not_drawn_is_not_in_the_legend(made_up):
+    """Squared loss: no a, no edge, hence no theory; a legend of it would send the reader looking."""
+    none = {name: np.full(3, np.nan) for name in ("edge", "outlier", "overlap")}
+    model = {"model": Network(loss="squared"), "alpha_bbp": np.nan, "kind": "no edge"}
+    sweep = store.Sweep(**{**vars(made_up(MODEL)), **none, **model})
+    figure = layout.sweep_figure(sweep)
+    legend = [entry.get_text() for entry in figure.legends[0].get_texts()]
+    assert legend == [f"{what}, $N = {n}$" for n in (20, 40) for what in ("samples", r"$\lambda_{2}$")]
+    titles = [ax.get_title(loc="right") for ax in figure.axes]
+    assert titles == [
+        "$p = 1$, $p^* = 1$, squared loss",
+        r"no left edge at $N = \infty$: no outlier, no threshold",
+    ]
+    assert store.describe(sweep.model) == "p=1 p*=1 loss=squared"
 
 
 @pytest.mark.parametrize(("kind", "step"), [("continuous", [0.0]), ("discontinuous", [0.0, np.nan])])
@@ -251,6 +270,13 @@ def test_bad_files_are_one_line_and_exit_code_2(content, message, sweep_file, tm
     assert not out.exists()
 
 
+def test_a_picture_is_told_to_be_none_of_our_files(tmp_path, capsys):
+    """Not that it would be replaced by its own picture, which is what it is named after."""
+    (tmp_path / "s.png").write_bytes(SIGNATURES["png"])
+    assert plot.main([str(tmp_path / "s.png")]) == 2
+    assert "s.png' is not an HDF5 file" in capsys.readouterr().err
+
+
 def test_an_unwritable_output(sweep_file, tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "d.png").mkdir()
@@ -307,6 +333,22 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     assert pool.complete_below == sweep.eigenvalues[1, 1, :, -1].min()
     whole = spectrum.Pool(np.zeros((2, 80)), 40, 80)
     assert whole.complete_below == np.inf
+    third = store.Sweep(**{**vars(sweep), "alpha": np.array([0.5, 1 / 3, 2.0])})
+    np.testing.assert_array_equal(spectrum.pool_of(third, 0.333333).eigenvalues, pool.eigenvalues)
+    drawn = spectrum.of_sweep(sweep, 1.0)
+    low, high = np.sort(pool.eigenvalues[:, -1])[0] - 2.0, pool.eigenvalues.max()
+    ax = Figure().subplots()
+    layout.spectrum_panel(ax, drawn, low, high)  # bars end where not all eigenvalues are known
+    (bars,) = (label for label in ax.get_legend_handles_labels()[1] if "samples" in label)
+    assert bars.endswith(rf"5 lowest of 80 eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)")
+
+
+def test_a_curve_of_alpha_0_that_ends_is_told_above_its_panel(phase_h5):
+    widths = phase_file.load(phase_h5).widths
+    unknown = np.full_like(widths.alpha_0_continuation, np.nan)
+    ax = Figure().subplots()
+    layout.widths_panel(ax, dataclasses.replace(widths, alpha_0_continuation=unknown), 0)
+    assert ax.get_title(loc="right") == r"no $\alpha_0$ by continuation at $p = 2$ to $4$"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

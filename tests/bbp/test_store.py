@@ -67,8 +67,8 @@ def test_a_product_has_a_group_a_model(path, made_up, same):
             )
     with xarray.open_dataset(path, engine="h5netcdf") as table:
         assert table.p.values.tolist() == [1, 2] and table.kind.dims == ("model",)
-    for index in (None, 2, -1):
-        with pytest.raises(FileError, match="holds 2 models"):
+    for index, says in ((None, "--model INDEX"), (2, "index 2"), (-1, "index -1")):
+        with pytest.raises(FileError, match=f"holds 2 models .*{says}"):
             store.load(path, index)
 
 

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.descent.path import Path, descend
 from sims.hessian import dense_blas
 from sims.host_draws import draw_on_host
-from sims.instance import Instance, labels
+from sims.instance import Instance, Model, labels
 from theory.model import Committee
+
+
+def host_draw(
+    model: Model, n: int, alpha: float, *, sample: int = 0, seed: int = 0, dtype: str = "float64"
+) -> Instance:
+    """The instance of `draw`, bit for bit and as NumPy arrays, by a program that is compiled for N alone."""
+    return next(draw_on_host(model, n, alpha, [sample], seed=seed, dtype=dtype))
+
+
+def descended(*given: Any, **options: Any) -> Path:
+    """What `descend` returns, as NumPy arrays: of which a part is no program to be compiled."""
+    return Path(*map(np.asarray, descend(*given, **options)))
 
 
 @dataclass(frozen=True)
@@ -30,8 +44,8 @@ class Case:
         return Committee(p=self.p, p_star=self.p_star, a=self.a)
 
     def instance(self, dtype: str = "float64") -> Instance:
-        """The instance of `draw`, by a program that is compiled for N alone."""
-        return next(draw_on_host(self.model, self.n, self.alpha, [0], seed=self.seed, dtype=dtype))
+        """Its instance."""
+        return host_draw(self.model, self.n, self.alpha, seed=self.seed, dtype=dtype)
 
 
 def dense_hessian(instance: Instance) -> NDArray[np.float64]:

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from sims.density import Quadrature, lanczos_quadrature, measure_of
-from sims.instance import draw
 from sims.operator.operator import hessian_operator
-from tests.sims.instances import dense_hessian
+from tests.sims.instances import dense_hessian, host_draw
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -16,7 +15,7 @@ MODEL = Committee(p=2, p_star=1, a=0.3)
 
 @pytest.fixture(scope="module")
 def case():
-    instance = draw(MODEL, 120, 1.2, seed=8)
+    instance = host_draw(MODEL, 120, 1.2, seed=8)
     return hessian_operator(instance), np.linalg.eigvalsh(dense_hessian(instance))
 
 
@@ -43,7 +42,7 @@ def test_density_within_its_error_of_the_whole_spectrum(case, found):
 def test_the_error_bar_is_the_error(steps):
     # scaled errors of 60 independent estimates at one point have mean square 1; sd of that mean square about
     # 0.21 with 15 degrees of freedom each: bounds at 4 sigma
-    instance = draw(MODEL, 40, 1.2, seed=8)
+    instance = host_draw(MODEL, 40, 1.2, seed=8)
     exact = smoothed(np.linalg.eigvalsh(dense_hessian(instance)), np.array([-0.5]), 0.3)[0]
     large = lanczos_quadrature(hessian_operator(instance), probes=60 * 16, steps=steps, seed=5)
     each = [Quadrature(large.nodes[i::60], large.weights[i::60]).density(-0.5, 0.3) for i in range(60)]
@@ -70,14 +69,14 @@ def test_enough_steps_are_exact_for_the_measure_of_a_vector(case):
 
 def test_invariant_space_ends_the_steps_quietly():
     # alpha N = 1 sample: rank 2 of order 60; three steps exhaust it
-    operator = hessian_operator(draw(MODEL, 30, 1 / 30, seed=1))
+    operator = hessian_operator(host_draw(MODEL, 30, 1 / 30, seed=1))
     quadrature = lanczos_quadrature(operator, probes=3, steps=20)
     assert np.all(np.isfinite(quadrature.nodes))
     assert np.allclose(np.sum(quadrature.weights, axis=1), 1)
 
 
 def test_edge_of_the_theory_bounds_the_density():
-    operator = hessian_operator(draw(MODEL, 400, 1.2, seed=2))
+    operator = hessian_operator(host_draw(MODEL, 400, 1.2, seed=2))
     quadrature = lanczos_quadrature(operator, probes=4, steps=80)
     edge = float(bulk_edge(MODEL, 1.2).value)
     # at N = 400 the p p_star = 2 outliers and an edge moved by the labels (std about 0.1) are all there is outside
@@ -90,7 +89,7 @@ def test_edge_of_the_theory_bounds_the_density():
 def test_the_atom_is_treated_by_itself():
     """alpha = 0.5: half of the eigenvalues are 0, and the shares on both sides of them are those of the whole spectrum."""
     model = Committee(1, 1, 0.5)
-    drawn = draw(model, 400, 0.5, seed=2)
+    drawn = host_draw(model, 400, 0.5, seed=2)
     operator, values = hessian_operator(drawn), np.linalg.eigvalsh(dense_hessian(drawn))
     assert operator.atom == 0.5
     found = lanczos_quadrature(operator, probes=16, steps=60)

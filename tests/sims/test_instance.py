@@ -19,7 +19,7 @@ def rows_of(alpha, **options):
     return np.asarray(drawn.data)[: drawn.m]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
 def test_geometry(dtype):
     drawn = instance.draw(Committee(3, 2, 0.3), N, 2.5, dtype=dtype)
     eps = np.finfo(dtype).eps
@@ -147,10 +147,18 @@ def test_number_of_samples(alpha, n, m):
         assert instance.samples_of(alpha, n) == m
 
 
+NARROW, WIDE = (Committee(1, 1, 1.0), 30, 1.3), (Committee(3, 2, 0.5), 64, 0.7)
+
+
 @pytest.mark.parametrize(
-    ("model", "n", "alpha"), [(Committee(1, 1, 1.0), 30, 1.3), (Committee(3, 2, 0.5), 64, 0.7)]
+    ("model", "n", "alpha", "dtype"),
+    [
+        (*NARROW, "float64"),
+        (*WIDE, "float32"),
+        pytest.param(*NARROW, "float32", marks=pytest.mark.slow),
+        pytest.param(*WIDE, "float64", marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_instances_drawn_on_the_host_are_those_drawn_apart(model, n, alpha, dtype):
     samples = [4, 0, 7, *range(20, 55)]  # more than share the making of their keys
     together = list(draw_on_host(model, n, alpha, samples, seed=11, dtype=dtype))

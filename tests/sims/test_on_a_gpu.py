@@ -43,9 +43,9 @@ def test_products_agree(on_gpu, make, stored):
 
 
 def test_a_search_agrees(on_gpu):
-    host = solve_krylov(draw(MODEL, 100, 2.5, seed=3, data=False), 4)
+    host = solve_krylov(draw(MODEL, 120, 2.5, seed=3, data=False), 4)
     on_gpu()
-    device = solve_krylov(draw(MODEL, 100, 2.5, seed=3, data=False), 4)
+    device = solve_krylov(draw(MODEL, 120, 2.5, seed=3, data=False), 4)
     assert device.code is host.code
     np.testing.assert_allclose(device.values, host.values, atol=2e-6)
     np.testing.assert_allclose(device.signal.q2, host.signal.q2, atol=1e-3)

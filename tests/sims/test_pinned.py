@@ -28,10 +28,24 @@ FLAGS = {
     "jax_disable_jit": True,
     "jax_no_tracing": True,
 }
-
-
+# What changes other things is set at once; each by itself is slow.
+TOGETHER = [names.split() for names in (
+    "jax_enable_x64",
+    "jax_default_prng_impl jax_default_matmul_precision jax_numpy_dtype_promotion jax_numpy_rank_promotion",
+    "jax_debug_nans jax_debug_infs jax_debug_key_reuse jax_transfer_guard",
+    "jax_disable_jit",
+    "jax_no_tracing",
+)]  # fmt: skip
 STREAMS = {"jax_threefry_partitionable": False, "jax_random_seed_offset": 5}  # each compiles all anew
-SETTINGS = [pytest.param(STREAMS, marks=pytest.mark.slow), *({name: value} for name, value in FLAGS.items())]
+SETTINGS = [
+    *({name: FLAGS[name] for name in names} for names in TOGETHER),
+    *(
+        pytest.param({name: value}, marks=pytest.mark.slow)
+        for name, value in FLAGS.items()
+        if [name] not in TOGETHER
+    ),
+    pytest.param(STREAMS, marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture

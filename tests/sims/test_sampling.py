@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from sims import hessian, instance, memory, sampling
-from sims.dense import eigen
+from sims.dense import eigen, reduction
 from sims.sampling import sample_point
 from sims.solvers.dense import solve_dense
+from tests.cases import cases
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -26,7 +27,7 @@ def by_hand(model, n, alpha, sample, seed):
     return values, q2
 
 
-@pytest.mark.parametrize("p, p_star", [(1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("p, p_star", [(1, 1), pytest.param(2, 1, marks=pytest.mark.slow), (3, 2)])
 def test_samples_are_those_of_the_dense_matrix(p, p_star):
     model = Committee(p, p_star, 0.3)
     found = sample_point(model, 50, 2.5, [3, 0], 5)
@@ -40,8 +41,17 @@ def test_samples_are_those_of_the_dense_matrix(p, p_star):
         assert found.max_overlap_rank[row] == np.argmax(q2)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("batch", "dtype"),
+    [
+        (2, "float64"),
+        (5, "float32"),
+        *(
+            pytest.param(batch, dtype, marks=pytest.mark.slow)
+            for batch, dtype in ((1, "float64"), (5, "float64"), (1, "float32"), (2, "float32"))
+        ),
+    ],
+)
 def test_bits_do_not_depend_on_batch_or_company(batch, dtype):
     together = sample_point(MODEL, 80, 1.3, range(5), 1, dtype=dtype, batch=batch)
     for i in range(5):
@@ -84,7 +94,7 @@ def test_single_precision_differs_by_its_rounding(monkeypatch):
     assert np.all(run.residuals < 1e-4) and np.all(run.status == 1)
 
 
-@pytest.mark.parametrize("p, p_star", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("p, p_star", [pytest.param(1, 1, marks=pytest.mark.slow), (2, 2)])
 def test_the_path_of_a_gpu_agrees(monkeypatch, p, p_star):
     """The device's own routines, here run on the CPU: drawing, matrix, eigenpairs, overlaps."""
     model = Committee(p, p_star, 0.3)
@@ -132,7 +142,7 @@ def test_no_compilation_for_another_alpha(caplog):
 
 
 def test_a_failed_sample_is_recorded_and_others_go_on(monkeypatch):
-    honest, unlucky = eigen._reduce, []
+    honest, unlucky = reduction.reduce, []
 
     def stumbling(matrix):
         unlucky[:] = unlucky or [matrix[0, 0]]  # the first sample's, whoever it is solved with
@@ -140,7 +150,7 @@ def test_a_failed_sample_is_recorded_and_others_go_on(monkeypatch):
             raise RuntimeError("out of luck\nand more")
         return honest(matrix)
 
-    monkeypatch.setattr(eigen, "_reduce", stumbling)
+    monkeypatch.setattr(reduction, "reduce", stumbling)
     found = sample_point(MODEL, 50, 2.0, [0, 1], 0)
     assert list(found.status) == [2, 1]
     assert found.reasons == ("RuntimeError: out of luck", "")
@@ -153,7 +163,7 @@ def test_a_sample_that_is_not_finite_says_so(monkeypatch):
     assert found.status[0] == 2 and found.reasons[0].startswith("invalid")
 
 
-@pytest.mark.parametrize(
+@cases(
     "change, message",
     [
         ({"alpha": -1.0}, "alpha must be positive and finite, got -1.0"),

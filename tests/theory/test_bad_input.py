@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.cases import cases
 from theory import (
     Committee,
     alpha_zero,
@@ -91,8 +92,8 @@ OF_A_MODEL = {
 }
 
 
-@pytest.mark.parametrize("function", OF_A_MODEL.values(), ids=OF_A_MODEL.keys())
-@pytest.mark.parametrize("model", [None, "x", 3, (1, 1, 1.0), np.ones(3), Committee], ids=shown)
+@cases("function", OF_A_MODEL.values(), ids=OF_A_MODEL.keys())
+@cases("model", [None, "x", 3, (1, 1, 1.0), np.ones(3), Committee], ids=shown)
 def test_model(function, model):
     refused(function, model, name="model")
 
@@ -125,19 +126,19 @@ ONE_ALPHA = {
 NOT_POSITIVE = [None, "1", True, 0, -1.0, math.nan, math.inf, 1j, [1.0, -2.0], [[1.0], [1.0, 2.0]], HUGE]
 
 
-@pytest.mark.parametrize("function", (OF_ALPHA | ONE_ALPHA).values(), ids=(OF_ALPHA | ONE_ALPHA).keys())
-@pytest.mark.parametrize("alpha", NOT_POSITIVE, ids=shown)
+@cases("function", (OF_ALPHA | ONE_ALPHA).values(), ids=(OF_ALPHA | ONE_ALPHA).keys())
+@cases("alpha", NOT_POSITIVE, ids=shown)
 def test_alpha(function, alpha):
     refused(function, alpha, name="alpha")
 
 
-@pytest.mark.parametrize("function", OF_ALPHA.values(), ids=OF_ALPHA.keys())
+@cases("function", OF_ALPHA.values(), ids=OF_ALPHA.keys())
 def test_alpha_whose_square_overflows(function):
     refused(function, 1e200, name="alpha")
 
 
-@pytest.mark.parametrize("function", ONE_ALPHA.values(), ids=ONE_ALPHA.keys())
-@pytest.mark.parametrize("alpha", [[], [2.0], [[1.0, 2.0]]], ids=shown)
+@cases("function", ONE_ALPHA.values(), ids=ONE_ALPHA.keys())
+@cases("alpha", [[], [2.0], [[1.0, 2.0]]], ids=shown)
 def test_one_alpha(function, alpha):
     refused(function, alpha, name="alpha")
 
@@ -149,13 +150,13 @@ def test_largest_alpha_works():
     assert outlier(Committee(1, 1, 1.0), 1e99).value == pytest.approx(found.value / 10, rel=1e-9)
 
 
-@pytest.mark.parametrize("function", [trimmed, subset])
-@pytest.mark.parametrize("cut", [*NOT_POSITIVE, [], [1.0]], ids=shown)
+@cases("function", [trimmed, subset])
+@cases("cut", [*NOT_POSITIVE, [], [1.0]], ids=shown)
 def test_cut(function, cut):
     refused(function, cut, name="cut")
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
     [
         {"p": 0}, {"p": 1.5}, {"p": "1"}, {"p": None}, {"p": True}, {"p": [1, 2]}, {"p": np.ones(1)}, {"p": HUGE},
@@ -168,8 +169,8 @@ def test_committee(arguments):
     refused(Committee, **arguments, name=next(iter(arguments)))
 
 
-@pytest.mark.parametrize("a", [1e-100, 1e-30, 1e30, 1e60])
-@pytest.mark.parametrize("p", [1, 2, 7, math.inf])
+@cases("a", [1e-100, 1e-30, 1e30, 1e60])
+@cases("p", [1, 2, 7, math.inf])
 def test_extreme_normalisations_work(p, a):
     model = Committee(p, 2, a)
     found = bbp_threshold(model)
@@ -179,7 +180,7 @@ def test_extreme_normalisations_work(p, a):
     assert outlier(model, 0.9 * found.alpha) is None and 0 < outlier(model, 2 * found.alpha).overlap <= 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "call",
     [
         lambda: threshold_map(HUGE), lambda: threshold_map(1, HUGE), lambda: threshold_map(1, 1, 1e-320),
@@ -202,7 +203,7 @@ def test_maps(call):
     refused(call)
 
 
-@pytest.mark.parametrize("seed", [None, True, "1", math.nan, -1, 1.5, [1], 1j, np.ones(1)], ids=shown)
+@cases("seed", [None, True, "1", math.nan, -1, 1.5, [1], 1j, np.ones(1)], ids=shown)
 def test_seeds(seed):
     refused(alpha_bbp_finite, MODEL, 1000, seed=seed, name="seed")
     refused(general_spectrum, lambda lam, u, xi: lam[:, 0] - u[:, 0], 2.0, points=64, seed=seed, name="seed")
@@ -210,9 +211,7 @@ def test_seeds(seed):
     refused(MODEL.draw_labels, 3, seed, name="rng")
 
 
-@pytest.mark.parametrize(
-    "n", [None, True, "10", 0, -1, 10.5, math.nan, math.inf, [], [100, 200], HUGE], ids=shown
-)
+@cases("n", [None, True, "10", 0, -1, 10.5, math.nan, math.inf, [], [100, 200], HUGE], ids=shown)
 def test_dimensions(n):
     for call in (
         lambda: finite_edge(MODEL, 1.0, n),
@@ -230,7 +229,7 @@ def test_dimensions_too_large_to_draw():
         alpha_bbp_finite(MODEL, 10**15)
 
 
-@pytest.mark.parametrize(
+@cases(
     "call",
     [
         lambda: alpha_bbp_finite(MODEL, 1000, draws=None), lambda: margin_threshold(MODEL, 1000, method=[]),
@@ -260,7 +259,7 @@ def test_finite_size(call):
     refused(call)
 
 
-@pytest.mark.parametrize(
+@cases(
     "call",
     [
         lambda: Preprocessing("t", None, 1.0), lambda: Preprocessing("t", np.sin, None),
@@ -278,7 +277,7 @@ def test_laws(call):
     refused(call)
 
 
-@pytest.mark.parametrize("function", [spectral_edge, spectral_outlier, spectral_threshold])
+@cases("function", [spectral_edge, spectral_outlier, spectral_threshold])
 def test_methods(function):
     alpha = () if function is spectral_threshold else (1.0,)
     for method in (None, "x", np.sin, 3):
@@ -296,7 +295,7 @@ def difference(lam, u, xi):
     return lam[:, 0] - u[:, 0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
     [
         {"infimum": "1"}, {"infimum": math.nan}, {"infimum": [-5.0]}, {"infimum": 1j}, {"weight": None}, {"weight": "x"},
@@ -311,7 +310,7 @@ def test_general(arguments):
     refused(general_spectrum, **({"weight": difference, "alpha": 2.0, "points": 64} | arguments))
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
     [
         {"value": None}, {"first": 1.0}, {"second": "x"}, {"a": 0.0}, {"a": "1"}, {"a": [1.0]}, {"a": None},
@@ -346,8 +345,8 @@ def test_large_python_integers_are_numbers():
     assert Committee(10**30).p == 10**30
 
 
-@pytest.mark.parametrize("p", [1, 10**6, 10**300, math.inf])
-@pytest.mark.parametrize("p_star", [1, 10**40])
+@cases("p", [1, 10**6, 10**300, math.inf])
+@cases("p_star", [1, 10**40])
 def test_extreme_widths_work(p, p_star):
     model = Committee(p, p_star, 1.0)
     found = bbp_threshold(model)
@@ -359,14 +358,14 @@ def test_largest_dimension_works():
     assert finite_edge(MODEL, 1.0, 10**300).std < 1e-140
 
 
-@pytest.mark.parametrize("model", [None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)])
+@cases("model", [None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)])
 def test_typical_draws_want_a_model_of_finite_width(model):
     for call in (lambda: typical_edge(model, 1.0, 100), lambda: alpha_bbp_typical(model, 1e8)):
         with pytest.raises(ParameterError, match=r"^(model must be a Committee|p must be finite)"):
             call()
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, math.nan, "1", None, 1j])
+@cases("bad", [0, -1.0, math.nan, "1", None, 1j])
 def test_typical_draws_want_numbers(bad):
     calls = (
         lambda: typical_edge(MODEL, bad, 100),

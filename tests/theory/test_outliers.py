@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.cases import cases
 from theory.bulk import bulk_edge, z_of_g
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -31,7 +32,7 @@ def random_models(number, *ends):
 NEAR = [*zip(CORNERS, np.resize([-1e-9, 1e-9], len(CORNERS)), strict=True)]
 
 
-@pytest.mark.parametrize(("model", "log_ratio"), random_models(60, -6, 6) + NEAR)
+@cases(("model", "log_ratio"), random_models(60, -6, 6) + NEAR)
 def test_outlier_exists_exactly_above_threshold(model, log_ratio):
     alpha = bbp_threshold(model).alpha * math.exp(log_ratio)
     found, edge = outlier(model, alpha), bulk_edge(model, alpha)
@@ -43,7 +44,7 @@ def test_outlier_exists_exactly_above_threshold(model, log_ratio):
         assert found.value == pytest.approx(z_of_g(model, alpha, found.g), rel=1e-8, abs=1e-12)
 
 
-@pytest.mark.parametrize("model", random_models(25))
+@cases("model", random_models(25))
 def test_overlap_grows_with_samples_to_one(model):
     threshold = bbp_threshold(model)
     branch = teacher_branch(model, threshold.alpha * np.array([1 + 1e-9, 1.01, 1.3, 3, 10, 1e3, 1e8]))
@@ -92,7 +93,7 @@ def test_degeneracy():
     assert outlier(Committee(math.inf, 2, 0.5), 9.0).degeneracy == math.inf
 
 
-@pytest.mark.parametrize(("model", "log_alpha"), random_models(60, -6, 12))
+@cases(("model", "log_alpha"), random_models(60, -6, 12))
 def test_no_student_direction_leaves_the_bulk(model, log_alpha):
     kinds = student_outliers(model, math.exp(log_alpha))
     assert sum(k.degeneracy for k in kinds) == model.p**2

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal
+from scipy.linalg.lapack import dsterf
 
 Array = NDArray[np.float64]
 
 ORDER = 400  # of the GOE: its 24 lowest levels differ from the Airy process by far less than they fluctuate
 _SEEN = (
     24,
-    250,
-)  # so many levels see so many rows: beyond row 172 their vectors die out as Airy functions, to 1e-13 here
+    220,
+)  # so many levels see so many rows: beyond row 172 their vectors die out as Airy functions, to rounding here
 _SEED = 20260
 _BATCH = 64
 
@@ -30,25 +31,42 @@ def airy_levels(draws: int, keep: int) -> Array:
     >>> airy_levels(3, 2).shape
     (3, 2)
     """
-    batches = [_batch(number, keep) for number in range(-(-draws // _BATCH))]
-    return np.concatenate(batches)[:draws]
+    starts = range(0, draws, _BATCH)
+    return np.concatenate(
+        [_batch(start // _BATCH, keep).first(min(_BATCH, draws - start)) for start in starts]
+    )
+
+
+class _Batch:
+    """Draws from a seed of their own, made as they are asked for, and once for all threads that ask at the same time."""
+
+    def __init__(self, number: int, keep: int):
+        self.rng, self.keep = np.random.default_rng([_SEED, number]), keep
+        self.made: list[Array] = []
+        self.lock = Lock()
+
+    def first(self, draws: int) -> Array:
+        """The first so many (draws, keep)."""
+        with self.lock:
+            while len(self.made) < draws:
+                self.made.append(_counted(_lowest(self.rng, self.keep)))
+            return np.array(self.made[:draws])
 
 
 @lru_cache(maxsize=64)
-def _batch(number: int, keep: int) -> Array:
-    """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
-    rng = np.random.default_rng([_SEED, number])
-    return np.array([_counted(_lowest(rng, keep)) for _ in range(_BATCH)])
+def _batch(number: int, keep: int) -> _Batch:
+    return _Batch(number, keep)
 
 
 def _lowest(rng: np.random.Generator, keep: int) -> Array:
+    """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
     diagonal = rng.standard_normal(ORDER)
     beside = np.sqrt(rng.chisquare(np.arange(ORDER - 1, 0, -1)) / 2)
     rows = _SEEN[1] if keep <= _SEEN[0] else ORDER
-    low = eigh_tridiagonal(diagonal[:rows], beside[: rows - 1], eigvals_only=True, lapack_driver="sterf")[
-        :keep
-    ]
-    return np.asarray(low) / math.sqrt(ORDER / 2)
+    values, info = dsterf(diagonal[:rows], beside[: rows - 1])
+    if info:
+        raise np.linalg.LinAlgError(f"sterf returned {info}")
+    return np.asarray(values[:keep]) / math.sqrt(ORDER / 2)
 
 
 def _counted(x: Array) -> Array:

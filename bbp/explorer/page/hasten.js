@@ -4,6 +4,8 @@
 //   places    writes the place of every element anew, after which the browser looks at all styles again: only new ones are written
 //   font      asks the browser for the figure's font size at every label: it never changes
 //   sizes     measures all numbers of an axis to learn its width: here the axis' label stands at a fixed distance, so width is too
+//   heights   looks at every letter of a number anew to tell how high it stands: a text keeps its height
+//   widths    and measures it at each use
 //   squares   strokes each square of a sweep file by itself: here they are one path, as they all look alike
 //   bars      likewise its error bars
 //   extents   measures them once more to place that label
@@ -29,6 +31,17 @@ window.bbpHasten = function (figures) {
     const size = measure.call(this);
     if (still(this) && size.height > 0) this.size_found = size;
     return size;
+  });
+  const label = axis && axis.compute_labels && axis.compute_labels(axis.tick_coords.major[axis.dimension]).items[0];
+  const heights = new Map(), widths = new Map();
+  const kept = (map, key, make) => {
+    if (!map.has(key)) { if (map.size > 5000) map.clear(); map.set(key, make()); }
+    return map.get(key);
+  };
+  replace("heights", label, "infer_text_height", (infer) => function () { return kept(heights, this.text, () => infer.call(this)); });
+  replace("widths", label, "_size", (measure) => function () {
+    if (this.width || this.height || this.text_height_metric) return measure.call(this);
+    return kept(widths, [this.font, this.line_height, this.text].join("|"), () => measure.call(this));
   });
   const glyphs = figures.flatMap((figure) => figure.renderers).filter((renderer) => renderer.data_source && renderer.data_source.name === "sweep")
     .map((renderer) => Bokeh.index.find_one(renderer)).filter((view) => view && view.glyph).map((view) => view.glyph);

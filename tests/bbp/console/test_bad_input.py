@@ -17,6 +17,7 @@ from bbp import store
 from bbp.console import program
 from bbp.console.errors import FileError
 from bbp.files import hdf5
+from tests.cases import cases
 from theory.model import Committee
 
 PROGRAMS = sorted(
@@ -136,7 +137,7 @@ def tree(directory):
     return {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize("words", SWEEP, ids=" ".join)
+@cases("words", SWEEP, ids=" ".join)
 def test_a_bad_sweep_is_refused(bbp, here, words):
     base = [] if "--n" in words else ["--n", "12"]
     said = bbp("sweep", *words, *base)
@@ -144,7 +145,7 @@ def test_a_bad_sweep_is_refused(bbp, here, words):
     assert said.err.startswith("bbp sweep: error: ") and len(said.err) < 400
 
 
-@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+@cases("words", OTHERS, ids=" ".join)
 def test_a_bad_command_is_refused(bbp, here, words):
     said = bbp(*words)
     assert (said.code, said.out) == (2, "") and (said.err.count("\n") == 1 or not words), said
@@ -308,7 +309,7 @@ def test_a_flipped_bit_is_never_silently_another_number(tmp_path, same):
     assert refused > 10
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@cases("name", PROGRAMS)
 def test_help_teaches_with_an_example(bbp, name):
     said = bbp(name, "--help")
     assert said.code == 0 and said.err == ""
@@ -316,7 +317,7 @@ def test_help_teaches_with_an_example(bbp, name):
     assert bbp(name, "--version").out.startswith("bbp ")
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@cases("name", PROGRAMS)
 def test_every_option_has_help(name):
     parser = argparse.ArgumentParser()
     importlib.import_module(f"bbp.{name}").add_arguments(parser)

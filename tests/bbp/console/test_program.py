@@ -90,6 +90,24 @@ def test_the_nearest_name_is_offered():
     assert program.nearest("zzz", ["--samples", "--seed"]) == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--a", "1"], "unrecognised argument '--a'; did you mean --a-grid or --at-a?"),
+        (["--sampels", "1"], "unrecognised argument '--sampels'; did you mean --samples?"),
+        (["--a-grid", "-1:2:5", "-2"], "unrecognised argument '-2'"),
+    ],
+)
+def test_wrong_options_are_told_with_all_that_may_be_meant(words, says, capsys):
+    parser = program.Parser("bbp x")
+    for option in ("--a-grid", "--at-a", "--samples"):
+        parser.add_argument(option, nargs="?")
+    with pytest.raises(SystemExit):
+        parser.parse_args(words)
+    assert says in capsys.readouterr().err
+    assert parser.parse_args(["--a-grid", "-1:2:5", "--at-a"]).a_grid == "-1:2:5"
+
+
 @pytest.mark.parametrize("given", [None, "26"])
 def test_idle_threads_of_the_blas_sleep_soon_unless_told_otherwise(given):
     """In a fresh interpreter and in a process spawned by it, and set before NumPy loads the library that reads it."""

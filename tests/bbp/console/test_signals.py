@@ -82,10 +82,19 @@ with signals.heeded("bbp x"):
 """
 
 
-@pytest.mark.parametrize(("grace", "shots"), [("0.3", 1), ("50", 2)])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "grace", "shots"),
+    [
+        (signal.SIGINT, "0.3", 1),
+        (signal.SIGTERM, "50", 2),
+        (signal.SIGHUP, "50", 2),
+        pytest.param(signal.SIGINT, "50", 2, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, "0.3", 1, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, "0.3", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(
-    begin, tmp_path, grace, shots, number
+    begin, tmp_path, number, grace, shots
 ):
     heed = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -14,7 +14,7 @@ import pytest
 from bbp import store
 from bbp.console.errors import RunError
 from bbp.console.options import checked
-from bbp.engine import cores, door, estimate, pool
+from bbp.engine import door, estimate, pool
 from bbp.engine.unit import Unit
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
@@ -182,18 +182,3 @@ def test_no_more_processes_than_fit_in_memory(chosen, monkeypatch):
 
     monkeypatch.setattr(sweep.SweepExperiment, "check_memory", fits)
     assert chosen(samples=1000, n="200") == 3
-
-
-def test_cores_are_the_least_of_what_is_allotted(monkeypatch, tmp_path):
-    monkeypatch.setattr(cores, "_affinity", lambda: 16)
-    monkeypatch.setattr(cores, "group_directories", lambda: [(2, tmp_path), (2, tmp_path / "none")])
-    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
-    assert cores.allotted() == 16
-    for text, expected in (("max 100000", 16), ("250000 100000", 3), ("50000 100000", 1)):
-        (tmp_path / "cpu.max").write_text(f"{text}\n")
-        assert cores.allotted() == expected
-    (tmp_path / "cpu.max").unlink()
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
-    assert cores.allotted() == 4
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "many")
-    assert cores.allotted() == 16

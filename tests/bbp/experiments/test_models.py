@@ -141,7 +141,7 @@ def test_phases_of_students_that_mix(bbp, tmp_path):
         (["quantile", "--noise=0.1"], "no --noise here: finite-N theory is for the quadratic committee only"),
         ([*SWEEP, "--overlap", "2"], "overlap must be a number from -1 to 1"),
         ([*SWEEP, "--covariance", "wishart:2"], "covariance"),
-        ([*SWEEP, "--covariance", "file:nowhere.txt"], "nowhere.txt"),
+        ([*SWEEP, "--covariance", "file:nowhere.txt"], "covariance: no such file: 'nowhere.txt'"),
         ([*SWEEP, "--activation", "tanh", "--a", "0.5"], "needs a + y > 0"),
         ([*SWEEP, "--loss", "squared", "--a", "2"], "a must be left at 1"),
         (

@@ -6,6 +6,7 @@ Without a browser they are skipped with a message; with BBP_BROWSER=required in 
 import contextlib
 import csv
 import io
+import json
 import math
 import os
 import re
@@ -47,14 +48,14 @@ def wait(condition, what, seconds=PATIENCE):
     while time.monotonic() < end:
         if value := condition():
             return value
-        time.sleep(0.02)
+        time.sleep(0.03)
     raise AssertionError(f"waited {seconds:g} s for {what}")
 
 
 @contextlib.contextmanager
-def explorer(*options):
+def explorer(*options, module="bbp.explore"):
     """(address, process) of a server that runs inside the block."""
-    words = [sys.executable, "-m", "bbp.explore", "--no-browser", *options]
+    words = [sys.executable, "-m", module, "--no-browser", *options]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline()
@@ -99,10 +100,35 @@ class Page:
         return self
 
     def ready(self):
-        wait(lambda: self.script("return document.documentElement.dataset.ready"), "the page")
+        self.until("document.documentElement.dataset.ready", "the page")
+
+    def stands(self):
+        """Whether an explorer's page of this address is open."""
+        here = self.driver.current_url.startswith(self.address)
+        return here and self.script("return Boolean(document.documentElement.dataset.ready)")
 
     def script(self, code, *arguments):
         return self.driver.execute_script(code, *arguments)
+
+    def until(self, expression, what, seconds=PATIENCE):
+        """Wait for the expression to be true in the page, which looks by itself: each look from here costs three processes."""
+        look = (
+            "const done = arguments[0], end = performance.now() + 1e3 * %g; (function look() { if (%s) done(true);"
+            " else if (performance.now() > end) done(false); else setTimeout(look, 10); })()"
+        )
+        assert self.driver.execute_async_script(look % (seconds, expression)), (
+            f"waited {seconds:g} s for {what}"
+        )
+
+    def says(self, name, words, seconds=PATIENCE):
+        """Wait until an element's text has these words."""
+        found = f"document.getElementById('{name}').textContent.includes({json.dumps(words)})"
+        self.until(found, f"{words!r} in {name}", seconds)
+
+    def has(self, source, column, wanted=True):
+        """Wait until a source of the figures has values in a column (or none)."""
+        length = f"bbp.board().sources['{source}'].data['{column}'].length"
+        self.until(f"{length} > 0" if wanted else f"{length} === 0", f"values of {source}")
 
     def element(self, name):
         return self.driver.find_element("id", name)
@@ -117,7 +143,10 @@ class Page:
         """Do something that asks the server, and wait for the answer to the last question."""
         before = self.serial()
         action()
-        wait(lambda: self.serial() > before and self.script("return bbp.quiet()"), "an answer")
+        self.until(f"document.documentElement.dataset.serial > {before} && bbp.quiet()", "an answer")
+
+    def move(self, state):
+        self.after(lambda: self.script("bbp.move(arguments[0])", state.values()))
 
     def type(self, name, value):
         def act():
@@ -193,14 +222,14 @@ def driver(tmp_path_factory, downloads):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     service = webdriver.ChromeService(executable_path=chromedriver)
     browser = webdriver.Chrome(options=options, service=service)
-    browser.set_script_timeout(PATIENCE)
+    browser.set_script_timeout(PATIENCE + 5)
     yield browser
     browser.quit()
 
 
 @pytest.fixture(scope="session")
 def address():
-    with explorer() as (url, _):
+    with explorer(module="tests.bbp.explorer.two_teachers") as (url, _):
         yield url
 
 
@@ -226,11 +255,10 @@ def page(driver, address):
     """A page in the state START: that of the test before moved back, where it is still open; half of a page is its loading."""
     shown = Page(driver, address)
     keep_first_tab(driver)
-    if shown.script("return Boolean(document.documentElement.dataset.kept)"):
-        shown.after(lambda: shown.script("bbp.move(arguments[0])", START.values()))
+    if shown.stands():
+        shown.move(START)
     else:
         shown.blank().open(f"?n={START.n}")
-        shown.script("document.documentElement.dataset.kept = 'yes'")
     yield shown
     assert shown.complaints() == []
 

@@ -24,6 +24,7 @@ from bbp.explorer.state import State
 from bbp.explorer.sweepfile import read_upload
 from bbp.explorer.worker import Job, Worker
 from tests.bbp.explorer.conftest import explorer
+from tests.cases import cases
 from theory import ParameterError, bbp_threshold
 
 
@@ -173,7 +174,7 @@ def test_the_diagram_of_another_p_star_follows_the_rest_of_an_answer():
     np.testing.assert_array_equal(second["sources"]["phases"]["image"][0], phases(phase_map(3), 1.0))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "text"),
     [
         (["--port", "70000"], "at most 65535"),

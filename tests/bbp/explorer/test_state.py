@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from bbp import phase, sweep
-from bbp.explorer.answer import answer, number, with_density
+from bbp.explorer.answer import answer, number, with_density, with_numbers
 from bbp.explorer.networks import curves
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
 from bbp.explorer.sweepfile import Held, options_of
+from tests.cases import cases
 from theory import ParameterError, bbp_threshold, bulk_edge, outlier
-from theory.general import Network, density, lowest_branch, spectrum, threshold
+from theory.general import Network, Spectrum, density, lowest_branch, spectrum, threshold
 
 STATES = [
     State(),
@@ -54,10 +55,8 @@ def test_a_bad_link_keeps_what_is_good_and_says_what_is_not():
         assert words in wrong
 
 
-@pytest.mark.parametrize(
-    "value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"]
-)
-@pytest.mark.parametrize("name", ["p_star", "a", "alpha", "n"])
+@cases("value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"])
+@cases("name", ["p_star", "a", "alpha", "n"])
 def test_no_control_takes_nonsense(name, value):
     with pytest.raises(ParameterError) as error:
         State.of({name: value})
@@ -170,7 +169,7 @@ def test_a_model_that_no_control_makes_is_called_other():
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (State(p=2, a=2.0, activation="tanh"), "takes too long for a page"),
+        (State(p=16, a=2.0, activation="tanh"), "takes too long for a page"),
         (State(p=math.inf, overlap=0.5), "overlap must be 0"),
         (State(a=0.3, loss="squared"), "a must be left at 1"),
     ],
@@ -180,18 +179,43 @@ def test_options_that_do_not_go_together_are_answered_in_words(state, words):
         answer(state)
 
 
+def test_the_numbers_of_a_slow_model_follow_with_their_errors():
+    first = answer(State(p=2, a=2.0, activation="tanh"))
+    assert {first.words[name] for name in ("edge", "outlier", "overlap", "phase")} == {"computing …"}
+    assert first.lines["edge"] is None
+    one = np.array([0.5])
+    here = Spectrum(-1.0, 2e-4, "sharp", "points", -1.25 * np.ones(1), 3e-3 * one, one, one, one, one)
+    found = with_numbers(here)
+    assert found.words["edge"] == "−1 ± 0.0002 sharp"
+    assert found.words["outlier"] == "−1.25 ± 0.002"
+    assert found.words["overlap"] == "0.25"
+    assert found.lines["edge"] == found.lines["zoom_edge"] == -1.0
+    assert found.axes["zoom"][0] < -1.25 < -1 < found.axes["zoom"][1]
+
+
+@pytest.mark.slow
+def test_the_curves_of_a_slow_model_come_point_by_point():
+    state = State(p=2, a=2.0, alpha=5.0, activation="tanh")
+    *steps, last = curves({"state": state.values(), "branch": True})
+    exact = spectrum(state.model, 5.0)
+    numbers = next(step["here"] for step in steps if "here" in step)
+    assert numbers.edge == pytest.approx(exact.edge, abs=5 * exact.edge_error)
+    known = [len(step["columns"]["alpha"]) for step in steps if "columns" in step]
+    assert known == list(range(1, 13)) and len(last["columns"]["alpha"]) == 12
+
+
 def test_the_curves_of_a_model_with_options_are_those_of_the_general_theory():
     state = State(p=1, a=2.0, alpha=6.0, activation="tanh")
     *steps, last = curves({"state": state.values(), "branch": True})
     columns = last["columns"]
-    assert len(steps) == 12
+    assert len(steps) == 13
     exact = lowest_branch(state.model, columns["alpha"])
     np.testing.assert_allclose(columns["edge"], exact.edge, rtol=1e-12)
     np.testing.assert_allclose(
         columns["overlap"], np.nan_to_num(exact.overlap * exact.teacher_share), rtol=1e-12
     )
     (message,) = [step for step in steps if "density" in step]
-    found = with_density(state, message)
+    found = with_density(message)
     lam, rho = found.sources["density"]["lam"], found.sources["density"]["rho"]
     np.testing.assert_allclose(rho[::10], density(state.model, 6.0, lam[::10], 1e-3), atol=2e-3 * rho.max())
     assert 0.75 < np.trapezoid(rho, lam) < 0.85
@@ -202,6 +226,7 @@ def test_the_curves_of_a_model_with_options_are_those_of_the_general_theory():
 
 
 def test_a_density_that_is_not_known_is_explained():
-    found = with_density(State(noise=0.3), {"kind": "progress", "reason": "there are no nodes"})
+    here = spectrum(State(noise=0.3).model, State().alpha)
+    found = with_density({"kind": "progress", "here": here, "reason": "there are no nodes"})
     assert found.words["spectrum-words"].endswith("No density: there are no nodes.")
     assert not found.sources

@@ -1,6 +1,7 @@
 """`bbp export`: every table of every kind of file, digits that match the errors, what is refused."""
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -11,12 +12,16 @@ import pytest
 
 from bbp import export, phase, store
 from bbp.analysis import comparison_file, summary
+from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import compare
+from bbp.analysis.finite_size import Crossing, ShiftFit
 from bbp.exports import text
+from bbp.exports.heads import heads
 from bbp.exports.tables import Column, Table, tables
 from theory.model import Committee
 
 DATA = Path(__file__).parents[3] / "data"
+STORED = ("figures/phi.h5", "figures/thresholds.h5", "descent/descent_p1_a0.5_n100.h5")
 MODEL = Committee(2, 1, 0.3)
 
 
@@ -37,6 +42,13 @@ def phase_file(tmp_path_factory):
 
 def rows(written):
     return list(csv.DictReader(io.StringIO(written)))
+
+
+def require_heads(found):
+    """No two heads of a table alike, no name of a dataset among them."""
+    for table in found:
+        names = heads([column.name for column in table.columns])
+        assert len(set(names)) == len(names) and not any(r"\_" in name for name in names), names
 
 
 def printed(capsys, *words):
@@ -90,17 +102,69 @@ def test_a_phase_diagram_with_infinite_width_and_missing_numbers(phase_file, cap
     assert "alpha_bbp" in parsed["about"]
 
 
-def test_a_comparison_has_errors_beside_values(tmp_path, made_up, capsys):
-    path = tmp_path / "compare.h5"
-    comparison_file.save(path, compare(made_up(MODEL), draws=0, repeats=20))
-    found = rows(printed(capsys, path))
-    assert {"lowest", "lowest_error", "phi_error", "gap_error"} <= set(found[0])
+@pytest.fixture(scope="module")
+def compare_file(tmp_path_factory, made_up_module):
+    """Two crossings, the second of few fits; a shift whose free exponent is known, and one with a larger error."""
+    path, reach = tmp_path_factory.mktemp("export") / "compare.h5", Estimate(1.51, 0.65, 0.6, 1.0)
+    crossings = [Crossing((20, 40), reach, 0.95), Crossing((40, 80), reach, 0.85)]
+    laws = dict.fromkeys(("power", "logarithm"), 1.0)
+    shifts = [
+        (0.5, "sharp", ShiftFit(laws, laws, laws, "power", False, -3.255, error, 1)) for error in (0.1, 22.9)
+    ]
+    found = compare(made_up_module, draws=2, repeats=20)
+    zeros = {20: Estimate(1.2, 0.1, 1.0, 1.4), 40: Estimate(1.2, 5.0, math.nan, math.nan)}
+    more = {"crossings": crossings, "shifts": shifts, "alpha_zero_sampled": zeros}
+    comparison_file.save(path, dataclasses.replace(found, **more))
+    return path
 
 
-@pytest.mark.parametrize("name", ["figures/phi.h5", "figures/spectra.h5", "descent/descent_p1_a0.5_n100.h5"])
+def test_a_comparison_has_errors_beside_values(compare_file, capsys):
+    found = rows(printed(capsys, compare_file))
+    assert {"lowest", "lowest_error", "lowest_high", "phi_error", "gap_error"} <= set(found[0])
+    assert {"theory_n_lowest", "theory_n_lowest_error", "theory_n_phi_group"} <= set(found[0])
+
+
+def test_what_samples_do_not_determine_is_no_number(compare_file, capsys):
+    """As the printed table: 85 % of fits are too few, and an exponent smaller than its error says nothing."""
+    known, not_known = rows(printed(capsys, compare_file, "--table", "crossings"))
+    assert (known["crossing_alpha"], known["crossing_verdict"]) == ("1.51", "determined")
+    assert not_known["crossing_alpha"] == not_known["crossing_alpha_low"] == ""
+    assert not_known["crossing_verdict"] == "not determined: 85% of bootstrap fits cross, 90% are needed"
+    latex = printed(capsys, compare_file, "--table", "crossings", "--latex").splitlines()
+    assert r"$1.51(65)$" in latex[4] and r"& -- &" in latex[5] and r"not determined: 85\%" in latex[5]
+    shifts = rows(printed(capsys, compare_file, "--table", "shifts"))
+    assert [row["shift_exponent"] for row in shifts] == ["-3.25", ""]
+    zeros = json.loads(printed(capsys, compare_file, "--table", "alpha_zero", "--json"))["rows"]
+    assert [row["alpha_zero_sampled"] for row in zeros] == [1.2, None]
+    assert zeros[1]["alpha_zero_verdict"] == "not determined: its error is larger than itself"
+
+
+def test_columns_of_latex_have_proper_heads_and_fit_on_a_page(sweep_file, phase_file, compare_file):
+    """The two fractions are told apart."""
+    for path in (sweep_file, phase_file, compare_file):
+        require_heads(tables(path))
+    table = tables(compare_file)[0]
+    assert heads(["phi", "phi_group"]) == [r"$\phi$", r"$\phi_{pp^*}$"]
+    kept, left = text.fitting(table)
+    assert [column.name for column in kept.columns][:4] == ["n", "alpha", "lowest", "theory_n_lowest"]
+    assert "theory_n_overlap_std" in left and len(kept.columns) + len(left) == len(table.columns)
+    empty = Table("made", (Column("a", np.ones(2)), Column("b", np.full(2, math.nan))))
+    assert [column.name for column in text.fitting(empty)[0].columns] == ["a"]
+
+
+def test_columns_are_chosen_by_name(compare_file, capsys):
+    words = printed(capsys, compare_file, "--columns", "alpha,n,lowest").splitlines()
+    assert words[0] == "alpha,n,lowest,lowest_error,lowest_low,lowest_high"
+    head = printed(capsys, compare_file, "--columns", "gap,n", "--latex").splitlines()[2]
+    assert head == r"$\Delta\lambda$ & $N$ \\"
+
+
+@pytest.mark.parametrize("name", STORED)
 def test_other_files_have_tables_too(name, capsys):
     listed = printed(capsys, DATA / name, "--list").splitlines()
-    assert len(listed) == len(tables(DATA / name)) > 1
+    found = tables(DATA / name)
+    assert len(listed) == len(found) > 1
+    require_heads(found)
     for line in listed:
         parsed = json.loads(printed(capsys, DATA / name, "--json", "--table", line.split()[0]))
         assert parsed["rows"]
@@ -128,8 +192,9 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
     assert out.read_text().startswith(r"\begin{tabular}")
     assert export.main([str(sweep_file), "--out", str(out)]) == 2
     assert "exists (--force replaces it)" in capsys.readouterr().err
-    assert export.main([str(sweep_file), "--csv", "--out", str(out), "--force"]) == 0
-    assert out.read_text().startswith("n,alpha,samples")
+    assert export.main([str(sweep_file), "--latex", "--out", str(out), "--force"]) == 0
+    assert export.main([str(sweep_file), "--csv", "--out", str(tmp_path / "table.txt")]) == 0
+    assert (tmp_path / "table.txt").read_text().startswith("n,alpha,samples")
 
 
 @pytest.mark.parametrize(
@@ -139,6 +204,13 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
         (["--digits", "0"], "digits must be"),
         (["--csv", "--json"], "not allowed with"),
         (["--list", "--out", "x"], "out is for a table"),
+        (
+            ["--columns", "alpha,lowst"],
+            "no column 'lowst'; did you mean lowest?; averages has n, alpha, samples",
+        ),
+        (["--columns", "n,n"], "columns names n twice"),
+        (["--list", "--columns", "n"], "columns is for a table"),
+        (["--csv", "--out", "x.tex"], "out ends in .tex, but --csv is asked for"),
     ],
 )
 def test_wrong_words_are_one_line_and_exit_code_2(words, message, sweep_file, tmp_path, monkeypatch, capsys):
@@ -157,7 +229,9 @@ def test_not_a_file_of_bbp(tmp_path, capsys):
 def test_a_share_has_its_interval_and_plain_numbers_one_length():
     """1.000(29) would say that a share can be above 1; 2.76695 and 2.799 stand below one another as 2.76695 and 2.79900."""
     interval = np.array([0.8787, math.nan]), np.array([1.0, math.nan])
-    share = Column("phi_group", np.array([1.0, math.nan]), np.array([0.029, math.nan]), interval=interval)
+    share = Column(
+        "phi_group", np.array([1.0, math.nan]), np.array([0.029, math.nan]), interval=interval, share=True
+    )
     table = Table("made", (Column("alpha", np.array([2.76695, 2.799])), share))
     assert text.as_latex(table).splitlines()[4:6] == [
         r"$2.76695$ & $1.00 [0.88, 1.00]$ \\",

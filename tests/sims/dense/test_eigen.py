@@ -5,6 +5,7 @@ import pytest
 
 from sims.dense import all_overlaps, eigen
 from sims.dense.eigen import Code
+from tests.cases import cases
 from theory.checks import ParameterError
 
 
@@ -158,7 +159,7 @@ def test_wrong_pairs_are_told(monkeypatch):
     assert found.code is Code.CONVERGED and found.stats["method"] == "eigh"
 
 
-@pytest.mark.parametrize("k", [0, -1, 5, 1.5, "2"])
+@cases("k", [0, -1, 5, 1.5, "2"])
 def test_unfit_k(k):
     with pytest.raises(ParameterError, match=r"k must be"):
         eigen.lowest_dense(np.eye(4), k)
@@ -221,11 +222,11 @@ def test_the_bound_on_orthonormality_grows_with_the_order():
     vectors = np.eye(n)[:, :2]
     for skew, code in ((7e-13, Code.CONVERGED), (1e-10, Code.INACCURATE)):
         vectors[0, 1] = skew
-        checked = eigen._checked(np.zeros(2), vectors, np.zeros((n, 2)), 1.0, "none", None)
+        checked = eigen._checked_one(np.zeros(2), vectors, np.zeros((n, 2)), 1.0, "none", None)
         assert checked.code is code and checked.stats["orthonormality"] == skew
 
 
-@pytest.mark.parametrize(
+@cases(
     "bad",
     [
         [1, 2],

@@ -5,9 +5,11 @@ import pytest
 from scipy.linalg import eigh
 
 from sims import hessian, instance, sampling
-from sims.dense import eigen, overlap_bound
+from sims.dense import eigen, overlap_bound, reduction
 from sims.dense.eigen import Code
 from sims.signal import signal_vectors
+from tests.cases import cases
+from tests.sims.instances import host_draw
 from theory.model import Committee
 
 
@@ -57,8 +59,8 @@ def directions(n, r, rng, axes):
 
 def tridiagonal_of(matrix, signal):
     """T and the directions in its basis; its eigenvalues and vectors."""
-    reduced, d, e, tau = eigen._reduce(np.array(matrix, order="F"))
-    rotated = eigen._apply(reduced, tau, signal, "T")
+    reduced, d, e, tau = reduction.reduce(np.array(matrix, order="F"))
+    rotated = reduction.carried(reduced, tau, signal, "T")
     return d, e, rotated, *np.linalg.eigh(np.diag(d) + np.diag(e, -1) + np.diag(e, 1))
 
 
@@ -74,9 +76,9 @@ def test_the_gauss_rule_of_three_points():
     assert overlap_bound.overlap_bound(d, e, np.zeros((3, 2)), 3) == 0
 
 
-@pytest.mark.parametrize("axes", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 150])
+@cases("axes", [False, True])
+@cases("kind", KINDS)
+@cases("n", [1, 2, 3, 10, 150])
 def test_no_overlap_outside_the_lowest_is_above_the_bound(n, kind, axes):
     """Of every eigenvector and of the mean over its degenerate space, for any number of steps and of vectors taken off."""
     rng = np.random.default_rng(n)
@@ -109,11 +111,9 @@ def rounding(values):
     return 1e-10 + 10 * unit / np.min(gaps, where=gaps > 4 * unit, initial=np.inf)
 
 
-@pytest.mark.parametrize("axes", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "n, ks", [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (40, [1, 6, 20, 39, 40]), (150, [6])]
-)
+@cases("axes", [False, True])
+@cases("kind", KINDS)
+@cases("n, ks", [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (40, [1, 6, 20, 39, 40]), (150, [6])])
 def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, kind, axes):
     rng = np.random.default_rng(n)
     matrix, signal = kind(n, rng), directions(n, min(n, 2), rng, axes)
@@ -132,19 +132,30 @@ def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, k
 
 
 def drawn_hessian(model, n, alpha, sample):
-    drawn = instance.draw(model, n, alpha, sample=sample)
+    drawn = host_draw(model, n, alpha, sample=sample)
     data, labels = np.asarray(drawn.data)[: drawn.m], instance.labels(drawn)
     return hessian.dense_blas(data, model.weights(*labels)), signal_vectors(drawn.teacher, model.p)
 
 
 @pytest.mark.parametrize(
-    "p, p_star, n, alpha, settles",
-    [(2, 1, 200, 2.5, True), (2, 1, 200, 0.8, False), (2, 2, 150, 8.0, None), (3, 2, 60, 0.2, None)],
+    "p, p_star, n, alpha, settles, samples",
+    [
+        (2, 1, 120, 2.5, True, 6),
+        (2, 1, 120, 0.8, False, 6),
+        (2, 2, 80, 8.0, None, 6),
+        (3, 2, 60, 0.2, None, 6),
+        *(
+            pytest.param(2, 1, n, alpha, settles, samples, marks=pytest.mark.slow)
+            for n, samples in ((200, 6), (400, 2))
+            for alpha, settles in ((2.5, True), (0.8, False))
+        ),
+        pytest.param(2, 2, 150, 8.0, None, 6, marks=pytest.mark.slow),
+    ],
 )
-def test_hessians_on_both_sides_of_the_threshold(p, p_star, n, alpha, settles):
+def test_hessians_on_both_sides_of_the_threshold(p, p_star, n, alpha, settles, samples):
     """Settled without the whole spectrum well above the threshold and not below; the same answers as eigh on both sides."""
     model, k = Committee(p, p_star, 0.3), p * p_star + sampling.MARGIN
-    for sample in range(6):
+    for sample in range(samples):
         matrix, signal = drawn_hessian(model, n, alpha, sample)
         values, vectors = eigh(matrix)
         q2 = np.sum((vectors.T @ signal) ** 2, axis=1)

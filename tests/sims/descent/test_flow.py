@@ -7,17 +7,18 @@ import pytest
 from numpy.polynomial.chebyshev import Chebyshev
 from scipy.integrate import solve_ivp
 
-from sims import instance
 from sims.descent.flow import DAMPING, chebyshev_step
 from sims.descent.objective import riemannian_gradient
-from sims.descent.path import Code, Rules, descend
+from sims.descent.path import Code, Rules
+from tests.sims.instances import descended as descend
+from tests.sims.instances import host_draw
 from theory.model import Committee
 
 
 def problem(p, n, alpha, samples, a=0.5, seed=0):
     """Model, data (S, M, N), labels (S, M) and students, on the host: no shape is compiled but those of descents."""
     model = Committee(p, 1, a)
-    draws = [instance.draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
+    draws = [host_draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
     data, student, teacher = (
         np.stack([np.asarray(getattr(d, name)) for d in draws]) for name in ("data", "student", "teacher")
     )

@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims import hessian, instance
+from sims import hessian
 from sims.descent import hessians
 from sims.descent.sphere import retract, tangent
+from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.general.network import Network
 from theory.model import Committee
@@ -18,7 +19,7 @@ from theory.model import Committee
 )
 def drawn(request):
     p, p_star, a = request.param
-    return instance.draw(Committee(p, p_star, a), 10, 3.0, seed=2)
+    return host_draw(Committee(p, p_star, a), 10, 3.0, seed=2)
 
 
 def arrays(drawn):
@@ -80,7 +81,7 @@ def test_more_pairs_than_the_tangent_space_has_are_refused(drawn):
 )
 def test_without_the_matrices_the_pairs_are_the_same(model):
     """Plain and Riemannian, by products alone, at a student far from the drawn one."""
-    drawn = instance.draw(model, 80, 3.0, seed=4)
+    drawn = host_draw(model, 80, 3.0, seed=4)
     student = np.asarray(retract(drawn.student + 0.7 * drawn.teacher[0]))
     dense, free = (hessians.lowest_along(drawn, student[None], 3, dense=dense) for dense in (True, False))
     np.testing.assert_allclose(free.eigenvalues, dense.eigenvalues, atol=1e-8)

@@ -2,6 +2,7 @@
 and what every step must keep.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -13,8 +14,11 @@ from scipy.integrate import solve_ivp
 from sims import hessian, instance
 from sims.descent import hessians
 from sims.descent.objective import hessian_product, riemannian_gradient
-from sims.descent.path import Code, Rules, descend
+from sims.descent.path import Code, Rules
 from sims.descent.sphere import retract, tangent
+from tests.cases import cases
+from tests.sims.instances import descended as descend
+from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.general.network import Network
 from theory.model import Committee
@@ -23,7 +27,7 @@ from theory.model import Committee
 def problem(p=2, p_star=1, a=0.7, n=20, alpha=2.0, samples=3, seed=0):
     """Model, data (S, M, N), labels (S, M), students, teachers, on the host: no shape is compiled but those of descents."""
     model = Committee(p, p_star, a)
-    draws = [instance.draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
+    draws = [host_draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
     data, student, teacher = (
         np.stack([np.asarray(getattr(d, name)) for d in draws]) for name in ("data", "student", "teacher")
     )
@@ -56,13 +60,15 @@ def test_gradient_and_hessian_product_are_derivatives_on_the_spheres(p, p_star, 
     np.testing.assert_allclose(found, second, atol=1e-12 * float(jnp.abs(second).max()))
 
 
+EVERY = Rules("steps", 60, records=100_000)  # every one of 60 steps
+
+
 @pytest.fixture(scope="module")
 def every_step():
     """A descent with every one of its 60 steps recorded."""
-    model, data, y, student, teacher = problem(p=2, p_star=2, a=0.3, n=25, alpha=3.0)
-    rules = Rules("steps", 60, records=100_000)
-    assert rules.recorded_steps == tuple(range(61))
-    return model, data, teacher, rules, descend(data, y, student, model.a, rules)
+    model, data, y, student, teacher = problem(p=2, p_star=2, a=0.3, alpha=3.0)
+    assert EVERY.recorded_steps == tuple(range(61))
+    return model, data, teacher, EVERY, descend(data, y, student, model.a, EVERY)
 
 
 def test_norms_are_kept(every_step):
@@ -195,7 +201,7 @@ def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
 
 def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
     model, data, y, student, _ = problem()
-    rules = Rules("steps", 30)
+    rules = replace(EVERY)  # its program is compiled already
     # more than the whole linear prediction: no step of a function that curves upwards can pass, and the rules
     # refuse such a number
     object.__setattr__(rules, "armijo", 2.0)
@@ -238,7 +244,7 @@ def test_a_large_normalisation_descends_like_any_other(a):
 )
 def test_networks_descend(model, dynamics, steps):
     """Gradient and Hessian product are derivatives of the loss written out; the recorded loss is that loss and falls."""
-    drawn = instance.draw(model, 12, 3.0, seed=2)
+    drawn = host_draw(model, 12, 3.0, seed=2)
     data, functions, y = drawn.data[: drawn.m], hessian.functions_of(model), instance.outputs(drawn)
 
     def loss(w):
@@ -271,15 +277,15 @@ def test_networks_descend(model, dynamics, steps):
 
 
 def test_float32_descends_in_float32():
-    model, data, y, student, _ = problem()
-    single = descend(*(x.astype(np.float32) for x in (data, y, student)), model.a, Rules(steps=30))
+    model, data, y, student, _ = problem(p=1, samples=1)
+    single = descend(*(x.astype(np.float32) for x in (data, y, student)), model.a, Rules(steps=200))
     assert single.student.dtype == jnp.float32
-    double = descend(data, y, student, model.a, Rules(steps=30))
+    double = descend(data, y, student, model.a, Rules(steps=200))
     np.testing.assert_allclose(single.student[:, :3], double.student[:, :3], atol=2e-4)
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
 
 
-@pytest.mark.parametrize(
+@cases(
     "bad",
     [
         {"steps": 0},

@@ -15,6 +15,7 @@ from sims.descent.samples import (
     sample_descents,
 )
 from sims.descent.starts import signed, spectral_refusal
+from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.general.network import Network
 from theory.model import Committee
@@ -61,7 +62,7 @@ def test_shapes_and_what_they_hold():
     records = len(SHORT.recorded_steps)
     assert found.overlap_matrix.shape == (1, records, 2, 2)
     assert found.eigenvalues.shape == found.overlaps.shape == (1, 4, len(hessians.FRAMES), 5)
-    drawn = instance.draw(model, 20, 3.0, seed=1, sample=7)
+    drawn = host_draw(model, 20, 3.0, seed=1, sample=7)
     start = np.asarray(drawn.student) @ np.asarray(drawn.teacher).T / 20
     np.testing.assert_allclose(found.overlap_matrix[0, 0], start, atol=1e-13)
     first = hessians.lowest_along(drawn, np.asarray(drawn.student)[None], 5)
@@ -107,7 +108,7 @@ def test_informed_starts_know_more_than_random_ones(start, p, p_star):
 )
 def test_networks_start_at_the_lowest_vectors_of_their_hessian(model):
     """The rows lie in the span of the blocks of those vectors, and no row turned round has a lower loss."""
-    drawn, seen = instance.draw(model, 20, 5.0), {}
+    drawn, seen = host_draw(model, 20, 5.0), {}
 
     def start(drawn, data, y):
         student = hessian_start(drawn, data, y)
@@ -128,7 +129,7 @@ def test_networks_start_at_the_lowest_vectors_of_their_hessian(model):
 
 def test_students_are_turned_where_the_loss_has_a_sign():
     model = Network(2, 1, 2.0, "tanh")
-    drawn = instance.draw(model, 12, 6.0)
+    drawn = host_draw(model, 12, 6.0)
     data, y = np.asarray(drawn.data)[: drawn.m], np.asarray(instance.outputs(drawn))
     teacher = np.asarray(drawn.teacher)
     found = signed(model, data, y, np.concatenate([-teacher, teacher]))
@@ -164,7 +165,7 @@ def test_a_start_of_ones_own():
 
 def test_a_start_that_fails_is_recorded_and_the_rest_goes_on():
     def start(drawn, data, y):
-        if drawn.student[0, 0] == instance.draw(drawn.model, 20, 3.0, sample=1).student[0, 0]:
+        if drawn.student[0, 0] == host_draw(drawn.model, 20, 3.0, sample=1).student[0, 0]:
             raise np.linalg.LinAlgError("no eigenvectors today")
         return np.asarray(drawn.student)
 

@@ -8,6 +8,7 @@ from sims.dense.eigen import Code
 from sims.krylov.settings import FLOOR, Plan, Settings
 from sims.krylov.solver import lowest_krylov
 from sims.operator.operator import hessian_operator
+from tests.cases import cases
 from tests.sims.instances import Case, dense_hessian, projector_error, random_cases
 from theory.checks import ParameterError
 
@@ -17,7 +18,7 @@ SINGLE = random_cases([(60, 4), (240, 1)], 2, seed=13)  # the first by default
 
 
 def first_of_each(cases, number):
-    """The first of so many cases of each shape; the others, which are compiled anew, are slow."""
+    """The first of so many cases of each shape; the others, which are compiled anew or solved for long, are slow."""
     return [
         case if i % number == 0 else pytest.param(case, marks=pytest.mark.slow)
         for i, case in enumerate(cases)
@@ -88,7 +89,7 @@ def check_against_dense(case, dtype="float64", tol=1e-8, settings=None):
     assert outside <= 2 * (np.max(true) + accuracy) / width
 
 
-@pytest.mark.parametrize("case", first_of_each(SMALL, 2) + first_of_each(MIDDLE, 1), ids=str)
+@pytest.mark.parametrize("case", first_of_each(SMALL, 2) + first_of_each(MIDDLE, 3), ids=str)
 def test_float64_is_dense_eigh(case):
     check_against_dense(case)
 
@@ -106,7 +107,7 @@ def test_two_hundred_instances(case, dtype, tol):
     check_against_dense(case, dtype, settings=Settings(tol=tol))
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("n", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))])
 def test_every_pair_of_the_smallest_hessians(n):
     for k in range(1, 2 * n + 1):
         check_against_dense(Case(n, 2, 1, 0.3, 2.0, 5, k), settings=Settings())
@@ -152,8 +153,8 @@ def test_units_of_the_matrix_do_not_matter(scale):
 
 
 def test_invariant_spaces_are_left_behind():
-    # rank 3: the Krylov space of any block is exhausted after two steps, the rest is a null space of dimension 236
-    spectrum = np.concatenate([[-2.0, -1.0], np.zeros(236), [5.0]])
+    # rank 3: the Krylov space of any block is exhausted after two steps, the rest is a null space of dimension 237
+    spectrum = np.concatenate([[-2.0, -1.0], np.zeros(237), [5.0]])
     matrix, _ = with_spectrum(spectrum)
     found = lowest_krylov(Matrix(matrix), 6, settings=Settings(basis=64))
     assert found.code is Code.CONVERGED
@@ -241,19 +242,19 @@ def test_results_do_not_depend_on_block_or_basis():
     operator = hessian_operator(Case(120, 2, 1, 0.3, 1.2, 9, 4).instance())
     results = [
         lowest_krylov(operator, 4, settings=Settings(block=block, basis=basis, seed=seed))
-        for block, basis, seed in ((14, 84, 0), (14, 84, 1), (8, 64, 2))
+        for block, basis, seed in ((14, 84, 0), (8, 64, 2))
     ]
     for found in results:
         assert np.allclose(found.values, results[0].values, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("degeneracy", [None, "x", -1, 2.5, float("nan")])
+@cases("degeneracy", [None, "x", -1, 2.5, float("nan")])
 def test_unfit_degeneracies(degeneracy):
     with pytest.raises(ParameterError, match="degeneracy must be an integer of at least 1"):
         Plan.of(40, np.dtype("float64"), 6, degeneracy, Settings())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("k", "settings", "message"),
     [
         (0, Settings(), "k must be an integer of at least 1, got 0"),

@@ -119,10 +119,13 @@ MP_POINTS = [
     (Committee(512, 1, 1.0), 1.5, 1e-3 + 1e-5j),
     (Committee(math.inf, 3, 0.5), 2.0, -0.4 + 1e-2j),
     (Committee(math.inf, 1, 1e-4), 0.4, -0.5 + 1e-3j),
-]
+]  # every second by default: two teachers, small a, p = inf
 
 
-@pytest.mark.parametrize(("model", "alpha", "z"), MP_POINTS)
+@pytest.mark.parametrize(
+    ("model", "alpha", "z"),
+    [p if i % 2 else pytest.param(*p, marks=pytest.mark.slow) for i, p in enumerate(MP_POINTS)],
+)
 def test_resolvent_against_mpmath(model, alpha, z):
     """Secant steps at 25 digits, inner average in closed form and outer one on another contour, move g by 1e-14."""
     t = -stieltjes(model, alpha, z) / unit(model)

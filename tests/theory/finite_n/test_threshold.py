@@ -62,7 +62,9 @@ def test_mean_margin_is_the_mean_of_the_margins():
     assert mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("p", "a"), [(1, 0.5), pytest.param(1, 2.0, marks=pytest.mark.slow), (2, 1.0)])
+@pytest.mark.parametrize(
+    ("p", "a"), [*(pytest.param(1, a, marks=pytest.mark.slow) for a in (0.5, 2.0)), (2, 1.0)]
+)
 def test_split_and_full_draws_agree(p, a):
     """Mean margin at one alpha, N = 3,000, 50 draws of each: 4 sigma (1 in 15,000). For p = 1 that is all
     there is to it."""
@@ -157,7 +159,9 @@ def test_bad_input_of_the_informative_threshold(arguments, message):
         alpha_bbp_finite(Committee(1, 1, 1.0), **arguments)
 
 
-@pytest.mark.parametrize("model", [Committee(1, 1, 2.0), Committee(2, 1, 1.0)])
+@pytest.mark.parametrize(
+    "model", [pytest.param(Committee(1, 1, 2.0), marks=pytest.mark.slow), Committee(2, 1, 1.0)]
+)
 def test_law_is_that_of_all_labels_where_few_of_them_are_drawn(model, monkeypatch):
     """N = 1,500, 0.8 alpha_BBP, 50 draws of either: means within 4 standard errors (false alarm 3e-4 a case); labels add up."""
     n, alpha = 1500, 0.8 * bbp_threshold(model).alpha

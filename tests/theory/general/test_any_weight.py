@@ -67,7 +67,7 @@ def _dense(n, alpha, weight, noise, rng):
 @pytest.mark.parametrize(
     ("weight", "noise", "alpha"),
     [
-        (activation_weight(*TANH, a=50.0), 0, 6.0),
+        pytest.param(activation_weight(*TANH, a=50.0), 0, 6.0, marks=pytest.mark.slow),
         (lambda lam, u, xi: activation_weight(*SQUARE, a=0.5)(lam, u + 0.5 * xi, xi[:, :0]), 1, 6.0),
     ],
     ids=["tanh", "noise before the square"],

@@ -26,7 +26,7 @@ def _integrated(law, centre, powers, places=401):
         (Network(a=2.0, activation="tanh", noise=0.3), 3.0),
         (Network(loss="squared"), 3.0),
         (Network(math.inf, a=2.0, activation="erf"), 4.0),
-        (Network(2, a=1.0, covariance="levels:0.4@2,2.2@1"), 2.0),
+        pytest.param(Network(2, a=1.0, covariance="levels:0.4@2,2.2@1"), 2.0, marks=pytest.mark.slow),
         (Network(1, a=2.0, activation="tanh", covariance="power:1"), 6.0),
     ],
     ids=["tanh", "unbounded below", "wide", "covariance", "tanh and covariance"],

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.cases import cases
 from theory.checks import ParameterError
 from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
 from theory.general.covariance import covariance
@@ -33,8 +34,8 @@ def test_derivatives_of_losses(name):
         np.testing.assert_allclose(slope(y, yhat, 0.7, np), difference / (2 * _STEP), atol=2e-8)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("name", ["quadratic", "tanh", "softplus"])
+@cases("loss", LOSSES)
+@cases("name", ["quadratic", "tanh", "softplus"])
 def test_weights_are_second_derivatives_of_the_loss(name, loss):
     model = Network(3, 2, 1.0, activation=name, loss=loss, noise=0.2)
     lam, _, y = model.draw_labels(20, np.random.default_rng(0))
@@ -128,7 +129,7 @@ def test_records():
     assert Network(covariance=Covariance.of([1.0, 1.0])) == Network()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("arguments", "message"),
     [
         ({"p": 0}, "p must be an integer"),

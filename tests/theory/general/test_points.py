@@ -47,7 +47,10 @@ def test_spectra_are_those_of_the_exact_route(alpha):
 
 @pytest.mark.parametrize(
     ("model", "alpha"),
-    [(Network(2, activation="tanh", a=2.0), 1.0), (Network(2, overlap=0.4), 0.6)],
+    [
+        pytest.param(Network(2, activation="tanh", a=2.0), 1.0, marks=pytest.mark.slow),
+        (Network(2, overlap=0.4), 0.6),
+    ],
     ids=["tanh", "overlap"],
 )
 def test_a_smooth_edge_is_the_maximum_of_lehner(model, alpha):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.cases import cases
 from theory.checks import ParameterError
 from theory.general.scalar_law import ScalarLaw
 from theory.quadrature import chi_square_law, normal_law
@@ -82,7 +83,7 @@ def test_committee_thresholds(reference, row):
     assert found.alpha == pytest.approx(case["alpha"], rel=1e-11)
 
 
-@pytest.mark.parametrize("row", [1, 4, 5, 6])
+@pytest.mark.parametrize("row", [1, 5, *(pytest.param(row, marks=pytest.mark.slow) for row in (4, 6))])
 def test_committee_points(reference, row):
     case = reference["points"][row]
     law = _committee_law(case["p"], case["p_star"], case["a"])
@@ -94,8 +95,8 @@ def test_committee_points(reference, row):
         assert found.overlap == pytest.approx(case["overlap"], rel=1e-9)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 50, 400])
-@pytest.mark.parametrize("breaks", [(), (1.3,), (0.5, 2.0, 7.0)])
+@cases("k", [1, 2, 3, 50, 400])
+@cases("breaks", [(), (1.3,), (0.5, 2.0, 7.0)])
 def test_chi_square_law(k, breaks):
     y, probability = chi_square_law(k, breaks)
     moments = [probability @ y**j for j in range(3)]
