@@ -1,6 +1,7 @@
 """Shared fixtures: the table of right values that the theory must reproduce. Settings of all tests."""
 
 import gc
+import importlib
 import json
 import os
 import signal
@@ -20,10 +21,14 @@ compiled.use()  # before JAX is imported
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes share the cores already
 
-import jax  # noqa: E402
 
-jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_numpy_dtype_promotion", "standard")
+def pytest_configure(config):
+    """JAX as the tests take it, in every process that runs some: one that only hands them out does without."""
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    jax = importlib.import_module("jax")
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
 
 
 def pytest_sessionstart(session):

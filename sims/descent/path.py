@@ -149,12 +149,10 @@ def descend(
         group = 1 if jax.default_backend() == "cpu" else number
     group = min(count("group", group), max(number, 1))
     unit = loss_unit(functions, a)
-    kept = jnp.arange(m) < (m if samples is None else count("samples", samples))
-    loss = Loss(
-        jnp.asarray(y, jnp.float64),
-        jnp.broadcast_to(kept, y.shape).astype(jnp.float64),
-        *(jnp.full(number, value, jnp.float64) for value in (a, unit)),
-    )
+    kept = np.arange(m) < (m if samples is None else count("samples", samples))
+    # made by NumPy: of JAX each operation would be compiled for each shape
+    rows, each = np.broadcast_to(kept, y.shape), (np.full(number, value) for value in (a, unit))
+    loss = Loss(jnp.asarray(y, jnp.float64), *(jnp.asarray(np.asarray(x, np.float64)) for x in (rows, *each)))
     path = _descend(
         data,
         loss,

@@ -230,7 +230,7 @@ def drawn(tmp_path, monkeypatch):
     """A directory with a sweep of 2 x 5 points, and the options of its comparison in ten units."""
     monkeypatch.chdir(tmp_path)
     store.save("sweep.h5", [made_up()])
-    return ["sweep.h5", "--draws", "30", "--repeats", "100", "--block", "1", "-q"]
+    return ["sweep.h5", "--draws", "10", "--repeats", "100", "--block", "1", "-q"]
 
 
 def same(one, two):
@@ -276,7 +276,7 @@ def test_killed_while_it_draws_and_equal_to_the_uninterrupted(drawn, tmp_path):
 
 
 def test_tasks_and_merge_give_the_same_comparison(drawn, tmp_path):
-    (tmp_path / "options.toml").write_text('draws = 30\nrepeats = 100\nblock = 2\nsave = "merged.h5"\n')
+    (tmp_path / "options.toml").write_text('draws = 10\nrepeats = 100\nblock = 2\nsave = "merged.h5"\n')
     own = ["sweep.h5", "--config", "options.toml", "-q"]
     assert [main([*own, "--task", f"{i}/2"]) for i in (1, 2)] == [0, 0]
     assert main([*own, "--merge"]) == 0

@@ -51,9 +51,13 @@ def coarse(monkeypatch):
     monkeypatch.setattr(descent_theory, "RECORDS", 2)
     monkeypatch.setattr(descent_theory, "CASES", ((1, 2.0), (1, 1.4)))
     monkeypatch.setattr(finite, "SIZES", np.array([100, 300]))
+    real = finite.alpha_bbp_finite
+    monkeypatch.setattr(
+        finite, "alpha_bbp_finite", lambda model, n, draws, seed: real(model, n, draws=4, seed=seed)
+    )
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)
-    monkeypatch.setattr(phi, "DRAWS", 12)
+    monkeypatch.setattr(phi, "DRAWS", 4)
     monkeypatch.setattr(recovery, "ALPHA", {2: (1.2, 2.2)})
     monkeypatch.setattr(spectral, "ALPHA", np.linspace(0.3, 4, 9))
     monkeypatch.setattr(survives, "STUDENTS", (1, np.inf))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.descent.path import Path, descend
 from sims.hessian import dense_blas
 from sims.host_draws import draw_on_host
 from sims.instance import Instance, Model, labels
@@ -18,6 +20,11 @@ def host_draw(
 ) -> Instance:
     """The instance of `draw`, bit for bit and as NumPy arrays, by a program that is compiled for N alone."""
     return next(draw_on_host(model, n, alpha, [sample], seed=seed, dtype=dtype))
+
+
+def descended(*given: Any, **options: Any) -> Path:
+    """What `descend` returns, as NumPy arrays: of which a part is no program to be compiled."""
+    return Path(*map(np.asarray, descend(*given, **options)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from scipy.integrate import solve_ivp
 
 from sims.descent.flow import DAMPING, chebyshev_step
 from sims.descent.objective import riemannian_gradient
-from sims.descent.path import Code, Rules, descend
+from sims.descent.path import Code, Rules
+from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw
 from theory.model import Committee
 

@@ -14,9 +14,10 @@ from scipy.integrate import solve_ivp
 from sims import hessian, instance
 from sims.descent import hessians
 from sims.descent.objective import hessian_product, riemannian_gradient
-from sims.descent.path import Code, Rules, descend
+from sims.descent.path import Code, Rules
 from sims.descent.sphere import retract, tangent
 from tests.cases import cases
+from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.general.network import Network
