@@ -1,7 +1,7 @@
 """Is the law of theory.finite_n.law the law of dense samples? Means, scatter, and a calibration test on eighteen models.
 
     python -m benchmarks.finite_law [--samples 60] [--draws 400] [--models 0:18]
-    python -m benchmarks.finite_law --fresh [--models 0:16]
+    python -m benchmarks.finite_law --fresh [1 or 2] [--models 0:16]
 
 For each model and each of lowest, overlap (mean of the p p_star lowest), overlap_lowest and overlap_next (the first above
 them): mean found / predicted, and the two-sample Kolmogorov-Smirnov p-value of samples against draws (the probability
@@ -38,6 +38,13 @@ FRESH = [
     (1, 2, 2.5, 0.8, 200, 200), (2, 1, 0.6, 0.5, 200, 150), (2, 1, 0.2, 1.5, 400, 60), (2, 1, 2.5, 1.0, 200, 150),
     (2, 2, 0.7, 0.7, 200, 100), (2, 2, 3.0, 1.5, 200, 80), (4, 1, 0.3, 0.8, 200, 60), (4, 2, 2.0, 1.5, 200, 40),
 ]  # fmt: skip
+# the same, others: with --fresh 2
+FRESHER = [
+    (1, 1, 1.4, 0.4, 150, 300), (1, 1, 0.4, 1.3, 300, 150), (1, 1, 6.0, 0.7, 200, 300), (1, 1, 0.9, 0.9, 400, 100),
+    (1, 1, 2.5, 1.8, 200, 200), (1, 2, 1.5, 0.5, 150, 300), (1, 2, 0.4, 0.7, 200, 200), (1, 3, 2.0, 1.4, 150, 200),
+    (2, 1, 0.9, 0.4, 150, 250), (2, 1, 0.4, 0.9, 200, 200), (2, 1, 4.0, 1.6, 150, 200), (2, 2, 1.2, 1.0, 120, 200),
+    (2, 2, 0.5, 1.7, 120, 200), (3, 1, 0.5, 1.2, 120, 200), (4, 1, 1.5, 1.6, 100, 150), (4, 2, 0.8, 0.6, 100, 100),
+]  # fmt: skip
 FIELDS = ("lowest", "overlap", "overlap_lowest", "overlap_next")
 
 
@@ -55,13 +62,13 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
     return values[0], q2[:k].mean(), q2[0], q2[k]
 
 
-def fresh(first: int, last: int, draws: int) -> None:
-    """Print predicted over found for the models of FRESH."""
-    for index, (p, p_star, a, share, n, samples) in list(enumerate(FRESH))[first:last]:
-        model, rng = Committee(p, p_star, a), np.random.default_rng([5, index])
+def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> None:
+    """Print predicted over found for the models of FRESH or FRESHER."""
+    for index, (p, p_star, a, share, n, samples) in list(enumerate(models))[first:last]:
+        model, rng = Committee(p, p_star, a), np.random.default_rng([seed, index])
         alpha = round(share * bbp_threshold(model).alpha, 2)
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])
-        law = finite_law(model, alpha, n, draws=draws, seed=5)
+        law = finite_law(model, alpha, n, draws=draws, seed=seed)
         cells = [str(v) for v in (p, p_star, a, alpha, share, n, samples)]
         for column, name in enumerate(FIELDS):
             if name == "overlap_lowest" and model.degeneracy == 1:
@@ -84,12 +91,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--models", help="first:last of the list")
     parser.add_argument(
-        "--fresh", action="store_true", help="the models of FRESH instead, with their own samples"
+        "--fresh", nargs="?", type=int, const=1, choices=(1, 2), help="one of two other lists of models"
     )
     args = parser.parse_args()
     first, last = (int(v) for v in (args.models or f"0:{len(MODELS)}").split(":"))
     if args.fresh:
-        return fresh(first, last, args.draws)
+        models, seed = ((FRESH, 5), (FRESHER, 9))[args.fresh - 1]
+        return fresh(models, seed, first, last, args.draws)
     small = tests = 0
     for index, (p, p_star, a, alpha, n) in list(enumerate(MODELS))[first:last]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([2, index])

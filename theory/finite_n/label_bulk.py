@@ -14,7 +14,7 @@ a multiple of I: what its traceless part adds is a soft mode, whose linear respo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,16 +37,17 @@ _FLAT, _MET, _ENDED = 1e-12, 1e-3, 1e-3
 class Labels:
     """Labels of q draws of m samples, as weights. lam (q, m', p) and u (q, m', p_star); n the dimension.
 
-    f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y (q, m)
+    f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y, yhat (q, m)
     weight (q, m)          how many labels each stands for; None: one. The last m - m' have no lam, u of their own
     """
 
     lam: Array
     u: Array
-    n: int
+    n: Any
     f: tuple[Array, ...]
     shares: tuple[float, ...]
     y: Array
+    yhat: Array
     weight: Array | None = None
 
     @classmethod
@@ -55,7 +56,7 @@ class Labels:
         model: Committee,
         lam: Array,
         u: Array,
-        n: int,
+        n: Any,
         weight: Array | None = None,
         nodes: Array | None = None,
     ) -> Labels:
@@ -69,8 +70,15 @@ class Labels:
             )
         along = (3 * yhat - y) / (model.a + y)
         if p == 1:
-            return cls(lam, u, n, (along,), (1.0,), y, weight)
-        return cls(lam, u, n, ((yhat - y) / (model.a + y), along), ((p - 1) / p, 1 / p), y, weight)
+            return cls(lam, u, n, (along,), (1.0,), y, yhat, weight)
+        branches = ((yhat - y) / (model.a + y), along)
+        return cls(lam, u, n, branches, ((p - 1) / p, 1 / p), y, yhat, weight)
+
+    def without(self, which: Array, wanted: Array) -> Labels:
+        """The same less the labels `which` (q, k) of each draw where `wanted` (q, k): their weights are 0."""
+        left = np.ones(self.y.shape, np.bool_)
+        np.put_along_axis(left, which, ~wanted, axis=1)
+        return replace(self, f=tuple(f * left for f in self.f))
 
     @property
     def number(self) -> float:
@@ -90,6 +98,15 @@ class Labels:
         for f, share in zip(self.f, self.shares, strict=True):
             z = z + share / self.n * self.total(f / (1 + t[:, None] * f))
         return z
+
+    def energy_slope(self, t: Array) -> tuple[Array, Array]:
+        """z(t) and z'(t) at t (q,)."""
+        z, slope = -1 / t, 1 / t**2
+        for f, share in zip(self.f, self.shares, strict=True):
+            phi = f / (1 + t[:, None] * f)
+            z = z + share / self.n * self.total(phi)
+            slope = slope - share / self.n * self.total(phi**2)
+        return z, slope
 
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """z(t), z'(t), S(t), S'(t) at t (q,), real or complex."""
@@ -134,22 +151,22 @@ class LabelBulk:
     plain: Array
 
 
-def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
+def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
     """The curve of each draw until it holds `keep` levels of the `order` = pN there are (or ends).
 
     Next to the edge, where the energy is quadratic in t, it is told by Im t; from there on by the energy, as Im t has its
     maximum where the density has it: after a few levels where that is near. Draws without a negative weight have no edge
     left of 0: NaN.
     """
-    t_edge = _edge(labels)
+    t_edge = edge_of(labels)
     edge, _, _, slope = labels.sums(t_edge)
     curvature = -2 / t_edge**3
     for f, share in zip(labels.f, labels.shares, strict=True):
         curvature = curvature + 2 * share / labels.n * labels.total((f / (1 + t_edge[:, None] * f)) ** 3)
-    start = (3 * math.pi * _FIRST / (order * np.nanmedian(np.abs(curvature)))) ** (1 / 3)
+    start = (3 * math.pi * _FIRST / np.nanmedian(order * np.abs(curvature))) ** (1 / 3)
     t, energies, ratios, counts = t_edge + 0j, [edge], [-slope], [np.zeros_like(edge)]
     plains, reach = [1 / t_edge**2], np.ones_like(edge)
-    atom = labels.number < labels.n  # at 0, where the curve ends
+    atom = labels.number < np.max(labels.n)  # at 0, where the curve ends
     for node in range(_NODES):
         if node < _BY_HEIGHT:
             t, energy, ratio = _at_height(labels, t.real, start * _RATIO**node)
@@ -183,10 +200,10 @@ def label_bulk(labels: Labels, order: int, keep: float) -> LabelBulk:
 
 def label_edge(labels: Labels) -> Array:
     """The left edge (q,) of the labels of each draw; NaN where no weight is negative."""
-    return labels.energy(_edge(labels))
+    return labels.energy(edge_of(labels))
 
 
-def _edge(labels: Labels) -> Array:
+def edge_of(labels: Labels) -> Array:
     """t of the edge (q,): root of t^2 (1/N) sum phi^2 = 1, by Newton's method on the power -1/2, kept in its bracket."""
     worst = np.max([np.max(-f, axis=1) for f in labels.f], axis=0)
     high = np.where(worst > 0, 1 / np.where(worst > 0, worst, 1.0), np.nan)

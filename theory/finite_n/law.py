@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
+from theory.finite_n.draw import EXTREMES
+from theory.finite_n.elsewhere import none_above
 from theory.finite_n.label_control import controlled_mean
 from theory.finite_n.many_labels import held
-from theory.finite_n.quenched import checked_labels
-from theory.finite_n.small_matrix import EXTREMES, SmallPairs, small_pairs
+from theory.finite_n.quenched import checked_labels, orthonormal
+from theory.finite_n.small_matrix import SmallPairs, small_pairs
 from theory.model import Committee, finite_committee
 
 Array = NDArray[np.float64]
@@ -116,29 +118,40 @@ def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array 
             f"n must be larger: the bulk's p (n - p - p_star) = {p * (n - p - model.p_star)} levels hardly hold"
             f" the p p_star = {d} of the signal"
         )
-    at_once = max(1, _AT_ONCE // (held(model, m, n) * (p + model.p_star + (EXTREMES if p > 1 else 0))))
+    at_once = max(1, _AT_ONCE // (held(model, m, n) * (p + model.p_star + EXTREMES)))
     parts = []
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))
-        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), n))
+        chance = np.array([np.random.default_rng([seed, i, 6]).random() for i in chosen])
+        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), m, n, chance))
     return FiniteLaw(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def law_of_labels(
-    model: Committee, lam: ArrayLike, u: ArrayLike, n: int, *, draws: int = 200, seed: int = 0
+    model: Committee,
+    lam: ArrayLike,
+    u: ArrayLike,
+    n: int,
+    *,
+    gram: ArrayLike | None = None,
+    draws: int = 200,
+    seed: int = 0,
 ) -> FiniteLaw:
     """`finite_law` of samples that share their labels: preactivations lam (M, p), u (M, p_star) in dimension n.
 
     What is left random is what the labels do not fix: levels, couplings, block noise. For p p_star > 1 its mean differs from
-    `quenched`, as that noise splits outliers. Students count as orthogonal to the teacher (`quenched` takes their overlaps,
-    which matter where alpha is large). Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
+    `quenched`, as that noise splits outliers.
+
+    gram   overlaps of teacher and students as in `quenched`; without it they count as orthogonal
+    Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
 
     >>> lam, u = Committee(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
     >>> law_of_labels(Committee(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
     (20,)
     """
     model, lam, u = checked_labels(model, lam, u)
-    return _law(model, len(lam), count("n", n), draws, seed, np.hstack([lam, u]))
+    basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
+    return _law(model, len(lam), count("n", n), draws, seed, np.stack([np.hstack([lam, u]), basis]))
 
 
 @dataclass(frozen=True)
@@ -182,18 +195,23 @@ def finite_curve(
     return FiniteCurve(grid, *np.array(rows).T)
 
 
-def _draws(model: Committee, pairs: SmallPairs, n: int) -> tuple[Array, ...]:
-    """Columns of a FiniteLaw for the draws of these pairs."""
+def _draws(model: Committee, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:
+    """Columns of a FiniteLaw for the draws of these pairs. chance (q,), uniform: whether a vector left out is above all."""
     d = int(model.degeneracy)
     lowest, q2 = pairs.values[:, 0], pairs.overlaps
-    rest = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0)
+    rest, told = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0), pairs.known.sum(axis=1)
+
+    def largest(x: Array, others: Array) -> Array:
+        return ((x > others) & (chance < none_above(model, m / n, n, told, x))).astype(float)
+
+    group = q2[:, :d]
     columns = (
         lowest * (2 / int(model.p) * pairs.size / n),
-        q2[:, :d].mean(axis=1),
+        group.mean(axis=1),
         q2[:, 0],
         q2[:, d],
-        (q2[:, :d].mean(axis=1) > rest).astype(float),
-        (q2[:, :d].max(axis=1) > rest).astype(float),
-        (q2[:, 0] > np.maximum(rest, q2[:, 1:d].max(axis=1, initial=0.0))).astype(float),
+        largest(group.mean(axis=1), rest),
+        largest(group.max(axis=1), rest),
+        largest(q2[:, 0], np.maximum(rest, q2[:, 1:d].max(axis=1, initial=0.0))),
     )
     return *(np.where(pairs.sound, column, np.nan) for column in columns), pairs.excess

@@ -1,11 +1,11 @@
 """Labels of a draw of any size for the law of a sample: all of them, or the extreme ones and others that stand for many.
 
 Up to SINGLY dimensions (and for p > 8) every label is drawn, coupled along alpha (theory.finite_n.coupled_labels). Beyond,
-theory.finite_n.extreme_labels: about EXTREMES of the labels at alpha_BBP, those with a pole next to the end of the walk, one by
-one; REST labels with one weight s M / REST, s = sqrt(REST / M), and nodes of the mean with 1 - s of the weight, so that
-every sum over labels has the mean and the variance it has over all of them: of Phi, of y Phi, and of v v^T (x) Phi for the
-projections v on any direction. The nodes have no projections of their own, only their mean, v v^T -> y I on the teacher and
-I elsewhere. The draws of one seed are the same along alpha up to 2 alpha_BBP, and from octave to octave beyond.
+theory.finite_n.extreme_labels: about EXTREMES of the labels at alpha_BBP, those with a pole next to the end of the walk,
+one by one; REST labels with one weight s M / REST, s = sqrt(REST / M), and nodes of the mean with 1 - s of the weight, so
+that every sum over labels has the mean and the variance it has over all of them: of Phi, of y Phi, and of v v^T (x) Phi
+for the projections v on any direction. The nodes have no projections of their own, only their mean, v v^T -> y I on the
+teacher and I elsewhere. The draws of one seed are the same along alpha up to 2 alpha_BBP, and from octave to octave beyond.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from theory.finite_n.coupled_labels import coupled_labels, lengths
 from theory.finite_n.extreme_labels import WIDEST, LabelTail, TailDraw
+from theory.finite_n.quenched import gram_factor
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
@@ -33,12 +34,15 @@ class DrawnLabels:
     """Labels of q draws.
 
     normals (q, m, p + p_star)   preactivations, students' first
-    score (q, m)                 lowest for the most negative weights; empty for p = 1
+    basis (q, m, p + p_star)     projections on an orthonormal basis of students and teacher: the teacher's last, before them
+                                 those on what the students have beside it
+    score (q, m)                 lowest for the most negative weights
     weight (q, m)                how many labels each stands for; None where all stand for themselves
     nodes (3, k)                 yhat, y and weight of the mean of the others; k = 0 where there are none
     """
 
     normals: Array
+    basis: Array
     score: Array
     weight: Array | None
     nodes: Array
@@ -47,21 +51,37 @@ class DrawnLabels:
 def drawn_labels(
     model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
 ) -> DrawnLabels:
-    """Labels of the draws `chosen` of m samples in dimension n; `labels` (m, p + p_star) for all draws if given."""
-    p, width, none = int(model.p), int(model.p) + model.p_star, np.empty((3, 0))
+    """Labels of the draws `chosen` of m samples in dimension n; labels (2, m, p + p_star): normals, basis of all draws."""
+    width, none = int(model.p) + model.p_star, np.empty((3, 0))
     if labels is not None:
-        normals = np.broadcast_to(labels, (len(chosen), m, width))
-        return DrawnLabels(normals, _lowest_weight(model, normals), None, none)
-    if n > SINGLY and p <= WIDEST:
+        normals, basis = (np.broadcast_to(part, (len(chosen), m, width)) for part in labels)
+        return DrawnLabels(normals, basis, _lowest_weight(model, normals), None, none)
+    if n > SINGLY and model.p <= WIDEST:
         return _many(model, m, n, chosen, seed)
     directions, arrivals = coupled_labels(width, m, chosen, seed)
     before, total = arrivals[:, :-1], arrivals[:, -1:]
-    # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By the
-    # weights at m itself no mean of docs/finite_n.md moves by more than its error.)
-    score = np.empty(0)
-    if p > 1:
-        score = _lowest_weight(model, directions * lengths(width, before, n + 1.0))
-    return DrawnLabels(directions * lengths(width, before, total), score, None, none)
+    # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By
+    # the weights at m itself no mean of docs/finite_n.md moves by more than its error.)
+    basis = directions * lengths(width, before, total)
+    factors = _factors(model, n, chosen, seed)
+    alike = directions * lengths(width, before, n + 1.0)
+    score = _lowest_weight(model, _with_overlaps(model, alike, factors))
+    return DrawnLabels(_with_overlaps(model, basis, factors), basis, score, None, none)
+
+
+def _factors(model: Committee, n: int, chosen: range, seed: int) -> Array:
+    """Students (q, p, p_star + p) of each draw on an orthonormal basis, the teacher first: of norm 1, at random."""
+    drawn = [gram_factor(model, n, np.random.default_rng([seed, number, 5])) for number in chosen]
+    return np.array(drawn)[:, model.p_star :]
+
+
+def _with_overlaps(model: Committee, basis: Array, factors: Array) -> Array:
+    """Preactivations (q, m, p + p_star) of students (q, p, p_star + p) from projections of samples on their basis."""
+    p = int(model.p)
+    teacher, beside = factors[..., : model.p_star], factors[..., model.p_star :]
+    u = basis[..., p:]
+    lam = basis[..., :p] @ beside.transpose(0, 2, 1) + u @ teacher.transpose(0, 2, 1)
+    return np.concatenate([lam, u], axis=2)
 
 
 def held(model: Committee, m: int, n: int) -> int:
@@ -81,9 +101,27 @@ def _many(model: Committee, m: int, n: int, chosen: range, seed: int) -> DrawnLa
     mass = float(tail.mean.share.sum())
     nodes = np.array(tail.nodes)
     nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * mass), 1.0))) * m
-    return DrawnLabels(
-        normals, _lowest_weight(model, normals), weights, nodes if nodes[2].any() else nodes[:, :0]
+    nodes = nodes if nodes[2].any() else nodes[:, :0]
+    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: those drawn
+    # stand for them, the effect being linear in overlaps of order N^{-1/2}.
+    stand = m * mass / np.maximum((weights * (weights != 1)).sum(axis=1), 1)
+    factors = _factors(model, n, chosen, seed)
+    basis = normals
+    normals = np.where(
+        (weights != 1)[..., None],
+        _with_overlaps(model, basis, _stretched(factors, stand)),
+        _with_overlaps(model, basis, factors),
     )
+    return DrawnLabels(normals, basis, _lowest_weight(model, normals), weights, nodes)
+
+
+def _stretched(factors: Array, stand: Array) -> Array:
+    """Students (q, p, p_star + p) whose overlaps with one another and with the teacher are `stand` (q,) times as large."""
+    p = factors.shape[1]
+    own = np.zeros_like(factors)
+    own[:, range(p), range(-p, 0)] = factors[:, range(p), range(-p, 0)]
+    longer = own + stand[:, None, None] * (factors - own)
+    return np.asarray(longer / np.linalg.norm(longer, axis=2, keepdims=True))
 
 
 @lru_cache(maxsize=16)

@@ -84,7 +84,7 @@ def quenched(
     """
     n = count("n", n)
     model, lam, u = checked_labels(model, lam, u)
-    y, vectors = np.mean(u**2, axis=1), _orthonormal(np.hstack([u, lam]), gram)
+    y, vectors = np.mean(u**2, axis=1), orthonormal(np.hstack([u, lam]), gram)
     inner = n - vectors.shape[1]
     if inner < 1:
         raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
@@ -109,7 +109,7 @@ def quenched(
     )
 
 
-def _orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
+def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
     """Projections (M, r) on the orthonormal basis that Gram and Schmidt make of rows with overlaps `gram` (r, r)."""
     if gram is None:
         return projections
@@ -132,12 +132,18 @@ def draw_gram(model: Committee, n: int, rng: np.random.Generator) -> Array:
     >>> draw_gram(Committee(1, 1, 0.5), 100, np.random.default_rng(0)).shape
     (2, 2)
     """
-    p, p_star = int(finite_committee(model).p), model.p_star
+    factor = gram_factor(finite_committee(model), n, rng)
+    return np.asarray(factor @ factor.T)
+
+
+def gram_factor(model: Committee, n: int, rng: np.random.Generator) -> Array:
+    """The lower triangle L (r, r) of overlaps L L^T as `draw_gram` draws them: rows on an orthonormal basis, teacher first."""
+    p, p_star = int(model.p), model.p_star
     factor = np.eye(p + p_star)
     for j in range(p_star, p + p_star):
         row = np.append(rng.standard_normal(j), np.sqrt(rng.chisquare(n - j)))
         factor[j, : j + 1] = row / np.linalg.norm(row)
-    return np.asarray(factor @ factor.T)
+    return factor
 
 
 def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:

@@ -1,9 +1,9 @@
 """The small random matrix whose lowest pairs have the law of a sample's: signal, extreme labels, levels of the bulk.
 
 Derived here, units of (p/2) H. A few directions of the input space are singled out, each with its p copies, one in each
-student block: the p_star of the teacher and, for p > 1, those that the K most negative labels' inputs span. The other
-labels make a bulk that is independent of all of them, in the N - p - p_star - K dimensions that are left. In this basis
-the Hessian is, with levels mu of that bulk,
+student block: the p_star of the teacher, the p that the students have beside it, and those that the inputs of K extreme
+labels span. The other labels make a bulk that is independent of all of them, in the N - p - p_star - K dimensions that are
+left. In this basis the Hessian is, with levels mu of that bulk,
 
     [ A + X   b ]        A = (1/N) sum v v^T (x) F    over the labels of the bulk, v (w,) their projections,
     [ b'      mu]        X = (1/N) sum x x^T (x) F    over the K extreme labels, x their components, R of a QR
@@ -12,28 +12,25 @@ the Hessian is, with levels mu of that bulk,
 Given the labels a level has couplings b to the copies of a direction of mean square (1/pN) (-Im S / Im t) for the signal
 and (1/pN) / |t|^2 for a direction that has no part in the labels (theory.finite_n.label_bulk). What is drawn:
 
-* the labels, and v on the extreme directions, which is normal and independent of them;
+* the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
+  (theory.finite_n.many_labels);
 * the LEVELS lowest levels, those of a GOE at equal counts (theory.finite_n.levels), and Gaussian couplings (single
   overlaps follow Porter and Thomas);
-* what the other levels give: its mean at fixed labels, (1/N) sum v v^T (x) Phi less the mean of the kept levels, with
-  Phi = F (I + t F)^{-1}, and noise about it, the Gaussian block of theory.finite_n.block_noise in its three sectors,
-  less what the kept levels bring by themselves.
+* what the other levels give: theory.finite_n.bulk_block.
 
-For p_star = p = 1 far above the threshold that noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
+For p_star = p = 1 far above the threshold the noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
 1))] + 2 (1 - q2)^2 |z'(g)| } of an outlier, since dz = q2 dS there and (1 - q2) / q2 = -alpha S'(g) / z'(g).
 
-Why extreme labels by themselves: the resolvent of the bulk is a multiple of I in the p blocks only on the average. A
-label with F near its lowest value pulls p - 1 levels out of the bulk of the others, on its own input and across its own
-lam, as near to one another as students are alike; averaged, they would be independent levels with couplings of their own,
-and its term in sum Phi nearly a pole. Left to themselves the K most negative ones do neither harm: the rest is a bulk
-whose edge lies farther right and whose anisotropy is small. (Without them the lowest vector of dense samples has 10 to
-30 % less overlap than predicted for p > 1. For p = 1 there are no such levels and K = 0: K = 16 makes the lowest of dense
-samples 0.1 too low at p_star = 3, a = 0.7, alpha = 6, N = 150, and its overlap at p_star = 1 and 2 no better.)
+Why extreme labels by themselves: at a smooth edge a low vector is that of one label's input, and its coupling to the
+signal that label's u: as independent levels with Gaussian couplings they have too much scatter in the overlap (quartiles
+0.017, 0.056, 0.135 at p = 1, a = 2, alpha = 0.85, N = 100; 3,000 dense samples 0.037, 0.084, 0.137; by themselves 0.032,
+0.084, 0.139). For p > 1 a label with F near its lowest value pulls p - 1 levels out of the bulk of the others, on its own
+input and across its own lam, as near to one another as students are alike, and its term in sum Phi is nearly a pole.
+theory.finite_n.draw says which are extreme.
 
-The mean part depends on z: it is taken on a chord about the energy where the pairs are found in the turn before, R(z) =
-R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block. The chord's half width is a part (_WIDTH) of the
-distance to the last kept level, the scale on which what is left out is smooth: at large N kept levels reach less far, and a
-chord of fixed width misses the slope that an outlier feels. The noise is that at the energy of the pairs.
+The block depends on z: it is taken as its tangent at the energy where the pairs are found in the turn before, R(z) =
+R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block; R' is a difference over a part (_WIDTH) of the
+distance to the last kept level. The last turn but one is about the p p_star lowest, the last about the level above them.
 """
 
 from __future__ import annotations
@@ -45,59 +42,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.finite_n.label_bulk import LabelBulk, Labels, label_bulk, label_edge
-from theory.finite_n.label_control import label_excess
+from theory.finite_n.bulk_block import (
+    EDGE,
+    FineLevels,
+    at_count,
+    bend,
+    coupling_squares,
+    fine_levels,
+    kept_part,
+    noise,
+    signal_block,
+    t_at,
+    tilt,
+)
+from theory.finite_n.draw import LEVELS, Draw, draw
+from theory.finite_n.label_bulk import LabelBulk, label_bulk
 from theory.finite_n.levels import airy_levels
-from theory.finite_n.many_labels import drawn_labels
 from theory.model import Committee
 
 Array = NDArray[np.float64]
 
-LEVELS = 24  # of the bulk
-EXTREMES = 16  # at the most
-_FEWER = 12  # dimensions for each extreme label
-_SHARE = 8  # labels for each
-_TURNS, _FAR_TURNS, _FAR = (
-    3,
-    6,
-    10_000,
-)  # beyond N = _FAR the first chord, at the edge, is too short for an outlier
-_WIDTH = 0.3
+_ABSENT = 1e3  # energy of directions that a draw does not have
+_TURNS, _FAR_TURNS = 4, 7
+_FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
+_WIDTH, _FIRST_WIDTH = 0.05, 0.3
 _EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
-_EDGE, _QUIET = 0.97, 0.8  # of t at the edge of the bulk: the chord's near end and the noise stay below
-_FINE = 160
-_BISECTIONS = 14
-
-
-@dataclass(frozen=True)
-class Draw:
-    """What is drawn of q samples, before an energy is chosen.
-
-    labels                  of the bulk, and `edge` (q,): the edge of all labels together
-    excess (q, 2)           of the sums of theory.finite_n.label_control over all labels; NaN where draws share them
-    v (q, m, w)             projections of the bulk's samples on the w directions, the teacher's p_star first
-    extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
-    noise (q, w, w, p^2 + 1), couplings (q, p w, LEVELS)    standard normal
-    """
-
-    labels: Labels
-    edge: Array
-    excess: Array
-    v: Array
-    extreme: Array
-    noise: Array
-    couplings: Array
-
-    @property
-    def blocks(self) -> int:
-        """p."""
-        return self.labels.lam.shape[2]
-
-    @property
-    def is_signal(self) -> NDArray[np.bool_]:
-        """Which of the p w rows belong to the teacher."""
-        teacher = np.arange(self.v.shape[2]) < self.labels.u.shape[2]
-        return np.tile(teacher, self.blocks)
+_QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
 
 
 @dataclass(frozen=True)
@@ -115,7 +85,7 @@ class SmallPairs:
     known: NDArray[np.bool_]
     sound: NDArray[np.bool_]
     excess: Array
-    size: int
+    size: NDArray[np.int64]
 
 
 def small_pairs(
@@ -123,7 +93,7 @@ def small_pairs(
 ) -> SmallPairs:
     """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
 
-    labels (m, p + p_star)   preactivations that all draws share, students' first; each has its own if None
+    labels (2, m, p + p_star)   normals and basis of theory.finite_n.many_labels that all draws share; own ones if None
 
     Raises NotConverged where no draw has an edge with enough levels left of 0.
     """
@@ -132,103 +102,54 @@ def small_pairs(
     order = drawn.blocks * bulk_labels.n
     with np.errstate(invalid="ignore", divide="ignore"):
         bulk = label_bulk(bulk_labels, order, LEVELS + 1)
-        fewest = 2 if drawn.v.shape[2] > model.p_star else d + 2
+        fewest = np.where(drawn.extremes > 0, 2, d + 2)
         sound = (
             np.isfinite(bulk.edge)
-            & ~np.isnan(drawn.edge)
+            & np.isfinite(drawn.edge)
             & (bulk.count[:, -1] > fewest)
             & (bulk.count[:, 1] > 0)
         )
     if not np.any(sound):
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
-    kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order))
+    kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order.min()))
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
-    levels, squares = _levels(drawn, bulk, lows, sound)
-    fine, t_edge = _fine_levels(bulk, order, kept), np.where(sound, bulk.t_edge, 0.5)
-    edge = found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
-    rows, turns = drawn.is_signal, []
-    last = (_TURNS if n <= _FAR else _FAR_TURNS) - 1
-    for turn in range(last + 1):
-        width = _WIDTH * np.where(sound, levels[:, -1] - found, 1.0)
+    bulk_edge = np.where(sound, bulk.edge, -1.0)
+    t_edge = np.where(sound, bulk.t_edge, 0.5)
+    curves = coupling_squares(bulk_labels, bulk, t_edge)
+    levels, squares = _levels(drawn, bulk, lows, sound, curves)
+    fine = fine_levels(bulk, order, kept, curves)
+    found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
+    rows = drawn.rows == 1
+    turns = _TURNS if n <= _FAR else _FAR_TURNS
+    parts, spread = [], np.zeros(len(found))
+    for turn in range(turns):
+        width = np.maximum(
+            (_WIDTH if turn else _FIRST_WIDTH) * np.where(sound, levels[:, -1] - found, 1.0), spread
+        )
         root, centre = _block(drawn, fine, sound, t_edge, found, width)
         matrix = _matrix(drawn, root, centre, levels, squares)
-        if turn in (0, last):  # whose overlaps are asked for
-            values, vectors = np.linalg.eigh(matrix)
-            turns.append(((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1))
-        else:
+        if turn < turns - 2:
             values = np.linalg.eigvalsh(matrix)
-        found = np.where(sound, np.minimum(edge, values[:, :d].mean(axis=1)), -1.0)
-    overlaps = np.concatenate([turns[-1][:, :d], turns[0][:, d:]], axis=1)  # the others are at the edge still
-    # The highest vectors stand for the levels left out, all in one: no single level has their overlap. Those levels, far
-    # from the edge, hold the largest overlap in too few samples to count (0 to 2 % of them, by theory.density.signal; 4 % at
-    # p = 1, a = 2, alpha = 0.85, N = 100). Nor have the upper half of the kept ones, which that vector is next to: there levels
-    # 18 to 24 hold 0.025 each, 0.010 in dense samples, where those up to 12 are within a
-    # half. For p > 1 few levels are left of 0 and all of them count (samples: 0.38 and 0.55 informative, 0.39 and 0.56 here).
-    known = values <= levels[:, kept // 2 if drawn.blocks == 1 else kept - 1, None]
-    known[:, len(rows) + kept - d :] = False
-    return SmallPairs(values, overlaps, known, sound, drawn.excess, bulk_labels.n)
-
-
-def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
-    """The labels of each draw, its K extreme ones apart, and all other variables; those of a draw are coupled along m."""
-    p, p_star = int(model.p), model.p_star
-    most = EXTREMES if p > 1 else 0
-    k = min(most, n // _FEWER, m // _SHARE)
-    inner, w, every = n - p - p_star, p_star + k, p_star + most
-    # What a direction has by itself is drawn for all that there may be, as their number changes with m.
-    rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
-    noise = np.stack([rng.standard_normal((every, every, p * p + 1)) for rng in rngs])[:, :w, :w]
-    couplings = np.stack([rng.standard_normal((p, every, LEVELS)) for rng in rngs])[:, :, :w]
-    couplings = couplings.reshape(len(rngs), p * w, LEVELS)
-    told = drawn_labels(model, m, n, chosen, seed, labels)
-    normals, weight = told.normals, told.weight
-    whole = Labels.of(model, normals[..., :p], normals[..., p:], inner - k, weight, told.nodes)
-    drawn_singly = labels is None and weight is None
-    excess = label_excess(model, whole, m / n) if drawn_singly else np.full((len(rngs), 2), np.nan)
-    if not k:
-        edge = np.full(len(rngs), np.inf)
-        return Draw(whole, edge, excess, whole.u, np.zeros((len(rngs), p * w, p * w)), noise, couplings)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        edge = label_edge(whole)
-    rank = np.argsort(told.score, axis=1)
-    parts = (rank[:, :k, None], np.sort(rank[:, k:, None], axis=1))
-    if weight is not None:
-        weight = np.take_along_axis(weight, parts[1][..., 0], axis=1)
-    far, rest = (np.take_along_axis(normals, part, axis=1) for part in parts)
-    lam, u = far[..., :p], far[..., p:]
-    x = np.concatenate(
-        [u, np.stack([_triangle(min(most, inner), inner, rng)[:k, :k] for rng in rngs])], axis=2
+        else:  # about the lowest, and then about those above them, whose overlaps are asked for
+            values, vectors = np.linalg.eigh(matrix)
+            parts.append((values, ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)))
+        lowest = values[:, d : d + 1] if turn == turns - 2 else values[:, :d]
+        near, spread = lowest.mean(axis=1), np.ptp(lowest, axis=1) / 2
+        found = np.where(sound, np.minimum(bulk_edge, near), -1.0)
+    (values, overlaps), (above, theirs) = parts
+    values = np.maximum.accumulate(np.concatenate([values[:, :d], above[:, d:]], axis=1), axis=1)
+    overlaps = np.asarray(np.concatenate([overlaps[:, :d], theirs[:, d:]], axis=1), dtype=np.float64)
+    # The highest vectors stand for the levels left out, all in one: theory.finite_n.elsewhere tells what those hold.
+    known = values <= levels[:, kept // 2, None]
+    known &= np.arange(values.shape[1]) < kept + (drawn.blocks * drawn.extremes)[:, None]
+    return SmallPairs(
+        np.asarray(values, dtype=np.float64), overlaps, known, sound, drawn.excess, bulk_labels.n
     )
-    weights = model.weights_at(lam, np.mean(u**2, axis=-1)) * p / 2
-    extreme = np.einsum("qmij,qma,qmb->qiajb", weights, x, x, optimize=True) / whole.n
-    others = np.stack(
-        [np.random.default_rng([seed, i, 2]).standard_normal((normals.shape[1], most)) for i in chosen]
-    )
-    bulk = Labels.of(model, rest[..., :p], rest[..., p:], inner - k, weight, told.nodes)
-    v = np.concatenate([bulk.u, np.take_along_axis(others, parts[1], axis=1)[..., :k]], axis=2)
-    return Draw(bulk, edge, excess, v, extreme.reshape(len(rngs), p * w, p * w), noise, couplings)
-
-
-def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:
-    """Components (k, k) of k Gaussian vectors of a dimension on the orthonormal basis that Gram and Schmidt make of them."""
-    below = np.tril(rng.standard_normal((k, k)), -1)
-    below[range(k), range(k)] = np.sqrt(rng.chisquare(dimension - np.arange(k)))
-    return below
-
-
-def _t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
-    """t (q,) with z(t) = z, between 0 and the edge, by bisection."""
-    low, high = 1e-3 * t_edge, t_edge.copy()
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        above = labels.energy(middle) > z
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return (low + high) / 2
 
 
 def _block(
     drawn: Draw,
-    fine: _FineLevels,
+    fine: FineLevels,
     sound: NDArray[np.bool_],
     t_edge: Array,
     found: Array,
@@ -238,141 +159,52 @@ def _block(
 
     What the levels left out give is smooth on the scale of their distance, of which the width is a part.
     """
-    eye = np.eye(len(drawn.is_signal))
+    eye = np.eye(len(drawn.rows))
     labels = drawn.labels
-    ends = []
-    for t in (
-        np.minimum(_EDGE * t_edge, _t_at(labels, t_edge, found + width)),
-        _t_at(labels, t_edge, found - width),
-    ):
+    # Next to the edge the mean is a small difference of two singular parts.
+    ends, highest = [], labels.energy(EDGE * t_edge)
+    for z in (np.minimum(found + width, highest), np.minimum(found, highest) - width):
+        t = t_at(labels, t_edge, z)
         z = labels.energy(t)
-        mean = _kept_part(drawn, fine, z)[0]
-        ends.append((z, signal_block(labels, drawn.v, t) - mean[:, :, None] * eye))
+        mean = kept_part(drawn, fine, z)[0]
+        ends.append((z, signal_block(labels, drawn.v, t, drawn.kinds) - mean[:, :, None] * eye))
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
     line = np.where(sound[:, None, None], (first - second) / apart, 0)
     values, vectors = np.linalg.eigh(eye - line)
     root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
-    noise = _noise(drawn, fine, np.minimum(_QUIET * t_edge, _t_at(labels, t_edge, found)))
-    centre = first - line * z[:, None, None] + noise + drawn.extreme
+    t = np.minimum(_QUIET * t_edge, t_at(labels, t_edge, found))
+    centre = (
+        first
+        - line * z[:, None, None]
+        + noise(drawn, fine, t)
+        + drawn.extreme
+        + tilt(drawn, t)
+        + bend(drawn, fine, t_edge, found)[:, :, None] * eye
+    )
+    absent = np.tile(~drawn.present, drawn.blocks)
+    centre[absent] = 0
+    centre.swapaxes(1, 2)[absent] = 0
+    centre[:, range(len(eye)), range(len(eye))] += _ABSENT * absent
     return root, np.where(sound[:, None, None], centre, 0)
 
 
-def signal_block(labels: Labels, v: Array, t: Array) -> Array:
-    """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first."""
-    q, m, p = labels.lam.shape
-    w = v.shape[2]
-    every = [f / (1 + t[:, None] * f) for f in labels.f]
-    if labels.weight is not None:
-        every = [labels.weight * part for part in every]
-    phi = [part[:, :m] for part in every]
-    unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
-    across = v.transpose(0, 2, 1)
-    block = np.empty((q, p, w, p, w))
-    for i in range(p):
-        for j in range(i + 1):
-            part = (phi[-1] - phi[0]) * unit[..., i] * unit[..., j] + (phi[0] if i == j else 0)
-            block[:, i, :, j] = block[:, j, :, i] = (across * part[:, None]) @ v / labels.n
-    if every[0].shape[1] > m:  # those without projections of their own: their mean
-        parts = [share * part[:, m:] for share, part in zip(labels.shares, every, strict=True)]
-        level = np.sum(parts, axis=0) / labels.n
-        signal, plain = (labels.y[:, m:] * level).sum(axis=1)[:, None], level.sum(axis=1)[:, None]
-        mean = np.where(np.arange(w) < labels.u.shape[2], signal, plain)
-        for i in range(p):
-            block[:, i, range(w), i, range(w)] += mean
-    return block.reshape(q, p * w, p * w)
-
-
-def label_sectors(labels: Labels, t: Array) -> tuple[Array, Array]:
-    """Rungs and ends of the ladder of theory.finite_n.block_noise (q, 3) at real t (q,), from the labels of a draw.
-
-    Both for X a multiple of I, symmetric traceless, antisymmetric: L / X and S' / X. The direction of each lam is averaged.
-    """
-    p = labels.lam.shape[2]
-    phi = [f / (1 + t[:, None] * f) for f in labels.f]
-    gap = phi[-1] - phi[0]
-    both = phi[0] ** 2 + 2 * phi[0] * gap / p
-    kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
-    return labels.total(kinds) / labels.n, labels.total(kinds * labels.y[:, None]) / labels.n
-
-
-def _noise(drawn: Draw, fine: _FineLevels, t: Array) -> Array:
-    """The Gaussian block (q, p w, p w) of the levels left out, at t (q,).
-
-    A matrix omega (p, p) with covariance T has a part with independent entries, one that is a multiple of I and one in
-    which omega_ij and omega_ji are tied; kept levels have independent couplings, so they bring the first kind alone.
-    """
-    q, w, p = len(t), drawn.v.shape[2], drawn.blocks
-    rung, end = label_sectors(drawn.labels, t)
-    ends = np.where((np.arange(w) < drawn.labels.u.shape[2])[:, None], end[:, None, :], rung[:, None, :])
-    gap = np.maximum(1 / t[:, None] ** 2 - rung, 1e-12)
-    t0, t1, t2 = np.moveaxis(ends[:, :, None] * ends[:, None] / (gap[:, None, None] * drawn.labels.n), -1, 0)
-    scatter = np.sqrt(_kept_part(drawn, fine, drawn.labels.energy(t))[1][:, :w])
-    own = scatter[:, :, None] * scatter[:, None] / 2
-    free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
-    even, odd, same = (
-        np.sqrt(np.maximum(c, 0))[..., None, None] for c in (free - own + tied, free - own - tied, same)
-    )
-    raw = drawn.noise[..., :-1].reshape(q, w, w, p, p)
-    turned = raw.swapaxes(3, 4)
-    omega = even * (raw + turned) / 2 + odd * (raw - turned) / 2
-    omega = omega + same * drawn.noise[..., -1, None, None] * np.eye(p)
-    block = omega.transpose(0, 3, 1, 4, 2).reshape(q, p * w, p * w)
-    return np.asarray((block + block.transpose(0, 2, 1)) / math.sqrt(2))
-
-
-@dataclass(frozen=True)
-class _FineLevels:
-    """The kept levels of each draw as a fine measure of their curve, at the middles of f steps.
-
-    step (f,)             levels in a step
-    energies (q, f)       where they are
-    squares (2, q, f)     of their couplings, plain and signal
-    """
-
-    step: Array
-    energies: Array
-    squares: Array
-
-
-def _fine_levels(bulk: LabelBulk, order: int, kept: int) -> _FineLevels:
-    share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
-    step = np.diff(share, prepend=0.0)
-    at = share - step / 2
-    counts = bulk.count
-    energies = np.stack([_at_count(*both, at) for both in zip(counts, bulk.energy, strict=True)])
-    squares = [
-        [np.interp(at, *both) for both in zip(counts, curve, strict=True)]
-        for curve in (bulk.plain, bulk.ratio)
-    ]
-    return _FineLevels(step, energies, np.array(squares) / order)
-
-
-def _kept_part(drawn: Draw, fine: _FineLevels, z: Array) -> tuple[Array, Array]:
-    """Mean (q, p w) of sum b^2 / (z - mu) over the kept levels, for each row, and the variance of its fluctuation."""
-    gap = z[:, None] - fine.energies
-    sums = (
-        np.sum(fine.step * fine.squares / gap, axis=2),
-        2 * np.sum(fine.step * (fine.squares / gap) ** 2, axis=2),
-    )
-    mean, variance = (both[drawn.is_signal.astype(int)].T for both in sums)
-    return mean, variance
-
-
-def _levels(drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Energies (q, kept) of the kept levels and mean squares (q, 2, kept) of their couplings, plain and signal.
+def _levels(
+    drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_], curves: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    """Energies (q, kept) of the kept levels and mean squares (q, 3, kept) of their couplings, by kind.
 
     y of `lows` goes to the energy of equal count, straight on beyond the edge.
     """
     order = drawn.blocks * drawn.labels.n
-    energies, squares = np.zeros(lows.shape), np.zeros((len(lows), 2, lows.shape[1]))
+    energies, squares = np.zeros(lows.shape), np.zeros((len(lows), 3, lows.shape[1]))
     for i in np.flatnonzero(sound):
         y, count, energy = lows[i], bulk.count[i], bulk.energy[i]
         counted = 2 / (3 * math.pi) * np.maximum(y, 0) ** 1.5
         step = (energy[1] - energy[0]) / (1.5 * math.pi * count[1]) ** (2 / 3)
-        energies[i] = np.where(y > 0, _at_count(count, energy, counted), bulk.edge[i] + step * y)
-        for row, curve in enumerate((bulk.plain, bulk.ratio)):
-            squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order
+        energies[i] = np.where(y > 0, at_count(count, energy, counted), bulk.edge[i] + step * y)
+        for row, curve in enumerate(curves):
+            squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order[i]
     return energies, squares
 
 
@@ -381,19 +213,9 @@ def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Arr
     d, kept = root.shape[1], levels.shape[1]
     matrix = np.zeros((len(root), d + kept, d + kept))
     matrix[:, :d, :d] = root @ centre @ root
-    rows = squares[:, drawn.is_signal.astype(int)]
-    matrix[:, :d, d:] = root @ (drawn.couplings[:, :, :kept] * np.sqrt(rows))
+    rows = squares[:, drawn.rows]
+    couplings = drawn.couplings[..., :kept] * drawn.present[:, None, :, None]
+    matrix[:, :d, d:] = root @ (couplings.reshape(len(root), d, kept) * np.sqrt(rows))
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
     matrix[:, range(d, d + kept), range(d, d + kept)] = levels
     return matrix
-
-
-def _at_count(counts: Array, energies: Array, at: Array) -> Array:
-    """Energy at which the count is `at`, linear in the variable y ~ count^(2/3); straight on beyond the last node."""
-    moves = np.append(True, np.diff(counts) > 1e-6)  # where the curve ended early its last node is repeated
-    energies, y, wanted = energies[moves], counts[moves] ** (2 / 3), at ** (2 / 3)
-    found = np.interp(wanted, y, energies)
-    if len(y) == 1:
-        return found
-    slope = (energies[-1] - energies[-2]) / (y[-1] - y[-2])
-    return np.where(wanted > y[-1], energies[-1] + slope * (wanted - y[-1]), found)

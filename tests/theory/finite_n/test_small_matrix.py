@@ -6,10 +6,14 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import kstest
 
 from theory.finite_n.block_noise import block_covariance
+from theory.finite_n.bulk_block import label_sectors, signal_block
 from theory.finite_n.coupled_labels import coupled_labels, lengths
+from theory.finite_n.draw import EXTREMES, draw
 from theory.finite_n.label_bulk import Labels, label_bulk
 from theory.finite_n.law import finite_law, law_of_labels
-from theory.finite_n.small_matrix import draw, label_sectors, signal_block, small_pairs
+from theory.finite_n.many_labels import drawn_labels
+from theory.finite_n.quenched import draw_gram
+from theory.finite_n.small_matrix import small_pairs
 from theory.model import Committee
 
 
@@ -33,8 +37,12 @@ def off_diagonal_blocks(model, alpha, n, samples, share, rng):
         z = labels.sums(t)[0][0]
         signal = np.kron(np.eye(p), teacher)  # block index first
         resolvent = signal @ np.linalg.solve(z * np.eye(p * n) - hessian, signal.T)
-        block = z * np.eye(2 * p) - np.linalg.inv(resolvent) - signal_block(labels, labels.u, t)[0]
-        rung, end = label_sectors(labels, t)
+        block = (
+            z * np.eye(2 * p)
+            - np.linalg.inv(resolvent)
+            - signal_block(labels, labels.u, t, np.ones(2, int))[0]
+        )
+        rung, end, _ = label_sectors(labels, t)
         left.append(block.reshape(p, 2, p, 2)[:, 0, :, 1])
         sectors.append((end**2 / (1 / t[:, None] ** 2 - rung) / size)[0])
     return np.array(left), np.array(sectors)
@@ -73,7 +81,7 @@ def test_sectors_of_labels_are_those_of_the_law():
     model, alpha, n, t = Committee(2, 1, 1.5), 40.0, 200, np.full(40, 0.02)
     lam, u = model.draw_labels(40 * int(alpha * n), np.random.default_rng(0))
     labels = Labels.of(model, lam.reshape(40, -1, 2), u.reshape(40, -1, 1), n)
-    rung, end = label_sectors(labels, t)
+    rung, end, _ = label_sectors(labels, t)
     t0, t1, t2 = (end**2 / (1 / t[:, None] ** 2 - rung) / n).T
     covariance = block_covariance(model, alpha, -0.02, n)
     for found, wanted in (
@@ -81,12 +89,6 @@ def test_sectors_of_labels_are_those_of_the_law():
         ((t0 - t2) / 2, covariance[0, 1, 0, 1]),
     ):
         assert abs(found.mean() - wanted) < 4 * found.std() / np.sqrt(40) + 0.01 * wanted
-
-
-def own_labels(width, m, seed):
-    """Labels (m, width) of the first draw of a seed."""
-    directions, arrivals = coupled_labels(width, m, range(1), seed)
-    return (directions * lengths(width, arrivals[:, :-1], arrivals[:, -1:]))[0]
 
 
 def test_labels_are_independent_normal_variables():
@@ -109,15 +111,15 @@ def test_labels_are_independent_normal_variables():
 def test_extreme_labels_are_the_most_negative_and_draws_do_not_depend_on_the_batch():
     model = Committee(2, 1, 1.5)
     one, two = draw(model, 150, 100, range(2), 0), draw(model, 150, 100, range(1, 2), 0)
-    extremes = one.v.shape[2] - 1
-    assert extremes == 8 and one.labels.lam.shape[1] == 150 - extremes
-    np.testing.assert_array_equal(one.extreme[1], two.extreme[0])
-    np.testing.assert_array_equal(one.couplings[1], two.couplings[0])
-    every = own_labels(3, 150, 0)
-    y, yhat = every[:, 2] ** 2, np.mean(every[:, :2] ** 2, axis=1)
-    ranked = np.sort((yhat - y) / (1.5 + y))  # those among N labels are taken: nearly the same
-    assert np.all(np.isin(one.labels.f[0][0].round(12), ranked.round(12)))
-    assert one.labels.f[0][0].min() > ranked[extremes // 2]
+    extremes = one.extremes[0]
+    assert 2 < extremes <= 8 < EXTREMES and one.labels.n[0] == 100 - 3 - extremes  # N / 12 at the most
+    ours = slice(0, 2 * two.v.shape[2])
+    if one.extremes[1] == one.extremes.max():
+        np.testing.assert_array_equal(one.extreme[1][ours, ours], two.extreme[0])
+    np.testing.assert_array_equal(one.couplings[1][:, :3], two.couplings[0][:, :3])
+    ranked = np.sort(one.whole.f[0][0])
+    assert one.labels.f[0][0].min() > ranked[extremes // 2]  # those among N labels are taken: nearly the same
+    assert np.sum(one.labels.f[0][0] == 0) == extremes
     assert np.linalg.eigvalsh(one.extreme).min() < -0.8
 
 
@@ -130,11 +132,13 @@ def test_overlaps_are_shares():
 
 def test_draws_with_given_labels_are_those_of_the_labels():
     """A draw whose own labels are given to it is the same draw; others share its edge and scatter about it."""
-    model, m, n = Committee(1, 1, 0.5), 500, 200
-    own = own_labels(2, m, 3)  # as finite_law draws them
+    model, m, n = Committee(1, 1, 0.5), 800, 200
+    own = drawn_labels(model, m, n, range(1), 3)  # as finite_law draws them
+    gram = draw_gram(model, n, np.random.default_rng([3, 0, 5]))
+    lam, u = np.split(own.normals[0], 2, axis=1)
     free, given = (
         finite_law(model, m / n, n, draws=2, seed=3),
-        law_of_labels(model, own[:, :1], own[:, 1:], n, draws=2, seed=3),
+        law_of_labels(model, lam, u, n, gram=gram, draws=2, seed=3),
     )
     # grids of energies are made for all draws of a call together
     np.testing.assert_allclose(given.lowest[0], free.lowest[0], rtol=1e-3)

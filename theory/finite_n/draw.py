@@ -1,0 +1,132 @@
+"""What is drawn of a sample for the small matrix of theory.finite_n.small_matrix: labels, extreme ones apart, all else
+normal.
+
+A label is extreme where t^2 phi^2, phi = f / (1 + t f) at the edge of all labels, exceeds LARGE. Mean-field theory
+replaces x' R x / N of a label by t, about which it fluctuates by t sqrt(2 / N) or more: phi by t phi^2 sqrt(2 / N), most
+where t phi is large. At a sharp edge no label of p = 1 has much (t^2 phi^2 below 0.9 at p_star = 1 to 3, a = 0.5 to 0.8,
+alpha far above where the edge is smooth); at a smooth one some do: 41, 15, 8 ... at a = 2, alpha = 0.85, N = 100. LARGE lies
+between, for p = 1. For p > 1 a label is the business of p - 1 directions of the student blocks and not of all alike: 1
+there, chosen by dense samples of p = 2, a = 3 and 0.3 (with 4 the vector above the outliers has a third too little overlap).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.finite_n.label_bulk import Labels, edge_of
+from theory.finite_n.label_control import label_excess
+from theory.finite_n.many_labels import drawn_labels
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+LEVELS = 24  # of the bulk
+EXTREMES = 16  # at the most
+LARGE = (1.5, 1.0)  # t^2 phi^2 from which a label is extreme: p = 1, p > 1
+_FEWER, _LEFT = 12, 3  # dimensions, and labels of negative weight, for each extreme one
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What is drawn of q samples, before an energy is chosen.
+
+    labels, whole           those of the bulk, in the dimensions left to it; all, in N - p - p_star
+    t_edge, edge (q,)       of all labels: t, and the energy in the units of the bulk's dimension (NaN without an edge)
+    extremes (q,)           how many labels are told by themselves
+    excess (q, 2)           of the sums of theory.finite_n.label_control over all labels; NaN where draws share them
+    v (q, m, w)             projections of the samples on the w directions: the teacher's, the students', the extreme labels'
+    extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
+    present (q, w)          directions that there are, as draws differ in how many extreme labels they have
+    noise (q, w, w, p^2 + 1), couplings (q, p, w, LEVELS)    standard normal
+    """
+
+    labels: Labels
+    whole: Labels
+    t_edge: Array
+    edge: Array
+    extremes: NDArray[np.int64]
+    excess: Array
+    v: Array
+    extreme: Array
+    present: NDArray[np.bool_]
+    noise: Array
+    couplings: Array
+
+    @property
+    def blocks(self) -> int:
+        """p."""
+        return self.labels.lam.shape[2]
+
+    @property
+    def kinds(self) -> NDArray[np.int64]:
+        """What each of the w directions is: 1 the teacher's, 2 the students' beside it, 0 neither."""
+        p_star, w = self.labels.u.shape[2], self.v.shape[2]
+        return np.repeat([1, 2, 0], [p_star, self.blocks, w - p_star - self.blocks])
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The same of each of the p w rows."""
+        return np.tile(self.kinds, self.blocks)
+
+
+def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
+    """The labels of each draw, its extreme ones apart, and all other variables; those of a draw are coupled along m."""
+    p, p_star = int(model.p), model.p_star
+    inner, every = n - p - p_star, p_star + p + EXTREMES
+    told = drawn_labels(model, m, n, chosen, seed, labels)
+    whole = Labels.of(model, told.normals[..., :p], told.normals[..., p:], inner, told.weight, told.nodes)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t_edge = edge_of(whole)
+        edge = whole.energy(t_edge)
+    extremes = np.minimum(_extremes(whole, t_edge), n // _FEWER)
+    k, size = int(extremes.max()), inner - extremes
+    w = p_star + p + k
+    # What a direction has by itself is drawn for all that there may be, as their number changes with m.
+    rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
+    noise = np.stack([rng.standard_normal((every, every, p * p + 1)) for rng in rngs])[:, :w, :w]
+    couplings = np.stack([rng.standard_normal((p, every, LEVELS)) for rng in rngs])[:, :, :w]
+    excess = np.full((len(rngs), 2), np.nan)
+    if labels is None and told.weight is None:
+        excess = label_excess(model, Labels.of(model, told.basis[..., :p], told.basis[..., p:], n), m / n)
+    v = np.roll(told.basis, p_star, axis=2)  # the teacher's first
+    bulk, x = whole, np.zeros((len(rngs), p * w, p * w))
+    if k:
+        rank = np.argsort(told.score, axis=1)[:, :k]
+        apart = np.arange(k) < extremes[:, None]
+        far, far_v = (np.take_along_axis(part, rank[..., None], axis=1) for part in (told.normals, v))
+        triangles = np.stack([_triangle(min(EXTREMES, inner), inner, rng)[:k, :k] for rng in rngs])
+        far_v = np.concatenate([far_v, triangles * apart[:, None]], axis=2) * apart[..., None]
+        weights = model.weights_at(far[..., :p], np.mean(far[..., p:] ** 2, axis=-1)) * p / 2
+        x = np.einsum("qmij,qma,qmb->qiajb", weights, far_v, far_v, optimize=True)
+        x = x.reshape(len(rngs), p * w, p * w) / size[:, None, None]
+        others = [
+            np.random.default_rng([seed, i, 2]).standard_normal((v.shape[1], EXTREMES))[:, :k] for i in chosen
+        ]
+        v = np.concatenate([v, np.stack(others) * apart[:, None]], axis=2)
+        bulk = whole.without(rank, apart)
+    bulk = replace(bulk, n=size)
+    present = np.arange(w) < (p_star + p + extremes)[:, None]
+    t_edge = np.where(np.isfinite(t_edge), t_edge, 0.5)
+    return Draw(bulk, whole, t_edge, edge * inner / size, extremes, excess, v, x, present, noise, couplings)
+
+
+def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
+    """How many labels (q,) feel the edge so much that each is told by itself."""
+    shares = sum(
+        share * (f / (1 + t_edge[:, None] * f)) ** 2 for f, share in zip(labels.f, labels.shares, strict=True)
+    )
+    large = shares * t_edge[:, None] ** 2 > LARGE[len(labels.f) > 1]
+    if labels.weight is not None:
+        large &= labels.weight == 1
+    negative = (labels.f[0] < 0).sum(axis=1)  # the others make the bulk
+    return np.minimum(np.minimum(large.sum(axis=1), negative // _LEFT), EXTREMES)
+
+
+def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:
+    """Components (k, k) of k Gaussian vectors of a dimension on the orthonormal basis that Gram and Schmidt make of them."""
+    below = np.tril(rng.standard_normal((k, k)), -1)
+    below[range(k), range(k)] = np.sqrt(rng.chisquare(dimension - np.arange(k)))
+    return below
