@@ -187,6 +187,17 @@ def kernel_k(tilt: Tilt) -> Array:
     return tilt.gap
 
 
+def kernel_edge(tilt: Tilt) -> Array:
+    """Kernel of K - W/t = E[(c yhat - y)(a + y)/D^2], which is z/alpha where alpha W = 1."""
+    with_y = tilt.m * (tilt.gap - tilt.models.two_over_p_star * tilt.m)
+    return tilt.s * (tilt.models.a * tilt.gap + with_y)
+
+
+def kernel_square(tilt: Tilt) -> Array:
+    """Kernel of E[(b c yhat - y) phi] = E[(b c yhat - y)^2 / D]."""
+    return tilt.square(0)
+
+
 def kernel_w(tilt: Tilt) -> Array:
     """Kernel of W = E[(t phi)^2], the variance that makes the edge: alpha W = 1."""
     return tilt.t**2 * tilt.s * tilt.square(0)

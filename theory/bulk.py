@@ -9,6 +9,7 @@ The bulk has no right edge: the weights are unbounded above, so its density reac
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,12 +17,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.averages import Widths, average, kernel_k, kernel_radial, kernel_w, kernel_w_slope
+from theory.averages import (
+    Widths,
+    average,
+    kernel_edge,
+    kernel_k,
+    kernel_radial,
+    kernel_square,
+    kernel_w,
+    kernel_w_slope,
+)
 from theory.checks import ParameterError, broadcast, count, finite, ratio
 from theory.conditions import edge_root, split
 from theory.model import Committee, Quadratic, quadratic
 
 Array = Any
+
+_FEW_DIGITS = 1e-3  # |z| below this times 1/t
 
 
 @dataclass(frozen=True)
@@ -50,10 +62,36 @@ def problems(model: Committee | Quadratic, alpha: ArrayLike) -> tuple[Widths, Ar
     return models, alpha.ravel(), alpha.shape
 
 
-def shift(models: Widths, alpha: Array, t: Array, rest: Array) -> Array:
-    """z in units of (p/2) H: -1/t + alpha E[phi]."""
+def shift(
+    models: Widths, alpha: Array, t: Array, rest: Array, met: Callable[..., Array] | None = None
+) -> Array:
+    """z in units of (p/2) H: -1/t + alpha E[phi].
+
+    met: `at_edge` or `at_outlier`, where t < 1 meets alpha W = 1 or alpha U = 1. They give z/alpha with 1/t written as
+    alpha W/t or alpha U/t, used where -1/t + alpha E[phi] leaves few digits: a -> 0 at large alpha, t -> 0, z of order alpha.
+    """
     (mean,) = average([kernel_k], models, t, rest)
-    return -1 / t + alpha * mean
+    z = np.asarray(-1 / t + alpha * mean)
+    if met is not None and np.any(lost := (np.abs(z) * t < _FEW_DIGITS) & (rest > 0)):
+        z[lost] = alpha[lost] * met(models.take(lost), t[lost], rest[lost])
+    return z
+
+
+def at_edge(models: Widths, t: Array, rest: Array) -> Array:
+    """K - W/t = E[(c yhat - y)(a + y)/D^2]: z/alpha at a sharp edge."""
+    return average([kernel_edge], models, t, rest)[0]
+
+
+def at_outlier(models: Widths, t: Array, rest: Array) -> Array:
+    """K - U/t = E[y phi] (with noise E[(b y + 1 - b) phi]): z/alpha at the outlier.
+
+    From D phi = b c yhat - y: y phi = b c yhat - y - a phi - t (b c yhat - y) phi, whose first mean, b (1 + 2/p) - 1, is
+    exact; for p = inf, where it is 0, what is left is of one sign, while y phi itself changes sign.
+    """
+    mean, square = average([kernel_k, kernel_square], models, t, rest)
+    clean = models.clean
+    biased = clean - 1 + clean * models.two_over_p - models.a * mean - t * square
+    return clean * biased + (1 - clean) * mean
 
 
 def bulk_edge(model: Committee | Quadratic, alpha: ArrayLike) -> Edge:
@@ -86,7 +124,11 @@ def _edges(model: Committee | Quadratic, alpha: Array) -> tuple[Array, Array, Ar
     models, alpha, shape = problems(model, alpha)
     r = edge_root(models, alpha)
     t, rest = split(r)
-    found = unit(model) * shift(models, alpha, t, rest), np.where(r > 0, "sharp", "smooth"), -t / unit(model)
+    found = (
+        unit(model) * shift(models, alpha, t, rest, at_edge),
+        np.where(r > 0, "sharp", "smooth"),
+        -t / unit(model),
+    )
     return found[0].reshape(shape), found[1].reshape(shape), found[2].reshape(shape)
 
 

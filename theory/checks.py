@@ -186,6 +186,8 @@ def _whole(value: Any) -> int | None:
 
 
 def _real_array(name: str, value: Any, accept: Any, wanted: str) -> Any:
+    if np.ma.is_masked(value):
+        raise ParameterError(f"{name} must have no masked entries, got {shown(value)}")
     try:
         if isinstance(value, int) and not isinstance(value, bool):
             value = float(value)  # NumPy has no dtype for large ones

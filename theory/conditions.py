@@ -45,7 +45,9 @@ def edge_root(models: Widths, alpha: Array) -> Array:
         return np.log(alpha[index] * w), slope / w * rate
 
     (w_end,) = at_end(models, kernel_w)
-    return _solve(models, log_excess, np.log(alpha * w_end))
+    with np.errstate(divide="ignore"):  # a product that underflows is below 1
+        excess = np.log(alpha * w_end)
+    return _solve(models, log_excess, excess)
 
 
 def outlier_root(models: Widths, alpha: Array, r_edge: Array) -> Array:
@@ -56,7 +58,9 @@ def outlier_root(models: Widths, alpha: Array, r_edge: Array) -> Array:
         return np.log(alpha[index] * u), slope / u * rate
 
     (u,) = average([kernel_u], models, *split(r_edge))
-    return _solve(models, log_excess, np.log(alpha * u), start=r_edge, absent=np.nan)
+    with np.errstate(divide="ignore"):
+        excess = np.log(alpha * u)
+    return _solve(models, log_excess, excess, start=r_edge, absent=np.nan)
 
 
 def threshold_root(models: Widths, log_ratio_at_end: Array | None = None) -> Array:

@@ -27,7 +27,7 @@ from theory.averages import (
     kernel_w,
     kernel_w_slope,
 )
-from theory.bulk import problems, shift, unit
+from theory.bulk import at_edge, at_outlier, problems, shift, unit
 from theory.checks import one, ratio
 from theory.conditions import edge_root, outlier_root, split
 from theory.model import Committee, Quadratic
@@ -82,9 +82,9 @@ def teacher_branch(model: Committee | Quadratic, alpha: ArrayLike) -> TeacherBra
     r = outlier_root(models, alphas, r_edge)
     found = np.isfinite(r)
     outlier, overlap = np.full((2, r.size), np.nan)
-    outlier[found] = unit(model) * shift(models.take(found), alphas[found], *split(r[found]))
+    outlier[found] = unit(model) * shift(models.take(found), alphas[found], *split(r[found]), at_outlier)
     overlap[found] = squared_overlap(models.take(found), alphas[found], r[found])
-    edge_value = unit(model) * shift(models, alphas, *split(r_edge))
+    edge_value = unit(model) * shift(models, alphas, *split(r_edge), at_edge)
     return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
 
 
@@ -104,7 +104,7 @@ def outlier(model: Committee | Quadratic, alpha: float) -> Outlier | None:
     if not np.isfinite(r[0]):
         return None
     t, rest = split(r)
-    value = unit(model) * shift(models, alphas, t, rest)
+    value = unit(model) * shift(models, alphas, t, rest, at_outlier)
     overlap = squared_overlap(models, alphas, r)
     return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
 
@@ -127,7 +127,8 @@ def edge_gap(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
     near = found & (r - r_edge < _CLOSE * (1 + r))
     far = np.flatnonzero(found & ~near)
     chosen, at = models.take(far), alphas[far]
-    gap[far] = shift(chosen, at, *split(r_edge[far])) - shift(chosen, at, *split(r[far]))
+    gap[far] = shift(chosen, at, *split(r_edge[far]), at_edge)
+    gap[far] -= shift(chosen, at, *split(r[far]), at_outlier)
     near = np.flatnonzero(near)
     gap[near] = _integrated_gap(models.take(near), alphas[near], r_edge[near], r[near])
     return (unit(model) * gap).reshape(shape)[()]

@@ -173,7 +173,8 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
         streams.abandon("stdout")
         return BROKEN_PIPE
     except MemoryError as error:
-        return _complain(prog, "; ".join(["out of memory", *filter(None, [str(error)])]), FAILED)
+        size = re.search(r"allocate (\S+ \S+)", str(error))
+        return _complain(prog, "out of memory" + (f": {size[1]} were needed at once" if size else ""), FAILED)
     except OSError as error:
         return _complain(prog, describe(error), USAGE if error.errno in _ASKED else FAILED)
     except Exception as error:

@@ -39,6 +39,7 @@ DEFAULTS: dict[str, Any] = {
 }
 KINDS = ("continuous", "discontinuous", "none", "no edge", "unresolved")
 _LARGEST_FILE = 2**22
+_SPARE = 0.01  # that shares may miss 1 by, for want of digits
 
 
 def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Model:
@@ -199,7 +200,11 @@ def inputs(name: str, value: Any) -> str:
         raise ParameterError(f"{name} must be text such as power:1.2, got {shown(value)}")
     if value.startswith("file:"):
         value = _levels(name, value.removeprefix("file:"))
-    return covariance(value).spec
+    law = covariance(value)
+    shares = [float(part.partition("@")[2]) for part in value.split(",") if "@" in part]
+    if law.kind == "levels" and shares and abs(math.fsum(shares) - 1) > _SPARE:
+        raise ParameterError(f"{name} must have shares that sum to 1, got {math.fsum(shares):g}")
+    return law.spec
 
 
 def _levels(name: str, path: str) -> str:

@@ -16,7 +16,7 @@ from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
 from bbp.experiments import models
 from bbp.files import outputs
-from theory.checks import ParameterError, shown
+from theory.checks import ParameterError, normalisation, shown
 from theory.general.activations import ACTIVATIONS
 from theory.general.losses import LOSSES
 
@@ -106,6 +106,19 @@ def starts(name: str, value: Any) -> Any:
     return names
 
 
+def normalisations(name: str, value: Any) -> list[float]:
+    """A grid of values of a that a model may have."""
+    return [normalisation(name, a) for a in grids.numbers(name, value)]
+
+
+def some_draws(name: str, value: Any) -> int:
+    """A number of draws: none, or enough for an error."""
+    found = integer(0)(name, value)
+    if found == 1:
+        raise ParameterError(f"{name} must be 0 or an integer of at least 2, got {shown(value)}")
+    return found
+
+
 def large_sizes(name: str, value: Any) -> list[int]:
     """Input dimensions of the finite-N theory, rising."""
     found = sorted(grids.integers(name, value, LEAST_N))
@@ -114,6 +127,7 @@ def large_sizes(name: str, value: Any) -> list[int]:
     return found
 
 
+MOST_REFINED = 1000
 LEAST_N, MOST_N = 100, 10**12  # what theory.finite_n.threshold takes
 
 
@@ -220,8 +234,8 @@ MODEL = (
         "covariance",
         None,
         models.inputs,
-        "of the inputs: levels:0.4@0.667,2.2@0.333 (eigenvalue@share) | power:1.2 (eigenvalue ~ rank^-1.2 over ranks from 1 to"
-        " 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues",
+        "of the inputs, scaled to mean 1: levels:0.4@0.667,2.2@0.333 (eigenvalue@share) | power:1.2 (eigenvalue ~ rank^-1.2"
+        " over ranks from 1 to 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues",
         metavar="SPEC",
     ),
     Option(
@@ -255,7 +269,10 @@ SWEEP = (
         "stop sampling a point when the standard errors of its lowest eigenvalue and its q2 are both at most E",
         metavar="E",
     ),
-    Option("refine", 0, integer(0), "rounds of refinement: halve the step of alpha where q2 changes most", metavar="R"),
+    Option(
+        "refine", 0, integer(0, MOST_REFINED), "rounds of refinement: halve the step of alpha where q2 changes most",
+        metavar="R",
+    ),
     *execution("results/sweep.h5", BATCH),
 )  # fmt: skip
 DESCENT = (
@@ -308,9 +325,9 @@ DESCENT = (
 PHASE = (
     Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
     Option("p_star", 1, integer(), "teacher width"),
-    Option("a_grid", "0.01:3:60:log", named(values, "a"), f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
+    Option("a_grid", "0.01:3:60:log", named(normalisations, "a"), f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
     *MODEL,
-    Option("at_a", "0.5,1", values, "normalisations of the cuts against p", metavar="GRID"),
+    Option("at_a", "0.5,1", normalisations, "normalisations of the cuts against p", metavar="GRID"),
     Option(
         "widths", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf", any_widths, "student widths of the cuts",
         metavar="LIST",
@@ -324,7 +341,7 @@ PHASE = (
     *execution("results/phase.h5"),
 )  # fmt: skip
 COMPARE = (
-    Option("draws", 64, integer(0), "draws of labels for the finite-N theory; 0 leaves it out"),
+    Option("draws", 64, some_draws, "draws of labels for the finite-N theory; 0 leaves it out"),
     Option("repeats", 1000, integer(100), "bootstrap repeats, at least 100"),
     Option("seed", 0, seed, "of the bootstrap and of the labels"),
     *execution(

@@ -123,7 +123,21 @@ ONE_ALPHA = {
     "optimal_at": lambda a: optimal_at(a),
     "general_spectrum": lambda a: general_spectrum(lambda lam, u, xi: lam[:, 0] - u[:, 0], a, points=64),
 }  # fmt: skip
-NOT_POSITIVE = [None, "1", True, 0, -1.0, math.nan, math.inf, 1j, [1.0, -2.0], [[1.0], [1.0, 2.0]], HUGE]
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+NOT_POSITIVE = [
+    MASKED,
+    None,
+    "1",
+    True,
+    0,
+    -1.0,
+    math.nan,
+    math.inf,
+    1j,
+    [1.0, -2.0],
+    [[1.0], [1.0, 2.0]],
+    HUGE,
+]
 
 
 @cases("function", (OF_ALPHA | ONE_ALPHA).values(), ids=(OF_ALPHA | ONE_ALPHA).keys())

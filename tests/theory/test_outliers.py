@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -86,6 +87,29 @@ def test_infinite_width_is_the_limit_of_wide_students():
         near, far = (s * getattr(w, name) - getattr(limit, name) for s, w in zip(scale, wide, strict=True))
         assert np.all(np.abs(near) < 0.02 * (1 + np.abs(getattr(limit, name))))
         np.testing.assert_allclose(near / far, 2, rtol=0.03)
+
+
+@cases("alpha, a", [(1e5, 1e-6), (1e5, 1e-9), (1e8, 1e-12), (2.0, 0.5)])
+def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
+    """p = inf, p_star = 2, where y is exponential: averages by the exponential integral, in 50 digits; z = -1/t + alpha K."""
+    with mp.workdps(50):
+        alpha, a = mp.mpf(alpha), mp.mpf(a)
+
+        def inverse(t):
+            """E[1/D], D = a + t + (1 - t) y."""
+            ratio = (a + t) / (1 - t)
+            return mp.exp(ratio) * mp.e1(ratio) / (1 - t)
+
+        def excess(log_t):
+            t = mp.exp(log_t)
+            return mp.log(alpha * t * ((1 + a) ** 2 * inverse(t) - (1 + a)) / (1 - t) ** 2)
+
+        found = outlier(Committee(math.inf, 2, float(a)), float(alpha))
+        t = mp.re(mp.exp(mp.findroot(excess, mp.log(-found.g))))
+        exact = -1 / t + alpha * ((1 + a) * inverse(t) - 1) / (1 - t)
+        branch = teacher_branch(Committee(math.inf, 2, float(a)), float(alpha))
+    assert found.value == pytest.approx(float(exact), rel=1e-11)
+    assert float(branch.outlier) == found.value
 
 
 def test_degeneracy():

@@ -121,6 +121,11 @@ class Network:
                 f"output_noise must be 0 with the {rule.name} loss, which needs a + y > 0: Gaussian noise added to y "
                 f"itself makes it negative for some labels, got {self.output_noise}; noise (before the activation) is fit"
             )
+        if math.isinf(self.teacher.infimum):
+            raise ParameterError(
+                f"loss must be another for a {self.teacher.name} teacher, whose y has no lower bound: the {rule.name} one "
+                "needs a + y > 0"
+            )
         if self.a + self.teacher.infimum < 0:
             raise ParameterError(
                 f"a must be at least {-self.teacher.infimum:g} for a {self.teacher.name} teacher with the {rule.name} loss, "

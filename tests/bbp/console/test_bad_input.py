@@ -69,7 +69,7 @@ SWEEP = [
         for value in COUNTS[:6]
     ),
     *(["--seed", value] for value in ("-1", "1.5", "x", "", "9223372036854775808", "nan")),
-    *(["--refine", value] for value in ("-1", "0.5", "x")),
+    *(["--refine", value] for value in ("-1", "0.5", "x", "1000000")),
     *(["--target-error", value] for value in ("0", "-0.1", "nan", "x", "")),
     *(["--task", value] for value in ("0/3", "4/3", "1", "1/0", "-1/3", "a/b", "1/2/3", "", "1.0/2", "²/3")),
     *(["--dtype", value] for value in ("float16", "int32", "x", "", "complex128")),
@@ -81,6 +81,8 @@ SWEEP = [
     ["--n", "10", "--alpha-grid", "0.01"],
     ["--n", "4000000", "--solver", "dense"],
     ["--a", "1", "--a-grid", "1:2:3"],
+    ["--covariance", "levels:1@0.5,2@0.6"],
+    ["--activation", "he3", "--a", "6"],
     ["--sampels", "3"],
     ["--sample", "3"],
     ["positional"],
@@ -120,6 +122,9 @@ OTHERS = [
     ["plot", "nowhere.h5"],
     ["plot", "file"],
     ["phase", "--frobnicate"],
+    ["phase", "--a-grid", "1e-300,1"],
+    ["phase", "--at-a", "1e70"],
+    ["compare", "file", "--draws", "1"],
 ]
 
 
