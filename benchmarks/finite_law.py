@@ -1,13 +1,14 @@
 """Is the law of theory.finite_n.law the law of dense samples? Means, scatter, and a calibration test on eighteen models.
 
     python -m benchmarks.finite_law [--samples 60] [--draws 400] [--models 0:18]
-    python -m benchmarks.finite_law --fresh [1 or 2] [--models 0:16]
+    python -m benchmarks.finite_law --fresh [1 to 4] [--models 0:16]
 
 For each model and each of lowest, overlap (mean of the p p_star lowest), overlap_lowest and overlap_next (the first above
 them): mean found / predicted, and the two-sample Kolmogorov-Smirnov p-value of samples against draws (the probability
 integral transform of a sample in the draws is uniform if the law is right). Where it were right, one p-value in 100 would
 fall below 0.01. From N = 800 on a quarter of the samples are drawn. One line a model, in the columns of docs/finite_n.md.
-With --fresh: predicted over found, with its error, for sixteen models that served no choice; alpha from 0.3 to 2 alpha_BBP.
+With --fresh: predicted over found, with its error, for other models; alpha from 0.3 to 2 alpha_BBP.
+The fourth list served no choice; docs/finite_n.md says what the others served.
 """
 
 from __future__ import annotations
@@ -45,6 +46,17 @@ FRESHER = [
     (2, 1, 0.9, 0.4, 150, 250), (2, 1, 0.4, 0.9, 200, 200), (2, 1, 4.0, 1.6, 150, 200), (2, 2, 1.2, 1.0, 120, 200),
     (2, 2, 0.5, 1.7, 120, 200), (3, 1, 0.5, 1.2, 120, 200), (4, 1, 1.5, 1.6, 100, 150), (4, 2, 0.8, 0.6, 100, 100),
 ]  # fmt: skip
+# and with --fresh 3, 4
+FRESHEST = [
+    (1, 1, 1.7, 0.5, 120, 400), (1, 1, 0.6, 1.1, 200, 200), (1, 1, 5.0, 1.5, 150, 300), (1, 2, 1.0, 1.1, 150, 250),
+    (1, 3, 1.2, 0.8, 120, 300), (2, 1, 0.5, 0.6, 120, 300), (2, 1, 2.0, 1.2, 150, 200), (2, 2, 1.5, 1.6, 100, 250),
+    (2, 3, 1.0, 0.8, 100, 200), (3, 1, 2.0, 0.7, 100, 200), (3, 1, 0.3, 1.7, 100, 200), (4, 1, 0.7, 1.0, 80, 150),
+]  # fmt: skip
+LAST = [
+    (1, 1, 1.1, 0.6, 160, 300), (1, 1, 0.35, 1.0, 150, 200), (1, 1, 8.0, 1.2, 150, 300), (1, 2, 2.2, 1.5, 150, 250),
+    (1, 3, 0.9, 1.1, 120, 250), (2, 1, 0.7, 1.3, 120, 250), (2, 1, 3.5, 0.5, 120, 250), (2, 2, 0.9, 1.8, 100, 200),
+    (2, 2, 2.5, 0.6, 100, 200), (3, 1, 1.2, 1.5, 100, 150), (3, 2, 1.0, 1.2, 90, 120), (4, 1, 0.4, 1.4, 80, 120),
+]  # fmt: skip
 FIELDS = ("lowest", "overlap", "overlap_lowest", "overlap_next")
 
 
@@ -63,7 +75,7 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
 
 
 def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> None:
-    """Print predicted over found for the models of FRESH or FRESHER."""
+    """Print predicted over found for the models of one of these lists."""
     for index, (p, p_star, a, share, n, samples) in list(enumerate(models))[first:last]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([seed, index])
         alpha = round(share * bbp_threshold(model).alpha, 2)
@@ -91,12 +103,17 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--models", help="first:last of the list")
     parser.add_argument(
-        "--fresh", nargs="?", type=int, const=1, choices=(1, 2), help="one of two other lists of models"
+        "--fresh",
+        nargs="?",
+        type=int,
+        const=1,
+        choices=(1, 2, 3, 4),
+        help="one of four other lists of models",
     )
     args = parser.parse_args()
     first, last = (int(v) for v in (args.models or f"0:{len(MODELS)}").split(":"))
     if args.fresh:
-        models, seed = ((FRESH, 5), (FRESHER, 9))[args.fresh - 1]
+        models, seed = ((FRESH, 5), (FRESHER, 9), (FRESHEST, 21), (LAST, 33))[args.fresh - 1]
         return fresh(models, seed, first, last, args.draws)
     small = tests = 0
     for index, (p, p_star, a, alpha, n) in list(enumerate(MODELS))[first:last]:

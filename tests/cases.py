@@ -39,16 +39,19 @@ def cases(
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def run(**fixtures: Any) -> None:
-            failed = []
+            failed: list[str] = []
+            first: BaseException | None = None  # whose traceback is shown
             for name, row in zip(called, rows, strict=True):
                 try:
                     test(**dict(zip(names, row, strict=True)), **fixtures)
                 except Failures as error:  # of another table of this test
                     failed += [f"{name}, {line}" for line in error.args[0]]
+                    first = first or error.__cause__
                 except (Exception, pytest.fail.Exception) as error:
                     failed.append(f"{name}: {type(error).__name__}: {str(error)[: 2 * SHOWN]}")
+                    first = first or error
             if failed:
-                raise Failures(failed)
+                raise Failures(failed) from first
 
         signature = inspect.signature(test)
         left = [value for name, value in signature.parameters.items() if name not in names]

@@ -123,7 +123,17 @@ def test_force_replaces(bbp, tiny, out, finished):
     assert store.load(out).attributes["seed"] == 1
 
 
-@pytest.mark.parametrize("words", [["--block", "1", "--batch", "1"], ["--block", "5", "--batch", "3"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--block", "1", "--batch", "1"],
+        ["--block", "5", "--batch", "3"],
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (["--block", "1"], ["--block", "6"], ["--batch", "1"])
+        ),
+    ],
+)
 def test_blocks_and_batches_change_no_number(bbp, tiny, out, reference, same, words):
     assert bbp("sweep", *tiny, "--out", out, *words).code == 0
     same(store.load(out), reference)

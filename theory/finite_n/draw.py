@@ -5,8 +5,8 @@ A label is extreme where t^2 phi^2, phi = f / (1 + t f) at the edge of all label
 replaces x' R x / N of a label by t, about which it fluctuates by t sqrt(2 / N) or more: phi by t phi^2 sqrt(2 / N), most
 where t phi is large. At a sharp edge no label of p = 1 has much (t^2 phi^2 below 0.9 at p_star = 1 to 3, a = 0.5 to 0.8,
 alpha far above where the edge is smooth); at a smooth one some do: 41, 15, 8 ... at a = 2, alpha = 0.85, N = 100. LARGE lies
-between, for p = 1. For p > 1 a label is the business of p - 1 directions of the student blocks and not of all alike: 1
-there, chosen by dense samples of p = 2, a = 3 and 0.3 (with 4 the vector above the outliers has a third too little overlap).
+between, for p = 1. For p > 1 a label is the business of p - 1 directions of the student blocks and not of all alike: 0.5
+there, chosen by dense samples of p = 2 (with 4 the vector above the outliers has a third too little overlap at a = 3).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 LEVELS = 24  # of the bulk
 EXTREMES = 16  # at the most
-LARGE = (1.5, 1.0)  # t^2 phi^2 from which a label is extreme: p = 1, p > 1
+LARGE = (1.5, 0.5)  # t^2 phi^2 from which a label is extreme: p = 1, p > 1
 _FEWER, _LEFT = 12, 3  # dimensions, and labels of negative weight, for each extreme one
 
 

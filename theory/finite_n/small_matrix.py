@@ -28,9 +28,11 @@ signal that label's u: as independent levels with Gaussian couplings they have t
 input and across its own lam, as near to one another as students are alike, and its term in sum Phi is nearly a pole.
 theory.finite_n.draw says which are extreme.
 
-The block depends on z: it is taken as its tangent at the energy where the pairs are found in the turn before, R(z) =
-R(z_0) + R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block; R' is a difference over a part (_WIDTH) of the
-distance to the last kept level. The last turn but one is about the p p_star lowest, the last about the level above them.
+The block depends on z: it is taken on a chord about the energy where the pairs are found in the turn before, R(z) = R(z_0)
++ R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block. The chord covers the energies of the lowest pairs, and
+_WIDTH of the distance to the last kept level at the least; its far end keeps _CLEAR of that distance from the edge of the
+bulk, next to which R is the small difference of two singular parts. The last turn but one is about the p p_star lowest
+pairs, the last about the one above them.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ Array = NDArray[np.float64]
 _ABSENT = 1e3  # energy of directions that a draw does not have
 _TURNS, _FAR_TURNS = 4, 7
 _FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
-_WIDTH, _FIRST_WIDTH = 0.05, 0.3
+_WIDTH, _CLEAR = 0.05, 0.3
 _EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
 _QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
 
@@ -123,10 +125,10 @@ def small_pairs(
     turns = _TURNS if n <= _FAR else _FAR_TURNS
     parts, spread = [], np.zeros(len(found))
     for turn in range(turns):
-        width = np.maximum(
-            (_WIDTH if turn else _FIRST_WIDTH) * np.where(sound, levels[:, -1] - found, 1.0), spread
-        )
-        root, centre = _block(drawn, fine, sound, t_edge, found, width)
+        reach = np.where(sound, levels[:, -1] - found, 1.0)
+        width = np.maximum(_WIDTH * reach, spread)
+        chord = (found + width, np.minimum(found - width, bulk_edge - _CLEAR * reach))
+        root, centre = _block(drawn, fine, sound, t_edge, found, chord)
         matrix = _matrix(drawn, root, centre, levels, squares)
         if turn < turns - 2:
             values = np.linalg.eigvalsh(matrix)
@@ -153,17 +155,14 @@ def _block(
     sound: NDArray[np.bool_],
     t_edge: Array,
     found: Array,
-    width: Array,
+    chord: tuple[Array, Array],
 ) -> tuple[Array, Array]:
-    """Root of the block's unit and its centre (q, p w, p w): the chord of found (q,) +- width (q,), the noise there, X.
-
-    What the levels left out give is smooth on the scale of their distance, of which the width is a part.
-    """
+    """Root of the block's unit and its centre (q, p w, p w): the mean on a chord (2 of (q,)), the noise at found (q,), X."""
     eye = np.eye(len(drawn.rows))
     labels = drawn.labels
     # Next to the edge the mean is a small difference of two singular parts.
     ends, highest = [], labels.energy(EDGE * t_edge)
-    for z in (np.minimum(found + width, highest), np.minimum(found, highest) - width):
+    for z in (np.minimum(chord[0], highest), chord[1]):
         t = t_at(labels, t_edge, z)
         z = labels.energy(t)
         mean = kept_part(drawn, fine, z)[0]
