@@ -15,6 +15,7 @@ from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi
 from bbp.analysis.observables import NAMES, estimates, observables
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
+from sims.blas import one_thread
 from sims.cores import allotted
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
@@ -156,7 +157,8 @@ def theory_n_row(
     """
     if not isinstance(model, Committee) or not has_bulk(model, n):
         return {name: np.full(len(alpha), np.nan) for name in THEORY_N}
-    curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads)
+    with one_thread():  # each of these threads, whose matrices are small
+        curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads)
     return {name: getattr(curve, "among" if name == "present" else name) for name in THEORY_N}
 
 
