@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import FEWEST, Estimate
 from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
 from bbp.analysis.observables import NAMES, estimates, observables
+from bbp.analysis.threads import theory_threads
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
-from sims.blas import one_thread
-from sims.cores import allotted
 from theory.alpha_zero import alpha_zero
 from theory.bulk import bulk_edge
 from theory.checks import ParameterError
@@ -140,8 +139,7 @@ def require_samples(sweep: Sweep) -> None:
 
 def theory_n_curve(sweep: Sweep, draws: int, seed: int = 0) -> TheoryN:
     """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws; NaN for networks."""
-    cores = allotted()
-    rows = [theory_n_row(sweep.model, int(n), sweep.alpha, draws, seed, cores) for n in sweep.n]
+    rows = [theory_n_row(sweep.model, int(n), sweep.alpha, draws, seed) for n in sweep.n]
     return TheoryN(
         **{name: np.stack([row[name] for row in rows]) for name in THEORY_N},
         reason=np.full((len(sweep.n), len(sweep.alpha)), "", dtype=object),
@@ -149,16 +147,18 @@ def theory_n_curve(sweep: Sweep, draws: int, seed: int = 0) -> TheoryN:
 
 
 def theory_n_row(
-    model: Model, n: int, alpha: Array, draws: int, seed: int, threads: int = 1
+    model: Model, n: int, alpha: Array, draws: int, seed: int, threads: int | None = None
 ) -> dict[str, Array]:
     """Fields of TheoryN along alpha (alpha,) at one N, by name; NaN where the law does not exist.
+
+    threads: as many as there are cores where not given.
 
     That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
     """
     if not isinstance(model, Committee) or not has_bulk(model, n):
         return {name: np.full(len(alpha), np.nan) for name in THEORY_N}
-    with one_thread():  # each of these threads, whose matrices are small
-        curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads)
+    with theory_threads() as cores:
+        curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads or cores)
     return {name: getattr(curve, "among" if name == "present" else name) for name in THEORY_N}
 
 

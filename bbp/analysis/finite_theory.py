@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.blas import one_thread
-from sims.cores import allotted
+from bbp.analysis.threads import theory_threads
 from theory.finite_n.law import FiniteCurve, finite_curve, has_bulk
 from theory.model import Committee
 
@@ -33,8 +32,8 @@ def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 
         draws = draws_of(model, n, alpha, size)
         if not draws or not has_bulk(model, size):
             continue
-        with one_thread():  # each of these threads, whose matrices are small
-            curve: FiniteCurve = finite_curve(model, alpha, size, draws=draws, seed=seed, threads=allotted())
+        with theory_threads() as threads:
+            curve: FiniteCurve = finite_curve(model, alpha, size, draws=draws, seed=seed, threads=threads)
         found["draws"][i] = draws
         for name in NAMES:
             found[name][i] = getattr(curve, name)
