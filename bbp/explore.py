@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--export",
         metavar="PAGE.html",
-        help="write one file that needs no server, and end: about two minutes of one core, with progress on the way",
+        help="write one file that needs no server, and end: about a minute of one core, with progress on the way",
     )
     parser.add_argument("--force", action="store_true", help="with --export: replace an existing file")
 

@@ -138,7 +138,7 @@ def test_records():
         ({"noise": -0.1}, "noise must be a variance"),
         ({"output_noise": 0.1}, "output_noise must be 0 with the normalised loss"),
         ({"activation": "tanh", "a": 0.5}, "a must be at least 1 for a tanh teacher"),
-        ({"activation": "he3"}, "a must be at least inf for a he3 teacher"),
+        ({"activation": "he3"}, "loss must be another for a he3 teacher"),
         ({"loss": "squared", "a": 2.0}, "a must be left at 1 with the squared loss"),
         ({"covariance": "power"}, "covariance must be like"),
         ({"covariance": "levels:1@2@3"}, "levels must be eigenvalue@share"),
