@@ -128,8 +128,9 @@ def bulk_resolvent(
 def bulk_curve(model: Committee, alpha: float, u: Real, digits: int = DIGITS) -> tuple[Real, Complex]:
     """Real energies lam (n,), in units of the Hessian, and t = -(2/p) g there, from u (n,) = Re(-1/t), increasing, not 0.
 
-    Where the energies themselves do not matter this takes a seventh of the time of `bulk_resolvent`, which solves for them.
-    The left edge lies at u = (p/2)/g of the edge (1/g for p = inf); outside the support t is real. Raises ParameterError as `density`.
+    Where the energies themselves do not matter this takes a seventh of the time of `bulk_resolvent`, which solves for them. The
+    left edge lies at u = (p/2)/g of the edge (1/g for p = inf); outside the support t is real. Raises ParameterError as
+    `density`.
     """
     scale = _scale(model)
     lam, t = trace(weight_law(model, _digits(digits)), ratio("alpha", alpha), u)
