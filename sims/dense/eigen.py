@@ -137,8 +137,7 @@ def lowest_dense(
         if overwrite and not isinstance(hessian, jax.Array)
         else np.array(hessian, order="F")
     )
-    with threads_for(n):
-        return lowest_together([matrix], k, [signal])[0]
+    return lowest_together([matrix], k, [signal])[0]
 
 
 def lowest_together(
@@ -153,6 +152,13 @@ def lowest_together(
 
     What a matrix gives does not depend on its company, of which `sims.dense.all_overlaps.side_by_side` is best.
     """
+    with threads_for(len(matrices[0])):
+        return _together(matrices, k, signals, units)
+
+
+def _together(
+    matrices: Sequence[NDArray], k: int, signals: Sequence[NDArray | None], units: Sequence[float] | None
+) -> list[Eigenpairs]:
     largest = [float(max(matrix.max(), -matrix.min())) for matrix in matrices]
     own, units = [_unit(size) for size in largest], units or [1.0] * len(matrices)
     finite = [i for i, size in enumerate(largest) if np.isfinite(size)]
