@@ -155,12 +155,11 @@ def _guard(application: Any, origins: Sequence[str]) -> None:
     find = application.find_handler
 
     def find_handler(request: Any, **more: Any) -> Any:
-        asked = find(request, **more)
-        if getattr(asked, "handler_class", None) is not WSHandler:
-            return asked
-        if request.host.lower() not in origins:
+        if request.path.endswith("/ws") and request.host.lower() not in origins:
             return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
-        asked.handler_class = Prompt
+        asked = find(request, **more)
+        if getattr(asked, "handler_class", None) is WSHandler:
+            asked.handler_class = Prompt
         return asked
 
     application.find_handler = find_handler

@@ -198,11 +198,6 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
     return LabelBulk(t_edge, edge, curvature, energy, number, ratio, plain)
 
 
-def label_edge(labels: Labels) -> Array:
-    """The left edge (q,) of the labels of each draw; NaN where no weight is negative."""
-    return labels.energy(edge_of(labels))
-
-
 def edge_of(labels: Labels) -> Array:
     """t of the edge (q,): root of t^2 (1/N) sum phi^2 = 1, by Newton's method on the power -1/2, kept in its bracket."""
     worst = np.max([np.max(-f, axis=1) for f in labels.f], axis=0)
