@@ -79,7 +79,7 @@ def test_shift_of_the_edge_prefers_its_law(pattern, kind, law):
     ("pattern", "alpha"), [pytest.param("far*.h5", 1.2, marks=pytest.mark.slow), ("tw*.h5", 0.8)]
 )
 def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(pattern, alpha, samples):
-    """N = 200: labels explain more than a third of the variance, and about each sample's quenched edge the lowest eigenvalue has
+    """N = 200: labels explain over a third of the variance, and about each sample's quenched edge the lowest eigenvalue has
     the Tracy-Widom variance within 4 standard errors and its mean within 3 and 0.1 (benchmarks/spiked_edge.py says why).
     """
     sweep = stored(pattern)
