@@ -91,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
         program.show(f"share = {_with_error(answer)} at alpha = {alpha:g}, N = {n}: {_what(options)}")
     program.show(LAW)
     if model.p * n < SMALL:
-        program.show(f"p N = {model.p * n} is small: shares of the law can be 0.3 off there, check with --samples")
+        program.show(
+            f"p N = {model.p * n} is small: shares of the law can be 0.3 off there, check with --samples"
+        )
     if samples is not None:
         found = sampled(model, alpha, n, samples, **options)
         program.show(
