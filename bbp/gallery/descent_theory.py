@@ -8,11 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
+from bbp.late_sims import descents, frames, sample_descents
 from bbp.plots import layout, style
 from bbp.plots.descent import mean_in_time, time_axis
-from sims.descent.hessians import FRAMES
-from sims.descent.path import Rules
-from sims.descent.samples import sample_descents
 from theory.model import Committee
 
 A, STEPS, RECORDS = 0.5, 20_000, 8
@@ -26,7 +24,7 @@ ROUTES = {"annealed": "theory at the overlaps", "quenched": "quenched theory of 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Eigenvalue, q2 and both theories at eight records of descents from random starts, p* = 1."""
     (n, *_), samples = effort.sizes([200], [400]), effort.count(6, 24)
-    rules = Rules(steps=STEPS, records=40, loss_floor=1e-6)
+    rules = descents().Rules(steps=STEPS, records=40, loss_floor=1e-6)
     kept: dict[str, list[Array]] = {}
     for p, alpha in CASES:
         found = sample_descents(
@@ -35,9 +33,9 @@ def build(effort: Effort) -> Mapping[str, Named]:
         )  # fmt: skip
         along = {"time": found.time[:, found.hessian_records], "m2": found.m2[:, found.hessian_records]}
         along |= {
-            "eigenvalue": found.eigenvalues[:, :, FRAMES.index("plain"), 0],
-            "riemannian": found.eigenvalues[:, :, FRAMES.index("riemannian"), 0],
-            "overlap": found.overlaps[:, :, FRAMES.index("plain"), 0],
+            "eigenvalue": found.eigenvalues[:, :, frames().index("plain"), 0],
+            "riemannian": found.eigenvalues[:, :, frames().index("riemannian"), 0],
+            "overlap": found.overlaps[:, :, frames().index("plain"), 0],
         }
         for name, values in (along | found.predicted).items():
             kept.setdefault(name, []).append(values)

@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.analysis.edge_statistics import quenched_sample
+from bbp.files.table import DONE
 from bbp.gallery.base import Data, Effort, Entry, Named
+from bbp.late_sims import sample_point
 from bbp.plots import layout, style
-from sims.sampling import DONE, sample_point
 from theory.checks import NotConverged
 from theory.finite_n.edge import edge_scale, finite_edge
 from theory.finite_n.tracy_widom import tracy_widom_cdf
