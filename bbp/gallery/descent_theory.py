@@ -97,7 +97,8 @@ ENTRY = Entry(
     "descent-theory",
     "Along gradient flow from random starts, p* = 1: lowest eigenvalue of the Hessian and its eigenvector's squared overlap"
     " with the teacher (means over samples, bands their standard errors), N = infinity theory of students drawn at the same"
-    " overlaps, and the quenched theory of the labels that the students give. The first does not see that labels are fitted; the second does.",
+    " overlaps, and the quenched theory of the labels that the students give. The first does not see that labels are fitted;"
+    " the second does.",
     build,
     draw,
 )
