@@ -68,10 +68,10 @@ def draw(data: Data) -> Figure:
         ax.plot(data["alpha"], data["hessian"][index], color=style.colour(index), label=label, **style_of)
     n = int(data["n"])
     sweep_plots.sampled_points(
-        ax, data["point"], data["hessian_sampled"], index=1, label=f"$p = 2$ samples, $N = {n}$"
+        ax, data["point"], data["hessian_sampled"], index=1, label=f"$p = 2$, samples, $N = {n}$"
     )
     sweep_plots.sampled_points(
-        ax, data["point"], data["optimal_sampled"], index=5, filled=False, label=f"$T$ samples, $N = {n}$"
+        ax, data["point"], data["optimal_sampled"], index=5, label=f"optimal $T$, samples, $N = {n}$"
     )
     ax.set_xlabel(r"$\alpha = M/N$")
     ax.set_ylabel(r"squared overlap $q^2$")
@@ -83,7 +83,7 @@ def draw(data: Data) -> Figure:
 ENTRY = Entry(
     "spectral",
     "Squared overlap with the teacher at equal alpha, p* = 1: outlier of the Hessian at initialisation for several widths, and "
-    "the spectral method with optimal and with trimmed preprocessing; samples of both.",
+    "the spectral method with optimal and with trimmed preprocessing; samples of both: means within one standard error.",
     build,
     draw,
 )
