@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import logging
 import re
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_pgf import LatexError
 from matplotlib.figure import Figure
 
 from bbp import store
@@ -88,7 +88,7 @@ def render(figure: Figure, form: str, dpi: float) -> bytes:
         with style.figure_style():
             more: dict[str, Any] = {"metadata": METADATA[form]} if METADATA[form] else {}  # pgf takes none
             figure.savefig(buffer, format=form, dpi=dpi, **more)
-    except (FileNotFoundError, LatexError, RuntimeError) as error:
+    except _latex_failures() as error:
         if form != "pgf":
             raise
         raise RunError(
@@ -97,6 +97,15 @@ def render(figure: Figure, form: str, dpi: float) -> bytes:
     finally:
         quiet.setLevel(level)
     return _DATED.sub(b"", buffer.getvalue()) if form == "eps" else buffer.getvalue()
+
+
+def _latex_failures() -> tuple[type[Exception], ...]:
+    """What the pgf backend raises where LaTeX fails: looked up then, for its import takes a third of a second."""
+    return (
+        FileNotFoundError,
+        RuntimeError,
+        importlib.import_module("matplotlib.backends.backend_pgf").LatexError,
+    )
 
 
 def form_of(path: Path) -> str:

@@ -22,6 +22,7 @@ from theory.checks import ParameterError
 from theory.finite_n.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
 from theory.model import Committee
 
+SMALL = 100  # of p N: below, the law is not claimed
 LAW = "± is of the number of draws alone; how far the law lies from samples, docs/finite_n.md says (--samples checks)"
 EXAMPLE = """  bbp quantile --n 800 --p 2 --a 1.5 --q2 0.1 --share 0.9      alpha at which 90 % of draws have q2 > 0.1
   bbp quantile --n 800 --p 2 --a 1.5 --alpha 1.5               share of draws with q2 > 0.1 there
@@ -89,6 +90,10 @@ def run(args: argparse.Namespace) -> int:
         answer = share_at(model, alpha, n, **options)
         program.show(f"share = {_with_error(answer)} at alpha = {alpha:g}, N = {n}: {_what(options)}")
     program.show(LAW)
+    if model.p * n < SMALL:
+        program.show(
+            f"p N = {model.p * n} is small: shares of the law can be 0.3 off there, check with --samples"
+        )
     if samples is not None:
         found = sampled(model, alpha, n, samples, **options)
         program.show(

@@ -1,6 +1,6 @@
 """What gradient descent shows: width helps, where recovery begins beside alpha_BBP, and the direction that is lost.
 
-    python benchmarks/descent_claims.py --out DIR          24 samples at N = 100, and at N = 200 for some
+    python benchmarks/descent_claims.py --out DIR          24 samples at N = 100: four minutes
     python benchmarks/descent_claims.py --out DIR --quick  8 samples at N = 60
     python benchmarks/descent_claims.py --out DIR --recovery
                                                            gradient flow at N = 100 to 1,000: half an hour of a core,
@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,13 +34,11 @@ from bbp.plots.style import figure_style
 
 GRID = "0.5:4:8"
 # a: the cases (p, N) at p* = 1
-FULL = {0.5: [(1, 100), (2, 100), (4, 100), (1, 200), (2, 200)], 1.5: [(1, 100), (2, 100)]}
+FULL = {0.5: [(1, 100), (2, 100), (4, 100)], 1.5: [(1, 100), (2, 100)]}
 QUICK = {0.5: [(1, 60), (2, 60), (4, 60)], 1.5: [(1, 60), (2, 60)]}
 SAMPLES = {False: 24, True: 8}  # quick or not
-STEPS = 1000
-FLOW = {
-    "start": "random", "eigenpairs": 0, "hessians": 2, "records": 12, "steps": 40_000, "loss-floor": 1e-6, "block": 8,
-}  # fmt: skip
+FLOW = {"steps": 40_000, "loss-floor": 1e-6, "records": 12}
+RANDOM = {"start": "random", "eigenpairs": 0}
 # p: N, samples, seed, alphas
 RECOVERY = {
     1: [(100, 96, 0, "2:3.5:4"), (200, 64, 0, "2:3.5:4"), (400, 48, 0, "2:3.5:4"), (1000, 16, 0, "2:3.5:4")],
@@ -49,13 +49,11 @@ RECOVERY = {
 }  # fmt: skip
 
 
-def descended(folder: Path, p: int, a: float, n: int, samples: int, *more: str) -> DescentData:
-    """The descents of one case, from its file or computed."""
-    path = folder / f"descent_p{p}_a{a:g}_n{n}{'_path' if more else ''}.h5"
-    numbers = {"p": p, "a": a, "n": n, "samples": samples, "steps": STEPS, "dynamics": "steps", "out": path}
-    words = [str(word) for name, value in numbers.items() for word in (f"--{name}", value)]
-    words += list(more) or ["--alpha-grid", GRID, "--start", "random", "--eigenpairs", "0", "--records", "12"]
-    if program.dispatch(["descent", *words]) != program.OK:
+def descended(path: Path, options: Mapping[str, Any]) -> DescentData:
+    """Converged gradient flows with these options of `bbp descent`, from the file at `path` or computed."""
+    given = {"out": path} | FLOW | options
+    words = [str(word) for name, value in given.items() for word in (f"--{name}", value)]
+    if program.dispatch(["descent", *words, "--resume"]) != program.OK:
         raise SystemExit(f"bbp descent failed for {path}")
     return descent_file.load(path)
 
@@ -74,12 +72,10 @@ def recovery_claim(folder: Path) -> list[str]:
                 "samples": samples,
                 "seed": seed,
                 "alpha-grid": grid,
-                "out": path,
+                "hessians": 2,
+                "block": 8,
             }
-            words = [str(word) for name, value in (given | FLOW).items() for word in (f"--{name}", value)]
-            if program.dispatch(["descent", *words, "--resume"]) != program.OK:
-                raise SystemExit(f"bbp descent failed for {path}")
-            found = descent_file.load(path)
+            found = descended(path, RANDOM | given)
             seconds += found.attributes["seconds"]
             for k, alpha in enumerate(recovery_figure.ALPHA[p]):
                 if alpha in found.dims["alpha"]:
@@ -182,12 +178,28 @@ def main() -> int:
         return 0
     cases, samples = QUICK if args.quick else FULL, SAMPLES[args.quick]
     for a, sizes in cases.items():
-        runs = {(p, n): descended(folder, p, a, n, samples) for p, n in sizes}
+        runs = {
+            (p, n): descended(
+                folder / f"descent_p{p}_a{a:g}_n{n}.h5",
+                RANDOM | {"p": p, "a": a, "n": n, "samples": samples, "alpha-grid": GRID},
+            )
+            for p, n in sizes
+        }
         print("\n".join([*width_claim(runs, a), *onset_claim(runs, a)]), flush=True)
         with figure_style():
             figure = descent_plots.recovery_figure(list(runs.values()))
         (folder / f"descent_recovery_a{a:g}.png").write_bytes(plot.render(figure, "png", 200))
-    path = descended(folder, 1, 0.5, cases[0.5][0][1], samples, "--alpha-grid", "1,2,3,4", "--hessians", "10")
+    n = cases[0.5][0][1]
+    along = {
+        "p": 1,
+        "a": 0.5,
+        "n": n,
+        "samples": samples,
+        "alpha-grid": "1,2,3,4",
+        "hessians": 10,
+        "records": 24,
+    }
+    path = descended(folder / f"descent_p1_a0.5_n{n}_path.h5", along)
     print("\n".join(lost_claim(path)))
     with figure_style():
         (folder / "descent_path.png").write_bytes(plot.render(descent_plots.descent_figure(path), "png", 200))

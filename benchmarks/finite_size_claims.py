@@ -3,7 +3,7 @@
     python benchmarks/finite_size_claims.py data/finite_size/*.h5
 
 Prints, for each model in the files, the crossings of phi for successive N beside alpha_BBP and the finite-N thresholds of
-the quenched theory; the law that the shift of the lowest eigenvalue prefers; and, at a sharp edge below the threshold, the
+theory; the law that the shift of the lowest eigenvalue prefers; and, at a sharp edge below the threshold, the
 scaled lowest eigenvalue against Tracy-Widom. The commands that made the files stand in data/README.md.
 """
 
@@ -15,16 +15,18 @@ from bbp.analysis.comparison_table import table
 from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.pool import pool
 from theory.bulk import bulk_edge
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
 
 
 def main(paths: list[str]) -> None:
     for sweep in pool([sweep for path in paths for sweep in store.load_all(path)]):
         print(table(compare(sweep, draws=0)), end="\n\n")
         for n in sweep.n:
-            found = alpha_bbp_finite(sweep.model, int(n), draws=100)
+            half = alpha_bbp_finite(sweep.model, int(n), draws=400)
+            margin = margin_threshold(sweep.model, int(n), draws=100)
             print(
-                f"  quenched threshold at N = {n}: {found.alpha:.4f} ± {found.error:.4f}, half {found.half:.4f}"
+                f"  N = {n}: half of the draws informative at {half.alpha:.3f} ± {half.error:.3f}, "
+                f"mean margin of the labels 0 at {margin.alpha:.3f} ± {margin.error:.3f}"
             )
         for alpha in sweep.alpha[sweep.alpha < 0.75 * sweep.alpha_bbp]:
             if bulk_edge(sweep.model, float(alpha)).kind == "sharp":

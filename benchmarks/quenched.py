@@ -1,6 +1,7 @@
 """Quenched theory against dense samples, its split of the labels against full draws, and its speed against eigh.
 
     python benchmarks/quenched.py samples     # one by one: lowest eigenvalue and overlaps, both theories
+    python benchmarks/quenched.py edge        # the lowest level beside the outliers, against three edges
     python benchmarks/quenched.py threshold   # where samples cross over, against margin_threshold
     python benchmarks/quenched.py split       # extreme labels plus continuum against full draws, N = 1e4 .. 1e6
     python benchmarks/quenched.py speed       # one prediction at M = 2,000, p = 2 against LAPACK on the same sample
@@ -24,6 +25,7 @@ from theory.finite_n.extreme_labels import LabelTail
 from theory.finite_n.quenched import mean_margin, quenched
 from theory.finite_n.threshold import margin_threshold
 from theory.finite_n.tracy_widom import MEAN
+from theory.general.dyson import Dyson
 from theory.model import Committee
 from theory.outliers import outlier
 from theory.transition import bbp_threshold
@@ -43,6 +45,23 @@ SAMPLES = [
     (2, 1, 1.5, 0.5, 400, 40),
     (3, 1, 0.3, 0.5, 300, 40),
 ]
+# p, p_star, a, alpha, n: no outlier, some near their threshold, all far from it
+EDGES = [
+    (1, 1, 0.1, 0.8, 100),
+    (1, 1, 0.1, 0.8, 400),
+    (1, 1, 0.5, 0.8, 200),
+    (2, 1, 0.3, 0.6, 200),
+    (1, 1, 0.5, 2.0, 200),
+    (1, 1, 0.5, 3.0, 200),
+    (1, 2, 0.5, 14.0, 100),
+    (2, 1, 0.3, 2.5, 100),
+    (1, 1, 0.5, 5.0, 400),
+    (1, 1, 0.3, 8.0, 200),
+    (2, 1, 0.3, 5.0, 200),
+    (2, 1, 0.3, 10.0, 100),
+    (2, 1, 20.0, 40.0, 50),
+    (4, 1, 0.5, 4.0, 50),
+]
 # p, p_star, a, n, samples at each alpha
 THRESHOLDS = [
     (1, 1, 0.5, 300, 80),
@@ -55,10 +74,12 @@ THRESHOLDS = [
 
 @dataclass
 class Sample:
-    """One dense Hessian: its preactivations, ascending eigenvalues and each eigenvector's squared overlap."""
+    """One dense Hessian: its preactivations, the overlaps of its rows (teacher first), ascending eigenvalues and each
+    eigenvector's squared overlap."""
 
     lam: np.ndarray
     u: np.ndarray
+    gram: np.ndarray
     values: np.ndarray
     overlaps: np.ndarray
 
@@ -72,7 +93,8 @@ def dense(model: Committee, n: int, alpha: float, rng: np.random.Generator) -> S
     lam, u = data @ student.T, data @ teacher.T * np.sqrt(n)
     values, vectors = scipy.linalg.eigh(hessian(model, data, lam, u), overwrite_a=True, check_finite=False)
     overlaps = np.sum((teacher @ vectors.reshape(p, n, p * n)) ** 2, axis=(0, 1))
-    return Sample(lam, u, values, overlaps)
+    rows = np.concatenate([teacher, student / np.sqrt(n)])
+    return Sample(lam, u, rows @ rows.T, values, overlaps)
 
 
 def hessian(model: Committee, data: np.ndarray, lam: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -110,7 +132,7 @@ def samples(quick: bool) -> None:
         rows = []
         for _ in range(runs):
             sample = dense(model, n, alpha, rng)
-            predicted = quenched(model, sample.lam, sample.u, n)
+            predicted = quenched(model, sample.lam, sample.u, n, sample.gram)
             present = int(np.sum(np.isfinite(predicted.outliers)))
             lowest = predicted.lowest - (0 if present else MEAN / predicted.scale)
             full = present == len(predicted.outliers)
@@ -130,6 +152,35 @@ def samples(quick: bool) -> None:
             f" {mse[0]:.2e}  {mse[1]:.2e} {mse[0] / mse[1]:5.1f} | {text}",
             flush=True,
         )
+
+
+def edge(quick: bool) -> None:
+    print(
+        "(lowest level of the bulk - edge) kappa, less Tracy and Widom's mean: 0 +- error where the edge is right"
+    )
+    print(" p p*    a alpha     n outliers runs |  edge of `quenched`   edge of n - p - p*      edge of n")
+    for p, p_star, a, alpha, n in EDGES[:: 4 if quick else 1]:
+        model, rng = Committee(p, p_star, a), np.random.default_rng([p, n, int(100 * alpha)])
+        rows = []
+        for _ in range(20 if quick else 200):
+            sample = dense(model, n, alpha, rng)
+            found = quenched(model, sample.lam, sample.u, n, sample.gram)
+            present, weights = int(np.isfinite(found.outliers).sum()), model.weights(sample.lam, sample.u)
+            level = (sample.values[present] - found.edge) * found.scale + MEAN
+            # Each edge is that of the equation of its dimension, in units of the Hessian.
+            others = [Dyson(weights, 1 / k).edge().value * k / n for k in (n - p - p_star, n)]
+            rows.append((present, level, *(level + (found.edge - z) * found.scale for z in others)))
+        table = np.array(rows)
+        for present in np.unique(table[:, 0]):
+            here = table[table[:, 0] == present, 1:]
+            if len(here) < 20:
+                continue
+            mean, error = here.mean(axis=0), here.std(axis=0, ddof=1) / np.sqrt(len(here))
+            cells = "   ".join(f"{m:+.2f} +- {e:.2f}  " for m, e in zip(mean, error, strict=True))
+            print(
+                f"{p:2d} {p_star:2d} {a:4g} {alpha:5g} {n:5d} {present:8.0f} {len(here):4d} | {cells}",
+                flush=True,
+            )
 
 
 def threshold(quick: bool) -> None:
@@ -244,7 +295,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=["samples", "threshold", "split", "speed"])
+    parser.add_argument("part", choices=["samples", "edge", "threshold", "split", "speed"])
     parser.add_argument("--quick", action="store_true", help="few samples of small matrices")
     options = parser.parse_args()
     globals()[options.part](options.quick)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,18 +17,19 @@ from bbp.store import describe
 from theory.model import Committee
 
 WIDTHS = {
-    "alpha": 7,
-    "runs": 5,
-    "lowest": 12,
-    "theory_N": 11,
-    "edge": 8,
-    "outlier": 8,
+    "alpha": 6,
+    "runs": 4,
+    "lowest": 10,
+    "theory_N": 10,
+    "edge": 7,
+    "outlier": 7,
     "q2": 10,
     "q2_N": 10,
-    "q2inf": 6,
-    "phi": 17,
+    "q2inf": 5,
+    "phi": 16,
     "phi_N": 5,
 }
+COLUMNS = 100  # of a line: longer ones go on in the next
 HEADS = {"q2_N": "theory_N"}  # where the head of a column is not its name
 AT_N = ("theory_N", "q2_N", "phi_N")  # columns of finite-N theory
 ONLY = "finite-N theory, here left out, is for the quadratic committee only"
@@ -40,12 +42,13 @@ def _line(cells: Mapping[str, str]) -> str:
 def table(comparison: Comparison) -> str:
     """The whole table of one model as text; numbers are mean ± bootstrap error over samples."""
     at_n = has_theory_n(comparison)
-    theory = "theory at this N, theory at N = infinity" if at_n else "theory at N = infinity"
-    phi = ", and that of theory at this N" if at_n else ""
+    theory = "theory at this N and at N = infinity" if at_n else "theory at N = infinity"
+    phi = f", phi_N that of theory at this N{_at_most(comparison)}" if at_n else ""
     lines = [
         f"{describe(comparison.model)}: {models.threshold_words(comparison.alpha_bbp, comparison.kind)}, N = infinity",
-        f"lowest eigenvalue and q2 of the p p* lowest eigenvectors: samples, {theory};",
-        f"phi: share of runs in which these hold the largest q2, with its 95 % interval{phi}; 1.234(5) is 1.234 ± 0.005",
+        f"lowest eigenvalue, q2 of the p p* lowest eigenvectors: samples, {theory};",
+        f"phi: share of runs in which these hold the largest q2, with its 95 % interval{phi}",
+        "1.234(5) is 1.234 ± 0.005",
     ]
     if not isinstance(comparison.model, Committee):
         lines.append(ONLY)
@@ -53,19 +56,29 @@ def table(comparison: Comparison) -> str:
     for i, n in enumerate(comparison.n):
         lines += ["", f"N = {n}", _line(head)]
         lines += [_row(comparison, i, j) for j in range(len(comparison.alpha)) if comparison.samples[i, j]]
-    return "\n".join([*lines, *_crossings(comparison), *_shifts(comparison), *_zeros(comparison)])
+    lines += [*_crossings(comparison), *_shifts(comparison), *_zeros(comparison)]
+    return "\n".join(
+        line if len(line) <= COLUMNS else textwrap.fill(line, COLUMNS, subsequent_indent="    ")
+        for line in lines
+    )
+
+
+def _at_most(c: Comparison) -> str:
+    """How uncertain a share of so many draws can be, in words; nothing where their number is not known."""
+    draws = c.config.get("draws")
+    return f" (of {draws} draws: ± {0.5 / math.sqrt(draws):.2f} at most)" if draws else ""
 
 
 def _row(c: Comparison, i: int, j: int) -> str:
     cells = {
-        "alpha": f"{c.alpha[j]:.5g}",
+        "alpha": f"{c.alpha[j]:.4g}",
         "runs": f"{c.samples[i, j]:d}",
         "lowest": _measured(c, "lowest", i, j),
         "edge": _number(c.edge[j], 4),
         "outlier": _number(c.outlier[j], 4),
         "q2": _measured(c, "overlap", i, j),
         "q2inf": _number(c.overlap[j], 3),
-        "phi": with_interval(*(c.measured["phi_group"][part][i, j] for part in ("value", "low", "high"))),
+        "phi": _share(*(c.measured["phi_group"][part][i, j] for part in ("value", "low", "high"))),
     }
     q = c.theory_n
     if q is not None and has_theory_n(c):
@@ -128,6 +141,12 @@ def _estimate(e: Estimate) -> str:
     if not math.isfinite(e.low):
         return f"{e.value:.4f} ± {e.error:.4f} (too few samples for an interval)"
     return f"{e.value:.4f} ± {e.error:.4f} [{e.low:.4f}, {e.high:.4f}]"
+
+
+def _share(value: float, low: float, high: float) -> str:
+    """0.83 [.64, .93]: a share with its interval."""
+    number, space, interval = with_interval(value, low, high).partition(" ")
+    return number + space + interval.replace("0.", ".")
 
 
 def _plain(value: float, error: float) -> str:

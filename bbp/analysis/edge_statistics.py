@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from bbp.analysis.bootstrap import Estimate, bootstrap
 from bbp.analysis.pool import SEVERAL
+from bbp.late_sims import instances
 from bbp.store import DONE, Sweep
-from sims.instance import STREAM, draw, labels
 from theory.checks import ParameterError
 from theory.finite_n.quenched import Quenched, quenched
 from theory.finite_n.tracy_widom import tracy_widom_cdf
@@ -83,10 +83,10 @@ def edge_statistics(sweep: Sweep, n: int, alpha: float, seed: int = 0) -> EdgeSt
 
 
 def _quenched(sweep: Sweep, n: int, alpha: float, sample: int) -> tuple[float, float]:
-    stream = sweep.attributes.get("prng")
-    if stream != STREAM:
+    stream, ours = sweep.attributes.get("prng"), instances().STREAM
+    if stream != ours:
         raise ParameterError(
-            f"edge statistics draw labels again, from the random stream {STREAM}: these samples are of {stream}"
+            f"edge statistics draw labels again, from the random stream {ours}: these samples are of {stream}"
         )
     if sweep.attributes["seed"] == SEVERAL:
         raise ParameterError(
@@ -100,7 +100,9 @@ def _quenched(sweep: Sweep, n: int, alpha: float, sample: int) -> tuple[float, f
 
 def quenched_sample(model: Committee, n: int, alpha: float, seed: int, sample: int) -> Quenched:
     """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
-    return quenched(model, *labels(draw(model, n, alpha, seed=seed, sample=sample)), n)
+    found = instances().draw(model, n, alpha, seed=seed, sample=sample)
+    lam, u = instances().labels(found)
+    return quenched(model, lam, u, n)
 
 
 def _distances(values: Array, axis: int = -1) -> Array:

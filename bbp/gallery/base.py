@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from bbp.analysis.observables import of_samples
 from bbp.experiments.models import Model
 from bbp.files import hdf5, layout, provenance
-from sims.instance import STREAM
-from sims.sampling import sample_point
+from bbp.late_sims import instances, sample_point
 
 Array = NDArray[Any]
 Named = tuple[tuple[str, ...], Any]  # names of the dimensions, array (or a NumPy number)
@@ -123,7 +122,7 @@ def config(entry: Entry, effort: Effort) -> dict[str, Any]:
     """What decides the numbers of a figure, as plain data."""
     plain = asdict(effort)
     n = None if effort.n is None else list(effort.n)
-    return {"figure": entry.name, **plain, "n": n, "prng": STREAM}
+    return {"figure": entry.name, **plain, "n": n, "prng": instances().STREAM}
 
 
 def rounded(alphas: Array) -> Array:

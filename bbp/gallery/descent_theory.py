@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
+from bbp.late_sims import descents, frames, sample_descents
 from bbp.plots import layout, style
-from bbp.plots.descent import mean_in_time, time_axis
-from sims.descent.hessians import FRAMES
-from sims.descent.path import Rules
-from sims.descent.samples import sample_descents
+from bbp.plots.descent import samples_in_time, time_axis
 from theory.model import Committee
 
 A, STEPS, RECORDS = 0.5, 20_000, 8
@@ -26,7 +26,7 @@ ROUTES = {"annealed": "theory at the overlaps", "quenched": "quenched theory of 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Eigenvalue, q2 and both theories at eight records of descents from random starts, p* = 1."""
     (n, *_), samples = effort.sizes([200], [400]), effort.count(6, 24)
-    rules = Rules(steps=STEPS, records=40, loss_floor=1e-6)
+    rules = descents().Rules(steps=STEPS, records=40, loss_floor=1e-6)
     kept: dict[str, list[Array]] = {}
     for p, alpha in CASES:
         found = sample_descents(
@@ -35,9 +35,9 @@ def build(effort: Effort) -> Mapping[str, Named]:
         )  # fmt: skip
         along = {"time": found.time[:, found.hessian_records], "m2": found.m2[:, found.hessian_records]}
         along |= {
-            "eigenvalue": found.eigenvalues[:, :, FRAMES.index("plain"), 0],
-            "riemannian": found.eigenvalues[:, :, FRAMES.index("riemannian"), 0],
-            "overlap": found.overlaps[:, :, FRAMES.index("plain"), 0],
+            "eigenvalue": found.eigenvalues[:, :, frames().index("plain"), 0],
+            "riemannian": found.eigenvalues[:, :, frames().index("riemannian"), 0],
+            "overlap": found.overlaps[:, :, frames().index("plain"), 0],
         }
         for name, values in (along | found.predicted).items():
             kept.setdefault(name, []).append(values)
@@ -60,20 +60,15 @@ def draw(data: Data) -> Figure:
     """Above the lowest eigenvalue, below its eigenvector's overlap with the signal space; a column for each case."""
     fig = style.new_figure("double", 4.8)
     axes = fig.subplots(2, len(CASES), sharex="col")
+    layout.lettered(list(axes.flat))
     for case, (p, alpha) in enumerate(zip(data["p"], data["alpha"], strict=True)):
         time = data["time"][case]
         for ax, name, part in ((axes[0, case], "eigenvalue", 0), (axes[1, case], "overlap", 1)):
             values = data[name][case]
-            common, mean = mean_in_time(time, values)
-            (line,) = ax.plot(common, mean, "o-", color=style.colour(0), markersize=3, label="samples")
+            line = _mean(ax, time, values, "o-", 0, "samples")
             for index, (route, words) in enumerate(ROUTES.items(), 1):
-                common, mean = mean_in_time(time, predicted(data, route, case)[part])
-                ax.plot(
-                    common,
-                    mean,
-                    color=style.colour(index),
-                    linestyle="--" if index == 1 else "-.",
-                    label=words,
+                _mean(
+                    ax, time, predicted(data, route, case)[part], "--" if index == 1 else "-.", index, words
                 )
             time_axis(ax, [line])
         axes[0, case].axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
@@ -89,11 +84,21 @@ def draw(data: Data) -> Figure:
     return fig
 
 
+def _mean(ax: Axes, time: Array, values: Array, look: str, index: int, words: str) -> Line2D:
+    """The mean over samples against time, within a band of its standard error."""
+    common, rows = samples_in_time(time, values)
+    mean, error = rows.mean(axis=0), rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
+    (line,) = ax.plot(common, mean, look, color=style.colour(index), markersize=3, label=words)
+    ax.fill_between(common, mean - error, mean + error, color=style.colour(index), alpha=0.2, linewidth=0)
+    return line
+
+
 ENTRY = Entry(
     "descent-theory",
     "Along gradient flow from random starts, p* = 1: lowest eigenvalue of the Hessian and its eigenvector's squared overlap"
-    " with the teacher (means over samples), N = infinity theory of students drawn at the same overlaps, and the quenched"
-    " theory of the labels that the students give. The first does not see that labels are fitted; the second does.",
+    " with the teacher (means over samples, bands their standard errors), N = infinity theory of students drawn at the same"
+    " overlaps, and the quenched theory of the labels that the students give. The first does not see that labels are fitted;"
+    " the second does.",
     build,
     draw,
 )

@@ -86,11 +86,18 @@ def draw(data: Data) -> Figure:
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         zero = float(data[f"{kind}_alpha_0"])
         if kind == "discontinuous" and np.isfinite(zero):
-            ax.axvline(zero, color=style.GREY, linestyle=":", label=rf"$\alpha_0 = {zero:.4g}$ (overlap)")
+            ax.axvline(
+                zero,
+                color=style.BLACK,
+                linestyle=(0, (4, 2)),
+                linewidth=0.9,
+                label=rf"$\alpha_0 = {zero:.4g}$ (overlap)",
+            )
         layout.name_model(ax, model)
         ax.set_xlabel(r"$\alpha = M/N$")
         ax.set_ylabel(r"fraction $\phi$")
-        ax.set_ylim(-0.03, 1.03)
+        ax.margins(y=0.1)
+    axes[0].plot([], [], color=style.GREY, linewidth=1.0, label="finite-$N$ theory, colour of its $N$")
     layout.legend_above(fig, axes, 3)
     return fig
 

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from bbp.analysis.edge_statistics import quenched_sample
 from bbp.gallery.base import Data, Effort, Entry, Named
+from bbp.late_sims import sample_point
 from bbp.plots import layout, style
-from sims.sampling import sample_point
 from theory.bulk import bulk_edge
 from theory.checks import NotConverged
 from theory.finite_n.tracy_widom import MEAN as TRACY_WIDOM_MEAN

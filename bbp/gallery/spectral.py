@@ -10,11 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
+from bbp.late_sims import instances
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import sweep as sweep_plots
-from sims.instance import draw as draw_instance
-from sims.instance import labels
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Committee
 from theory.outliers import teacher_branch
@@ -50,8 +49,8 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
     """Squared overlap of the top eigenvector of sum T(y) x x^T, T optimal, with the teacher, on one draw."""
-    instance = draw_instance(Committee(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
-    _, u = labels(instance)
+    instance = instances().draw(Committee(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
+    _, u = instances().labels(instance)
     data = np.asarray(instance.data)[: instance.m]
     vector = np.linalg.eigh((data.T * optimal()(u[:, 0] ** 2)) @ data)[1][:, -1]
     return float((np.asarray(instance.signal)[0] @ vector) ** 2)
@@ -69,10 +68,10 @@ def draw(data: Data) -> Figure:
         ax.plot(data["alpha"], data["hessian"][index], color=style.colour(index), label=label, **style_of)
     n = int(data["n"])
     sweep_plots.sampled_points(
-        ax, data["point"], data["hessian_sampled"], index=1, label=f"$p = 2$ samples, $N = {n}$"
+        ax, data["point"], data["hessian_sampled"], index=1, label=f"$p = 2$, samples, $N = {n}$"
     )
     sweep_plots.sampled_points(
-        ax, data["point"], data["optimal_sampled"], index=5, filled=False, label=f"$T$ samples, $N = {n}$"
+        ax, data["point"], data["optimal_sampled"], index=5, label=f"optimal $T$, samples, $N = {n}$"
     )
     ax.set_xlabel(r"$\alpha = M/N$")
     ax.set_ylabel(r"squared overlap $q^2$")
@@ -84,7 +83,7 @@ def draw(data: Data) -> Figure:
 ENTRY = Entry(
     "spectral",
     "Squared overlap with the teacher at equal alpha, p* = 1: outlier of the Hessian at initialisation for several widths, and "
-    "the spectral method with optimal and with trimmed preprocessing; samples of both.",
+    "the spectral method with optimal and with trimmed preprocessing; samples of both: means within one standard error.",
     build,
     draw,
 )

@@ -68,6 +68,8 @@ def draw(data: Data) -> Figure:
     for ax in axes:
         ax.set_ylabel(r"$\alpha_\mathrm{BBP}$")
         ax.set_yscale("log")
+    for look, words in (("-", "continuous"), ("--", "discontinuous"), (":", r"$\alpha_0$ by the tangent")):
+        axes[3].plot([], [], color=style.GREY, linestyle=look, linewidth=1.1, label=words)
     axes[0].set_ylim(top=1000)
     axes[0].legend(fontsize=6.5, loc="upper right", ncols=3)
     for ax in axes[1:]:
@@ -121,7 +123,7 @@ ENTRY = Entry(
     "open where it is discontinuous, alpha_0 by the tangent dotted. (a) Width: the threshold rises with p for tanh and erf, "
     "to 9.37 and 8.11 at p = infinity, and falls from 171 to 18.6 for softplus. (b) Noise before the teacher's square raises "
     "it, except where the edge is smooth. (c) Steeper power-law inputs lower it. (d) A student near its teacher shows the "
-    "rest later.",
+    "rest later. Where the jump is large (p = 8 in (a), m > 0.8 in (d)) the tangent says little.",
     build,
     draw,
 )

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
-from scipy.interpolate import PchipInterpolator
 
 from bbp.analysis.summary import mean_and_error
 from bbp.plots import style
+from theory.late_scipy import monotone_cubic
 
 Array = NDArray[np.float64]
 FINE = 200  # points of a smooth curve
@@ -104,7 +104,7 @@ def between(alpha: ArrayLike, *curves: ArrayLike) -> tuple[Array, list[Array]]:
     if len(at) < 3:
         return at, [row[known] for row in rows]
     fine = np.unique(np.concatenate([at, np.linspace(at[0], at[-1], FINE)]))
-    return fine, [PchipInterpolator(at, row[known])(fine) for row in rows]
+    return fine, [monotone_cubic(at, row[known])(fine) for row in rows]
 
 
 def edge_and_outlier(

@@ -27,6 +27,15 @@ def test_samples_check_the_answer(bbp):
     assert said.code == 0 and "samples: share = " in said.out and "95 % interval" in said.out
 
 
+def test_a_share_that_jumps_past_the_wanted_one_has_no_error(bbp):
+    """N = 7: the share of draws goes from 0, no level left of 0, to 0.8; small N is said to be beyond the law."""
+    jump = questions._root(lambda x: -0.5 if x < 0.3 else 0.4, 0, 1, 0.5, 100, step=0.15, sign=1)
+    assert jump[0] == pytest.approx(0.3, abs=1e-3) and np.isnan(jump[1])
+    even = questions._root(lambda x: x - 0.3, 0, 1, 0.5, 100, step=0.15, sign=1)
+    assert even[1] == pytest.approx(0.05)
+    assert "p N = 7 is small" in bbp("quantile", "--n", "7", "--alpha", "3", "--draws", "10").out
+
+
 @pytest.fixture(scope="module")
 def drawn_once():
     """All questions are asked of the same samples and of the same law."""

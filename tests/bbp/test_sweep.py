@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -400,8 +401,13 @@ def test_every_option_of_the_table_is_one_of_the_command():
     assert set(config.build({}).record(0)) == decides | {"prng"}
 
 
-def test_help_and_wrong_options_are_answered_without_jax():
-    code = "import sys; from bbp import sweep; [sweep.main([word]) for word in sys.argv[1:]]; sys.exit('jax' in sys.modules)"
+def test_help_wrong_options_and_stored_figures_do_without_jax():
+    """The figure of a file is drawn with nothing sampled, and JAX is not imported."""
+    figure = Path(__file__).parents[2] / "data" / "figures" / "recovery.h5"
+    code = (
+        "import sys; from bbp import plot, sweep; [sweep.main([word]) for word in sys.argv[1:]]; "
+        f"plot.draw({str(figure)!r}); sys.exit('jax' in sys.modules)"
+    )
     words = ["--help", "--sampels=3", "--samples=0"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert done.returncode == 0

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
+from theory.finite_n import random_numbers
+
 Array = NDArray[np.float64]
 
 _LEAST = 2.0**-40
@@ -32,12 +34,8 @@ def coupled_labels(width: int, m: int, chosen: range, seed: int) -> tuple[Array,
 
     width   p + p_star
     """
-    directions, arrivals = np.empty((len(chosen), m, width)), np.empty((len(chosen), m + 1))
-    for row, number in enumerate(chosen):
-        arrivals[row] = np.cumsum(np.random.default_rng([seed, number, 0]).standard_exponential(m + 1))
-        directions[row] = np.random.default_rng([seed, number, 3]).standard_normal((m, width))
-    directions /= np.linalg.norm(directions, axis=2, keepdims=True)
-    return directions, arrivals
+    directions = np.stack([random_numbers.directions(seed, number, m, width) for number in chosen])
+    return directions, np.stack([random_numbers.arrivals(seed, number, m + 1) for number in chosen])
 
 
 def lengths(width: int, arrivals: Array, total: Array | float) -> Array:

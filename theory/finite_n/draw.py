@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.finite_n import random_numbers
 from theory.finite_n.label_bulk import Labels, edge_of
 from theory.finite_n.label_control import label_excess
 from theory.finite_n.many_labels import drawn_labels
@@ -85,27 +86,25 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
     k, size = int(extremes.max()), inner - extremes
     w = p_star + p + k
     # What a direction has by itself is drawn for all that there may be, as their number changes with m.
-    rngs = [np.random.default_rng([seed, i, 1]) for i in chosen]
-    noise = np.stack([rng.standard_normal((every, every, p * p + 1)) for rng in rngs])[:, :w, :w]
-    couplings = np.stack([rng.standard_normal((p, every, LEVELS)) for rng in rngs])[:, :, :w]
-    excess = np.full((len(rngs), 2), np.nan)
+    most = min(EXTREMES, inner)
+    own = [random_numbers.block_numbers(seed, i, p, every, LEVELS, most, inner) for i in chosen]
+    noise, couplings = np.stack([o[0][:w, :w] for o in own]), np.stack([o[1][:, :w] for o in own])
+    excess = np.full((len(own), 2), np.nan)
     if labels is None and told.weight is None:
         excess = label_excess(model, Labels.of(model, told.basis[..., :p], told.basis[..., p:], n), m / n)
     v = np.roll(told.basis, p_star, axis=2)  # the teacher's first
-    bulk, x = whole, np.zeros((len(rngs), p * w, p * w))
+    bulk, x = whole, np.zeros((len(own), p * w, p * w))
     if k:
         rank = np.argsort(told.score, axis=1)[:, :k]
         apart = np.arange(k) < extremes[:, None]
         far, far_v = (np.take_along_axis(part, rank[..., None], axis=1) for part in (told.normals, v))
-        triangles = np.stack([_triangle(min(EXTREMES, inner), inner, rng)[:k, :k] for rng in rngs])
+        triangles = np.stack([o[2][:k, :k] for o in own])
         far_v = np.concatenate([far_v, triangles * apart[:, None]], axis=2) * apart[..., None]
         weights = model.weights_at(far[..., :p], np.mean(far[..., p:] ** 2, axis=-1)) * p / 2
         x = np.einsum("qmij,qma,qmb->qiajb", weights, far_v, far_v, optimize=True)
-        x = x.reshape(len(rngs), p * w, p * w) / size[:, None, None]
-        others = [
-            np.random.default_rng([seed, i, 2]).standard_normal((v.shape[1], EXTREMES))[:, :k] for i in chosen
-        ]
-        v = np.concatenate([v, np.stack(others) * apart[:, None]], axis=2)
+        x = x.reshape(len(own), p * w, p * w) / size[:, None, None]
+        others = np.stack([random_numbers.beside(seed, i, v.shape[1], EXTREMES)[:, :k] for i in chosen])
+        v = np.concatenate([v, others * apart[:, None]], axis=2)
         bulk = whole.without(rank, apart)
     bulk = replace(bulk, n=size)
     present = np.arange(w) < (p_star + p + extremes)[:, None]
@@ -123,10 +122,3 @@ def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
         large &= labels.weight == 1
     negative = (labels.f[0] < 0).sum(axis=1)  # the others make the bulk
     return np.minimum(np.minimum(large.sum(axis=1), negative // _LEFT), EXTREMES)
-
-
-def _triangle(k: int, dimension: int, rng: np.random.Generator) -> Array:
-    """Components (k, k) of k Gaussian vectors of a dimension on the orthonormal basis that Gram and Schmidt make of them."""
-    below = np.tril(rng.standard_normal((k, k)), -1)
-    below[range(k), range(k)] = np.sqrt(rng.chisquare(dimension - np.arange(k)))
-    return below

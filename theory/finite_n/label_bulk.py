@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,11 @@ class Labels:
         np.put_along_axis(left, which, ~wanted, axis=1)
         return replace(self, f=tuple(f * left for f in self.f))
 
+    @cached_property
+    def _outputs(self) -> Array:
+        """y times the weights."""
+        return self.y if self.weight is None else self.y * self.weight
+
     @property
     def number(self) -> float:
         """How many labels there are, at the most."""
@@ -109,17 +115,32 @@ class Labels:
         return z, slope
 
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
-        """z(t), z'(t), S(t), S'(t) at t (q,), real or complex."""
+        """z(t), z'(t), S(t), S'(t) at t (q,), real."""
         z, slope, signal, signal_slope = -1 / t, 1 / t**2, 0.0 * t, 0.0 * t
-        weighted = self.y if self.weight is None else self.y * self.weight
         for f, share in zip(self.f, self.shares, strict=True):
             phi = f / (1 + t[:, None] * f)
             z = z + share / self.n * self.total(phi)
-            signal = signal + share / self.n * np.einsum("qm,qm->q", weighted, phi)
+            signal = signal + share / self.n * _dot(self._outputs, phi)
             phi *= phi
             slope = slope - share / self.n * self.total(phi)
-            signal_slope = signal_slope - share / self.n * np.einsum("qm,qm->q", weighted, phi)
+            signal_slope = signal_slope - share / self.n * _dot(self._outputs, phi)
         return z, slope, signal, signal_slope
+
+    def above_axis(self, t: Array) -> tuple[Array, Array, Array]:
+        """z(t), z'(t) at complex t (q,), and Im S(t); by real numbers, which divide several times faster."""
+        z, slope, signal = -1 / t, 1 / t**2, 0.0 * t.real
+        x, y = t.real[:, None], t.imag[:, None]
+        for f, share in zip(self.f, self.shares, strict=True):
+            real, imag = 1 + x * f, y * f
+            inverse = f / (real * real + imag * imag)
+            real *= inverse
+            imag *= -inverse  # phi
+            signal += share / self.n * _dot(self._outputs, imag)
+            over = (real, imag) if self.weight is None else (self.weight * real, self.weight * imag)
+            z += share / self.n * (over[0].sum(axis=1) + 1j * over[1].sum(axis=1))
+            square = _dot(over[0], real) - _dot(over[1], imag) + 2j * _dot(over[0], imag)
+            slope -= share / self.n * square
+        return z, slope, signal
 
     def counted(self, t: Array) -> Array:
         """Share of all levels below z(t) at t (q,) on the curve: the integral of Im t dz / pi from the edge, in closed form.
@@ -127,9 +148,11 @@ class Labels:
         t dz = d{ log t - (1/N) sum_mu [ log(1 + t f) + 1/(1 + t f) ] }, the sum with the shares of f, real at the edge.
         """
         total = np.angle(t)
+        x, y = t.real[:, None], t.imag[:, None]
         for f, share in zip(self.f, self.shares, strict=True):
-            part = 1 + t[:, None] * f
-            total = total - share / self.n * self.total(np.arctan2(part.imag, part.real) + (1 / part).imag)
+            real, imag = 1 + x * f, y * f
+            part = np.arctan2(imag, real) - imag / (real * real + imag * imag)
+            total = total - share / self.n * self.total(part)
         return total / math.pi
 
 
@@ -203,44 +226,55 @@ def edge_of(labels: Labels) -> Array:
     worst = np.max([np.max(-f, axis=1) for f in labels.f], axis=0)
     high = np.where(worst > 0, 1 / np.where(worst > 0, worst, 1.0), np.nan)
     low, t = np.zeros_like(high), 0.95 * high
+    size, left = np.broadcast_to(labels.n, t.shape), np.flatnonzero(worst > 0)
     for _ in range(60):
-        total, slope = np.zeros_like(t), np.zeros_like(t)
-        for f, share in zip(labels.f, labels.shares, strict=True):
-            inverse = 1 / (1 + t[:, None] * f)
-            square = (f * inverse) ** 2
-            total += share / labels.n * labels.total(square)
-            slope += 2 * share / labels.n * labels.total(square * inverse)
-        w, dw = t**2 * total, t * slope
-        low, high = np.where(w < 1, t, low), np.where(w < 1, high, t)
-        new = t + 2 * (w - w**1.5) / dw
-        new = np.where((new > low) & (new < high), new, (low + high) / 2)
-        settled = np.abs(new - t) <= _FLAT * np.abs(t)
-        t = new
-        if np.all(settled | ~np.isfinite(t)):
+        if not len(left):
             break
+        at, total, slope = t[left], np.zeros(len(left)), np.zeros(len(left))
+        whole = len(left) == len(t)
+        weight = None if labels.weight is None else labels.weight[left]
+        for f, share in zip(labels.f, labels.shares, strict=True):
+            own = f if whole else f[left]
+            inverse = 1 / (1 + at[:, None] * own)
+            phi = own * inverse
+            part = phi if weight is None else phi * weight
+            total += share / size[left] * _dot(part, phi)
+            phi *= phi
+            slope += 2 * share / size[left] * _dot(phi if weight is None else phi * weight, inverse)
+        w, dw = at**2 * total, at * slope
+        low[left], high[left] = np.where(w < 1, at, low[left]), np.where(w < 1, high[left], at)
+        new = at + 2 * (w - w**1.5) / dw
+        inside = (new > low[left]) & (new < high[left])
+        t[left] = np.where(inside, new, (low[left] + high[left]) / 2)
+        left = left[np.abs(t[left] - at) > _FLAT * at]
     return t
 
 
 def _at_height(labels: Labels, x: Array, tau: float) -> tuple[Array, Array, Array]:
     """t (q,) with Im t = tau and Im z(t) = 0, Re t next to x; energy there, and -Im S / Im t."""
     for _ in range(_STEPS):
-        z, slope, signal, _ = labels.sums(x + 1j * tau)
+        z, slope, signal = labels.above_axis(x + 1j * tau)
         step = np.clip(-z.imag / slope.imag, -tau / 2, tau / 2)
         if np.nanmax(np.abs(step), initial=0.0) < 1e-4 * tau:
             break
         x = x + step
-    return x + 1j * tau, z.real, -signal.imag / tau
+    return x + 1j * tau, z.real, -signal / tau
 
 
 def _at_energy(labels: Labels, t: Array, z: Array, step: Array) -> tuple[Array, Array, Array]:
     """t (q,) where z(t) is the z given, a `step` off that of the t given, by Newton's method; if it was met; -Im S / Im t."""
     new = t
     for _ in range(_STEPS):
-        value, slope, signal, _ = labels.sums(new)
+        value, slope, signal = labels.above_axis(new)
         met = np.abs(value - z) <= _MET * step
         if np.all(met | ~np.isfinite(step)):
             break
         move = (value - z) / (new * slope)  # of log t; in 1/t, to which z is nearly linear, of the last line
         move = move * np.minimum(1, 0.5 * np.angle(new) / np.maximum(np.abs(move), 1e-300))
         new = new / (1 + move)
-    return new, met, -signal.imag / new.imag
+    return new, met, -signal / new.imag
+
+
+def _dot(left: Array, right: Array) -> Array:
+    """Sums (q,) of products of two arrays (q, m)."""
+    return np.asarray(np.einsum("qm,qm->q", left, right))

@@ -205,13 +205,14 @@ def _draws(model: Committee, pairs: SmallPairs, m: int, n: int, chance: Array) -
         return ((x > others) & (chance < none_above(model, m / n, n, told, x))).astype(float)
 
     group = q2[:, :d]
+    informative = largest(group.mean(axis=1), rest)
     columns = (
         lowest * (2 / int(model.p) * pairs.size / n),
         group.mean(axis=1),
         q2[:, 0],
         q2[:, d],
-        largest(group.mean(axis=1), rest),
-        largest(group.max(axis=1), rest),
-        largest(q2[:, 0], np.maximum(rest, q2[:, 1:d].max(axis=1, initial=0.0))),
+        informative,
+        largest(group.max(axis=1), rest) if d > 1 else informative,
+        largest(q2[:, 0], np.maximum(rest, q2[:, 1:d].max(axis=1))) if d > 1 else informative,
     )
     return *(np.where(pairs.sound, column, np.nan) for column in columns), pairs.excess

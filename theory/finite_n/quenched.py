@@ -12,9 +12,20 @@ which is exact to order 1/N: no dimension is counted twice, and students mix int
 the teacher (of order N^{-1/2} in a sample). Both are the equations of dimension n' with eigenvalues times n'/N. What is left
 of an outlier, its scatter given the labels, is in theory.finite_n.block_noise.
 
-Without an outlier the edge is that of dimension N: directions of the span that pull none out still push the lowest level of
-the bulk down, by about 1/N as any other direction does (in samples, its mean is nearer to Tracy and Widom's about that edge).
-Margins are taken there as well, on the teacher's directions alone.
+There is one edge, whatever leaves: where the lowest level of the bulk would be but for its Tracy-Widom scatter. With
+b_i (r p,) the coupling of the span to the i-th level mu_i of the bulk of dimension n', the levels of the whole matrix are the
+zeros of det(z - Xi(z)), whose pole at mu_i is b_i b_i^T/(z - mu_i); as many leave as Xi has outliers, and the rest interlace.
+Beside the pole stands the margin matrix M = edge - Xi(edge), positive on directions that pull an outlier out, so that a level
+moves by b^T M^{-1} b: to the right, away from the outliers, and to the left, pushed by directions that stay in. The poles make
+g singular with the same weight, hence E[b b^T] = (dXi/dg)/(p n'), g the mean trace, and the mean displacement is
+
+    sum_j c_j / m_j,      c_j = x_j^T (dXi/dg) x_j / (p n'),      m_j, x_j eigenpairs of M.
+
+A direction without labels of its own has m = 1/g, dXi/dg = 1/g^2: what one dimension more does to the edge (tests). Next to a
+threshold, |m_j| < kappa c_j ~ N^{-1/3}, no level moves by more than the distance to the next, and which one is the lowest of
+the bulk changes: 1/m is taken as m/(m^2 + (kappa c)^2), so that nothing jumps as an outlier appears. There the law is that of
+Bloemendal and Virag (theory.finite_n.law draws it). In dense samples (benchmarks/quenched.py edge) the mean is that of Tracy
+and Widom about this edge to 0.3/kappa away from thresholds; up to 1.2/kappa above it where an outlier has just left.
 """
 
 from __future__ import annotations
@@ -28,8 +39,9 @@ from scipy.linalg import solve_triangular
 
 from theory.checks import ParameterError, count, finite, generator, one, ratio
 from theory.finite_n.tracy_widom import tracy_widom_scale
-from theory.general.dyson import Dyson
-from theory.general.spikes import SpikeBlock, spikes
+from theory.general.dyson import Dyson, DysonEdge
+from theory.general.spikes import SpikeBlock
+from theory.general.state import State
 from theory.model import Committee, finite_committee
 
 Array = NDArray[np.float64]
@@ -39,12 +51,13 @@ Array = NDArray[np.float64]
 class Quenched:
     """Predictions for one draw of labels, in units of the Hessian.
 
-    edge                 left edge of the bulk
-    outliers (k,)        eigenvalues left of it, lowest first, NaN where there are fewer than k = p p_star
+    edge                 left edge of the bulk, as teacher and students push it
+    outliers (k,)        eigenvalues that leave the bulk outside the span, lowest first, NaN where there are fewer than k =
+                         p p_star; left of `edge` but for one that has barely left, by O(1/n)
     overlaps (k,)        squared overlap of each with the signal space, NaN likewise
-    margins (k,)         how far the signal block is beyond the edge, largest first; an outlier exists where positive
+    margins (k,)         how far the block of the span is beyond the bulk, largest first; an outlier exists where positive
     scale                kappa: about `edge` the lowest bulk eigenvalue fluctuates as -TW1 / kappa
-    g (p, p)             G at the edge
+    g (p, p)             G at the edge of the bulk outside the span
     directions (k', p + p_star, p), residues (k',)  of the k' outliers there are: their components on the orthonormal basis
                          of teacher and students (x) student blocks, norm 1, and their squared overlap with all of that span
     """
@@ -60,7 +73,7 @@ class Quenched:
 
     @property
     def lowest(self) -> float:
-        """Predicted lowest eigenvalue without its Tracy-Widom shift: the lowest outlier, else the edge."""
+        """Predicted lowest eigenvalue without its Tracy-Widom shift: the lowest outlier or the edge."""
         return float(np.nanmin(np.append(self.outliers, self.edge)))
 
 
@@ -88,25 +101,38 @@ def quenched(
     inner = n - vectors.shape[1]
     if inner < 1:
         raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
-    weights, values = model.weights_at(lam, y), _eigenvalues(model, lam, y)
-    whole, dyson, unit = Dyson(weights, 1 / n, values), Dyson(weights, 1 / inner, values), inner / n
-    k, outer, bulk = int(model.degeneracy), whole.edge(), dyson.edge()
-    margins = outer.value - np.linalg.eigvalsh(SpikeBlock(whole, u).xi_at(outer))
-    found = spikes(dyson, bulk, vectors)
-    edge, size, unit = (bulk, inner, unit) if len(found.values) else (outer, n, 1.0)
+    dyson = Dyson(model.weights_at(lam, y), 1 / inner, _eigenvalues(model, lam, y))
+    k, unit, edge, block = int(model.degeneracy), inner / n, dyson.edge(), SpikeBlock(dyson, vectors)
+    state = block.at(edge)
+    found = block.spikes(state, edge.value)
+    kappa = tracy_widom_scale(model.p * inner, edge.curvature)
     directions, residues = found.directions[:k], found.overlaps[:k]
     seen = residues * np.sum(directions[:, : model.p_star] ** 2, axis=(1, 2))
     padding = np.full(k - len(seen), np.nan)
     return Quenched(
-        edge=edge.value * unit,
+        edge=(edge.value + level_push(block, state, edge, inner, kappa)) * unit,
         outliers=np.concatenate([found.values[:k] * unit, padding]),
         overlaps=np.concatenate([seen, padding]),
-        margins=np.asarray(margins, dtype=np.float64),
-        scale=tracy_widom_scale(model.p * size, edge.curvature) / unit,
+        margins=np.asarray(found.margins[:k] * unit, dtype=np.float64),
+        scale=kappa / unit,
         g=np.asarray(edge.g, dtype=np.float64),
         directions=np.asarray(directions, dtype=np.float64),
         residues=np.asarray(residues, dtype=np.float64),
     )
+
+
+def level_push(block: SpikeBlock, state: State, edge: DysonEdge, inner: int, kappa: float) -> float:
+    """By how much the directions of `block` displace the lowest level of a bulk of dimension `inner`, units of its equation.
+
+    state, edge  of the bulk;  kappa  its scale: 0 leaves 1/m as it is. Derived in the docstring of this module.
+    """
+    levels, vectors = np.linalg.eigh(block.xi(state))
+    null = state.coordinates(edge.null)
+    rise = inner * float(state.coordinates(state.inverse_q) @ null)  # p n' dg along the null vector
+    shape = (1, block.v.shape[1], block.dyson.p)
+    c = np.array([block.slope(state, x.reshape(shape)) @ null for x in vectors.T]) / rise
+    m = edge.value - levels
+    return float(np.sum(c * m / (m**2 + (kappa * c) ** 2)))
 
 
 def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:

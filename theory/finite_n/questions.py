@@ -22,7 +22,9 @@ YES_OR_NO = ("informative", "among", "first")
 OBSERVABLES = ("overlap", "overlap_lowest", *YES_OR_NO)
 _LOWEST, _HIGHEST = 1 / 4096, 64.0  # of alpha_BBP: where alpha is looked for
 _STEPS = 10  # bisections in log alpha: 2^-10 of a factor 4
-_SIZES = (20, 10_000)
+_SIZES = (20, 10_000)  # of N
+_LEAST_ORDER = 60  # of p N: below, the law's shares at p = 1 fall with N -> 0 where those of samples rise
+_JUMP = 3.0  # binomial errors by which a share may miss the wanted one: beyond, it jumps past it
 
 
 @dataclass(frozen=True)
@@ -102,20 +104,24 @@ def n_at(
     draws: int = 200,
     seed: int = 0,
 ) -> Answer:
-    """Smallest N, between 20 and 10,000, from which a share of the draws at alpha has `of` above q2 (or, where overlaps fall
-    with N, the largest N up to which it has); NotConverged where neither end of the range brackets it.
+    """Smallest N, between max(20, 60 / p) and 10,000, from which a share of the draws at alpha has `of` above q2 (or, where
+    overlaps fall with N, the largest N up to which it has); NotConverged where neither end of the range brackets it.
     """
     wanted, alpha = _fraction("share", share), one("alpha", positive("alpha", alpha))
+    least, most = max(_SIZES[0], -(-_LEAST_ORDER // int(finite_committee(model).p))), _SIZES[1]
 
     def missing(log_n: float) -> float:
         n = round(math.exp(log_n))
-        return share_at(model, alpha, n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
+        try:
+            return share_at(model, alpha, n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
+        except NotConverged:
+            return -wanted
 
-    low, high = math.log(_SIZES[0]), math.log(_SIZES[1])
+    low, high = math.log(least), math.log(most)
     first, last = missing(low), missing(high)
     if first * last > 0:
-        told = f"{first + wanted:.3g} at N = {_SIZES[0]} and {last + wanted:.3g} at N = {_SIZES[1]}"
-        raise NotConverged(f"no N between {_SIZES[0]} and {_SIZES[1]} has that share: it is {told}", None)
+        told = f"{first + wanted:.3g} at N = {least} and {last + wanted:.3g} at N = {most}"
+        raise NotConverged(f"no N between {least} and {most} has that share: it is {told}", None)
     place, error, share = _root(
         missing, low, high, wanted, draws, step=0.3, sign=1.0 if last >= first else -1.0
     )
@@ -135,7 +141,8 @@ def _root(
 ) -> tuple[float, float, float]:
     """(x, its error, the share there) where missing(x), a share less `wanted`, takes `sign` between low and high: bisection.
 
-    The error is the binomial one of the share over its slope, a difference over `step` to either side; NaN without a slope.
+    The error is the binomial one of the share over its slope, a difference over `step` to either side; NaN without a slope,
+    and where the share jumps past the wanted one.
     """
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -143,7 +150,9 @@ def _root(
     place = (low + high) / 2
     slope = sign * (missing(place + step) - missing(place - step)) / (2 * step)
     scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
-    return place, scatter / slope if slope > 0 else math.nan, missing(place) + wanted
+    there = missing(place)
+    known = slope > 0 and abs(there) <= _JUMP * scatter
+    return place, scatter / slope if known else math.nan, there + wanted
 
 
 def _bracket(

@@ -42,6 +42,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
 
 from theory.checks import NotConverged
 from theory.finite_n.bulk_block import (
@@ -65,10 +66,11 @@ from theory.model import Committee
 Array = NDArray[np.float64]
 
 _ABSENT = 1e3  # energy of directions that a draw does not have
-_TURNS, _FAR_TURNS = 4, 7
+_TURNS, _FAR_TURNS = 3, 6
 _FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
 _WIDTH, _CLEAR = 0.05, 0.3
 _EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
+_STEPS = 8  # of Newton's method for the mean outlier
 _QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
 
 
@@ -120,7 +122,7 @@ def small_pairs(
     curves = coupling_squares(bulk_labels, bulk, t_edge)
     levels, squares = _levels(drawn, bulk, lows, sound, curves)
     fine = fine_levels(bulk, order, kept, curves)
-    found = np.where(sound, np.minimum(drawn.edge, bulk.edge), -1.0)
+    found = np.where(sound, np.fmin(_outlier(drawn), np.minimum(drawn.edge, bulk.edge)), -1.0)
     rows = drawn.rows == 1
     turns = _TURNS if n <= _FAR else _FAR_TURNS
     parts, spread = [], np.zeros(len(found))
@@ -133,7 +135,7 @@ def small_pairs(
         if turn < turns - 2:
             values = np.linalg.eigvalsh(matrix)
         else:  # about the lowest, and then about those above them, whose overlaps are asked for
-            values, vectors = np.linalg.eigh(matrix)
+            values, vectors = _eigh(matrix) if turn == turns - 1 else _lowest_vectors(matrix, d)
             parts.append((values, ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)))
         lowest = values[:, d : d + 1] if turn == turns - 2 else values[:, :d]
         near, spread = lowest.mean(axis=1), np.ptp(lowest, axis=1) / 2
@@ -170,8 +172,9 @@ def _block(
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
     line = np.where(sound[:, None, None], (first - second) / apart, 0)
-    values, vectors = np.linalg.eigh(eye - line)
-    root = (vectors * np.maximum(values, 1.0)[:, None, :] ** -0.5) @ vectors.transpose(0, 2, 1)
+    absent = np.tile(~drawn.present, drawn.blocks)
+    _clear(line, absent)
+    root = _root(line)
     t = np.minimum(_QUIET * t_edge, t_at(labels, t_edge, found))
     centre = (
         first
@@ -181,11 +184,60 @@ def _block(
         + tilt(drawn, t)
         + bend(drawn, fine, t_edge, found)[:, :, None] * eye
     )
-    absent = np.tile(~drawn.present, drawn.blocks)
-    centre[absent] = 0
-    centre.swapaxes(1, 2)[absent] = 0
+    _clear(centre, absent)
     centre[:, range(len(eye)), range(len(eye))] += _ABSENT * absent
     return root, np.where(sound[:, None, None], centre, 0)
+
+
+def _outlier(drawn: Draw) -> Array:
+    """Where the mean margin of all labels vanishes (q,), the edge without such a place: by Newton's method in its bracket."""
+    labels, high = drawn.whole, drawn.t_edge
+    low, t = 1e-3 * high, high
+    for _ in range(_STEPS):
+        z, slope, signal, signal_slope = labels.sums(t)
+        low, high = np.where(z > signal, low, t), np.where(z > signal, t, high)
+        new = t - (z - signal) / (slope - signal_slope)
+        t = np.where((new > low) & (new < high), new, (low + high) / 2)
+    return np.asarray(labels.energy(t) * labels.n / drawn.labels.n)
+
+
+def _clear(block: Array, absent: NDArray[np.bool_]) -> None:
+    """Rows and columns (q, k) of blocks (q, k, k) set to 0."""
+    block[absent] = 0
+    block.swapaxes(1, 2)[absent] = 0
+
+
+def _root(line: Array) -> Array:
+    """V with V V^T the inverse of 1 - line (q, k, k), the unit of the block: overlaps do not depend on which root it is.
+
+    The part of a unit below 1, which a chord next to the edge can make, is raised to 1.
+    """
+    eye = np.eye(line.shape[1])
+    below = np.array([bool(dpotrf(1e-9 * eye - part)[1]) for part in line])
+    unit = eye - line
+    if np.any(below):
+        values, vectors = np.linalg.eigh(unit[below])
+        unit[below] = (vectors * np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1)
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(unit)).transpose(0, 2, 1))
+
+
+def _eigh(matrix: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(values, np.float64), np.asarray(vectors, np.float64)
+
+
+def _lowest_vectors(matrix: Array, d: int) -> tuple[Array, Array]:
+    """All eigenvalues (q, k), ascending, and the vectors (q, k, d') of the d lowest at least; by inverse iteration for one."""
+    if d > 1:
+        return _eigh(matrix)
+    values = np.asarray(np.linalg.eigvalsh(matrix), np.float64)
+    near = values[:, 0] - 1e-12 * (1 + np.ptp(values, axis=1))
+    shifted = matrix - near[:, None, None] * np.eye(matrix.shape[1])
+    vector = np.ones((*matrix.shape[:2], 1))
+    for _ in range(2):
+        vector = np.linalg.solve(shifted, vector)
+        vector /= np.linalg.norm(vector, axis=1, keepdims=True)
+    return values, np.asarray(vector, np.float64)
 
 
 def _levels(
@@ -211,10 +263,11 @@ def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Arr
     """The small matrices (q, p w + kept, p w + kept)."""
     d, kept = root.shape[1], levels.shape[1]
     matrix = np.zeros((len(root), d + kept, d + kept))
-    matrix[:, :d, :d] = root @ centre @ root
+    turned = root.transpose(0, 2, 1)
+    matrix[:, :d, :d] = turned @ centre @ root
     rows = squares[:, drawn.rows]
     couplings = drawn.couplings[..., :kept] * drawn.present[:, None, :, None]
-    matrix[:, :d, d:] = root @ (couplings.reshape(len(root), d, kept) * np.sqrt(rows))
+    matrix[:, :d, d:] = turned @ (couplings.reshape(len(root), d, kept) * np.sqrt(rows))
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
     matrix[:, range(d, d + kept), range(d, d + kept)] = levels
     return matrix

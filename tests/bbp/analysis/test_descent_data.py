@@ -22,9 +22,7 @@ def held(p, a, n, more=""):
     return descent_file.load(FOLDER / f"descent_p{p}_a{a}_n{n}{more}.h5")
 
 
-@pytest.mark.parametrize(
-    ("p", "a", "n"), [(2, 0.5, 100), (4, 0.5, 100), (2, 0.5, 200), (2, 1.5, 100)], ids=str
-)
+@pytest.mark.parametrize(("p", "a", "n"), [(2, 0.5, 100), (4, 0.5, 100), (2, 1.5, 100)], ids=str)
 def test_wide_students_recover_at_smaller_alpha_than_the_teachers_width(p, a, n):
     wide, narrow = (recovery(held(width, a, n), n, "random").midpoint for width in (p, 1))
     assert narrow.value - wide.value > 3 * np.hypot(wide.error, narrow.error)
@@ -57,12 +55,15 @@ def test_the_informative_direction_is_there_at_the_start_and_lost_on_the_way():
             assert drop.mean() > 3 * drop.std(ddof=1) / np.sqrt(len(drop))
 
 
-def test_the_loss_never_rises_and_what_has_converged_is_critical():
+def test_the_loss_never_rises_and_all_have_converged():
+    """To a gradient of 1e-6 or a loss per sample of 1e-6."""
     for path in FOLDER.glob("*.h5"):
         found = descent_file.load(path)
+        assert np.all(found.code == Code.CONVERGED)
         assert np.all(np.diff(found.loss, axis=-1) <= 1e-12 * found.loss[..., :1])
         assert np.all(found.status == descent_file.DONE)
-        assert np.all(found.gradient[..., -1][found.code == Code.CONVERGED] <= 1e-6 * (1 + 1e-6))
+        per_sample = found.loss[..., -1] / np.round(found.dims["alpha"] * 100)[:, None]
+        assert np.all((found.gradient[..., -1] <= 1.001e-6) | (per_sample <= 1.001e-6))
 
 
 def test_a_sample_of_the_file_is_computed_again():
@@ -73,7 +74,7 @@ def test_a_sample_of_the_file_is_computed_again():
         100,
         2.0,
         [5],
-        rules=Rules("steps", found.config["steps"], found.config["records"]),
+        rules=Rules(steps=found.config["steps"], records=found.config["records"], loss_floor=1e-6),
     )
     i = found.dims["alpha"].tolist().index(2.0)
     np.testing.assert_allclose(found.overlap_matrix[0, 0, i, 5, :4], again.overlap_matrix[0, :4], atol=1e-9)

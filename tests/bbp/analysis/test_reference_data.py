@@ -79,15 +79,16 @@ def test_shift_of_the_edge_prefers_its_law(pattern, kind, law):
     ("pattern", "alpha"), [pytest.param("far*.h5", 1.2, marks=pytest.mark.slow), ("tw*.h5", 0.8)]
 )
 def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(pattern, alpha, samples):
-    """N = 200: labels explain more than 0.4 of the variance, and about each sample's quenched edge the lowest eigenvalue has
-    the Tracy-Widom variance within 4 standard errors and its mean within 0.5 (benchmarks/spiked_edge.py: why not closer).
+    """N = 200: labels explain over a third of the variance, and about each sample's quenched edge the lowest eigenvalue has
+    the Tracy-Widom variance within 4 standard errors and its mean within 3 and 0.1 (benchmarks/spiked_edge.py says why).
     """
     sweep = stored(pattern)
     status = np.where(sweep.sample < samples, sweep.status, NOT_RUN)
     found = edge_statistics(replace(sweep, status=status), 200, alpha)
-    assert found.share.value - 2 * found.share.error > 0.4
-    assert abs(found.variance.sigmas(VARIANCE)) < 4 and abs(found.mean.value - MEAN) < 0.5
-    assert found.distance.value < 0.2
+    assert found.share.value - 2 * found.share.error > 1 / 3
+    assert abs(found.variance.sigmas(VARIANCE)) < 4
+    assert abs(found.mean.value - MEAN) < 0.1 + 3 * found.mean.error
+    assert found.distance.value < 0.12
 
 
 def test_quenched_threshold_meets_the_discontinuous_crossing():

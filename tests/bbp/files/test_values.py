@@ -1,4 +1,4 @@
-"""Every file of data/ opens as it did in the first version, value for value.
+"""Sweeps and figures of data/ open as they did in the first version, value for value.
 
 values_of_data.json holds digests of every array and attribute that the loaders of the first version gave. A file that has
 been made anew since is another file, known by its checksum, and is not compared.
@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 
 from bbp import store
-from bbp.experiments import descent_file
 from bbp.gallery import base
 
 ROOT = Path(__file__).parents[3] / "data"
 KNOWN = json.loads(Path(__file__).with_name("values_of_data.json").read_text())
 SWEEP = "n alpha sample eigenpair eigenvalues overlaps residuals max_overlap_rank status reason edge outlier overlap".split()
-DESCENT = "overlap_matrix m2 projection loss gradient time steps_taken eigenvalues overlaps status code reason".split()
 
 
 def digest(value):
@@ -41,12 +39,6 @@ def of_sweep(path):
     )
 
 
-def of_descent(path):
-    d = descent_file.load(path)
-    held = {name: getattr(d, name) for name in DESCENT} | {f"dim {k}": v for k, v in d.dims.items()}
-    return held | {"model": repr((d.model.p, d.model.p_star, d.model.a))}, d.config, d.attributes
-
-
 def of_figure(path):
     data, config = base.load(path)
     held = {}
@@ -55,7 +47,7 @@ def of_figure(path):
     return held, config, data.attributes
 
 
-READERS = {"finite_size": of_sweep, "descent": of_descent, "figures": of_figure}
+READERS = {"finite_size": of_sweep, "figures": of_figure}
 
 
 @pytest.mark.parametrize("folder", READERS)

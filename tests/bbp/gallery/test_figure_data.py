@@ -250,7 +250,7 @@ def test_half_of_the_flows_recover_above_the_hessians_threshold_at_every_n():
 
 
 @pytest.mark.parametrize("kind", finite.MODELS)
-def test_samples_cross_over_near_the_quenched_threshold(kind):
+def test_samples_cross_over_near_the_threshold_of_theory(kind):
     """Half-points of phi within 3.5 sigma of alpha_bbp_finite; discontinuous ones below the limit by 2.5 (false alarm 6e-3)."""
     data = stored("finite-thresholds")
     predicted = np.interp(np.log(data["sampled_n"]), np.log(data["n"]), data[f"{kind}_alpha"])
@@ -305,13 +305,15 @@ def test_curves_are_those_of_the_theory():
 
 
 def test_the_sharp_edge_follows_tracy_widom_about_the_quenched_one():
-    """Variance within 4 standard errors of 1.6078 and mean within 0.5 of -1.2065 (benchmarks/spiked_edge.py: why not closer);
+    """Variance within 4 standard errors of 1.6078, mean within 3 and 0.1 of -1.2065 (benchmarks/spiked_edge.py says why);
     variances of the raw eigenvalue and of the edge within 4 and 5 of theirs (false alarms 6e-5)."""
     data = stored("edge")
     for index in range(data["n"].size):
         scaled, rng = data["scaled"][index], np.random.default_rng(index)
         variance = bootstrap(scaled, rng, lambda v, axis: v.var(axis=axis, ddof=1))
-        assert abs(variance.sigmas(VARIANCE)) < 4 and abs(np.nanmean(scaled) - MEAN) < 0.5
+        assert abs(variance.sigmas(VARIANCE)) < 4
+        mean, error = mean_and_error(scaled)
+        assert abs(mean - MEAN) < 3 * error + 0.1
         for name, expected, sigmas in (("lowest", data["std"], 4), ("edge", data["label_std"], 5)):
             values = data[name][index][np.isfinite(data[name][index])]
             ratio = values.var(ddof=1) / expected[index] ** 2

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import brentq
 
 from theory.checks import ParameterError
-from theory.finite_n.quenched import quenched, quenched_mean
-from theory.finite_n.tracy_widom import tracy_widom_scale
+from theory.finite_n.quenched import level_push, quenched, quenched_mean
+from theory.finite_n.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
 from theory.model import Committee
@@ -117,6 +117,36 @@ def test_edges_follow_dense_samples_one_by_one():
     assert np.var(found - predicted) < 0.7 * np.var(found)
 
 
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_direction_without_labels_of_its_own_is_one_dimension_more(p):
+    """Xi = Z + Q for projections that are all 1: the push is the derivative of the edge in the dimension."""
+    model, inner, more = Committee(p, 1, 0.3), 100, 1e-3
+    weights = model.weights(*model.draw_labels(250, np.random.default_rng(p)))
+
+    def edge_of(dimension):
+        return Dyson(weights, 1 / dimension).edge().value * dimension / inner
+
+    dyson = Dyson(weights, 1 / inner)
+    block, edge = SpikeBlock(dyson, np.ones((250, 1))), dyson.edge()
+    slope = (edge_of(inner + more) - edge_of(inner - more)) / (2 * more)
+    push = level_push(block, block.at(edge), edge, inner, 0.0)
+    assert push < 0 and push == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize(("p", "alpha"), [(1, 1.5), (2, 1.0)])
+def test_nothing_jumps_as_an_outlier_appears(p, alpha):
+    """The labels of one draw, at 40 values of a: where an outlier appears the curves have kinks (second differences to 0.3/n),
+    no jumps (4 to 6/n between the edges of dimension n and of n - p - p_star)."""
+    n, rng = 60, np.random.default_rng(1)
+    lam, u = Committee(p, 1, 1.0).draw_labels(round(alpha * n), rng)
+    found = [quenched(Committee(p, 1, a), lam, u, n) for a in np.geomspace(0.05, 5, 40)]
+    counts = {np.isfinite(each.outliers).sum() for each in found}
+    assert counts == {0, 1}
+    for name in ("edge", "lowest"):
+        values = np.array([getattr(each, name) for each in found])
+        assert np.abs(np.diff(values, 2)).max() < 1 / n
+
+
 def test_mean_over_draws():
     model = Committee(2, 1, 0.3)
     mean = quenched_mean(model, 2.5, 200, 12, np.random.default_rng(0))
@@ -154,3 +184,21 @@ def test_bad_labels_are_refused(lam, u, n, message):
         quenched(Committee(2, 1, 1.0), lam, u, n)
     with pytest.raises(ParameterError, match="p must be finite"):
         quenched(Committee(np.inf, 1, 1.0), np.ones((5, 1)), np.ones((5, 1)), 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("p", "p_star", "a", "alpha"),
+    [(1, 1, 0.1, 0.8), (1, 1, 0.5, 12.0), (2, 1, 0.3, 10.0), (2, 1, 20.0, 40.0)],
+)
+def test_the_lowest_level_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, p_star, a, alpha):
+    """N = 100, 200 samples: the mean of the level above the outliers there are, within 4 standard errors and 0.25 of
+    Tracy-Widom's; edges of dimension N or N - p - p_star fail by 0.3 to 0.5 in one of the cases each."""
+    model, n, rng = Committee(p, p_star, a), 100, np.random.default_rng(7)
+    rest = []
+    for _ in range(200):
+        lam, u, values = dense(model, n, round(alpha * n), rng)
+        found = quenched(model, lam, u, n)
+        k = int(np.isfinite(found.outliers).sum())
+        rest.append((values[k] - found.edge) * found.scale + MEAN)
+    assert abs(np.mean(rest)) < 0.25 + 4 * np.std(rest) / np.sqrt(len(rest))

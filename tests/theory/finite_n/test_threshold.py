@@ -10,9 +10,11 @@ from theory.checks import ParameterError
 from theory.finite_n import many_labels
 from theory.finite_n.extreme_labels import LabelTail
 from theory.finite_n.law import finite_law
-from theory.finite_n.quenched import mean_margin, quenched
+from theory.finite_n.quenched import mean_margin
 from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
 from theory.finite_n.typical import alpha_bbp_typical
+from theory.general.dyson import Dyson
+from theory.general.spikes import SpikeBlock
 from theory.model import Committee
 from theory.outliers import outlier
 from theory.transition import bbp_threshold
@@ -58,7 +60,9 @@ def test_every_label_counts_once():
 def test_mean_margin_is_the_mean_of_the_margins():
     model, n = Committee(2, 2, 0.5), 150
     lam, u = model.draw_labels(500, np.random.default_rng(0))
-    expected = quenched(model, lam, u, n).margins.mean()
+    dyson = Dyson(model.weights(lam, u), 1 / n)
+    edge = dyson.edge()
+    expected = edge.value - np.linalg.eigvalsh(SpikeBlock(dyson, u).xi_at(edge)).mean()
     assert mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) == pytest.approx(expected, rel=1e-9)
 
 

@@ -4,8 +4,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
-from theory.general import Network, spectrum, threshold
+from theory.general import Activation, Network, spectrum, threshold
 from theory.general.clouds import product_cloud, sobol_cloud
 from theory.general.extremes import support
 from theory.general.orbits import orbit_average, orbit_labels
@@ -43,6 +44,25 @@ def test_spectra_are_those_of_the_exact_route(alpha):
     np.testing.assert_allclose(found.outliers, exact.outliers, atol=1e-9)
     np.testing.assert_allclose(found.overlaps, exact.overlaps, atol=1e-9)
     assert list(found.degeneracy) == list(exact.degeneracy)
+
+
+def test_weights_lowest_at_two_places_have_nodes_at_both():
+    """1 - cos is lowest at pi and -pi; twin: midpoints all over the plane of lam and u. Nodes at one place alone gave 3e-3."""
+    wave = Activation(
+        "wave", lambda x, xp: 1 - xp.cos(x), lambda x, xp: xp.sin(x), lambda x, xp: xp.cos(x), "even", 0, 0.0
+    )
+    alpha, a, x, u = 30.0, 2.5, np.arange(0.03, 8, 0.06), np.arange(0.075, 8, 0.15)
+    normal = [np.exp(-(v**2) / 2) / np.exp(-(v**2) / 2).sum() for v in (x, u, u)]
+    mass = np.einsum("i,j,k->ijk", *normal)
+    yhat, wave_u = (1 - np.cos(x))[:, None, None], 1 - np.cos(u)
+    y = (wave_u[:, None] + wave_u) / 2
+    f = ((yhat - y) * np.cos(x)[:, None, None] + np.sin(x)[:, None, None] ** 2) / (a + y)
+    keep = mass > 1e-12
+    f, mass = f[keep], mass[keep]
+    q = brentq(lambda q: alpha * np.sum(mass * (f / (q + f)) ** 2) - 1, 1e-2 - f.min(), 100)
+    found = point_spectrum(Network(1, 2, a, activation=wave), alpha)
+    assert found.edge_error < 1e-4
+    assert abs(found.edge - (alpha * np.sum(mass * q * f / (q + f)) - q)) < 3 * found.edge_error
 
 
 @pytest.mark.parametrize(

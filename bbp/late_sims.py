@@ -1,0 +1,32 @@
+"""What figures and their statistics use of `sims`, imported when first called: a stored figure is drawn without JAX."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+
+def instances() -> ModuleType:
+    """`sims.instance`: draws of student, teacher and data, their labels, and the name of the random stream."""
+    return importlib.import_module("sims.instance")
+
+
+def sample_point(*what: Any, **options: Any) -> Any:
+    """`sims.sampling.sample_point`: eigenpairs of the samples at one N and alpha."""
+    return importlib.import_module("sims.sampling").sample_point(*what, **options)
+
+
+def descents() -> ModuleType:
+    """`sims.descent.path`: rules of descents and the codes of their ends."""
+    return importlib.import_module("sims.descent.path")
+
+
+def sample_descents(*what: Any, **options: Any) -> Any:
+    """`sims.descent.samples.sample_descents`: descents of the samples at one N and alpha."""
+    return importlib.import_module("sims.descent.samples").sample_descents(*what, **options)
+
+
+def frames() -> tuple[str, ...]:
+    """The frames in which Hessians along a descent are taken, as their arrays have them."""
+    return tuple(importlib.import_module("sims.descent.hessians").FRAMES)
