@@ -5,8 +5,8 @@
 For each model: the mean over samples of (found - predicted) of the lowest and of the highest of the p p_star outliers, in
 brackets in its standard errors. Predicted by theory.finite_n.quenched with the actual overlaps of teacher and students
 ("plain"); with the block noise of theory.finite_n.block_noise to first order on top ("noise"), both over the samples with p
-p_star predicted outliers ("kept"); and, for p p_star > 1, by the mean of DRAWS small matrices with the sample's labels
-("law", theory.finite_n.small_matrix), over all samples.
+p_star predicted outliers ("kept"); and, for p p_star > 1, by the mean of DRAWS small matrices with the sample's labels and
+overlaps ("law", theory.finite_n.small_matrix), over all samples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from theory.finite_n.block_noise import scattered_outliers
-from theory.finite_n.quenched import quenched
+from theory.finite_n.quenched import orthonormal, quenched
 from theory.finite_n.small_matrix import small_pairs
 from theory.model import Committee
 
@@ -43,10 +43,12 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
     return np.linalg.eigvalsh(hessian)[:k], lam, u, rows @ rows.T
 
 
-def of_law(model: Committee, lam: Any, u: Any, n: int) -> Any:
-    """Mean of the lowest p p_star pairs over draws that share the labels, in units of the Hessian."""
-    pairs = small_pairs(model, len(lam), n, range(DRAWS), 1, np.hstack([lam, u]))
-    return pairs.values[:, : int(model.degeneracy)].mean(axis=0) * (2 / int(model.p) * pairs.size / n)
+def of_law(model: Committee, lam: Any, u: Any, n: int, gram: Any) -> Any:
+    """Mean of the lowest p p_star pairs over draws that share labels and overlaps, as `law_of_labels`, units of the Hessian."""
+    basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
+    pairs = small_pairs(model, len(lam), n, range(DRAWS), 1, np.stack([np.hstack([lam, u]), basis]))
+    unit = 2 / int(model.p) * pairs.size / n
+    return np.nanmean(pairs.values[:, : int(model.degeneracy)] * unit[:, None], axis=0)
 
 
 def residuals(model: Committee, alpha: float, n: int, samples: int, seed: int = 0) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def residuals(model: Committee, alpha: float, n: int, samples: int, seed: int = 
     for _ in range(samples):
         found, lam, u, gram = sample(model, alpha, n, rng)
         if model.degeneracy > 1:
-            out["law"].append(found - of_law(model, lam, u, n))
+            out["law"].append(found - of_law(model, lam, u, n, gram))
         predicted = quenched(model, lam, u, n, gram)
         if np.all(np.isfinite(predicted.outliers)):
             noisy = scattered_outliers(model, predicted, alpha, n, 300, rng)

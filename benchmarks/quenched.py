@@ -74,10 +74,12 @@ THRESHOLDS = [
 
 @dataclass
 class Sample:
-    """One dense Hessian: its preactivations, ascending eigenvalues and each eigenvector's squared overlap."""
+    """One dense Hessian: its preactivations, the overlaps of its rows (teacher first), ascending eigenvalues and each
+    eigenvector's squared overlap."""
 
     lam: np.ndarray
     u: np.ndarray
+    gram: np.ndarray
     values: np.ndarray
     overlaps: np.ndarray
 
@@ -91,7 +93,8 @@ def dense(model: Committee, n: int, alpha: float, rng: np.random.Generator) -> S
     lam, u = data @ student.T, data @ teacher.T * np.sqrt(n)
     values, vectors = scipy.linalg.eigh(hessian(model, data, lam, u), overwrite_a=True, check_finite=False)
     overlaps = np.sum((teacher @ vectors.reshape(p, n, p * n)) ** 2, axis=(0, 1))
-    return Sample(lam, u, values, overlaps)
+    rows = np.concatenate([teacher, student / np.sqrt(n)])
+    return Sample(lam, u, rows @ rows.T, values, overlaps)
 
 
 def hessian(model: Committee, data: np.ndarray, lam: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -129,7 +132,7 @@ def samples(quick: bool) -> None:
         rows = []
         for _ in range(runs):
             sample = dense(model, n, alpha, rng)
-            predicted = quenched(model, sample.lam, sample.u, n)
+            predicted = quenched(model, sample.lam, sample.u, n, sample.gram)
             present = int(np.sum(np.isfinite(predicted.outliers)))
             lowest = predicted.lowest - (0 if present else MEAN / predicted.scale)
             full = present == len(predicted.outliers)
@@ -161,7 +164,7 @@ def edge(quick: bool) -> None:
         rows = []
         for _ in range(20 if quick else 200):
             sample = dense(model, n, alpha, rng)
-            found = quenched(model, sample.lam, sample.u, n)
+            found = quenched(model, sample.lam, sample.u, n, sample.gram)
             present, weights = int(np.isfinite(found.outliers).sum()), model.weights(sample.lam, sample.u)
             level = (sample.values[present] - found.edge) * found.scale + MEAN
             # Each edge is that of the equation of its dimension, in units of the Hessian.

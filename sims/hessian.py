@@ -30,6 +30,7 @@ from sims.pinned import HIGHEST, pinned
 from theory.general.network import network
 
 BLOCK = 256  # rows in one symmetric rank update
+GENERAL = 128  # N up to which a block is one general product: the fixed costs of symmetric updates are a third of theirs
 TILE = 128  # of a matrix that is transposed
 _ABOVE = np.triu(np.ones((TILE, TILE), bool), 1)
 
@@ -164,29 +165,41 @@ def loss(
 
 
 def dense_blas(data: NDArray, F: NDArray) -> NDArray:
-    """The Hessian (pN, pN) on the host, column-major, from data (M, N) and weights F (M, p, p).
+    """The Hessian (pN, pN) on the host, column-major, from data (M, N) and weights F (M, p, p); symmetric, to rounding where
+    N is small.
 
     Each block X^T diag(f) X is symmetric: rows of positive and of negative weight go to one symmetric rank
-    update each (syrk), half the operations of a general product.
+    update each (syrk), half the operations of a general product, which small ones are nevertheless faster by.
     """
     data, F = np.asarray(data), np.asarray(F)
     p, n = F.shape[-1], data.shape[1]
-    gram, scaled = np.empty((n, n), data.dtype, order="F"), np.empty((BLOCK, n), data.dtype)
+    gram, scaled = np.empty((n, n), data.dtype, order="F"), np.empty((min(BLOCK, len(data)), n), data.dtype)
+    made = _by_products if n <= GENERAL else _by_updates
     if p == 1:
-        return _mirror(_weighted_gram(data, F[:, 0, 0], gram, scaled), gram)
+        return made(data, F[:, 0, 0], gram, scaled)
     hessian = np.empty((p * n, p * n), data.dtype, order="F")
     for k in range(p):
         for j in range(k + 1):
-            gram = _weighted_gram(data, F[:, k, j], gram, scaled)
-            below = hessian[k * n : (k + 1) * n, j * n : (j + 1) * n]
-            _mirror(gram, below)
+            block = made(data, F[:, k, j], gram, scaled)
+            hessian[k * n : (k + 1) * n, j * n : (j + 1) * n] = block
             if j < k:
-                hessian[j * n : (j + 1) * n, k * n : (k + 1) * n] = below
+                hessian[j * n : (j + 1) * n, k * n : (k + 1) * n] = block.T
     return hessian
 
 
-def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> NDArray:
-    """Lower triangle of X^T diag(f) X, weights f (M,) of either sign, in gram (N, N); scaled (BLOCK, N) is scratch."""
+def _by_products(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> NDArray:
+    """X^T diag(f) X, weights f (M,), in gram (N, N); scaled (up to BLOCK, N) is scratch."""
+    gemm, f = blas("gemm", data.dtype), f.astype(data.dtype, copy=False)
+    for start in range(0, len(data), BLOCK):
+        rows = data[start : start + BLOCK]
+        block = np.multiply(rows, f[start : start + BLOCK, None], out=scaled[: len(rows)])
+        # transposes are column-major: no copy
+        gram = gemm(1.0, block.T, rows.T, beta=float(start > 0), c=gram, trans_b=1, overwrite_c=1)
+    return gram
+
+
+def _by_updates(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> NDArray:
+    """The same by the weights' sign."""
     syrk = blas("syrk", data.dtype)
     gram[:] = 0
     root = np.sqrt(np.abs(f)).astype(data.dtype, copy=False)
@@ -199,17 +212,15 @@ def _weighted_gram(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) ->
             block *= root[some, None]
             # block.T is (N, rows), column-major: no copy
             gram = syrk(sign, block.T, beta=1.0, c=gram, lower=1, overwrite_c=1)
-    return gram
+    return _mirrored(gram)
 
 
-def _mirror(lower: NDArray, out: NDArray) -> NDArray:
-    """The symmetric matrix whose lower triangle is given, written to out (which may be the same), by tiles."""
+def _mirrored(lower: NDArray) -> NDArray:
+    """The symmetric matrix whose lower triangle is given, in its place, by tiles."""
     n = len(lower)
     for j in range(0, n, TILE):
-        corner = out[j : j + TILE, j : j + TILE]
-        if out is not lower:
-            out[j:, j : j + TILE] = lower[j:, j : j + TILE]
+        corner = lower[j : j + TILE, j : j + TILE]
         np.copyto(corner, corner.T, where=_ABOVE[: len(corner), : len(corner)])
         for i in range(j + TILE, n, TILE):
-            out[j : j + TILE, i : i + TILE] = lower[i : i + TILE, j : j + TILE].T
-    return out
+            lower[j : j + TILE, i : i + TILE] = lower[i : i + TILE, j : j + TILE].T
+    return lower

@@ -9,19 +9,16 @@ a sample gets does not depend on its company, since every row has a key of its o
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from sims import instance
 from sims.checks import indices
 from sims.instance import Instance, Model
-from sims.normal import normal_row
 from sims.pinned import pinned
 from sims.students import placed
 from sims.threefry import fold
@@ -99,25 +96,26 @@ class _Rows:
         starts = range(0, whole, size)
         calls = (_rows(keys[s : s + size], index[s : s + size], n, dtype) for s in starts)
         self._calls = instance.ahead(calls, 1)
-        self._left = np.empty((0, n))
+        self._left: tuple[NDArray, ...] = (np.empty((0, n)), np.empty((0, n)))
 
     def next(self, number: int, length: int | None = None) -> NDArray:
         """The next rows (number, n), and zeros up to `length`."""
         rows, filled = np.empty((length or number, self.n), self.dtype), 0
         rows[number:] = 0
         while filled < number:
-            if not len(self._left):
-                self._left = np.asarray(next(self._calls))
-            some = self._left[: number - filled]
-            rows[filled : filled + len(some)] = some
-            filled, self._left = filled + len(some), self._left[len(some) :]
+            if not len(self._left[0]):
+                self._left = tuple(map(np.asarray, next(self._calls)))
+            end = min(number, filled + len(self._left[0]))
+            instance.join(self._left, rows[filled:end])
+            self._left = tuple(half[end - filled :] for half in self._left)
+            filled = end
         return rows
 
 
 @pinned
 @functools.partial(jax.jit, static_argnames=("n", "dtype"))
-def _rows(keys: jax.Array, index: jax.Array, n: int, dtype: str) -> jax.Array:
-    """Rows (r, n), each N(0, I/n), row i from the key of words keys[i] and the index of the row in its stream."""
+def _rows(keys: jax.Array, index: jax.Array, n: int, dtype: str) -> tuple[jax.Array, jax.Array]:
+    """Rows (r, n) in halves, each N(0, I/n), row i from the key of words keys[i] and the index of the row in its stream."""
     wrapped = jax.random.wrap_key_data(keys, impl="threefry2x32")
     own = jax.vmap(jax.random.fold_in)(wrapped, index)
-    return jax.vmap(lambda key: normal_row(key, n, dtype))(own) * jnp.asarray(1 / math.sqrt(n), dtype)
+    return instance.scaled_halves(own, n, dtype)

@@ -18,18 +18,18 @@ from __future__ import annotations
 import functools
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sims.blas import blas
 from sims.checks import of_type, reals
-from sims.normal import normal_row
+from sims.normal import normal_halves, normal_row
 from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
 from sims.threefry import fold
@@ -157,9 +157,9 @@ def data_key(key: jax.Array) -> jax.Array:
     return _fold(key, DATA)
 
 
-def padded(m: int) -> int:
-    """Number of rows at or above m to which data are padded: multiples of 128, at most 9 in each octave."""
-    step = max(128, 1 << max(0, (m - 1).bit_length() - 4))
+def padded(m: int, least: int = 128) -> int:
+    """Number of rows at or above m to which data are padded: multiples of `least`, at most 9 in each octave."""
+    step = max(least, 1 << max(0, (m - 1).bit_length() - 4))
     return -(-m // step) * step
 
 
@@ -173,8 +173,33 @@ def row_block(
     Row mu is drawn from fold_in(key, mu), in `dtype`, whatever the block it is drawn in. `start` is traced:
     one compilation serves every block of the same shape.
     """
+    # a barrier: fused with what follows, radius and angle of a pair would be computed twice, and may round otherwise
+    halves = jax.lax.optimization_barrier(_halves(key, start, count, n, dtype))
+    return jnp.concatenate(halves, axis=1)[:, :n]
+
+
+@pinned
+@functools.partial(jax.jit, static_argnames=("count", "n", "dtype"))
+def _halves(
+    key: jax.Array, start: jax.Array | int, count: int, n: int, dtype: str
+) -> tuple[jax.Array, jax.Array]:
+    """`row_block` in two halves (count, ceil(n / 2)), as `sims.normal.normal_halves` has them."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(count, dtype=jnp.uint32))
-    return jax.vmap(lambda k: normal_row(k, n, dtype))(keys) * jnp.asarray(1 / math.sqrt(n), dtype)
+    return scaled_halves(keys, n, dtype)
+
+
+def scaled_halves(keys: jax.Array, n: int, dtype: str) -> tuple[jax.Array, jax.Array]:
+    """Rows N(0, I/n) from a key each, in halves; for programs that return them apart."""
+    first, second = jax.vmap(lambda key: normal_halves(key, n, dtype))(keys)
+    scale = jnp.asarray(1 / math.sqrt(n), dtype)
+    return first * scale, second * scale
+
+
+def join(halves: Sequence[ArrayLike], rows: NDArray) -> None:
+    """Write the first rows of two halves to `rows` (count, n) on the host."""
+    first, second = (np.asarray(half)[: len(rows)] for half in halves)
+    middle = first.shape[1]
+    rows[:, :middle], rows[:, middle:] = first, second[:, : rows.shape[1] - middle]
 
 
 @pinned
@@ -184,11 +209,9 @@ def draw_rows(
     """Rows 0 .. m - 1 of the data whose key is `key`, then zeros, on the host: (length, n), length m by default."""
     rows = _aligned(length or m, n, real_dtype(dtype))
     size = min(2 * ROWS, max(8, 1 << (m - 1).bit_length()), max(8, 1 << (_CALL // n).bit_length()))
-    calls = (
-        (start, row_block(key, np.uint32(start), size, n, str(rows.dtype))) for start in range(0, m, size)
-    )
-    for start, block in ahead(calls):
-        rows[start : min(start + size, m)] = np.asarray(block)[: m - start]
+    calls = ((start, _halves(key, np.uint32(start), size, n, str(rows.dtype))) for start in range(0, m, size))
+    for start, halves in ahead(calls):
+        join(halves, rows[start : min(start + size, m)])
     rows[m:] = 0
     return rows
 

@@ -24,20 +24,31 @@ _COS = [(-1) ** j / math.factorial(2 * j) for j in range(9)]
 @pinned
 def normal_row(key: jax.Array, n: int, dtype: Any = "float64") -> jax.Array:
     """n independent N(0, 1) variates in float32 or float64, (n,): a function of key, n and dtype alone."""
-    half = -(-n // 2)
+    return jnp.concatenate(normal_halves(key, n, dtype))[:n]
+
+
+def normal_halves(key: jax.Array, n: int, dtype: Any = "float64") -> tuple[jax.Array, jax.Array]:
+    """The same variates in two halves of ceil(n / 2), of an odd n one more than there are. Inside a `pinned` function only.
+
+    A program that returns them apart computes radius and angle of a pair once; joined, XLA does for each of the two.
+    """
     word = "uint64" if jnp.dtype(dtype).itemsize == 8 else "uint32"
-    return from_bits(jax.random.bits(key, (2, half), word), dtype)[:n]
+    return _pairs(jax.random.bits(key, (2, -(-n // 2)), word), dtype)
 
 
 @pinned
 def from_bits(words: jax.Array, dtype: Any) -> jax.Array:
     """Variates (2 h,) from uniform words (2, h), uint64 for float64 and uint32 for float32."""
+    return jnp.concatenate(_pairs(words, dtype))
+
+
+def _pairs(words: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
     size = 8 * jnp.dtype(dtype).itemsize
     kept = 53 if size == 64 else 32
     u = ((words[0] >> (size - kept)).astype(dtype) + 0.5) * 2.0**-kept  # in (0, 1]
     radius = jnp.sqrt(-2 * jnp.log(u))
     cosine, sine = circle(words[1], dtype)
-    return jnp.concatenate([radius * cosine, radius * sine])
+    return radius * cosine, radius * sine
 
 
 @pinned

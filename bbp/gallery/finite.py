@@ -1,4 +1,4 @@
-"""Thresholds at finite N, from N = 100 to 1e8: quenched theory, with samples on top where samples can be had."""
+"""Thresholds at finite N, from N = 100 to 1e8: the law and its labels alone, samples on top where they can be had."""
 
 from __future__ import annotations
 
@@ -11,31 +11,40 @@ from matplotlib.figure import Figure
 from bbp.analysis.finite_size import midpoint
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
 from theory.model import Committee
 from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
 RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.3, 1.05)}
-SIZES = np.array([100, 300, 1000, 10**4, 10**5, 10**6, 10**7, 10**8])  # of the quenched theory
+SIZES = np.array([100, 300, 1000, 10**4, 10**6, 10**8])  # of theory
+ASIDE = 1.15  # factor of N by which points of one N are drawn side by side
+MANY = 1000  # up to here a draw is cheap, and thresholds are wide
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
-    """alpha_bbp_finite(N) with errors, and the alpha at which half of the samples have phi = 1."""
+    """alpha_bbp_finite(N) and margin_threshold(N) with errors, and the alpha at which half of the samples have phi = 1."""
     sizes, samples = effort.sizes([100, 200, 400], [100, 200, 400, 800, 1600]), effort.count(100, 200)
     arrays: dict[str, Named] = {"n": (("n",), SIZES), "sampled_n": (("sampled_n",), np.array(sizes))}
     rng = np.random.default_rng([effort.seed, 3])
     for kind, model in MODELS.items():
-        found = alpha_bbp_finite(model, SIZES, draws=max(20, effort.count(40, 200)), seed=effort.seed)
+        few = effort.count(60, 200)
+        draws = [few * 3 if n <= MANY else few for n in SIZES]
+        found = [
+            alpha_bbp_finite(model, int(n), draws=count, seed=effort.seed)
+            for n, count in zip(SIZES, draws, strict=True)
+        ]
+        margin = margin_threshold(model, SIZES, draws=few, seed=effort.seed)
         limit = bbp_threshold(model).alpha
         alpha = rounded(np.linspace(*RANGES[kind], 7) * limit)
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
         halves = [midpoint(alpha, h, rng) for h in hits]
         errors = np.array([half.error for half in halves])  # none where samples do not settle it
         arrays |= {
-            f"{kind}_alpha": (("n",), found.alpha),
-            f"{kind}_error": (("n",), found.error),
-            f"{kind}_half": (("n",), found.half),
+            f"{kind}_alpha": (("n",), np.array([each.alpha for each in found])),
+            f"{kind}_error": (("n",), np.array([each.error for each in found])),
+            f"{kind}_margin": (("n",), np.asarray(margin.alpha)),
+            f"{kind}_margin_error": (("n",), np.asarray(margin.error)),
             f"{kind}_sampled": (
                 ("sampled_n",),
                 np.where(np.isfinite(errors), [half.value for half in halves], np.nan),
@@ -52,18 +61,27 @@ def draw(data: Data) -> Figure:
     axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         look: dict[str, Any] = {"color": style.BLUE, "marker": "o", "markersize": 3, "linewidth": 1.0}
-        name = r"quenched theory $\alpha_\mathrm{BBP}(N)$"
+        name = r"theory, $\phi = 1/2$"
         ax.errorbar(data["n"], data[f"{kind}_alpha"], yerr=data[f"{kind}_error"], label=name, **look)
-        half: dict[str, Any] = {
+        look = {
             "color": style.GREEN,
-            "linestyle": (0, (1, 1)),
-            "label": "half of the draws have an outlier",
+            "marker": "^",
+            "markersize": 3,
+            "linestyle": (0, (2, 1)),
+            "linewidth": 1.0,
         }
-        ax.plot(data["n"], data[f"{kind}_half"], **half)
+        name = "margin of the labels 0"
+        ax.errorbar(
+            ASIDE * data["n"], data[f"{kind}_margin"], yerr=data[f"{kind}_margin_error"], label=name, **look
+        )
         look = {"color": style.VERMILION, "marker": "s", "linestyle": "none", "markersize": 4, "zorder": 4}
         error = data[f"{kind}_sampled_error"]
         ax.errorbar(
-            data["sampled_n"], data[f"{kind}_sampled"], yerr=error, label=r"samples, $\phi = 1/2$", **look
+            data["sampled_n"] / ASIDE,
+            data[f"{kind}_sampled"],
+            yerr=error,
+            label=r"samples, $\phi = 1/2$",
+            **look,
         )
         limit = float(data[f"{kind}_limit"])
         ax.axhline(limit, color=style.BLACK, linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$, $N = \infty$")
@@ -78,10 +96,11 @@ def draw(data: Data) -> Figure:
 
 ENTRY = Entry(
     "finite-thresholds",
-    "BBP threshold at finite N from draws of labels (quenched theory) out to N = 1e8, and the alpha at which half of the "
-    "samples have their largest overlap in the lowest eigenvector, where samples settle it; continuous (a = 0.5) and "
-    "discontinuous (a = 2), p = p* = 1. In (b) samples rest near 0.9, one to two standard errors below theory at their N, and "
-    "both are far below the N = infinity line, which theory approaches like 1/log N.",
+    "BBP threshold at finite N out to N = 1e8, p = p* = 1, continuous (a = 0.5) and discontinuous (a = 2). phi = 1/2: half of "
+    "the samples, or of the draws of finite-N theory (theory.finite_n.law), have their largest overlap in the lowest "
+    "eigenvector; points of samples where these settle it. Margin of the labels 0: where the labels of a mean draw pull an "
+    "outlier out (quenched theory). Bars: one standard error; points of one N side by side. In (b) all are far below the line "
+    "of N = infinity, which theory approaches like 1/log N.",
     build,
     draw,
 )

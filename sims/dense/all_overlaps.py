@@ -38,6 +38,7 @@ from sims.pinned import pinned
 
 SMALL = 48  # up to this order the vectors are formed
 TOGETHER = 8  # directions in one sweep
+LEAST = 8  # orders are filled up to multiples of this, of more the larger they are (`padded`)
 _SUM = 1e-9  # error of the sum of overlaps allowed, a share of it
 _TINY = 1e-100  # least pivot: its inverse, squared, is still finite
 _APART = 1e-11  # relative gap below which a vector of its own cannot be told
@@ -164,20 +165,18 @@ def _apart(values: NDArray) -> bool:
 def _swept(given: list[tuple[NDArray, NDArray, NDArray, NDArray]], together: int) -> NDArray:
     """Squared overlaps (c, n) of the c problems (d, e, s, values), `together` at most; the first again for want of more."""
     n, r = given[0][2].shape
-    order = padded(n)
+    order = padded(n, LEAST)
     # directions beyond a few go in groups, filled up with zeros: the compiled step grows with their number
     group = min(r, TOGETHER)
+    d, e, x = np.zeros((3, together, order))
+    s = np.zeros((r + -r % group, together, order))
+    for i in range(together):
+        d[i, :n], e[i, : n - 1], own, x[i, :n] = given[i if i < len(given) else 0]
+        s[:r, i, :n] = own.T
     # rows that stand apart (e = 0) and far off (d) change nothing, and let few lengths be compiled
-    d, e = np.empty((order, together, 1)), np.zeros((order, together, 1))
-    s, x = np.zeros((order, r + -r % group, together, 1)), np.empty((together, order))
-    own_d, own_e, own_s, values = map(
-        np.array, zip(*given, *given[:1] * (together - len(given)), strict=True)
-    )
-    d[:n, :, 0], d[n:, :, 0] = own_d.T, 4 * np.abs(values).max(axis=1) + 1
-    e[: n - 1, :, 0], s[:n, :r, :, 0] = own_e.T, np.moveaxis(own_s, 0, -1)
-    x[:, :n], x[:, n:] = values, values[:, -1:]
-    parts = [np.asarray(_sweep(d, e, s[:, i : i + group], x)) for i in range(0, s.shape[1], group)]
-    return np.sum(parts, axis=0)[: len(given), :n]
+    d[:, n:], x[:, n:] = 4 * np.maximum(-x[:, :1], x[:, n - 1 : n]) + 1, x[:, n - 1 : n]
+    parts = [np.asarray(_sweep(d, e, s[i : i + group], x)) for i in range(0, len(s), group)]
+    return (parts[0] if len(parts) == 1 else np.sum(parts, axis=0))[: len(given), :n]
 
 
 @pinned
@@ -185,10 +184,10 @@ def _swept(given: list[tuple[NDArray, NDArray, NDArray, NDArray]], together: int
 def _sweep(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array) -> jax.Array:
     """Squared overlaps (b, n) of the eigenvectors at x (b, n) of b matrices: see the top of the module.
 
-    d, e (n, b, 1)   diagonals and off-diagonals, the last of these 0
-    s (n, r, b, 1)   directions
+    d, e (b, n)   diagonals and off-diagonals, the last of these 0
+    s (r, b, n)   directions
     """
-    zero = jnp.zeros_like(x)
+    zero, rows = jnp.zeros_like(x), (d.T[..., None], e.T[..., None], s.transpose(2, 0, 1)[..., None])
 
     def advance(carry: tuple, row: tuple) -> tuple:
         pivot, products, square = carry
@@ -199,6 +198,6 @@ def _sweep(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array) -> jax.Array:
         products = tuple(s_j[i] - ratio * product for i, product in enumerate(products))
         return (pivot, products, 1 + ratio**2 * square), None
 
-    start = (jnp.ones_like(x), (zero,) * s.shape[1], zero)
-    (_, products, square), _ = jax.lax.scan(advance, start, (d, e, s), reverse=True, unroll=8)
+    start = (jnp.ones_like(x), (zero,) * len(s), zero)
+    (_, products, square), _ = jax.lax.scan(advance, start, rows, reverse=True, unroll=8)
     return sum((product**2 for product in products), start=zero) / square

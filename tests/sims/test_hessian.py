@@ -49,4 +49,4 @@ def test_padding_weighs_nothing(drawn):
 def test_mirror(n):
     matrix = np.asfortranarray(np.arange(n * n, dtype=float).reshape(n, n))
     expected = np.tril(matrix) + np.tril(matrix, -1).T
-    np.testing.assert_array_equal(hessian._mirror(matrix, matrix), expected)
+    np.testing.assert_array_equal(hessian._mirrored(matrix), expected)

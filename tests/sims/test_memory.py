@@ -39,8 +39,8 @@ def test_what_xla_plans_for_a_dense_sample_on_the_host():
         rows = host_draws.rows_in_call(n)
         words = np.zeros((rows, 2), np.uint32)
         assert 8 * rows * n < held(host_draws._rows, words, words[:, 0], n, "float64") < 5 * 2**20
-        column = np.zeros((order, 1, 1))
-        sweep = held(all_overlaps._sweep, column, column, column[:, None], np.zeros((1, order)))
+        row = np.zeros((1, order))
+        sweep = held(all_overlaps._sweep, row, row, row[None], row)
     assert sweep < 8 * order * memory.STEPS  # as in `dense_bytes`
 
 
