@@ -75,6 +75,8 @@ def bootstrap(
 ) -> Estimate:
     """statistic(values, axis=-1) over samples, values (sample,), with error and interval; NaN marks a missing sample.
 
+    A smooth statistic, such as a mean, a variance or a share: the jackknife fails for quantiles (95 % intervals of a median
+    hold it in 72 % at 16 samples, 85 % at 64).
     The error is s / sqrt(n) for the mean, else the jackknife's or, for many samples, that of the bootstrap. Fewer than two
     samples give the value alone, fewer than FEWEST no interval; constant data have error 0 and an interval of no width.
     Raises ParameterError on other shapes.

@@ -15,8 +15,8 @@ from bbp.plots import sweep as sweep_plots
 def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
     """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Black and grey: N = infinity.
 
-    Points: samples with bootstrap errors (phi: 95 % intervals); lines and bands in the colour of an N: finite-N theory, mean
-    and one standard deviation of a draw.
+    Points: samples with bootstrap errors (phi: 95 % intervals); lines and bands in the colour of an N: finite-N theory, mean,
+    its standard error and, wide, one standard deviation of a draw.
     """
     shown = has_theory_n(comparison)
     with style.figure_style():
@@ -29,11 +29,12 @@ def compare_figure(comparison: Comparison, *, width: str = "double") -> Figure:
                 measured(ax, comparison, name, index, label=f"$N = {n}$")
             if shown and comparison.theory_n is not None:
                 at_n = comparison.theory_n
-                none = np.zeros_like(at_n.present)
+                draws = comparison.config.get("draws") or np.inf  # older files: a line without its error
+                error = np.sqrt(at_n.present * (1 - at_n.present) / draws)
                 curves = (
                     (at_n.lowest, at_n.lowest_std, at_n.lowest_error),
                     (at_n.overlap, at_n.overlap_std, at_n.overlap_error),
-                    (at_n.present, none, none),
+                    (at_n.present, np.zeros_like(error), error),
                 )
                 for ax, rows in zip(axes, curves, strict=False):
                     sweep_plots.finite_band(ax, comparison.alpha, *(row[index] for row in rows), index=index)
