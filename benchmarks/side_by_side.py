@@ -8,7 +8,8 @@ clock runs, in turns for `--rounds`, the best round of each counts. Ratios: ours
 plain (1.5), by wall time, and by processor time, which tells more where other programs share the cores. "LAPACK" is the
 first of these ratios of as many processes that do nothing but LAPACK's reduction to tridiagonal form (sytrd), half
 of a large sample's time: what the cores, their caches and the memory they share leave of perfect sharing. With --dask, the
-rates of as many workers of dask to ours are added (target 0.9), and how long they take until they are connected (2 s).
+rates of as many workers of dask to ours are added (target 0.9), and how long they take until they are connected (2 s) and
+have given first results; they start before the other processes, which would share their cores.
 
     python benchmarks/side_by_side.py [--cases 100:1,1000:2] [--alpha 1] [--cores N] [--seconds 2] [--rounds 2] [--dask]
 """
@@ -133,7 +134,14 @@ def workers(options: argparse.Namespace, place: str | None):
         return
     start = time.perf_counter()
     with cluster.pool(options.cores, None, place) as work:
-        print(f"{options.cores} workers of dask connected after {time.perf_counter() - start:.1f} s")
+        connected = time.perf_counter() - start
+        experiment = sweep.build({"n": "100", "alpha_grid": str(options.alpha), "samples": options.cores})
+        point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
+        list(work([experiment.unit(point, i, 1) for i in range(options.cores)]))
+        print(
+            f"{options.cores} workers of dask connected after {connected:.1f} s,"
+            f" first results after {time.perf_counter() - start:.1f} s"
+        )
         yield work
 
 
@@ -159,11 +167,11 @@ def main() -> None:
     )
     context = multiprocessing.get_context("spawn")
     with (
+        workers(options, place) as dask,
         pool.pool(options.cores, place) as ours,
         one_on_a_core(place) as one,
         context.Pool(options.cores) as others,
         context.Pool(1) as other,
-        workers(options, place) as dask,
     ):
         for case in options.cases.split(","):
             n, p = map(int, case.split(":"))
