@@ -1,7 +1,7 @@
 """About how many seconds one sample takes on one core: what a dry run scales to this machine by a sample timed on it.
 
-Dense constants are fitted to processor times of samples of N = 50 to 1,000, p = 1 and 2, alpha = 1 and 2, which they meet to 7 %; the others are
-those of docs/accuracy.md ("Large matrices"; the machine is named there).
+Dense constants are fitted to processor times of samples of N = 50 to 1,000, p = 1 and 2, alpha = 1 and 2, which they meet to
+7 %; the others are those of docs/accuracy.md ("Large matrices"; the machine is named there).
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 CALLS = 0.19e-3  # whatever a dense sample of any size takes
 DRAW = 12.5e-9  # a normal variate, copied, and its labels
 BUILD = 12.5e-12  # one of the M N^2 p (p + 1) / 2 operations of the rank updates that build the matrix
-SPECTRUM = (
-    35e-9  # (p N)^2: all eigenvalues of the tridiagonal matrix, overlaps of all vectors, the lowest pairs
-)
+SPECTRUM = 35e-9  # (p N)^2: all eigenvalues of T, overlaps of all vectors, the lowest pairs
 DENSE = 34e-12  # (p N)^3: reduction to tridiagonal form
 CACHED = 2000  # order up to which the matrix stays near the processor; beyond, the reduction takes three times as long
 KRYLOV = 0.14e-6  # alpha N^2 p: all products of a search with the data (p N of 2,000 to 8,000; draws not stored take longer)
