@@ -30,6 +30,7 @@ MOST, LEFT = (
     512,
     384,
 )  # programs that may be there at the start of a run (four or five for each N), and how many stay if not
+HEADS = b"\x78", b"\x28\xb5\x2f\xfd"  # first bytes of what JAX writes: zlib, zstandard
 PROGRAM, USED = "-cache", "-atime"  # ends of the names of JAX's files: a program, the time of its last use
 
 
@@ -64,14 +65,15 @@ def environment(place: str | None) -> dict[str, str]:
 
 
 def tidy(place: Path) -> None:
-    """Remove what a process that was killed left half written, and of more than MOST programs those used longest ago.
+    """Remove what is damaged or half written, and of more than MOST programs those used longest ago.
 
-    JAX writes the time of last use after the program: one without it is not whole.
+    JAX writes the time of last use after the program: one without it is not whole. One that it cannot read (emptied by a
+    crash of the machine, say) it would warn of at every run and compile again, but never replace.
     """
     try:
         with FileLock(place / ".lockfile", timeout=LOCK_SECONDS):
             used, programs = _last_uses(place)
-            gone = [name for name in programs if name not in used]
+            gone = [name for name in programs if name not in used or not _readable(place / (name + PROGRAM))]
             if len(used) > MOST:
                 gone += sorted(used, key=used.__getitem__)[:-LEFT]
             for name in gone:
@@ -79,6 +81,12 @@ def tidy(place: Path) -> None:
                     (place / (name + end)).unlink(missing_ok=True)
     except (OSError, Timeout):  # somebody else is at it, or may do what we may not
         return
+
+
+def _readable(program: Path) -> bool:
+    """Whether a file begins as compressed programs do."""
+    with program.open("rb") as file:
+        return file.read(4).startswith(HEADS)
 
 
 def _last_uses(place: Path) -> tuple[dict[str, float], list[str]]:

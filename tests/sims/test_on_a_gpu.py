@@ -1,9 +1,12 @@
 """What runs on a GPU only, run here under its name: the same numbers as on the host, and plans of memory that hold."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
 
+from bbp.engine import compiled
 from sims import hessian, memory
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
@@ -86,6 +89,18 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     assert block_size(10**6, 10**4, "float32") != host[0]
     assert krylov_memory.data_bytes(100, 1000, "float32", stored=True) == host[1] / 2
     assert preferred_solver(MODEL, 200, 2.0, 4) == "dense"
+
+
+@pytest.mark.parametrize(
+    "stats, free",
+    [({"bytes_limit": 9000, "bytes_in_use": 2000}, 7000), ({"bytes_limit": 9000}, 9000), (None, None)],
+)
+def test_free_memory_is_what_the_pool_of_the_card_leaves(on_gpu, monkeypatch, stats, free):
+    card = SimpleNamespace(memory_stats=lambda: stats, platform="gpu", device_kind="NVIDIA H100")
+    monkeypatch.setattr(jax, "devices", lambda: [card])
+    on_gpu()
+    assert memory.available_bytes() == free
+    assert compiled.device() == "gpu: NVIDIA H100"
 
 
 def held(function, *shapes, static=()):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zlib
 
 import pytest
 
@@ -44,10 +45,15 @@ def test_a_directory_that_cannot_be_written_is_no_error(home, tmp_path, monkeypa
     assert cache.directory(None) is None
 
 
-def test_half_a_program_is_removed_and_a_whole_one_stays(home):
+def test_half_and_damaged_programs_are_removed_and_whole_ones_stay(home):
+    """JAX would warn at every run of what it cannot read, and not replace it."""
     home.mkdir(parents=True)
-    for name in ("whole-cache", "whole-atime", "half-cache"):
-        (home / name).touch()
+    for name in ("whole", "half", "empty", "garbage"):
+        (home / f"{name}-cache").write_bytes(
+            {"empty": b"", "garbage": b"garbage"}.get(name, zlib.compress(b"x"))
+        )
+    for name in ("whole", "empty", "garbage"):
+        (home / f"{name}-atime").touch()
     cache.directory(None)
     assert {path.name for path in home.iterdir()} - {".lockfile"} == {"whole-cache", "whole-atime"}
 
@@ -59,8 +65,8 @@ def test_of_many_programs_those_used_last_stay(home, monkeypatch):
 
     def use(names):
         for number in names:
-            for end in ("cache", "atime"):
-                (home / f"{number}-{end}").touch()
+            (home / f"{number}-cache").write_bytes(zlib.compress(b"x"))
+            (home / f"{number}-atime").touch()
             os.utime(home / f"{number}-atime", (number, number))
 
     use(range(6))
