@@ -152,16 +152,14 @@ def test_phi_rises_with_alpha_and_crosses_low_where_the_transition_is_discontinu
 
 
 def test_phi_follows_the_law_drawn_over_it():
-    """27 points a kind: continuous, chi-square below 55 (false alarm 1e-3); discontinuous, where the law is known to be low,
-    mean difference below 0.06 + 3 standard errors."""
+    """27 points a kind: chi-square below 55 (false alarm 1e-3), mean difference below 0.02 + 3 standard errors."""
     data = stored("phi")
     for kind in phi.MODELS:
         law = data[f"{kind}_theory"]
         error = np.sqrt(law * (1 - law) * (1 / data[f"{kind}_hit"].shape[-1] + 1 / phi.DRAWS))
         left = data[f"{kind}_phi"] - law
-        if kind == "continuous":
-            assert np.sum((left / error) ** 2) < 55
-        assert abs(left.mean()) < 0.06 + 3 * error.mean() / math.sqrt(left.size)
+        assert np.sum((left / error) ** 2) < 55
+        assert abs(left.mean()) < 0.02 + 3 * error.mean() / math.sqrt(left.size)
 
 
 @pytest.mark.parametrize("name", spectra.CASES)
