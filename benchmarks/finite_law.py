@@ -1,14 +1,14 @@
 """Is the law of theory.finite_n.law the law of dense samples? Means, scatter, and a calibration test on eighteen models.
 
     python -m benchmarks.finite_law [--samples 60] [--draws 400] [--models 0:18]
-    python -m benchmarks.finite_law --fresh [1 to 4] [--models 0:16]
+    python -m benchmarks.finite_law --fresh [1 to 5] [--models 0:16]
 
 For each model and each of lowest, overlap (mean of the p p_star lowest), overlap_lowest and overlap_next (the first above
 them): mean found / predicted, and the two-sample Kolmogorov-Smirnov p-value of samples against draws (the probability
 integral transform of a sample in the draws is uniform if the law is right). Where it were right, one p-value in 100 would
 fall below 0.01. From N = 800 on a quarter of the samples are drawn. One line a model, in the columns of docs/finite_n.md.
 With --fresh: predicted over found, with its error, for other models; alpha from 0.3 to 2 alpha_BBP.
-The fourth list served no choice; docs/finite_n.md says what the others served.
+The fourth and fifth list served no choice; docs/finite_n.md says what the others served. phi: predicted less found.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODELS = [
     (2, 1, 0.3, 1.2, 300), (2, 1, 0.3, 2.5, 200), (2, 2, 0.5, 2.5, 200), (2, 2, 2.0, 1.5, 200),
     (4, 1, 0.5, 1.0, 200), (4, 2, 1.0, 2.5, 200),
 ]  # fmt: skip
-# p, p_star, a, alpha over alpha_BBP, N, samples: the lists of --fresh 1 to 4
+# p, p_star, a, alpha over alpha_BBP, N, samples: the lists of --fresh 1 to 5
 FRESH_1 = [
     (1, 1, 0.7, 0.3, 200, 200), (1, 1, 0.3, 0.8, 400, 100), (1, 1, 3.0, 0.6, 400, 100), (1, 1, 3.0, 1.6, 200, 200),
     (1, 1, 0.8, 2.0, 800, 40), (1, 1, 4.0, 1.0, 1600, 16), (1, 2, 0.6, 1.2, 1600, 16), (1, 2, 0.8, 1.3, 200, 150),
@@ -55,12 +55,24 @@ FRESH_4 = [
     (1, 3, 0.9, 1.1, 120, 250), (2, 1, 0.7, 1.3, 120, 250), (2, 1, 3.5, 0.5, 120, 250), (2, 2, 0.9, 1.8, 100, 200),
     (2, 2, 2.5, 0.6, 100, 200), (3, 1, 1.2, 1.5, 100, 150), (3, 2, 1.0, 1.2, 90, 120), (4, 1, 0.4, 1.4, 80, 120),
 ]  # fmt: skip
-FRESH = {1: (FRESH_1, 5), 2: (FRESH_2, 9), 3: (FRESH_3, 21), 4: (FRESH_4, 33)}  # and their seeds
-FIELDS = ("lowest", "overlap", "overlap_lowest", "overlap_next")
+FRESH_5 = [
+    (1, 1, 0.75, 0.5, 100, 600), (1, 1, 0.75, 1.2, 250, 300), (1, 1, 1.6, 0.8, 100, 600), (1, 1, 1.6, 1.5, 250, 300),
+    (1, 1, 3.5, 0.5, 120, 500), (1, 1, 3.5, 1.1, 300, 200), (1, 1, 0.45, 1.7, 120, 500), (1, 1, 0.2, 1.0, 200, 300),
+    (1, 1, 12.0, 1.3, 100, 500), (1, 2, 1.3, 0.5, 120, 400), (1, 2, 1.3, 1.2, 120, 400), (1, 2, 4.0, 0.9, 150, 300),
+    (1, 3, 1.5, 1.0, 120, 300), (1, 1, 5.0, 0.7, 400, 120),
+]  # fmt: skip
+FRESH = {
+    1: (FRESH_1, 5),
+    2: (FRESH_2, 9),
+    3: (FRESH_3, 21),
+    4: (FRESH_4, 33),
+    5: (FRESH_5, 55),
+}  # and their seeds
+FIELDS = ("lowest", "overlap", "overlap_lowest", "overlap_next", "among")
 
 
 def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> Any:
-    """The four fields of one dense Hessian."""
+    """The five fields of one dense Hessian."""
     p, k = int(model.p), int(model.degeneracy)
     teacher = np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T
     student = rng.standard_normal((p, n))
@@ -68,9 +80,9 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
     x = rng.standard_normal((round(alpha * n), n))
     weights = model.weights(x @ student.T, x @ teacher.T)
     hessian = np.block([[x.T @ (weights[:, i, j, None] * x) / n for j in range(p)] for i in range(p)])
-    values, vectors = eigh(hessian, subset_by_index=[0, k], overwrite_a=True, check_finite=False)
-    q2 = (np.einsum("ln,knj->klj", teacher, vectors.reshape(p, n, k + 1)) ** 2).sum((0, 1))
-    return values[0], q2[:k].mean(), q2[0], q2[k]
+    values, vectors = eigh(hessian, overwrite_a=True, check_finite=False, driver="evd")
+    q2 = (np.einsum("ln,knj->klj", teacher, vectors.reshape(p, n, -1)) ** 2).sum((0, 1))
+    return values[0], q2[:k].mean(), q2[0], q2[k], float(np.argmax(q2) < k)
 
 
 def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> None:
@@ -87,7 +99,7 @@ def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> No
                 continue
             (mean, scatter), seen = law.mean(name), found[:, column]
             error = seen.std(ddof=1) / np.sqrt(samples)
-            if name == "lowest":
+            if name in ("lowest", "among"):
                 cells.append(f"{mean - seen.mean():+.3f} ± {np.hypot(error, scatter):.3f}")
                 continue
             ratio = mean / seen.mean()
@@ -107,7 +119,7 @@ def main() -> None:
         type=int,
         const=1,
         choices=FRESH,
-        help="one of four other lists of models",
+        help="one of five other lists of models",
     )
     args = parser.parse_args()
     first, last = (int(v) for v in (args.models or f"0:{len(MODELS)}").split(":"))
@@ -121,7 +133,7 @@ def main() -> None:
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])
         law = finite_law(model, alpha, n, draws=args.draws)
         cells = [str(v) for v in (p, p_star, a, alpha, n, samples)]
-        for column, name in enumerate(FIELDS):
+        for column, name in enumerate(FIELDS[:4]):
             if name == "overlap_lowest" and model.degeneracy == 1:
                 cells.append("the same")
                 continue
