@@ -108,8 +108,8 @@ ENTRY = Entry(
     "Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p* = 1. "
     "Points with one standard error: samples; lines, in a band of their error: the law of the small random matrix "
     "(theory.finite_n.law), 1,200 draws, no parameter fitted. Discontinuous transition (b): the law's curves cross between 0.9 "
-    "and 1.4, well below alpha_BBP. Continuous (a): at these sizes errors place no crossing, of the law or of samples. Over all "
-    "points phi of the law is 0.010 above that of samples in (a), 0.005 in (b): chi-square 29 and 13 of 27 points.",
+    "and 1.4, well below alpha_BBP. Continuous (a): at these sizes errors place no crossing, of the law or of samples. Over "
+    "all points phi of the law is 0.010 above that of samples in (a), 0.005 in (b): chi-square 29 and 13 of 27 points.",
     build,
     draw,
 )
