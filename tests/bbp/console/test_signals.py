@@ -20,6 +20,14 @@ FIRE = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "signals.py
 SWEEP = [*FIRE["PROGRAMS"]["sweep, dense"], "--out", "x.h5", "--resume"]
 
 
+@pytest.fixture(autouse=True)
+def under_nohup_too():
+    """These tests are about signals that are heard, and nohup has its children ignore SIGHUP."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("name", "after", "number"),
     [
