@@ -23,8 +23,8 @@ For p_star = p = 1 far above the threshold the noise is the second term of Var z
 
 Why extreme labels by themselves: at a smooth edge a low vector is that of one label's input, and its coupling to the
 signal that label's u: as independent levels with Gaussian couplings they have too much scatter in the overlap (quartiles
-0.017, 0.056, 0.135 at p = 1, a = 2, alpha = 0.85, N = 100; 3,000 dense samples 0.037, 0.084, 0.137; by themselves 0.032,
-0.084, 0.139). For p > 1 a label with F near its lowest value pulls p - 1 levels out of the bulk of the others, on its own
+0.017, 0.056, 0.135 at p = 1, a = 2, alpha = 0.85, N = 100; 3,000 dense samples 0.037, 0.084, 0.137; by themselves 0.037,
+0.087, 0.139). For p > 1 a label with F near its lowest value pulls p - 1 levels out of the bulk of the others, on its own
 input and across its own lam, as near to one another as students are alike, and its term in sum Phi is nearly a pole.
 theory.finite_n.draw says which are extreme.
 
