@@ -1,6 +1,6 @@
 """Questions of overlaps at finite N: at which alpha, in what share of draws, at which N does the signal show?
 
-Of --alpha, --n and --share two are given and the third is the answer, from the law of the lowest pairs (theory.finite_n.law);
+Of --alpha, --n and --share two are given and the third is the answer, from the law of the lowest pairs (theory.finite.law);
 --samples checks it by samples of the Hessian.
 """
 
@@ -19,7 +19,7 @@ from bbp.console import grids, program
 from bbp.experiments.options import MODEL
 from sims.sampling import sample_point
 from theory.checks import ParameterError
-from theory.finite_n.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
+from theory.finite.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
 from theory.model import Committee
 
 SMALL = 100  # of p N: below, the law is not claimed

@@ -8,7 +8,7 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /max_overlap_rank                       (n, alpha, sample) i8, -1 where unknown
     /status /reason                         (n, alpha, sample): 0 not run, 1 done, 2 failed and why
     /theory/edge, outlier, overlap          (alpha) f8, NaN where there is none
-    /theory_n/lowest, overlap, informative  (n, alpha) f8: theory.finite_n.law, means over /theory_n/draws (n) draws;
+    /theory_n/lowest, overlap, informative  (n, alpha) f8: theory.finite.law, means over /theory_n/draws (n) draws;
               lowest_error, overlap_error, lowest_std, overlap_std      their standard errors, and the scatter of one draw;
                                             NaN where it would take too long
     /config                                 JSON: every option that decides the numbers, defaults filled in

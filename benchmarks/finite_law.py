@@ -1,4 +1,4 @@
-"""Is the law of theory.finite_n.law the law of dense samples? Means, scatter, and a calibration test on eighteen models.
+"""Is the law of theory.finite.law the law of dense samples? Means, scatter, and a calibration test on eighteen models.
 
     python -m benchmarks.finite_law [--samples 60] [--draws 400] [--models 0:18]
     python -m benchmarks.finite_law --fresh [1 to 5] [--models 0:16]
@@ -20,9 +20,9 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.stats import ks_2samp
 
-from theory.finite_n.law import finite_law
+from theory.exact.transition import bbp_threshold
+from theory.finite.law import finite_law
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 # p, p_star, a, alpha, N
 MODELS = [

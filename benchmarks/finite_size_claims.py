@@ -14,8 +14,8 @@ from bbp.analysis.comparison import compare
 from bbp.analysis.comparison_table import table
 from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.pool import pool
-from theory.bulk import bulk_edge
-from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
+from theory.exact.bulk import bulk_edge
+from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 
 
 def main(paths: list[str]) -> None:

@@ -14,7 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import cubature
 
-from theory.bulk import bulk_edge
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier
 from theory.general import Network, activation_weight, general_spectrum, model_map, spectrum
 from theory.general.activations import ACTIVATIONS
 from theory.general.clouds import sobol_cloud
@@ -23,7 +24,6 @@ from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import floor_of, node_law
 from theory.general.points import CloudProblem, scattered
 from theory.model import Committee
-from theory.outliers import outlier
 
 CASES = 200
 

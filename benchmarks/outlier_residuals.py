@@ -3,10 +3,10 @@
     python -m benchmarks.outlier_residuals [--samples 24] [--models 0:12]
 
 For each model: the mean over samples of (found - predicted) of the lowest and of the highest of the p p_star outliers, in
-brackets in its standard errors. Predicted by theory.finite_n.quenched with the actual overlaps of teacher and students
-("plain"); with the block noise of theory.finite_n.block_noise to first order on top ("noise"), both over the samples with p
+brackets in its standard errors. Predicted by theory.finite.quenched with the actual overlaps of teacher and students
+("plain"); with the block noise of theory.finite.block_noise to first order on top ("noise"), both over the samples with p
 p_star predicted outliers ("kept"); and, for p p_star > 1, by the mean of DRAWS small matrices with the sample's labels and
-overlaps ("law", theory.finite_n.small_matrix), over all samples.
+overlaps ("law", theory.finite.small_matrix), over all samples.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from theory.finite_n.block_noise import scattered_outliers
-from theory.finite_n.quenched import orthonormal, quenched
-from theory.finite_n.small_matrix import small_pairs
+from theory.finite.block_noise import scattered_outliers
+from theory.finite.quenched import orthonormal, quenched
+from theory.finite.small_matrix import small_pairs
 from theory.model import Committee
 
 # p, p_star, a, alpha, N

@@ -19,16 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from theory.bulk import bulk_edge
-from theory.finite_n.edge import edge_scale
-from theory.finite_n.extreme_labels import LabelTail
-from theory.finite_n.quenched import mean_margin, quenched
-from theory.finite_n.threshold import margin_threshold
-from theory.finite_n.tracy_widom import MEAN
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier
+from theory.exact.transition import bbp_threshold
+from theory.finite.edge import edge_scale
+from theory.finite.extreme_labels import LabelTail
+from theory.finite.quenched import mean_margin, quenched
+from theory.finite.threshold import margin_threshold
+from theory.finite.tracy_widom import MEAN
 from theory.general.dyson import Dyson
 from theory.model import Committee
-from theory.outliers import outlier
-from theory.transition import bbp_threshold
 
 # p, p_star, a, alpha, n, samples: outlier present, then edges without one, each for both kinds of transition
 SAMPLES = [

@@ -24,8 +24,8 @@ from scipy.linalg import eigh_tridiagonal
 from bbp import store
 from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.pool import pool
-from theory.bulk import bulk_edge, z_of_g
-from theory.finite_n.edge import edge_scale, label_grid
+from theory.exact.bulk import bulk_edge, z_of_g
+from theory.finite.edge import edge_scale, label_grid
 from theory.model import Committee
 
 

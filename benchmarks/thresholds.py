@@ -17,14 +17,14 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from theory.transition import threshold_map
+from theory.exact.transition import threshold_map
 
 P = 100  # widths 1..P
 A = (0.01, 3.0)
 
 
 def plain_average(p: int, a: float, t: float, which: int) -> float:
-    """W (which = 0) or U (1) of theory.averages, p_star = 1, by adaptive quadrature over s."""
+    """W (which = 0) or U (1) of theory.exact.averages, p_star = 1, by adaptive quadrature over s."""
 
     def integrand(s: float) -> float:
         m = 1 / (1 + 2 * (1 - t) * s)

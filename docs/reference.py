@@ -86,7 +86,7 @@ def exported() -> dict[str, str]:
 
 @cache
 def resolve(text: str, module: str = "") -> str | None:
-    """The documented object that a name in a docstring means, or None: "outlier", "theory.outliers.outlier", "f(...)"."""
+    """The documented object that a name in a docstring means, or None: "outlier", "theory.exact.outliers.outlier", "f(...)"."""
     name = text.partition("(")[0]
     if name in documented():
         return name

@@ -16,17 +16,17 @@ FILES = sorted(path for name in ("theory", "sims", "bbp") for path in (ROOT / na
 
 # what users call beside the exports of theory and theory.general
 USED = {
-    "theory.finite_n.edge": ["edge_scale", "finite_edge", "label_variance"],
-    "theory.finite_n.quenched": ["quenched", "quenched_mean"],
-    "theory.finite_n.threshold": ["alpha_bbp_finite"],
-    "theory.finite_n.tracy_widom": [
+    "theory.finite.edge": ["edge_scale", "finite_edge", "label_variance"],
+    "theory.finite.quenched": ["quenched", "quenched_mean"],
+    "theory.finite.threshold": ["alpha_bbp_finite"],
+    "theory.finite.tracy_widom": [
         "tracy_widom_cdf",
         "tracy_widom_pdf",
         "tracy_widom_quantile",
         "tracy_widom_scale",
         "tracy_widom_sf",
     ],
-    "theory.finite_n.typical": ["alpha_bbp_typical", "pole_probability", "typical_edge"],
+    "theory.finite.typical": ["alpha_bbp_typical", "pole_probability", "typical_edge"],
     "theory.general.spectral_methods": [
         "optimal",
         "optimal_at",

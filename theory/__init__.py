@@ -1,17 +1,16 @@
 """Spectral theory of the Hessian of quadratic committees at random initialisation. NumPy and SciPy only.
 
-Exported here is the theory of N = infinity. Finite N is in `theory.finite_n.quenched`, `theory.finite_n.edge`,
-`theory.finite_n.threshold`; other weights in `theory.general.any_weight` and `theory.general.spectral_methods`.
+Exported here is the theory of N = infinity. Finite N is in `theory.finite.quenched`, `theory.finite.edge`,
+`theory.finite.threshold`; other weights in `theory.general.any_weight` and `theory.general.spectral_methods`.
 """
 
-from theory.alpha_zero import alpha_zero, alpha_zero_map
-from theory.bulk import Edge, bulk_edge, riemannian_shift, z_of_g
 from theory.checks import NotConverged, ParameterError
-from theory.density.density import atom, density, moment, stieltjes
-from theory.model import Committee
-from theory.outliers import Outlier, TeacherBranch, edge_gap, outlier, teacher_branch
-from theory.student_directions import StudentDirection, student_outliers
-from theory.transition import (
+from theory.exact.alpha_zero import alpha_zero, alpha_zero_map
+from theory.exact.bulk import Edge, bulk_edge, riemannian_shift, z_of_g
+from theory.exact.density.density import atom, density, moment, stieltjes
+from theory.exact.outliers import Outlier, TeacherBranch, edge_gap, outlier, teacher_branch
+from theory.exact.student_directions import StudentDirection, student_outliers
+from theory.exact.transition import (
     Threshold,
     ThresholdMap,
     bbp_threshold,
@@ -19,6 +18,7 @@ from theory.transition import (
     critical_width,
     threshold_map,
 )
+from theory.model import Committee
 
 __all__ = [
     "Committee",

@@ -1,5 +1,5 @@
-"""Quenched theory under its first name: `theory.finite_n.quenched` is where it lives."""
+"""Quenched theory under its first name: `theory.finite.quenched` is where it lives."""
 
-from theory.finite_n.quenched import Quenched, QuenchedMean, mean_margin, quenched, quenched_mean
+from theory.finite.quenched import Quenched, QuenchedMean, mean_margin, quenched, quenched_mean
 
 __all__ = ["Quenched", "QuenchedMean", "mean_margin", "quenched", "quenched_mean"]

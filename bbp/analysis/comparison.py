@@ -16,10 +16,10 @@ from bbp.analysis.observables import NAMES, estimates, observables
 from bbp.analysis.threads import theory_threads
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
-from theory.alpha_zero import alpha_zero
-from theory.bulk import bulk_edge
 from theory.checks import ParameterError
-from theory.finite_n.law import finite_curve, has_bulk
+from theory.exact.alpha_zero import alpha_zero
+from theory.exact.bulk import bulk_edge
+from theory.finite.law import finite_curve, has_bulk
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alp
 
 @dataclass(frozen=True)
 class TheoryN:
-    """Finite-N theory averaged over draws, each (n, alpha), with standard errors: see theory.finite_n.law.FiniteCurve.
+    """Finite-N theory averaged over draws, each (n, alpha), with standard errors: see theory.finite.law.FiniteCurve.
 
     lowest   lowest eigenvalue
     overlap  mean squared overlap of the p p_star lowest eigenvectors

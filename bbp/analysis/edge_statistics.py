@@ -16,8 +16,8 @@ from bbp.analysis.pool import SEVERAL
 from bbp.late_sims import instances
 from bbp.store import DONE, Sweep
 from theory.checks import ParameterError
-from theory.finite_n.quenched import Quenched, quenched
-from theory.finite_n.tracy_widom import tracy_widom_cdf
+from theory.finite.quenched import Quenched, quenched
+from theory.finite.tracy_widom import tracy_widom_cdf
 from theory.model import Committee
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.threads import theory_threads
-from theory.finite_n.law import FiniteCurve, finite_curve, has_bulk
+from theory.finite.law import FiniteCurve, finite_curve, has_bulk
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -20,7 +20,7 @@ NAMES = ("lowest", "lowest_error", "lowest_std", "overlap", "overlap_error", "ov
 
 
 def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Fields of theory_n by name, each (n, alpha): see theory.finite_n.law.FiniteCurve; NaN where it would take too long.
+    """Fields of theory_n by name, each (n, alpha): see theory.finite.law.FiniteCurve; NaN where it would take too long.
 
     And `draws` (n,), how many they are means over: 0 where left out.
 

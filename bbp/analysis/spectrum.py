@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
-from theory.bulk import Edge, bulk_edge
 from theory.checks import ParameterError
-from theory.density.density import atom, density
+from theory.exact.bulk import Edge, bulk_edge
+from theory.exact.density.density import atom, density
+from theory.exact.outliers import Outlier, outlier
 from theory.general.density import density_curve
 from theory.general.network import Network
 from theory.general.spectrum import route
 from theory.model import Committee
-from theory.outliers import Outlier, outlier
 
 Array = NDArray[np.float64]
 

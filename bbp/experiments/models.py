@@ -18,6 +18,8 @@ from bbp.console.errors import FileError
 from bbp.console.progress import log
 from bbp.files import layout, regular
 from theory.checks import NotConverged, ParameterError, named, shown
+from theory.exact.outliers import teacher_branch
+from theory.exact.transition import bbp_threshold
 from theory.general.activations import ACTIVATIONS
 from theory.general.covariance import covariance
 from theory.general.losses import LOSSES
@@ -25,8 +27,6 @@ from theory.general.network import Network
 from theory.general.results import ModelThreshold
 from theory.general.spectrum import lowest_branch, threshold
 from theory.model import Committee
-from theory.outliers import teacher_branch
-from theory.transition import bbp_threshold
 
 Model = Committee | Network
 DEFAULTS: dict[str, Any] = {

@@ -128,7 +128,7 @@ def large_sizes(name: str, value: Any) -> list[int]:
 
 
 MOST_REFINED = 1000
-LEAST_N, MOST_N = 100, 10**12  # what theory.finite_n.threshold takes
+LEAST_N, MOST_N = 100, 10**12  # what theory.finite.threshold takes
 
 
 def task(name: str, value: Any) -> tuple[int, int]:

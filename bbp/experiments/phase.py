@@ -24,15 +24,15 @@ from bbp.experiments.phase_file import Finite, Map, Phase
 from bbp.experiments.phase_table import table
 from bbp.files import hdf5, provenance
 from bbp.files.table import DONE, FAILED, REASON, TEXT, Field
-from theory.alpha_zero import alpha_zero_map
 from theory.checks import ParameterError
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.exact.alpha_zero import alpha_zero_map
+from theory.exact.transition import critical_normalisation, critical_width, threshold_map
+from theory.finite.threshold import alpha_bbp_finite
 from theory.general import losses
 from theory.general.clouds import fit
 from theory.general.network import network
 from theory.general.spectrum import route
 from theory.model import Committee
-from theory.transition import critical_normalisation, critical_width, threshold_map
 
 Array = NDArray[np.float64]
 _ROW = ("sample",)

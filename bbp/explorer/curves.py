@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.spectrum import Spectrum
-from theory.alpha_zero import alpha_zero_map
-from theory.bulk import Edge, bulk_edge
-from theory.density.density import atom, bulk_curve, bulk_resolvent
-from theory.density.weight_law import weight_law
+from theory.exact.alpha_zero import alpha_zero_map
+from theory.exact.bulk import Edge, bulk_edge
+from theory.exact.density.density import atom, bulk_curve, bulk_resolvent
+from theory.exact.density.weight_law import weight_law
+from theory.exact.outliers import outlier, teacher_branch
+from theory.exact.transition import Threshold, ThresholdMap, bbp_threshold, critical_normalisation
 from theory.model import Committee
-from theory.outliers import outlier, teacher_branch
-from theory.transition import Threshold, ThresholdMap, bbp_threshold, critical_normalisation
 
 Array = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ def point(model: Committee) -> Point:
 
 
 def _alpha_zero(model: Committee, threshold: Threshold, method: str) -> float | None:
-    """`theory.alpha_zero` with the threshold at hand, which is half of its work."""
+    """`theory.exact.alpha_zero` with the threshold at hand, which is half of its work."""
     known = ThresholdMap(*(np.asarray(value) for value in (threshold.alpha, True, threshold.overlap)))
     value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=known))
     return None if math.isnan(value) else value

@@ -28,13 +28,13 @@ from bbp.explorer import curves, figures, page
 from bbp.explorer.answer import PHASES, answer
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
 from bbp.files import atomic, outputs
-from theory.alpha_zero import alpha_zero_map
-from theory.bulk import bulk_edge
 from theory.checks import ParameterError
-from theory.density.density import density
+from theory.exact.alpha_zero import alpha_zero_map
+from theory.exact.bulk import bulk_edge
+from theory.exact.density.density import density
+from theory.exact.outliers import outlier, teacher_branch
+from theory.exact.transition import bbp_threshold, critical_normalisation, threshold_map
 from theory.model import Committee
-from theory.outliers import outlier, teacher_branch
-from theory.transition import bbp_threshold, critical_normalisation, threshold_map
 
 Array = NDArray[np.float64]
 SPECTRA, STEPS = ("log_distance", "log_density"), 65535

@@ -14,7 +14,7 @@ import numpy as np
 
 from bbp.explorer.state import State
 from theory.checks import NotConverged, ParameterError
-from theory.finite_n.law import finite_law
+from theory.finite.law import finite_law
 from theory.model import Committee
 
 Message = dict[str, Any]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import State
 from sims import instance, sampling
-from theory.finite_n.quenched import quenched
+from theory.finite.quenched import quenched
 from theory.model import Committee
 
 Message = dict[str, Any]

@@ -12,8 +12,8 @@ from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.late_sims import descents, sample_descents
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
+from theory.exact.transition import bbp_threshold
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 KINDS = {"continuous": 0.5, "discontinuous": 1.5}  # normalisation a, at p = 2
 WIDTHS = (1, 2, 4)

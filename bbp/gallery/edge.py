@@ -14,8 +14,8 @@ from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.late_sims import sample_point
 from bbp.plots import layout, style
 from theory.checks import NotConverged
-from theory.finite_n.edge import edge_scale, finite_edge
-from theory.finite_n.tracy_widom import tracy_widom_cdf
+from theory.finite.edge import edge_scale, finite_edge
+from theory.finite.tracy_widom import tracy_widom_cdf
 from theory.model import Committee
 
 # The edge is at t = 0.72, far from the poles of single labels (t > 1), and alpha far below alpha_BBP = 2.17: where either is

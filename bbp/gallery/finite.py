@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from bbp.analysis.finite_size import midpoint
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
-from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
+from theory.exact.transition import bbp_threshold
+from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
 RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.3, 1.05)}
@@ -97,7 +97,7 @@ def draw(data: Data) -> Figure:
 ENTRY = Entry(
     "finite-thresholds",
     "BBP threshold at finite N out to N = 1e8, p = p* = 1, continuous (a = 0.5) and discontinuous (a = 2). phi = 1/2: half of "
-    "the samples, or of the draws of finite-N theory (theory.finite_n.law), have their largest overlap in the lowest "
+    "the samples, or of the draws of finite-N theory (theory.finite.law), have their largest overlap in the lowest "
     "eigenvector; points of samples where these settle it. Margin of the labels 0: where the labels of a mean draw pull an "
     "outlier out (quenched theory). Bars: one standard error; points of one N side by side. In (b) all are far below the line "
     "of N = infinity, which theory approaches like 1/log N.",

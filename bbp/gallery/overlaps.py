@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.finite_n.law import finite_curve
+from theory.exact.outliers import teacher_branch
+from theory.exact.transition import bbp_threshold
+from theory.finite.law import finite_curve
 from theory.model import Committee
-from theory.outliers import teacher_branch
-from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(2, 1, 0.7), "discontinuous": Committee(2, 1, 1.5)}
 DRAWS, POINTS = 100, 14  # of the law, with common random numbers along alpha
@@ -72,7 +72,7 @@ ENTRY = Entry(
     "overlap",
     "Squared overlap of the two lowest eigenvectors, the outliers, with the teacher against alpha: (a) continuous (a = 0.7) "
     "and (b) discontinuous (a = 1.5) transition at p = 2, p* = 1. Points with one standard error of the mean: samples; "
-    "blue line and band: the law of finite N (theory.finite_n.law, 100 draws), its mean and one standard deviation of a single "
+    "blue line and band: the law of finite N (theory.finite.law, 100 draws), its mean and one standard deviation of a single "
     "draw, no parameter fitted; black: N = infinity.",
     build,
     draw,

@@ -14,10 +14,10 @@ from bbp.analysis.finite_size import phi_crossing
 from bbp.gallery.base import Array, Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.alpha_zero import alpha_zero
-from theory.finite_n.law import finite_law
+from theory.exact.alpha_zero import alpha_zero
+from theory.exact.transition import bbp_threshold
+from theory.finite.law import finite_law
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
 RANGES = {"continuous": (0.75, 1.3), "discontinuous": (0.5, 1.1)}  # of alpha_BBP: where phi rises at these N
@@ -59,7 +59,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 
 def predicted(model: Committee, sizes: Sequence[int], alpha: Array) -> Array:
-    """phi of theory.finite_n.law (n, alpha)."""
+    """phi of theory.finite.law (n, alpha)."""
     return np.array(
         [[finite_law(model, float(at), n, draws=DRAWS).mean("first")[0] for at in alpha] for n in sizes]
     )
@@ -107,7 +107,7 @@ ENTRY = Entry(
     "phi",
     "Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p* = 1. "
     "Points with one standard error: samples; lines, in a band of their error: the law of the small random matrix "
-    "(theory.finite_n.law), 1,200 draws, no parameter fitted. Discontinuous transition (b): the law's curves cross between 0.9 "
+    "(theory.finite.law), 1,200 draws, no parameter fitted. Discontinuous transition (b): the law's curves cross between 0.9 "
     "and 1.4, well below alpha_BBP. Continuous (a): at these sizes errors place no crossing, of the law or of samples. Over "
     "all points phi of the law is 0.010 above that of samples in (a), 0.005 in (b): chi-square 29 and 13 of 27 points.",
     build,

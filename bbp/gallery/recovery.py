@@ -15,8 +15,8 @@ from bbp.analysis.recovery import THRESHOLD, extrapolated
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
 from bbp.late_sims import descents, sample_descents
 from bbp.plots import layout, style
+from theory.exact.transition import bbp_threshold
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 A = 0.5
 ALPHA = {1: (2.0, 2.5, 3.0, 3.5), 2: (1.2, 1.4, 1.6, 1.8, 2.0, 2.2)}

@@ -13,11 +13,11 @@ from bbp.analysis.edge_statistics import quenched_sample
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.late_sims import sample_point
 from bbp.plots import layout, style
-from theory.bulk import bulk_edge
 from theory.checks import NotConverged
-from theory.finite_n.tracy_widom import MEAN as TRACY_WIDOM_MEAN
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier
+from theory.finite.tracy_widom import MEAN as TRACY_WIDOM_MEAN
 from theory.model import Committee
-from theory.outliers import outlier
 
 CASES = {
     "continuous": (Committee(1, 1, 0.5), 3.0),

@@ -14,9 +14,9 @@ from bbp.late_sims import instances
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import sweep as sweep_plots
+from theory.exact.outliers import teacher_branch
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Committee
-from theory.outliers import teacher_branch
 
 HESSIANS = {1: 0.5, 2: 0.3, 8: 0.1}  # student width -> normalisation
 ALPHA = np.linspace(0.3, 4, 140)

@@ -14,7 +14,7 @@ from bbp.experiments.phase_file import Map, Phase
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
-from theory.transition import critical_normalisation, critical_width, threshold_map
+from theory.exact.transition import critical_normalisation, critical_width, threshold_map
 
 WIDTHS = (1, 2, 4, 8, math.inf)
 CUTS = (0.5, 1.0)

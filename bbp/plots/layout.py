@@ -29,8 +29,8 @@ from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
 from bbp.store import Sweep
+from theory.exact.transition import bbp_threshold
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 Array = NDArray[np.float64]
 

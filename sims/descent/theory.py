@@ -3,7 +3,7 @@
     annealed   the overlaps of the students with the teacher and with one another, and nothing else: N = infinity theory of
                students drawn at those overlaps, independent of the data (`theory.general.network`)
     quenched   the students' own preactivations too: the weight of every sample is known, and the part of the data outside the
-               span of teacher and students is taken for Gaussian (`theory.finite_n.quenched`; quadratic committees only)
+               span of teacher and students is taken for Gaussian (`theory.finite.quenched`; quadratic committees only)
 
 Both take the data for independent of the students, as they are at the start and not after a descent: what they get wrong is
 what that dependence does. The quenched theory leaves out only that the data outside the span are tied to the students by the
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sims.instance import Instance, Model
 from sims.pinned import pinned
 from theory.checks import NotConverged, ParameterError
-from theory.finite_n.quenched import quenched
+from theory.finite.quenched import quenched
 from theory.general.network import Network, network
 from theory.general.spectrum import spectrum
 from theory.model import Committee

@@ -25,7 +25,7 @@ TINY = ["--alpha-grid", "0.8:2:4", "--n", "12,16", "--samples", "6", "--block", 
 def remembered_theory():
     """Theory at finite N, a function of model, N, alpha and seed alone, is computed once for all sweeps of one grid.
 
-    Half of a tiny sweep's time, though by few draws. `theory.finite_n` has tests of its own.
+    Half of a tiny sweep's time, though by few draws. `theory.finite` has tests of its own.
     """
     known, real = {}, assemble.finite_theory
 

@@ -26,10 +26,10 @@ from bbp.files import table as fields
 from bbp.plots import style
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
+from theory.exact.outliers import teacher_branch
+from theory.exact.transition import bbp_threshold
 from theory.general.network import Network
 from theory.model import Committee
-from theory.outliers import teacher_branch
-from theory.transition import bbp_threshold
 
 MODEL = Committee(1, 1, 0.5)
 ALPHA = np.array([1.0, 1.2, 1.3796, 1.5, 1.65])

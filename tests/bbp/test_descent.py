@@ -22,8 +22,8 @@ from sims.descent.samples import sample_descents
 from sims.instance import STREAM
 from tests.cases import cases
 from theory.checks import ParameterError
+from theory.exact.transition import bbp_threshold
 from theory.model import Committee
-from theory.transition import bbp_threshold
 
 TINY = [
     "--alpha-grid",

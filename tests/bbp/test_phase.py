@@ -15,13 +15,13 @@ from bbp.experiments import phase as experiment
 from bbp.experiments import phase_file
 from bbp.experiments.phase_file import Finite
 from tests.cases import cases
-from theory.alpha_zero import alpha_zero
 from theory.checks import NotConverged
-from theory.finite_n.threshold import alpha_bbp_finite
+from theory.exact.alpha_zero import alpha_zero
+from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width
+from theory.finite.threshold import alpha_bbp_finite
 from theory.general.network import Network
 from theory.general.spectrum import threshold
 from theory.model import Committee
-from theory.transition import bbp_threshold, critical_normalisation, critical_width
 
 OPTIONS = ["--p", "inf,1,8", "--a-grid", "0.01,0.5,2", "--at-a", "1", "--widths", "1,4,inf"]
 

@@ -20,9 +20,9 @@ from bbp.plots import layout, style
 from sims import sampling
 from theory import general
 from theory.checks import ParameterError
+from theory.exact.outliers import teacher_branch
 from theory.general.network import Network
 from theory.model import Committee
-from theory.outliers import teacher_branch
 
 MODEL = Committee(2, 1, 0.3)
 SIGNATURES = {"png": b"\x89PNG\r\n", "pdf": b"%PDF-", "svg": b"<?xml"}
@@ -313,8 +313,8 @@ def test_spectrum_of_a_network(tmp_path, capsys):
     """Edge and outliers are those of theory; without an edge the bulk begins with its density; no density, no picture."""
     model = Network(a=2.0, activation="tanh", covariance="power:1")
     found, theory = spectrum.of_model(model, 6.0), general.spectrum(model, 6.0)
-    assert (found.edge.value, found.outlier.value) == (theory.edge, theory.outliers[0])
-    assert len(found.outliers) == len(theory.outliers)
+    assert (found.edge.value, found.outlier.value) == (theory.edge, theory.exact.outliers[0])
+    assert len(found.outliers) == len(theory.exact.outliers)
     assert 0.9 < np.trapezoid(found.rho, found.lam) < 1
     out = tmp_path / "spectrum.svg"
     assert plot.main(["--spectrum", "3", "--loss", "squared", "--out", str(out)]) == 0

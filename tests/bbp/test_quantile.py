@@ -9,8 +9,8 @@ import pytest
 from bbp import quantile
 from bbp.quantile import sampled
 from theory import Committee
-from theory.finite_n import questions
-from theory.finite_n.questions import share_at
+from theory.finite import questions
+from theory.finite.questions import share_at
 
 
 def test_three_questions_with_one_answer(bbp):

@@ -23,9 +23,9 @@ from bbp.experiments import models
 from bbp.experiments import sweep as config
 from bbp.experiments.options import SOLVERS, SWEEP
 from sims import sampling
+from theory.exact.outliers import teacher_branch
+from theory.exact.transition import bbp_threshold
 from theory.model import Committee
-from theory.outliers import teacher_branch
-from theory.transition import bbp_threshold
 
 
 @pytest.fixture

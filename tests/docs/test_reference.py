@@ -54,7 +54,12 @@ def test_every_documented_name_has_words(site):
 def test_a_module_that_was_added_is_seen(site):
     reference, *_ = site
     names = {module.name for module in reference.modules()}
-    assert {"theory.bulk", "theory.finite_n.quenched", "sims.krylov.solver", "bbp.exports.tables"} <= names
+    assert {
+        "theory.exact.bulk",
+        "theory.finite.quenched",
+        "sims.krylov.solver",
+        "bbp.exports.tables",
+    } <= names
 
 
 def test_pages_hold_a_directive_for_each_name(site, tmp_path):
@@ -80,8 +85,8 @@ def test_docstrings_become_restructured_text(site, text, converted):
 
 
 def test_names_become_links(site):
-    assert ":py:obj:`theory.bulk.bulk_edge <theory.bulk.bulk_edge>`" in site[1].converted(
-        "See `theory.bulk.bulk_edge`."
+    assert ":py:obj:`theory.exact.bulk.bulk_edge <theory.exact.bulk.bulk_edge>`" in site[1].converted(
+        "See `theory.exact.bulk.bulk_edge`."
     )
 
 

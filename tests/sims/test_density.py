@@ -6,8 +6,8 @@ import pytest
 from sims.density import Quadrature, lanczos_quadrature, measure_of
 from sims.operator.operator import hessian_operator
 from tests.sims.instances import dense_hessian, host_draw
-from theory.bulk import bulk_edge
 from theory.checks import ParameterError
+from theory.exact.bulk import bulk_edge
 from theory.model import Committee
 
 MODEL = Committee(p=2, p_star=1, a=0.3)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sims.sampling import sample_point
+from theory.exact.outliers import outlier
 from theory.model import Committee
-from theory.outliers import outlier
 
 
 def assert_near(values, theory, bias):

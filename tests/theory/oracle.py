@@ -25,9 +25,9 @@ from functools import lru_cache
 import mpmath as mp
 import numpy as np
 
-from theory.averages import Widths
-from theory.conditions import edge_root, outlier_root, threshold_root
-from theory.transition import critical_normalisation, threshold_map
+from theory.exact.averages import Widths
+from theory.exact.conditions import edge_root, outlier_root, threshold_root
+from theory.exact.transition import critical_normalisation, threshold_map
 
 DIGITS = 30
 

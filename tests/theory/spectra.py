@@ -5,8 +5,8 @@ import math
 import mpmath as mp
 import numpy as np
 
-from theory.bulk import bulk_edge
-from theory.density.density import density
+from theory.exact.bulk import bulk_edge
+from theory.exact.density.density import density
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 

@@ -29,11 +29,12 @@ from theory import (
     z_of_g,
 )
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
-from theory.density import density
-from theory.finite_n.edge import edge_scale, finite_edge, label_variance
-from theory.finite_n.quenched import mean_margin, quenched, quenched_mean
-from theory.finite_n.threshold import alpha_bbp_finite, margin_threshold
-from theory.finite_n.typical import alpha_bbp_typical, pole_probability, typical_edge
+from theory.exact.density import density
+from theory.exact.quadrature import chi_square_law, normal_law
+from theory.finite.edge import edge_scale, finite_edge, label_variance
+from theory.finite.quenched import mean_margin, quenched, quenched_mean
+from theory.finite.threshold import alpha_bbp_finite, margin_threshold
+from theory.finite.typical import alpha_bbp_typical, pole_probability, typical_edge
 from theory.general.any_weight import activation_weight, general_spectrum
 from theory.general.dyson import Dyson
 from theory.general.scalar_law import ScalarLaw
@@ -47,7 +48,6 @@ from theory.general.spectral_methods import (
     subset,
     trimmed,
 )
-from theory.quadrature import chi_square_law, normal_law
 
 MODEL = Committee(2, 1, 0.3)
 ONES = np.ones((5, 2)), np.ones((5, 1))

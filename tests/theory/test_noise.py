@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from theory import Committee, bbp_threshold, bulk_edge, outlier, teacher_branch, threshold_map
-from theory.averages import (
+from theory.checks import ParameterError
+from theory.exact.averages import (
     Widths,
     average,
     kernel_k,
@@ -22,9 +23,8 @@ from theory.averages import (
     kernel_w_slope,
     kernel_yhat_phi,
 )
-from theory.checks import ParameterError
+from theory.exact.quadrature import chi_square_law
 from theory.general import Network
-from theory.quadrature import chi_square_law
 
 CASES = [(1, 1, 0.7, 0.4, 0.6), (2, 3, 1.3, 1.0, 0.9), (3, 1, 0.2, 0.05, 0.3)]
 

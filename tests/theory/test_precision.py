@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.cases import cases
-from theory.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
+from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
+from theory.exact.outliers import edge_gap, teacher_branch
+from theory.exact.transition import bbp_threshold, threshold_map
 from theory.model import Committee
-from theory.outliers import edge_gap, teacher_branch
-from theory.transition import bbp_threshold, threshold_map
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "theory_oracle.json").read_text())["models"]
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from theory.bulk import bulk_edge
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier, teacher_branch
+from theory.exact.transition import bbp_threshold, threshold_map
 from theory.model import Committee
-from theory.outliers import outlier, teacher_branch
-from theory.transition import bbp_threshold, threshold_map
 
 
 def committee(row):

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from theory.checks import ParameterError
+from theory.exact.quadrature import chi_square_law
 from theory.general.extremes import bottom_place
 from theory.general.network import Network
-from theory.quadrature import chi_square_law
 
 SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
 Array = NDArray[Any]

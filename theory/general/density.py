@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, count, finite, one, positive, ratio
-from theory.density import density as committee_density
+from theory.exact.density import density as committee_density
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.laws import isotropic, weight_nodes
 from theory.general.network import Network, network

@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.exact.quadrature import chi_square_law
 from theory.general.activations import Activation
 from theory.general.floor import Floor, floor, valley
 from theory.general.isotropic import Averages, Block
 from theory.general.network import Network
 from theory.general.wide import convex, rare_floor
-from theory.quadrature import chi_square_law
 
 Array = NDArray[Any]
 

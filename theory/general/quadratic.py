@@ -1,8 +1,8 @@
-"""The law of weights of the quadratic committee for `theory.general.isotropic`: the exact averages of `theory.averages`.
+"""The law of weights of the quadratic committee for `theory.general.isotropic`: the exact averages of `theory.exact.averages`.
 
 Noise before the teacher's square and a covariance of the inputs keep all digits: the averages are those of one Laplace
 integral. Units are those of the Hessian, or of (p/2) H for p = inf. Students never have outliers of their own on the left
-(`theory.student_directions`: K <= X, whatever the covariance), so the one block is the teacher's.
+(`theory.exact.student_directions`: K <= X, whatever the covariance), so the one block is the teacher's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from theory.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
-from theory.bulk import unit
+from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
+from theory.exact.bulk import unit
 from theory.general.isotropic import Averages, Block
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import ParameterError, count, finite, function, one, positive, shown
+from theory.exact.quadrature import chi_square_law
 from theory.general.scalar_law import LawEdge, LawOutlier, LawThreshold, ScalarLaw
-from theory.quadrature import chi_square_law
 
 Array = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 Routes, the most exact that holds is taken (`route`):
 
-    "exact"      quadratic students and teachers, any noise, p, p_star: one Laplace integral (`theory.averages`); with a
+    "exact"      quadratic students and teachers, any noise, p, p_star: one Laplace integral (`theory.exact.averages`); with a
                  covariance `theory.general.isotropic` on the same averages. Errors are 0: the digits are those of rounding
     "cubature"   G a multiple of the identity and two dimensions: p = 1, p = inf, quadratic students of any p with another
                  loss or teacher (`theory.general.laws`); steps are halved until nothing moves, the last change is the error
@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.alpha_zero import alpha_zero as of_committee
-from theory.bulk import bulk_edge
 from theory.checks import one, ratio
+from theory.exact.alpha_zero import alpha_zero as of_committee
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier, teacher_branch
+from theory.exact.transition import bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
 from theory.general.laws import across, floor_of, isotropic, node_law
@@ -33,8 +35,6 @@ from theory.general.points import point_spectrum, point_threshold
 from theory.general.quadratic import QuadraticLaw
 from theory.general.results import ModelThreshold, Spectrum
 from theory.model import Committee
-from theory.outliers import outlier, teacher_branch
-from theory.transition import bbp_threshold
 
 Array = NDArray[Any]
 Model = Committee | Network

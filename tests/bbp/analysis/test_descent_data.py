@@ -13,7 +13,7 @@ from bbp.analysis.recovery import recovery
 from bbp.experiments import descent_file
 from sims.descent.path import Code, Rules
 from sims.descent.samples import sample_descents
-from theory.transition import bbp_threshold
+from theory.exact.transition import bbp_threshold
 
 FOLDER = Path(__file__).parents[3] / "data" / "descent"
 

@@ -10,7 +10,7 @@ from bbp.analysis.pool import SEVERAL
 from bbp.store import load
 from bbp.sweep import main
 from theory.checks import ParameterError
-from theory.finite_n.tracy_widom import tracy_widom_cdf
+from theory.finite.tracy_widom import tracy_widom_cdf
 
 
 def test_distance_is_small_for_the_law_itself_and_large_for_another():

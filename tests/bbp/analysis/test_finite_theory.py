@@ -4,7 +4,7 @@ import numpy as np
 
 from bbp.analysis import finite_theory as module
 from bbp.analysis.finite_theory import FEWEST_DRAWS, LABELS, NAMES, draws_of, finite_theory
-from theory.finite_n.law import finite_law
+from theory.finite.law import finite_law
 from theory.model import Committee
 
 

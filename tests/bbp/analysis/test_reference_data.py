@@ -12,9 +12,9 @@ from bbp.analysis.finite_size import phi_crossing, shift_law
 from bbp.analysis.observables import observables
 from bbp.analysis.pool import pool
 from bbp.store import NOT_RUN, Sweep, load
-from theory.bulk import bulk_edge
-from theory.finite_n.threshold import margin_threshold
-from theory.finite_n.tracy_widom import MEAN, VARIANCE
+from theory.exact.bulk import bulk_edge
+from theory.finite.threshold import margin_threshold
+from theory.finite.tracy_widom import MEAN, VARIANCE
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
 

@@ -19,8 +19,8 @@ from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
 from sims import instance, sampling
 from tests.bbp.explorer.conftest import START, Page, connections, explorer, tap, wait
 from theory import bbp_threshold, bulk_edge, density, outlier
-from theory.finite_n.law import finite_law
-from theory.finite_n.quenched import quenched
+from theory.finite.law import finite_law
+from theory.finite.quenched import quenched
 from theory.general import density as general_density
 from theory.general import lowest_branch
 

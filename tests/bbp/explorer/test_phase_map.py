@@ -10,8 +10,8 @@ from bbp.explorer.answer import answer, phase_here
 from bbp.explorer.phase_map import COLUMNS, nearest_row, phase_map, phases
 from bbp.explorer.state import WIDTHS, State
 from theory import Committee, alpha_zero, bbp_threshold, critical_normalisation
+from theory.exact.transition import threshold_map
 from theory.general import threshold
-from theory.transition import threshold_map
 
 
 @pytest.mark.parametrize("p_star", [1, 3])

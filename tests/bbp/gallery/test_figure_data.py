@@ -27,13 +27,13 @@ from bbp.gallery import (
 )
 from bbp.gallery.entries import ENTRIES
 from sims.sampling import sample_point
-from theory.bulk import bulk_edge
-from theory.density.density import density
-from theory.finite_n.tracy_widom import MEAN, VARIANCE
+from theory.exact.bulk import bulk_edge
+from theory.exact.density.density import density
+from theory.exact.outliers import outlier, teacher_branch
+from theory.exact.transition import bbp_threshold, critical_normalisation
+from theory.finite.tracy_widom import MEAN, VARIANCE
 from theory.general import Network, threshold
 from theory.model import Committee
-from theory.outliers import outlier, teacher_branch
-from theory.transition import bbp_threshold, critical_normalisation
 
 FOLDER = Path(__file__).parents[3] / "data" / "figures"
 PAPER = ("recovery",)  # of larger sizes than quick mode's

@@ -7,11 +7,11 @@ from sims import instance
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
 from sims.descent.theory import NAMES, annealed_at, at_overlaps, predicted_along, quenched_at
-from theory.bulk import bulk_edge
-from theory.finite_n.quenched import quenched
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier
+from theory.finite.quenched import quenched
 from theory.general.network import Network
 from theory.model import Committee
-from theory.outliers import outlier
 
 
 def test_students_without_overlap_are_those_of_the_committee():

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from theory.bulk import bulk_edge
 from theory.checks import ParameterError
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier
 from theory.general.any_weight import activation_weight, general_spectrum
 from theory.model import Committee
-from theory.outliers import outlier
 
 TANH = (np.tanh, lambda x: 1 / np.cosh(x) ** 2, lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2)
 SQUARE = (np.square, lambda x: 2 * x, lambda x: np.full_like(x, 2.0))

@@ -5,8 +5,8 @@ import pytest
 
 from tests.cases import cases
 from theory.checks import ParameterError
+from theory.exact.quadrature import chi_square_law, normal_law
 from theory.general.scalar_law import ScalarLaw
-from theory.quadrature import chi_square_law, normal_law
 
 MARCHENKO_PASTUR = ScalarLaw(1.0, 1.0, 1.0)
 

@@ -1,0 +1,322 @@
+"""Density, resolvent, atom and moments against quadrature, mpmath, limits and each other."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from tests.theory.spectra import exact_t, integrate
+from theory.checks import ParameterError
+from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.density.density import atom, density, moment, stieltjes
+from theory.model import Committee
+
+# model, alpha; sharp and smooth edges, alpha below, at and above 1, small and large widths and a
+POINTS = [
+    (Committee(1, 1, 0.5), 2.0),
+    (Committee(1, 1, 0.5), 0.5),
+    (Committee(1, 2, 1.0), 1.0),
+    (Committee(2, 1, 1.0), 0.8),
+    (Committee(2, 1, 0.3), 1.5),
+    (Committee(4, 2, 0.3), 5.0),
+    (Committee(3, 3, 1e-3), 1.2),
+    (Committee(16, 1, 1.0), 0.7),
+    (Committee(64, 20, 0.5), 9.0),
+]
+SHARP = [point for point in POINTS if bulk_edge(*point).kind == "sharp"]
+SMOOTH = [(Committee(2, 1, 1.0), 0.8), (Committee(1, 1, 1.0), 0.5), (Committee(16, 1, 1.0), 0.7)]
+
+
+def unit(model):
+    return 1.0 if math.isinf(model.p) else model.p / 2
+
+
+def corners(points, kept):
+    """These of the points by default, the others with -m slow."""
+    return [
+        pytest.param(*point, id=name, marks=() if i in kept else pytest.mark.slow)
+        for i, (point, name) in enumerate(zip(points, names(points), strict=True))
+    ]
+
+
+def names(points):
+    return [f"p{model.p}-p*{model.p_star}-a{model.a}-alpha{alpha}" for model, alpha in points]
+
+
+def test_both_kinds_of_edge_are_among_the_points():
+    kinds = [bulk_edge(*point).kind for point in POINTS]
+    assert kinds.count("sharp") >= 4 and kinds.count("smooth") >= 2
+
+
+def test_reference_densities(reference):
+    """The tabulated values were taken at Im z = 1e-7: the resolvent there reproduces them, the density nearly."""
+    for row in reference["density"]:
+        model = Committee(row["p"], row["p_star"], row["a"])
+        blurred = -stieltjes(model, row["alpha"], row["lam"] + 1e-7j).imag / math.pi
+        assert blurred == pytest.approx(row["rho"], rel=1e-12)
+        assert density(model, row["alpha"], row["lam"]) == pytest.approx(row["rho"], rel=1e-6)
+
+
+@pytest.mark.parametrize(("model", "alpha"), corners(POINTS, (1, 8)))
+def test_mass_and_moments(model, alpha):
+    """Mass with the atom, and three moments against the free-cumulant formula, within 1e-11 by quadrature."""
+    mass, *rest = integrate(model, alpha, lambda lam: np.stack([lam**k for k in range(4)]))
+    assert mass + atom(model, alpha) == pytest.approx(1, abs=1e-11)
+    for k, value in enumerate(rest, start=1):
+        assert value == pytest.approx(moment(model, alpha, k), rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("p_star", "alpha"),
+    [pytest.param(1, 0.7, marks=pytest.mark.slow), (6, 0.4), pytest.param(2, 3.0, marks=pytest.mark.slow)],
+)
+def test_mass_at_infinite_width(p_star, alpha):
+    """p = inf has a right edge too: found here as the point beyond which the density is exactly 0."""
+    model = Committee(math.inf, p_star, 1.0)
+    inside, outside = bulk_edge(model, alpha).value + 0.5, 30.0
+    while outside - inside > 1e-14 * outside:
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if density(model, alpha, middle) > 0 else (inside, middle)
+    powers = integrate(model, alpha, lambda lam: np.stack([lam**k for k in range(4)]), inside)
+    assert powers[0] + atom(model, alpha) == pytest.approx(1, abs=1e-10)
+    np.testing.assert_allclose(
+        powers[1:], [moment(model, alpha, k) for k in (1, 2, 3)], rtol=1e-9, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize(("p", "p_star", "a"), [(1, 1, 0.7), (2, 1, 1.0), (2, 2, 2.0), (3, 1, 0.5)])
+def test_moments_from_the_weights(p, p_star, a):
+    """E (1/p) Tr F^n from Committee.weights itself: polynomials in lam by Gauss-Hermite, u by quadrature in |u|."""
+    model, alpha = Committee(p, p_star, a), 1.3
+    x, h = np.polynomial.hermite_e.hermegauss(8)
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*[x] * p, indexing="ij")], axis=1)
+    prob = np.prod(np.meshgrid(*[h / h.sum()] * p, indexing="ij"), axis=0).ravel()
+    radius, weight = np.polynomial.legendre.leggauss(400)
+    radius, weight = 7 * (radius + 1), 7 * weight * (7 * (radius + 1)) ** (p_star - 1)
+    weight = weight * np.exp(-(radius**2) / 2)
+    u = np.zeros((radius.size, p_star))
+    u[:, 0] = radius
+    f = model.weights(grid[:, None, :], u[None, :, :])
+    cumulants, power = [], np.eye(p)
+    for _ in range(3):
+        power = power @ f
+        trace = np.trace(power, axis1=-2, axis2=-1) / p
+        cumulants.append(alpha * float(prob @ trace @ (weight / weight.sum())))
+    k1, k2, k3 = cumulants
+    assert moment(model, alpha, 0) == 1.0
+    assert moment(model, alpha, 1) == pytest.approx(k1, rel=1e-12)
+    assert moment(model, alpha, 2) == pytest.approx(k2 + k1**2, rel=1e-12)
+    assert moment(model, alpha, 3) == pytest.approx(k3 + 3 * k1 * k2 + k1**3, rel=1e-12)
+    assert moment(model, np.array([alpha, 2.0]), 2)[0] == pytest.approx(k2 + k1**2, rel=1e-12)
+
+
+MP_POINTS = [
+    (Committee(8, 1, 0.5), 0.7, -0.1 + 1e-3j),
+    (Committee(4, 2, 0.3), 0.7, 1e-3 + 1e-3j),
+    (Committee(6, 5, 1e-3), 1.0, 4 + 0.1j),
+    (Committee(3, 1, 1e-4), 1.5, -0.3 + 0.1j),
+    (Committee(512, 1, 1.0), 1.5, 1e-3 + 1e-5j),
+    (Committee(math.inf, 3, 0.5), 2.0, -0.4 + 1e-2j),
+    (Committee(math.inf, 1, 1e-4), 0.4, -0.5 + 1e-3j),
+]  # every second by default: two teachers, small a, p = inf
+
+
+@pytest.mark.parametrize(
+    ("model", "alpha", "z"),
+    [p if i % 2 else pytest.param(*p, marks=pytest.mark.slow) for i, p in enumerate(MP_POINTS)],
+)
+def test_resolvent_against_mpmath(model, alpha, z):
+    """Secant steps at 25 digits, inner average in closed form and outer one on another contour, move g by 1e-14."""
+    t = -stieltjes(model, alpha, z) / unit(model)
+    exact = exact_t(model, alpha, mp.mpc(z) * unit(model), t, 25)
+    assert abs(complex(exact) - t) < 1e-14 * abs(t)
+    assert float(exact.imag) == pytest.approx(t.imag, rel=1e-12)
+
+
+TAILS = [(Committee(math.inf, 1, 1.0), 0.7, distance) for distance in (0.05, 0.0085)]
+TAILS += [pytest.param(Committee(math.inf, 1, 1.0), 0.7, 0.0026, marks=pytest.mark.slow)]
+TAILS += [(Committee(math.inf, 2, 0.8), 1.1, 0.01), (Committee(8, 1, 1.0), 0.6, 0.0016)]
+
+
+@pytest.mark.parametrize(("model", "alpha", "distance"), TAILS)
+def test_tail_of_a_smooth_edge_against_mpmath(model, alpha, distance):
+    """Densities down to 1e-105, to a relative 1e-10, from a solution with as many digits as the density needs."""
+    lam = bulk_edge(model, alpha).value + distance
+    rho = density(model, alpha, lam)
+    t = -stieltjes(model, alpha, lam + 1e-300j) / unit(model)
+    digits = 20 + int(-math.log10(rho))
+    exact = exact_t(model, alpha, mp.mpf(lam) * unit(model), t, digits)
+    assert rho < 1e-2 and bulk_edge(model, alpha).kind == "smooth"
+    assert float(exact.imag * unit(model) / mp.pi) == pytest.approx(rho, rel=1e-10)
+
+
+def test_tail_reaches_below_1e_100():
+    model, alpha = Committee(math.inf, 1, 1.0), 0.7
+    rho = density(model, alpha, bulk_edge(model, alpha).value + np.array([0.0085, 0.0026, 0.0013]))
+    assert 1e-31 < rho[0] < 1e-29 and 1e-110 < rho[1] < 1e-99 and 1e-220 < rho[2] < 1e-200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("distance", [0.004, 0.0025, 0.0007, 0.0004])
+def test_tail_at_finite_width_against_mpmath(distance):
+    model, alpha = Committee(2, 1, 1.0), 0.8
+    lam = bulk_edge(model, alpha).value + distance
+    rho = density(model, alpha, lam)
+    t = -stieltjes(model, alpha, lam + 1e-300j)
+    exact = exact_t(model, alpha, mp.mpf(lam), t, 15 + int(-math.log10(rho)))
+    assert float(exact.imag / mp.pi) == pytest.approx(rho, rel=1e-10)
+
+
+@pytest.mark.parametrize(("model", "alpha"), SMOOTH)
+def test_law_of_the_smooth_edge(model, alpha):
+    """log rho = -A/distance + ...: at t > 1 only labels y > (a + w t)/(t - 1) resonate, so A = (p_star/2) a dz/dt."""
+    edge = bulk_edge(model, alpha)
+    slope = -z_of_g(model, alpha, edge.g, derivative=1) * unit(model) ** 2  # d((p/2) z)/dt at t = 1
+    distance = np.array([2e-3, 1e-3])
+    rho = density(model, alpha, edge.value + distance / unit(model))
+    bound = model.p_star / 2 * model.a * slope
+    power = np.diff(np.log(rho))[0] / np.diff(1 / distance)[0]
+    assert power == pytest.approx(-bound, rel=0.05)
+
+
+@pytest.mark.parametrize(("model", "alpha"), SHARP, ids=names(SHARP))
+def test_law_of_the_sharp_edge(model, alpha):
+    """rho = sqrt(2 (lambda - edge)/|z''|)/pi at the edge."""
+    edge = bulk_edge(model, alpha)
+    curvature = z_of_g(model, alpha, edge.g, derivative=2)
+    near = 1e-9 * abs(edge.value)
+    expected = math.sqrt(2 * near / abs(curvature)) / math.pi
+    assert density(model, alpha, edge.value + near) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(("model", "alpha"), POINTS, ids=names(POINTS))
+def test_exactly_zero_left_of_the_edge_and_positive_right_of_it(model, alpha):
+    edge = bulk_edge(model, alpha).value
+    assert np.all(density(model, alpha, edge - np.array([0.0, 1e-12, 1e-3, 1.0, 1e6])) == 0)
+    right = density(model, alpha, edge + np.geomspace(0.02 * abs(edge), 20 * abs(edge), 50))
+    assert np.all(right > 0)
+
+
+@pytest.mark.parametrize(("model", "alpha"), corners(POINTS[:6], (1, 4)))
+def test_resolvent_is_the_cauchy_transform_of_the_density(model, alpha):
+    z = np.array([-1.5 + 0.3j, 0.4 + 0.5j, -1 + 1j, 40 + 9j])
+    g = integrate(model, alpha, lambda lam: 1 / (z[:, None] - lam)) + atom(model, alpha) / z
+    np.testing.assert_allclose(g, stieltjes(model, alpha, z), rtol=1e-11)
+
+
+@pytest.mark.parametrize(("model", "alpha"), POINTS, ids=names(POINTS))
+def test_resolvent_inverts_z_of_g_left_of_the_edge(model, alpha):
+    """z(g) on the real branch is computed by other formulas (theory.exact.averages); just above it the resolvent returns g."""
+    g = np.linspace(0.05, 0.95, 7) * bulk_edge(model, alpha).g
+    z = z_of_g(model, alpha, g)
+    slope = z_of_g(model, alpha, g, derivative=1)
+    back = stieltjes(model, alpha, z + 1e-30j)
+    np.testing.assert_allclose(back.real, g, rtol=1e-11)
+    np.testing.assert_allclose(back.imag, 1e-30 / slope, rtol=1e-9)
+
+
+def test_far_away_the_resolvent_is_the_moment_series():
+    model, alpha = Committee(2, 1, 0.7), 0.6
+    z = 1e4 * np.exp(1j * np.array([0.1, 1.5, 3.0]))
+    series = sum(moment(model, alpha, k) / z ** (k + 1) for k in range(4))
+    np.testing.assert_allclose(stieltjes(model, alpha, z), series, rtol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.8, 0.999])
+def test_density_next_to_the_atom(alpha):
+    """Continuous at 0 down to any scale; the limit there is alpha q(0)/(1 - alpha), q(0) the density of f at 0."""
+    model = Committee(2, 3, 0.7)
+    at_zero = density(model, alpha, 0.0)
+    tiny = density(model, alpha, np.array([-1e-40, -1e-15, 1e-15, 1e-40]))
+    np.testing.assert_allclose(tiny, at_zero, rtol=1e-6)
+    y, h = np.linspace(0, 60, 1_000_001, retstep=True)
+    student = 0.5 * (np.exp(-y) + np.exp(-y / 3) / 3)  # yhat ~ exponential for p = 2
+    teacher = 1.5**1.5 * np.sqrt(y) * np.exp(-1.5 * y) / math.gamma(1.5)
+    q = np.sum(student * teacher * (model.a + y)) * h
+    assert at_zero == pytest.approx(alpha * q / (1 - alpha), rel=1e-6)
+
+
+def test_density_at_zero_where_it_is_singular():
+    assert density(Committee(1, 1, 1.0), 0.5, 0.0) == math.inf
+    assert density(Committee(2, 1, 1.0), 1.0, 0.0) == math.inf
+    assert math.isfinite(density(Committee(1, 1, 1.0), 1.01, 0.0))
+    assert math.isfinite(density(Committee(math.inf, 1, 1.0), 0.5, 0.0))
+    lam = np.array([1e-12, 1e-14, 1e-20, 1e-26, 1e-30, 1e-60])
+    for side in (lam, -lam):
+        rho = density(Committee(2, 1, 1.0), 1.0, side)  # alpha = 1: like |lambda|^(-1/2)
+        np.testing.assert_allclose(np.diff(np.log(rho)) / np.diff(np.log(lam)), -0.5, atol=1e-4)
+
+
+def test_wide_students_approach_infinite_width():
+    """In units of (p/2) H, the difference from p = inf falls like 1/p."""
+    alpha, lam = 1.5, np.array([-0.5, -0.2, 0.3])
+    limit = density(Committee(math.inf, 1, 1.0), alpha, lam)
+    error = [density(Committee(p, 1, 1.0), alpha, lam * 2 / p) * 2 / p - limit for p in (512, 2048)]
+    np.testing.assert_allclose(error[0] / error[1], 4, rtol=0.03)
+    assert np.max(np.abs(error[1] / limit)) < 5e-3
+
+
+def test_shapes_and_broadcasting():
+    model = Committee(2, 1, 0.3)
+    lam = np.linspace(-1.2, 3, 12).reshape(3, 4)
+    single = density(model, 1.5, lam)
+    assert single.shape == (3, 4) and isinstance(density(model, 1.5, 0.5), float)
+    assert single[1, 2] == pytest.approx(density(model, 1.5, lam[1, 2]), rel=1e-12)
+    both = density(model, np.array([0.7, 1.5])[:, None, None], lam)
+    assert both.shape == (2, 3, 4)
+    np.testing.assert_allclose(both[1], single, rtol=1e-10)
+    z = lam + 0.1j
+    assert stieltjes(model, np.array([0.7, 1.5])[:, None, None], z).shape == (2, 3, 4)
+    assert isinstance(stieltjes(model, 1.5, 1j), complex)
+    assert density(model, 1.5, np.array([])).shape == (0,)
+    assert stieltjes(model, 1.5, np.array([], dtype=complex)).shape == (0,)
+    np.testing.assert_array_equal(atom(model, np.array([0.25, 1.0, 3.0])), [0.75, 0.0, 0.0])
+    shuffled = np.array([3.0, -0.5, 3.0, -9.0, -0.5])
+    np.testing.assert_array_equal(
+        density(model, 1.5, shuffled)[[0, 1]], density(model, 1.5, shuffled)[[2, 4]]
+    )
+
+
+def test_many_points_agree_with_single_ones():
+    """Interpolated starting points must not change the answer: 3,000 points against points solved from scratch."""
+    for model, alpha in (POINTS[0], POINTS[1], POINTS[3], POINTS[7]):
+        edge = bulk_edge(model, alpha).value
+        lam = np.concatenate([np.linspace(edge, 5 * abs(edge), 2990), [1e-9, -1e-9, 0.3, 1e3]])
+        rho = density(model, alpha, lam)
+        some = np.arange(0, lam.size, 61)
+        np.testing.assert_allclose(rho[some], [density(model, alpha, x) for x in lam[some]], rtol=1e-8)
+
+
+@pytest.mark.parametrize("p", [1, 2, math.inf])
+def test_fewer_digits_are_fewer_digits(p):
+    model = Committee(p, 1, 0.5)
+    lam = bulk_edge(model, 2.0).value + np.geomspace(0.01, 2, 20)
+    exact = density(model, 2.0, lam)
+    errors = [np.max(np.abs(density(model, 2.0, lam, digits=k) / exact - 1)) for k in (8, 10, 12)]
+    assert errors[2] < errors[1] < errors[0] < 1e-6
+    for wrong in (7, 16, 9.5):
+        with pytest.raises(ParameterError, match="digits must be"):
+            density(model, 2.0, lam, digits=wrong)
+
+
+def test_bad_arguments_give_one_line():
+    model = Committee(1, 1, 1.0)
+    for call in (
+        lambda: stieltjes(model, 1.0, 0.5),
+        lambda: stieltjes(model, 1.0, 0.5 - 1j),
+        lambda: stieltjes(model, 1.0, np.array([1j, math.nan])),
+        lambda: stieltjes(model, 1.0, "z"),
+        lambda: stieltjes(model, -1.0, 1j),
+        lambda: density(model, 0.0, 1.0),
+        lambda: density(model, 1.0, math.nan),
+        lambda: density("model", 1.0, 1.0),
+        lambda: atom(model, -0.5),
+        lambda: moment(model, 1.0, -1),
+        lambda: moment(model, 1.0, 1.5),
+        lambda: moment(Committee(1, 1, 1e-4), 1.0, 90),
+        lambda: density(model, np.ones(2), np.ones(3)),
+    ):
+        with pytest.raises(ParameterError) as caught:
+            call()
+        assert "\n" not in str(caught.value)

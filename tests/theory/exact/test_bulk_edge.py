@@ -1,0 +1,124 @@
+"""The left edge and z(g) on the real axis: identities, limits, every alpha from 1e-6 to 1e12, bad input."""
+
+import math
+
+import numpy as np
+import pytest
+
+from theory.checks import ParameterError
+from theory.exact.bulk import bulk_edge, riemannian_shift, z_of_g
+from theory.model import Committee
+
+MODELS = [
+    Committee(1, 1, 0.5),
+    Committee(2, 1, 1e-4),
+    Committee(3, 2, 1000.0),
+    Committee(16, 50, 0.1),
+    Committee(math.inf, 1, 1.0),
+]
+ALPHAS = np.geomspace(1e-6, 1e12, 37)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_edge_is_where_z_turns(model):
+    edge = bulk_edge(model, ALPHAS)
+    g_min = -1.0 if math.isinf(model.p) else -model.p / 2
+    sharp = edge.kind == "sharp"
+    assert sharp.any() and np.all(sharp == (edge.g > g_min)) and np.all(edge.g[~sharp] == g_min)
+    assert np.all(np.diff(sharp.astype(int)) >= 0)  # smooth at small alpha, sharp from some alpha on
+    np.testing.assert_allclose(edge.value, z_of_g(model, ALPHAS, edge.g), rtol=1e-9)
+    slope = z_of_g(model, ALPHAS, edge.g, derivative=1)
+    assert np.all(np.abs(slope * edge.g**2)[sharp] < 1e-9) and np.all(slope[~sharp] < 0)
+    assert np.all(z_of_g(model, ALPHAS, edge.g, derivative=2)[sharp] < 0)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_edge_is_the_largest_z_reached(model):
+    """z < edge for g on a dense grid of the walk: the maximum of z(g) over [g_min, 0) is the edge itself."""
+    g_min = -1.0 if math.isinf(model.p) else -model.p / 2
+    grid = g_min * np.concatenate([np.geomspace(1e-8, 0.5, 300), 1 - np.geomspace(1e-9, 0.5, 300)])
+    for alpha in (0.01, 1.0, 7.0, 1e4):
+        edge = bulk_edge(model, alpha)
+        assert np.all(z_of_g(model, alpha, grid) <= edge.value + 1e-12 * abs(edge.value))
+
+
+def test_edge_is_negative_up_to_alpha_one_and_positive_for_many_samples():
+    for model in MODELS:
+        edge = bulk_edge(model, ALPHAS)
+        assert np.all(edge.value[ALPHAS <= 1] < 0)
+        assert edge.value[-1] > 0 and edge.kind[-1] == "sharp"
+
+
+def test_few_samples_leave_the_smallest_weight():
+    """alpha -> 0: the edge tends to g_min^-1 = -2/p, the infimum of the weights."""
+    for model in MODELS:
+        limit = -1.0 if math.isinf(model.p) else -2 / model.p
+        assert bulk_edge(model, 1e-9).value == pytest.approx(limit, rel=1e-5 if model.a < 0.01 else 1e-8)
+
+
+def test_many_samples_concentrate_on_the_mean_weight():
+    """alpha -> inf: edge/alpha tends to E[f] (p = inf, p_star = 2: (1 + a) e^a E1(a) - 1 exactly), up to alpha^(-1/2)."""
+    a = 1.0
+    mean = (1 + a) * 0.596347362323194 - 1  # e E1(1), the Euler-Gompertz constant
+    assert bulk_edge(Committee(math.inf, 2, a), 1e12).value / 1e12 == pytest.approx(mean, abs=1e-5)
+
+
+def test_infinite_width_smooth_edge_is_minus_one():
+    """At t = 1, p = inf, phi = (1 - y)/(1 + a) has mean 0: the edge is -1 for all alpha below (1 + a)^2 p_star/2."""
+    model = Committee(math.inf, 3, 0.5)
+    edge = bulk_edge(model, [0.1, 1.0, 1.5 * 1.5**2 * (1 - 1e-9), 1.5 * 1.5**2 * (1 + 1e-6)])
+    np.testing.assert_allclose(edge.value[:3], -1, rtol=1e-14)
+    assert list(edge.kind) == ["smooth"] * 3 + ["sharp"]
+
+
+def test_wide_student_approaches_the_limit():
+    """(p/2) edge(p) - edge(inf) falls like 1/p: halved from p = 512 to 1024, within 2%."""
+    for alpha in (0.5, 2.0, 9.0):
+        limit = bulk_edge(Committee(math.inf, 1, 0.7), alpha).value
+        away = [p / 2 * bulk_edge(Committee(p, 1, 0.7), alpha).value - limit for p in (512, 1024)]
+        assert abs(away[0]) < 0.02
+        assert away[0] / away[1] == pytest.approx(2, rel=0.02)
+
+
+def test_derivatives_of_z():
+    model, g, h = Committee(3, 2, 0.4), np.array([-0.2, -0.9, -1.4]), 1e-5
+    for order in (1, 2):
+        above, below = (z_of_g(model, 1.7, g + d, order - 1) for d in (h, -h))
+        np.testing.assert_allclose((above - below) / (2 * h), z_of_g(model, 1.7, g, order), rtol=1e-7)
+
+
+def test_riemannian_shift_is_the_radial_gradient():
+    """w_k . dL/dw_k / N, k = 1, of 10^6 drawn labels (5 standard errors: false alarm 6e-7), and the p = inf closed form."""
+    model, alpha = Committee(3, 2, 0.4), 1.7
+    lam, u = model.draw_labels(10**6, np.random.default_rng(3))
+    y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
+    sample = -alpha * lam[:, 0] * (2 / 3) * lam[:, 0] * (yhat - y) / (0.4 + y)
+    assert abs(sample.mean() - riemannian_shift(model, alpha)) < 5 * sample.std() / 1000
+    gompertz = 0.596347362323194  # e E1(1) = E[1/(1 + y)] for p_star = 2
+    np.testing.assert_allclose(
+        riemannian_shift(Committee(math.inf, 2, 1.0), [1.0, 3.0]), [1 - 2 * gompertz, 3 - 6 * gompertz]
+    )
+
+
+def test_shapes():
+    model = Committee(2, 1, 0.3)
+    edge = bulk_edge(model, [[0.5, 1.0], [2.0, 4.0]])
+    assert edge.value.shape == edge.kind.shape == edge.g.shape == (2, 2)
+    single = bulk_edge(model, 2.0)
+    assert isinstance(single.value, float) and isinstance(single.kind, str) and isinstance(single.g, float)
+    assert single.value == edge.value[1, 0]
+    assert z_of_g(model, [1.0, 2.0, 3.0], [[-0.1], [-0.2]]).shape == (2, 3)
+
+
+@pytest.mark.parametrize("alpha", [0, -1.0, math.nan, math.inf, "two", True, [1.0, -2.0]])
+def test_bad_alpha(alpha):
+    with pytest.raises(ParameterError, match=r"^alpha must be positive and finite, got [^\n]*$"):
+        bulk_edge(Committee(), alpha)
+
+
+def test_bad_g():
+    for g in (-0.51, 0.0, 0.3):
+        with pytest.raises(ParameterError, match=r"^g must lie in \[-0.5, 0\), got"):
+            z_of_g(Committee(), 1.0, g)
+    with pytest.raises(ParameterError, match="derivative must be 0, 1 or 2"):
+        z_of_g(Committee(), 1.0, -0.1, derivative=3)

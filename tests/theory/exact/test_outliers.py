@@ -1,0 +1,161 @@
+"""Teacher outliers and overlaps: existence, uniqueness, limits, the closing gap; and student directions."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from tests.cases import cases
+from theory.checks import ParameterError
+from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.outliers import edge_gap, outlier, teacher_branch
+from theory.exact.student_directions import student_outliers
+from theory.exact.transition import bbp_threshold
+from theory.model import Committee
+
+CORNERS = [Committee(p, p_star, a) for p in (1, 600, math.inf) for p_star in (1, 60) for a in (1e-4, 1e3)]
+
+
+def random_models(number, *ends):
+    """The corners of the range and `number` models within it; with each a value, uniform between `ends`, these included."""
+    rng = np.random.default_rng(number)
+    widths = [math.inf if rng.uniform() < 0.3 else int(rng.integers(1, 601)) for _ in range(number)]
+    drawn = [Committee(p, int(rng.integers(1, 61)), float(10 ** rng.uniform(-4, 3))) for p in widths]
+    models = CORNERS + drawn
+    if not ends:
+        return models
+    values = rng.uniform(*ends, len(models))
+    values[: len(CORNERS)] = np.resize(ends, len(CORNERS))
+    return [*zip(models, values, strict=True)]
+
+
+NEAR = [*zip(CORNERS, np.resize([-1e-9, 1e-9], len(CORNERS)), strict=True)]
+
+
+@cases(("model", "log_ratio"), random_models(60, -6, 6) + NEAR)
+def test_outlier_exists_exactly_above_threshold(model, log_ratio):
+    alpha = bbp_threshold(model).alpha * math.exp(log_ratio)
+    found, edge = outlier(model, alpha), bulk_edge(model, alpha)
+    assert (found is not None) == (log_ratio > 0)
+    if found is not None:
+        assert edge.g < found.g < 0
+        assert found.value <= edge.value
+        assert 0 < found.overlap < 1
+        assert found.value == pytest.approx(z_of_g(model, alpha, found.g), rel=1e-8, abs=1e-12)
+
+
+@cases("model", random_models(25))
+def test_overlap_grows_with_samples_to_one(model):
+    threshold = bbp_threshold(model)
+    branch = teacher_branch(model, threshold.alpha * np.array([1 + 1e-9, 1.01, 1.3, 3, 10, 1e3, 1e8]))
+    assert np.all(np.diff(branch.overlap) > 0)
+    assert branch.overlap[0] == pytest.approx(threshold.overlap, abs=1e-4)
+    assert branch.overlap[-1] > 0.999
+
+
+def test_continuous_overlap_grows_linearly_from_zero():
+    """q2 / (alpha - alpha_BBP) tends to a constant: its values at 1e-5 and 1e-7 differ by order 1e-5."""
+    for model in (Committee(1, 1, 0.5), Committee(2, 1, 1e-3), Committee(4, 2, 0.3)):
+        alpha = bbp_threshold(model).alpha
+        at = alpha * (1 + np.array([1e-5, 1e-6, 1e-7]))
+        slopes = teacher_branch(model, at).overlap / (at / alpha - 1)
+        np.testing.assert_allclose(slopes[1:], slopes[:-1], rtol=1e-4)
+
+
+def test_gap_is_the_difference_where_that_has_digits():
+    model = Committee(2, 1, 0.3)
+    alpha = bbp_threshold(model).alpha * np.array([[0.9, 1.01, 1.03], [1.2, 2.0, 40.0]])
+    branch = teacher_branch(model, alpha)
+    np.testing.assert_allclose(edge_gap(model, alpha), branch.edge - branch.outlier, rtol=1e-8)
+    assert edge_gap(model, 3.0) == pytest.approx(bulk_edge(model, 3.0).value - outlier(model, 3.0).value)
+
+
+def test_gap_closes_quadratically():
+    model = Committee(1, 1, 0.5)
+    delta = np.array([1e-4, 1e-5, 1e-6, 1e-7])
+    alpha = bbp_threshold(model).alpha
+    at = alpha * (1 + delta)
+    ratio = edge_gap(model, at) / (at / alpha - 1) ** 2
+    np.testing.assert_allclose(ratio[1:], ratio[:-1], rtol=1e-3)
+
+
+def test_infinite_width_is_the_limit_of_wide_students():
+    limit = teacher_branch(Committee(math.inf, 2, 0.5), [2.0, 3.0, 20.0])
+    wide = [teacher_branch(Committee(p, 2, 0.5), [2.0, 3.0, 20.0]) for p in (512, 1024)]
+    for name, scale in (("outlier", (256, 512)), ("overlap", (1, 1))):
+        near, far = (s * getattr(w, name) - getattr(limit, name) for s, w in zip(scale, wide, strict=True))
+        assert np.all(np.abs(near) < 0.02 * (1 + np.abs(getattr(limit, name))))
+        np.testing.assert_allclose(near / far, 2, rtol=0.03)
+
+
+@cases("alpha, a", [(1e5, 1e-6), (1e5, 1e-9), (1e8, 1e-12), (2.0, 0.5)])
+def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
+    """p = inf, p_star = 2, where y is exponential: averages by the exponential integral, in 50 digits; z = -1/t + alpha K."""
+    with mp.workdps(50):
+        alpha, a = mp.mpf(alpha), mp.mpf(a)
+
+        def inverse(t):
+            """E[1/D], D = a + t + (1 - t) y."""
+            ratio = (a + t) / (1 - t)
+            return mp.exp(ratio) * mp.e1(ratio) / (1 - t)
+
+        def excess(log_t):
+            t = mp.exp(log_t)
+            return mp.log(alpha * t * ((1 + a) ** 2 * inverse(t) - (1 + a)) / (1 - t) ** 2)
+
+        found = outlier(Committee(math.inf, 2, float(a)), float(alpha))
+        t = mp.re(mp.exp(mp.findroot(excess, mp.log(-found.g))))
+        exact = -1 / t + alpha * ((1 + a) * inverse(t) - 1) / (1 - t)
+        branch = teacher_branch(Committee(math.inf, 2, float(a)), float(alpha))
+    assert found.value == pytest.approx(float(exact), rel=1e-11)
+    assert float(branch.outlier) == found.value
+
+
+def test_degeneracy():
+    assert outlier(Committee(3, 2, 0.5), 9.0).degeneracy == 6
+    assert outlier(Committee(math.inf, 2, 0.5), 9.0).degeneracy == math.inf
+
+
+@cases(("model", "log_alpha"), random_models(60, -6, 12))
+def test_no_student_direction_leaves_the_bulk(model, log_alpha):
+    kinds = student_outliers(model, math.exp(log_alpha))
+    assert sum(k.degeneracy for k in kinds) == model.p**2
+    for kind in kinds:
+        assert kind.margin <= 1e-12 and kind.value is None and kind.overlap is None
+
+
+def test_student_margins_from_sampled_labels():
+    """alpha t (K - T) with T applied to a matrix of each kind, averaged over 400,000 drawn labels; 3 means within 5
+    standard errors: false alarm 2e-6."""
+    model, alpha = Committee(3, 1, 0.5), 1.7
+    t = -bulk_edge(model, alpha).g * 2 / model.p
+    rng = np.random.default_rng(5)
+    lam, u = model.draw_labels(400_000, rng)
+    y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
+    first, third = ((c * yhat - y) / (model.a + y + t * (c * yhat - y)) for c in (1, 3))
+    trace = (2 * first + third) / 3
+    antisymmetric = np.array([[0, 1, 0], [-1, 0, 0], [0, 0, 0]]) / math.sqrt(2)
+    traceless = np.diag([1, -1, 0]) / math.sqrt(2)
+    singlet = np.eye(3) / math.sqrt(3)
+    kinds = student_outliers(model, alpha)
+    for kind, direction in zip(kinds, (antisymmetric, singlet, traceless), strict=True):
+        turned = lam @ direction.T  # A lam
+        along = np.einsum("mi,mi->m", turned, lam)
+        # <A, E[phi A lam lam^T]> with phi = phi_1 (1 - n n^T) + phi_2 n n^T
+        sample = first * np.einsum("mi,mi->m", turned, turned) + (third - first) * along**2 / (3 * yhat)
+        margins = alpha * t * (trace - sample)
+        assert abs(margins.mean() - kind.margin) < 5 * margins.std() / math.sqrt(margins.size), kind
+
+
+def test_student_of_one_unit_has_only_its_own_direction():
+    assert [(k.name, k.degeneracy) for k in student_outliers(Committee(), 2.0)] == [("singlet", 1)]
+
+
+def test_bad_input():
+    for function in (outlier, edge_gap, teacher_branch, student_outliers):
+        with pytest.raises(ParameterError, match=r"^alpha must be positive and finite"):
+            function(Committee(), -1.0)
+    for function in (outlier, student_outliers):
+        with pytest.raises(ParameterError, match=r"^alpha must be one number"):
+            function(Committee(), [1.0, 2.0])

@@ -1,0 +1,181 @@
+"""The bulk of the spectrum on the real axis: z(g), its derivatives, and the left edge.
+
+Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.exact.conditions for the form used here.
+Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1.
+A model is a Committee, here and in `theory.exact.outliers`, or a quadratic `theory.general.Network` with noise.
+The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.checks import ParameterError, broadcast, count, finite, ratio
+from theory.exact.averages import (
+    Widths,
+    average,
+    kernel_edge,
+    kernel_k,
+    kernel_radial,
+    kernel_square,
+    kernel_w,
+    kernel_w_slope,
+)
+from theory.exact.conditions import edge_root, split
+from theory.model import Committee, Quadratic, quadratic
+
+Array = Any
+
+_FEW_DIGITS = 1e-3  # |z| below this times 1/t
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Left edge of the bulk. Fields are scalars, or arrays of the shape of alpha when alpha is an array.
+
+    value  the edge, in units of the Hessian ((p/2) H for p = inf)
+    kind   "sharp" (density like a square root) or "smooth" (density like exp(-A/distance))
+    g      the resolvent trace there: -p/2 (-1 for p = inf) when smooth, above it when sharp
+    """
+
+    value: Any
+    kind: Any
+    g: Any
+
+
+def unit(model: Committee | Quadratic) -> float:
+    """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf."""
+    return 1.0 if math.isinf(model.p) else 2 / model.p
+
+
+def problems(model: Committee | Quadratic, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
+    """One model for each entry of alpha (checked: positive, at most 1e100), both flattened; and the shape of alpha."""
+    (model, noise), alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
+    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast((alpha.size,))
+    return models, alpha.ravel(), alpha.shape
+
+
+def shift(
+    models: Widths, alpha: Array, t: Array, rest: Array, met: Callable[..., Array] | None = None
+) -> Array:
+    """z in units of (p/2) H: -1/t + alpha E[phi].
+
+    met: `at_edge` or `at_outlier`, where t < 1 meets alpha W = 1 or alpha U = 1. They give z/alpha with 1/t written as
+    alpha W/t or alpha U/t, used where -1/t + alpha E[phi] leaves few digits: a -> 0 at large alpha, t -> 0, z of order alpha.
+    """
+    (mean,) = average([kernel_k], models, t, rest)
+    z = np.asarray(-1 / t + alpha * mean)
+    if met is not None and np.any(lost := (np.abs(z) * t < _FEW_DIGITS) & (rest > 0)):
+        z[lost] = alpha[lost] * met(models.take(lost), t[lost], rest[lost])
+    return z
+
+
+def at_edge(models: Widths, t: Array, rest: Array) -> Array:
+    """K - W/t = E[(c yhat - y)(a + y)/D^2]: z/alpha at a sharp edge."""
+    return average([kernel_edge], models, t, rest)[0]
+
+
+def at_outlier(models: Widths, t: Array, rest: Array) -> Array:
+    """K - U/t = E[y phi] (with noise E[(b y + 1 - b) phi]): z/alpha at the outlier.
+
+    From D phi = b c yhat - y: y phi = b c yhat - y - a phi - t (b c yhat - y) phi, whose first mean, b (1 + 2/p) - 1, is
+    exact; for p = inf, where it is 0, what is left is of one sign, while y phi itself changes sign.
+    """
+    mean, square = average([kernel_k, kernel_square], models, t, rest)
+    clean = models.clean
+    biased = clean - 1 + clean * models.two_over_p - models.a * mean - t * square
+    return clean * biased + (1 - clean) * mean
+
+
+def bulk_edge(model: Committee | Quadratic, alpha: ArrayLike) -> Edge:
+    """Left edge of the bulk at alpha = M/N (any shape), its kind and the resolvent trace there.
+
+    Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not
+    part of it. Raises ParameterError unless alpha is positive and finite.
+
+    >>> edge = bulk_edge(Committee(1, 1, 1.0), 1.5)
+    >>> edge.kind, round(edge.value, 6)
+    ('sharp', -1.857321)
+    """
+    alpha = np.asarray(ratio("alpha", alpha))
+    if not alpha.ndim:
+        quadratic(model)  # checked before it is looked up
+        remembered: Any = _edge
+        return remembered(model, float(alpha))
+    value, kind, g = _edges(model, alpha)
+    return Edge(value, kind, g)
+
+
+@lru_cache(maxsize=256)
+def _edge(model: Committee | Quadratic, alpha: float) -> Edge:
+    """One edge, remembered: density, outlier and their callers ask for the same one."""
+    value, kind, g = _edges(model, np.array([alpha]))
+    return Edge(float(value[0]), str(kind[0]), float(g[0]))
+
+
+def _edges(model: Committee | Quadratic, alpha: Array) -> tuple[Array, Array, Array]:
+    models, alpha, shape = problems(model, alpha)
+    r = edge_root(models, alpha)
+    t, rest = split(r)
+    found = (
+        unit(model) * shift(models, alpha, t, rest, at_edge),
+        np.where(r > 0, "sharp", "smooth"),
+        -t / unit(model),
+    )
+    return found[0].reshape(shape), found[1].reshape(shape), found[2].reshape(shape)
+
+
+def z_of_g(model: Committee | Quadratic, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
+    """z(g) = 1/g + alpha K(g), or its first or second derivative in g, for g_min <= g < 0.
+
+    alpha and g broadcast; g_min = -p/2 (-1 for p = inf). Where dz/dg < 0 all the way from 0-, g is the
+    resolvent trace at z left of the bulk. At a sharp edge z' = 0 and z'' < 0 sets the scale of the square
+    root. Raises ParameterError for g outside [g_min, 0), alpha not positive, shapes that do not
+    broadcast, derivative not 0, 1 or 2.
+
+    >>> edge = bulk_edge(Committee(1, 1, 0.5), 2.0)
+    >>> abs(z_of_g(Committee(1, 1, 0.5), 2.0, edge.g, derivative=1)) < 1e-12
+    True
+    """
+    order = count("derivative", derivative, 0)
+    if order > 2:
+        raise ParameterError(f"derivative must be 0, 1 or 2, got {derivative!r}")
+    model, noise = quadratic(model)
+    alphas, at = broadcast(alpha=ratio("alpha", alpha), g=finite("g", g))
+    t = -at * unit(model)
+    outside = (t <= 0) | (t > 1)
+    if np.any(outside):
+        raise ParameterError(f"g must lie in [{-1 / unit(model)}, 0), got {float(at[outside].flat[0])}")
+    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast(t.shape)
+    if order == 0:
+        z = unit(model) * shift(models, alphas, t, 1 - t)
+    elif order == 1:
+        (w,) = average([kernel_w], models, t, 1 - t)
+        z = -(unit(model) ** 2) * (1 - alphas * w) / t**2
+    else:
+        w, slope = average([kernel_w, kernel_w_slope], models, t, 1 - t)
+        z = unit(model) ** 3 * (-alphas * slope / t**2 - 2 * (1 - alphas * w) / t**3)
+    return float(z) if z.ndim == 0 else z
+
+
+def riemannian_shift(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
+    """What the whole spectrum moves by on the product of spheres: -alpha (2/p) E[yhat (yhat - y)/(a + y)], shape of alpha.
+
+    The Riemannian Hessian is the Euclidean one less (w_k . dL/dw_k)/N on each block k (and p directions are removed), the
+    same number on every block as N -> inf: it moves no threshold and no overlap. It is negative. Units of the Hessian,
+    or of (p/2) H for p = inf. Raises ParameterError unless alpha is positive and finite.
+
+    >>> round(float(riemannian_shift(Committee(2, 1, 1.0), 1.5)), 6)
+    -1.450558
+    """
+    models, alphas, shape = problems(model, alpha)
+    none = np.zeros(models.shape)
+    (mean,) = average([kernel_radial], models, none, 1 - none, branches=(1,))
+    return (-unit(model) * alphas * mean).reshape(shape)[()]

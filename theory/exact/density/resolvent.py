@@ -1,0 +1,245 @@
+"""Solving the scalar Dyson equation Z(t) = -1/t + alpha K(t) = z in the upper half plane, in units of (p/2) H.
+
+The solution t is unique: two of them, t and t', would need 1/(t t') = alpha E[f^2/((1 + t f)(1 + t' f))],
+against the Cauchy-Schwarz inequality and Im Z(t) = Im z >= 0; inside the support this holds for real z too.
+So whatever converges in the upper half plane is right.
+
+Newton's method is applied to the unknown 1/t, in which Z is linear both for t -> 0 (far away) and for t -> inf (lambda -> 0
+when alpha < 1). Where t is close to the real axis the imaginary part of the equation is written as
+
+    Im Z(x + iy) - Im z = y ( 1/|t|^2 + alpha Re slope(x, t) ) - alpha pi jump(x) - Im z,
+
+each term of which is known with relative accuracy: an imaginary part of 1e-100 comes out right in relative
+terms. No fixed point in z is iterated to convergence.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.checks import NotConverged
+from theory.exact.density.weight_law import WeightLaw
+
+Real = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+Mask = NDArray[np.bool_]
+
+STEPS = 30  # Newton steps before giving up on a starting point
+STAGES = 400  # moves towards the real axis before giving up on a point
+SKELETON = (
+    96  # points of one alpha followed down from far above the axis; the others start from interpolation
+)
+SHRINK = 0.2  # factor by which a stage reduces the distance above z
+NEAR_AXIS = 1e-3  # Im t below this times |t|: use the imaginary part in its accurate form
+TINY = 1e-290  # imaginary parts below this are as good as 0
+
+
+def solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
+    """t with Z(t) = z at alpha, z (n,), Im z >= 0, by following Z(t) = z + i eta from eta large down to 0.
+
+    Every point moves at its own pace: a stage whose Newton iteration fails is shortened. Raises
+    NotConverged, whose `best` holds the last t of every point.
+    """
+    if not z.size:
+        return np.empty(0, dtype=np.complex128)
+    t, eta = _far_above(law, alpha, z)
+    shrink = np.full(z.size, SHRINK)
+    result = np.empty(z.size, dtype=np.complex128)
+    todo = np.arange(z.size)
+    floor = 1e-13 * (np.abs(z) + (alpha >= 1))  # for alpha < 1, t ~ 1/z: follow z down to any scale
+    for _ in range(STAGES):
+        here = t[todo]
+        derivative = 1 / here**2 + alpha[todo] * law.transform(here)[1]
+        target = eta[todo] * shrink[todo]
+        final = (target < floor[todo]) | ((shrink[todo] <= SHRINK) & _in_reach(here, derivative, eta[todo]))
+        target[final] = 0.0
+        guess = here + 1j * (target - eta[todo]) / derivative
+        guess = np.where(guess.imag > 0.2 * here.imag, guess, here)
+        new, good = newton(law, alpha[todo], z[todo] + 1j * target, guess, loose=~final)
+        eta[todo[good]], t[todo[good]] = target[good], new[good]
+        shrink[todo] = np.where(good, np.maximum(shrink[todo] ** 2, SHRINK), np.sqrt(shrink[todo]))
+        result[todo[good & final]] = new[good & final]
+        todo = todo[~(good & final)]
+        if not todo.size:
+            return result
+    result[todo] = t[todo]
+    raise NotConverged(f"the resolvent did not converge at {todo.size} of {z.size} points", result)
+
+
+def solve_sorted(law: WeightLaw, alpha: float, energy: Real, edge: float) -> Complex:
+    """t at one alpha and increasing real energies (n,) inside the support, whose left edge is `edge`.
+
+    A skeleton of points is solved from scratch, the gaps by repeated halving from interpolated starting points.
+    """
+    n = energy.size
+    alphas, z, root = np.full(n, alpha), energy + 0j, np.sqrt(energy - edge)
+    t = np.empty(n, dtype=np.complex128)
+    stride = 1
+    while n / stride > SKELETON:
+        stride *= 2
+    known = np.unique(np.append(np.arange(0, n, stride), n - 1))
+    t[known] = solve(law, alphas[known], z[known])
+    while stride > 1:
+        stride //= 2
+        fresh = np.setdiff1d(np.arange(0, n, stride), known)
+        guess = _interpolate(law, alpha, root, t, known, fresh)
+        t[fresh], good = newton(law, alphas[fresh], z[fresh], guess)
+        lost = fresh[~good]
+        if lost.size:
+            t[lost] = solve(law, alphas[lost], z[lost])
+        known = np.union1d(known, fresh)
+    return t
+
+
+def solve_near(
+    law: WeightLaw, alpha: float, energy: Real, edge: float, places: Real, known: Complex
+) -> Complex:
+    """t at one alpha and increasing real energies (n,) inside the support, whose left edge is `edge`, from t (m,) known at
+    increasing places (m,) there: Newton's method from between them, from scratch where that fails."""
+    everything = np.union1d(places, energy)
+    at, wanted = np.searchsorted(everything, places), np.searchsorted(everything, energy)
+    root, t = np.sqrt(everything - edge), np.zeros(everything.size, dtype=np.complex128)
+    t[at] = known
+    fresh = np.setdiff1d(wanted, at)
+    first, last = fresh[fresh < at[0]], fresh[fresh > at[-1]]
+    between = fresh[(fresh > at[0]) & (fresh < at[-1])]
+    t[between] = _interpolate(law, alpha, root, t, at, between)
+    t[first] = known[0].real + 1j * known[0].imag * root[first] / root[at[0]]
+    t[last] = known[-1]
+    z: Complex = everything.astype(np.complex128)
+    t[fresh], good = newton(law, np.full(fresh.size, alpha), z[fresh], t[fresh])
+    lost = fresh[~good]
+    if lost.size:
+        t[lost] = solve(law, np.full(lost.size, alpha), z[lost])
+    return t[wanted]
+
+
+def newton(law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Any = False) -> tuple[Complex, Mask]:
+    """Newton's method for Z(t) = z from t, all (n,): the solution, and where it converged.
+
+    Im t stays positive, or underflows to 0; `loose` marks points that only pass by and need a few digits.
+    """
+    t = t.copy()
+    good = np.zeros(t.size, dtype=bool)
+    loose = np.broadcast_to(loose, t.shape)
+    todo = np.arange(t.size)
+    for count in range(STEPS):
+        at = t[todo]
+        step, near, exact = _step(law, alpha[todo], z[todo], at)
+        new = at + step
+        low = new.imag < np.where(near, 0.0, 0.1 * at.imag)
+        new.imag[low] = 0.1 * at.imag[low]
+        t[todo] = new
+        small = _settled(new, step, near, exact, loose[todo] | (count == STEPS - 1))
+        good[todo[small]] = True
+        todo = todo[~small & np.isfinite(new)]
+        if not todo.size:
+            break
+    return t, good
+
+
+def _step(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex, Mask, Mask]:
+    """Newton step in t; where the accurate form of the imaginary part was used; where Re F is down to rounding."""
+    residual, derivative, noise = _equation(law, alpha, z, t)
+    near = t.imag < NEAR_AXIS * np.abs(t)
+    if not np.any(near):
+        return _moebius(t, residual, derivative), near, np.abs(residual) < noise
+    x, y = t[near].real, t[near].imag
+    factor = 1 / np.abs(t[near]) ** 2 + alpha[near] * law.slope(x, t[near]).real
+    source = alpha[near] * math.pi * law.jump(x) + z[near].imag
+    residual.imag[near] = y * factor - source
+    flat = near & _flat(derivative)
+    derivative.imag[flat] = 0.0  # rounding noise there, and Re F times it would swamp a tiny Im t
+    step = _moebius(t, residual, derivative)
+    linear = flat[near]
+    step.imag[flat] = source[linear] / factor[linear] - y[linear]
+    return step, flat, np.abs(np.where(flat, residual.real, residual)) < noise
+
+
+def _equation(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex, Complex, Real]:
+    """F = Z(t) - z, its derivative, and the rounding error of F."""
+    eps = 4 * np.finfo(float).eps
+    value, slope = law.transform(t)
+    residual = -1 / t + alpha * value - z
+    derivative = 1 / t**2 + alpha * slope
+    noise = eps * (1 / np.abs(t) + np.abs(alpha * value) + np.abs(z))
+    cancels = (np.abs(alpha - 1) < 0.01) & (
+        np.abs(t) > 100
+    )  # -1/t + alpha K(t) = -(1 - alpha + alpha R)/t there
+    if np.any(cancels):
+        far, rest, share = t[cancels], 1 - alpha[cancels], alpha[cancels]
+        left, left_slope = law.remainder(far)
+        sum_ = rest + share * left
+        residual[cancels] = -sum_ / far - z[cancels]
+        derivative[cancels] = (sum_ / far - share * left_slope) / far
+        noise[cancels] = eps * (np.abs(sum_ / far) + np.abs(z[cancels]))
+    return residual, derivative, noise
+
+
+def _moebius(t: Complex, residual: Complex, derivative: Complex) -> Complex:
+    """Change of t in a Newton step for the unknown 1/t."""
+    ratio = residual / (t * derivative)
+    return -t * ratio / (1 + ratio)
+
+
+def _flat(derivative: Complex) -> Mask:
+    """Where Z' is real to a part in a thousand: away from edges and close to the axis."""
+    return np.abs(derivative.imag) < 1e-3 * np.abs(derivative.real)
+
+
+def _settled(t: Complex, step: Complex, near: Mask, exact: Mask, loose: Mask) -> Mask:
+    """Newton's stopping test. Quadratic convergence makes the error after a step far smaller than the step itself.
+
+    Where the equation holds to rounding (`exact`), an interior point is done; a point near the axis once Im t, which
+    then moves only with the rounding of Re t, is steady.
+    """
+    real, imag = np.abs(step.real), np.abs(step.imag)
+    tolerance = np.where(loose, 1e-3, np.where(near & ~exact, 1e-11, 1e-8))
+    steady = imag <= np.maximum(tolerance * t.imag, TINY)
+    return np.where(
+        near,
+        steady & (exact | (real <= tolerance * np.abs(t))),
+        exact | (steady & (real <= tolerance * t.imag)),
+    )
+
+
+def _far_above(law: WeightLaw, alpha: Real, z: Complex) -> tuple[Complex, Real]:
+    """A distance eta so far above z that the plain iteration contracts fast, and t there to a few digits."""
+    spread = math.sqrt(abs(np.sum(law.mass / law.pole**2)))  # sqrt of E f^2
+    eta = np.asarray(4 * (1 + np.abs(z) + alpha * (1 + spread)), dtype=np.float64)
+    t: Any = -1 / (z + 1j * eta)
+    for _ in range(5):
+        t = -1 / (z + 1j * eta - alpha * law.transform(t)[0])
+    return t, eta
+
+
+def _in_reach(t: Complex, derivative: Complex, eta: Real) -> Mask:
+    """Where eta may be dropped at once: it hardly moves t, or the equation is close to linear (tails)."""
+    small = eta < 0.3 * np.abs(derivative) * t.imag
+    tail = (t.imag < NEAR_AXIS * np.abs(t)) & _flat(derivative)
+    return small | tail
+
+
+def _interpolate(law: WeightLaw, alpha: float, root: Real, t: Complex, known: Any, at: Any) -> Complex:
+    """Starting points at indices `at` from t at `known`: cubic Hermite for 1/t in root = sqrt(energy - edge)."""
+    place = np.searchsorted(known, at)
+    inverse = 1 / t[known]
+    slope = -2 * root[known] / (1 + alpha * t[known] ** 2 * law.transform(t[known])[1])
+    before, after = place - 1, place
+    width = np.maximum(root[known[after]] - root[known[before]], np.finfo(float).tiny)
+    r = (root[at] - root[known[before]]) / width
+    value = (
+        inverse[before] * (1 + 2 * r) * (1 - r) ** 2
+        + inverse[after] * r**2 * (3 - 2 * r)
+        + width * r * (1 - r) * (slope[before] * (1 - r) - slope[after] * r)
+    )
+    first, last = -inverse[before].imag, -inverse[after].imag
+    smaller, larger = np.minimum(first, last), np.maximum(first, last)
+    geometric = np.maximum(first, TINY) ** (1 - r) * np.maximum(last, TINY) ** r
+    sane = (-value.imag > 0.1 * smaller) & (-value.imag < 10 * larger) & (smaller > 1e-3 * larger)
+    value.imag = np.where(sane, value.imag, -geometric)
+    return 1 / value

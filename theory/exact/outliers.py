@@ -1,0 +1,170 @@
+"""Teacher outliers left of the bulk: eigenvalue, and squared overlap with the signal space.
+
+Source: arXiv 2510.18435; in the variables of theory.exact.conditions the outlier sits at alpha U(t) = 1, and
+
+    q2 = 1 / (1 - alpha S'(g)/z'(g)) = (1 - alpha W) / (1 - alpha W + alpha V).
+
+Near a continuous threshold 1 - alpha W is a small difference of numbers of order one. There t and the two
+averages are computed once more in extended precision (80 bits where the platform has them), so that q2 keeps
+its relative accuracy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from theory.checks import one, ratio
+from theory.exact.averages import (
+    Kernel,
+    Widths,
+    average,
+    kernel_u,
+    kernel_u_slope,
+    kernel_v,
+    kernel_w,
+    kernel_w_slope,
+)
+from theory.exact.bulk import at_edge, at_outlier, problems, shift, unit
+from theory.exact.conditions import edge_root, outlier_root, split
+from theory.model import Committee, Quadratic
+
+Array = Any
+
+_SMALL = 0.03  # below this 1 - alpha W is polished in extended precision
+_CLOSE = 0.03  # edge and outlier this close in r = (1-t)/t, relative to 1 + r: the gap is integrated
+_GAUSS = 12
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """The teacher outlier of one alpha.
+
+    value       eigenvalue, in units of the Hessian ((p/2) H for p = inf)
+    overlap     squared overlap q2 of each of its eigenvectors with the span of e_k (x) w*_l / sqrt(N)
+    degeneracy  number of such eigenvalues, p p_star
+    g           resolvent trace at the outlier
+    """
+
+    value: float
+    overlap: float
+    degeneracy: int | float
+    g: float
+
+
+@dataclass(frozen=True)
+class TeacherBranch:
+    """Edge, teacher outlier and overlap along alpha: arrays of the shape of alpha, NaN where there is none.
+
+    edge, outlier   in units of the Hessian ((p/2) H for p = inf)
+    overlap         squared overlap q2
+    sharp           True where the edge is sharp, False where it is smooth
+    """
+
+    edge: Array
+    outlier: Array
+    overlap: Array
+    sharp: Array
+
+
+def teacher_branch(model: Committee | Quadratic, alpha: ArrayLike) -> TeacherBranch:
+    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
+
+    >>> branch = teacher_branch(Committee(1, 1, 1.0), [1.0, 2.0, 3.0])
+    >>> branch.overlap.round(4)
+    array([   nan, 0.1495, 0.2838])
+    """
+    models, alphas, shape = problems(model, alpha)
+    r_edge = edge_root(models, alphas)
+    r = outlier_root(models, alphas, r_edge)
+    found = np.isfinite(r)
+    outlier, overlap = np.full((2, r.size), np.nan)
+    outlier[found] = unit(model) * shift(models.take(found), alphas[found], *split(r[found]), at_outlier)
+    overlap[found] = squared_overlap(models.take(found), alphas[found], r[found])
+    edge_value = unit(model) * shift(models, alphas, *split(r_edge), at_edge)
+    return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
+
+
+def outlier(model: Committee | Quadratic, alpha: float) -> Outlier | None:
+    """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
+
+    Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
+
+    >>> found = outlier(Committee(1, 1, 1.0), 3.0)
+    >>> round(found.value, 6), round(found.overlap, 6), found.degeneracy
+    (-1.512028, 0.283811, 1)
+    >>> outlier(Committee(1, 1, 1.0), 1.0) is None
+    True
+    """
+    models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
+    r = outlier_root(models, alphas, edge_root(models, alphas))
+    if not np.isfinite(r[0]):
+        return None
+    t, rest = split(r)
+    value = unit(model) * shift(models, alphas, t, rest, at_outlier)
+    overlap = squared_overlap(models, alphas, r)
+    return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
+
+
+def edge_gap(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
+    """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
+
+    Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:
+    it is integrated instead, dz/dt = (1 - alpha W)/t^2 from outlier to edge, in extended precision. Raises
+    ParameterError unless alpha is positive and finite.
+
+    >>> edge_gap(Committee(1, 1, 1.0), [1.0, 3.0]).round(6)
+    array([    nan, 0.14213])
+    """
+    models, alphas, shape = problems(model, alpha)
+    r_edge = edge_root(models, alphas)
+    r = outlier_root(models, alphas, r_edge)
+    gap = np.full(r.size, np.nan)
+    found = np.isfinite(r)
+    near = found & (r - r_edge < _CLOSE * (1 + r))
+    far = np.flatnonzero(found & ~near)
+    chosen, at = models.take(far), alphas[far]
+    gap[far] = shift(chosen, at, *split(r_edge[far]), at_edge)
+    gap[far] -= shift(chosen, at, *split(r[far]), at_outlier)
+    near = np.flatnonzero(near)
+    gap[near] = _integrated_gap(models.take(near), alphas[near], r_edge[near], r[near])
+    return (unit(model) * gap).reshape(shape)[()]
+
+
+def squared_overlap(models: Widths, alpha: Array, r: Array) -> Array:
+    """q2 at the outlier r = (1-t)/t; models, alpha and r 1-D of one length."""
+    w, v = average([kernel_w, kernel_v], models, *split(r))
+    rest = 1 - alpha * w
+    near = np.flatnonzero(rest < _SMALL)
+    if near.size:
+        alpha_near = alpha[near].astype(np.longdouble)
+        r_near = _polished(models.take(near), alpha_near, r[near], kernel_u, kernel_u_slope)
+        (w_near,) = average([kernel_w], models.take(near), *split(r_near))
+        rest[near] = (1 - alpha_near * w_near).astype(np.float64)
+    return rest / (rest + alpha * v)
+
+
+def _polished(models: Widths, alpha: Array, r: Array, kernel: Kernel, slope: Kernel) -> Array:
+    """r in extended precision: one Newton step on alpha * average = 1 from the double-precision root."""
+    r = r.astype(np.longdouble)
+    t, rest = split(r)
+    value, rate = average([kernel, slope], models, t, rest)
+    return r + (value - 1 / alpha) / (rate * t**2)
+
+
+def _integrated_gap(models: Widths, alpha: Array, r_edge: Array, r: Array) -> Array:
+    """Integral of |dz/dr| = 1 - alpha W between the close r of edge and outlier, by Gauss-Legendre."""
+    alpha = alpha.astype(np.longdouble)
+    sharp = r_edge > 0
+    top = r_edge.astype(np.longdouble)
+    top[sharp] = _polished(models.take(sharp), alpha[sharp], r_edge[sharp], kernel_w, kernel_w_slope)
+    bottom = _polished(models, alpha, r, kernel_u, kernel_u_slope)
+    total = np.zeros(r.size, dtype=np.longdouble)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(_GAUSS), strict=True):
+        t, rest = split(top + (bottom - top) * (1 - node) / 2)
+        (w,) = average([kernel_w], models, t, rest)
+        total += weight / 2 * (1 - alpha * w)
+    return (total * (bottom - top)).astype(np.float64)

@@ -1,0 +1,218 @@
+"""What the bulk gives in the block of singled-out directions: its mean at fixed labels, its noise, its response to the block.
+
+Derived here, for theory.finite.small_matrix, in its notation. The block is C(z) = (1/N) sum v v^T (x) Phi(t) less what
+the kept levels give in the mean, with Phi = F (I + t F)^{-1} and t(z) of the bulk, and on top:
+
+* `noise`, Gaussian, of theory.finite.block_noise in its three sectors, less what the kept levels bring by themselves.
+* `tilt`, for p > 1. The resolvent of the bulk in the p student blocks is t I + delta with delta traceless, as the labels
+  of a draw single out directions: z = -(t I + delta)^{-1} + (1/N) sum Phi to first order in delta and in the traceless
+  part kappa of (1/N) sum Phi at t I gives delta = -kappa / (1/t^2 - rung), rung that of `label_sectors`, traceless, and so
+  the block changes by end delta times -1, end on teacher, students or other directions.
+* `bend`. The rows of K extreme labels act on the bulk, and it on them. Let rho be their own part of the resolvent, (1/pN) sum
+  over rows. The labels of the bulk feel tau = t_b + rho with z = -1/t_b + K(tau), and give K(tau), S(tau). In the small
+  matrix they give K(t + rho) through v, the response of the kept levels, whose energies move by rho / |t|^2, and the
+  noise, which is linear in rho. To first order in rho the two agree, as tau' = 1 / (1 - t^2 rung); what is left of higher
+  orders is a number for each kind of row, and is added. tau is the t of all labels at the energy, which is t_b + rho with
+  nothing left out. Without this every extreme label makes the lowest level too low, by an amount that grows like (K/N)^{3/2}.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.finite.draw import Draw
+from theory.finite.label_bulk import LabelBulk, Labels
+
+Array = NDArray[np.float64]
+
+EDGE = 0.97  # of t at the edge of the bulk, up to where the mean is taken
+_FINE = 160
+_BISECTIONS, _STEPS = 6, 5
+_NEAR = 0.25  # of its distance, the nearest that a moved level may come to the energy
+
+
+@dataclass(frozen=True)
+class FineLevels:
+    """The kept levels of each draw as a fine measure of their curve, at the middles of f steps.
+
+    step (f,)             levels in a step
+    energies (q, f)       where they are
+    squares (3, q, f)     of their couplings, by kind
+    """
+
+    step: Array
+    energies: Array
+    squares: Array
+
+
+def fine_levels(bulk: LabelBulk, order: Array, kept: int, curves: tuple[Array, ...]) -> FineLevels:
+    """The fine measure of `kept` of the `order` (q,) levels, mean squares of couplings by the curves of `coupling_squares`."""
+    share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
+    step = np.diff(share, prepend=0.0)
+    at = share - step / 2
+    counts = bulk.count
+    energies = np.stack([at_count(*both, at) for both in zip(counts, bulk.energy, strict=True)])
+    squares = [[np.interp(at, *both) for both in zip(counts, curve, strict=True)] for curve in curves]
+    return FineLevels(step, energies, np.array(squares) / order[:, None])
+
+
+def coupling_squares(labels: Labels, bulk: LabelBulk, t_edge: Array) -> tuple[Array, Array, Array]:
+    """pN times the mean squared coupling of a level, along the curve (q, k), to a direction of each kind.
+
+    To a student's it is that of a plain one times what yhat makes of the rungs at the edge.
+    """
+    sectors = label_sectors(labels, EDGE * t_edge)[..., 0]
+    return bulk.plain, bulk.ratio, bulk.plain * (sectors[2] / sectors[0])[:, None]
+
+
+def t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
+    """t (q,) with z(t) = z between 0 and the edge, or the edge: bisection, then Newton's method from below (z is concave)."""
+    low, high = 1e-3 * t_edge, t_edge.copy()
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        above = labels.energy(middle) > z
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    for _ in range(_STEPS):
+        value, slope = labels.energy_slope(low)
+        low = np.clip(low + (z - value) / np.maximum(slope, 1e-300), low, high)
+    return low
+
+
+def signal_block(labels: Labels, v: Array, t: Array, kinds: NDArray[np.int64]) -> Array:
+    """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first; kinds as in Draw."""
+    q, m, p = labels.lam.shape
+    w = v.shape[2]
+    every = [f / (1 + t[:, None] * f) for f in labels.f]
+    if labels.weight is not None:
+        every = [labels.weight * part for part in every]
+    phi = [part[:, :m] for part in every]
+    unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
+    across, size = v.transpose(0, 2, 1), np.reshape(labels.n, (-1, 1, 1))
+    block = np.empty((q, p, w, p, w))
+    for i in range(p):
+        for j in range(i + 1):
+            part = (phi[-1] - phi[0]) * unit[..., i] * unit[..., j] + (phi[0] if i == j else 0)
+            block[:, i, :, j] = block[:, j, :, i] = (across * part[:, None]) @ v / size
+    if every[0].shape[1] > m:  # those without projections of their own: their mean
+        parts = [share * part[:, m:] for share, part in zip(labels.shares, every, strict=True)]
+        level = np.sum(parts, axis=0) / size[:, 0]
+        factors = np.stack([np.ones_like(level), labels.y[:, m:], labels.yhat[:, m:]])
+        mean = (factors * level).sum(axis=2)[kinds].T
+        for i in range(p):
+            block[:, i, range(w), i, range(w)] += mean
+    return block.reshape(q, p * w, p * w)
+
+
+def label_sectors(labels: Labels, t: Array) -> Array:
+    """Rungs of the ladder of theory.finite.block_noise, its ends on the teacher and on students: (3, q, 3) at real t (q,).
+
+    Each for X a multiple of I, symmetric traceless, antisymmetric: L / X and S' / X. The direction of each lam is averaged.
+    """
+    p = labels.lam.shape[2]
+    phi = [f / (1 + t[:, None] * f) for f in labels.f]
+    gap = phi[-1] - phi[0]
+    both = phi[0] ** 2 + 2 * phi[0] * gap / p
+    kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
+    return np.stack(
+        [labels.total(kinds * v) for v in (1.0, labels.y[:, None], labels.yhat[:, None])]
+    ) / np.reshape(labels.n, (-1, 1))
+
+
+def _means(labels: Labels, t: Array) -> Array:
+    """(1/N) sum Phi, y Phi, yhat Phi over the labels at t (q,), traces over p: (3, q)."""
+    phi = np.sum(
+        [share * f / (1 + t[:, None] * f) for f, share in zip(labels.f, labels.shares, strict=True)], axis=0
+    )
+    return np.stack([labels.total(phi * v) for v in (1.0, labels.y, labels.yhat)]) / labels.n
+
+
+def tilt(drawn: Draw, t: Array) -> Array:
+    """What the traceless part of the bulk's resolvent in the p student blocks adds (q, p w, p w), at t (q,): see the top."""
+    labels, p, w = drawn.labels, drawn.blocks, drawn.v.shape[2]
+    q, m, _ = labels.lam.shape
+    if p == 1:
+        return np.zeros((q, w, w))
+    phi = [f / (1 + t[:, None] * f) for f in labels.f]
+    gap = (phi[-1] - phi[0])[:, :m]
+    if labels.weight is not None:
+        gap = gap * labels.weight[:, :m]
+    unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
+    kappa = np.einsum("qm,qmi,qmj->qij", gap, unit, unit, optimize=True) / labels.n[:, None, None]
+    kappa -= np.trace(kappa, axis1=1, axis2=2)[:, None, None] * np.eye(p) / p
+    sectors = label_sectors(labels, t)[..., 1]
+    factor = sectors[drawn.kinds].T / (1 / t**2 - sectors[0])[:, None]
+    out = np.einsum("qij,qa,ab->qiajb", kappa, factor, np.eye(w))
+    return out.reshape(q, p * w, p * w)
+
+
+def bend(drawn: Draw, fine: FineLevels, t_edge: Array, z: Array) -> Array:
+    """What the block has beyond the linear response to the extreme rows, (q, p w) on its diagonal, at z (q,): see the top."""
+    if not np.any(drawn.extremes):
+        return np.zeros((len(z), len(drawn.rows)))
+    labels, whole, z = drawn.labels, drawn.whole, np.fmin(z, drawn.edge)
+    t, tau = t_at(labels, t_edge, z), t_at(whole, drawn.t_edge, z * labels.n / whole.n)
+    after = _means(labels, tau)
+    rho = np.maximum(tau + 1 / (z - after[0]), 0)
+    sectors = label_sectors(labels, t)[..., 0]
+    gap = z[:, None] - fine.energies
+    moved = fine.squares[0] * (drawn.blocks * labels.n * rho)[:, None]
+    weight = fine.step * fine.squares
+    kept = np.sum(
+        weight / np.minimum(gap + moved, _NEAR * gap) - weight / gap + weight * moved / gap**2, axis=2
+    )
+    linear = sectors * rho * t**2 * sectors[0] / (1 - t**2 * sectors[0])
+    excess = after - _means(labels, t + rho) + linear - kept
+    return np.where(drawn.extremes > 0, excess, 0)[drawn.rows].T
+
+
+def noise(drawn: Draw, fine: FineLevels, t: Array) -> Array:
+    """The Gaussian block (q, p w, p w) of the levels left out, at t (q,).
+
+    A matrix omega (p, p) with covariance T has a part with independent entries, one that is a multiple of I and one in
+    which omega_ij and omega_ji are tied; kept levels have independent couplings, so they bring the first kind alone.
+    """
+    q, w, p = len(t), drawn.v.shape[2], drawn.blocks
+    sectors = label_sectors(drawn.labels, t)
+    ends = sectors[drawn.kinds].swapaxes(0, 1)
+    gap = np.maximum(1 / t[:, None] ** 2 - sectors[0], 1e-12)
+    t0, t1, t2 = np.moveaxis(
+        ends[:, :, None] * ends[:, None] / (gap * drawn.labels.n[:, None])[:, None, None], -1, 0
+    )
+    scatter = np.sqrt(kept_part(drawn, fine, drawn.labels.energy(t))[1][:, :w])
+    own = scatter[:, :, None] * scatter[:, None] / 2
+    free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
+    even, odd, same = (
+        np.sqrt(np.maximum(c, 0))[..., None, None] for c in (free - own + tied, free - own - tied, same)
+    )
+    raw = drawn.noise[..., :-1].reshape(q, w, w, p, p)
+    turned = raw.swapaxes(3, 4)
+    omega = even * (raw + turned) / 2 + odd * (raw - turned) / 2
+    omega = omega + same * drawn.noise[..., -1, None, None] * np.eye(p)
+    block = omega.transpose(0, 3, 1, 4, 2).reshape(q, p * w, p * w)
+    return np.asarray((block + block.transpose(0, 2, 1)) / math.sqrt(2))
+
+
+def kept_part(drawn: Draw, fine: FineLevels, z: Array) -> tuple[Array, Array]:
+    """Mean (q, p w) of sum b^2 / (z - mu) over the kept levels, for each row, and the variance of its fluctuation."""
+    gap = z[:, None] - fine.energies
+    sums = (
+        np.sum(fine.step * fine.squares / gap, axis=2),
+        2 * np.sum(fine.step * (fine.squares / gap) ** 2, axis=2),
+    )
+    mean, variance = (both[drawn.rows].T for both in sums)
+    return mean, variance
+
+
+def at_count(counts: Array, energies: Array, at: Array) -> Array:
+    """Energy at which the count is `at`, linear in the variable y ~ count^(2/3); straight on beyond the last node."""
+    moves = np.append(True, np.diff(counts) > 1e-6)  # where the curve ended early its last node is repeated
+    energies, y, wanted = energies[moves], counts[moves] ** (2 / 3), at ** (2 / 3)
+    found = np.interp(wanted, y, energies)
+    if len(y) == 1:
+        return found
+    slope = (energies[-1] - energies[-2]) / (y[-1] - y[-2])
+    return np.where(wanted > y[-1], energies[-1] + slope * (wanted - y[-1]), found)

@@ -1,0 +1,132 @@
+"""Finite N at the left edge, in closed form: Tracy-Widom scale, label fluctuation, and the 1/log N law.
+
+Sharp edge. Two independent sources move the lowest bulk eigenvalue. The labels of the draw move the edge
+itself, by O(N^{-1/2}); about that edge the eigenvalue fluctuates by O(N^{-2/3}), as -TW1 / kappa.
+
+* kappa. Near a sharp edge z = z_e - |z''| (g - g_e)^2 / 2, so the density per dimension is sqrt(2 x / |z''|)
+  / pi at a distance x inside, and pN times its integral counts (2 / 3 pi) (kappa x)^{3/2} levels with
+
+      kappa = (pN)^{2/3} (2 / |z''|)^{1/3};
+
+  in the Airy process the count to depth s is (2 / 3 pi) s^{3/2}: kappa x is the variable of Tracy and Widom.
+  The law's soft end points outwards, hence lambda_min = edge - TW1 / kappa. (The tests recover Johnstone's
+  scale of a white Wishart matrix and N^{2/3} for a unit semicircle.)
+* Labels. The edge is the maximum over g of z(g), so to first order it moves by the change of z at fixed g =
+  g_e. With z = 1/g + (1/N) sum_mu k_mu, k = ((p-1)/p) phi_1 + (1/p) phi_2, and M = alpha N fixed,
+
+      Var(edge) = (alpha / N) Var[k(g_e)].
+
+  For p > 1 the edge is that of a matrix equation, G = g I + O(N^{-1/2}). To first order it moves by <E, dZ> / <E, I> with E
+  the null vector of the linearised equation; at N = inf the law of the weights is invariant under rotations of the p
+  blocks, so E = I and the trace form above is exact. The traceless part enters at O(1/N).
+
+Smooth edge. No Tracy-Widom law; the quenched edge approaches the N = inf one like 1/log N, see
+theory.finite.typical.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.checks import ParameterError, count, finite, one, ratio
+from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.quadrature import chi_square_law
+from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
+from theory.finite.typical import typical_edge
+from theory.model import Committee, finite_committee
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class FiniteEdge:
+    """Lowest bulk eigenvalue at finite N, units of the Hessian.
+
+    kind       "sharp" or "smooth"
+    edge       the N = inf edge
+    label_std  standard deviation over draws of labels of the quenched edge, to O(N^{-1/2})
+    scale      kappa: about the quenched edge the lowest eigenvalue is distributed as -TW1 / kappa; NaN at a smooth edge
+    mean       mean of the lowest eigenvalue (sharp), or of the quenched edge (smooth: theory.finite.typical)
+    std        standard deviation of the lowest eigenvalue (sharp); that of the labels alone where smooth
+    """
+
+    kind: str
+    edge: float
+    label_std: float
+    scale: float
+    mean: float
+    std: float
+
+
+def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
+    """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module docstring.
+
+    Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier exists it is the lowest
+    eigenvalue instead (theory.finite.quenched). Raises ParameterError on bad arguments or p = inf.
+
+    >>> found = finite_edge(Committee(1, 1, 0.5), 0.8, 400)
+    >>> found.kind, round(found.mean, 4), round(found.std, 4)
+    ('sharp', -2.0758, 0.1327)
+    """
+    model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
+    edge = bulk_edge(model, alpha)
+    label_std = math.sqrt(alpha / n * label_variance(model, edge.g))
+    if edge.kind == "smooth":
+        return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
+    scale = edge_scale(model, alpha, n)
+    std = math.hypot(label_std, math.sqrt(VARIANCE) / scale)
+    return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
+
+
+def edge_scale(model: Committee, alpha: float, n: int) -> float:
+    """kappa = (p n)^{2/3} (2 / |z''(g_edge)|)^{1/3}, inverse units of the Hessian.
+
+    Raises ParameterError on bad arguments, at a smooth edge, which has no Tracy-Widom law, and for p = inf, which
+    has no such n.
+
+    >>> round(edge_scale(Committee(1, 1, 0.5), 0.8, 400), 4)
+    16.5345
+    """
+    model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
+    edge = bulk_edge(model, alpha)
+    if edge.kind == "smooth":
+        raise ParameterError(
+            f"alpha must have a sharp edge for a Tracy-Widom scale, got {alpha} with a smooth one"
+        )
+    return tracy_widom_scale(float(model.p) * n, z_of_g(model, alpha, edge.g, derivative=2))
+
+
+def label_variance(model: Committee, g: float) -> float:
+    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over one sample's labels, for -p/2 <= g < 0; units of the Hessian^2.
+
+    Raises ParameterError on g outside or p = inf.
+
+    >>> round(label_variance(Committee(1, 1, 0.5), -0.3), 6)
+    3.288035
+    """
+    p, g = int(finite_committee(model).p), one("g", finite("g", g))
+    if not -p / 2 <= g < 0:
+        raise ParameterError(f"g must lie in [{-p / 2}, 0), got {g!r}")
+    yhat, y, probability = label_grid(p, model.p_star)
+    k = trace_term(model, yhat, y, -2 * g / p)
+    mean = np.sum(probability * k)
+    return float((2 / p) ** 2 * np.sum(probability * (k - mean) ** 2))
+
+
+def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:
+    """Nodes yhat, y (n,) and probabilities (n,) of the product law of one sample's labels."""
+    (yhat, one), (y, two) = chi_square_law(p), chi_square_law(p_star)
+    pairs = [v.ravel() for v in np.meshgrid(yhat, y, indexing="ij")]
+    return pairs[0], pairs[1], np.outer(one, two).ravel()
+
+
+def trace_term(model: Committee, yhat: Array, y: Array, t: float) -> Array:
+    """k(g) in units of (p/2) H: the mean over the p eigenvalues f of f / (1 + t f), t = -2 g / p."""
+    p = int(model.p)
+    low, high = (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)
+    return ((p - 1) * low / (1 + t * low) + high / (1 + t * high)) / p

@@ -1,0 +1,280 @@
+"""The bulk next to its left edge for many draws of labels at once: energies, counts, couplings to the signal.
+
+Units of (p/2) H and t = -2g/p, as in theory.exact.conditions. With the labels of a draw fixed (theory.finite.quenched)
+the averages alpha E[...] are sums (1/N) sum_mu, and
+
+    z(t) = -1/t + K(t),     K = (1/N) sum_mu [ ((p-1)/p) phi_1 + (1/p) phi_2 ],     S = the same sum with a factor y,
+
+phi_i = f_i / (1 + t f_i). The edge is the maximum of z on the real axis below the first pole, where t^2 (1/N) sum
+phi^2 = 1. Above it the spectrum is the curve of complex t on which z is real; on it rho = Im t / pi, and (-1/pi) Im S
+/ rho = -Im S / Im t is the mean squared coupling of a level to a signal direction, times pN. For p > 1 G is taken as
+a multiple of I: what its traceless part adds is a soft mode, whose linear response overestimates what samples show
+(measured; see docs/finite_n.md)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.model import Committee
+
+Array = NDArray[Any]
+
+_FIRST = 0.05  # levels below the first node of the curve
+_RATIO = 1.4  # from node to node in Im t; the count grows like its cube
+_BY_HEIGHT, _NODES = 4, 40  # nodes told by Im t, and of all
+_GROWTH = 0.6  # of the count from node to node after them
+_STEPS = 12
+_HAZE = 0.1  # of the distance to the edge: so far above the real axis, for gaps; moves the count by 0.4 %
+_FLAT, _MET, _ENDED = 1e-12, 1e-3, 1e-3
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of q draws of m samples, as weights. lam (q, m', p) and u (q, m', p_star); n the dimension.
+
+    f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y, yhat (q, m)
+    weight (q, m)          how many labels each stands for; None: one. The last m - m' have no lam, u of their own
+    """
+
+    lam: Array
+    u: Array
+    n: Any
+    f: tuple[Array, ...]
+    shares: tuple[float, ...]
+    y: Array
+    yhat: Array
+    weight: Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Committee,
+        lam: Array,
+        u: Array,
+        n: Any,
+        weight: Array | None = None,
+        nodes: Array | None = None,
+    ) -> Labels:
+        """Labels of a Committee. nodes (3, k): yhat, y and weight of labels without lam, u of their own."""
+        p = int(model.p)
+        y, yhat = np.mean(u**2, axis=-1), np.mean(lam**2, axis=-1)
+        if weight is not None and nodes is not None:
+            yhat, y, weight = (
+                np.concatenate([part, np.broadcast_to(more, (len(part), len(more)))], axis=1)
+                for part, more in zip((yhat, y, weight), nodes, strict=True)
+            )
+        along = (3 * yhat - y) / (model.a + y)
+        if p == 1:
+            return cls(lam, u, n, (along,), (1.0,), y, yhat, weight)
+        branches = ((yhat - y) / (model.a + y), along)
+        return cls(lam, u, n, branches, ((p - 1) / p, 1 / p), y, yhat, weight)
+
+    def without(self, which: Array, wanted: Array) -> Labels:
+        """The same less the labels `which` (q, k) of each draw where `wanted` (q, k): their weights are 0."""
+        left = np.ones(self.y.shape, np.bool_)
+        np.put_along_axis(left, which, ~wanted, axis=1)
+        return replace(self, f=tuple(f * left for f in self.f))
+
+    @cached_property
+    def _outputs(self) -> Array:
+        """y times the weights."""
+        return self.y if self.weight is None else self.y * self.weight
+
+    @property
+    def number(self) -> float:
+        """How many labels there are, at the most."""
+        return self.y.shape[1] if self.weight is None else float(self.weight.sum(axis=1).max())
+
+    def total(self, values: Array) -> Array:
+        """Sum (q, ...) of values (q, ..., m) over all labels."""
+        if self.weight is None:
+            return np.asarray(values.sum(axis=-1))
+        weight = self.weight if values.ndim == 2 else self.weight[:, None]
+        return np.asarray((values * weight).sum(axis=-1))
+
+    def energy(self, t: Array) -> Array:
+        """z(t) at t (q,), the first of `sums`."""
+        z = -1 / t
+        for f, share in zip(self.f, self.shares, strict=True):
+            z = z + share / self.n * self.total(f / (1 + t[:, None] * f))
+        return z
+
+    def energy_slope(self, t: Array) -> tuple[Array, Array]:
+        """z(t) and z'(t) at t (q,)."""
+        z, slope = -1 / t, 1 / t**2
+        for f, share in zip(self.f, self.shares, strict=True):
+            phi = f / (1 + t[:, None] * f)
+            z = z + share / self.n * self.total(phi)
+            slope = slope - share / self.n * self.total(phi**2)
+        return z, slope
+
+    def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
+        """z(t), z'(t), S(t), S'(t) at t (q,), real."""
+        z, slope, signal, signal_slope = -1 / t, 1 / t**2, 0.0 * t, 0.0 * t
+        for f, share in zip(self.f, self.shares, strict=True):
+            phi = f / (1 + t[:, None] * f)
+            z = z + share / self.n * self.total(phi)
+            signal = signal + share / self.n * _dot(self._outputs, phi)
+            phi *= phi
+            slope = slope - share / self.n * self.total(phi)
+            signal_slope = signal_slope - share / self.n * _dot(self._outputs, phi)
+        return z, slope, signal, signal_slope
+
+    def above_axis(self, t: Array) -> tuple[Array, Array, Array]:
+        """z(t), z'(t) at complex t (q,), and Im S(t); by real numbers, which divide several times faster."""
+        z, slope, signal = -1 / t, 1 / t**2, 0.0 * t.real
+        x, y = t.real[:, None], t.imag[:, None]
+        for f, share in zip(self.f, self.shares, strict=True):
+            real, imag = 1 + x * f, y * f
+            inverse = f / (real * real + imag * imag)
+            real *= inverse
+            imag *= -inverse  # phi
+            signal += share / self.n * _dot(self._outputs, imag)
+            over = (real, imag) if self.weight is None else (self.weight * real, self.weight * imag)
+            z += share / self.n * (over[0].sum(axis=1) + 1j * over[1].sum(axis=1))
+            square = _dot(over[0], real) - _dot(over[1], imag) + 2j * _dot(over[0], imag)
+            slope -= share / self.n * square
+        return z, slope, signal
+
+    def counted(self, t: Array) -> Array:
+        """Share of all levels below z(t) at t (q,) on the curve: the integral of Im t dz / pi from the edge, in closed form.
+
+        t dz = d{ log t - (1/N) sum_mu [ log(1 + t f) + 1/(1 + t f) ] }, the sum with the shares of f, real at the edge.
+        """
+        total = np.angle(t)
+        x, y = t.real[:, None], t.imag[:, None]
+        for f, share in zip(self.f, self.shares, strict=True):
+            real, imag = 1 + x * f, y * f
+            part = np.arctan2(imag, real) - imag / (real * real + imag * imag)
+            total = total - share / self.n * self.total(part)
+        return total / math.pi
+
+
+@dataclass(frozen=True)
+class LabelBulk:
+    """The bulks of q draws near their left edges, units of (p/2) H.
+
+    t_edge, edge, curvature (q,)   t, z and z'' at the edge
+    energy, count, ratio (q, k)    along the curve, from the edge on: energy, number of levels below it, -Im S / Im t
+    plain (q, k)                   -Im K / Im t = 1 / |t|^2 along it: the same for a direction that has no part in the labels
+    """
+
+    t_edge: Array
+    edge: Array
+    curvature: Array
+    energy: Array
+    count: Array
+    ratio: Array
+    plain: Array
+
+
+def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
+    """The curve of each draw until it holds `keep` levels of the `order` = pN there are (or ends).
+
+    Next to the edge, where the energy is quadratic in t, it is told by Im t; from there on by the energy, as Im t has its
+    maximum where the density has it: after a few levels where that is near. Draws without a negative weight have no edge
+    left of 0: NaN.
+    """
+    t_edge = edge_of(labels)
+    edge, _, _, slope = labels.sums(t_edge)
+    curvature = -2 / t_edge**3
+    for f, share in zip(labels.f, labels.shares, strict=True):
+        curvature = curvature + 2 * share / labels.n * labels.total((f / (1 + t_edge[:, None] * f)) ** 3)
+    start = (3 * math.pi * _FIRST / np.nanmedian(order * np.abs(curvature))) ** (1 / 3)
+    t, energies, ratios, counts = t_edge + 0j, [edge], [-slope], [np.zeros_like(edge)]
+    plains, reach = [1 / t_edge**2], np.ones_like(edge)
+    atom = labels.number < np.max(labels.n)  # at 0, where the curve ends
+    for node in range(_NODES):
+        if node < _BY_HEIGHT:
+            t, energy, ratio = _at_height(labels, t.real, start * _RATIO**node)
+            energy, number = np.maximum(energy, energies[-1]), order * labels.counted(t)
+        else:
+            wanted = reach * math.pi / order * (_GROWTH * counts[-1] + _FIRST) / t.imag
+            wanted = np.minimum(wanted, 0.4 * (energies[-1] - edge))
+            if atom:
+                wanted = np.minimum(wanted, np.maximum(-energies[-1], 0) / 3)
+            energy = energies[-1] + wanted
+            haze = _HAZE * (np.minimum(energy - edge, np.abs(energy)) if atom else energy - edge)
+            new, met, ratio = _at_energy(labels, t, energy + 1j * haze, wanted)
+            number = order * (labels.counted(new) - haze * new.real / math.pi)
+            plain_sum = order / math.pi * wanted * (t.imag + new.imag) / 2
+            met &= np.abs(number - counts[-1] - plain_sum) < 0.5 * (1 + plain_sum)  # else it left the curve
+            energy = energies[-1] + np.where(met, wanted, 0)
+            t, number, ratio = (
+                np.where(met, *both) for both in ((new, t), (number, counts[-1]), (ratio, ratios[-1]))
+            )
+            reach = np.where(met, np.minimum(2 * reach, 1), reach / 4)
+        counts.append(np.maximum(number, counts[-1]))
+        energies.append(energy)
+        ratios.append(ratio)
+        plains.append(1 / np.abs(t) ** 2)
+        left = (counts[-1] <= keep) & (reach > _ENDED)
+        if not np.any(left & (energy < -_ENDED * np.abs(edge)) if atom else left):
+            break
+    energy, number, ratio, plain = (np.stack(part, axis=1) for part in (energies, counts, ratios, plains))
+    return LabelBulk(t_edge, edge, curvature, energy, number, ratio, plain)
+
+
+def edge_of(labels: Labels) -> Array:
+    """t of the edge (q,): root of t^2 (1/N) sum phi^2 = 1, by Newton's method on the power -1/2, kept in its bracket."""
+    worst = np.max([np.max(-f, axis=1) for f in labels.f], axis=0)
+    high = np.where(worst > 0, 1 / np.where(worst > 0, worst, 1.0), np.nan)
+    low, t = np.zeros_like(high), 0.95 * high
+    size, left = np.broadcast_to(labels.n, t.shape), np.flatnonzero(worst > 0)
+    for _ in range(60):
+        if not len(left):
+            break
+        at, total, slope = t[left], np.zeros(len(left)), np.zeros(len(left))
+        whole = len(left) == len(t)
+        weight = None if labels.weight is None else labels.weight[left]
+        for f, share in zip(labels.f, labels.shares, strict=True):
+            own = f if whole else f[left]
+            inverse = 1 / (1 + at[:, None] * own)
+            phi = own * inverse
+            part = phi if weight is None else phi * weight
+            total += share / size[left] * _dot(part, phi)
+            phi *= phi
+            slope += 2 * share / size[left] * _dot(phi if weight is None else phi * weight, inverse)
+        w, dw = at**2 * total, at * slope
+        low[left], high[left] = np.where(w < 1, at, low[left]), np.where(w < 1, high[left], at)
+        new = at + 2 * (w - w**1.5) / dw
+        inside = (new > low[left]) & (new < high[left])
+        t[left] = np.where(inside, new, (low[left] + high[left]) / 2)
+        left = left[np.abs(t[left] - at) > _FLAT * at]
+    return t
+
+
+def _at_height(labels: Labels, x: Array, tau: float) -> tuple[Array, Array, Array]:
+    """t (q,) with Im t = tau and Im z(t) = 0, Re t next to x; energy there, and -Im S / Im t."""
+    for _ in range(_STEPS):
+        z, slope, signal = labels.above_axis(x + 1j * tau)
+        step = np.clip(-z.imag / slope.imag, -tau / 2, tau / 2)
+        if np.nanmax(np.abs(step), initial=0.0) < 1e-4 * tau:
+            break
+        x = x + step
+    return x + 1j * tau, z.real, -signal / tau
+
+
+def _at_energy(labels: Labels, t: Array, z: Array, step: Array) -> tuple[Array, Array, Array]:
+    """t (q,) where z(t) is the z given, a `step` off that of the t given, by Newton's method; if it was met; -Im S / Im t."""
+    new = t
+    for _ in range(_STEPS):
+        value, slope, signal = labels.above_axis(new)
+        met = np.abs(value - z) <= _MET * step
+        if np.all(met | ~np.isfinite(step)):
+            break
+        move = (value - z) / (new * slope)  # of log t; in 1/t, to which z is nearly linear, of the last line
+        move = move * np.minimum(1, 0.5 * np.angle(new) / np.maximum(np.abs(move), 1e-300))
+        new = new / (1 + move)
+    return new, met, -signal / new.imag
+
+
+def _dot(left: Array, right: Array) -> Array:
+    """Sums (q,) of products of two arrays (q, m)."""
+    return np.asarray(np.einsum("qm,qm->q", left, right))

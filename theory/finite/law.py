@@ -1,0 +1,218 @@
+"""The law of the lowest eigenvalue and of its overlap at finite N, over draws: one small random matrix per draw of labels.
+
+theory.finite.small_matrix says what the matrix is and derives it. One law serves all alpha: below the threshold the
+lowest levels share what the signal leaves in the bulk, above it one falls out. How well it meets samples:
+docs/finite_n.md and benchmarks/finite_law.py."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
+from theory.finite.draw import EXTREMES
+from theory.finite.elsewhere import none_above
+from theory.finite.label_control import controlled_mean
+from theory.finite.many_labels import held
+from theory.finite.quenched import checked_labels, orthonormal
+from theory.finite.small_matrix import SmallPairs, small_pairs
+from theory.model import Committee, finite_committee
+
+Array = NDArray[np.float64]
+
+_AT_ONCE = 2**20  # label entries held at a time
+
+
+@dataclass(frozen=True)
+class FiniteLaw:
+    """Draws of what one sample shows at (model, alpha, N), in units of the Hessian; NaN where a draw has no edge.
+
+    lowest (draws,)          lowest eigenvalue
+    overlap (draws,)         squared overlap q2 with the signal space, mean over the p p_star lowest eigenvectors
+    overlap_lowest (draws,)  that of the lowest eigenvector alone; overlap_next: of the first above the p p_star lowest
+    informative (draws,)     whether the lowest eigenvectors are: the mean overlap of the p p_star lowest exceeds the overlap
+                             of every other eigenvector (for p p_star = 1 the order parameter phi of the paper)
+    among (draws,)           whether the eigenvector of largest overlap is among the p p_star lowest
+    first (draws,)           whether it is the lowest one (phi of the paper)
+    excess (draws, 2)        of sums over a draw's labels, for means (theory.finite.label_control)
+    """
+
+    lowest: Array
+    overlap: Array
+    overlap_lowest: Array
+    overlap_next: Array
+    informative: Array
+    among: Array
+    first: Array
+    excess: Array
+
+    def mean(self, name: str) -> tuple[float, float]:
+        """Mean of a field over labels and all else, and its standard error, which is less than that of the plain mean of draws.
+
+        What the labels of the draws happen to be is corrected for (theory.finite.label_control), unless all share theirs or
+        some have no edge. NaN where too few have one.
+        """
+        kept = self._kept(name)
+        if kept.size == len(self.excess) and np.all(np.isfinite(self.excess)):
+            return controlled_mean(kept, self.excess)
+        value = float(kept.mean()) if kept.size else math.nan
+        return value, self.std(name) / math.sqrt(max(kept.size, 1))
+
+    def std(self, name: str) -> float:
+        """Standard deviation of a field over draws: the scatter of one sample."""
+        kept = self._kept(name)
+        return float(kept.std(ddof=1)) if kept.size > 1 else math.nan
+
+    def quantile(self, name: str, share: Any) -> Any:
+        """Quantiles of a field over draws."""
+        return np.quantile(self._kept(name), share)
+
+    def share_above(self, q2: float, name: str = "overlap") -> tuple[float, float]:
+        """P(field > q2) and its standard error over draws."""
+        kept = self._kept(name)
+        share = float(np.mean(kept > q2))
+        return share, math.sqrt(max(share * (1 - share), 0.25 / kept.size) / kept.size)
+
+    def _kept(self, name: str) -> Array:
+        if name not in self.__dataclass_fields__:
+            raise ParameterError(f"name must be one of {', '.join(self.__dataclass_fields__)}, got {name!r}")
+        values = np.asarray(getattr(self, name), dtype=np.float64)
+        return values[np.isfinite(values)]
+
+
+def has_bulk(model: Committee, n: int) -> bool:
+    """Whether dimension n leaves a bulk beside students and teacher, of more levels than the p p_star of the signal.
+
+    >>> has_bulk(Committee(2, 1, 1.0), 3), has_bulk(Committee(2, 1, 1.0), 6)
+    (False, True)
+    """
+    return int(model.p) * (n - int(model.p) - model.p_star) > int(model.degeneracy) + 1
+
+
+def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
+    """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
+
+    Draws are the same random numbers at every alpha, their labels coupled (theory.finite.coupled_labels), so that curves
+    along alpha are smooth. Cost: draws times round(alpha N) p labels, about 1 ms a draw at 2,000. Raises ParameterError on
+    unfit arguments (p = inf among them, or fewer than 2 draws), NotConverged where the bulk has too few levels left of 0.
+
+    >>> law = finite_law(Committee(1, 1, 0.5), 3.0, 200, draws=40)
+    >>> bool(law.mean("overlap")[0] > 0.15), law.lowest.shape
+    (True, (40,))
+    """
+    model, n = finite_committee(model), count("n", n)
+    m = count("samples", round(one("alpha", ratio("alpha", alpha)) * n))
+    return _law(model, m, n, draws, seed)
+
+
+def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array | None = None) -> FiniteLaw:
+    draws, seed = count("draws", draws, minimum=2), count("seed", seed, minimum=0)
+    p, d = int(model.p), int(model.degeneracy)
+    if not has_bulk(model, n):
+        raise ParameterError(
+            f"n must be larger: the bulk's p (n - p - p_star) = {p * (n - p - model.p_star)} levels hardly hold"
+            f" the p p_star = {d} of the signal"
+        )
+    at_once = max(1, _AT_ONCE // (held(model, m, n) * (p + model.p_star + EXTREMES)))
+    parts = []
+    for first in range(0, draws, at_once):
+        chosen = range(first, min(first + at_once, draws))
+        chance = np.array([np.random.default_rng([seed, i, 6]).random() for i in chosen])
+        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), m, n, chance))
+    return FiniteLaw(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def law_of_labels(
+    model: Committee,
+    lam: ArrayLike,
+    u: ArrayLike,
+    n: int,
+    *,
+    gram: ArrayLike | None = None,
+    draws: int = 200,
+    seed: int = 0,
+) -> FiniteLaw:
+    """`finite_law` of samples that share their labels: preactivations lam (M, p), u (M, p_star) in dimension n.
+
+    What is left random is what the labels do not fix: levels, couplings, block noise. For p p_star > 1 its mean differs from
+    `quenched`, as that noise splits outliers.
+
+    gram   overlaps of teacher and students as in `quenched`; without it they count as orthogonal
+    Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
+
+    >>> lam, u = Committee(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
+    >>> law_of_labels(Committee(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
+    (20,)
+    """
+    model, lam, u = checked_labels(model, lam, u)
+    basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
+    return _law(model, len(lam), count("n", n), draws, seed, np.stack([np.hstack([lam, u]), basis]))
+
+
+@dataclass(frozen=True)
+class FiniteCurve:
+    """Along alpha (alpha,): means over draws, their standard errors, scatter of one draw; units as in FiniteLaw."""
+
+    alpha: Array
+    lowest: Array
+    lowest_error: Array
+    lowest_std: Array
+    overlap: Array
+    overlap_error: Array
+    overlap_std: Array
+    informative: Array
+    among: Array
+
+
+def finite_curve(
+    model: Committee, alphas: ArrayLike, n: int, *, draws: int = 100, seed: int = 0, threads: int = 1
+) -> FiniteCurve:
+    """`finite_law` along alphas (alpha,) with common random numbers; NaN where it does not converge.
+
+    threads   alphas computed at once (most of the time goes into LAPACK, which lets others run); changes no number
+
+    >>> curve = finite_curve(Committee(1, 1, 0.5), [1.0, 3.0], 100, draws=20)
+    >>> bool(curve.overlap[0] < curve.overlap[1])
+    True
+    """
+    grid = np.atleast_1d(np.asarray(positive("alphas", alphas), dtype=np.float64))
+
+    def row(alpha: float) -> list[float]:
+        try:
+            law = finite_law(model, alpha, n, draws=draws, seed=seed)
+        except NotConverged:
+            return [math.nan] * 8
+        numbers = [(*law.mean(name), law.std(name)) for name in ("lowest", "overlap")]
+        return [*numbers[0], *numbers[1], law.mean("informative")[0], law.mean("among")[0]]
+
+    with ThreadPoolExecutor(count("threads", threads)) as pool:
+        rows = list(pool.map(row, grid.tolist()))
+    return FiniteCurve(grid, *np.array(rows).T)
+
+
+def _draws(model: Committee, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:
+    """Columns of a FiniteLaw for the draws of these pairs. chance (q,), uniform: whether a vector left out is above all."""
+    d = int(model.degeneracy)
+    lowest, q2 = pairs.values[:, 0], pairs.overlaps
+    rest, told = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0), pairs.known.sum(axis=1)
+
+    def largest(x: Array, others: Array) -> Array:
+        return ((x > others) & (chance < none_above(model, m / n, n, told, x))).astype(float)
+
+    group = q2[:, :d]
+    informative = largest(group.mean(axis=1), rest)
+    columns = (
+        lowest * (2 / int(model.p) * pairs.size / n),
+        group.mean(axis=1),
+        q2[:, 0],
+        q2[:, d],
+        informative,
+        largest(group.max(axis=1), rest) if d > 1 else informative,
+        largest(q2[:, 0], np.maximum(rest, q2[:, 1:d].max(axis=1))) if d > 1 else informative,
+    )
+    return *(np.where(pairs.sound, column, np.nan) for column in columns), pairs.excess

@@ -1,0 +1,151 @@
+"""Labels of a draw of any size for the law of a sample: all of them, or the extreme ones and others that stand for many.
+
+Up to SINGLY dimensions (and for p > 8) every label is drawn, coupled along alpha (theory.finite.coupled_labels). Beyond,
+theory.finite.extreme_labels: about EXTREMES of the labels at alpha_BBP, those with a pole next to the end of the walk,
+one by one; REST labels with one weight s M / REST, s = sqrt(REST / M), and nodes of the mean with 1 - s of the weight, so
+that every sum over labels has the mean and the variance it has over all of them: of Phi, of y Phi, and of v v^T (x) Phi
+for the projections v on any direction. The nodes have no projections of their own, only their mean, v v^T -> y I on the
+teacher and I elsewhere. The draws of one seed are the same along alpha up to 2 alpha_BBP, and from octave to octave beyond.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.exact.transition import bbp_threshold
+from theory.finite.coupled_labels import coupled_labels, lengths
+from theory.finite.extreme_labels import WIDEST, LabelTail, TailDraw
+from theory.finite.quenched import gram_factor
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+SINGLY = 5000
+EXTREMES, REST = 500, 1000
+
+
+@dataclass(frozen=True)
+class DrawnLabels:
+    """Labels of q draws.
+
+    normals (q, m, p + p_star)   preactivations, students' first
+    basis (q, m, p + p_star)     projections on an orthonormal basis of students and teacher: the teacher's last, before them
+                                 those on what the students have beside it
+    score (q, m)                 lowest for the most negative weights
+    weight (q, m)                how many labels each stands for; None where all stand for themselves
+    nodes (3, k)                 yhat, y and weight of the mean of the others; k = 0 where there are none
+    """
+
+    normals: Array
+    basis: Array
+    score: Array
+    weight: Array | None
+    nodes: Array
+
+
+def drawn_labels(
+    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
+) -> DrawnLabels:
+    """Labels of the draws `chosen` of m samples in dimension n; labels (2, m, p + p_star): normals, basis of all draws."""
+    width, none = int(model.p) + model.p_star, np.empty((3, 0))
+    if labels is not None:
+        normals, basis = (np.broadcast_to(part, (len(chosen), m, width)) for part in labels)
+        return DrawnLabels(normals, basis, _lowest_weight(model, normals), None, none)
+    if n > SINGLY and model.p <= WIDEST:
+        return _many(model, m, n, chosen, seed)
+    directions, arrivals = coupled_labels(width, m, chosen, seed)
+    before, total = arrivals[:, :-1], arrivals[:, -1:]
+    # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By
+    # the weights at m itself no mean of docs/finite_n.md moves by more than its error.)
+    basis = directions * lengths(width, before, total)
+    factors = _factors(model, n, chosen, seed)
+    alike = directions * lengths(width, before, n + 1.0)
+    score = _lowest_weight(model, _with_overlaps(model, alike, factors))
+    return DrawnLabels(_with_overlaps(model, basis, factors), basis, score, None, none)
+
+
+def _factors(model: Committee, n: int, chosen: range, seed: int) -> Array:
+    """Students (q, p, p_star + p) of each draw on an orthonormal basis, the teacher first: of norm 1, at random."""
+    drawn = [gram_factor(model, n, np.random.default_rng([seed, number, 5])) for number in chosen]
+    return np.array(drawn)[:, model.p_star :]
+
+
+def _with_overlaps(model: Committee, basis: Array, factors: Array) -> Array:
+    """Preactivations (q, m, p + p_star) of students (q, p, p_star + p) from projections of samples on their basis."""
+    p = int(model.p)
+    teacher, beside = factors[..., : model.p_star], factors[..., model.p_star :]
+    u = basis[..., p:]
+    lam = basis[..., :p] @ beside.transpose(0, 2, 1) + u @ teacher.transpose(0, 2, 1)
+    return np.concatenate([lam, u], axis=2)
+
+
+def held(model: Committee, m: int, n: int) -> int:
+    """Labels of a draw that are held in memory."""
+    return min(m, 4 * (EXTREMES + REST)) if n > SINGLY and model.p <= WIDEST else m
+
+
+def _many(model: Committee, m: int, n: int, chosen: range, seed: int) -> DrawnLabels:
+    octave = max(1, math.ceil(math.log2(m / (bbp_threshold(model).alpha * n))))
+    tail, p = _tail(model, n, octave), int(model.p)
+    draws = [_one(tail, np.random.default_rng([seed, number, 4, octave]), m) for number in chosen]
+    most = max(len(weight) for _, weight in draws)
+    normals, weights = np.ones((len(draws), most, p + model.p_star)), np.zeros((len(draws), most))
+    normals[..., p:] = 0  # places left empty: a weight F above 0 that counts for nothing
+    for i, (own, weight) in enumerate(draws):
+        normals[i, : len(own)], weights[i, : len(own)] = own, weight
+    mass = float(tail.mean.share.sum())
+    nodes = np.array(tail.nodes)
+    nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * mass), 1.0))) * m
+    nodes = nodes if nodes[2].any() else nodes[:, :0]
+    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: those drawn
+    # stand for them, the effect being linear in overlaps of order N^{-1/2}.
+    stand = m * mass / np.maximum((weights * (weights != 1)).sum(axis=1), 1)
+    factors = _factors(model, n, chosen, seed)
+    basis = normals
+    normals = np.where(
+        (weights != 1)[..., None],
+        _with_overlaps(model, basis, _stretched(factors, stand)),
+        _with_overlaps(model, basis, factors),
+    )
+    return DrawnLabels(normals, basis, _lowest_weight(model, normals), weights, nodes)
+
+
+def _stretched(factors: Array, stand: Array) -> Array:
+    """Students (q, p, p_star + p) whose overlaps with one another and with the teacher are `stand` (q,) times as large."""
+    p = factors.shape[1]
+    own = np.zeros_like(factors)
+    own[:, range(p), range(-p, 0)] = factors[:, range(p), range(-p, 0)]
+    longer = own + stand[:, None, None] * (factors - own)
+    return np.asarray(longer / np.linalg.norm(longer, axis=2, keepdims=True))
+
+
+@lru_cache(maxsize=16)
+def _tail(model: Committee, n: int, octave: int) -> LabelTail:
+    return LabelTail(model, bbp_threshold(model).alpha * n * 2.0**octave, EXTREMES * 2**octave, REST)
+
+
+def _one(tail: LabelTail, rng: np.random.Generator, m: int) -> tuple[Array, Array]:
+    """Preactivations (k, p + p_star) of the labels of one draw that are drawn, and how many labels each stands for."""
+    found: TailDraw = tail.draw(rng)
+    here, mass = found.extreme.share * tail.samples <= m, float(tail.mean.share.sum())
+    kept = min(tail.rest, round(m * mass))
+    lam = np.concatenate([found.extreme.lam, found.rest.lam[:kept]])
+    y = np.concatenate([found.extreme.y, found.rest.y[:kept]])
+    weight = np.full(len(y), math.sqrt(kept * m * mass) / kept)
+    weight[: len(here)] = 1
+    direction = rng.standard_normal((len(y), tail.model.p_star))
+    u = direction * np.sqrt(tail.model.p_star * y / np.sum(direction**2, axis=1))[:, None]
+    chosen = np.append(np.flatnonzero(here), np.arange(len(here), len(y)))
+    return np.hstack([lam, u])[chosen], weight[chosen]
+
+
+def _lowest_weight(model: Committee, normals: Array) -> Array:
+    """The lowest eigenvalue of (p/2) F (q, m)."""
+    p = int(model.p)
+    yhat, y = (np.mean(part**2, axis=-1) for part in (normals[..., :p], normals[..., p:]))
+    return np.asarray(((3 if p == 1 else 1) * yhat - y) / (model.a + y))

@@ -1,0 +1,273 @@
+"""The small random matrix whose lowest pairs have the law of a sample's: signal, extreme labels, levels of the bulk.
+
+Derived here, units of (p/2) H. A few directions of the input space are singled out, each with its p copies, one in each
+student block: the p_star of the teacher, the p that the students have beside it, and those that the inputs of K extreme
+labels span. The other labels make a bulk that is independent of all of them, in the N - p - p_star - K dimensions that are
+left. In this basis the Hessian is, with levels mu of that bulk,
+
+    [ A + X   b ]        A = (1/N) sum v v^T (x) F    over the labels of the bulk, v (w,) their projections,
+    [ b'      mu]        X = (1/N) sum x x^T (x) F    over the K extreme labels, x their components, R of a QR
+                                                      decomposition: chi and normal variables.
+
+Given the labels a level has couplings b to the copies of a direction of mean square (1/pN) (-Im S / Im t) for the signal
+and (1/pN) / |t|^2 for a direction that has no part in the labels (theory.finite.label_bulk). What is drawn:
+
+* the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
+  (theory.finite.many_labels);
+* the LEVELS lowest levels, those of a GOE at equal counts (theory.finite.levels), and Gaussian couplings (single
+  overlaps follow Porter and Thomas);
+* what the other levels give: theory.finite.bulk_block.
+
+For p_star = p = 1 far above the threshold the noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
+1))] + 2 (1 - q2)^2 |z'(g)| } of an outlier, since dz = q2 dS there and (1 - q2) / q2 = -alpha S'(g) / z'(g).
+
+Why extreme labels by themselves: at a smooth edge a low vector is that of one label's input, and its coupling to the
+signal that label's u: as independent levels with Gaussian couplings they have too much scatter in the overlap (quartiles
+0.017, 0.056, 0.135 at p = 1, a = 2, alpha = 0.85, N = 100; 3,000 dense samples 0.037, 0.084, 0.137; by themselves 0.037,
+0.087, 0.139). For p > 1 a label with F near its lowest value pulls p - 1 levels out of the bulk of the others, on its own
+input and across its own lam, as near to one another as students are alike, and its term in sum Phi is nearly a pole.
+theory.finite.draw says which are extreme.
+
+The block depends on z: it is taken on a chord about the energy where the pairs are found in the turn before, R(z) = R(z_0)
++ R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block. The chord covers the energies of the lowest pairs, and
+_WIDTH of the distance to the last kept level at the least; its far end keeps _CLEAR of that distance from the edge of the
+bulk, next to which R is the small difference of two singular parts. The last turn but one is about the p p_star lowest
+pairs, the last about the one above them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
+
+from theory.checks import NotConverged
+from theory.finite.bulk_block import (
+    EDGE,
+    FineLevels,
+    at_count,
+    bend,
+    coupling_squares,
+    fine_levels,
+    kept_part,
+    noise,
+    signal_block,
+    t_at,
+    tilt,
+)
+from theory.finite.draw import LEVELS, Draw, draw
+from theory.finite.label_bulk import LabelBulk, label_bulk
+from theory.finite.levels import airy_levels
+from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+_ABSENT = 1e3  # energy of directions that a draw does not have
+_TURNS, _FAR_TURNS = 3, 6
+_FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
+_WIDTH, _CLEAR = 0.05, 0.3
+_EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
+_STEPS = 8  # of Newton's method for the mean outlier
+_QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
+
+
+@dataclass(frozen=True)
+class SmallPairs:
+    """Pairs of q draws in ascending order, in units of (p/2) H times N over the bulk's dimension.
+
+    values (q, k), overlaps (q, k)   eigenvalues, squared overlaps with the signal
+    known (q, k)                     pairs that stand for one level of a sample, not for all that are left out
+    sound (q,)                       draws with an edge and enough levels left of 0
+    excess (q, 2)                    as in Draw
+    """
+
+    values: Array
+    overlaps: Array
+    known: NDArray[np.bool_]
+    sound: NDArray[np.bool_]
+    excess: Array
+    size: NDArray[np.int64]
+
+
+def small_pairs(
+    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
+) -> SmallPairs:
+    """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
+
+    labels (2, m, p + p_star)   normals and basis of theory.finite.many_labels that all draws share; own ones if None
+
+    Raises NotConverged where no draw has an edge with enough levels left of 0.
+    """
+    drawn = draw(model, m, n, chosen, seed, labels)
+    bulk_labels, d = drawn.labels, int(model.degeneracy)
+    order = drawn.blocks * bulk_labels.n
+    with np.errstate(invalid="ignore", divide="ignore"):
+        bulk = label_bulk(bulk_labels, order, LEVELS + 1)
+        fewest = np.where(drawn.extremes > 0, 2, d + 2)
+        sound = (
+            np.isfinite(bulk.edge)
+            & np.isfinite(drawn.edge)
+            & (bulk.count[:, -1] > fewest)
+            & (bulk.count[:, 1] > 0)
+        )
+    if not np.any(sound):
+        raise NotConverged("the bulk of every draw has too few levels left of 0", None)
+    kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order.min()))
+    lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
+    bulk_edge = np.where(sound, bulk.edge, -1.0)
+    t_edge = np.where(sound, bulk.t_edge, 0.5)
+    curves = coupling_squares(bulk_labels, bulk, t_edge)
+    levels, squares = _levels(drawn, bulk, lows, sound, curves)
+    fine = fine_levels(bulk, order, kept, curves)
+    found = np.where(sound, np.fmin(_outlier(drawn), np.minimum(drawn.edge, bulk.edge)), -1.0)
+    rows = drawn.rows == 1
+    turns = _TURNS if n <= _FAR else _FAR_TURNS
+    parts, spread = [], np.zeros(len(found))
+    for turn in range(turns):
+        reach = np.where(sound, levels[:, -1] - found, 1.0)
+        width = np.maximum(_WIDTH * reach, spread)
+        chord = (found + width, np.minimum(found - width, bulk_edge - _CLEAR * reach))
+        root, centre = _block(drawn, fine, sound, t_edge, found, chord)
+        matrix = _matrix(drawn, root, centre, levels, squares)
+        if turn < turns - 2:
+            values = np.linalg.eigvalsh(matrix)
+        else:  # about the lowest, and then about those above them, whose overlaps are asked for
+            values, vectors = _eigh(matrix) if turn == turns - 1 else _lowest_vectors(matrix, d)
+            parts.append((values, ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)))
+        lowest = values[:, d : d + 1] if turn == turns - 2 else values[:, :d]
+        near, spread = lowest.mean(axis=1), np.ptp(lowest, axis=1) / 2
+        found = np.where(sound, np.minimum(bulk_edge, near), -1.0)
+    (values, overlaps), (above, theirs) = parts
+    values = np.maximum.accumulate(np.concatenate([values[:, :d], above[:, d:]], axis=1), axis=1)
+    overlaps = np.asarray(np.concatenate([overlaps[:, :d], theirs[:, d:]], axis=1), dtype=np.float64)
+    # The highest vectors stand for the levels left out, all in one: theory.finite.elsewhere tells what those hold.
+    known = values <= levels[:, kept // 2, None]
+    known &= np.arange(values.shape[1]) < kept + (drawn.blocks * drawn.extremes)[:, None]
+    return SmallPairs(
+        np.asarray(values, dtype=np.float64), overlaps, known, sound, drawn.excess, bulk_labels.n
+    )
+
+
+def _block(
+    drawn: Draw,
+    fine: FineLevels,
+    sound: NDArray[np.bool_],
+    t_edge: Array,
+    found: Array,
+    chord: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Root of the block's unit and its centre (q, p w, p w): the mean on a chord (2 of (q,)), the noise at found (q,), X."""
+    eye = np.eye(len(drawn.rows))
+    labels = drawn.labels
+    # Next to the edge the mean is a small difference of two singular parts.
+    ends, highest = [], labels.energy(EDGE * t_edge)
+    for z in (np.minimum(chord[0], highest), chord[1]):
+        t = t_at(labels, t_edge, z)
+        z = labels.energy(t)
+        mean = kept_part(drawn, fine, z)[0]
+        ends.append((z, signal_block(labels, drawn.v, t, drawn.kinds) - mean[:, :, None] * eye))
+    (z, first), (z_far, second) = ends
+    apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
+    line = np.where(sound[:, None, None], (first - second) / apart, 0)
+    absent = np.tile(~drawn.present, drawn.blocks)
+    _clear(line, absent)
+    root = _root(line)
+    t = np.minimum(_QUIET * t_edge, t_at(labels, t_edge, found))
+    centre = (
+        first
+        - line * z[:, None, None]
+        + noise(drawn, fine, t)
+        + drawn.extreme
+        + tilt(drawn, t)
+        + bend(drawn, fine, t_edge, found)[:, :, None] * eye
+    )
+    _clear(centre, absent)
+    centre[:, range(len(eye)), range(len(eye))] += _ABSENT * absent
+    return root, np.where(sound[:, None, None], centre, 0)
+
+
+def _outlier(drawn: Draw) -> Array:
+    """Where the mean margin of all labels vanishes (q,), the edge without such a place: by Newton's method in its bracket."""
+    labels, high = drawn.whole, drawn.t_edge
+    low, t = 1e-3 * high, high
+    for _ in range(_STEPS):
+        z, slope, signal, signal_slope = labels.sums(t)
+        low, high = np.where(z > signal, low, t), np.where(z > signal, t, high)
+        new = t - (z - signal) / (slope - signal_slope)
+        t = np.where((new > low) & (new < high), new, (low + high) / 2)
+    return np.asarray(labels.energy(t) * labels.n / drawn.labels.n)
+
+
+def _clear(block: Array, absent: NDArray[np.bool_]) -> None:
+    """Rows and columns (q, k) of blocks (q, k, k) set to 0."""
+    block[absent] = 0
+    block.swapaxes(1, 2)[absent] = 0
+
+
+def _root(line: Array) -> Array:
+    """V with V V^T the inverse of 1 - line (q, k, k), the unit of the block: overlaps do not depend on which root it is.
+
+    The part of a unit below 1, which a chord next to the edge can make, is raised to 1.
+    """
+    eye = np.eye(line.shape[1])
+    below = np.array([bool(dpotrf(1e-9 * eye - part)[1]) for part in line])
+    unit = eye - line
+    if np.any(below):
+        values, vectors = np.linalg.eigh(unit[below])
+        unit[below] = (vectors * np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1)
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(unit)).transpose(0, 2, 1))
+
+
+def _eigh(matrix: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(values, np.float64), np.asarray(vectors, np.float64)
+
+
+def _lowest_vectors(matrix: Array, d: int) -> tuple[Array, Array]:
+    """All eigenvalues (q, k), ascending, and the vectors (q, k, d') of the d lowest at least; by inverse iteration for one."""
+    if d > 1:
+        return _eigh(matrix)
+    values = np.asarray(np.linalg.eigvalsh(matrix), np.float64)
+    near = values[:, 0] - 1e-12 * (1 + np.ptp(values, axis=1))
+    shifted = matrix - near[:, None, None] * np.eye(matrix.shape[1])
+    vector = np.ones((*matrix.shape[:2], 1))
+    for _ in range(2):
+        vector = np.linalg.solve(shifted, vector)
+        vector /= np.linalg.norm(vector, axis=1, keepdims=True)
+    return values, np.asarray(vector, np.float64)
+
+
+def _levels(
+    drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_], curves: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    """Energies (q, kept) of the kept levels and mean squares (q, 3, kept) of their couplings, by kind.
+
+    y of `lows` goes to the energy of equal count, straight on beyond the edge.
+    """
+    order = drawn.blocks * drawn.labels.n
+    energies, squares = np.zeros(lows.shape), np.zeros((len(lows), 3, lows.shape[1]))
+    for i in np.flatnonzero(sound):
+        y, count, energy = lows[i], bulk.count[i], bulk.energy[i]
+        counted = 2 / (3 * math.pi) * np.maximum(y, 0) ** 1.5
+        step = (energy[1] - energy[0]) / (1.5 * math.pi * count[1]) ** (2 / 3)
+        energies[i] = np.where(y > 0, at_count(count, energy, counted), bulk.edge[i] + step * y)
+        for row, curve in enumerate(curves):
+            squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order[i]
+    return energies, squares
+
+
+def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Array) -> Array:
+    """The small matrices (q, p w + kept, p w + kept)."""
+    d, kept = root.shape[1], levels.shape[1]
+    matrix = np.zeros((len(root), d + kept, d + kept))
+    turned = root.transpose(0, 2, 1)
+    matrix[:, :d, :d] = turned @ centre @ root
+    rows = squares[:, drawn.rows]
+    couplings = drawn.couplings[..., :kept] * drawn.present[:, None, :, None]
+    matrix[:, :d, d:] = turned @ (couplings.reshape(len(root), d, kept) * np.sqrt(rows))
+    matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
+    matrix[:, range(d, d + kept), range(d, d + kept)] = levels
+    return matrix
