@@ -27,6 +27,7 @@ USED = {
         "tracy_widom_sf",
     ],
     "theory.finite.typical": ["alpha_bbp_typical", "pole_probability", "typical_edge"],
+    "theory.path.deferred": ["Deferred"],
     "theory.general.spectral_methods": [
         "optimal",
         "optimal_at",
