@@ -62,7 +62,7 @@ def test_the_matrix_is_gaussian_whatever_was_asked():
 
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-1])
 def test_the_tolerance_is_a_rounding_of_the_questions(tolerance):
-    """What is left out of an answer is X times a part of the vector shorter than the tolerance: |X| <= 1 + sqrt(M/N) + 1 here."""
+    """What is left out of an answer is X times a part of the vector shorter than the tolerance; |X| <= 2 + sqrt(M / N) here."""
     rng = np.random.default_rng(5)
     data, start = Deferred(M, N, rng, dtype=np.float64, tolerance=tolerance), rng.standard_normal(N)
     side = rng.standard_normal(N)
