@@ -8,16 +8,14 @@ others used, and 4 to 6 times the processor time.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.linalg import _umath_linalg
-from scipy.linalg import cython_blas, get_lapack_funcs
+from scipy.linalg import get_lapack_funcs
 from scipy.linalg.blas import get_blas_funcs
+from threadpoolctl import ThreadpoolController
 
 
 @functools.cache
@@ -37,59 +35,22 @@ def lapack(name: str, dtype: np.dtype) -> Callable[..., Any]:
 
 
 ALONE = 500  # order of a matrix up to which one thread works on it
-_NAMES = [f"{before}openblas_{{}}_num_threads{after}" for before in ("scipy_", "") for after in ("", "64_")]
 
 
-class _Threads:
-    """The number of threads of copies of OpenBLAS: one while some block asks for it, in whichever thread of Python."""
-
-    def __init__(self, *libraries: Any):
-        self.controls = [control for library in libraries if (control := _control(library))]
-        self.lock, self.inside, self.before = threading.Lock(), 0, [1] * len(self.controls)
-
-    def enter(self) -> None:
-        """One from here on."""
-        with self.lock:
-            if not self.inside:
-                self.before = [read() for read, _ in self.controls]
-                self._set([1] * len(self.controls))
-            self.inside += 1
-
-    def leave(self) -> None:
-        """As many as before, once all have left."""
-        with self.lock:
-            self.inside -= 1
-            if not self.inside:
-                self._set(self.before)
-
-    def _set(self, numbers: list[int]) -> None:
-        for (_, write), before, number in zip(self.controls, self.before, numbers, strict=True):
-            if before > 1:
-                write(number)
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """The copies of BLAS in this process, found once: NumPy and SciPy each bring one."""
+    return ThreadpoolController()
 
 
-def _control(library: Any) -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """What reads and what sets the number of threads of a library; None where it is no OpenBLAS."""
-    for name in _NAMES:
-        if hasattr(library, name.format("set")):
-            return getattr(library, name.format("get")), getattr(library, name.format("set"))
-    return None
+def one_thread() -> contextlib.AbstractContextManager[Any]:
+    """A block in which each copy of BLAS has one thread.
+
+    Of threads of Python in such blocks at one time the first decides, and gives back what it found (threadpoolctl).
+    """
+    return _libraries().limit(limits=1, user_api="blas")
 
 
-# a name is looked for in what a module is linked with too; NumPy and SciPy each bring a copy
-_THREADS = _Threads(*(ctypes.CDLL(module.__file__) for module in (cython_blas, _umath_linalg)))
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """In this block each copy of OpenBLAS has one thread; another BLAS is left as it is."""
-    _THREADS.enter()
-    try:
-        yield
-    finally:
-        _THREADS.leave()
-
-
-def threads_for(order: int) -> contextlib.AbstractContextManager[None]:
+def threads_for(order: int) -> contextlib.AbstractContextManager[Any]:
     """`one_thread` if a matrix of this order is small."""
     return one_thread() if order <= ALONE else contextlib.nullcontext()

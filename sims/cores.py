@@ -1,4 +1,8 @@
-"""How many cores this process may use: what the scheduler's mask, its control groups and Slurm allot."""
+"""How many cores this process may use: what the scheduler's mask, its control groups and Slurm allot.
+
+joblib's and loky's cpu_count look at the root of a mounted hierarchy alone, and not at Slurm: on a node without name spaces
+of groups the quota of a job, nested in others, is not seen there.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ ONE_CORE = {
 
 
 def allotted() -> int:
-    """Cores that may be kept busy: the least of affinity, quota of the control groups, and SLURM_CPUS_PER_TASK; at least 1.
+    """Cores that may be kept busy: the least of affinity, quota of the control groups, and Slurm's; at least 1.
 
     >>> allotted() >= 1
     True
@@ -32,19 +36,27 @@ def _affinity() -> int:
 
 
 def _slurm() -> int | None:
-    told = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    return int(told) if told.isascii() and told.isdigit() and int(told) else None
+    """Those of a task where it says so, else those of the job on this node."""
+    for name in ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"):
+        told = os.environ.get(name, "")
+        if told.isascii() and told.isdigit() and int(told):
+            return int(told)
+    return None
 
 
 def _quota() -> int | None:
-    """Cores that the least quota of this process's control groups is worth (cpu.max), rounded up; None without one."""
-    found = [cores for version, place in group_directories() if version == 2 and (cores := _worth(place))]
-    return math.ceil(min(found)) if found else None
+    """Cores that the least quota of this process's control groups is worth, rounded up; None without one."""
+    found = [_worth(version, place) for version, place in group_directories("cpu")]
+    return min((math.ceil(cores) for cores in found if cores), default=None)
 
 
-def _worth(place: Path) -> float | None:
+def _worth(version: int, place: Path) -> float | None:
+    """cpu.max of version 2, cpu.cfs_quota_us of version 1; None where there is no such file, or no limit ("max", -1)."""
     try:
-        quota, period = (place / "cpu.max").read_text().split()
-        return float(quota) / float(period)
-    except (OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
+        if version == 2:
+            quota, period = (place / "cpu.max").read_text().split()
+        else:
+            quota, period = ((place / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return max(float(quota) / float(period), 0.0)
+    except (OSError, ValueError, ZeroDivisionError):
         return None

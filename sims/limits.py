@@ -27,14 +27,14 @@ def free_bytes() -> int | None:
     return min(known) if known else None
 
 
-def group_directories() -> list[tuple[int, Path]]:
-    """(version, directory) of each control group of this process that may limit memory, innermost first."""
+def group_directories(controller: str = "memory") -> list[tuple[int, Path]]:
+    """(version, directory) of each control group of this process that may limit "memory" or "cpu", innermost first."""
     found = []
-    mounts = _mounts()
+    mounts = _mounts(controller)
     for line in _text(PROC / "self" / "cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
         version = 2 if number == "0" and not controllers else 1
-        if version == 1 and "memory" not in controllers.split(","):
+        if version == 1 and controller not in controllers.split(","):
             continue
         for root, point in mounts.get(version, []):
             inner = _inside(path, root)
@@ -73,8 +73,8 @@ def _addresses() -> int | None:
     return max(0, soft - int(pages[0]) * resource.getpagesize())
 
 
-def _mounts() -> dict[int, list[tuple[str, Path]]]:
-    """version -> (group at its root, where it is mounted) of the hierarchies that count memory."""
+def _mounts(controller: str) -> dict[int, list[tuple[str, Path]]]:
+    """version -> (group at its root, where it is mounted) of the hierarchies of this controller."""
     found: dict[int, list[tuple[str, Path]]] = {}
     for line in _text(PROC / "self" / "mountinfo").splitlines():
         before, _, after = line.partition(" - ")
@@ -83,7 +83,7 @@ def _mounts() -> dict[int, list[tuple[str, Path]]]:
             continue
         if kind[0] == "cgroup2":
             found.setdefault(2, []).append((fields[3], Path(fields[4])))
-        elif kind[0] == "cgroup" and "memory" in kind[-1].split(","):
+        elif kind[0] == "cgroup" and controller in kind[-1].split(","):
             found.setdefault(1, []).append((fields[3], Path(fields[4])))
     return found
 

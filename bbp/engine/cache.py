@@ -1,8 +1,8 @@
 """Where compiled programs are kept from one run to the next, and that what is kept there is sound and bounded.
 
-JAX reads and writes the directory under a lock and drops what was used longest ago: any number of processes may share it. For
-that it looks at every program kept whenever it writes one (64 ms with 2,000 of them, 20 with 512): so their number is bounded
-too, at the start of a run.
+They lie in a folder of our own, inside what the user names: whatever else is there is not ours. JAX reads and writes it
+under a lock and drops what was used longest ago: any number of processes may share it. For that it looks at every program
+kept whenever it writes one (64 ms with 2,000 of them, 20 with 512): so their number is bounded too, at the start of a run.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import platform
 import tempfile
 from pathlib import Path
 
+import platformdirs
 from filelock import FileLock, Timeout
 
 from bbp.console.progress import log
 
 NONE = "none"  # in place of a directory: keep nothing
 VARIABLE = "BBP_CACHE"
+FOLDER = "hessian-bbp"
 # Our programs are many and small: JAX by itself keeps only those that took a second to compile.
 SETTINGS = {
     "jax_persistent_cache_min_compile_time_secs": 0,
@@ -29,7 +31,7 @@ LOCK_SECONDS = 1.0
 MOST, LEFT = (
     512,
     384,
-)  # programs that may be there at the start of a run (four or five for each N), and how many stay if not
+)  # programs that may be there when a run starts (four or five for each N); how many stay if not
 HEADS = b"\x78", b"\x28\xb5\x2f\xfd"  # first bytes of what JAX writes: zlib, zstandard
 PROGRAM, USED = "-cache", "-atime"  # ends of the names of JAX's files: a program, the time of its last use
 
@@ -37,15 +39,17 @@ PROGRAM, USED = "-cache", "-atime"  # ends of the names of JAX's files: a progra
 def directory(chosen: str | None) -> str | None:
     """The directory to keep compiled programs in, made if need be; None for none, or where JAX's own variable names one.
 
-    chosen   a directory, NONE, or None: what BBP_CACHE names, else one of the user's cache directory for this kind of processor
+    chosen   a directory, NONE, or None: what BBP_CACHE names, else the user's cache directory
 
-    A directory that cannot be written is a warning where it was asked for, and none where it was not.
+    In it a folder for this kind of processor is ours. One that cannot be written is a warning where it was asked for, and none
+    where it was not.
     """
     named = chosen or os.environ.get(VARIABLE)
     if named == NONE or (not named and "JAX_COMPILATION_CACHE_DIR" in os.environ):
         return None
     try:
-        place = Path(named).expanduser() if named else _home() / "hessian-bbp" / processor()
+        home = Path(named).expanduser() / FOLDER if named else platformdirs.user_cache_path(FOLDER)
+        place = home / processor()
         place.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=place).close()
     except (OSError, RuntimeError, ValueError) as error:
@@ -71,12 +75,17 @@ def tidy(place: Path) -> None:
     crash of the machine, say) it would warn of at every run and compile again, but never replace.
     """
     try:
-        with FileLock(place / ".lockfile", timeout=LOCK_SECONDS):
-            used, programs = _last_uses(place)
-            gone = [name for name in programs if name not in used or not _readable(place / (name + PROGRAM))]
-            if len(used) > MOST:
-                gone += sorted(used, key=used.__getitem__)[:-LEFT]
-            for name in gone:
+        with FileLock(place / ".lockfile", timeout=LOCK_SECONDS), os.scandir(place) as found:
+            files = {
+                entry.name: entry.stat().st_mtime for entry in found if entry.is_file(follow_symlinks=False)
+            }
+            programs = [name.removesuffix(PROGRAM) for name in files if name.endswith(PROGRAM)]
+            whole = [
+                name for name in programs if name + USED in files and _readable(place / (name + PROGRAM))
+            ]
+            whole.sort(key=lambda name: files[name + USED])
+            kept = set(whole[-LEFT:] if len(whole) > MOST else whole)
+            for name in set(programs) - kept:
                 for end in (PROGRAM, USED):
                     (place / (name + end)).unlink(missing_ok=True)
     except (OSError, Timeout):  # somebody else is at it, or may do what we may not
@@ -89,16 +98,6 @@ def _readable(program: Path) -> bool:
         return file.read(4).startswith(HEADS)
 
 
-def _last_uses(place: Path) -> tuple[dict[str, float], list[str]]:
-    """Times of last use by the names of the programs that have one, and the names of all programs."""
-    with os.scandir(place) as found:
-        entries = list(found)
-    used = {
-        entry.name.removesuffix(USED): entry.stat().st_mtime for entry in entries if entry.name.endswith(USED)
-    }
-    return used, [entry.name.removesuffix(PROGRAM) for entry in entries if entry.name.endswith(PROGRAM)]
-
-
 def processor() -> str:
     """Short name of this kind of processor, for which programs are compiled: model and instruction sets, where Linux tells."""
     try:
@@ -107,9 +106,3 @@ def processor() -> str:
         lines = [platform.processor()]
     told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
     return hashlib.sha256("\n".join([platform.machine(), *told]).encode()).hexdigest()[:12]
-
-
-def _home() -> Path:
-    """The user's cache directory (XDG base directories; a relative path there counts as none)."""
-    told = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return told if told.is_absolute() else Path.home() / ".cache"

@@ -1,23 +1,74 @@
 """Cores: what is allotted, and that threads are as many, not as many as the machine has."""
 
-from sims import cores
+import pytest
+
+from sims import cores, limits
 from sims.descent import samples
 from sims.krylov import solver
 
 
-def test_cores_are_the_least_of_what_is_allotted(monkeypatch, tmp_path):
+@pytest.fixture
+def groups(monkeypatch, tmp_path):
+    """A function that makes up this process's control groups, `groups(version, path, files)`, on 16 cores without Slurm."""
     monkeypatch.setattr(cores, "_affinity", lambda: 16)
-    monkeypatch.setattr(cores, "group_directories", lambda: [(2, tmp_path), (2, tmp_path / "none")])
-    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
-    assert cores.allotted() == 16
-    for text, expected in (("max 100000", 16), ("250000 100000", 3), ("50000 100000", 1)):
-        (tmp_path / "cpu.max").write_text(f"{text}\n")
-        assert cores.allotted() == expected
-    (tmp_path / "cpu.max").unlink()
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
-    assert cores.allotted() == 4
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "many")
-    assert cores.allotted() == 16
+    for name in ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def make(version, path, files):
+        proc, mount = tmp_path / "proc", tmp_path / "groups"
+        (proc / "self").mkdir(parents=True, exist_ok=True)
+        lines = {1: f"3:cpu,cpuacct:{path}\n4:memory:/elsewhere\n0::/unified\n", 2: f"0::{path}\n"}
+        (proc / "self" / "cgroup").write_text(lines[version])
+        kind = {1: "cgroup cgroup rw,cpu,cpuacct", 2: "cgroup2 cgroup2 rw"}[version]
+        more = f"33 31 0:30 / {tmp_path / 'unified'} rw - cgroup2 cgroup2 rw\n" if version == 1 else ""
+        (proc / "self" / "mountinfo").write_text(f"32 31 0:29 / {mount} rw - {kind}\n{more}")
+        for place, texts in files.items():
+            (mount / place).mkdir(parents=True, exist_ok=True)
+            for name, text in texts.items():
+                (mount / place / name).write_text(f"{text}\n")
+        monkeypatch.setattr(limits, "PROC", proc)
+
+    return make
+
+
+def one(quota):
+    return {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": 100000}
+
+
+def two(quota):
+    return {"cpu.max": f"{quota} 100000"}
+
+
+@pytest.mark.parametrize(
+    ("version", "files", "expected"),
+    [
+        (2, {}, 16),
+        (2, {"job/step": two("max")}, 16),
+        (2, {"job/step": two(250000)}, 3),
+        (2, {"job": two(400000), "job/step": two("max")}, 4),
+        (2, {"": two(50000), "job": two(400000)}, 1),
+        (1, {"job": one(400000), "job/step": one(-1)}, 4),  # with a unified hierarchy beside it: hybrid
+        (1, {"job/step": one(-1)}, 16),
+    ],
+)
+def test_cores_are_the_least_quota_on_the_way_to_the_root(groups, version, files, expected):
+    groups(version, "/job/step", files)
+    assert cores.allotted() == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"SLURM_CPUS_ON_NODE": "4"}, 4),
+        ({"SLURM_CPUS_ON_NODE": "8", "SLURM_CPUS_PER_TASK": "2"}, 2),
+        ({"SLURM_CPUS_PER_TASK": "many"}, 16),
+    ],
+)
+def test_slurm_says_how_many(groups, monkeypatch, told, expected):
+    groups(2, "/", {})
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert cores.allotted() == expected
 
 
 def test_threads_are_as_many_as_cores_are_allotted(monkeypatch):

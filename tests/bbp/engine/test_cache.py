@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -27,16 +28,32 @@ def home(tmp_path, monkeypatch):
 
 
 def test_the_directory_is_the_users_unless_another_is_named(home, tmp_path, monkeypatch):
+    mine = Path("hessian-bbp", cache.processor())  # inside whatever is named
     assert cache.directory(None) == str(home) and home.is_dir()
-    assert cache.directory(str(tmp_path / "mine")) == str(tmp_path / "mine")
+    assert cache.directory(str(tmp_path / "mine")) == str(tmp_path / "mine" / mine)
     assert cache.directory("none") is None
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
     assert cache.directory(None) is None
     monkeypatch.setenv("BBP_CACHE", str(tmp_path / "named"))
-    assert cache.directory(None) == str(tmp_path / "named")
-    assert cache.environment(cache.directory(None))["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "named")
+    place = str(tmp_path / "named" / mine)
+    assert cache.directory(None) == place
+    assert cache.environment(cache.directory(None))["JAX_COMPILATION_CACHE_DIR"] == place
     monkeypatch.setenv("BBP_CACHE", "none")
     assert cache.directory(None) is None and cache.environment(None) == {}
+
+
+def test_what_else_is_in_a_named_directory_is_not_ours(bbp, tmp_path):
+    """Files named as JAX names its programs, and what would hang a reader, in the directory and in our folder."""
+    place = tmp_path / "m"
+    ours = Path(cache.directory(str(place)))
+    (place / "thesis-cache").write_text("chapter 1")
+    for folder in (place, ours):
+        os.mkfifo(folder / "pipe-cache")
+        (folder / "pipe-atime").touch()
+    words = ["--alpha-grid", "1", "--n", "12", "--samples", "1", "--out", tmp_path / "x.h5"]
+    assert bbp("sweep", *words, "--cache", place).code == 0
+    assert (place / "thesis-cache").read_text() == "chapter 1"
+    assert (place / "pipe-cache").is_fifo() and (place / "pipe-atime").exists()
 
 
 def test_a_directory_that_cannot_be_written_is_no_error(home, tmp_path, monkeypatch):
