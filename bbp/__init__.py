@@ -1,7 +1,9 @@
 """The user's programs: sweeps, phase diagrams, comparisons and figures, stored in HDF5."""
 
+import importlib
 import os
 import sys
+from typing import Any
 
 # An idle thread of OpenBLAS spins for 2^26 processor cycles before it sleeps, and takes a core from what runs next: JAX,
 # the other copy of OpenBLAS (NumPy and SciPy each bring one), other processes. 2^20 cycles still span the gaps within one
@@ -19,3 +21,12 @@ if start.is_program():
     start.begin()
 
 __version__ = "0.2.0"
+
+# What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
+_PUBLIC = {"open": "bbp.files.dataset"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'bbp' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -1,0 +1,376 @@
+"""Results as files: an `xarray.Dataset` to HDF5 and back, the only module that knows what lies where.
+
+A file is netCDF-4: dimension scales, `_FillValue`, `long_name`, `units`, so that xarray, h5py, netCDF4, ncdump and Octave
+read it without this package. The attribute `format` ("bbp-sweep", ...) says what it is. Memory and file differ in this:
+
+* variables theory_edge, theory_n_lowest, annealed_edge, ... lie in groups, /theory/edge, ... (`GROUPS`);
+* the attribute `config` (JSON of every option that decides the numbers) is the dataset /config: attributes end at 64 KiB;
+* numbers that may be missing are NaN in memory, and in integer datasets the `_FillValue` (`bbp.files.variables.FILL`).
+
+A file is written whole or not at all, and the checksum of all its bytes stands behind them (`bbp.files.seal`): a flipped bit is
+found before HDF5 sees the file. A program that changes the file drops the checksum, and the file is then read as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import xarray as xr
+
+from bbp.console.errors import FileError
+from bbp.console.progress import log
+from bbp.files import atomic, look, seal
+from bbp.files.product import combined
+from bbp.files.regular import open_regular, read_regular
+from bbp.files.variables import (
+    CONVENTIONS,
+    DONE,
+    FAILED,
+    FILL,
+    KINDS,
+    NOT_RUN,
+    REQUIRED,
+    TEXT,
+    described,
+    words_of,
+)
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: nobody's lock can be asked for
+    fcntl = None  # type: ignore[assignment]
+
+VERSION = 1
+Locking = bool | str | None
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+# Prefixes of variables that lie in a group of their own, by format; the longer before the shorter.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "bbp-sweep": ("theory_n", "theory"),
+    "bbp-phase": ("widths",),
+    "bbp-descent": ("annealed", "quenched"),
+}
+_UNITS = "provenance"  # the group of what is over "unit", the pieces of work
+# In files of before, /widths had coordinates p and a of its own, which readers of whole trees refuse.
+_RENAMED = {"widths": {"p": "width", "a": "at_a"}}
+_BOOKKEEPING = ("_NCProperties", "sha256")
+_SCALE = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS")
+
+
+def write(path: str | Path, found: xr.Dataset) -> None:
+    """Write a result to `path`, whole or not at all (OSError); `found.attrs["format"]` says what it is."""
+    atomic.write_bytes(Path(path), seal.sealed(packed(found)))
+
+
+def packed(found: xr.Dataset) -> bytes:
+    """The bytes of the HDF5 file that holds `found`, without a checksum."""
+    found = described(found)
+    form = str(found.attrs["format"])
+    attributes = {name: value for name, value in found.attrs.items() if name != "config"}
+    auxiliary = " ".join(str(name) for name in found.coords if name not in found.dims)
+    with h5py.File("in memory", "w", driver="core", backing_store=False, track_order=True) as file:
+        scales = {str(dim): _scale(file, form, found, str(dim)) for dim in found.dims}
+        for name, values in found.variables.items():
+            if name not in scales:
+                item = _stored(file, _place(form, str(name), values.dims), str(name), values)
+                for dimension, dim in zip(item.dims, values.dims, strict=True):
+                    dimension.attach_scale(scales[str(dim)])
+        config = file.create_dataset(
+            "config", data=str(found.attrs.get("config", "{}")), dtype=h5py.string_dtype()
+        )
+        config.attrs["long_name"] = words_of("config")
+        attributes |= {"coordinates": auxiliary} if auxiliary else {}
+        file.attrs.update({"Conventions": CONVENTIONS, **attributes, "format_version": VERSION})
+        file.flush()
+        return file.id.get_file_image()
+
+
+def open(path: str | Path, kind: str | None = None, *, locking: Locking = None) -> xr.Dataset:
+    """The result in the file at `path`: sweep, phase diagram, descents, comparison or the data of a figure.
+
+    kind      refuse any other, such as "bbp-sweep"
+    locking   True: refuse a file that another process has open for writing, and one whose file system has no locks;
+              "best-effort": the former only; False, None: take no lock, the checksum tells a file half written
+
+    Raises FileError, one line: no such file, not HDF5, truncated, foreign, damaged, of a newer version.
+
+    >>> open("data/finite_size/c200.h5").sizes["sample"]
+    500
+    """
+    with _explained(path):
+        data = _verified(path, locking)
+        with _opened(data) as file:
+            look.inspect(file, len(data))
+            form = _checked_format(file, repr(str(path)), kind)
+            found = _read(file, form)
+        _require(form, found)
+        return described(found)
+
+
+def kind_of(path: str | Path, *, locking: Locking = None) -> str:
+    """The format of a file of this package, for instance "bbp-sweep"; FileError for any other file."""
+    with _explained(path), _opened(_verified(path, locking)) as file:
+        return _checked_format(file, repr(str(path)), None)
+
+
+def config(found: xr.Dataset) -> dict[str, Any]:
+    """The options that decided the numbers of a result of one model, by name; ValueError where they are no such thing."""
+    held = json.loads(str(found.attrs.get("config", "{}")))
+    if not isinstance(held, dict):
+        raise ValueError(f"config holds a {type(held).__name__}, not a dict")
+    return held
+
+
+def _place(form: str, name: str, dims: tuple[Any, ...]) -> str:
+    """Where a variable lies in the file."""
+    if "unit" in dims:
+        return f"{_UNITS}/{name}"
+    for group in GROUPS.get(form, ()):
+        if name.startswith(group + "_"):
+            return f"{group}/{name.removeprefix(group + '_')}"
+    return name
+
+
+def _scale(file: h5py.File, form: str, found: xr.Dataset, dim: str) -> h5py.Dataset:
+    """The dataset that is a dimension: its coordinate, or its numbers from 0 on."""
+    values = found.variables.get(dim, xr.Variable((dim,), np.arange(found.sizes[dim])))
+    scale = _stored(file, _place(form, dim, values.dims), dim, values)
+    scale.make_scale(dim)
+    return scale
+
+
+def _stored(file: h5py.File, place: str, name: str, values: xr.Variable) -> h5py.Dataset:
+    """A variable in the file. Arrays over models, which are sparse where each has alphas of its own, are compressed."""
+    data, dtype = values.values, values.dtype
+    fill: float | None = None
+    if name in FILL:
+        dtype, fill = np.dtype(FILL[name][0]), FILL[name][1]
+        data = np.where(np.isnan(data), fill, data).astype(dtype)
+    elif dtype.kind == "f" and values.dims != (name,):
+        fill = np.nan
+    elif dtype.kind in "OUT":
+        data, dtype = data.astype(object), h5py.string_dtype()
+    elif dtype.kind == "b":
+        data, dtype = data.astype(np.int8), np.dtype(np.int8)
+    packing = {"compression": 3} if "model" in values.dims and values.ndim > 2 and values.size else {}
+    item = file.create_dataset(place, data=data, dtype=dtype, **packing)
+    item.attrs.update({key: value for key, value in values.attrs.items() if key != "_FillValue"})
+    if fill is not None:
+        item.attrs["_FillValue"] = np.array([fill], dtype=dtype)
+    return item
+
+
+def _read(group: h5py.Group, form: str) -> xr.Dataset:
+    """The Dataset in the root of a file, or in the group of a model in files of before."""
+    attributes = {name: _plain(group.attrs[name]) for name in group.attrs if name not in _BOOKKEEPING}
+    if "models" in attributes:
+        number = int(_number(attributes, "models"))
+        _must(number >= 1, f"attribute models is {number}")
+        head = {name: attributes[name] for name in ("format", "format_version")}
+        return combined(
+            [_read(group[f"model_{index:03d}"], form).assign_attrs(head) for index in range(number)]
+        )
+    variables: dict[str, xr.Variable] = {}
+    for name, item in look.walk(group):
+        if isinstance(item, h5py.Dataset):
+            variables[_name(form, name, item)] = _variable(form, name, item)
+    auxiliary = str(attributes.pop("coordinates", "")).split()
+    if "config" in variables:
+        attributes["config"] = str(variables.pop("config").values[()])
+    return xr.Dataset(variables, attrs=attributes).set_coords(auxiliary)
+
+
+def _name(form: str, place: str, item: h5py.Dataset) -> str:
+    """What the dataset at this place is called in memory."""
+    group, _, name = place.rpartition("/")
+    if item.is_scale:
+        return _RENAMED.get(group, {}).get(name, name)
+    return name if group in ("", _UNITS) else f"{group.replace('/', '_')}_{name}"
+
+
+def _variable(form: str, place: str, item: h5py.Dataset) -> xr.Variable:
+    """A dataset with its dimensions and attributes; NaN for the integers that are missing."""
+    scales = [item] if item.is_scale else [dim[0] if len(dim) else None for dim in item.dims]
+    names = [
+        f"{place}_{i}" if scale is None else str(scale.name).rpartition("/")[2]
+        for i, scale in enumerate(scales)
+    ]
+    renamed = _RENAMED.get(place.rpartition("/")[0], {})
+    dims = [
+        renamed.get(n, n) if s is not None and s.name != f"/{n}" else n
+        for n, s in zip(names, scales, strict=True)
+    ]
+    attributes = {
+        k: _plain(item.attrs[k]) for k in item.attrs if k not in _SCALE and not k.startswith("_Netcdf4")
+    }
+    fill = attributes.pop("_FillValue", None)
+    values = item.asstr()[()] if h5py.check_string_dtype(item.dtype) else item[()]
+    if fill is not None and item.dtype.kind in "iu":
+        values = np.where(values == fill, np.nan, values)
+    return xr.Variable(dims, values, attributes)
+
+
+def _require(form: str, found: xr.Dataset) -> None:
+    """ValueError or KeyError, in words, where a result lacks what programs need or holds what cannot be."""
+    for name, dims in REQUIRED[form].items():
+        values = found.variables[name]
+        own = tuple(dim for dim in values.dims if dim != "model")
+        if own != tuple(dims.split()):
+            raise ValueError(
+                f"{name} is over {', '.join(map(str, own)) or 'nothing'}, not over {', '.join(dims.split())}"
+            )
+        if (values.dtype.kind in "OUT") != (name.removeprefix("widths_") in TEXT):
+            raise ValueError(f"{name} is of type {values.dtype}")
+    for name in {"alpha", "a", "at_a"} & set(found.coords):
+        _must(
+            bool(np.all((found[name] > 0) & np.isfinite(found[name]))), f"{name} is not positive and finite"
+        )
+    for name in {"n", "p", "width"} & set(found.coords):
+        _must(bool(np.all(found[name] >= 1)), f"{name} is not at least 1")
+    if "status" in found:
+        _must(bool(found.status.isin([NOT_RUN, DONE, FAILED]).all()), "status is not 0, 1 or 2")
+    if form == "bbp-sweep":
+        _must(
+            min(found.sizes[name] for name in ("n", "alpha", "sample", "eigenpair")) > 0,
+            "a coordinate is empty",
+        )
+    if form == "bbp-phase":
+        _number(found.attrs, "p_star")
+        for name in ("kind", "widths_kind"):
+            _must(
+                bool(np.isin(found[name].astype(str), (*KINDS, "")).all()),
+                f"{name} is not {' or '.join(KINDS)}",
+            )
+    elif form != "bbp-figure" and "model" not in found.dims:
+        for name in ("p", "p_star", "a"):
+            _number(found.attrs, name)
+        kind = found.attrs["kind"]
+        _must(kind in KINDS, f"attribute kind is {kind!r}, not one of {', '.join(KINDS)}")
+        _number(found.attrs, "alpha_bbp", finite=kind in KINDS[:2])
+
+
+def _must(good: bool, words: str) -> None:
+    if not good:
+        raise ValueError(words)
+
+
+def _number(attributes: Mapping[str, Any], name: str, *, finite: bool = True) -> float:
+    value = attributes[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or (finite and not np.isfinite(value)):
+        raise ValueError(f"attribute {name} is {value!r}")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if np.size(value) != 1:
+        return np.asarray(value) if np.ndim(value) else value
+    return value.item() if isinstance(value, np.generic | np.ndarray) else value
+
+
+def _verified(path: str | Path, locking: Locking) -> bytes:
+    """The bytes of the HDF5 file at `path`, whose checksum fits; FileError if they are not fit to be read."""
+    name, data = repr(str(path)), _bytes(path, locking)
+    if not data:
+        raise FileError(f"{name} is empty")
+    starts = (0, *(512 << power for power in range(20)))
+    if not any(data[start : start + len(_SIGNATURE)] == _SIGNATURE for start in starts):
+        raise FileError(f"{name} is not an HDF5 file")
+    sound = seal.fits(data)
+    if sound is False:
+        words = "is damaged: its contents do not match their checksum"
+        raise FileError(
+            f"{name} {'is open for writing in another process: try again' if _is_held(path) else words}"
+        )
+    if sound is None:
+        log.info(
+            "%s carries no checksum: another program has changed it, or it was written before there was one",
+            name,
+        )
+    return data
+
+
+def _bytes(path: str | Path, locking: Locking) -> bytes:
+    if locking in (None, False):
+        return read_regular(path)
+    handle = open_regular(path)
+    try:
+        _share(handle, path, strict=locking is True)
+        return read_regular(path)
+    finally:
+        os.close(handle)
+
+
+def _share(handle: int, path: str | Path, *, strict: bool) -> None:
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        words = "is open for writing in another process: try again when that has closed it"
+        raise FileError(f"{str(path)!r} {words}") from None
+    except OSError as error:
+        if strict:
+            raise FileError(f"{str(path)!r} cannot be locked: {error.strerror} (--locking false)") from None
+
+
+def _is_held(path: str | Path) -> bool:
+    try:
+        _bytes(path, "best-effort")
+    except FileError:
+        return True
+    return False
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[h5py.File]:
+    """The HDF5 file in `data`, read-only: no name, no lock, nothing that can change under the reader."""
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_fapl_core(backing_store=False)
+    access.set_file_image(data)
+    with h5py.File(h5py.h5f.open(b"in memory", h5py.h5f.ACC_RDONLY, access)) as file:
+        yield file
+
+
+@contextmanager
+def _explained(path: str | Path) -> Iterator[None]:
+    """Whatever reading the file at `path` raises, as a FileError in one line: none of it is the program's fault."""
+    name = repr(str(path))
+    try:
+        yield
+    except FileError as error:
+        raise error if name in str(error) else FileError(f"{name} is damaged: {error}") from None
+    except PermissionError:
+        raise FileError(f"{name} cannot be read: permission denied") from None
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        held = _is_held(path)
+        words = (
+            "open for writing in another process: try again"
+            if held
+            else ("truncated" if "truncated" in text else "damaged") + f": {text}"
+        )
+        raise FileError(f"{name} is {words}") from None
+
+
+def _checked_format(file: h5py.File, name: str, kind: str | None) -> str:
+    found = _plain(file.attrs.get("format"))
+    if not isinstance(found, str) or found not in REQUIRED:
+        raise FileError(f"{name} is an HDF5 file, but not one of bbp's")
+    if kind is not None and found != kind:
+        raise FileError(f"{name} is a {found} file, not a {kind} file")
+    number = int(_plain(file.attrs["format_version"]))
+    if number != VERSION:
+        age = (
+            "newer than this program's {}: update bbp"
+            if number > VERSION
+            else "older than this program's {}: run it again"
+        )
+        raise FileError(f"{name} has {found} version {number}, {age.format(VERSION)}")
+    return found

@@ -1,0 +1,207 @@
+"""What variables of results are, in words that travel with them: `long_name`, `units`, flags, and what stands for "missing".
+
+A variable that brings a `long_name` of its own keeps it, so that an observable more is declared where it is computed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+CONVENTIONS = "CF-1.11"
+NOT_RUN, DONE, FAILED = 0, 1, 2  # of a sample: its `status`
+KINDS = ("continuous", "discontinuous", "none", "no edge", "unresolved")  # of a transition
+PARTS = {
+    "": "",
+    "_error": "standard error of: ",
+    "_low": "low end of the 95 % interval of: ",
+    "_high": "high end of the 95 % interval of: ",
+    "_std": "scatter of one draw of: ",
+}
+# Integers that may be missing: NaN in memory, this value in the file.
+FILL = {
+    "max_overlap_rank": ("int64", -1),
+    "steps_taken": ("int64", -1),
+    "code": ("int8", -1),
+    "p_c": ("int64", 0),
+}
+FLAGS = {
+    "status": ((0, 1, 2), "not_run done failed", "int8"),
+    "code": ((0, 1, 2, 3), "converged step_limit no_step_lowers_the_loss not_finite", "int8"),
+    "on_grid": ((0, 1), "not_on_the_grid_of_this_model on_its_grid", "int8"),
+    "shift_decisive": ((0, 1), "not_decisive decisive", "int64"),
+}
+TEXT = ("reason", "kind", "start", "frame", "shift_kind", "shift_preferred", "host", "device")
+WORDS: dict[str, str] = {
+    "model": "number of the model",
+    "n": "input dimension N",
+    "alpha": "samples of the data per input dimension, M/N",
+    "sample": "number of the sample",
+    "eigenpair": "rank of the eigenpair, lowest first",
+    "seed": "seed of the sample's random stream",
+    "draw": "number of the sample in the stream of its seed",
+    "p": "student width",
+    "p_star": "teacher width",
+    "a": "normalisation of the loss",
+    "at_a": "normalisation of the loss",
+    "finite_a": "normalisation of the loss",
+    "width": "student width",
+    "on_grid": "whether alpha is on the grid of this model",
+    "config": "options that decide the numbers, as JSON",
+    "status": "how the sample ended",
+    "reason": "why it failed",
+    # samples of the Hessian
+    "eigenvalues": "lowest eigenvalues of the Hessian, lowest first",
+    "overlaps": "squared overlap of each eigenvector with the signal space",
+    "residuals": "norm of H v - lambda v",
+    "student_shares": "squared overlap of each eigenvector with the span of the student's rows in every block",
+    "max_overlap_rank": "rank, in the whole spectrum, of the eigenvector of largest overlap",
+    "unit": "number of the unit of work",
+    # theory
+    "alpha_bbp": "alpha of the BBP transition",
+    "kind": "kind of the transition",
+    "theory_edge": "left edge of the bulk at N = infinity",
+    "theory_outlier": "outlier at N = infinity",
+    "theory_overlap": "squared overlap of the outlier with the signal space",
+    "theory_teacher_share": "squared overlap of the outlier with the span of the teacher",
+    "theory_student_share": "squared overlap of the outlier with the span of the student",
+    "theory_n_lowest": "lowest eigenvalue, mean over draws of finite-N theory",
+    "theory_n_overlap": "q2 averaged over the p p_star lowest eigenvectors, mean over draws of finite-N theory",
+    "theory_n_informative": "share of draws of finite-N theory in which that overlap exceeds every other eigenvector's",
+    "theory_n_phi_group": "share of draws of finite-N theory whose largest overlap is among the p p_star lowest",
+    "theory_n_reason": "why draws of finite-N theory failed",
+    "theory_n_draws": "draws of finite-N theory",
+    # averages over samples
+    "samples": "samples done",
+    "failed": "samples failed",
+    "lowest": "lowest eigenvalue",
+    "overlap": "squared overlap q2, mean of the p p_star lowest eigenvectors",
+    "phi": "share of samples whose largest overlap is that of the lowest eigenvector",
+    "phi_group": "share of samples whose largest overlap is among the p p_star lowest",
+    "gap": "from the p p_star lowest eigenvalues to the next",
+    # phase diagrams
+    "jump": "jump of the squared overlap q2 at the transition",
+    "alpha_0_overlap": "alpha at which q2, extrapolated from alpha_BBP with its slope there, vanishes",
+    "alpha_0_continuation": "threshold of the theory continued past the smooth edge by principal values",
+    "a_c": "a at which the kind changes",
+    "alpha_c": "alpha_BBP at a_c",
+    "p_c": "smallest width whose transition is discontinuous",
+    "alpha_bbp_n": "alpha of the transition at finite N",
+    "alpha_bbp_n_reason": "why it was not found",
+    # descents
+    "step": "number of the step",
+    "hessian_step": "number of the step at which the Hessian was looked at",
+    "overlap_matrix": "w_k . w*_l / N",
+    "m2": "largest squared magnetisation, max_kl m_kl^2",
+    "projection": "largest share of a student row in the teacher's span, max_k sum_l m_kl^2",
+    "loss": "loss, summed over the samples of the data",
+    "gradient": "norm of the Riemannian gradient over sqrt(N)",
+    "time": "time of gradient flow: the sum of the steps' sizes",
+    "steps_taken": "steps taken",
+    "code": "how the descent ended",
+    # scaling with N
+    "crossing": "number of the pair of successive sizes",
+    "crossing_n_small": "the smaller size",
+    "crossing_n_large": "the larger size",
+    "crossing_alpha": "alpha at which phi of both sizes is the same",
+    "crossing_found": "share of bootstrap fits that cross",
+    "shift": "number of the alpha below alpha_BBP with samples of several sizes",
+    "shift_alpha": "alpha",
+    "shift_kind": "kind of the edge",
+    "shift_preferred": "law of the smaller chi-square",
+    "shift_decisive": "whether that law is preferred decisively",
+    "shift_exponent": "exponent of the free fit",
+    "shift_degrees": "degrees of freedom of each fit",
+    "alpha_zero_n": "size N with alphas close above alpha_BBP",
+    "alpha_zero_sampled_value": "alpha_0 of samples",
+    # recovery
+    "recovered": "share of samples that recover the teacher",
+    "elsewhere": "share of samples that end without it",
+    "moving": "share of samples without it whose steps ran out",
+    "final": "mean m2 at the end",
+    "initial": "mean m2 of the starts",
+}
+_GRID = "n alpha sample"
+_PATH = "n start alpha sample step"
+_HESSIANS = "n start alpha sample hessian_step"
+_MAP = "p a"
+# What a program cannot do without, with its dimensions.
+REQUIRED: dict[str, dict[str, str]] = {
+    "bbp-sweep": dict.fromkeys(("eigenvalues", "overlaps", "residuals"), f"{_GRID} eigenpair")
+    | dict.fromkeys(("max_overlap_rank", "status", "reason"), _GRID)
+    | dict.fromkeys(("theory_edge", "theory_outlier", "theory_overlap"), "alpha")
+    | {name: name for name in ("n", "alpha", "sample", "eigenpair")},
+    "bbp-phase": dict.fromkeys(("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind"), _MAP)
+    | dict.fromkeys(("a_c", "alpha_c", "p"), "p")
+    | dict.fromkeys(("p_c", "a"), "a")
+    | {
+        f"widths_{name}": "width at_a"
+        for name in ("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind")
+    }
+    | {name: name for name in ("width", "at_a")},
+    "bbp-descent": dict.fromkeys(("m2", "projection", "loss", "gradient", "time", "steps_taken"), _PATH)
+    | dict.fromkeys(("eigenvalues", "overlaps"), f"{_HESSIANS} frame eigenpair")
+    | dict.fromkeys(("status", "code", "reason"), "n start alpha sample")
+    | {"overlap_matrix": f"{_PATH} student_row teacher_row"}
+    | {
+        name: name for name in ("n", "start", "alpha", "sample", "step", "hessian_step", "frame", "eigenpair")
+    },
+    "bbp-compare": {
+        f"{name}{part}": "n alpha"
+        for name in ("lowest", "overlap", "phi", "phi_group", "gap")
+        for part in PARTS
+        if part != "_std"
+    }
+    | dict.fromkeys(("theory_edge", "theory_outlier", "theory_overlap", "alpha"), "alpha")
+    | {
+        "samples": "n alpha",
+        "n": "n",
+        "crossing": "crossing",
+        "shift": "shift",
+        "alpha_zero_n": "alpha_zero_n",
+    },
+    "bbp-figure": {},
+}
+
+
+def described(found: xr.Dataset) -> xr.Dataset:
+    """The same numbers, with words, units and flags at variables that lack them, and NaN for integers that are missing."""
+    if found.attrs.get("format") == "bbp-figure":
+        return found
+    found = found.copy()
+    for name in list(found.variables):
+        values = found.variables[name]
+        if name in FILL and values.dtype.kind in "iu":
+            found[name] = (
+                values.dims,
+                np.where(values == FILL[str(name)][1], np.nan, values).astype(float),
+                values.attrs,
+            )
+        attributes = found.variables[name].attrs
+        if words := words_of(str(name)):
+            attributes.setdefault("long_name", words)
+        if found.variables[name].dtype.kind in "fiu" and name not in FLAGS:
+            attributes.setdefault("units", "s" if str(name).endswith("seconds") else "1")
+        if name in FLAGS:
+            flags, meanings, dtype = FLAGS[str(name)]
+            attributes |= {"flag_values": np.array(flags, dtype=dtype), "flag_meanings": meanings}
+    return found
+
+
+def words_of(name: str) -> str:
+    """What a variable is; of NAME_error, NAME_low, widths_NAME, ... what NAME is, and which part; "" of one unknown."""
+    if name in WORDS:
+        return WORDS[name]
+    for prefix, words in (
+        ("widths_", "{}"),
+        ("unit_", "{} of the unit of work"),
+        ("annealed_", "{} of the plain Hessian: annealed theory"),
+        ("quenched_", "{} of the plain Hessian: quenched theory"),
+    ):
+        if name.startswith(prefix):
+            rest = name.removeprefix(prefix)
+            return words.format(words_of(rest) or rest)
+    for part, words in PARTS.items():
+        if part and name.endswith(part) and (rest := words_of(name.removesuffix(part))):
+            return words + rest
+    return ""
