@@ -78,7 +78,7 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
     student = rng.standard_normal((p, n))
     student /= np.linalg.norm(student, axis=1, keepdims=True)
     x = rng.standard_normal((round(alpha * n), n))
-    weights = model.weights(x @ student.T, x @ teacher.T)
+    weights = model.weights(x @ student.T, model.outputs(x @ teacher.T))
     hessian = np.block([[x.T @ (weights[:, i, j, None] * x) / n for j in range(p)] for i in range(p)])
     values, vectors = eigh(hessian, overwrite_a=True, check_finite=False, driver="evd")
     q2 = (np.einsum("ln,knj->klj", teacher, vectors.reshape(p, n, -1)) ** 2).sum((0, 1))

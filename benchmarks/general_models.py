@@ -17,13 +17,13 @@ from scipy.integrate import cubature
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier
 from theory.general import Network, activation_weight, general_spectrum, model_map, spectrum
-from theory.general.activations import ACTIVATIONS
 from theory.general.clouds import sobol_cloud
 from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import floor_of, node_law
 from theory.general.points import CloudProblem, scattered
 from theory.model import Committee
+from theory.model.activations import ACTIVATIONS
 
 CASES = 200
 
@@ -156,7 +156,10 @@ def coverage() -> None:
     for case in range(CASES):
         model, alpha = Committee(1, 1, float(np.exp(rng.uniform(-1, 1)))), float(np.exp(rng.uniform(-0.7, 2)))
         found = general_spectrum(
-            lambda lam, u, xi, model=model: model.weights(lam, u), alpha, points=2**11, seed=case
+            lambda lam, u, xi, model=model: model.weights(lam, model.outputs(u)),
+            alpha,
+            points=2**11,
+            seed=case,
         )
         tally.add(found, bulk_edge(model, alpha), outlier(model, alpha))
     print(f"\nnominal 95 % intervals of {CASES} committees cover: {tally}")

@@ -14,8 +14,8 @@ import numpy as np
 
 from sims.sampling import sample_point
 from theory import Committee
-from theory.general.network import Network
 from theory.general.spectrum import spectrum
+from theory.model.network import Network
 
 CASES = [
     (Network(1, 1, a=50.0, activation="tanh"), 6.0),

@@ -38,7 +38,7 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     x = rng.standard_normal((round(alpha * n), n))
     u, lam = x @ rows[: model.p_star].T, x @ rows[model.p_star :].T
-    weights = model.weights(lam, u)
+    weights = model.weights(lam, model.outputs(u))
     hessian = np.block([[x.T @ (weights[:, i, j, None] * x) / n for j in range(p)] for i in range(p)])
     return np.linalg.eigvalsh(hessian)[:k], lam, u, rows @ rows.T
 

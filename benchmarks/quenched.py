@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 
 from theory.exact.bulk import bulk_edge
+from theory.exact.committee import committee_labels
 from theory.exact.outliers import outlier
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import edge_scale
@@ -99,7 +100,7 @@ def dense(model: Committee, n: int, alpha: float, rng: np.random.Generator) -> S
 
 def hessian(model: Committee, data: np.ndarray, lam: np.ndarray, u: np.ndarray) -> np.ndarray:
     p, n = int(model.p), data.shape[1]
-    weights = model.weights(lam, u)
+    weights = model.weights(lam, model.outputs(u))
     out = np.empty((p, n, p, n))
     for i in range(p):
         for j in range(i + 1):
@@ -165,7 +166,10 @@ def edge(quick: bool) -> None:
         for _ in range(20 if quick else 200):
             sample = dense(model, n, alpha, rng)
             found = quenched(model, sample.lam, sample.u, n, sample.gram)
-            present, weights = int(np.isfinite(found.outliers).sum()), model.weights(sample.lam, sample.u)
+            present, weights = (
+                int(np.isfinite(found.outliers).sum()),
+                model.weights(sample.lam, model.outputs(sample.u)),
+            )
             level = (sample.values[present] - found.edge) * found.scale + MEAN
             # Each edge is that of the equation of its dimension, in units of the Hessian.
             others = [Dyson(weights, 1 / k).edge().value * k / n for k in (n - p - p_star, n)]
@@ -246,7 +250,7 @@ def split(quick: bool) -> None:
             rng = np.random.default_rng([p, n])
             full = []
             for _ in range(draws):
-                lam, u = model.draw_labels(round(alpha * n), rng)
+                lam, u = committee_labels(model, round(alpha * n), rng)
                 full.append(mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n))
             tail = LabelTail(model, 1.01 * alpha * n, min(2000, n // 10), 4000)
             parts = (tail.sample(tail.draw(rng), alpha, n) for _ in range(max(draws, 60)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from sims.pinned import pinned
 from theory.checks import ParameterError, function, shown
-from theory.general.activations import Activation
+from theory.model.activations import Activation
 
 
 def activation_of(
@@ -25,7 +25,7 @@ def activation_of(
 ) -> Activation:
     """The Activation of a function s(x) of one number, written with jax.numpy; s' and s'' by automatic differentiation.
 
-    parity, growth, infimum as in `theory.general.activations.Activation`, which checks them. A closed form given there costs
+    parity, growth, infimum as in `theory.model.activations.Activation`, which checks them. A closed form given there costs
     theory less: here each of its calls goes through JAX. Raises ParameterError where JAX cannot differentiate the function.
 
     >>> float(activation_of("sech", lambda x: 1 / jnp.cosh(x)).second(0.0, np))

@@ -1,7 +1,7 @@
 """The Hessian of the loss in the student weights: weights F, dense matrix, the loss written out.
 
 Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435, section 2 (the loss), differentiated twice; for any network with outputs
-y and yhat = mean_k s(lam_k) and a loss l(y, yhat), l' and l'' its derivatives in yhat (`theory.general.network`):
+y and yhat = mean_k s(lam_k) and a loss l(y, yhat), l' and l'' its derivatives in yhat (`theory.model.network`):
 
     H_{qq'} = sum_mu F^mu_{qq'} x^mu x^mu^T
     F = diag(l' s''(lam) / p) + l'' (s'(lam) / p) (s'(lam) / p)^T = diag(d) + c g g^T
@@ -27,7 +27,7 @@ from sims.blas import blas
 from sims.checks import reals
 from sims.instance import Instance, Model, finite_p, labels_inside, preactivations, teacher_noise
 from sims.pinned import HIGHEST, pinned
-from theory.general.network import network
+from theory.model.network import network
 
 BLOCK = 256  # rows in one symmetric rank update
 GENERAL = 128  # N up to which a block is one general product: the fixed costs of symmetric updates are a third of theirs

@@ -34,8 +34,8 @@ from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
 from sims.threefry import fold
 from theory.checks import ParameterError, count, flag, positive, shown
-from theory.general.network import Network, network
 from theory.model import Committee
+from theory.model.network import Network, network
 
 # The map from keys to draws. Its number rises with every change after which a key gives other variates (the layout of keys,
 # the transform of bits, the order of rows): samples of two streams must not be taken for those of one.
@@ -365,9 +365,7 @@ def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.f
 
 def finite_p(model: Model) -> int:
     """The student's width as an int; ParameterError for p = inf, and for what is no model."""
-    if not isinstance(model, Committee | Network):
-        network(model)
-    if math.isinf(model.p):
+    if math.isinf(network(model).p):
         raise ParameterError("p must be finite to draw samples, got inf")
     return int(model.p)
 

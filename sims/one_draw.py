@@ -31,8 +31,7 @@ from sims.operator.rows import Rows, stored_rows, streamed_rows
 from sims.pinned import pinned
 from sims.resolution import require_resolved
 from theory.checks import ParameterError, count, flag, positive, shown
-from theory.general.network import Network
-from theory.model import Committee
+from theory.model.network import Network
 
 Point = tuple[Model, float]
 MANY = 4  # points from which a product of all their vectors takes longer than reading the data
@@ -111,7 +110,7 @@ def sample_grid(
 
     Raises ParameterError on unfit arguments and on what would not fit in memory.
 
-    >>> model = Committee(2, 1, 1.0)
+    >>> model = Network(2, 1, 1.0)
     >>> found = sample_grid([(model, 2.0), (model, 2.5)], 12, eigenpairs=4)
     >>> found.eigenvalues.shape, converged(found)
     ((2, 4), True)
@@ -165,7 +164,7 @@ def _checked(points: Sequence[Point]) -> tuple[Model, float]:
         raise ParameterError(f"points must be pairs (model, alpha), got {shown(points)}") from None
     if not points:
         raise ParameterError("points must not be empty")
-    if not all(isinstance(model, Committee | Network) for model, _ in points):
+    if not all(isinstance(model, Network) for model, _ in points):
         raise ParameterError(f"points must be pairs (model, alpha), got {shown(points)}")
     widths = {(model.p, model.p_star) for model, _ in points}
     if len(widths) > 1:

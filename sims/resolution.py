@@ -23,7 +23,7 @@ import numpy as np
 from sims.instance import Model, finite_p, real_dtype, samples_of
 from sims.krylov.settings import FLOOR
 from theory.checks import ParameterError
-from theory.general.network import network
+from theory.model.network import network
 
 ERROR = 0.1  # of the lowest eigenvalues, by the bound
 DRAWS = 64  # samples whose labels are looked at

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import ParameterError
-from theory.general.network import Network, network
 from theory.model import Committee
+from theory.model.network import Network, network
 
 
 def placed(model: Committee | Network, rows: NDArray, teacher: NDArray) -> NDArray:

@@ -18,11 +18,12 @@ from theory.exact.transition import (
     critical_width,
     threshold_map,
 )
-from theory.model import Committee
+from theory.model import Committee, Network
 
 __all__ = [
     "Committee",
     "Edge",
+    "Network",
     "NotConverged",
     "Outlier",
     "ParameterError",

@@ -20,7 +20,6 @@ from theory.checks import ParameterError
 from theory.exact.alpha_zero import alpha_zero
 from theory.exact.bulk import bulk_edge
 from theory.finite.law import finite_curve, has_bulk
-from theory.model import Committee
 
 Array = NDArray[np.float64]
 
@@ -155,7 +154,7 @@ def theory_n_row(
 
     That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
     """
-    if not isinstance(model, Committee) or not has_bulk(model, n):
+    if not model.is_committee or not has_bulk(model, n):
         return {name: np.full(len(alpha), np.nan) for name in THEORY_N}
     with theory_threads() as cores:
         curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads or cores)
@@ -177,7 +176,7 @@ def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Cro
 def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, ShiftFit]]:
     """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes with enough samples."""
     found: list[tuple[float, str, ShiftFit]] = []
-    if not isinstance(sweep.model, Committee):
+    if not sweep.model.is_committee:
         return found  # both laws are the committee's
     for j, alpha in enumerate(sweep.alpha):
         enough = (sweep.status[:, j] == DONE).sum(axis=-1) >= FEWEST
@@ -192,7 +191,7 @@ def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, Sh
 
 
 def _alpha_zero(sweep: Sweep, method: str) -> float:
-    found = alpha_zero(sweep.model, method=method) if isinstance(sweep.model, Committee) else None
+    found = alpha_zero(sweep.model, method=method) if sweep.model.is_committee else None
     return math.nan if found is None else float(found)
 
 

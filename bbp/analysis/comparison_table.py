@@ -14,7 +14,6 @@ from bbp.analysis.finite_size import Crossing
 from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
 from bbp.store import describe
-from theory.model import Committee
 
 WIDTHS = {
     "alpha": 6,
@@ -50,7 +49,7 @@ def table(comparison: Comparison) -> str:
         f"phi: share of runs in which these hold the largest q2, with its 95 % interval{phi}",
         "1.234(5) is 1.234 ± 0.005",
     ]
-    if not isinstance(comparison.model, Committee):
+    if not comparison.model.is_committee:
         lines.append(ONLY)
     head = {name: HEADS.get(name, name) for name in WIDTHS if at_n or name not in AT_N}
     for i, n in enumerate(comparison.n):
@@ -121,7 +120,7 @@ def _shifts(c: Comparison) -> list[str]:
 
 def _zeros(c: Comparison) -> list[str]:
     lines = [f"  samples, N = {n}: {_estimate(zero)}" for n, zero in c.alpha_zero_sampled.items()]
-    if not isinstance(c.model, Committee):  # both estimates of theory are the committee's
+    if not c.model.is_committee:  # both estimates of theory are the committee's
         return ["", "alpha_0:", *lines] if lines else []
     theory = ", ".join(f"{method} {_number(value, 5, 'no root')}" for method, value in c.alpha_zero.items())
     return ["", f"alpha_0: {theory}", *lines]

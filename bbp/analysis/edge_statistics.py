@@ -92,7 +92,7 @@ def _quenched(sweep: Sweep, n: int, alpha: float, sample: int) -> tuple[float, f
         raise ParameterError(
             "edge statistics draw labels again: they need sweeps of one seed, or one at a time"
         )
-    if not isinstance(sweep.model, Committee):
+    if not sweep.model.is_committee:
         raise ParameterError("edge statistics know the quadratic committee only")
     found = quenched_sample(sweep.model, n, alpha, int(sweep.attributes["seed"]), sample)
     return found.edge, found.scale

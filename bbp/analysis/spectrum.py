@@ -16,9 +16,9 @@ from theory.exact.bulk import Edge, bulk_edge
 from theory.exact.density.density import atom, density
 from theory.exact.outliers import Outlier, outlier
 from theory.general.density import density_curve
-from theory.general.network import Network
 from theory.general.spectrum import route
 from theory.model import Committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -96,7 +96,7 @@ def of_model(model: Model, alpha: float, pool: Pool | None = None) -> Spectrum:
 
     Raises ParameterError where the density of the model is not known, with the reason.
     """
-    if not isinstance(model, Committee):
+    if not model.is_committee:
         return _of_network(model, alpha, pool)
     edge, out = bulk_edge(model, alpha), outlier(model, alpha)
     zero = float(atom(model, alpha))

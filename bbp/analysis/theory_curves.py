@@ -12,7 +12,6 @@ from bbp.experiments import models
 from bbp.experiments.models import Model
 from bbp.store import Sweep
 from theory.general.spectrum import route
-from theory.model import Committee
 
 Array = NDArray[np.float64]
 
@@ -45,13 +44,13 @@ def theory_curves(source: Sweep | Comparison) -> TheoryCurves:
 
 
 def _slow(model: Model) -> bool:
-    return not isinstance(model, Committee) and route(model) not in FINE
+    return not model.is_committee and route(model) not in FINE
 
 
 def _computed(source: Sweep | Comparison) -> TheoryCurves:
     low, high = float(source.alpha.min()), float(source.alpha.max())
     margin = 0.03 * (high - low) if high > low else 0.2 * low
-    number = FINE["exact"] if isinstance(source.model, Committee) else FINE[route(source.model)]
+    number = FINE["exact"] if source.model.is_committee else FINE[route(source.model)]
     alpha = np.linspace(max(low - margin, low / 2), high + margin, number)
     sides = source.alpha_bbp * np.array([1 - SIDE, 1 + SIDE])
     alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))

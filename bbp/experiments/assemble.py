@@ -17,7 +17,6 @@ from bbp.files import provenance, table
 from bbp.files.table import Field
 from bbp.store import COLUMNS, OUTER, Sweep
 from sims.instance import STREAM
-from theory.model import Committee
 
 
 def arrays(
@@ -59,7 +58,7 @@ def sweep(
     units = [unit for unit in results.units if unit.point in own]
     (threshold, kind), along = models.transition(model), models.theory_along(model, axes["alpha"])
     theory = {field.name: getattr(along, field.name) for field in fields(along)}
-    if isinstance(model, Committee):
+    if model.is_committee:
         at_n = finite_theory(model, axes["n"].tolist(), axes["alpha"], record["seed"])
         theory |= {f"{name}_n": values for name, values in at_n.items()}
     return Sweep.of(

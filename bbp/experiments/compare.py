@@ -31,7 +31,6 @@ from bbp.files import hdf5
 from bbp.files.table import Field
 from bbp.store import Sweep
 from sims.cores import allotted
-from theory.model import Committee
 
 
 class Point(NamedTuple):
@@ -87,7 +86,7 @@ class CompareExperiment(engine.Experiment):
     def points(self, results: Results) -> Iterator[Point]:
         """Every model and N that the theory knows, if draws were asked for."""
         for index, sweep in enumerate(self.sweeps):
-            if self.settings["draws"] and isinstance(sweep.model, Committee):
+            if self.settings["draws"] and sweep.model.is_committee:
                 yield from (Point(index, int(n)) for n in sweep.n)
 
     def kind(self, point: engine.Point) -> Kind:

@@ -1,6 +1,6 @@
 """A model as plain data, in options, records, parts and files; the only place that turns one into the other.
 
-A quadratic committee with nothing special about it is a `Committee`, anything else a `theory.general.network.Network`. Records
+A quadratic committee with nothing special about it is a `Committee`, anything else a `theory.model.network.Network`. Records
 hold only what differs from a committee, so that those of before there were other models are the same.
 """
 
@@ -20,13 +20,13 @@ from bbp.files import layout, regular
 from theory.checks import NotConverged, ParameterError, named, shown
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
-from theory.general.activations import ACTIVATIONS
-from theory.general.covariance import covariance
-from theory.general.losses import LOSSES
-from theory.general.network import Network
 from theory.general.results import ModelThreshold
 from theory.general.spectrum import lowest_branch, threshold
 from theory.model import Committee
+from theory.model.activations import ACTIVATIONS
+from theory.model.covariance import covariance
+from theory.model.losses import LOSSES
+from theory.model.network import Network
 
 Model = Committee | Network
 DEFAULTS: dict[str, Any] = {
@@ -45,10 +45,7 @@ _SPARE = 0.01  # that shares may miss 1 by, for want of digits
 def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Model:
     """The model of these options (those of DEFAULTS among `more`); ParameterError, with the reason, if there is none."""
     given = {name: more[name] for name in DEFAULTS if more.get(name) is not None}
-    if all(given.get(name) == value for name, value in DEFAULTS.items()):
-        return Committee(p, p_star, a)
-    network = Network(p=p, p_star=p_star, a=a, **given)
-    return network.committee or network
+    return Network(p=p, p_star=p_star, a=a, **given)
 
 
 def build(record: Mapping[str, Any]) -> Model:
@@ -61,7 +58,7 @@ def build(record: Mapping[str, Any]) -> Model:
 def record(model: Model) -> dict[str, Any]:
     """The model as plain data, from which `build` makes it again: widths, a, and what makes it no committee."""
     own = {"p": model.p, "p_star": model.p_star, "a": model.a}
-    if isinstance(model, Committee):
+    if model.is_committee:
         return own
     whole = model.record()
     return own | {name: whole[name] for name, value in DEFAULTS.items() if whole[name] != value}
@@ -123,7 +120,7 @@ class Theory:
 
 def theory_along(model: Model, alpha: np.ndarray) -> Theory:
     """Edge, lowest outlier and its overlap of any model."""
-    if isinstance(model, Committee):
+    if model.is_committee:
         branch = teacher_branch(model, alpha)
         return Theory(branch.edge, branch.outlier, branch.overlap, branch.overlap, 0 * branch.overlap)
     try:
@@ -137,7 +134,7 @@ def theory_along(model: Model, alpha: np.ndarray) -> Theory:
 
 def transition(model: Model) -> tuple[float, str]:
     """alpha_BBP, NaN where there is none, and its kind, one of KINDS."""
-    if isinstance(model, Committee):
+    if model.is_committee:
         found = bbp_threshold(model)
         return found.alpha, found.kind
     other = network_threshold(model)

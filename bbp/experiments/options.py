@@ -17,8 +17,8 @@ from bbp.console.options import Option, choice, directory, integer, path, seed, 
 from bbp.experiments import models
 from bbp.files import outputs
 from theory.checks import ParameterError, normalisation, shown
-from theory.general.activations import ACTIVATIONS
-from theory.general.losses import LOSSES
+from theory.model.activations import ACTIVATIONS
+from theory.model.losses import LOSSES
 
 AUTO = "auto"
 # The modules of sims/solvers by name, none of them imported: --help does not wait for JAX.

@@ -28,11 +28,10 @@ from theory.checks import ParameterError
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
 from theory.finite.threshold import alpha_bbp_finite
-from theory.general import losses
 from theory.general.clouds import fit
-from theory.general.network import network
 from theory.general.spectrum import route
-from theory.model import Committee
+from theory.model import Committee, losses
+from theory.model.network import network
 
 Array = NDArray[np.float64]
 _ROW = ("sample",)

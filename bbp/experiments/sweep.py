@@ -32,7 +32,6 @@ from sims.cores import allotted
 from sims.instance import STREAM, samples_of
 from sims.krylov.sample import preferred_solver
 from theory.checks import ParameterError
-from theory.model import Committee
 
 __all__ = ["Point", "SweepExperiment", "build", "differences"]
 
@@ -247,7 +246,7 @@ class SweepExperiment(engine.Experiment):
         """Draws of the finite-N law, on all cores."""
         total = 0.0
         for model, alphas in zip(self.models, self.alphas, strict=True):
-            if isinstance(model, Committee):
+            if model.is_committee:
                 each = ((n, draws_of(model, self.n, np.asarray(alphas), n)) for n in self.n)
                 total += sum(law_seconds(int(model.p), n, a, draws) for n, draws in each for a in alphas)
         return total / allotted()

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bbp.explorer import curves, networks, phase_map
 from bbp.explorer.state import State, command, plain, python_lines
-from theory.general.network import Network
 from theory.general.results import Spectrum
 from theory.model import Committee
+from theory.model.network import Network
 
 Columns = dict[str, Any]
 DIGITS = 6  # significant digits of the numbers on the page
@@ -99,7 +99,7 @@ def all_but_diagram(state: State) -> Answer:
     """What theory says about a state, but for the picture of the phases, which costs as much again at another p* or noise."""
     model = state.model
     found = Answer()
-    if isinstance(model, Committee):
+    if model.is_committee:
         _spectrum(state, model, found)
         _branches(state, model, found)
     else:
@@ -388,7 +388,7 @@ PHASES = {
 def phase_here(state: State) -> int:
     """The phase of a state without options but noise, from its own thresholds rather than from the picture."""
     model = state.model
-    if isinstance(model, Committee):
+    if model.is_committee:
         threshold, alpha_0 = curves.point(model).threshold, curves.point(model).alpha_0
         alpha, kind = threshold.alpha, threshold.kind
     else:

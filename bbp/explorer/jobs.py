@@ -28,7 +28,7 @@ SEED = 0
 
 def draws_of(state: State, top: float) -> int:
     """Draws of labels that a finite-N curve up to alpha = top affords. Raises ParameterError where even a few are too many."""
-    if not isinstance(state.model, Committee):
+    if not state.model.is_committee:
         raise ParameterError("finite-N curves are known for the quadratic committee without options")
     if math.isinf(state.p):
         raise ParameterError("finite-N curves need a finite p")

@@ -13,9 +13,9 @@ import numpy as np
 from bbp.explorer.state import State
 from theory.checks import NotConverged, ParameterError
 from theory.general.density import density_curve
-from theory.general.network import Network
 from theory.general.results import ModelThreshold, Spectrum
 from theory.general.spectrum import lowest_branch, route, spectrum, threshold
+from theory.model.network import Network
 
 Message = dict[str, Any]
 
@@ -68,7 +68,7 @@ def curves(request: Message) -> Iterator[Message]:
     """
     state = State.of(request["state"])
     model = state.model
-    if not isinstance(model, Network):
+    if model.is_committee:
         raise ParameterError("a committee without options has its curves already")
     slow = is_slow(model)
     yield {"kind": "progress", "done": 0.02, "text": "edge and outliers"}

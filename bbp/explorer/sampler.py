@@ -32,7 +32,7 @@ def draw_sample(request: Message) -> Iterator[Message]:
     model = state.model
     order, size = int(state.p) * state.n, int(state.p) * state.p_star
     predicted = None
-    if isinstance(model, Committee):
+    if model.is_committee:
         yield {"kind": "progress", "done": 0.15, "text": "quenched theory of its labels"}
         predicted = _predicted(model, state, request)
     what = "diagonalising" if solver == "dense" else "lowest eigenvalues of"

@@ -34,7 +34,6 @@ from bbp.explorer.state import State
 from bbp.explorer.sweepfile import Held
 from bbp.explorer.worker import Job, Worker
 from theory.checks import NotConverged, ParameterError
-from theory.model import Committee
 
 Message = dict[str, Any]
 log = logging.getLogger("bbp")
@@ -283,7 +282,7 @@ class Session:
         if wanted == self._curve_of:
             return
         self._curve_of = wanted
-        if not isinstance(model, Committee):
+        if not model.is_committee:
             self._branch(state)
             return
         end = curves.axis_end(model, state.alpha)
@@ -300,7 +299,7 @@ class Session:
     @staticmethod
     def _curve_wanted(state: State) -> object:
         """What the curves of the workers depend on: these are computed once, and others of the same page stopped."""
-        if isinstance(state.model, Committee):
+        if state.model.is_committee:
             return state.model, state.n, curves.axis_end(state.model, state.alpha)
         return state
 
@@ -313,7 +312,7 @@ class Session:
     @staticmethod
     def _branch_wanted(state: State) -> object:
         model = state.model
-        return None if isinstance(model, Committee) else (model, networks.axis_end(model, state.alpha))
+        return None if model.is_committee else (model, networks.axis_end(model, state.alpha))
 
     def _branched(self, state: State, message: Message) -> None:
         if state != self._state:

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from theory.checks import ParameterError, choice, shown
-from theory.general.activations import ACTIVATIONS
-from theory.general.losses import LOSSES
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.activations import ACTIVATIONS
+from theory.model.losses import LOSSES
+from theory.model.network import Network
 
 WIDTHS = (
     1,
@@ -273,7 +273,7 @@ def _option(state: State, control: Control) -> tuple[str, str]:
 
 def python_lines(state: State) -> str:
     """Python lines that print the numbers on the page."""
-    if not isinstance(state.model, Committee):
+    if not state.model.is_committee:
         return _network_lines(state)
     return _filled(LINES["infinite" if math.isinf(state.p) else "finite"], state)
 

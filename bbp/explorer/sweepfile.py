@@ -18,9 +18,9 @@ from bbp.analysis.summary import summarise
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, text_of
 from theory.checks import ParameterError
-from theory.general.covariance import covariance
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.covariance import covariance
+from theory.model.network import Network
 
 Message = dict[str, Any]
 MODELS = 12  # of a product that the page offers
@@ -88,7 +88,7 @@ def _held(sweep: store.Sweep) -> Held:
 def options_of(model: Committee | Network) -> dict[str, Any]:
     """The options of a model as the controls have them, defaults included; what a page has no control for is called other."""
     values = {control.name: getattr(State(), control.name) for control in OPTIONS}
-    if isinstance(model, Committee):
+    if model.is_committee:
         return values
     unlike = model.teacher_activation, model.gram, model.output_noise or None
     if any(part is not None for part in unlike):

@@ -11,7 +11,7 @@ from bbp.experiments import models
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.general.network import Network
+from theory.model.network import Network
 
 CASES = {"sigmoid": Network(a=1.0, activation="sigmoid"), "tanh": Network(a=50.0, activation="tanh")}
 ALPHA = np.linspace(1, 10, 7)

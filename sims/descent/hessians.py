@@ -30,7 +30,7 @@ from sims.operator.rows import Rows, cut_rows
 from sims.pinned import pinned
 from sims.signal import overlaps
 from theory.checks import ParameterError
-from theory.general.network import network
+from theory.model.network import network
 
 Array = NDArray[np.float64]
 FRAMES = ("plain", "riemannian")

@@ -7,7 +7,7 @@ with g the gradient's tangent part (Riemannian gradient) and L the largest curva
 recorded in its time; a gradient costs two products with the data. Where descents end is a statement about the flow: `flow`
 reaches it with far fewer gradients, `steps` says what plain gradient descent does.
 
-The model is that of theory.model (arXiv 2510.18435, section 2), or any network of theory.general.network. The loss is descended
+The model is that of theory.model (arXiv 2510.18435, section 2), or any network of theory.model.network. The loss is descended
 in units of its own slope (`sims.descent.objective`), so that tolerances mean the same for every a. Rows of zeros may pad the
 data, so that one compiled program serves every alpha of a grid.
 """

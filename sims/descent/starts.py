@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from sims.checks import reals
 from sims.instance import Model
 from theory.checks import ParameterError, count, function
-from theory.general.network import network
 from theory.general.spectral_methods import optimal
+from theory.model.network import network
 
 Array = NDArray[np.float64]
 OPTIMAL = optimal()

@@ -1,7 +1,7 @@
 """What theory says of the Hessian at the students of a descent, from less and less knowledge of the data.
 
     annealed   the overlaps of the students with the teacher and with one another, and nothing else: N = infinity theory of
-               students drawn at those overlaps, independent of the data (`theory.general.network`)
+               students drawn at those overlaps, independent of the data (`theory.model.network`)
     quenched   the students' own preactivations too: the weight of every sample is known, and the part of the data outside the
                span of teacher and students is taken for Gaussian (`theory.finite.quenched`; quadratic committees only)
 
@@ -21,9 +21,8 @@ from sims.instance import Instance, Model
 from sims.pinned import pinned
 from theory.checks import NotConverged, ParameterError
 from theory.finite.quenched import quenched
-from theory.general.network import Network, network
 from theory.general.spectrum import spectrum
-from theory.model import Committee
+from theory.model.network import Network, network
 
 Array = NDArray[np.float64]
 ROUTES = ("annealed", "quenched")
@@ -66,7 +65,7 @@ def annealed_at(model: Model, gram: Array, alpha: float) -> tuple[float, float, 
 def at_overlaps(model: Model, gram: Array) -> Network:
     """The model with its students at the overlaps `gram` (r, r) over N, teacher rows first. Raises ParameterError.
 
-    >>> at_overlaps(Committee(1, 1, 0.5), np.array([[1.0, 0.3], [0.3, 1.0]])).overlap
+    >>> at_overlaps(Network(1, 1, 0.5), np.array([[1.0, 0.3], [0.3, 1.0]])).overlap
     ((0.3,),)
     """
     wide, p_star = network(model), model.p_star
@@ -78,8 +77,8 @@ def at_overlaps(model: Model, gram: Array) -> Network:
 def quenched_at(model: Model, lam: Array, u: Array, gram: Array, n: int) -> tuple[float, float, float]:
     """Edge, lowest outlier and overlap of the labels lam (M, p), u (M, p_star) of one student; NaN for other models than
     quadratic committees."""
-    committee = model if isinstance(model, Committee) else replace(model, overlap=0.0, gram=None).committee
-    if committee is None:
+    committee = replace(model, overlap=0.0, gram=None)
+    if not committee.is_committee:
         return np.nan, np.nan, np.nan
     try:
         found = quenched(committee, lam, u, n, gram)

@@ -44,7 +44,7 @@ from sims.instance import (
 from sims.operator.rows import Rows, rows_of, single
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, shown
-from theory.general.network import network
+from theory.model.network import network
 
 _FEW = 16  # student rows that are written out one by one in a compiled step
 

@@ -28,8 +28,8 @@ from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 MODEL = Committee(1, 1, 0.5)
 ALPHA = np.array([1.0, 1.2, 1.3796, 1.5, 1.65])

@@ -19,9 +19,9 @@ from theory.checks import NotConverged
 from theory.exact.alpha_zero import alpha_zero
 from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width
 from theory.finite.threshold import alpha_bbp_finite
-from theory.general.network import Network
 from theory.general.spectrum import threshold
 from theory.model import Committee
+from theory.model.network import Network
 
 OPTIONS = ["--p", "inf,1,8", "--a-grid", "0.01,0.5,2", "--at-a", "1", "--widths", "1,4,inf"]
 

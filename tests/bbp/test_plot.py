@@ -21,8 +21,8 @@ from sims import sampling
 from theory import general
 from theory.checks import ParameterError
 from theory.exact.outliers import teacher_branch
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 MODEL = Committee(2, 1, 0.3)
 SIGNATURES = {"png": b"\x89PNG\r\n", "pdf": b"%PDF-", "svg": b"<?xml"}

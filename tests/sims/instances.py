@@ -51,7 +51,8 @@ class Case:
 def dense_hessian(instance: Instance) -> NDArray[np.float64]:
     """(p N, p N), block-major, from the stored data, in float64."""
     data = np.asarray(instance.data, np.float64)[: instance.m]
-    return np.asarray(dense_blas(data, instance.model.weights(*labels(instance))))
+    lam, u = labels(instance)
+    return np.asarray(dense_blas(data, instance.model.weights(lam, instance.model.outputs(u))))
 
 
 def random_cases(shapes: list[tuple[int, int]], number: int, seed: int) -> list[Case]:

@@ -29,11 +29,13 @@ def test_matrix_is_the_second_derivative_of_the_loss(drawn):
 
 def test_weights_agree_with_the_model(drawn):
     lam, u = instance.preactivations(drawn)
-    np.testing.assert_allclose(weights_of(drawn), drawn.model.weights(lam, u), atol=1e-13)
+    np.testing.assert_allclose(
+        weights_of(drawn), drawn.model.weights(lam, drawn.model.outputs(u)), atol=1e-13
+    )
     functions, y = hessian.functions_of(drawn.model), np.mean(np.square(u), axis=1)
     d, c, g = hessian.weight_parts(functions, drawn.model.a, lam, y)
     parts = d[:, :, None] * np.eye(lam.shape[1]) + c[:, None, None] * g[:, :, None] * g[:, None, :]
-    np.testing.assert_allclose(parts, drawn.model.weights(lam, u), atol=1e-13)
+    np.testing.assert_allclose(parts, drawn.model.weights(lam, drawn.model.outputs(u)), atol=1e-13)
 
 
 def test_padding_weighs_nothing(drawn):

@@ -18,8 +18,8 @@ from sims.sampling import sample_point
 from sims.signal import student_shares
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 N, ALPHA = 9, 2.5
 PARTS = ("value", "first", "second")  # of an activation

@@ -13,8 +13,8 @@ from sims.one_draw import sample_grid
 from sims.resolution import require_resolved, weight_spread
 from sims.sampling import SOLVERS, sample_point
 from theory.checks import ParameterError
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 LIMIT = resolution.ERROR / (2 * resolution.FLOOR * np.finfo(np.float32).eps)
 

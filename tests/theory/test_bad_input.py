@@ -253,10 +253,10 @@ def test_dimensions_too_large_to_draw():
         lambda: finite_edge(Committee(math.inf), 1.0, 100), lambda: label_variance(MODEL, [-0.5]),
         lambda: label_variance(MODEL, None), lambda: label_variance(MODEL, -2.0),
         lambda: MODEL.draw_labels(-1, rng()), lambda: MODEL.draw_labels(None, rng()),
-        lambda: Committee(math.inf).draw_labels(1, rng()), lambda: MODEL.weights(np.ones((5, 3)), ONES[1]),
-        lambda: MODEL.weights(ONES[0], np.ones((5, 2))), lambda: MODEL.weights(ONES[0], np.ones((4, 1))),
-        lambda: MODEL.weights(ONES[0], np.full((5, 1), np.nan)), lambda: MODEL.weights(None, ONES[1]),
-        lambda: MODEL.weights(1.0, 1.0), lambda: MODEL.weights([[1.0], [1.0, 2.0]], ONES[1]),
+        lambda: Committee(math.inf).draw_labels(1, rng()), lambda: MODEL.weights(np.ones((5, 3)), np.ones(5)),
+        lambda: MODEL.weights(*ONES), lambda: MODEL.weights(ONES[0], np.ones(4)),
+        lambda: MODEL.weights(ONES[0], np.full(5, np.nan)), lambda: MODEL.weights(None, np.ones(5)),
+        lambda: MODEL.weights(1.0, 1.0), lambda: MODEL.weights([[1.0], [1.0, 2.0]], np.ones(2)),
         lambda: mean_margin(MODEL, np.ones((5, 3)), np.ones(5), 0.1), lambda: mean_margin(MODEL, ONES[0], np.ones(4), 0.1),
         lambda: mean_margin(MODEL, ONES[0], 1.0, 0.1), lambda: mean_margin(MODEL, ONES[0], -np.ones(5), 0.1),
         lambda: mean_margin(MODEL, ONES[0], np.full(5, np.nan), 0.1), lambda: mean_margin(MODEL, 3.0, np.ones(5), 0.1),
@@ -375,7 +375,7 @@ def test_largest_dimension_works():
 @cases("model", [None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)])
 def test_typical_draws_want_a_model_of_finite_width(model):
     for call in (lambda: typical_edge(model, 1.0, 100), lambda: alpha_bbp_typical(model, 1e8)):
-        with pytest.raises(ParameterError, match=r"^(model must be a Committee|p must be finite)"):
+        with pytest.raises(ParameterError, match=r"^(model must be a Network|p must be finite)"):
             call()
 
 

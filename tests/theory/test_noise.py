@@ -115,5 +115,5 @@ def test_wide_students_turn_continuous_with_noise():
 
 def test_other_networks_are_refused():
     for model in (Network(activation="tanh", a=2.0), Network(covariance="mp:0.5"), Network(overlap=0.3)):
-        with pytest.raises(ParameterError, match="spectrum"):
+        with pytest.raises(ParameterError, match=r"see theory.edge"):
             bulk_edge(model, 2.0)

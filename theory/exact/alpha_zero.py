@@ -32,9 +32,10 @@ from theory.exact.averages import (
     kernel_w,
     kernel_w_slope,
 )
+from theory.exact.committee import quadratic
 from theory.exact.conditions import SOLVER, at_end
 from theory.exact.transition import ThresholdMap, models_of, transition
-from theory.model import Committee, Quadratic, quadratic
+from theory.model.network import Network
 
 Array = Any
 
@@ -44,16 +45,16 @@ _STRIDE = 8  # nodes of the grid looked at before the models that are done drop 
 _BISECTIONS = 45
 
 
-def alpha_zero(model: Committee | Quadratic, method: str = "overlap") -> float | None:
+def alpha_zero(model: Network, method: str = "overlap") -> float | None:
     """alpha_0 of a quadratic model by the method "overlap" or "continuation"; None where that estimate does not exist.
 
     For a continuous transition both are alpha_BBP. Raises ParameterError for another method.
 
-    >>> round(alpha_zero(Committee(2, 1, 1.0)), 4)
+    >>> round(alpha_zero(Network(2, 1, 1.0)), 4)
     0.9021
     """
-    model, noise = quadratic(model)
-    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, noise=noise))
+    model = quadratic(model)
+    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, noise=model.noise))
     return None if np.isnan(value) else value
 
 

@@ -2,7 +2,7 @@
 
 Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.exact.conditions for the form used here.
 Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1.
-A model is a Committee, here and in `theory.exact.outliers`, or a quadratic `theory.general.Network` with noise.
+A model is a quadratic committee, here and in `theory.exact.outliers`, with any noise before the teacher's square.
 The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
 """
 
@@ -28,8 +28,9 @@ from theory.exact.averages import (
     kernel_w,
     kernel_w_slope,
 )
+from theory.exact.committee import quadratic
 from theory.exact.conditions import edge_root, split
-from theory.model import Committee, Quadratic, quadratic
+from theory.model.network import Network
 
 Array = Any
 
@@ -50,15 +51,15 @@ class Edge:
     g: Any
 
 
-def unit(model: Committee | Quadratic) -> float:
+def unit(model: Network) -> float:
     """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf."""
     return 1.0 if math.isinf(model.p) else 2 / model.p
 
 
-def problems(model: Committee | Quadratic, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
+def problems(model: Network, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
     """One model for each entry of alpha (checked: positive, at most 1e100), both flattened; and the shape of alpha."""
-    (model, noise), alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
-    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast((alpha.size,))
+    model, alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
+    models = Widths.of(model.p, model.p_star, model.a, model.noise).broadcast((alpha.size,))
     return models, alpha.ravel(), alpha.shape
 
 
@@ -94,13 +95,13 @@ def at_outlier(models: Widths, t: Array, rest: Array) -> Array:
     return clean * biased + (1 - clean) * mean
 
 
-def bulk_edge(model: Committee | Quadratic, alpha: ArrayLike) -> Edge:
+def bulk_edge(model: Network, alpha: ArrayLike) -> Edge:
     """Left edge of the bulk at alpha = M/N (any shape), its kind and the resolvent trace there.
 
     Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not
     part of it. Raises ParameterError unless alpha is positive and finite.
 
-    >>> edge = bulk_edge(Committee(1, 1, 1.0), 1.5)
+    >>> edge = bulk_edge(Network(1, 1, 1.0), 1.5)
     >>> edge.kind, round(edge.value, 6)
     ('sharp', -1.857321)
     """
@@ -114,13 +115,13 @@ def bulk_edge(model: Committee | Quadratic, alpha: ArrayLike) -> Edge:
 
 
 @lru_cache(maxsize=256)
-def _edge(model: Committee | Quadratic, alpha: float) -> Edge:
+def _edge(model: Network, alpha: float) -> Edge:
     """One edge, remembered: density, outlier and their callers ask for the same one."""
     value, kind, g = _edges(model, np.array([alpha]))
     return Edge(float(value[0]), str(kind[0]), float(g[0]))
 
 
-def _edges(model: Committee | Quadratic, alpha: Array) -> tuple[Array, Array, Array]:
+def _edges(model: Network, alpha: Array) -> tuple[Array, Array, Array]:
     models, alpha, shape = problems(model, alpha)
     r = edge_root(models, alpha)
     t, rest = split(r)
@@ -132,7 +133,7 @@ def _edges(model: Committee | Quadratic, alpha: Array) -> tuple[Array, Array, Ar
     return found[0].reshape(shape), found[1].reshape(shape), found[2].reshape(shape)
 
 
-def z_of_g(model: Committee | Quadratic, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
+def z_of_g(model: Network, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
     """z(g) = 1/g + alpha K(g), or its first or second derivative in g, for g_min <= g < 0.
 
     alpha and g broadcast; g_min = -p/2 (-1 for p = inf). Where dz/dg < 0 all the way from 0-, g is the
@@ -140,20 +141,20 @@ def z_of_g(model: Committee | Quadratic, alpha: ArrayLike, g: ArrayLike, derivat
     root. Raises ParameterError for g outside [g_min, 0), alpha not positive, shapes that do not
     broadcast, derivative not 0, 1 or 2.
 
-    >>> edge = bulk_edge(Committee(1, 1, 0.5), 2.0)
-    >>> abs(z_of_g(Committee(1, 1, 0.5), 2.0, edge.g, derivative=1)) < 1e-12
+    >>> edge = bulk_edge(Network(1, 1, 0.5), 2.0)
+    >>> abs(z_of_g(Network(1, 1, 0.5), 2.0, edge.g, derivative=1)) < 1e-12
     True
     """
     order = count("derivative", derivative, 0)
     if order > 2:
         raise ParameterError(f"derivative must be 0, 1 or 2, got {derivative!r}")
-    model, noise = quadratic(model)
+    model = quadratic(model)
     alphas, at = broadcast(alpha=ratio("alpha", alpha), g=finite("g", g))
     t = -at * unit(model)
     outside = (t <= 0) | (t > 1)
     if np.any(outside):
         raise ParameterError(f"g must lie in [{-1 / unit(model)}, 0), got {float(at[outside].flat[0])}")
-    models = Widths.of(model.p, model.p_star, model.a, noise).broadcast(t.shape)
+    models = Widths.of(model.p, model.p_star, model.a, model.noise).broadcast(t.shape)
     if order == 0:
         z = unit(model) * shift(models, alphas, t, 1 - t)
     elif order == 1:
@@ -165,14 +166,14 @@ def z_of_g(model: Committee | Quadratic, alpha: ArrayLike, g: ArrayLike, derivat
     return float(z) if z.ndim == 0 else z
 
 
-def riemannian_shift(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
+def riemannian_shift(model: Network, alpha: ArrayLike) -> Array:
     """What the whole spectrum moves by on the product of spheres: -alpha (2/p) E[yhat (yhat - y)/(a + y)], shape of alpha.
 
     The Riemannian Hessian is the Euclidean one less (w_k . dL/dw_k)/N on each block k (and p directions are removed), the
     same number on every block as N -> inf: it moves no threshold and no overlap. It is negative. Units of the Hessian,
     or of (p/2) H for p = inf. Raises ParameterError unless alpha is positive and finite.
 
-    >>> round(float(riemannian_shift(Committee(2, 1, 1.0), 1.5)), 6)
+    >>> round(float(riemannian_shift(Network(2, 1, 1.0), 1.5)), 6)
     -1.450558
     """
     models, alphas, shape = problems(model, alpha)

@@ -30,7 +30,7 @@ from theory.exact.averages import (
 )
 from theory.exact.bulk import at_edge, at_outlier, problems, shift, unit
 from theory.exact.conditions import edge_root, outlier_root, split
-from theory.model import Committee, Quadratic
+from theory.model.network import Network
 
 Array = Any
 
@@ -70,10 +70,10 @@ class TeacherBranch:
     sharp: Array
 
 
-def teacher_branch(model: Committee | Quadratic, alpha: ArrayLike) -> TeacherBranch:
+def teacher_branch(model: Network, alpha: ArrayLike) -> TeacherBranch:
     """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
 
-    >>> branch = teacher_branch(Committee(1, 1, 1.0), [1.0, 2.0, 3.0])
+    >>> branch = teacher_branch(Network(1, 1, 1.0), [1.0, 2.0, 3.0])
     >>> branch.overlap.round(4)
     array([   nan, 0.1495, 0.2838])
     """
@@ -88,15 +88,15 @@ def teacher_branch(model: Committee | Quadratic, alpha: ArrayLike) -> TeacherBra
     return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
 
 
-def outlier(model: Committee | Quadratic, alpha: float) -> Outlier | None:
+def outlier(model: Network, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
 
     Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
 
-    >>> found = outlier(Committee(1, 1, 1.0), 3.0)
+    >>> found = outlier(Network(1, 1, 1.0), 3.0)
     >>> round(found.value, 6), round(found.overlap, 6), found.degeneracy
     (-1.512028, 0.283811, 1)
-    >>> outlier(Committee(1, 1, 1.0), 1.0) is None
+    >>> outlier(Network(1, 1, 1.0), 1.0) is None
     True
     """
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
@@ -109,14 +109,14 @@ def outlier(model: Committee | Quadratic, alpha: float) -> Outlier | None:
     return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
 
 
-def edge_gap(model: Committee | Quadratic, alpha: ArrayLike) -> Array:
+def edge_gap(model: Network, alpha: ArrayLike) -> Array:
     """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
 
     Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:
     it is integrated instead, dz/dt = (1 - alpha W)/t^2 from outlier to edge, in extended precision. Raises
     ParameterError unless alpha is positive and finite.
 
-    >>> edge_gap(Committee(1, 1, 1.0), [1.0, 3.0]).round(6)
+    >>> edge_gap(Network(1, 1, 1.0), [1.0, 3.0]).round(6)
     array([    nan, 0.14213])
     """
     models, alphas, shape = problems(model, alpha)

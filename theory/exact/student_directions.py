@@ -21,7 +21,7 @@ from theory.checks import one, ratio
 from theory.exact.averages import average, kernel_k, kernel_yhat_phi
 from theory.exact.bulk import problems
 from theory.exact.conditions import edge_root, split
-from theory.model import Committee
+from theory.model.network import Network
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class StudentDirection:
     overlap: float | None = None
 
 
-def student_outliers(model: Committee, alpha: float) -> list[StudentDirection]:
+def student_outliers(model: Network, alpha: float) -> list[StudentDirection]:
     """The three kinds of student directions and, for each, that no eigenvalue leaves the bulk (for any model and alpha).
 
     Raises ParameterError unless alpha is one positive number. Directions of degeneracy 0 (p = 1) are left out.
 
-    >>> [direction.name for direction in student_outliers(Committee(2, 1, 1.0), 1.5)]
+    >>> [direction.name for direction in student_outliers(Network(2, 1, 1.0), 1.5)]
     ['antisymmetric', 'singlet', 'traceless symmetric']
     """
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))

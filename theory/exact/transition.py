@@ -27,8 +27,9 @@ from theory.exact.averages import (
     kernel_w_minus_u,
     kernel_w_minus_u_in_a,
 )
+from theory.exact.committee import quadratic
 from theory.exact.conditions import SOLVER, at_end, split, threshold_root
-from theory.model import Committee, Quadratic, quadratic
+from theory.model.network import Network
 
 Array = Any
 
@@ -66,15 +67,15 @@ class ThresholdMap:
     overlap: Array
 
 
-def bbp_threshold(model: Committee | Quadratic) -> Threshold:
+def bbp_threshold(model: Network) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
 
-    >>> found = bbp_threshold(Committee(1, 1, 1.0))
+    >>> found = bbp_threshold(Network(1, 1, 1.0))
     >>> found.kind, round(found.alpha, 6), round(found.overlap, 6)
     ('continuous', 1.134854, 0.0)
     """
-    model, noise = quadratic(model)
-    found = transition(models_of(model.p, model.p_star, model.a, noise)[0])
+    model = quadratic(model)
+    found = transition(models_of(model.p, model.p_star, model.a, model.noise)[0])
     kind = "discontinuous" if found.discontinuous[0] else "continuous"
     return Threshold(float(found.alpha[0]), kind, float(found.overlap[0]))
 

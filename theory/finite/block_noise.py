@@ -21,15 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import count
+from theory.exact.committee import finite_committee
 from theory.exact.quadrature import chi_square_law
 from theory.finite.quenched import Quenched
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=32)
-def _nodes(model: Committee) -> tuple[Array, Array, Array, Array]:
+def _nodes(model: Network) -> tuple[Array, Array, Array, Array]:
     p = int(model.p)
     (yhat, one), (y, two) = chi_square_law(p), chi_square_law(model.p_star)
     yhat, y = (v.ravel() for v in np.meshgrid(yhat, y, indexing="ij"))
@@ -37,7 +38,7 @@ def _nodes(model: Committee) -> tuple[Array, Array, Array, Array]:
     return f1, f2, y, np.outer(one, two).ravel()
 
 
-def ladder(model: Committee, alpha: float, g: float) -> Array:
+def ladder(model: Network, alpha: float, g: float) -> Array:
     """T (p, p, p, p), index order k, m, k', m', at a real g between the edge and 0; units of the Hessian squared."""
     model = finite_committee(model)
     p = int(model.p)
@@ -59,7 +60,7 @@ def ladder(model: Committee, alpha: float, g: float) -> Array:
     )
 
 
-def block_covariance(model: Committee, alpha: float, g: float, n: int) -> Array:
+def block_covariance(model: Network, alpha: float, g: float, n: int) -> Array:
     """Covariance (d, d, d, d) of the entries W_ab, W_cd of the block, d = p_star p, teacher index first."""
     size: int = count("n", n)
     t = ladder(model, alpha, g) / size
@@ -80,7 +81,7 @@ def draw_blocks(covariance: Array, draws: int, rng: np.random.Generator) -> Arra
 
 
 def scattered_outliers(
-    model: Committee, found: Quenched, alpha: float, n: int, draws: int, rng: np.random.Generator
+    model: Network, found: Quenched, alpha: float, n: int, draws: int, rng: np.random.Generator
 ) -> Array:
     """Outliers (draws, k'), lowest first, of samples that share the labels of `found`, to first order in the block noise.
 
@@ -95,7 +96,7 @@ def scattered_outliers(
     return np.asarray(np.linalg.eigvalsh(np.diag(values) + seen @ blocks @ seen.T), dtype=np.float64)
 
 
-def _trace_at(model: Committee, alpha: float, n: int, z: float) -> float:
+def _trace_at(model: Network, alpha: float, n: int, z: float) -> float:
     """g of the N = inf bulk at z, or just above the edge where z lies inside."""
     f1, f2, _, probability = _nodes(model)
     share = 1 / int(model.p)

@@ -24,19 +24,20 @@ import numpy as np
 
 from theory.checks import ParameterError, count
 from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.committee import finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import label_grid
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 AMPLITUDES = (0.80, 1.02, 1.18, 1.30, 1.41, 1.50, 1.59, 1.67)  # c_d, d = 1 ... 8, each to 0.01
 
 
-def critical_amplitude(model: Committee) -> float:
+def critical_amplitude(model: Network) -> float:
     """C of q2 ~ C N^{-1/3}, the mean over draws and over the p p_star lowest vectors at alpha_BBP.
 
     Raises ParameterError on p = inf, at a discontinuous transition, and for p p_star above 8.
 
-    >>> round(critical_amplitude(Committee(1, 1, 0.5)), 2)
+    >>> round(critical_amplitude(Network(1, 1, 0.5)), 2)
     0.51
     """
     model = finite_committee(model)
@@ -56,10 +57,10 @@ def critical_amplitude(model: Committee) -> float:
     return float(AMPLITUDES[d - 1] * (curvature / 2) ** (2 / 3) / slope / p ** (1 / 3))
 
 
-def critical_overlap(model: Committee, n: int) -> float:
+def critical_overlap(model: Network, n: int) -> float:
     """Mean q2 of the p p_star lowest vectors at alpha_BBP in dimension n, leading order: C n^{-1/3}; see critical_amplitude.
 
-    >>> round(critical_overlap(Committee(1, 1, 0.5), 1000), 3)
+    >>> round(critical_overlap(Network(1, 1, 0.5), 1000), 3)
     0.051
     """
     return critical_amplitude(model) * count("n", n) ** (-1 / 3)

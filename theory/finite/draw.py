@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.exact.committee import committee_weights
 from theory.finite import random_numbers
 from theory.finite.label_bulk import Labels, edge_of
 from theory.finite.label_control import label_excess
 from theory.finite.many_labels import drawn_labels
-from theory.model import Committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -76,7 +77,7 @@ class Draw:
         return np.tile(self.kinds, self.blocks)
 
 
-def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
+def draw(model: Network, m: int, n: int, chosen: range, seed: int, labels: Array | None = None) -> Draw:
     """The labels of each draw, its extreme ones apart, and all other variables; those of a draw are coupled along m."""
     p, p_star = int(model.p), model.p_star
     inner, every = n - p - p_star, p_star + p + EXTREMES
@@ -103,7 +104,7 @@ def draw(model: Committee, m: int, n: int, chosen: range, seed: int, labels: Arr
         far, far_v = (np.take_along_axis(part, rank[..., None], axis=1) for part in (told.normals, v))
         triangles = np.stack([o[2][:k, :k] for o in own])
         far_v = np.concatenate([far_v, triangles * apart[:, None]], axis=2) * apart[..., None]
-        weights = model.weights_at(far[..., :p], np.mean(far[..., p:] ** 2, axis=-1)) * p / 2
+        weights = committee_weights(model.a, far[..., :p], np.mean(far[..., p:] ** 2, axis=-1)) * p / 2
         x = np.einsum("qmij,qma,qmb->qiajb", weights, far_v, far_v, optimize=True)
         x = x.reshape(len(own), p * w, p * w) / size[:, None, None]
         others = np.stack([random_numbers.beside(seed, i, v.shape[1], EXTREMES)[:, :k] for i in chosen])

@@ -35,10 +35,11 @@ from numpy.typing import NDArray
 
 from theory.checks import ParameterError, count, finite, one, ratio
 from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.committee import finite_committee
 from theory.exact.quadrature import chi_square_law
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.finite.typical import typical_edge
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
 
@@ -63,13 +64,13 @@ class FiniteEdge:
     std: float
 
 
-def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
+def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module docstring.
 
     Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier exists it is the lowest
     eigenvalue instead (theory.finite.quenched). Raises ParameterError on bad arguments or p = inf.
 
-    >>> found = finite_edge(Committee(1, 1, 0.5), 0.8, 400)
+    >>> found = finite_edge(Network(1, 1, 0.5), 0.8, 400)
     >>> found.kind, round(found.mean, 4), round(found.std, 4)
     ('sharp', -2.0758, 0.1327)
     """
@@ -83,13 +84,13 @@ def finite_edge(model: Committee, alpha: float, n: int) -> FiniteEdge:
     return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
 
 
-def edge_scale(model: Committee, alpha: float, n: int) -> float:
+def edge_scale(model: Network, alpha: float, n: int) -> float:
     """kappa = (p n)^{2/3} (2 / |z''(g_edge)|)^{1/3}, inverse units of the Hessian.
 
     Raises ParameterError on bad arguments, at a smooth edge, which has no Tracy-Widom law, and for p = inf, which
     has no such n.
 
-    >>> round(edge_scale(Committee(1, 1, 0.5), 0.8, 400), 4)
+    >>> round(edge_scale(Network(1, 1, 0.5), 0.8, 400), 4)
     16.5345
     """
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
@@ -101,12 +102,12 @@ def edge_scale(model: Committee, alpha: float, n: int) -> float:
     return tracy_widom_scale(float(model.p) * n, z_of_g(model, alpha, edge.g, derivative=2))
 
 
-def label_variance(model: Committee, g: float) -> float:
+def label_variance(model: Network, g: float) -> float:
     """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over one sample's labels, for -p/2 <= g < 0; units of the Hessian^2.
 
     Raises ParameterError on g outside or p = inf.
 
-    >>> round(label_variance(Committee(1, 1, 0.5), -0.3), 6)
+    >>> round(label_variance(Network(1, 1, 0.5), -0.3), 6)
     3.288035
     """
     p, g = int(finite_committee(model).p), one("g", finite("g", g))
@@ -125,7 +126,7 @@ def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:
     return pairs[0], pairs[1], np.outer(one, two).ravel()
 
 
-def trace_term(model: Committee, yhat: Array, y: Array, t: float) -> Array:
+def trace_term(model: Network, yhat: Array, y: Array, t: float) -> Array:
     """k(g) in units of (p/2) H: the mean over the p eigenvalues f of f / (1 + t f), t = -2 g / p."""
     p = int(model.p)
     low, high = (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)

@@ -23,7 +23,7 @@ from theory.exact.bulk import bulk_edge
 from theory.exact.density.density import atom, bulk_resolvent
 from theory.exact.density.weight_law import signal_law
 from theory.exact.outliers import outlier
-from theory.model import Committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -31,10 +31,10 @@ _NEAR, _FAR = 48, 24  # nodes next to the left edge, and from there on
 _REACH = 1e3  # of the edge's own energy
 
 
-def none_above(model: Committee, alpha: float, n: int, told: Array, x: Array) -> Array:
+def none_above(model: Network, alpha: float, n: int, told: Array, x: Array) -> Array:
     """Probability (q,) that no vector but the `told` (q,) lowest has an overlap above x (q,) with the signal.
 
-    >>> model = Committee(1, 1, 2.0)
+    >>> model = Network(1, 1, 2.0)
     >>> none_above(model, 0.85, 100, np.array([24.0, 24.0]), np.array([0.05, 0.2])).round(2)
     array([0.43, 1.  ])
     """
@@ -47,7 +47,7 @@ def none_above(model: Committee, alpha: float, n: int, told: Array, x: Array) ->
 
 
 @lru_cache(maxsize=256)
-def signal_measure(model: Committee, alpha: float) -> tuple[Array, Array]:
+def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
     """Shares (k,) of all levels, and of the signal's mass in the bulk, below nodes of energy: both end at what there is.
 
     Those at 0, below alpha = 1, come last: whatever their place, it is not asked for.

@@ -34,9 +34,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammainccinv, gammaln
 
 from theory.checks import ParameterError
+from theory.exact.committee import committee_labels, finite_committee
 from theory.finite.typical import pole_probability
 from theory.late_scipy import brentq
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
 
@@ -68,7 +69,7 @@ class LabelTail:
     rest  how many labels stand for the fluctuation of all others. Raises ParameterError for p > 8.
     """
 
-    def __init__(self, model: Committee, samples: float, extremes: int, rest: int):
+    def __init__(self, model: Network, samples: float, extremes: int, rest: int):
         if finite_committee(model).p > WIDEST:
             raise ParameterError(f"p must be at most {WIDEST} for extreme labels only, got {model.p}")
         self.model, self.samples, self.rest = model, samples, rest
@@ -106,7 +107,7 @@ class LabelTail:
         return TailDraw(self._extreme(rng), self._rest(rng))
 
     def _rest(self, rng: np.random.Generator) -> Labels:
-        lam, u = self.model.draw_labels(2 * self.rest, rng)
+        lam, u = committee_labels(self.model, 2 * self.rest, rng)
         y = np.mean(u**2, axis=1)
         keep = np.flatnonzero(y <= self.cut(np.mean(lam**2, axis=1)))[: self.rest]
         return Labels(lam[keep], y[keep], np.ones(len(keep)))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.model import Committee
+from theory.model.network import Network
 
 Array = NDArray[Any]
 
@@ -54,14 +54,14 @@ class Labels:
     @classmethod
     def of(
         cls,
-        model: Committee,
+        model: Network,
         lam: Array,
         u: Array,
         n: Any,
         weight: Array | None = None,
         nodes: Array | None = None,
     ) -> Labels:
-        """Labels of a Committee. nodes (3, k): yhat, y and weight of labels without lam, u of their own."""
+        """Labels of a quadratic committee. nodes (3, k): yhat, y and weight of labels without lam, u of their own."""
         p = int(model.p)
         y, yhat = np.mean(u**2, axis=-1), np.mean(lam**2, axis=-1)
         if weight is not None and nodes is not None:

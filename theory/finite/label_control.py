@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from theory.exact.averages import average, kernel_k, kernel_u
 from theory.exact.bulk import bulk_edge, problems
 from theory.finite.label_bulk import Labels
-from theory.model import Committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ _BELOW = 0.8  # of t at the edge: no label of a draw has its pole there
 _FEWEST = 16  # draws for two coefficients
 
 
-def label_excess(model: Committee, labels: Labels, alpha: float) -> Array:
+def label_excess(model: Network, labels: Labels, alpha: float) -> Array:
     """(q, 2): what K and U of the labels of q draws exceed their means by."""
     t = -_BELOW * float(bulk_edge(model, alpha).g) * 2 / int(model.p)
     models, _, _ = problems(model, np.array([alpha]))

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
+from theory.exact.committee import finite_committee
 from theory.finite.draw import EXTREMES
 from theory.finite.elsewhere import none_above
 from theory.finite.label_control import controlled_mean
 from theory.finite.many_labels import held
 from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -85,23 +86,23 @@ class FiniteLaw:
         return values[np.isfinite(values)]
 
 
-def has_bulk(model: Committee, n: int) -> bool:
+def has_bulk(model: Network, n: int) -> bool:
     """Whether dimension n leaves a bulk beside students and teacher, of more levels than the p p_star of the signal.
 
-    >>> has_bulk(Committee(2, 1, 1.0), 3), has_bulk(Committee(2, 1, 1.0), 6)
+    >>> has_bulk(Network(2, 1, 1.0), 3), has_bulk(Network(2, 1, 1.0), 6)
     (False, True)
     """
     return int(model.p) * (n - int(model.p) - model.p_star) > int(model.degeneracy) + 1
 
 
-def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
+def finite_law(model: Network, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
 
     Draws are the same random numbers at every alpha, their labels coupled (theory.finite.coupled_labels), so that curves
     along alpha are smooth. Cost: draws times round(alpha N) p labels, about 1 ms a draw at 2,000. Raises ParameterError on
     unfit arguments (p = inf among them, or fewer than 2 draws), NotConverged where the bulk has too few levels left of 0.
 
-    >>> law = finite_law(Committee(1, 1, 0.5), 3.0, 200, draws=40)
+    >>> law = finite_law(Network(1, 1, 0.5), 3.0, 200, draws=40)
     >>> bool(law.mean("overlap")[0] > 0.15), law.lowest.shape
     (True, (40,))
     """
@@ -110,7 +111,7 @@ def finite_law(model: Committee, alpha: float, n: int, *, draws: int = 200, seed
     return _law(model, m, n, draws, seed)
 
 
-def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array | None = None) -> FiniteLaw:
+def _law(model: Network, m: int, n: int, draws: int, seed: int, labels: Array | None = None) -> FiniteLaw:
     draws, seed = count("draws", draws, minimum=2), count("seed", seed, minimum=0)
     p, d = int(model.p), int(model.degeneracy)
     if not has_bulk(model, n):
@@ -128,7 +129,7 @@ def _law(model: Committee, m: int, n: int, draws: int, seed: int, labels: Array 
 
 
 def law_of_labels(
-    model: Committee,
+    model: Network,
     lam: ArrayLike,
     u: ArrayLike,
     n: int,
@@ -145,8 +146,8 @@ def law_of_labels(
     gram   overlaps of teacher and students as in `quenched`; without it they count as orthogonal
     Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
 
-    >>> lam, u = Committee(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
-    >>> law_of_labels(Committee(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
+    >>> lam, u, _ = Network(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
+    >>> law_of_labels(Network(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
     (20,)
     """
     model, lam, u = checked_labels(model, lam, u)
@@ -170,13 +171,13 @@ class FiniteCurve:
 
 
 def finite_curve(
-    model: Committee, alphas: ArrayLike, n: int, *, draws: int = 100, seed: int = 0, threads: int = 1
+    model: Network, alphas: ArrayLike, n: int, *, draws: int = 100, seed: int = 0, threads: int = 1
 ) -> FiniteCurve:
     """`finite_law` along alphas (alpha,) with common random numbers; NaN where it does not converge.
 
     threads   alphas computed at once (most of the time goes into LAPACK, which lets others run); changes no number
 
-    >>> curve = finite_curve(Committee(1, 1, 0.5), [1.0, 3.0], 100, draws=20)
+    >>> curve = finite_curve(Network(1, 1, 0.5), [1.0, 3.0], 100, draws=20)
     >>> bool(curve.overlap[0] < curve.overlap[1])
     True
     """
@@ -195,7 +196,7 @@ def finite_curve(
     return FiniteCurve(grid, *np.array(rows).T)
 
 
-def _draws(model: Committee, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:
+def _draws(model: Network, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:
     """Columns of a FiniteLaw for the draws of these pairs. chance (q,), uniform: whether a vector left out is above all."""
     d = int(model.degeneracy)
     lowest, q2 = pairs.values[:, 0], pairs.overlaps

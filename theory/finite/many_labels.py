@@ -21,7 +21,7 @@ from theory.exact.transition import bbp_threshold
 from theory.finite.coupled_labels import coupled_labels, lengths
 from theory.finite.extreme_labels import WIDEST, LabelTail, TailDraw
 from theory.finite.quenched import gram_factor
-from theory.model import Committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class DrawnLabels:
 
 
 def drawn_labels(
-    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
+    model: Network, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
 ) -> DrawnLabels:
     """Labels of the draws `chosen` of m samples in dimension n; labels (2, m, p + p_star): normals, basis of all draws."""
     width, none = int(model.p) + model.p_star, np.empty((3, 0))
@@ -69,13 +69,13 @@ def drawn_labels(
     return DrawnLabels(_with_overlaps(model, basis, factors), basis, score, None, none)
 
 
-def _factors(model: Committee, n: int, chosen: range, seed: int) -> Array:
+def _factors(model: Network, n: int, chosen: range, seed: int) -> Array:
     """Students (q, p, p_star + p) of each draw on an orthonormal basis, the teacher first: of norm 1, at random."""
     drawn = [gram_factor(model, n, np.random.default_rng([seed, number, 5])) for number in chosen]
     return np.array(drawn)[:, model.p_star :]
 
 
-def _with_overlaps(model: Committee, basis: Array, factors: Array) -> Array:
+def _with_overlaps(model: Network, basis: Array, factors: Array) -> Array:
     """Preactivations (q, m, p + p_star) of students (q, p, p_star + p) from projections of samples on their basis."""
     p = int(model.p)
     teacher, beside = factors[..., : model.p_star], factors[..., model.p_star :]
@@ -84,12 +84,12 @@ def _with_overlaps(model: Committee, basis: Array, factors: Array) -> Array:
     return np.concatenate([lam, u], axis=2)
 
 
-def held(model: Committee, m: int, n: int) -> int:
+def held(model: Network, m: int, n: int) -> int:
     """Labels of a draw that are held in memory."""
     return min(m, 4 * (EXTREMES + REST)) if n > SINGLY and model.p <= WIDEST else m
 
 
-def _many(model: Committee, m: int, n: int, chosen: range, seed: int) -> DrawnLabels:
+def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> DrawnLabels:
     octave = max(1, math.ceil(math.log2(m / (bbp_threshold(model).alpha * n))))
     tail, p = _tail(model, n, octave), int(model.p)
     draws = [_one(tail, np.random.default_rng([seed, number, 4, octave]), m) for number in chosen]
@@ -125,7 +125,7 @@ def _stretched(factors: Array, stand: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _tail(model: Committee, n: int, octave: int) -> LabelTail:
+def _tail(model: Network, n: int, octave: int) -> LabelTail:
     return LabelTail(model, bbp_threshold(model).alpha * n * 2.0**octave, EXTREMES * 2**octave, REST)
 
 
@@ -144,7 +144,7 @@ def _one(tail: LabelTail, rng: np.random.Generator, m: int) -> tuple[Array, Arra
     return np.hstack([lam, u])[chosen], weight[chosen]
 
 
-def _lowest_weight(model: Committee, normals: Array) -> Array:
+def _lowest_weight(model: Network, normals: Array) -> Array:
     """The lowest eigenvalue of (p/2) F (q, m)."""
     p = int(model.p)
     yhat, y = (np.mean(part**2, axis=-1) for part in (normals[..., :p], normals[..., p:]))

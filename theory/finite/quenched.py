@@ -38,11 +38,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from theory.checks import ParameterError, count, finite, generator, one, ratio
+from theory.exact.committee import committee_weights, finite_committee
 from theory.finite.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson, DysonEdge
 from theory.general.spikes import SpikeBlock
 from theory.general.state import State
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -77,9 +78,7 @@ class Quenched:
         return float(np.nanmin(np.append(self.outliers, self.edge)))
 
 
-def quenched(
-    model: Committee, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLike | None = None
-) -> Quenched:
+def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLike | None = None) -> Quenched:
     """Edge, outliers and overlaps predicted for one draw of labels: preactivations lam (M, p), u (M, p_star), dimension n.
 
     For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that sample.
@@ -89,8 +88,8 @@ def quenched(
     Raises ParameterError on bad shapes or a gram that is not positive definite, n not above p + p_star; NotConverged where no
     weight is negative (a handful of samples).
 
-    >>> model = Committee(1, 1, 0.5)
-    >>> lam, u = model.draw_labels(600, np.random.default_rng(0))
+    >>> model = Network(1, 1, 0.5)
+    >>> lam, u, _ = model.draw_labels(600, np.random.default_rng(0))
     >>> found = quenched(model, lam, u, 200)
     >>> found.overlaps.shape, found.lowest <= found.edge
     ((1,), True)
@@ -101,7 +100,7 @@ def quenched(
     inner = n - vectors.shape[1]
     if inner < 1:
         raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
-    dyson = Dyson(model.weights_at(lam, y), 1 / inner, _eigenvalues(model, lam, y))
+    dyson = Dyson(committee_weights(model.a, lam, y), 1 / inner, _eigenvalues(model, lam, y))
     k, unit, edge, block = int(model.degeneracy), inner / n, dyson.edge(), SpikeBlock(dyson, vectors)
     state = block.at(edge)
     found = block.spikes(state, edge.value)
@@ -150,19 +149,19 @@ def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
     return np.asarray(solve_triangular(factor, projections.T, lower=True).T)
 
 
-def draw_gram(model: Committee, n: int, rng: np.random.Generator) -> Array:
+def draw_gram(model: Network, n: int, rng: np.random.Generator) -> Array:
     """Overlaps (r, r) of orthogonal teacher rows and random student rows on the sphere in dimension n, teacher first.
 
     By Bartlett's decomposition: components on the rows before are normal, what is left has a chi-square of n - j.
 
-    >>> draw_gram(Committee(1, 1, 0.5), 100, np.random.default_rng(0)).shape
+    >>> draw_gram(Network(1, 1, 0.5), 100, np.random.default_rng(0)).shape
     (2, 2)
     """
     factor = gram_factor(finite_committee(model), n, rng)
     return np.asarray(factor @ factor.T)
 
 
-def gram_factor(model: Committee, n: int, rng: np.random.Generator) -> Array:
+def gram_factor(model: Network, n: int, rng: np.random.Generator) -> Array:
     """The lower triangle L (r, r) of overlaps L L^T as `draw_gram` draws them: rows on an orthonormal basis, teacher first."""
     p, p_star = int(model.p), model.p_star
     factor = np.eye(p + p_star)
@@ -172,7 +171,7 @@ def gram_factor(model: Committee, n: int, rng: np.random.Generator) -> Array:
     return factor
 
 
-def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
+def mean_margin(model: Network, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
     """Mean over the p p_star directions of the signal of the margin edge - Xi(edge).
 
     lam (m, p), teacher outputs y (m,) = mean of u^2, coefficients (m,) or one number: 1/n for a sample. Raises
@@ -184,7 +183,7 @@ def mean_margin(model: Committee, lam: ArrayLike, y: ArrayLike, coefficients: Ar
         raise ParameterError(
             f"y must have shape ({len(lam)},) and be at least 0, got shape {y.shape}, least {np.min(y, initial=0):g}"
         )
-    dyson = Dyson(model.weights_at(lam, y), coefficients, _eigenvalues(model, lam, y))
+    dyson = Dyson(committee_weights(model.a, lam, y), coefficients, _eigenvalues(model, lam, y))
     edge = dyson.edge()
     return edge.value - float(np.trace(SpikeBlock(dyson, np.sqrt(y)[:, None]).xi_at(edge))) / dyson.p
 
@@ -216,15 +215,13 @@ class QuenchedMean:
     draws: int
 
 
-def quenched_mean(
-    model: Committee, alpha: float, n: int, draws: int, rng: np.random.Generator
-) -> QuenchedMean:
+def quenched_mean(model: Network, alpha: float, n: int, draws: int, rng: np.random.Generator) -> QuenchedMean:
     """Quenched predictions averaged over `draws` draws of round(alpha n) labels in dimension n.
 
     Each draw has its own overlaps of students and teacher (`draw_gram`), labels that go with them.
     Raises ParameterError on bad arguments.
 
-    >>> found = quenched_mean(Committee(1, 1, 0.5), 3.0, 100, 4, np.random.default_rng(0))
+    >>> found = quenched_mean(Network(1, 1, 0.5), 3.0, 100, 4, np.random.default_rng(0))
     >>> found.draws, found.lowest <= found.edge
     (4, True)
     """
@@ -267,7 +264,7 @@ def _present(values: Array) -> tuple[Array, Array]:
     return means, errors
 
 
-def checked_labels(model: Committee, lam: ArrayLike, u: ArrayLike) -> tuple[Committee, Array, Array]:
+def checked_labels(model: Network, lam: ArrayLike, u: ArrayLike) -> tuple[Network, Array, Array]:
     """Preactivations lam (M, p), u (M, p_star) of a model of finite width as arrays; ParameterError on other shapes."""
     model, lam = _student_labels(model, lam)
     u = np.asarray(finite("u", u))
@@ -276,14 +273,14 @@ def checked_labels(model: Committee, lam: ArrayLike, u: ArrayLike) -> tuple[Comm
     return model, lam, u
 
 
-def _student_labels(model: Committee, lam: ArrayLike) -> tuple[Committee, Array]:
+def _student_labels(model: Network, lam: ArrayLike) -> tuple[Network, Array]:
     model, lam = finite_committee(model), np.asarray(finite("lam", lam))
     if lam.ndim != 2 or not len(lam) or lam.shape[1] != model.p:
         raise ParameterError(f"lam must have shape (M, {model.p}), got {lam.shape}")
     return model, lam
 
 
-def _eigenvalues(model: Committee, lam: Array, y: Array) -> tuple[Array, Array]:
+def _eigenvalues(model: Network, lam: Array, y: Array) -> tuple[Array, Array]:
     """The two distinct eigenvalues of each weight (rows) and their multiplicities p - 1 and 1."""
     p = int(model.p)
     yhat = np.mean(lam**2, axis=1)

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from theory.checks import NotConverged, ParameterError, choice, count, finite, one, positive
+from theory.exact.committee import finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.law import finite_law
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 YES_OR_NO = ("informative", "among", "first")
 OBSERVABLES = ("overlap", "overlap_lowest", *YES_OR_NO)
@@ -37,7 +38,7 @@ class Answer:
 
 
 def share_at(
-    model: Committee,
+    model: Network,
     alpha: float,
     n: int,
     *,
@@ -51,7 +52,7 @@ def share_at(
     of: "overlap" (mean of the p p_star lowest), "overlap_lowest", or one of YES_OR_NO, see FiniteLaw. Raises
     ParameterError, NotConverged.
 
-    >>> share_at(Committee(1, 1, 0.5), 4.0, 100, draws=40).share > 0.5
+    >>> share_at(Network(1, 1, 0.5), 4.0, 100, draws=40).share > 0.5
     True
     """
     level = 0.5 if _kind(of) in YES_OR_NO else _fraction("q2", q2)
@@ -60,7 +61,7 @@ def share_at(
 
 
 def alpha_at(
-    model: Committee,
+    model: Network,
     n: int,
     *,
     share: float = 0.9,
@@ -73,7 +74,7 @@ def alpha_at(
 
     Raises ParameterError on unfit arguments, NotConverged where no alpha up to 64 alpha_BBP has that share.
 
-    >>> found = alpha_at(Committee(1, 1, 0.5), 100, share=0.5, draws=40)
+    >>> found = alpha_at(Network(1, 1, 0.5), 100, share=0.5, draws=40)
     >>> 0.5 < found.value < 4
     True
     """
@@ -95,7 +96,7 @@ def alpha_at(
 
 
 def n_at(
-    model: Committee,
+    model: Network,
     alpha: float,
     *,
     share: float = 0.9,

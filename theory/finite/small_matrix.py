@@ -61,7 +61,7 @@ from theory.finite.bulk_block import (
 from theory.finite.draw import LEVELS, Draw, draw
 from theory.finite.label_bulk import LabelBulk, label_bulk
 from theory.finite.levels import airy_levels
-from theory.model import Committee
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
@@ -93,7 +93,7 @@ class SmallPairs:
 
 
 def small_pairs(
-    model: Committee, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
+    model: Network, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
 ) -> SmallPairs:
     """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
 

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, choice, count, shown
+from theory.exact.committee import committee_labels, finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.extreme_labels import WIDEST, LabelTail
 from theory.finite.quenched import mean_margin
 from theory.finite.questions import alpha_at
 from theory.late_scipy import brentq
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
 
@@ -48,7 +49,7 @@ class FiniteThreshold:
     half: Any
 
 
-def alpha_bbp_finite(model: Committee, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> FiniteThreshold:
+def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> FiniteThreshold:
     """alpha at which half of the draws of `model` in dimension n, a number or an array from 100 to 1e12, are informative.
 
     By theory.finite.law at every n: all labels of a draw up to n = 5,000, extreme ones and others that stand for the rest
@@ -56,7 +57,7 @@ def alpha_bbp_finite(model: Committee, n: ArrayLike, *, draws: int = 100, seed: 
     transition, for more directions by up to 0.3 at small n. Raises ParameterError on bad arguments or p = inf, NotConverged
     where no threshold is found.
 
-    >>> found = alpha_bbp_finite(Committee(1, 1, 0.5), 100, draws=10)
+    >>> found = alpha_bbp_finite(Network(1, 1, 0.5), 100, draws=10)
     >>> bool(0 < found.alpha < 3)
     True
     """
@@ -70,7 +71,7 @@ def alpha_bbp_finite(model: Committee, n: ArrayLike, *, draws: int = 100, seed: 
 
 
 def margin_threshold(
-    model: Committee,
+    model: Network,
     n: ArrayLike,
     *,
     draws: int = 100,
@@ -88,7 +89,7 @@ def margin_threshold(
               n = 3,000 and for p > 8.
     Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
 
-    >>> found = margin_threshold(Committee(1, 1, 0.5), 100, draws=2)
+    >>> found = margin_threshold(Network(1, 1, 0.5), 100, draws=2)
     >>> bool(0 < found.alpha < 2)
     True
     """
@@ -154,14 +155,14 @@ def _half(margins: Callable[[float], Array], low: float, high: float) -> float:
 
 
 def _by_labels(
-    model: Committee, n: int, top: float, draws: int, _: int, rng: np.random.Generator
+    model: Network, n: int, top: float, draws: int, _: int, rng: np.random.Generator
 ) -> Callable[[float], Array]:
     needed = 8 * draws * top * n * (model.p + model.p_star)
     if needed > _MEMORY:
         raise ParameterError(
             f"n must be at most {int(n * _MEMORY / needed)} with every label of {draws} draws kept, got {n}"
         )
-    samples = [model.draw_labels(math.ceil(top * n) + 1, rng) for _ in range(draws)]
+    samples = [committee_labels(model, math.ceil(top * n) + 1, rng) for _ in range(draws)]
     outputs = [np.mean(u**2, axis=1) for _, u in samples]
 
     def margins(alpha: float) -> Array:
@@ -173,7 +174,7 @@ def _by_labels(
 
 
 def _by_extremes(
-    model: Committee, n: int, top: float, draws: int, extremes: int, rng: np.random.Generator
+    model: Network, n: int, top: float, draws: int, extremes: int, rng: np.random.Generator
 ) -> Callable[[float], Array]:
     tail = LabelTail(model, top * n, extremes, _REST)
     samples = [tail.draw(rng) for _ in range(draws)]
@@ -185,7 +186,7 @@ def _by_extremes(
     return margins
 
 
-def _margin(model: Committee, lam: Array, y: Array, coefficients: Any) -> float:
+def _margin(model: Network, lam: Array, y: Array, coefficients: Any) -> float:
     """The mean margin; -1 where too few labels make no edge, as nothing is seen there."""
     try:
         return mean_margin(model, lam, y, coefficients)

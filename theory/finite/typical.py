@@ -35,10 +35,11 @@ from scipy.special import gammaincc
 from theory.checks import NotConverged, count, one, positive, ratio
 from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u
 from theory.exact.bulk import unit
+from theory.exact.committee import finite_committee
 from theory.exact.quadrature import chi_square_law
 from theory.exact.transition import bbp_threshold
 from theory.late_scipy import brentq, cubic_spline, monotone_cubic
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
 
@@ -48,20 +49,20 @@ _NEAREST = 1e-3  # t at which the tabulated walk starts
 _FARTHEST = 6.0  # t beyond which no walk is followed
 
 
-def typical_edge(model: Committee, alpha: float, n: int) -> float:
+def typical_edge(model: Network, alpha: float, n: int) -> float:
     """Mean over draws of labels of the quenched left edge in dimension n, either kind of edge, by the formula above.
 
     Tends to bulk_edge(model, alpha).value: like 1/log n where that is smooth. Units of the Hessian. Raises
     ParameterError on bad arguments or p = inf.
 
-    >>> round(float(typical_edge(Committee(1, 1, 1.0), 0.8, 400)), 4)
+    >>> round(float(typical_edge(Network(1, 1, 1.0), 0.8, 400)), 4)
     -1.9753
     """
     alpha, n = one("alpha", ratio("alpha", alpha)), count("n", n, 2)
     return float(np.mean(_walk(finite_committee(model)).ends(alpha, n)[0]))
 
 
-def alpha_bbp_typical(model: Committee, n: ArrayLike) -> Any:
+def alpha_bbp_typical(model: Network, n: ArrayLike) -> Any:
     """BBP threshold in dimension n (a number or an array) by the formula above: where the typical mean margin is 0.
 
     The counterpart of alpha_bbp_finite for large n, without draws and without a limit on n (1e200 is as good as 1e8). It
@@ -70,7 +71,7 @@ def alpha_bbp_typical(model: Committee, n: ArrayLike) -> Any:
     ParameterError on bad arguments or p = inf, NotConverged where there is none between 0.1 and 4 times the N
     = inf threshold.
 
-    >>> round(alpha_bbp_typical(Committee(2, 1, 1.0), 400), 4)
+    >>> round(alpha_bbp_typical(Network(2, 1, 1.0), 400), 4)
     0.8355
     """
     finite_committee(model)
@@ -92,7 +93,7 @@ def alpha_bbp_typical(model: Committee, n: ArrayLike) -> Any:
 class _Walk:
     """z and margin along the walk of one model, tabulated once for every alpha and n."""
 
-    def __init__(self, model: Committee):
+    def __init__(self, model: Network):
         self.model, self.p = model, int(model.p)
         self.c = 3 if self.p == 1 else 1
         below = np.append(
@@ -161,15 +162,15 @@ class _Walk:
 
 
 @lru_cache(maxsize=64)
-def _walk(model: Committee) -> _Walk:
+def _walk(model: Network) -> _Walk:
     return _Walk(model)
 
 
-def pole_probability(model: Committee, delta: ArrayLike) -> Any:
+def pole_probability(model: Network, delta: ArrayLike) -> Any:
     """P(delta y > a + c (1 + delta) yhat): the probability that one label has its pole below 1 + delta, any
     shape. Raises ParameterError unless delta is positive, and for p = inf.
 
-    >>> round(float(pole_probability(Committee(1, 1, 1.0), 0.5)), 6)
+    >>> round(float(pole_probability(Network(1, 1, 1.0), 0.5)), 6)
     0.045054
     """
     p, delta = int(finite_committee(model).p), positive("delta", delta)

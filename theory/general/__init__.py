@@ -1,17 +1,17 @@
 """Any weight: networks with any activation, loss, noise, covariance and overlap; matrix Dyson equation, spikes, scalar
 laws, spectral methods."""
 
-from theory.general.activations import ACTIVATIONS, Activation
 from theory.general.alpha_zero import AlphaZero, alpha_zero
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
-from theory.general.covariance import Covariance
 from theory.general.density import DensityCurve, density, density_curve
 from theory.general.first_order import gradient_overlap
-from theory.general.losses import LOSSES, Loss
 from theory.general.maps import ModelMap, model_map
-from theory.general.network import Labels, Network
 from theory.general.results import ModelThreshold, Spectrum
 from theory.general.spectrum import lowest_branch, spectrum, threshold
+from theory.model.activations import ACTIVATIONS, Activation
+from theory.model.covariance import Covariance
+from theory.model.losses import LOSSES, Loss
+from theory.model.network import Labels, Network
 
 __all__ = [
     "ACTIVATIONS",

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from theory.checks import choice
 from theory.exact.alpha_zero import alpha_zero as of_committee
 from theory.general.laws import floor_of, isotropic, typical_floor
-from theory.general.network import Network, network
 from theory.general.spectrum import threshold, typical_threshold
-from theory.model import Committee
+from theory.model.network import Network, network
 
 METHODS = "overlap", "continuation"
 
@@ -36,7 +35,7 @@ class AlphaZero:
     reason: str = ""
 
 
-def alpha_zero(model: Committee | Network, method: str = "overlap") -> AlphaZero:
+def alpha_zero(model: Network, method: str = "overlap") -> AlphaZero:
     """alpha_0 of a model by the method "overlap" or "continuation"; alpha_BBP for a continuous transition.
 
     Raises ParameterError for another method.

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from theory.checks import ParameterError
 from theory.exact.quadrature import chi_square_law
 from theory.general.extremes import bottom_place
-from theory.general.network import Network
+from theory.model.network import Network
 
 SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
 Array = NDArray[Any]

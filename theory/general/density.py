@@ -3,7 +3,7 @@
 The complex Dyson equation (`theory.general.resolvent`) on the nodes of the model's route: those of `theory.general.laws`
 where G is a multiple of the identity, clouds of `theory.general.clouds` elsewhere. Places are solved again on finer and finer
 nodes until rho moves by less than a tolerance; roots on one set of nodes are where Newton's method starts on the next. Weights
-need no lower bound. Where the model is a Committee the exact density is taken.
+need no lower bound. Where the model is the quadratic committee the exact density is taken.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from theory.checks import ParameterError, count, finite, one, positive, ratio
 from theory.exact.density import density as committee_density
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.laws import isotropic, weight_nodes
-from theory.general.network import Network, network
 from theory.general.resolvent import Point, Resolvent
 from theory.general.results import Spectrum
 from theory.general.spectrum import spectrum
-from theory.model import Committee
+from theory.model.network import Network, network
 
 Array = NDArray[Any]
 Nodes = Callable[[], tuple[Array, Array]]
@@ -68,14 +67,12 @@ class DensityCurve:
     spectrum: Spectrum
 
 
-def density(
-    model: Committee | Network, alpha: float, lam: ArrayLike, tolerance: float | None = None
-) -> Array:
+def density(model: Network, alpha: float, lam: ArrayLike, tolerance: float | None = None) -> Array:
     """Bulk density rho(lam), shape of lam, per unit of the Hessian ((p/2) H for p = inf), without the `atom` at 0.
 
     tolerance  NaN stands where the last two sets of nodes differ by more than this times rho + 1/(width of the spectrum), as
                they may next to lam = 0 for alpha <= 1, or where Newton's method fails. None: 1e-6 where G is a multiple of the
-               identity, 1e-3 for students that mix in up to three dimensions, 1e-2 in more. No matter for a Committee
+               identity, 1e-3 for students that mix in up to three dimensions, 1e-2 in more. The quadratic committee has all
     Raises ParameterError for a model that is none or has no nodes (p = inf with an output noise or several teachers that are
     not quadratic), an alpha that is not positive and lam not finite.
 
@@ -84,14 +81,14 @@ def density(
     """
     model, alpha = network(model), one("alpha", ratio("alpha", alpha))
     values = np.asarray(finite("lam", lam), float)
-    if model.committee is not None:
-        return np.asarray(committee_density(model.committee, alpha, values))
+    if model.is_committee:
+        return np.asarray(committee_density(model, alpha, values))
     limit = _tolerance(model) if tolerance is None else one("tolerance", positive("tolerance", tolerance))
     rho, moved = _settled(model, alpha, values.ravel(), limit)
     return np.where(moved <= limit, rho, np.nan).reshape(values.shape)
 
 
-def atom(model: Committee | Network, alpha: float) -> float:
+def atom(model: Network, alpha: float) -> float:
     """Mass of the eigenvalue 0: 1 less alpha or the share of input directions that vary, whichever is less.
 
     >>> atom(Network(activation="tanh", a=2.0), 0.75)
@@ -104,7 +101,7 @@ def atom(model: Committee | Network, alpha: float) -> float:
 
 
 def density_curve(
-    model: Committee | Network,
+    model: Network,
     alpha: float,
     points: int = 200,
     mass: float = 0.9,
@@ -131,7 +128,7 @@ def density_curve(
     lam = _places(
         Resolvent(*next(_nodes(model))(), alpha, model.inputs()), found.edge, points, mass, 1 - zero
     )
-    if model.committee is not None:
+    if model.is_committee:
         rho, moved = density(model, alpha, lam), np.zeros(len(lam))
     else:
         rho, moved = _settled(model, alpha, lam, max(_DRAWN, _tolerance(model)))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from theory.general.laws import outputs_of, taken
 from theory.general.lowest import Lowest, lowest
-from theory.general.network import Network
 from theory.general.support import Extreme, Support
+from theory.model.network import Network
 
 Array = NDArray[Any]
 

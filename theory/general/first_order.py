@@ -25,8 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from theory.checks import ratio
-from theory.general.network import Network, network
-from theory.model import Committee
+from theory.model.network import Network, network
 
 Array = NDArray[Any]
 
@@ -35,7 +34,7 @@ _LEVEL, _SCRAMBLINGS = 13, 8  # Sobol points in more: three to four digits
 _CARRIES = 1e-10  # squared overlap at alpha = 1 from which rounding is no excuse
 
 
-def gradient_overlap(model: Committee | Network, alpha: ArrayLike) -> Array:
+def gradient_overlap(model: Network, alpha: ArrayLike) -> Array:
     """Squared overlap of the spherical gradient at initialisation with the teacher, mean over the students; shape of alpha.
 
     Ten digits in up to three dimensions, three to four by Sobol points beyond. Raises ParameterError on a bad model or alpha.
@@ -52,7 +51,7 @@ def gradient_overlap(model: Committee | Network, alpha: ArrayLike) -> Array:
     return np.asarray(np.mean(share, axis=-1))
 
 
-def carried_by_gradient(model: Committee | Network) -> bool:
+def carried_by_gradient(model: Network) -> bool:
     """Whether the first-order part carries the teacher, at any alpha."""
     return bool(gradient_overlap(model, 1.0) > (_CARRIES if _dimensions(network(model)) <= 3 else 1e-4))
 

@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.exact.quadrature import chi_square_law
-from theory.general.activations import Activation
 from theory.general.floor import Floor, floor, valley
 from theory.general.isotropic import Averages, Block
-from theory.general.network import Network
 from theory.general.wide import convex, rare_floor
+from theory.model.activations import Activation
+from theory.model.network import Network
 
 Array = NDArray[Any]
 

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged, ParameterError, shown
-from theory.general.network import Network, network
 from theory.general.results import ModelThreshold
 from theory.general.spectrum import threshold
-from theory.model import Committee
+from theory.model.network import Network, network
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class ModelMap:
     alpha_0_error: NDArray[np.float64]
 
 
-def model_map(model: Committee | Network, **axes: Sequence[Any]) -> ModelMap:
+def model_map(model: Network, **axes: Sequence[Any]) -> ModelMap:
     """alpha_BBP on the product of the given values of any parameters of a Network, the rest as in `model`.
 
     Raises ParameterError where an axis is not a parameter, or empty. A point that is no model, or fails, says so in its kind.

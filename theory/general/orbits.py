@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.general.network import Network
 from theory.general.symmetric import symmetric
+from theory.model.network import Network
 
 Array = NDArray[Any]
 

@@ -27,12 +27,12 @@ from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_c
 from theory.general.dyson import Dyson, State
 from theory.general.extremes import bottom, support
 from theory.general.levels import Levels
-from theory.general.network import Network
 from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import ModelThreshold, Spectrum, zero_of
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
 from theory.general.support import CloudEdge, Support, edge_of
 from theory.late_scipy import brentq
+from theory.model.network import Network
 
 Array = NDArray[Any]
 Bracket = tuple[float, float, int]  # two alphas and whether the margin rises between them, +1, or falls, -1

@@ -1,4 +1,4 @@
-"""One front for every model: left edge, outliers and shares at one alpha, and the BBP threshold, for Committee and Network.
+"""One front for every model: left edge, outliers and shares at one alpha, and the BBP threshold.
 
 Routes, the most exact that holds is taken (`route`):
 
@@ -30,15 +30,12 @@ from theory.exact.transition import bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
 from theory.general.laws import across, floor_of, isotropic, node_law
-from theory.general.network import Network, network
 from theory.general.points import point_spectrum, point_threshold
 from theory.general.quadratic import QuadraticLaw
 from theory.general.results import ModelThreshold, Spectrum
-from theory.model import Committee
+from theory.model.network import Network, network
 
 Array = NDArray[Any]
-Model = Committee | Network
-
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
 _UNBOUNDED = "no left edge: the weight is unbounded below"
@@ -46,7 +43,7 @@ _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
 
-def route(model: Model) -> str:
+def route(model: Network) -> str:
     """Which route `spectrum` takes for a model: "exact", "cubature" or "points"."""
     model = network(model)
     if model.is_quadratic:
@@ -54,10 +51,10 @@ def route(model: Model) -> str:
     return "cubature" if isotropic(model) else "points"
 
 
-def spectrum(model: Model, alpha: float) -> Spectrum:
+def spectrum(model: Network, alpha: float) -> Spectrum:
     """Left edge and all outliers of the Hessian of a model at alpha = M/N, in units of the Hessian ((p/2) H for p = inf).
 
-    Raises ParameterError unless model is a Committee or a Network and alpha one positive number.
+    Raises ParameterError unless model is a Network and alpha one positive number.
 
     >>> found = spectrum(Network(a=2.0, noise=0.3), 6.0)
     >>> found.kind, found.outliers.round(4), found.overlaps.round(4)
@@ -78,10 +75,10 @@ def spectrum(model: Model, alpha: float) -> Spectrum:
     return _refined(model, lambda law: _of(law, alpha, "cubature"), _merged)
 
 
-def threshold(model: Model) -> ModelThreshold:
+def threshold(model: Network) -> ModelThreshold:
     """alpha_BBP: the smallest alpha above which an outlier that carries the teacher lies left of the bulk.
 
-    Raises ParameterError unless model is a Committee or a Network.
+    Raises ParameterError unless model is a Network.
 
     >>> threshold(Network(a=2.0)).kind
     'discontinuous'
@@ -136,8 +133,8 @@ class Branch:
     student_share: Array
 
 
-def lowest_branch(model: Model, alpha: ArrayLike) -> Branch:
-    """`spectrum` at every alpha, its lowest outlier only. For a Committee the numbers of `teacher_branch`, bit for bit.
+def lowest_branch(model: Network, alpha: ArrayLike) -> Branch:
+    """`spectrum` at every alpha, its lowest outlier only. Of a quadratic committee the numbers of `teacher_branch`, to the bit.
 
     Raises ParameterError as `spectrum`.
 

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.general.activations import Activation
 from theory.general.floor import Floor, floor
 from theory.general.lowest import lowest
-from theory.general.network import Network
+from theory.model.activations import Activation
+from theory.model.network import Network
 
 Array = NDArray[Any]
 

@@ -10,8 +10,8 @@ from sims.descent import hessians
 from sims.descent.sphere import retract, tangent
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 
 @pytest.fixture(

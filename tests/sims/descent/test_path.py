@@ -20,8 +20,8 @@ from tests.cases import cases
 from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 
 def problem(p=2, p_star=1, a=0.7, n=20, alpha=2.0, samples=3, seed=0):
@@ -38,7 +38,7 @@ def problem(p=2, p_star=1, a=0.7, n=20, alpha=2.0, samples=3, seed=0):
 @pytest.mark.parametrize(("p", "p_star", "a"), [(1, 1, 0.5), (2, 1, 0.7), (3, 2, 1.9)])
 def test_gradient_and_hessian_product_are_derivatives_on_the_spheres(p, p_star, a):
     model, data, y, student, teacher = (
-        x if isinstance(x, Committee) else x[0] for x in problem(p, p_star, a, n=9)
+        x if isinstance(x, Network) else x[0] for x in problem(p, p_star, a, n=9)
     )
 
     def along(v):

@@ -17,8 +17,8 @@ from sims.descent.samples import (
 from sims.descent.starts import signed, spectral_refusal
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 SHORT = Rules(steps=30)
 

@@ -10,8 +10,8 @@ from sims.descent.theory import NAMES, annealed_at, at_overlaps, predicted_along
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier
 from theory.finite.quenched import quenched
-from theory.general.network import Network
 from theory.model import Committee
+from theory.model.network import Network
 
 
 def test_students_without_overlap_are_those_of_the_committee():

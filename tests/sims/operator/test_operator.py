@@ -88,7 +88,7 @@ def test_sets_on_shared_data_are_the_single_hessians():
     data = np.asarray(instance.data)
     lam, u = data @ np.asarray(instance.student).T, data @ np.asarray(instance.teacher).T
     for (model, m), one, product in zip(points, v, found, strict=True):
-        hessian = dense_blas(data[:m], model.weights(lam[:m], u[:m]))
+        hessian = dense_blas(data[:m], model.weights(lam[:m], model.outputs(u[:m])))
         assert np.allclose(product.reshape(80, 4), hessian @ one.reshape(80, 4), atol=1e-12)
     some = operator.product([2, 0], [jnp.asarray(_interleaved(v[i])) for i in (2, 0)])
     for i, product in zip((2, 0), some, strict=True):

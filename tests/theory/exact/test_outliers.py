@@ -9,6 +9,7 @@ import pytest
 from tests.cases import cases
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.committee import committee_labels
 from theory.exact.outliers import edge_gap, outlier, teacher_branch
 from theory.exact.student_directions import student_outliers
 from theory.exact.transition import bbp_threshold
@@ -131,7 +132,7 @@ def test_student_margins_from_sampled_labels():
     model, alpha = Committee(3, 1, 0.5), 1.7
     t = -bulk_edge(model, alpha).g * 2 / model.p
     rng = np.random.default_rng(5)
-    lam, u = model.draw_labels(400_000, rng)
+    lam, u = committee_labels(model, 400_000, rng)
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     first, third = ((c * yhat - y) / (model.a + y + t * (c * yhat - y)) for c in (1, 3))
     trace = (2 * first + third) / 3

@@ -5,6 +5,7 @@ import pytest
 
 from theory.checks import ParameterError
 from theory.exact.bulk import z_of_g
+from theory.exact.committee import committee_labels
 from theory.exact.outliers import outlier
 from theory.finite.block_noise import block_covariance, draw_blocks, scattered_outliers
 from theory.finite.quenched import draw_gram, quenched
@@ -17,7 +18,7 @@ def sample(model, alpha, n, rng):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     x = rng.standard_normal((round(alpha * n), n))
     u, lam = x @ rows[:-1].T, x @ rows[-1:].T
-    values = np.linalg.eigvalsh(x.T @ (model.weights(lam, u)[:, 0] * x) / n)
+    values = np.linalg.eigvalsh(x.T @ (model.weights(lam, model.outputs(u))[:, 0] * x) / n)
     return values[0], lam, u, rows @ rows.T
 
 
@@ -58,7 +59,7 @@ def test_blocks_have_their_covariance():
 
 def test_noise_splits_outliers():
     model, rng = Committee(1, 2, 0.5), np.random.default_rng(0)
-    lam, u = model.draw_labels(1400, rng)
+    lam, u = committee_labels(model, 1400, rng)
     found = quenched(model, lam, u, 100)
     scattered = scattered_outliers(model, found, 14.0, 100, 500, rng)
     assert np.ptp(scattered.mean(axis=0)) > np.ptp(found.outliers)
@@ -70,7 +71,7 @@ def test_gram():
     np.testing.assert_allclose(np.einsum("dii->di", gram), 1, atol=1e-14)
     assert np.all(gram[:, 0, 1] == 0)
     assert np.mean(gram[:, 0, 2] ** 2) == pytest.approx(1 / 50, rel=6 * np.sqrt(2 / 400))
-    lam, u = model.draw_labels(100, rng)
+    lam, u = committee_labels(model, 100, rng)
     with pytest.raises(ParameterError, match="gram"):
         quenched(model, lam, u, 50, np.eye(2))
     with pytest.raises(ParameterError, match="positive definite"):

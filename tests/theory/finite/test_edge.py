@@ -7,6 +7,7 @@ import pytest
 
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
+from theory.exact.committee import committee_labels
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import edge_scale, finite_edge, label_variance
 from theory.finite.quenched import quenched
@@ -19,8 +20,8 @@ from theory.model import Committee
 def draw_edges(model, alpha, n, draws, seed):
     """Quenched edges of independent draws."""
     rng = np.random.default_rng(seed)
-    labels = (model.draw_labels(round(alpha * n), rng) for _ in range(draws))
-    return np.array([Dyson(model.weights(lam, u), 1 / n).edge().value for lam, u in labels])
+    labels = (committee_labels(model, round(alpha * n), rng) for _ in range(draws))
+    return np.array([Dyson(model.weights(lam, model.outputs(u)), 1 / n).edge().value for lam, u in labels])
 
 
 def trace_edges(model, alpha, n, draws, seed):
@@ -28,7 +29,7 @@ def trace_edges(model, alpha, n, draws, seed):
     rng = np.random.default_rng(seed)
     p, edges = model.p, []
     for _ in range(draws):
-        lam, u = model.draw_labels(round(alpha * n), rng)
+        lam, u = committee_labels(model, round(alpha * n), rng)
         y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
         values = 2 / p * np.stack([yhat - y, 3 * yhat - y]) / (model.a + y)
         c = np.array([(p - 1) / p, 1 / p])[:, None] / n * np.ones(len(y))
@@ -52,15 +53,15 @@ def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
 def test_label_variance_is_that_of_z_at_fixed_g():
     """p = 2, straight from labels: 400,000 of them give the variance to 1% (fourth moments are moderate here)."""
     model, g = Committee(2, 2, 0.7), -0.6
-    lam, u = model.draw_labels(400_000, np.random.default_rng(0))
-    weights = model.weights(lam, u)
+    lam, u = committee_labels(model, 400_000, np.random.default_rng(0))
+    weights = model.weights(lam, model.outputs(u))
     terms = np.trace(weights @ np.linalg.inv(np.eye(2) - g * weights), axis1=1, axis2=2) / 2
     assert label_variance(model, g) == pytest.approx(terms.var(), rel=0.01)
 
 
 def test_scale_is_that_of_the_quenched_edge_at_large_n():
     model, n = Committee(1, 1, 0.5), 100_000
-    lam, u = model.draw_labels(80_000, np.random.default_rng(1))
+    lam, u = committee_labels(model, 80_000, np.random.default_rng(1))
     assert quenched(model, lam, u, n).scale == pytest.approx(edge_scale(model, 0.8, n), rel=0.03)
 
 
@@ -119,7 +120,7 @@ def test_typical_threshold_limits():
 def test_pole_probability_counts_labels():
     """2e6 labels, about 16,000 beyond the pole: 5 sigma is 4%."""
     model, delta = Committee(2, 2, 0.7), 0.4
-    lam, u = model.draw_labels(2_000_000, np.random.default_rng(3))
+    lam, u = committee_labels(model, 2_000_000, np.random.default_rng(3))
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     found = np.mean(delta * y > model.a + (1 + delta) * yhat)
     assert pole_probability(model, delta) == pytest.approx(found, abs=5 * math.sqrt(found / len(y)))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from theory import Committee
+from theory.exact.committee import committee_labels
 from theory.finite.label_bulk import Labels
 from theory.finite.label_control import controlled_mean, label_excess
 from theory.finite.law import finite_law, law_of_labels
@@ -46,6 +47,6 @@ def test_means_of_the_law_have_smaller_errors_and_shared_labels_are_left_alone()
         plain = getattr(law, name)
         value, error = law.mean(name)
         assert error < most * law.std(name) / 10 and abs(value - plain.mean()) < 4 * law.std(name) / 10
-    lam, u = model.draw_labels(150, np.random.default_rng(0))
+    lam, u = committee_labels(model, 150, np.random.default_rng(0))
     shared = law_of_labels(model, lam, u, 100, draws=30)
     assert shared.mean("lowest")[0] == shared.lowest.mean()

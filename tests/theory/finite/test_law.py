@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 
 from theory import Committee, bbp_threshold, bulk_edge, density, outlier
 from theory.checks import NotConverged, ParameterError
+from theory.exact.committee import committee_labels
 from theory.exact.density.signal import level_overlap, overlap_density
 from theory.finite.critical import AMPLITUDES, critical_amplitude, critical_overlap
 from theory.finite.label_bulk import Labels, label_bulk
@@ -61,9 +62,9 @@ def test_levels_have_the_moments_of_tracy_widom():
 
 def test_edge_of_the_labels_is_that_of_the_quenched_theory():
     model, n = Committee(1, 1, 0.5), 200
-    lam, u = model.draw_labels(300, np.random.default_rng(3))
+    lam, u = committee_labels(model, 300, np.random.default_rng(3))
     bulk = label_bulk(Labels.of(model, lam[None], u[None], n), n, 25)
-    exact = Dyson(model.weights(lam, u), 1 / n).edge().value
+    exact = Dyson(model.weights(lam, model.outputs(u)), 1 / n).edge().value
     assert bulk.edge[0] == pytest.approx(exact * int(model.p) / 2, rel=1e-9)
     assert np.all(np.diff(bulk.count[0]) > 0) and bulk.count[0, -1] > 25
 
@@ -80,7 +81,7 @@ def test_curve_counts_levels_past_the_maximum_of_the_density(model, alpha):
     """Levels of 40 bulks that share their labels, N = 100, below each node of the curve: within 4 standard errors and half a
     level. The maximum of the density is near level 10 in the first case; the second has its atom at 0."""
     n, rng = 100, np.random.default_rng(4)
-    lam, u = model.draw_labels(round(alpha * n), rng)
+    lam, u = committee_labels(model, round(alpha * n), rng)
     labels = Labels.of(model, lam[None], u[None], n)
     bulk, found = label_bulk(labels, n, 25), bulk_samples(labels, 40, rng)
     count, energy = bulk.count[0], bulk.energy[0]
@@ -98,7 +99,7 @@ def dense_pairs(model, alpha, n, samples, rng):
         teacher = np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T
         student = rng.standard_normal((1, n))
         x = rng.standard_normal((round(alpha * n), n))
-        weights = model.weights(x @ (student / np.linalg.norm(student)).T, x @ teacher.T)[:, 0]
+        weights = model.weights(x @ (student / np.linalg.norm(student)).T, model.outputs(x @ teacher.T))[:, 0]
         values, vectors = eigh((x * weights).T @ x / n, subset_by_index=[0, model.p_star])
         lowest.append(values[0])
         overlaps.append(((teacher @ vectors) ** 2).sum(axis=0))
@@ -127,7 +128,7 @@ def test_scatter_at_fixed_labels_is_that_of_dense_samples():
     by themselves as the dimension allows it is a third too large. Mean within 4 standard errors (6e-5)."""
     model, n, rng = Committee(1, 1, 0.6), 100, np.random.default_rng(3)
     labels = rng.standard_normal((247, 2))  # of orthogonal student and teacher
-    weights = model.weights(labels[:, :1], labels[:, 1:])[:, 0, 0]
+    weights = model.weights(labels[:, :1], model.outputs(labels[:, 1:]))[:, 0, 0]
     lowest = []
     for _ in range(300):
         x = np.hstack([labels, rng.standard_normal((247, n - 2))])

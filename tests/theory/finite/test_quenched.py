@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from theory.checks import ParameterError
+from theory.exact.committee import committee_labels
 from theory.finite.quenched import level_push, quenched, quenched_mean
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.dyson import Dyson
@@ -29,10 +30,10 @@ CASES = [(1, 1, 0.5, 3.0), (2, 1, 0.3, 2.5), (2, 2, 0.3, 5.0), (3, 1, 0.5, 2.5)]
 @pytest.mark.parametrize(("p", "p_star", "a", "alpha"), CASES)
 def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
     model, n = Committee(p, p_star, a), 200
-    lam, u = model.draw_labels(round(alpha * n), np.random.default_rng(p + p_star))
+    lam, u = committee_labels(model, round(alpha * n), np.random.default_rng(p + p_star))
     result = quenched(model, lam, u, n)
     v, inner = np.hstack([u, lam]), n - p - p_star
-    dyson, unit = Dyson(model.weights(lam, u), 1 / inner), inner / n
+    dyson, unit = Dyson(model.weights(lam, model.outputs(u)), 1 / inner), inner / n
     present = np.isfinite(result.outliers)
     assert present.any() and np.sum(result.margins > 0) == present.sum()
     for order, (value, overlap) in enumerate(
@@ -55,10 +56,10 @@ def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
 
 def test_bisection_finds_the_same_outlier():
     model, n = Committee(2, 1, 0.3), 200
-    lam, u = model.draw_labels(500, np.random.default_rng(3))
+    lam, u = committee_labels(model, 500, np.random.default_rng(3))
     result = quenched(model, lam, u, n)
     v, inner = np.hstack([u, lam]), n - 3
-    dyson = Dyson(model.weights(lam, u), 1 / inner)
+    dyson = Dyson(model.weights(lam, model.outputs(u)), 1 / inner)
     found = SpikeBlock(dyson, v).bisected(0, dyson.edge().value)
     assert found[1] * inner / n == pytest.approx(result.outliers[0], rel=1e-11)
 
@@ -66,7 +67,7 @@ def test_bisection_finds_the_same_outlier():
 def test_permuting_and_rotating_labels_changes_nothing():
     model, n = Committee(3, 2, 0.4), 150
     rng = np.random.default_rng(2)
-    lam, u = model.draw_labels(700, rng)
+    lam, u = committee_labels(model, 700, rng)
     turn, turn_star = (np.linalg.qr(rng.standard_normal((k, k)))[0] for k in (3, 2))
     order = rng.permutation(700)
     one, two = quenched(model, lam, u, n), quenched(model, lam[order] @ turn, u[order] @ turn_star, n)
@@ -81,7 +82,7 @@ def test_large_draws_approach_the_reference_points(reference):
     n = 40_000
     for point in (row for row in reference["points"] if row["outlier"] is not None and row["p"] <= 2):
         model = Committee(point["p"], point["p_star"], point["a"])
-        lam, u = model.draw_labels(round(point["alpha"] * n), np.random.default_rng(0))
+        lam, u = committee_labels(model, round(point["alpha"] * n), np.random.default_rng(0))
         result = quenched(model, lam, u, n)
         assert abs(result.edge - point["edge"]) < 0.06
         assert abs(np.nanmean(result.outliers) - point["outlier"]) < 0.06
@@ -96,9 +97,9 @@ def dense(model, n, m, rng):
     teacher = np.linalg.qr(rng.standard_normal((n, q)))[0].T * np.sqrt(n)
     data = rng.standard_normal((m, n)) / np.sqrt(n)
     lam, u = data @ student.T, data @ teacher.T
-    hessian = np.einsum("mij,ma,mb->iajb", model.weights(lam, u), data, data, optimize=True).reshape(
-        p * n, p * n
-    )
+    hessian = np.einsum(
+        "mij,ma,mb->iajb", model.weights(lam, model.outputs(u)), data, data, optimize=True
+    ).reshape(p * n, p * n)
     return lam, u, np.linalg.eigvalsh(hessian)
 
 
@@ -121,7 +122,8 @@ def test_edges_follow_dense_samples_one_by_one():
 def test_a_direction_without_labels_of_its_own_is_one_dimension_more(p):
     """Xi = Z + Q for projections that are all 1: the push is the derivative of the edge in the dimension."""
     model, inner, more = Committee(p, 1, 0.3), 100, 1e-3
-    weights = model.weights(*model.draw_labels(250, np.random.default_rng(p)))
+    lam, u = committee_labels(model, 250, np.random.default_rng(p))
+    weights = model.weights(lam, model.outputs(u))
 
     def edge_of(dimension):
         return Dyson(weights, 1 / dimension).edge().value * dimension / inner
@@ -138,7 +140,7 @@ def test_nothing_jumps_as_an_outlier_appears(p, alpha):
     """The labels of one draw, at 40 values of a: where an outlier appears the curves have kinks (second differences to 0.3/n),
     no jumps (4 to 6/n between the edges of dimension n and of n - p - p_star)."""
     n, rng = 60, np.random.default_rng(1)
-    lam, u = Committee(p, 1, 1.0).draw_labels(round(alpha * n), rng)
+    lam, u = committee_labels(Committee(p, 1, 1.0), round(alpha * n), rng)
     found = [quenched(Committee(p, 1, a), lam, u, n) for a in np.geomspace(0.05, 5, 40)]
     counts = {np.isfinite(each.outliers).sum() for each in found}
     assert counts == {0, 1}

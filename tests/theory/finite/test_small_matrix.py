@@ -5,6 +5,7 @@ import pytest
 from scipy.special import gammainc, gammaincc
 from scipy.stats import kstest
 
+from theory.exact.committee import committee_labels
 from theory.finite.block_noise import block_covariance
 from theory.finite.bulk_block import label_sectors, signal_block, tilt
 from theory.finite.coupled_labels import coupled_labels, lengths
@@ -30,7 +31,7 @@ def off_diagonal_blocks(model, alpha, n, samples, share, rng):
         student /= np.linalg.norm(student, axis=1, keepdims=True)
         x = rng.standard_normal((round(alpha * n), n))
         lam, u = x @ student.T, x @ teacher.T
-        weights = model.weights(lam, u) * p / 2
+        weights = model.weights(lam, model.outputs(u)) * p / 2
         hessian = np.block([[x.T @ (weights[:, i, j, None] * x) / size for j in range(p)] for i in range(p)])
         labels = Labels.of(model, lam[None], u[None], size)
         t = label_bulk(labels, p * size, 5).t_edge * share
@@ -79,7 +80,7 @@ def test_sectors_of_labels_are_those_of_the_law():
     """40 draws of 8,000 labels: mean covariances are those of theory.finite.block_noise at N = infinity, within 4 standard
     errors (false alarm 1e-4) and 1 %."""
     model, alpha, n, t = Committee(2, 1, 1.5), 40.0, 200, np.full(40, 0.02)
-    lam, u = model.draw_labels(40 * int(alpha * n), np.random.default_rng(0))
+    lam, u = committee_labels(model, 40 * int(alpha * n), np.random.default_rng(0))
     labels = Labels.of(model, lam.reshape(40, -1, 2), u.reshape(40, -1, 1), n)
     rung, end, _ = label_sectors(labels, t)
     t0, t1, t2 = (end**2 / (1 / t[:, None] ** 2 - rung) / n).T
@@ -175,7 +176,7 @@ def test_draws_with_given_labels_are_those_of_the_labels():
 def test_labels_explain_most_of_the_scatter_of_an_outlier():
     """Scatter given the labels, over that of all draws: below 1, and not nothing (physics: two terms of like size)."""
     model, n, alpha = Committee(1, 1, 0.3), 300, 6.0
-    lam, u = model.draw_labels(round(alpha * n), np.random.default_rng(1))
+    lam, u = committee_labels(model, round(alpha * n), np.random.default_rng(1))
     fixed = law_of_labels(model, lam, u, n, draws=60).std("lowest")
     assert 0.2 < fixed / finite_law(model, alpha, n, draws=60).std("lowest") < 0.9
 

@@ -7,6 +7,7 @@ import pytest
 
 from theory.checks import ParameterError
 from theory.exact.bulk import z_of_g
+from theory.exact.committee import committee_labels
 from theory.exact.outliers import outlier
 from theory.exact.transition import bbp_threshold
 from theory.finite import many_labels
@@ -28,7 +29,7 @@ def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
     model = Committee(p, p_star, a)
     tail, g = LabelTail(model, 1e10, 1, 10), -0.8 * p / 2
     nodes = tail.mean
-    weights = model.weights_at(nodes.lam, nodes.y)
+    weights = model.weights(nodes.lam, nodes.y)
     mean = np.einsum("m,mij->ij", nodes.share, weights @ np.linalg.inv(np.eye(p) - g * weights))
     np.testing.assert_allclose(mean, np.eye(p) * (z_of_g(model, 1.0, g) - 1 / g), atol=1e-6)
     assert nodes.share.sum() == pytest.approx(1, abs=1e-7)
@@ -39,7 +40,7 @@ def test_extreme_labels_have_the_law_of_extreme_labels(p, p_star, a):
     """Against a million labels drawn in full, some 2,000 of them extreme in either: means at 5 sigma, counts at 6."""
     model, rng = Committee(p, p_star, a), np.random.default_rng(p)
     tail = LabelTail(model, 1e6, 2000, 10)
-    lam, u = model.draw_labels(1_000_000, rng)
+    lam, u = committee_labels(model, 1_000_000, rng)
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     extreme = y > tail.cut(yhat)
     drawn = tail.draw(rng).extreme
@@ -59,8 +60,8 @@ def test_every_label_counts_once():
 
 def test_mean_margin_is_the_mean_of_the_margins():
     model, n = Committee(2, 2, 0.5), 150
-    lam, u = model.draw_labels(500, np.random.default_rng(0))
-    dyson = Dyson(model.weights(lam, u), 1 / n)
+    lam, u = committee_labels(model, 500, np.random.default_rng(0))
+    dyson = Dyson(model.weights(lam, model.outputs(u)), 1 / n)
     edge = dyson.edge()
     expected = edge.value - np.linalg.eigvalsh(SpikeBlock(dyson, u).xi_at(edge)).mean()
     assert mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) == pytest.approx(expected, rel=1e-9)
@@ -77,7 +78,7 @@ def test_split_and_full_draws_agree(p, a):
     tail = LabelTail(model, 1.01 * alpha * n, 400, 1000)
     split = (tail.sample(tail.draw(rng), alpha, n) for _ in range(draws))
     one = np.array([mean_margin(model, v.lam, v.y, v.share) for v in split])
-    full = (model.draw_labels(round(alpha * n), rng) for _ in range(draws))
+    full = (committee_labels(model, round(alpha * n), rng) for _ in range(draws))
     two = np.array([mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) for lam, u in full])
     assert abs(one.mean() - two.mean()) < 4 * math.hypot(one.std(), two.std()) / math.sqrt(draws)
     assert one.std() == pytest.approx(two.std(), rel=0.6)
@@ -131,7 +132,7 @@ def test_half_of_fresh_draws_have_a_positive_margin_at_half():
     rng = np.random.default_rng(99)
     positive = []
     for _ in range(200):
-        lam, u = model.draw_labels(round(half * n), rng)
+        lam, u = committee_labels(model, round(half * n), rng)
         positive.append(mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n) > 0)
     assert abs(np.mean(positive) - 0.5) < 4 * math.hypot(0.5 / math.sqrt(200), 0.5 / math.sqrt(60))
 

@@ -5,6 +5,7 @@ import pytest
 
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
+from theory.exact.committee import committee_weights
 from theory.exact.outliers import outlier
 from theory.general.any_weight import activation_weight, general_spectrum
 from theory.model import Committee
@@ -15,7 +16,7 @@ SQUARE = (np.square, lambda x: 2 * x, lambda x: np.full_like(x, 2.0))
 
 def _committee(case):
     model = Committee(case["p"], case["p_star"], case["a"])
-    return model, lambda lam, u, xi: model.weights(lam, u)
+    return model, lambda lam, u, xi: model.weights(lam, model.outputs(u))
 
 
 @pytest.mark.parametrize("row", [1, *(pytest.param(row, marks=pytest.mark.slow) for row in (4, 5, 7))])
@@ -42,7 +43,7 @@ def test_a_smooth_edge_of_wide_students_needs_no_infimum():
 
     Within 5 of the stated error, 7 degrees of freedom: false-alarm rate 2e-3; fixed seed."""
     model = Committee(2, 1, 1.0)
-    found = general_spectrum(lambda lam, u, xi: model.weights(lam, u), 0.8, 2, points=2**12)
+    found = general_spectrum(lambda lam, u, xi: model.weights(lam, model.outputs(u)), 0.8, 2, points=2**12)
     assert found.kind == bulk_edge(model, 0.8).kind == "smooth"
     assert abs(found.edge - bulk_edge(model, 0.8).value) < 5 * found.edge_error < 0.02
 
@@ -51,7 +52,7 @@ def test_square_activation_is_the_committee():
     rng = np.random.default_rng(0)
     lam, u = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
     weight = activation_weight(*SQUARE, a=0.4)(lam, u, np.empty((50, 0)))
-    np.testing.assert_allclose(weight, Committee(3, 2, 0.4).weights(lam, u), rtol=1e-12)
+    np.testing.assert_allclose(weight, committee_weights(0.4, lam, np.mean(u**2, axis=1)), rtol=1e-12)
 
 
 def _dense(n, alpha, weight, noise, rng):
@@ -102,7 +103,7 @@ def test_no_false_sharp_edge(alpha):
 
     Within 4 of the stated error, 7 degrees of freedom: false-alarm rate 1e-3 for each; fixed seed."""
     model = Committee(a=2.0)
-    found = general_spectrum(lambda lam, u, xi: model.weights(lam, u), alpha)
+    found = general_spectrum(lambda lam, u, xi: model.weights(lam, model.outputs(u)), alpha)
     assert found.kind == "smooth"
     assert abs(found.edge - bulk_edge(model, alpha).value) < 4 * found.edge_error
     assert found.edge_error < 1e-3
@@ -152,7 +153,10 @@ def test_intervals_cover():
     for case in range(40):
         model, alpha = Committee(1, 1, np.exp(rng.uniform(-1, 1))), np.exp(rng.uniform(-0.7, 2))
         found = general_spectrum(
-            lambda lam, u, xi, model=model: model.weights(lam, u), alpha, points=2**11, seed=case
+            lambda lam, u, xi, model=model: model.weights(lam, model.outputs(u)),
+            alpha,
+            points=2**11,
+            seed=case,
         )
         edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
         assert found.kind in (edge.kind, "unresolved")

@@ -70,7 +70,7 @@ def test_the_root_is_the_fixed_point():
 def test_the_committee_by_the_general_routes(p, error):
     """A Gram matrix given takes the model off the exact route, without changing it."""
     model, lam = Network(p, a=2.0, gram=np.eye(p)), np.array([-9.0, -0.3, 0.5, 1.5, 3.0])
-    assert model.committee is None
+    assert not model.is_committee
     exact = theory.density(theory.Committee(p, 1, 2.0), 6.0, lam)
     assert exact[0] == 0 < exact[2]
     np.testing.assert_allclose(density(model, 6.0, lam), exact, rtol=0, atol=error)

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from theory.checks import NotConverged, ParameterError
+from theory.exact.committee import committee_labels
 from theory.general.dyson import Dyson, scalar_edge
 from theory.general.spikes import spikes
 from theory.model import Committee
@@ -12,8 +13,8 @@ from theory.model import Committee
 
 def draw(p, p_star=1, a=0.5, alpha=2.0, n=200, seed=0):
     model = Committee(p, p_star, a)
-    lam, u = model.draw_labels(round(alpha * n), np.random.default_rng(seed))
-    return model.weights(lam, u), u, n
+    lam, u = committee_labels(model, round(alpha * n), np.random.default_rng(seed))
+    return model.weights(lam, model.outputs(u)), u, n
 
 
 def fixed_point(weights, c, z):

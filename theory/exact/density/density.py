@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, broadcast, count, finite, ratio, shown
 from theory.exact.bulk import bulk_edge
+from theory.exact.committee import committee
 from theory.exact.density.resolvent import SKELETON, solve, solve_near, solve_sorted
 from theory.exact.density.trace import trace
 from theory.exact.density.weight_law import (
@@ -33,7 +34,7 @@ from theory.exact.density.weight_law import (
     weight_law,
     weight_moments,
 )
-from theory.model import Committee, committee
+from theory.model.network import Network
 
 Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -47,14 +48,14 @@ WIDEST = 1e8  # the nodes of the law of f are as many as the square root of p or
 ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
 
-def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
+def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     """Resolvent g(z) = (1/pN) E Tr (z - H)^{-1} as N -> inf, for Im z > 0.
 
     alpha and z broadcast against each other, any shapes; returns complex (or a complex array), in units of 1/H;
     for p = inf the resolvent of (p/2) H. Real and imaginary part are each accurate relatively, however close z is
     to the real axis. Raises ParameterError unless alpha > 0, Im z > 0 and 1e-300 <= |z| <= 1e300.
 
-    >>> complex(np.round(stieltjes(Committee(1, 1, 1.0), 1.5, 0.5 + 0.1j), 6))
+    >>> complex(np.round(stieltjes(Network(1, 1, 1.0), 1.5, 0.5 + 0.1j), 6))
     (0.303683-0.608968j)
     """
     scale, law = _scale(model), weight_law(model)
@@ -72,7 +73,7 @@ def stieltjes(model: Committee, alpha: ArrayLike, z: ArrayLike) -> Any:
     return complex(g) if g.ndim == 0 else g
 
 
-def density(model: Committee, alpha: ArrayLike, lam: ArrayLike, *, digits: int = DIGITS) -> Any:
+def density(model: Network, alpha: ArrayLike, lam: ArrayLike, *, digits: int = DIGITS) -> Any:
     """Density of eigenvalues, -(1/pi) Im g(lambda + i0) as N -> inf, without the atom at 0 (see `atom`).
 
     alpha and lam broadcast against each other, any shapes; returns float (or a float array), in units of 1/H
@@ -84,7 +85,7 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike, *, digits: int =
     measured over models, the error is then 1e-9 of the largest density, 1e-5 at worst (a sharp edge magnifies it), and
     an exponentially small density keeps fewer digits.
 
-    >>> density(Committee(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
+    >>> density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.191582])
     """
     alphas, lams = broadcast(alpha=ratio("alpha", alpha), lam=finite("lam", lam))
@@ -95,7 +96,7 @@ def density(model: Committee, alpha: ArrayLike, lam: ArrayLike, *, digits: int =
 
 
 def bulk_resolvent(
-    model: Committee,
+    model: Network,
     alpha: Any,
     lam: Real,
     digits: int = DIGITS,
@@ -126,7 +127,7 @@ def bulk_resolvent(
     return t, scale
 
 
-def bulk_curve(model: Committee, alpha: float, u: Real, digits: int = DIGITS) -> tuple[Real, Complex]:
+def bulk_curve(model: Network, alpha: float, u: Real, digits: int = DIGITS) -> tuple[Real, Complex]:
     """Real energies lam (n,), in units of the Hessian, and t = -(2/p) g there, from u (n,) = Re(-1/t), increasing, not 0.
 
     Where the energies themselves do not matter this takes a seventh of the time of `bulk_resolvent`, which solves for them. The
@@ -138,12 +139,12 @@ def bulk_curve(model: Committee, alpha: float, u: Real, digits: int = DIGITS) ->
     return lam / scale, t
 
 
-def atom(model: Committee, alpha: ArrayLike) -> Any:
+def atom(model: Network, alpha: ArrayLike) -> Any:
     """Mass of the eigenvalue 0: 1 - alpha for alpha < 1, else 0, as H is a sum of M = alpha N terms of rank p.
 
     alpha: positive, any shape; returns the same shape. Raises ParameterError otherwise.
 
-    >>> float(atom(Committee(1, 1, 1.0), 0.75))
+    >>> float(atom(Network(1, 1, 1.0), 0.75))
     0.25
     """
     committee(model)
@@ -151,7 +152,7 @@ def atom(model: Committee, alpha: ArrayLike) -> Any:
     return float(mass) if mass.ndim == 0 else mass
 
 
-def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
+def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
     """k-th moment of the spectrum, int lambda^k d(mu) = lim (1/pN) E Tr H^k, the atom included; k >= 0.
 
     The spectrum is a free compound Poisson law: its free cumulants are c_n = alpha E[(1/p) Tr F^n], and
@@ -159,7 +160,7 @@ def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
     alpha: any shape; returns the same shape, in units of H^k ((p/2) H for p = inf). Raises ParameterError on
     bad arguments or overflow.
 
-    >>> round(float(moment(Committee(1, 1, 1.0), 1.5, 1)), 6)
+    >>> round(float(moment(Network(1, 1, 1.0), 1.5, 1)), 6)
     4.868155
     """
     scale, alpha = _scale(model), np.asarray(ratio("alpha", alpha))
@@ -185,7 +186,7 @@ def moment(model: Committee, alpha: ArrayLike, k: int) -> Any:
 # ---- units, arguments --------------------------------------------------------------------------------------
 
 
-def _scale(model: Committee) -> float:
+def _scale(model: Network) -> float:
     """Factor from H to the units of the calculation, (p/2) H; 1 where public numbers are in those units already."""
     p, p_star = committee(model).p, model.p_star
     for name, size in (("p", p), ("p_star", p_star)):

@@ -24,20 +24,21 @@ from numpy.typing import ArrayLike
 
 from theory.checks import ParameterError, count, finite, one, ratio
 from theory.exact.bulk import bulk_edge
+from theory.exact.committee import finite_committee
 from theory.exact.density.density import bulk_resolvent, density
 from theory.exact.density.weight_law import signal_law
-from theory.model import Committee, finite_committee
+from theory.model.network import Network
 
 _FINE = 801  # nodes of the integrals
 
 
-def overlap_density(model: Committee, alpha: float, lam: ArrayLike) -> Any:
+def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
     """rho_s at energies lam inside the bulk: density of squared overlap with one signal direction, as N -> inf; 0 outside.
 
     lam: any shape; returns the same shape, in units of 1/H (1/((p/2) H) for p = inf). Its integral over the bulk is 1
     without an outlier and 1 - q2 with one; for alpha < 1 a part sits on the atom. Raises ParameterError as `density` does.
 
-    >>> overlap_density(Committee(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
+    >>> overlap_density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.165504])
     """
     energy = np.asarray(finite("lam", lam), dtype=np.float64)
@@ -50,7 +51,7 @@ def overlap_density(model: Committee, alpha: float, lam: ArrayLike) -> Any:
     return float(rho[0]) if energy.ndim == 0 else rho.reshape(energy.shape)
 
 
-def level_overlap(model: Committee, alpha: float, n: int, k: ArrayLike) -> Any:
+def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
     """Mean squared overlap of the k-th lowest level of the bulk in dimension n, k = 1, 2, ... (any shape), were levels still:
 
         q2_k = p p_star (integral of rho_s between the (k - 1)/(p n) and the k/(p n) quantile of rho).
@@ -60,7 +61,7 @@ def level_overlap(model: Committee, alpha: float, n: int, k: ArrayLike) -> Any:
     and 0.092, 0.030, 0.022. theory.finite.law draws them. Raises ParameterError as `overlap_density` does, on p = inf,
     and where the bulk below 0 does not hold k levels.
 
-    >>> level_overlap(Committee(1, 1, 0.5), 1.1, 200, [1, 2, 3]).round(3)
+    >>> level_overlap(Network(1, 1, 0.5), 1.1, 200, [1, 2, 3]).round(3)
     array([0.092, 0.03 , 0.022])
     """
     model, n = finite_committee(model), count("n", n)

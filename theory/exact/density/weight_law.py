@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from theory.model import Committee
+from theory.model.network import Network
 
 Real = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -112,12 +112,12 @@ def _stirling(half: float) -> float:
     return 0.5 * math.log(half / (2 * math.pi)) - series
 
 
-def teacher_law(model: Committee) -> tuple[Chi, ...]:
+def teacher_law(model: Network) -> tuple[Chi, ...]:
     """Law of y, one term of weight 1."""
     return (Chi(1.0, model.p_star, 1.0),)
 
 
-def student_law(model: Committee) -> tuple[Chi, ...]:
+def student_law(model: Network) -> tuple[Chi, ...]:
     """Law of c yhat over both branches: c = 1 with weight (p-1)/p and c = 3 with weight 1/p."""
     p = model.p
     along = Chi(1 / p, p, 3.0)
@@ -198,7 +198,7 @@ class WeightLaw:
     rule                how finely the law is cut
     """
 
-    model: Committee
+    model: Network
     pole: Complex
     mass: Complex
     distance: Real
@@ -265,13 +265,13 @@ def _times(matrix: Complex, vector: Complex) -> Complex:
 
 
 @lru_cache(maxsize=64)
-def weight_law(model: Committee, digits: int = DIGITS) -> WeightLaw:
+def weight_law(model: Network, digits: int = DIGITS) -> WeightLaw:
     """The law of f for a model, computed once for so many digits."""
     return _law(model, teacher_law(model), Rule(digits))
 
 
 @lru_cache(maxsize=64)
-def signal_law(model: Committee) -> WeightLaw:
+def signal_law(model: Network) -> WeightLaw:
     """The law of f biased by y, whose transform is S(t) = E[y f / (1 + t f)]: y times its law is a law of p_star + 2 squares.
 
     Only `transform` is meant here: `jump` is that of the law without bias.
@@ -279,7 +279,7 @@ def signal_law(model: Committee) -> WeightLaw:
     return _law(model, (Chi(1.0, model.p_star + 2, 1 + 2 / model.p_star),), Rule())
 
 
-def _law(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> WeightLaw:
+def _law(model: Network, teacher: tuple[Chi, ...], rule: Rule) -> WeightLaw:
     pole, mass = (_infinite_width if math.isinf(model.p) else _finite_width)(model, teacher, rule)
     order = np.argsort(np.abs(pole))
     pole, mass = pole[order], mass[order]
@@ -288,7 +288,7 @@ def _law(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> WeightLaw:
     return WeightLaw(model, pole, mass, np.abs(pole), beyond, rule)
 
 
-def _finite_width(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> tuple[Complex, Complex]:
+def _finite_width(model: Network, teacher: tuple[Chi, ...], rule: Rule) -> tuple[Complex, Complex]:
     student = student_law(model)
     f, positive = _side(student, teacher, model.a, rule)
     u, negative = _side(teacher, student, model.a, rule)
@@ -316,7 +316,7 @@ def _side(
     return v, excess_density(upper, lower, a, v, rule) * dv
 
 
-def _infinite_width(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> tuple[Complex, Complex]:
+def _infinite_width(model: Network, teacher: tuple[Chi, ...], rule: Rule) -> tuple[Complex, Complex]:
     """p = inf: yhat = 1, f = (1 - y)/(a + y); y turned into the upper half plane."""
     (law,) = teacher
     low = math.exp(-2 * rule.decay / law.dof)
@@ -325,7 +325,7 @@ def _infinite_width(model: Committee, teacher: tuple[Chi, ...], rule: Rule) -> t
     return (model.a + y) / (y - 1), np.exp(law.log_density(y)) * dy
 
 
-def weight_moments(model: Committee, order: int) -> Real:
+def weight_moments(model: Network, order: int) -> Real:
     """E[f^n] for n = 1..order (units of (p/2) H): (1/p) E Tr ((p/2) F)^n, from nodes on the real line."""
     a, rule, more = model.a, Rule(), 4.0 * order
     student, teacher = student_law(model), teacher_law(model)

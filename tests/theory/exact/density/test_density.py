@@ -97,7 +97,7 @@ def test_moments_from_the_weights(p, p_star, a):
     weight = weight * np.exp(-(radius**2) / 2)
     u = np.zeros((radius.size, p_star))
     u[:, 0] = radius
-    f = model.weights(grid[:, None, :], u[None, :, :])
+    f = model.weights(grid[:, None, :], model.outputs(u)[None, :])
     cumulants, power = [], np.eye(p)
     for _ in range(3):
         power = power @ f

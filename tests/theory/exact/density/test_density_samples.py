@@ -8,6 +8,7 @@ from scipy import stats
 
 from tests.theory.spectra import gauss
 from theory.exact.bulk import bulk_edge
+from theory.exact.committee import committee_labels
 from theory.exact.density.density import atom, density
 from theory.model import Committee
 
@@ -21,7 +22,8 @@ CASES = [
 def eigenvalues(model, alpha, n, rng):
     """Eigenvalues of one Hessian, (p n,), from the labels of round(alpha n) samples."""
     m = round(alpha * n)
-    f = model.weights(*model.draw_labels(m, rng))
+    lam, u = committee_labels(model, m, rng)
+    f = model.weights(lam, model.outputs(u))
     x = rng.standard_normal((m, n)) / math.sqrt(n)
     blocks = [[x.T @ (f[:, k, q, None] * x) for q in range(model.p)] for k in range(model.p)]
     return np.linalg.eigvalsh(np.block(blocks))

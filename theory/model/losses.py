@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from theory.checks import ParameterError, function, named, shown
-from theory.general.derivatives import departure
+from theory.model.derivatives import departure
 
 Array = Any
 Function = Callable[[Array, Array, Any, Any], Array]
@@ -85,6 +85,8 @@ def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:
     """
     if isinstance(given, Loss):
         return given
+    if isinstance(given, str) and given in LOSSES and not known:
+        return LOSSES[given]
     names = {**LOSSES, **{entry.name: entry for entry in known}}
     return names[named("loss", given, names)]
 

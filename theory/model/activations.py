@@ -16,7 +16,7 @@ import numpy as np
 import scipy.special
 
 from theory.checks import ParameterError, choice, finite, function, named, one, shown
-from theory.general.derivatives import departure
+from theory.model.derivatives import departure
 
 Array = Any
 Function = Callable[[Array, Any], Array]
@@ -104,6 +104,8 @@ def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Act
     """
     if isinstance(given, Activation):
         return given
+    if isinstance(given, str) and given in ACTIVATIONS and not known:
+        return ACTIVATIONS[given]
     names = {**ACTIVATIONS, **{entry.name: entry for entry in known}}
     return names[named("activation", given, names)]
 

@@ -7,9 +7,10 @@ import pytest
 
 from tests.cases import cases
 from theory.checks import ParameterError
+from theory.exact.committee import committee_weights
 from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
-from theory.general.covariance import covariance
 from theory.model import Committee
+from theory.model.covariance import covariance
 
 X = np.linspace(-3, 3, 25)
 SPECS = ["levels:0.4@0.667,2.2@0.333", "power:1.2", "power:0.5@1000", "mp:0.5", "mp:1", "mp:3"]
@@ -57,15 +58,20 @@ def test_weights_are_second_derivatives_of_the_loss(name, loss):
 def test_the_default_is_the_committee():
     model = Network(2, 3, 0.4)
     lam, u, y = model.draw_labels(50, np.random.default_rng(1))
-    assert model.committee == Committee(2, 3, 0.4)
-    np.testing.assert_allclose(model.weights(lam, y), Committee(2, 3, 0.4).weights(lam, u), rtol=1e-13)
+    assert model.is_committee and model == Committee(2, 3, 0.4)
+    np.testing.assert_allclose(
+        model.weights(lam, y), committee_weights(0.4, lam, np.mean(u**2, axis=1)), rtol=1e-13
+    )
+    assert repr(model) == "Network(p=2, p_star=3, a=0.4)"
+    with pytest.raises(ParameterError, match=r"^y must be the teacher's outputs"):
+        model.weights(lam, u)
     for other in (
         {"noise": 0.1},
         {"covariance": "mp:0.5"},
         {"overlap": 0.2},
         {"activation": "he2", "a": 1.0},
     ):
-        assert Network(**other).committee is None
+        assert not Network(**other).is_committee
 
 
 def test_labels_have_the_stated_second_moments():

@@ -1,0 +1,22 @@
+"""The model: a teacher and a student network, their activations, loss, noise and inputs.
+
+`Network` is the one model; `Committee(p, p_star, a)` is its first name, from when there were quadratic committees only.
+"""
+
+from theory.model.activations import ACTIVATIONS, Activation
+from theory.model.covariance import Covariance, covariance
+from theory.model.losses import LOSSES, Loss
+from theory.model.network import Committee, Labels, Network, network
+
+__all__ = [
+    "ACTIVATIONS",
+    "LOSSES",
+    "Activation",
+    "Committee",
+    "Covariance",
+    "Labels",
+    "Loss",
+    "Network",
+    "covariance",
+    "network",
+]

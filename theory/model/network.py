@@ -1,0 +1,367 @@
+"""The model in general: activation, loss, noise, covariance of the inputs and overlap with the teacher as options.
+
+    u_l = w*_l.x      y = mean_l s*(u_l + sqrt(noise) zeta_l) + sqrt(output_noise) xi      x = Sigma^(1/2) N(0, I_N / N)
+    lam_k = w_k.x     yhat = mean_k s(lam_k)                 zeta, xi ~ N(0, 1)            Hessian of sum_mu l(y, yhat)
+
+At N = inf (u, lam) is a Gaussian vector of unit variances: E[u u^T] = I, E[lam u^T] = R, E[lam lam^T] = Q. Every such
+network has weights that are diagonal plus rank one, with l' and l'' the derivatives of the loss in yhat:
+
+    F = l'' grad yhat grad yhat^T + l' Hess yhat = diag(l' s''(lam) / p) + l'' (s'(lam) / p) (s'(lam) / p)^T.
+
+The quadratic committee (`theory.exact.committee`) is the Network of all defaults: `Committee(p, p_star, a)` gives it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.checks import (
+    TEACHERS,
+    ParameterError,
+    broadcast,
+    count,
+    finite,
+    generator,
+    normalisation,
+    one,
+    shown,
+    variance,
+    width,
+)
+from theory.model.activations import Activation, activation
+from theory.model.covariance import Covariance, covariance
+from theory.model.losses import Loss, loss
+
+Array = Any
+Matrix = tuple[tuple[float, ...], ...]
+
+_SPARE = 1e-9  # by how much rounding may make a Gram matrix indefinite
+
+
+class Labels(NamedTuple):
+    """What m samples show: lam (m, p), u (m, p_star), teacher outputs with their noise y (m,)."""
+
+    lam: NDArray[np.float64]
+    u: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A teacher-student pair; validated, immutable, hashable. All defaults: the quadratic committee.
+
+    p                   width of the student: an integer from 1 to 1e300, or math.inf (all numbers are then those of (p/2) H)
+    p_star              width of the teacher: an integer from 1 to 1e40
+    a                   parameter of the loss: from 1e-100 to 1e60; 1.0, and without meaning, for losses that have none
+    activation          of the student: a name of `theory.model.activations.ACTIVATIONS`, or an Activation
+    teacher_activation  of the teacher, None for that of the student
+    loss                a name of `theory.model.losses.LOSSES`, or a Loss
+    noise               variance Delta of the Gaussian noise added to every u_l, before the teacher's activation
+    covariance          of the inputs: a Covariance, the text of one (see `covariance`), or None for the identity
+    overlap             m in [-1, 1]: student row k is w_k = m w*_(k mod p_star) + sqrt(1 - m^2) (a direction of its own);
+                        or the (p, p_star) matrix R of overlaps w_k.w*_l / N, kept as nested tuples
+    gram                (p, p) matrix Q of the students' products w_k.w_j / N, kept as nested tuples; None: rows of norm
+                        sqrt(N) that share nothing but what R makes them share
+    output_noise        variance of Gaussian noise added to y itself
+
+    Raises ParameterError on anything unfit, and on what cannot be combined:
+    * a loss that needs a + y > 0 with output_noise, or with a teacher whose outputs may fall below -a: the loss of such
+      labels is negative and without bound, or undefined;
+    * p = inf with an overlap or Gram matrix.
+
+    >>> model = Network(p=2, activation="tanh", a=2.0, noise=0.3)
+    >>> model.degeneracy, model
+    (2, Network(p=2, p_star=1, a=2.0, activation='tanh', noise=0.3))
+    """
+
+    p: int | float = 1
+    p_star: int = 1
+    a: float = 1.0
+    activation: str | Activation = "quadratic"
+    teacher_activation: str | Activation | None = None
+    loss: str | Loss = "normalised"
+    noise: float = 0.0
+    covariance: Covariance | str | None = None
+    overlap: float | Matrix = 0.0
+    gram: Matrix | None = None
+    output_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", width("p", self.p))
+        object.__setattr__(self, "p_star", _teachers(self.p_star))
+        object.__setattr__(self, "a", one("a", normalisation("a", self.a)))
+        entry, rule = activation(self.activation), loss(self.loss)
+        object.__setattr__(self, "activation", entry)
+        if self.teacher_activation is not None:
+            teacher = activation(self.teacher_activation)
+            object.__setattr__(self, "teacher_activation", None if teacher == entry else teacher)
+        object.__setattr__(self, "loss", rule)
+        for name in ("noise", "output_noise"):
+            object.__setattr__(self, name, one(name, variance(name, getattr(self, name))))
+        if self.covariance is not None:
+            law = covariance(self.covariance)
+            object.__setattr__(self, "covariance", None if law.is_identity else law)
+        object.__setattr__(self, "overlap", _overlap(self.overlap, (self.p, self.p_star)))
+        object.__setattr__(self, "gram", _gram(self.gram, self.p))
+        self._check_loss(rule)
+        self._check_students()
+
+    def _check_loss(self, rule: Loss) -> None:
+        if not rule.has_a and self.a != 1.0:
+            raise ParameterError(
+                f"a must be left at 1 with the {rule.name} loss, which has none, got {self.a}"
+            )
+        if not rule.positive:
+            return
+        if self.output_noise:
+            raise ParameterError(
+                f"output_noise must be 0 with the {rule.name} loss, which needs a + y > 0: Gaussian noise added to y "
+                f"itself makes it negative for some labels, got {self.output_noise}; noise (before the activation) is fit"
+            )
+        if math.isinf(self.teacher.infimum):
+            raise ParameterError(
+                f"loss must be another for a {self.teacher.name} teacher, whose y has no lower bound: the {rule.name} one "
+                "needs a + y > 0"
+            )
+        if self.a + self.teacher.infimum < 0:
+            raise ParameterError(
+                f"a must be at least {-self.teacher.infimum:g} for a {self.teacher.name} teacher with the {rule.name} loss, "
+                f"which needs a + y > 0, got {self.a}"
+            )
+
+    def _check_students(self) -> None:
+        if math.isinf(self.p):
+            if self.gram is not None or self.overlap != 0.0:
+                raise ParameterError("overlap must be 0, and gram not given, for p = inf")
+            return
+        if isinstance(self.overlap, tuple) or self.gram is not None:
+            perpendicular = self.gram_matrix - self.overlap_matrix @ self.overlap_matrix.T
+            if np.linalg.eigvalsh(perpendicular)[0] < -_SPARE:
+                raise ParameterError(
+                    "gram - overlap overlap^T must be positive semidefinite: no students have these overlaps"
+                )
+
+    @classmethod
+    def of(
+        cls, record: Mapping[str, Any], activations: Iterable[Activation] = (), losses: Iterable[Loss] = ()
+    ) -> Network:
+        """The Network that a `record` describes; activations and losses of one's own are found by name among those given.
+
+        Raises ParameterError on unknown keys or names, and as the constructor.
+
+        >>> Network.of(Network(p=2, covariance="mp:0.5").record()) == Network(p=2, covariance="mp:0.5")
+        True
+        """
+        names = {f.name for f in fields(cls)}
+        if not isinstance(record, Mapping) or not set(record) <= names:
+            raise ParameterError(f"record of a network must have the keys {', '.join(sorted(names))}")
+        values = dict(record)
+        for key in ("activation", "teacher_activation"):
+            if values.get(key) is not None:
+                values[key] = activation(values[key], activations)
+        if "loss" in values:
+            values["loss"] = loss(values["loss"], losses)
+        return cls(**values)
+
+    def __repr__(self) -> str:
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        changed = {
+            f.name for f in fields(self) if own[f.name] != f.default and f.name not in ("activation", "loss")
+        }
+        changed |= {"p", "p_star", "a"}
+        changed |= {name for name in ("activation", "loss") if own[name].name != getattr(Network, name)}
+        return f"Network({', '.join(f'{k}={_short(v)}' for k, v in own.items() if k in changed)})"
+
+    def record(self) -> dict[str, Any]:
+        """The fields as plain numbers, texts, lists and None (p = inf as math.inf), from which `of` makes an equal Network."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    @property
+    def student(self) -> Activation:
+        """The student's activation."""
+        return activation(self.activation)
+
+    @property
+    def teacher(self) -> Activation:
+        """The teacher's activation."""
+        return activation(self.activation if self.teacher_activation is None else self.teacher_activation)
+
+    @property
+    def rule(self) -> Loss:
+        """The loss."""
+        return loss(self.loss)
+
+    @property
+    def degeneracy(self) -> int | float:
+        """Number of eigenvalues that carry the teacher: p p_star."""
+        return self.p * self.p_star
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the exact theory of the quadratic committee holds: quadratic activations, the normalised loss and
+        students without overlap. Noise and covariance are allowed."""
+        names = self.student.name, self.teacher.name, self.rule.name
+        return names == ("quadratic", "quadratic", "normalised") and self.gram is None and self.overlap == 0.0
+
+    @property
+    def is_committee(self) -> bool:
+        """Whether nothing but the widths and a differs from the defaults: the quadratic committee without options."""
+        return self.is_quadratic and self.noise == 0 and self.covariance is None
+
+    @property
+    def overlap_matrix(self) -> NDArray[np.float64]:
+        """R (p, p_star), R_kl = w_k.w*_l / N. Raises ParameterError for p = inf."""
+        if isinstance(self.overlap, tuple):
+            return np.array(self.overlap)
+        k = np.arange(self._finite_p())
+        matrix = np.zeros((len(k), self.p_star))
+        matrix[k, k % self.p_star] = self.overlap
+        return matrix
+
+    @property
+    def gram_matrix(self) -> NDArray[np.float64]:
+        """Q (p, p), Q_kj = w_k.w_j / N. Raises ParameterError for p = inf."""
+        if self.gram is not None:
+            return np.array(self.gram)
+        shared = self.overlap_matrix @ self.overlap_matrix.T
+        np.fill_diagonal(shared, 1.0)
+        return shared
+
+    def mixing(self) -> NDArray[np.float64]:
+        """L (p, p_star + p) with lam = L v for independent N(0, 1) v = (u, own directions of the students): L = (R, C) with
+        C C^T = Q - R R^T symmetric. Raises ParameterError for p = inf."""
+        r = self.overlap_matrix
+        values, vectors = np.linalg.eigh(self.gram_matrix - r @ r.T)
+        own = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
+        return np.concatenate([r, own], axis=1)
+
+    def inputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Eigenvalues and probabilities of the covariance of the inputs; None for the identity."""
+        return None if self.covariance is None else covariance(self.covariance).law()
+
+    def outputs(self, u: Array, zeta: Array | None = None, xi: Array | None = None, xp: Any = np) -> Array:
+        """Teacher outputs y (...) of preactivations u (..., p_star); zeta (..., p_star) and xi (...) are the normals of
+        noise and output_noise, None leaves that noise out. xp is the namespace of the arrays, numpy or jax.numpy."""
+        if zeta is not None and self.noise:
+            u = u + math.sqrt(self.noise) * zeta
+        y = xp.mean(self.teacher.value(u, xp), axis=-1)
+        return y if xi is None or not self.output_noise else y + math.sqrt(self.output_noise) * xi
+
+    def weight_parts(self, lam: Array, y: Array, xp: Any = np) -> tuple[Array, Array, Array]:
+        """Weights as F = diag(diagonal) + coefficient gradient gradient^T: diagonal (..., p), coefficient (...) and gradient
+        (..., p) of preactivations lam (..., p) and teacher outputs y (...). xp is the namespace of the arrays."""
+        p = lam.shape[-1]
+        yhat = xp.mean(self.student.value(lam, xp), axis=-1)
+        first, second = self.rule.first(y, yhat, self.a, xp), self.rule.second(y, yhat, self.a, xp)
+        return first[..., None] * self.student.second(lam, xp) / p, second, self.student.first(lam, xp) / p
+
+    def weights(self, lam: Array, y: Array, xp: Any = np) -> Array:
+        """Weights F (..., p, p) of preactivations lam (..., p) and teacher outputs y (...), those of `outputs` of u.
+
+        Leading shapes broadcast. Raises ParameterError on other shapes, of u in the place of y too, or entries not finite.
+
+        >>> model = Network(2, 1, 0.5)
+        >>> lam, u, y = model.draw_labels(5, np.random.default_rng(0))
+        >>> model.weights(lam, y).shape
+        (5, 2, 2)
+        """
+        if xp is np:
+            lam, y = np.asarray(finite("lam", lam)), np.asarray(finite("y", y))
+        if lam.ndim < 1 or lam.shape[-1] != self.p < math.inf:
+            raise ParameterError(f"lam must have shape (..., {self.p}), got {lam.shape}")
+        if y.ndim != lam.ndim - 1:
+            raise ParameterError(
+                f"y must be the teacher's outputs, model.outputs(u), with one axis less than lam, got shape {y.shape}"
+            )
+        broadcast(lam=lam[..., 0], y=y)
+        diagonal, coefficient, gradient = self.weight_parts(lam, y, xp)
+        outer = gradient[..., :, None] * gradient[..., None, :]
+        return coefficient[..., None, None] * outer + diagonal[..., None] * xp.eye(
+            lam.shape[-1], dtype=lam.dtype
+        )
+
+    def losses(self, lam: Array, y: Array, xp: Any = np) -> Array:
+        """Losses (...) of the same arguments; the Hessian is that of their sum."""
+        return self.rule.value(y, xp.mean(self.student.value(lam, xp), axis=-1), self.a, xp)
+
+    def draw_labels(self, m: int, rng: np.random.Generator) -> Labels:
+        """Labels of m samples as N -> inf. Raises ParameterError unless m is a count, rng a numpy.random.Generator, p finite.
+
+        >>> Network(p=2, p_star=3).draw_labels(5, np.random.default_rng(0)).u.shape
+        (5, 3)
+        """
+        m, rng, p = count("m", m, 0), generator("rng", rng), self._finite_p()
+        v = rng.standard_normal((m, self.p_star + p))
+        u = v[:, : self.p_star]
+        zeta = rng.standard_normal(u.shape) if self.noise else None
+        xi = rng.standard_normal(m) if self.output_noise else None
+        return Labels(v @ self.mixing().T, u, self.outputs(u, zeta, xi))
+
+    def _finite_p(self) -> int:
+        if math.isinf(self.p):
+            raise ParameterError("p must be finite for students, labels and weights one by one, got inf")
+        return int(self.p)
+
+
+Committee = Network  # the first name, from when there were quadratic committees only
+
+
+def network(model: Any) -> Network:
+    """`model` itself; ParameterError unless it is a Network."""
+    if not isinstance(model, Network):
+        raise ParameterError(f"model must be a Network, got {shown(model)}")
+    return model
+
+
+def _teachers(value: Any) -> int:
+    p_star = width("p_star", value)
+    if math.isinf(p_star):
+        raise ParameterError("p_star must be an integer of at least 1, got inf")
+    if p_star > TEACHERS:
+        raise ParameterError(f"p_star must be at most {TEACHERS:g}, got {shown(value)}")
+    return int(p_star)
+
+
+def _plain(value: Any) -> Any:
+    """A field as a number, text, list or None."""
+    if isinstance(value, Activation | Loss):
+        return value.name
+    if isinstance(value, Covariance):
+        return value.spec
+    return [list(row) for row in value] if isinstance(value, tuple) else value
+
+
+def _short(value: Any) -> str:
+    return "inf" if value == math.inf else repr(_plain(value))
+
+
+def _overlap(value: Any, shape: tuple[float, float]) -> float | Matrix:
+    if np.ndim(value) == 0:
+        number = one("overlap", finite("overlap", value))
+        if not abs(number) <= 1:
+            raise ParameterError(f"overlap must lie between -1 and 1, got {number}")
+        return number
+    return _matrix("overlap", value, shape)
+
+
+def _gram(value: Any, p: float) -> Matrix | None:
+    if value is None:
+        return None
+    rows = _matrix("gram", value, (p, p))
+    matrix = np.array(rows)
+    if not np.allclose(matrix, matrix.T, rtol=0, atol=_SPARE * np.abs(matrix).max()):
+        raise ParameterError("gram must be a symmetric matrix")
+    return tuple(map(tuple, ((matrix + matrix.T) / 2).tolist()))
+
+
+def _matrix(name: str, value: Any, shape: tuple[float, float]) -> Matrix:
+    array = np.asarray(finite(name, value))
+    if array.shape != shape:
+        raise ParameterError(f"{name} must be one number or have shape {shape}, got {array.shape}")
+    return tuple(map(tuple, array.tolist()))
