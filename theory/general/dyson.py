@@ -140,7 +140,7 @@ class Dyson:
         q, steps = scalar_edge(self.values, coefficients)
         if self.levels is not None and q > 0:
             law = _Values(self.values.ravel(), coefficients.ravel())
-            q = Isotropic(law, (self.levels.s, self.levels.w)).edge(1.0)[2]  # if G were a multiple of I
+            q = law.q_min + Isotropic(law, (self.levels.s, self.levels.w)).edge(1.0)[2]  # if G were g I
         state = self.state(q * np.eye(self.p))
         if state is None:
             raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
@@ -278,8 +278,8 @@ class _Values:
     def scale(self) -> float:
         return float(np.sqrt(self.c @ self.f**2 / self.c.sum()))
 
-    def at(self, q: float) -> Averages:
-        a = self.f * (q / (q + self.f))
+    def at(self, d: float) -> Averages:
+        a = self.f * ((self.q_min + d) / (self.f + self.q_min + d))
         return Averages(float(self.c @ a), float(self.c @ a**2), [], [])
 
 

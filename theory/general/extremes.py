@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.general.laws import outputs_of, taken
 from theory.general.lowest import Lowest, lowest
 from theory.general.support import Extreme, Support
+from theory.model.activations import outputs_of, taken
 from theory.model.network import Network
 
 Array = NDArray[Any]

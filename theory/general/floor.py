@@ -1,9 +1,10 @@
 """The infimum of a scalar weight f(x, y) over everything its arguments can be, infinity included.
 
 The left edge of a spectrum is smooth or sharp according to how the weights end below, which nodes of a quadrature cannot
-tell: n of them come near an infimum at infinity only like 1/log n. Here it is found by minimising over x at every y of a grid
-that spans all scales, then over y; and by the minima over boxes of growing size, which converge, or go on falling where the
-weight is unbounded below.
+tell: n of them come near an infimum at infinity only like 1/log n. A weight l'' s'(x)^2 + l' s''(x) is low where the output y
+lies some way off the student's own, yhat = s(x), at any x: so it is looked at over x and y, and over x and y - yhat, both on
+grids of all scales. The lowest places are polished. Boxes of growing size show whether the minimum has been reached, is
+approached at infinity, or falls without end.
 """
 
 from __future__ import annotations
@@ -15,21 +16,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.late_scipy import minimize, minimize_scalar
-
 Array = NDArray[Any]
 Weight = Callable[[Array, Array], Array]
+Outputs = Callable[[Array], Array]
 
 _GOLDEN = (np.sqrt(5) - 1) / 2
 _SECTIONS = 24  # golden sections: a place to 1e-5 of its bracket
 _BOXES = np.array([1e1, 1e2, 1e3, 1e4])  # of x; y within their fourth power
-_MID = np.linspace(-12, 12, 241)
 _FAR = np.geomspace(12, 1e4, 40)
-_INPUTS = np.concatenate([-_FAR[::-1], _MID, _FAR])
+_INPUTS = np.concatenate([-_FAR[::-1], np.linspace(-12, 12, 481), _FAR])
 _SCALES = np.geomspace(1e-12, 1e16, 160)
-_OFFSETS = np.concatenate([-np.geomspace(1e4, 1e-2, 30), np.geomspace(1e-2, 1e4, 30)])
+_OFFSETS = np.geomspace(1e-4, 1e4, 97)  # of y from yhat, in units of the loss
+_RESOLVED = 1e-6  # relative rounding of y - yhat from which an offset says nothing
 _STEADY = 1e-9  # relative fall from one box to the next below which the minimum has converged
 _FALLING = 0.5  # ratio of one fall to the one before from which it goes on for ever
+_BOTTOMLESS = 1e6  # falls of this many times the size near 0 do not end
+_PLACES = 8  # of each grid that are polished
+_ZOOMS, _ZOOM, _HALF = 40, 0.6, 4  # grids of 9 by 9 about a place: 1e-9 of its distance to neighbours
+_ALIKE = 1e-13  # relative difference of minima that count as equal
+_NEXT = 1e-6  # relative distance within which an end of the outputs is tried
+_INSIDE = 12.0  # of x: beyond, no node reaches
+_INSIDE_OUTPUT = 1e6
 
 
 @dataclass(frozen=True)
@@ -38,40 +45,166 @@ class Floor:
 
     value   -inf where the weight is unbounded below
     x, y    where it is taken or approached
-    place   "inside" (x and y finite, y inside its range), "low" (x finite, y at the lower end of its range), "far" (anything
-            else: at infinity or at the upper end)
-    exact   False where it had to be extrapolated from boxes of growing size
+    place   "inside" (x and y finite, y inside its range), "low" and "high" (x finite, y at that end of its range), "far"
+            (anything else: at infinity)
+    error   of the value where it had to be extrapolated from boxes of growing size
     """
 
     value: float
     x: float
     y: float
     place: str
-    exact: bool = True
+    error: float = 0.0
 
 
-def floor(weight: Weight, outputs: tuple[float, float], start: float = -np.inf) -> Floor:
-    """Infimum of weight(x, y), vectorised and broadcasting, over start <= x < inf and y in the closed range `outputs`."""
+def floor(
+    weight: Weight,
+    outputs: tuple[float, float],
+    start: float = -np.inf,
+    student: Outputs | None = None,
+    unit: float = 1.0,
+) -> Floor:
+    """Infimum of weight(x, y), vectorised and broadcasting, over start <= x < inf and y in the closed range `outputs`.
+
+    student  yhat(x), off which y is looked at too; None: 0
+    unit     size of y - yhat on which the loss changes
+    """
+    plane = _Plane(weight, outputs, student or np.zeros_like, start)
     x = _INPUTS[_INPUTS >= start]
-    y = _outputs(outputs)
-    values = _clean(weight(x[:, None], y[None, :]))
-    boxes = np.array([_lowest(weight, values, x, y, outputs, box) for box in _BOXES])
+    grids = [plane.absolute(x), plane.relative(x, unit)]
+    boxes = np.array([min(np.min(grid.within(box)) for grid in grids) for box in _BOXES])
     falls, best = -np.diff(boxes), float(boxes[-1])
     moving = not falls[-1] <= _STEADY * (1 + abs(best))
-    if np.isneginf(best) or (moving and falls[-1] > _FALLING * falls[-2]):
+    bottomless = best < -_BOTTOMLESS * (1 + abs(boxes[0]))
+    if np.isneginf(best) or bottomless or (moving and falls[-1] > _FALLING * falls[-2]):
         return Floor(-np.inf, np.nan, np.nan, "far")
-    at = _first_inside(values, x, y, outputs, best)
-    if moving:
+    values, places, outs = plane.polished(grids)
+    value = float(np.min(values))
+    at = int(np.argmax(values <= value + _ALIKE * (1 + abs(value))))
+    x_best, y_best = float(places[at]), plane.ended(float(places[at]), float(outs[at]), value)
+    if moving and value > best - falls[-1]:  # the boxes' own minimum: still on its way
         ratio = falls[-1] / falls[-2]
-        low = float(best - falls[-1] * ratio / (1 - ratio))
-        return Floor(low, float(x[at[0]]), float(y[at[1]]), "far", False)
-    x_best, y_best, low = _polished(weight, x, y, at, start, outputs)
-    near = abs(x_best) < _FAR[-1] / 10
-    if near and y_best == outputs[0]:
-        place = "low"
-    else:
-        place = "inside" if near and outputs[0] < y_best < outputs[1] and abs(y_best) < 1e6 else "far"
-    return Floor(min(low, best), x_best, y_best, place)
+        rest = falls[-1] * ratio / (1 - ratio)
+        return Floor(float(value - rest), x_best, y_best, "far", float(rest))
+    return Floor(value, x_best, y_best, plane.place(x_best, y_best))
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Values (n, m) at x (n,) and y (n, m), and whether their columns are offsets from yhat."""
+
+    x: Array
+    y: Array
+    columns: Array
+    values: Array
+    outputs: tuple[float, float]
+    relative: bool
+
+    def within(self, box: float) -> Array:
+        """Values in a box |x| <= box, |y| <= box^4, away from the lower end of y by box^-3."""
+        kept = (np.abs(self.x) <= box * (1 + 1e-12))[:, None] & (np.abs(self.y) <= box**4)
+        kept &= (self.y - self.outputs[0] >= box**-3) | (self.y == self.outputs[0])
+        return np.where(kept, self.values, np.inf)
+
+    def reach(self, i: int, j: int) -> tuple[float, float]:
+        """Distances in x and in columns of the neighbours of a point."""
+        x, columns = self.x[max(i - 1, 0) : i + 2], self.columns[max(j - 1, 0) : j + 2]
+        return float(np.max(np.abs(x - self.x[i]))), float(np.max(np.abs(columns - self.columns[j])))
+
+    def lowest(self) -> list[tuple[int, int]]:
+        """The lowest local minima; of equal ones those well inside first, then those at an end, then others."""
+        padded = np.pad(self.values, 1, constant_values=np.inf)
+        n, m = self.values.shape
+        around = [padded[1 + i : 1 + i + n, 1 + j : 1 + j + m] for i in (-1, 0, 1) for j in (-1, 0, 1)]
+        local = np.all([self.values <= other for other in around], axis=0) & np.isfinite(self.values)
+        i, j = np.nonzero(local)
+        values = self.values[i, j]
+        y = self.y[i, j]
+        from_ends = np.min([np.abs(y - end) for end in self.outputs], axis=0)
+        inside = (np.abs(self.x[i]) < _INSIDE) & (np.abs(y) < _INSIDE) & (from_ends > 1e-3)
+        rounded = np.round(values / (_ALIKE * (1 + np.abs(values).min(initial=1.0))))
+        order = np.lexsort((~inside & (from_ends > 0), ~inside, rounded))[:_PLACES]
+        return [(int(i[k]), int(j[k])) for k in order]
+
+
+@dataclass(frozen=True)
+class _Plane:
+    weight: Weight
+    outputs: tuple[float, float]
+    student: Outputs
+    start: float
+
+    def absolute(self, x: Array) -> _Grid:
+        """y at its ends, and at all scales from either end of its range, or out to infinity where it has no end."""
+        low, high = self.outputs
+        parts = [
+            low + _SCALES if np.isfinite(low) else -_SCALES,
+            high - _SCALES if np.isfinite(high) else _SCALES,
+            np.array([v for v in self.outputs if np.isfinite(v)]),
+            np.linspace(-5, 5, 81),
+        ]
+        y = np.unique(np.concatenate(parts))
+        y = y[(y >= low) & (y <= high)]
+        return self._grid(x, np.broadcast_to(y, (len(x), len(y))), y, False)
+
+    def relative(self, x: Array, unit: float) -> _Grid:
+        """y at all scales off yhat, where it can be so."""
+        offsets = unit * np.concatenate([-_OFFSETS[::-1], _OFFSETS])
+        return self._grid(x, self.student(x)[:, None] + offsets, offsets, True)
+
+    def _grid(self, x: Array, y: Array, columns: Array, relative: bool) -> _Grid:
+        values = self.at(x[:, None], y)
+        if relative:
+            yhat = self.student(x)[:, None]
+            rounded = np.abs(columns) * _RESOLVED < np.finfo(float).eps * np.abs(yhat)
+            values = np.where(rounded, np.inf, values)
+        return _Grid(x, y, columns, values, self.outputs, relative)
+
+    def at(self, x: Any, y: Any) -> Array:
+        """The weight, inf where y is out of its range or the weight undefined."""
+        x, y = np.asarray(x, float), np.asarray(y, float)
+        with np.errstate(all="ignore"):
+            values = self.weight(x, np.clip(y, *self.outputs))
+        return np.where(np.isnan(values) | (y < self.outputs[0]) | (y > self.outputs[1]), np.inf, values)
+
+    def polished(self, grids: list[_Grid]) -> tuple[Array, Array, Array]:
+        """Values and places x, y (k,) of the minima next to the lowest points of the grids: grids about them, ever finer."""
+        rows = [(g.x[i], g.columns[j], *g.reach(i, j), g.relative) for g in grids for i, j in g.lowest()]
+        x, column, wide, high, relative = np.array(rows, dtype=float).T
+        best = self.at(x, self._output(x, column, relative))
+        steps, each = np.linspace(-1, 1, 2 * _HALF + 1), np.arange(len(x))
+        for _ in range(_ZOOMS):
+            near_x = np.clip(x + wide * steps[:, None], max(self.start, -_FAR[-1]), _FAR[-1])[:, None]
+            near = (column + high * steps[:, None])[None, :]
+            values = self.at(near_x, self._output(near_x, near, relative)).reshape(-1, len(x))
+            at = np.argmin(values, axis=0)
+            lower = values[at, each] < best
+            i, j = np.unravel_index(at, (len(steps), len(steps)))
+            x, column = np.where(lower, near_x[i, 0, each], x), np.where(lower, near[0, j, each], column)
+            best = np.where(lower, values[at, each], best)
+            wide, high = wide * _ZOOM, high * _ZOOM
+        return best, x, self._output(x, column, relative)
+
+    def _output(self, x: Array, column: Array, relative: Array) -> Array:
+        return np.clip(np.where(relative > 0, self.student(x), 0.0) + column, *self.outputs)
+
+    def ended(self, x: float, y: float, value: float) -> float:
+        """y, or the end of its range next to it where the weight is as low there."""
+        for end in self.outputs:
+            if (
+                np.isfinite(end)
+                and abs(y - end) <= _NEXT * (1 + abs(end))
+                and self.at(x, end) <= value + _ALIKE * (1 + abs(value))
+            ):
+                return end
+        return y
+
+    def place(self, x: float, y: float) -> str:
+        """Where a minimum lies: see `Floor`."""
+        low, high = self.outputs
+        if abs(x) >= _INSIDE or abs(y) >= _INSIDE_OUTPUT:
+            return "far"
+        return "low" if y == low else "high" if y == high else "inside"
 
 
 def valley(weight: Weight, y: Array, start: float = -np.inf, reach: float = 4.0) -> Array:
@@ -94,78 +227,6 @@ def valley(weight: Weight, y: Array, start: float = -np.inf, reach: float = 4.0)
         lower = tilted(left) <= tilted(right)
         low, high = np.where(lower, low, left), np.where(lower, right, high)
     return np.where(size > 0, (low + high) / 2, 0.0)
-
-
-def _first_inside(
-    values: Array, x: Array, y: Array, outputs: tuple[float, float], best: float
-) -> tuple[int, ...]:
-    """Index of the lowest value; of several alike, one well inside the ranges."""
-    lowest = np.unravel_index(np.argmin(values), values.shape)
-    inside = (y > outputs[0] + 1e-3) & (y < outputs[1] - 1e-3) & (np.abs(y) < 1e3)
-    alike = (values <= best + 1e-13 * (1 + abs(best))) & inside & (np.abs(x)[:, None] < 1e3)
-    i, j = np.argwhere(alike)[0] if np.any(alike) else lowest
-    return int(i), int(j)
-
-
-def _polished(
-    weight: Weight,
-    x: Array,
-    y: Array,
-    at: tuple[int, ...],
-    start: float,
-    outputs: tuple[float, float],
-) -> tuple[float, float, float]:
-    """Place and value of the minimum next to a grid point: over x alone where y is at an end of its grid."""
-    i, j = at
-    near_x = max(float(x[max(i - 1, 0)]), start), float(x[min(i + 1, len(x) - 1)])
-
-    def along(v: float) -> float:
-        return float(_clean(weight(np.array(v), y[j])))
-
-    line = minimize_scalar(along, bounds=near_x, method="bounded", options={"xatol": 1e-10})
-    x_best, best = (float(line.x), float(line.fun)) if line.fun < along(x[i]) else (float(x[i]), along(x[i]))
-    if j in (0, len(y) - 1):
-        return x_best, float(y[j]), best
-    near_y = max(float(y[j - 1]), outputs[0]), min(float(y[j + 1]), outputs[1])
-    plane = minimize(
-        lambda v: float(_clean(weight(np.array(v[0]), np.array(v[1])))),
-        [x_best, y[j]],
-        method="Nelder-Mead",
-        bounds=[near_x, near_y],
-        options={"xatol": 1e-9, "fatol": 1e-17, "maxiter": 400},
-    )
-    if plane.fun < best:
-        return float(plane.x[0]), float(plane.x[1]), float(plane.fun)
-    return x_best, float(y[j]), best
-
-
-def _lowest(
-    weight: Weight, values: Array, x: Array, y: Array, outputs: tuple[float, float], box: float
-) -> float:
-    """Lowest value in a box |x| <= box, |y| <= box^4, away from the lower end of y by box^-3: on the grid, and in the valleys
-    along curves y = x^n where the residual y - x^n stays fixed while both grow."""
-    inside = np.abs(x) <= box * (1 + 1e-12)
-    kept = (np.abs(y) <= box**4) & ((y - outputs[0] >= box**-3) | (y == outputs[0]))
-    lowest = [np.min(values[np.ix_(inside, kept)])]
-    x = x[inside, None]
-    offsets = _OFFSETS[np.abs(_OFFSETS) <= box]
-    for power in (1, 2, 3):
-        along = np.clip(np.abs(x) ** power + offsets, y[kept][0], y[kept][-1])
-        lowest.append(np.min(_clean(weight(x, along))))
-    return float(min(lowest))
-
-
-def _outputs(outputs: tuple[float, float]) -> Array:
-    """Grid of y: its ends, and all scales from either end of its range, or out to infinity where it has no end."""
-    low, high = outputs
-    parts = [
-        low + _SCALES if np.isfinite(low) else -_SCALES,
-        high - _SCALES if np.isfinite(high) else _SCALES,
-        np.array([v for v in outputs if np.isfinite(v)]),
-        np.linspace(-5, 5, 41),
-    ]
-    y = np.unique(np.concatenate(parts))
-    return y[(y >= low) & (y <= high)]
 
 
 def _clean(values: Array) -> Array:

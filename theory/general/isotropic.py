@@ -15,6 +15,11 @@ h_j = int s^j/(z - kappa s) dnu. Take zeta = z / alpha and M_1 = int s/(K s - ze
 So q parametrises the line of sharp edges: zeta is the one root of K2 M_2 = q M_1 (M_2/M_1 grows with zeta), alpha and z follow
 without iteration. alpha grows along it from alpha_c at q_min = -infimum of f; below alpha_c the edge is smooth, at q_min.
 For Sigma = I it is alpha = q^2 / K2, z = alpha K - q, and the outlier is 1 = eigenvalue of alpha (K - X) / q.
+
+All is done in d = q - q_min, for where the infimum is taken at an improbable place K2 diverges as d -> 0 with a tiny factor:
+d at the edge is then far below rounding of q. The edge is the maximum of z over d >= 0, and z is concave: so z at any d is a
+bound from below, and at the first d of the line it is the edge as closely as anyone can tell. Such an edge is called smooth:
+its square root shows at no N.
 """
 
 from __future__ import annotations
@@ -22,11 +27,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.checks import NotConverged
 from theory.general.results import zero_of
 from theory.late_scipy import brentq
 
@@ -34,10 +41,11 @@ Array = NDArray[Any]
 
 _EPS = 4 * np.finfo(float).eps
 _FAR = 300.0  # logarithm at which every search for a bracket ends
-_NEAREST = 36.0  # logarithm of the smallest relative step that still changes q
+_NEAREST = 1e-14  # d / q_min of the first point of the line where averages at q_min do not exist: rounding of weights
 _AHEAD = 4e-4  # in log q: what the difference below leaves is 1e-10, rounding 1e-11
 _ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12
-_GRID = np.concatenate([np.geomspace(1e-12, 1e-2, 21), np.geomspace(2e-2, 1e6, 60)])
+_NEIGHBOURS = np.geomspace(1e-2, 1e2, 9)
+_GRID = np.concatenate([np.geomspace(1e-14, 1e-2, 25), np.geomspace(2e-2, 1e6, 60)])
 
 
 @dataclass(frozen=True)
@@ -75,29 +83,29 @@ class Law(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether averages at q_min itself exist: alpha_c > 0 may then be taken from them."""
+        """Whether averages at q_min itself may exist: the infimum is approached at infinity, or in many dimensions."""
 
     @property
     def scale(self) -> float:
-        """A typical weight."""
+        """A typical weight, q_min where that is not 0."""
 
     @property
     def blocks(self) -> tuple[Block, ...]:
         """Blocks of spike directions."""
 
-    def at(self, q: float) -> Averages:
-        """Averages at q."""
+    def at(self, d: float) -> Averages:
+        """Averages at q = q_min + d, d >= 0."""
 
 
 @dataclass(frozen=True)
 class IsotropicOutlier:
-    """One outlier: value, squared overlap with the block's directions, unit vector x (k,) there, the block, q."""
+    """One outlier: value, squared overlap with the block's directions, unit vector x (k,) there, the block, d."""
 
     value: float
     overlap: float
     vector: Array
     block: Block
-    q: float
+    d: float
 
 
 @dataclass(frozen=True)
@@ -111,18 +119,18 @@ class OnBranch:
 
 @dataclass(frozen=True)
 class IsotropicThreshold:
-    """Where an outlier of the block with a teacher leaves the bulk: alpha, kind, squared overlap just above, z, and where the
-    tangent of the overlap vanishes."""
+    """Where an outlier of the block with a teacher leaves the bulk: alpha, kind, squared overlap just above, d of the edge, and
+    where the tangent of the overlap vanishes."""
 
     alpha: float
     kind: str
     overlap: float
-    edge: float
+    d: float
     zero: float
 
 
-def bracketed(function: Callable[[float], float], start: float, lowest: float = -_FAR) -> float:
-    """Root of a function of a logarithm that grows from negative to positive; an end of the search where it has none."""
+def bracketed(function: Callable[[float], float], start: float, lowest: float = -_FAR) -> float | None:
+    """Root of a function of a logarithm that grows from negative to positive; None where it does not change its sign."""
     low = high = start
     below = above = function(start)
     step = 1.0
@@ -132,10 +140,10 @@ def bracketed(function: Callable[[float], float], start: float, lowest: float = 
     while above < 0 and high < _FAR:
         low, below, high, step = high, above, min(high + step, _FAR), 2 * step
         above = function(high)
-    if below >= 0:
-        return low
-    if above <= 0:
-        return high
+    if below == 0 or above == 0:
+        return low if below == 0 else high
+    if not (below < 0 < above):
+        return None
     return float(brentq(function, low, high, xtol=1e-15, rtol=_EPS))
 
 
@@ -167,10 +175,13 @@ class Isotropic:
         s = np.ones(1) if self.covariance is None else self.covariance[0]
         top = float(np.min(k * s))
         v = bracketed(lambda v: -function(top - math.exp(v)), math.log(distance))
+        if v is None:
+            raise NotConverged("no place on the line of edges: the covariance spans too many scales", top)
         return top - math.exp(v)
 
-    def _on_sharp(self, q: float, means: Averages) -> tuple[float, float]:
+    def _on_sharp(self, d: float, means: Averages) -> tuple[float, float]:
         """alpha and zeta on the line of sharp edges."""
+        q = self.law.q_min + d
         if self.covariance is None:
             return q**2 / means.k2, means.k - means.k2 / q
         zeta = self._zeta(means.k, lambda v: self._sharpness(q, means, v), means.k2 / q)
@@ -180,134 +191,156 @@ class Isotropic:
         first, second, *_ = self._means(means.k, zeta)
         return math.log(means.k2 * second / (q * first))
 
-    def _at_alpha(self, q: float, means: Averages, alpha: float) -> float:
-        """zeta at given q and alpha."""
+    def _at_alpha(self, d: float, means: Averages, alpha: float) -> float:
+        """zeta at given d and alpha."""
+        q = self.law.q_min + d
         if self.covariance is None:
             return means.k - q / alpha
         return self._zeta(means.k, lambda v: math.log(q * self._means(means.k, v)[0] / alpha), q / alpha)
 
     # --- the edge -----------------------------------------------------------------------------------------------
 
+    @cached_property
+    def start(self) -> tuple[float, float]:
+        """First d of the line, and alpha there, alpha_c, up to which edges are smooth; (0, 0) where no weight is negative."""
+        q_min = self.law.q_min
+        if q_min == 0:
+            return 0.0, 0.0
+        for d in (0.0, _NEAREST * q_min) if self.law.closed else (_NEAREST * q_min,):
+            means = self.law.at(d)
+            if np.isfinite(means.k2) and means.k2 > 0:
+                return d, self._on_sharp(d, means)[0]
+        raise NotConverged("averages next to the infimum of the weights do not exist", -q_min)
+
     def alpha_c(self) -> float:
-        """alpha up to which the edge is smooth: 0 where no smooth edge exists."""
-        if not self.law.closed:
-            return 0.0
-        means = self.law.at(self.law.q_min)
-        if not (np.isfinite(means.k2) and means.k2 > 0):
-            return 0.0
-        return self._on_sharp(self.law.q_min, means)[0]
+        """alpha up to which the edge is smooth."""
+        return self.start[1]
 
-    def edge(self, alpha: float) -> tuple[float, str, float]:
-        """Left edge at alpha: value, kind "sharp" | "smooth" | "atom", and q there.
+    def edge(self, alpha: float, near: float | None = None) -> tuple[float, str, float]:
+        """Left edge at alpha: value, kind "sharp" | "smooth" | "atom", and d there, looked for from `near` on.
 
-        "atom": no weight is negative and samples are fewer than dimensions; the spectrum starts at 0.
+        "atom": no weight is negative and samples are fewer than dimensions; the spectrum starts at 0. Raises NotConverged
+        where no edge is found.
         """
-        if self.law.closed and alpha <= self.alpha_c():
-            q = self.law.q_min
-            return alpha * self._at_alpha(q, self.law.at(q), alpha), "smooth", q
-        q_min, start = self.law.q_min, math.log(self.law.scale)
+        d, alpha_c = self.start
+        if alpha <= alpha_c:
+            return alpha * self._at_alpha(d, self.law.at(d), alpha), "smooth", d
 
         def log_alpha(v: float) -> float:
-            q = q_min + math.exp(v)
-            return math.log(self._on_sharp(q, self.law.at(q))[0] / alpha)
+            d = math.exp(v)
+            return math.log(self._on_sharp(d, self.law.at(d))[0] / alpha)
 
-        lowest = start - _NEAREST
-        v = bracketed(log_alpha, start, lowest)
-        if v <= lowest and q_min == 0:
-            return 0.0, "atom", 0.0
+        lowest = math.log(d or _NEAREST * self.law.q_min or math.exp(-_FAR) * self.law.scale)
+        v = bracketed(log_alpha, max(math.log(near or self.law.scale), lowest), lowest)
+        if v is None:
+            if self.law.q_min == 0:
+                return 0.0, "atom", 0.0
+            raise NotConverged("left edge not found: no change of sign", -self.law.q_min)
         d = math.exp(v)
-        q = q_min + d
-        return alpha * self._on_sharp(q, self.law.at(q))[1], "sharp", q
+        return alpha * self._at_alpha(d, self.law.at(d), alpha), "sharp", d
 
     # --- outliers -----------------------------------------------------------------------------------------------
 
-    def outliers(self, alpha: float, q_edge: float) -> list[IsotropicOutlier]:
-        """All outliers left of the edge at q_edge, lowest first."""
+    def outliers(self, alpha: float, d_edge: float) -> list[IsotropicOutlier]:
+        """All outliers left of the edge at d_edge, lowest first. Raises NotConverged where one that must exist is not found."""
         found = []
         for index in range(len(self.law.blocks)):
-            levels = self._margins(index, q_edge, alpha)
-            for order in range(int(np.sum(levels > 0))):
-                found.append(self._outlier(index, order, alpha, q_edge))
+            levels = self._margins(index, d_edge, alpha)
+            for order in range(int(np.sum(levels > _EPS))):
+                found.append(self._outlier(index, order, alpha, d_edge))
         return sorted(found, key=lambda o: o.value)
 
-    def _margins(self, index: int, q: float, alpha: float) -> Array:
+    def _margins(self, index: int, d: float, alpha: float) -> Array:
         """Eigenvalues of (K - X) int s^2/(K s - zeta) - 1, largest first."""
-        means = self.law.at(q)
-        pull = self._means(means.k, self._at_alpha(q, means, alpha))[2]
+        means = self.law.at(d)
+        pull = self._means(means.k, self._at_alpha(d, means, alpha))[2]
         shift = means.k * np.eye(len(means.x[index])) - means.x[index]
         return np.linalg.eigvalsh(shift)[::-1] * pull - 1
 
-    def _outlier(self, index: int, order: int, alpha: float, q_edge: float) -> IsotropicOutlier:
+    def _outlier(self, index: int, order: int, alpha: float, d_edge: float) -> IsotropicOutlier:
         def margin(v: float) -> float:
-            return float(self._margins(index, q_edge + math.exp(v), alpha)[order])
+            return float(self._margins(index, d_edge + math.exp(v), alpha)[order])
 
-        v = bracketed(lambda v: -margin(v), math.log(self.law.scale), math.log(q_edge) - _NEAREST)
-        q = q_edge + math.exp(v)
-        means = self.law.at(q)
-        zeta = self._at_alpha(q, means, alpha)
+        q_edge = self.law.q_min + d_edge
+        v = bracketed(lambda v: -margin(v), math.log(q_edge), math.log(q_edge * _NEAREST))
+        # at the edge the margin is positive: closer than the nearest d the outlier is the edge
+        d = d_edge + (0.0 if v is None else math.exp(v))
+        means = self.law.at(d)
+        zeta = self._at_alpha(d, means, alpha)
         vector = np.linalg.eigh(means.k * np.eye(len(means.x[index])) - means.x[index])[1][:, -1 - order]
-        overlap = self._overlap(index, vector, q, means, zeta, alpha)
-        return IsotropicOutlier(alpha * zeta, overlap, vector, self.law.blocks[index], q)
+        overlap = self._overlap(index, vector, means, zeta, alpha)
+        return IsotropicOutlier(alpha * zeta, overlap, vector, self.law.blocks[index], d)
 
-    def _overlap(self, index: int, x: Array, q: float, means: Averages, zeta: float, alpha: float) -> float:
+    def _overlap(self, index: int, x: Array, means: Averages, zeta: float, alpha: float) -> float:
         """q2 = h_1^2 chi / (-d/dz [chi h_2]), chi = alpha x^T (X - K) x; derivatives along the curve z(g)."""
         first, second, pull, third, square = self._means(means.k, zeta)
         chi = alpha * float(x @ means.x[index] @ x - means.k)
         chi_g = alpha * float(x @ means.x2[index] @ x - means.k2)  # d/dg, since dA/dg = A^2
         # h_1 = -M_1 / alpha and so on; 1 = -int s/(z - kappa s)^2 dz/dg + int s^2/(z - kappa s)^2 alpha K2
         slope = -(alpha**2 - second * alpha * means.k2) / square  # dz/dg
+        if not slope < 0:  # a sharp edge
+            return 0.0
         h2_z = (third * alpha * means.k2 / slope - second) / alpha**2
         total = chi_g / slope * (-pull / alpha) + chi * h2_z
         return float((first / alpha) ** 2 * chi / -total)
 
     # --- the transition -----------------------------------------------------------------------------------------
 
-    def thresholds(self, index: int) -> list[IsotropicThreshold]:
-        """Every alpha at which the largest eigenvalue of a block enters or leaves the bulk, ascending in alpha."""
+    def thresholds(self, index: int, near: float | None = None) -> list[IsotropicThreshold]:
+        """Every alpha at which the largest eigenvalue of a block enters or leaves the bulk, ascending in alpha; with `near`
+        those of edges at about that d only."""
         found = []
-        start = self.law.q_min
-        if self.law.closed:
+        d, alpha_c = self.start
+        if alpha_c > 0:
             smooth = self._smooth_threshold(index)
             if smooth is not None:
                 found.append(smooth)
-        points = start + self.law.scale * _GRID
-        values = [self._sharp_margin(index, q) for q in points]
-        if self.law.closed and self.alpha_c() > 0:
-            points, values = np.append(start, points), [self._sharp_margin(index, start), *values]
+        points = self.law.scale * _GRID if near is None else max(near, d) * _NEIGHBOURS
+        points = points[points > d]
+        if alpha_c > 0:
+            points = np.append(d, points)
+        values = [self._sharp_margin(index, v) for v in points]
         for low, high, left, right in zip(points, points[1:], values, values[1:], strict=False):
             if left * right < 0:
-                q = brentq(lambda v: self._sharp_margin(index, v), low, high, xtol=1e-300, rtol=_EPS)
-                alpha, zeta = self._on_sharp(q, self.law.at(q))
-                found.append(IsotropicThreshold(alpha, "continuous", 0.0, alpha * zeta, alpha))
+                found.append(self._sharp_threshold(index, low, high))
         return sorted(found, key=lambda t: t.alpha)
 
-    def _sharp_margin(self, index: int, q: float) -> float:
-        means = self.law.at(q)
-        _, zeta = self._on_sharp(q, means)
+    def _sharp_margin(self, index: int, d: float) -> float:
+        means = self.law.at(d)
+        _, zeta = self._on_sharp(d, means)
         shift = means.k * np.eye(len(means.x[index])) - means.x[index]
         return float(np.linalg.eigvalsh(shift)[-1] * self._means(means.k, zeta)[2] - 1)
 
+    def _sharp_threshold(self, index: int, low: float, high: float) -> IsotropicThreshold:
+        """The zero of the margin between two d. alpha follows from the outlier there: it hardly depends on d, where alpha of
+        the edge may depend on nothing else."""
+        d = brentq(lambda v: self._sharp_margin(index, v), low, high, xtol=1e-300, rtol=_EPS)
+        at = self.outlier_at(index, d)
+        alpha = math.nan if at is None else at.alpha
+        return IsotropicThreshold(alpha, "continuous", 0.0, d, alpha)
+
     def _smooth_threshold(self, index: int) -> IsotropicThreshold | None:
-        """The outlier at q_min, where the edge there is smooth."""
-        alpha_c = self.alpha_c()
-        found = self.outlier_at(index, self.law.q_min) if alpha_c > 0 else None
+        """The outlier at the start of the line, where the edge there is smooth."""
+        d, alpha_c = self.start
+        found = self.outlier_at(index, d)
         if found is None or found.alpha > alpha_c:
             return None
         zero = zero_of(found.alpha, found.overlap, self._overlap_slope(index, found))
-        return IsotropicThreshold(found.alpha, "discontinuous", found.overlap, found.value, zero)
+        return IsotropicThreshold(found.alpha, "discontinuous", found.overlap, d, zero)
 
     def _overlap_slope(self, index: int, first: OnBranch) -> float:
-        """dq2/dalpha along the outlier from q_min on, by one-sided differences in log q."""
-        ahead = [self.outlier_at(index, self.law.q_min * math.exp(_AHEAD * k)) for k in range(1, 5)]
+        """dq2/dalpha along the outlier from the start on, by one-sided differences in log q."""
+        d, q_min = self.start[0], self.law.q_min
+        ahead = [self.outlier_at(index, d + q_min * math.expm1(_AHEAD * k)) for k in range(1, 5)]
         branch = [first, *(b for b in ahead if b is not None)]
         if len(branch) < len(_ONE_SIDED):
             return math.nan
         alpha, overlap = (np.array([getattr(b, name) for b in branch]) for name in ("alpha", "overlap"))
         return float((_ONE_SIDED @ overlap) / (_ONE_SIDED @ alpha))
 
-    def outlier_at(self, index: int, q: float) -> OnBranch | None:
-        """The lowest outlier of a block as a function of q: its largest eigenvalue of K - X fixes zeta, hence alpha = q M_1."""
-        means = self.law.at(q)
+    def outlier_at(self, index: int, d: float) -> OnBranch | None:
+        """The lowest outlier of a block as a function of d: its largest eigenvalue of K - X fixes zeta, hence alpha = q M_1."""
+        means = self.law.at(d)
         values, vectors = np.linalg.eigh(means.k * np.eye(len(means.x[index])) - means.x[index])
         level = float(values[-1])
         if not level > 0:
@@ -317,5 +350,5 @@ class Isotropic:
             if self.covariance is None
             else self._zeta(means.k, lambda v: math.log(level * self._means(means.k, v)[2]), level)
         )
-        alpha = q * self._means(means.k, zeta)[0]
-        return OnBranch(alpha, alpha * zeta, self._overlap(index, vectors[:, -1], q, means, zeta, alpha))
+        alpha = (self.law.q_min + d) * self._means(means.k, zeta)[0]
+        return OnBranch(alpha, alpha * zeta, self._overlap(index, vectors[:, -1], means, zeta, alpha))

@@ -23,23 +23,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.checks import NotConverged
 from theory.exact.quadrature import chi_square_law
 from theory.general.floor import Floor, floor, valley
 from theory.general.isotropic import Averages, Block
+from theory.general.panels import panels
 from theory.general.wide import convex, rare_floor
-from theory.model.activations import Activation
+from theory.model.activations import Activation, outputs_of, taken
 from theory.model.network import Network
 
 Array = NDArray[Any]
 
 _RADIUS = 1e-3  # of the sinh map: poles nearer than this to the real axis are not resolved
 _REACH = 9.5  # standard deviations that the nodes cover: what is left out is 2e-21
+_BELOW = 1e-9  # relative distance by which rounding may put a node below the infimum
 _POLYNOMIAL = "quadratic", "he2"  # activations whose mean over a layer is a chi-square, up to a shift
 _DIVERGES = (
     4  # codimension of the lowest weights up to which E (q_min + f)^-2 diverges, so that no edge is smooth
@@ -61,10 +64,19 @@ class NodeLaw:
     closed: bool
     scale: float
 
-    def at(self, q: float) -> Averages:
-        """K, K2, X and X2 at q > q_min (or at q_min itself where the law is closed)."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            a = self.f * (q / (q + self.f))
+    @cached_property
+    def above(self) -> Array:
+        """f - infimum (n,). Raises NotConverged where a weight lies below it."""
+        above = self.f + self.q_min
+        lowest = float(np.min(above))
+        if lowest < -_BELOW * max(self.q_min, self.scale):
+            raise NotConverged(f"a weight lies {-lowest:.3g} below the infimum that was found", -self.q_min)
+        return np.maximum(above, 0.0)
+
+    def at(self, d: float) -> Averages:
+        """K, K2, X and X2 at q = q_min + d, d > 0 (or d = 0 where averages exist there)."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            a = self.f * ((self.q_min + d) / (self.above + d))
             a2 = a * a
         return Averages(
             float(self.coefficients @ a),
@@ -87,18 +99,6 @@ def isotropic(model: Network) -> bool:
         return model.p_star == 1 or model.overlap == 0.0
     free = model.overlap == 0.0 and model.gram is None
     return free and (math.isinf(model.p) or model.student.name in _POLYNOMIAL)
-
-
-def outputs_of(entry: Activation, unbounded: bool = False) -> tuple[float, float]:
-    """Range of the values of an activation, from its values over all scales; the whole line with output noise."""
-    if unbounded:
-        return -math.inf, math.inf
-    far = np.concatenate([-np.geomspace(1e8, 10, 60), np.linspace(-10, 10, 401), np.geomspace(10, 1e8, 60)])
-    values = entry.value(far, np)
-    top = float(np.max(values))
-    # a supremum is a value that the last decades no longer raise
-    high = top if top - float(np.max(values[np.abs(far) <= 1e6])) <= 1e-9 * (1 + abs(top)) else math.inf
-    return entry.infimum, high
 
 
 def student_weight(model: Network) -> Callable[[Array, Array], tuple[Array, ...]]:
@@ -148,11 +148,24 @@ def typical_floor(model: Network) -> Floor:
     weight = student_weight(model)
 
     def lowest(x: Array, y: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.minimum.reduce(weight(x, y))
+        return np.minimum.reduce(weight(x, y))
 
     start = -math.inf if model.p == 1 or math.isinf(model.p) else 0.0
-    return floor(lowest, outputs_of(model.teacher), start)
+    unit = model.a if model.rule.has_a else 1.0
+    if _one_direction(model):
+        sign = float(np.sign(model.overlap_matrix[0, 0]))
+        return floor(lambda x, y: lowest(x, model.teacher.value(sign * x, np) + 0 * y), (0.0, 0.0), start)
+    if math.isinf(model.p):
+        mean = _mean(model.student)
+        return floor(lowest, outputs_of(model.teacher), start, lambda x: np.full(np.shape(x), mean), unit)
+    return floor(lowest, outputs_of(model.teacher), start, lambda x: model.student.value(x, np), unit)
+
+
+def _one_direction(model: Network) -> bool:
+    """Whether the one student is the teacher, seen without noise: y is a function of lam."""
+    if model.p != 1 or model.overlap == 0.0 or model.noise:
+        return False
+    return float(model.gram_matrix[0, 0]) - float(model.overlap_matrix[0, 0]) ** 2 <= 0
 
 
 def across(model: Network) -> bool:
@@ -168,15 +181,10 @@ def closed(model: Network, found: Floor) -> bool:
     if found.place == "far":
         return True
     teacher = 1 if found.place == "inside" else model.p_star
-    if found.place == "low" and not taken(model.teacher, found.y):
+    if found.place in ("low", "high") and not taken(model.teacher, found.y):
         return True
     length = model.p if not math.isinf(model.p) and found.x == 0 else 1
     return teacher + length > _DIVERGES
-
-
-def taken(entry: Activation, value: float) -> bool:
-    """Whether an activation takes its infimum at a finite argument."""
-    return bool(np.min(entry.value(np.linspace(-5, 5, 2001), np)) <= value + 1e-9)
 
 
 @lru_cache(maxsize=64)
@@ -185,13 +193,54 @@ def node_law(model: Network, h: float, rare: bool = True) -> NodeLaw:
 
     rare   whether weights that have no probability at p = inf, but do at every finite p, bound q
     """
+    found = _bounded(model, rare)
+    teacher = _teacher_nodes(model, h, found, _RADIUS)
+    single = model.p == 1 or math.isinf(model.p)
+    return _law(model, found, _single(model, h, teacher, _RADIUS) if single else _split(model, teacher))
+
+
+@lru_cache(maxsize=8)
+def panel_law(model: Network, d: float, tolerance: float, rare: bool = True) -> NodeLaw:
+    """The law by panels that resolve averages at q = q_min + d: for weights with narrow valleys, which no one map of the line
+    resolves, and for poles nearer than those that `node_law` does. Larger d are resolved with it.
+
+    tolerance   of K, K2 and the averages of the teacher's and the student's squares, relative
+    """
+    found = _bounded(model, rare)
+    q = max(0.0, -found.value) + d
+    single = model.p == 1 or math.isinf(model.p)
+    spread = _student_given(model, _Teacher.of(model, np.zeros(1), np.ones(1)))[1] if single else 1.0
+    lines = (model.p_star, 1 if single else int(model.p))
+
+    def built(t: Array, x: Array, probability: Array) -> _Built:
+        teacher = _Teacher.of(model, t if model.p_star == 1 else t**2 / model.p_star, probability)
+        if not single:
+            return _of_lengths(model, teacher, x**2 / int(model.p), np.ones(len(x)))
+        lam = _student_given(model, teacher)[0] + spread * x
+        return _of_lines(model, teacher, lam, np.ones(len(x)))
+
+    def tests(t: Array, x: Array) -> Array:
+        f, shares, *_ = built(t, x, np.ones(len(t)))
+        with np.errstate(all="ignore"):
+            a = f * (q / (q + f))
+        parts = (shares * a).reshape(-1, len(t)), (shares * a**2).reshape(-1, len(t))
+        first, second = (part.sum(axis=0) for part in parts)
+        return np.stack([first, second, second * t**2, second * x**2])
+
+    t, x, weight = panels(tests, lines, tolerance)
+    return _law(model, found, built(t, x, weight))
+
+
+def _bounded(model: Network, rare: bool) -> Floor:
     found = (floor_of if rare else typical_floor)(model)
     if not math.isfinite(found.value):
         raise ValueError("weights without a lower bound have no law here")
+    return found
+
+
+def _law(model: Network, found: Floor, built: _Built) -> NodeLaw:
+    f, coefficients, rows, blocks = built
     q_min = max(0.0, -found.value)
-    teacher = _teacher_nodes(model, h, found, _RADIUS)
-    single = model.p == 1 or math.isinf(model.p)
-    f, coefficients, rows, blocks = _single(model, h, teacher, _RADIUS) if single else _split(model, teacher)
     scale = float(np.sqrt(coefficients @ f**2 / np.sum(np.abs(coefficients))))
     scale = min(scale, float(np.max(np.abs(f)))) if q_min == 0 else max(q_min, 1e-300)
     return NodeLaw(f, coefficients, rows, blocks, q_min, closed(model, found), scale)
@@ -221,20 +270,28 @@ class _Teacher:
     square: Array
     u: Array | None
 
+    @classmethod
+    def of(cls, model: Network, seen: Array, probability: Array) -> _Teacher:
+        """From u' (m,) where p_star = 1, else from |u'|^2 / p_star."""
+        clean, line = 1 / (1 + model.noise), model.p_star == 1
+        square = clean * (seen**2 if line else seen) + 1 - clean
+        if line:
+            return cls(model.teacher.value(seen / math.sqrt(clean), np), probability, square, seen)
+        return cls(seen / clean + model.teacher.value(np.zeros(1), np)[0], probability, square, None)
+
+    def along(self, many: int) -> _Teacher:
+        """Every node `many` times."""
+        u = None if self.u is None else np.repeat(self.u, many)
+        y, probability, square = (np.repeat(v, many) for v in (self.y, self.probability, self.square))
+        return _Teacher(y, probability, square, u)
+
 
 def _teacher_nodes(model: Network, h: float, found: Floor, radius: float) -> _Teacher:
-    clean = 1 / (1 + model.noise)
     if model.p_star > 1:
-        chi, probability = chi_square_law(model.p_star)
-        shift = model.teacher.value(np.zeros(1), np)[0]
-        return _Teacher(chi / clean + shift, probability, clean * chi + 1 - clean, None)
-    centre = 0.0
-    if found.place == "inside":
-        centre = _inverse(model, found.y)
+        return _Teacher.of(model, *chi_square_law(model.p_star))
+    centre = _inverse(model, found.y) if found.place == "inside" else 0.0
     u, probability = _line(np.array([centre]), 0.0, 1.0, h, radius)
-    u, probability = u[0], probability[0]
-    y = model.teacher.value(u / math.sqrt(clean), np)
-    return _Teacher(y, probability, clean * u**2 + 1 - clean, u)
+    return _Teacher.of(model, u[0], probability[0])
 
 
 def _inverse(model: Network, y: float) -> float:
@@ -268,28 +325,38 @@ _Built = tuple[Array, Array, tuple[Array, ...], tuple[Block, ...]]
 
 def _single(model: Network, h: float, teacher: _Teacher, radius: float) -> _Built:
     """p = 1, or one block of p = inf: lam on the line, correlated with u' where the student overlaps with the teacher."""
-    weight = student_weight(model)
+    mean, spread = _student_given(model, teacher)
+    if spread == 0:
+        lam, inner = mean[:, None], np.ones((len(mean), 1))
+    else:
+        weight = student_weight(model)
+        centre = valley(lambda x, y: weight(x, y)[0], teacher.y)
+        lam, inner = _line(centre, mean, spread, h, radius)
+    return _of_lines(model, teacher.along(lam.shape[1]), lam.ravel(), inner.ravel())
+
+
+def _student_given(model: Network, teacher: _Teacher) -> tuple[Array, float]:
+    """Mean (n,) of lam given u', and its standard deviation: 0 where the student is the teacher, seen without noise."""
+    if teacher.u is None or math.isinf(model.p) or model.overlap == 0.0:
+        size = 1.0 if math.isinf(model.p) else float(model.gram_matrix[0, 0])
+        return np.zeros(len(teacher.y)), math.sqrt(size)
+    m, size = float(model.overlap_matrix[0, 0]), float(model.gram_matrix[0, 0])
+    clean = 1 / (1 + model.noise)
+    return m * math.sqrt(clean) * teacher.u, math.sqrt(max(size - m**2 * clean, 0.0))
+
+
+def _of_lines(model: Network, teacher: _Teacher, lam: Array, inner: Array) -> _Built:
+    """What nodes (n,) of the teacher and lam (n,) with probabilities `inner` given the teacher make at p = 1 or p = inf."""
     wide = math.isinf(model.p)
     m = 0.0 if wide or model.overlap == 0.0 else float(model.overlap_matrix[0, 0])
     size = 1.0 if wide else float(model.gram_matrix[0, 0])
-    clean = 1 / (1 + model.noise)
-    mean = np.zeros(len(teacher.y)) if teacher.u is None else m * math.sqrt(clean) * teacher.u
-    spread = size - m**2 * clean
-    if spread <= 0:  # the student is the teacher, seen without noise: one dimension less
-        spread = 0.0
-        lam, inner = mean[:, None], np.ones((len(mean), 1))
-    else:
-        centre = valley(lambda x, y: weight(x, y)[0], teacher.y)
-        lam, inner = _line(centre, mean, math.sqrt(spread), h, radius)
-    f = weight(lam, teacher.y[:, None])[0].ravel()
-    probability = (teacher.probability[:, None] * inner).ravel()
+    probability = teacher.probability * inner
+    f = student_weight(model)(lam, teacher.y)[0]
     keep = probability > 0
-    even = model.student.parity == "even" and m == 0
-    if teacher.u is None or even:
-        square = np.broadcast_to(teacher.square[:, None], lam.shape).ravel()
+    if teacher.u is None or (model.student.parity == "even" and m == 0):
         rows: tuple[Array, ...] = (
-            (square * probability)[None, :],
-            (lam.ravel() ** 2 / size * probability)[None, :],
+            (teacher.square * probability)[None, :],
+            (lam**2 / size * probability)[None, :],
         )
         one, none = np.eye(1), np.zeros((1, 1))
         blocks: tuple[Block, ...] = (
@@ -297,8 +364,7 @@ def _single(model: Network, h: float, teacher: _Teacher, radius: float) -> _Buil
             Block("student", none, one, model.p),
         )
     else:
-        second = _conditional(m, size, model.noise, np.broadcast_to(teacher.u[:, None], lam.shape), lam)
-        rows = (second * probability,)
+        rows = (_conditional(m, size, model.noise, teacher.u, lam) * probability,)
         own = np.array([m, math.sqrt(max(size - m**2, 0))]) / math.sqrt(size)
         blocks = (Block("teacher and student", np.diag([1.0, 0.0]), np.outer(own, own), model.p),)
     return f[keep], probability[keep], tuple(row[:, keep] for row in rows), blocks
@@ -311,18 +377,22 @@ def _conditional(m: float, size: float, noise: float, u: Array, lam: Array) -> A
     cross = np.array([[clean, m], [0.0, own]])
     gain = cross @ np.linalg.pinv(joint, rcond=1e-14, hermitian=True)
     left = np.eye(2) - gain @ cross.T
-    first, second = (gain @ np.stack([u.ravel(), lam.ravel()])).reshape(2, -1)
+    first, second = gain @ np.stack([u, lam])
     return np.stack([first**2 + left[0, 0], first * second + left[0, 1], second**2 + left[1, 1]])
 
 
 def _split(model: Network, teacher: _Teacher) -> _Built:
-    """Quadratic students of 2 <= p < inf: two branches over the length of lam, multiplicities p - 1 and 1."""
+    """Quadratic students of 2 <= p < inf over the length of lam."""
+    square, inner = chi_square_law(int(model.p))
+    many = len(teacher.y)
+    return _of_lengths(model, teacher.along(len(square)), np.tile(square, many), np.tile(inner, many))
+
+
+def _of_lengths(model: Network, teacher: _Teacher, length: Array, inner: Array) -> _Built:
+    """What nodes (n,) of the teacher and of |lam|^2 / p make for quadratic students: branches of multiplicity p - 1 and 1."""
     p = int(model.p)
-    square, inner = chi_square_law(p)
-    across, along = student_weight(model)(np.sqrt(square)[None, :], teacher.y[:, None])
-    probability = (teacher.probability[:, None] * inner).ravel()
-    seen = np.broadcast_to(teacher.square[:, None], across.shape).ravel()
-    length = np.broadcast_to(square[None, :], across.shape).ravel()
+    across, along = student_weight(model)(np.sqrt(length), teacher.y)
+    probability, seen = teacher.probability * inner, teacher.square
     shares = np.concatenate([probability * (1 - 1 / p), probability / p])
     kinds = {
         "teacher": (seen * (1 - 1 / p), seen / p, model.degeneracy),
@@ -338,4 +408,4 @@ def _split(model: Network, teacher: _Teacher) -> _Built:
         Block(name, unit if name == "teacher" else none, none if name == "teacher" else unit, many)
         for name, (*_, many) in kinds.items()
     )
-    return np.concatenate([across.ravel(), along.ravel()]), shares, rows, blocks
+    return np.concatenate([across, along]), shares, rows, blocks

@@ -28,10 +28,10 @@ class QuadraticLaw:
         one = np.eye(1)
         self.blocks: tuple[Block, ...] = (Block("teacher", one, 0 * one, model.degeneracy),)
 
-    def at(self, q: float) -> Averages:
-        """K, K2, X and X2 at q >= q_min: with t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""
-        t = self.unit / q
-        rest = (q - self.unit) / q
+    def at(self, d: float) -> Averages:
+        """K, K2, X and X2 at q = unit + d: with t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""
+        q = self.unit + d
+        t, rest = self.unit / q, d / q
         k, w, u, v = (
             float(value[0])
             for value in average(

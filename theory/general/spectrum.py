@@ -29,7 +29,7 @@ from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
-from theory.general.laws import across, floor_of, isotropic, node_law
+from theory.general.laws import across, floor_of, isotropic, node_law, panel_law
 from theory.general.points import point_spectrum, point_threshold
 from theory.general.quadratic import QuadraticLaw
 from theory.general.results import ModelThreshold, Spectrum
@@ -38,6 +38,9 @@ from theory.model.network import Network, network
 Array = NDArray[Any]
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
+_ENOUGH = 1e-9  # with which product rules are content
+_TOLERANCES = 1e-8, 1e-10, 1e-12  # of the panels
+Solve = Callable[[Isotropic, float | None], tuple[Any, float | None]]
 _UNBOUNDED = "no left edge: the weight is unbounded below"
 _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
@@ -65,14 +68,14 @@ def spectrum(model: Network, alpha: float) -> Spectrum:
     if taken == "exact" and model.covariance is None:
         return _plain(model, alpha)
     if taken == "exact":
-        return _of(Isotropic(QuadraticLaw(model), model.inputs()), alpha, "exact")
+        return _of(Isotropic(QuadraticLaw(model), model.inputs()), alpha, "exact")[0]
     if taken == "points":
         return point_spectrum(model, alpha)
     if not math.isfinite(floor_of(model).value):
         return Spectrum.without_edge("cubature", _UNBOUNDED)
     if not across(model):
         return Spectrum(math.nan, 0.0, "unresolved", "cubature", reason=_ALONG)
-    return _refined(model, lambda law: _of(law, alpha, "cubature"), _merged)
+    return _refined(model, lambda law, near: _of(law, alpha, "cubature", near), _merged)
 
 
 def threshold(model: Network) -> ModelThreshold:
@@ -99,19 +102,19 @@ def _threshold(model: Network) -> ModelThreshold:
             found.alpha, found.kind, found.overlap, route="exact", alpha_0=math.nan if zero is None else zero
         )
     if taken == "exact":
-        return _first(Isotropic(QuadraticLaw(model), model.inputs()), "exact")
+        return _first(Isotropic(QuadraticLaw(model), model.inputs()), "exact")[0]
     if taken == "points":
         return point_threshold(model)
     if not math.isfinite(floor_of(model).value):
         return ModelThreshold(math.nan, "no edge", math.nan, route="cubature", reason=_UNBOUNDED)
     if not across(model):
         return ModelThreshold(math.nan, "unresolved", math.nan, route="cubature", reason=_ALONG)
-    return _refined(model, lambda law: _first(law, "cubature"), _merged_threshold)
+    return _refined(model, lambda law, near: _first(law, "cubature", near), _merged_threshold)
 
 
 def typical_threshold(model: Network) -> ModelThreshold:
     """The threshold at p = inf without the weights that have no probability there (`theory.general.wide`)."""
-    return _refined(model, lambda law: _first(law, "cubature"), _merged_threshold, rare=False)
+    return _refined(model, lambda law, near: _first(law, "cubature", near), _merged_threshold, rare=False)
 
 
 @dataclass(frozen=True)
@@ -193,9 +196,11 @@ def _plain(model: Network, alpha: float) -> Spectrum:
     )
 
 
-def _of(problem: Isotropic, alpha: float, taken: str) -> Spectrum:
-    value, kind, q = problem.edge(alpha)
-    found: list[IsotropicOutlier] = [] if kind == "atom" else problem.outliers(alpha, q)
+def _of(problem: Isotropic, alpha: float, taken: str, near: float | None = None) -> tuple[Spectrum, float]:
+    """The spectrum, and d at its edge, looked for from `near` on."""
+    value, kind, d = problem.edge(alpha, near)
+    found: list[IsotropicOutlier] = [] if kind == "atom" else problem.outliers(alpha, d)
+    found = [o for o in found if o.value < value]
     zero = np.zeros(len(found))
     return Spectrum(
         value,
@@ -210,36 +215,49 @@ def _of(problem: Isotropic, alpha: float, taken: str) -> Spectrum:
         zero,
         np.array([o.vector @ o.block.student @ o.vector for o in found]),
         tuple(o.block.degeneracy for o in found),
-    )
+    ), d
 
 
-def _first(problem: Isotropic, taken: str) -> ModelThreshold:
-    """The first threshold of the blocks that hold teacher directions, and where that outlier enters the bulk again."""
+def _first(problem: Isotropic, taken: str, near: float | None = None) -> tuple[ModelThreshold, float | None]:
+    """The first threshold of the blocks that hold teacher directions, where that outlier enters the bulk again, and d of the
+    edge there."""
     found: list[IsotropicThreshold] = []
     for index, block in enumerate(problem.law.blocks):
         if np.any(block.teacher):
-            found += problem.thresholds(index)
+            found += problem.thresholds(index, near)
     if not found:
-        return ModelThreshold(math.nan, "none", math.nan, route=taken, reason="no outlier at any alpha")
+        reason = "no outlier at any alpha"
+        return ModelThreshold(math.nan, "none", math.nan, route=taken, reason=reason), None
     found.sort(key=lambda t: t.alpha)
     first, *later = found
     until = later[0].alpha if later else math.inf
     return ModelThreshold(
         first.alpha, first.kind, first.overlap, until=until, route=taken, alpha_0=first.zero
-    )
+    ), first.d
 
 
-def _refined(
-    model: Network, solve: Callable[[Isotropic], Any], merge: Callable[[Any, Any], Any], rare: bool = True
-) -> Any:
-    """Results at finer and finer steps until `merge` of the last two calls them steady."""
+def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rare: bool = True) -> Any:
+    """Results at finer and finer steps until `merge` of the last two calls them steady; where they do not become so by panels
+    that resolve the place of the edge, at finer and finer tolerances."""
     law = model.inputs()
-    rough = solve(Isotropic(node_law(model, STEPS[0], rare), law))
+    rough, _ = solve(Isotropic(node_law(model, STEPS[0], rare), law), None)
     for step in STEPS[1:]:
-        fine = solve(Isotropic(node_law(model, step, rare), law))
+        fine, d = solve(Isotropic(node_law(model, step, rare), law), None)
         merged = merge(rough, fine)
         if merged.steady(_STEADY):
-            break
+            return merged
+        rough = fine
+    if merged.steady(_ENOUGH) or d is None:
+        return merged
+    rough = None
+    for tolerance in _TOLERANCES:
+        fine, d = solve(Isotropic(panel_law(model, d, tolerance, rare), law), d)
+        if d is None:
+            return merged
+        if rough is not None:
+            merged = merge(rough, fine)
+            if merged.steady(_STEADY):
+                break
         rough = fine
     return merged
 

@@ -10,6 +10,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ Function = Callable[[Array, Any], Array]
 _PROBE = np.array([-1.3, -0.2, 0.0, 0.7, 2.1])
 _WIDE = -6.1, 5.9  # where derivatives are checked: beyond it a Gaussian has nothing
 _SOFTNESS = 0.5  # standard deviation of the Gaussian that rounds the corner of the softened ReLU
+_DECADES = np.geomspace(10, 1e8, 60)  # from where on values count as those at infinity
+_STATED = 1e-6  # relative distance within which the stated infimum of an activation is that of its values
 _PARITIES = "even", "odd", "none"
 
 
@@ -108,6 +111,39 @@ def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Act
         return ACTIVATIONS[given]
     names = {**ACTIVATIONS, **{entry.name: entry for entry in known}}
     return names[named("activation", given, names)]
+
+
+@lru_cache(maxsize=64)
+def outputs_of(entry: Activation, unbounded: bool = False) -> tuple[float, float]:
+    """Range of the values of an activation, from its values over all scales; the whole line with output noise."""
+    if unbounded:
+        return -math.inf, math.inf
+    lowest, highest = -_supremum(lambda x: -entry.value(x, np)), _supremum(lambda x: entry.value(x, np))
+    stated = entry.infimum
+    return (stated if abs(lowest - stated) <= _STATED * (1 + abs(stated)) else lowest), highest
+
+
+def _supremum(function: Callable[[Array], Array]) -> float:
+    """Supremum of a function of x over all scales: one that the last decades no longer raise, else inf."""
+    x = np.concatenate([-_DECADES[::-1], np.linspace(-10, 10, 401), _DECADES])
+    values = function(x)
+    top = float(np.max(values))
+    if top - float(np.max(values[np.abs(x) <= 1e6])) > 1e-9 * (1 + abs(top)):
+        return math.inf
+    at, width = float(x[np.argmax(values)]), 0.05
+    while width > 1e-9:
+        near = np.linspace(at - width, at + width, 21)
+        values = function(near)
+        at, top, width = float(near[np.argmax(values)]), max(top, float(np.max(values))), width / 4
+    return top
+
+
+def taken(entry: Activation, value: float) -> bool:
+    """Whether an activation takes an end of its values at a finite argument: values leave it again on both sides."""
+    away = np.abs(entry.value(np.linspace(-9, 9, 3601), np) - value)
+    at, size = int(np.argmin(away)), 1 + abs(value)
+    sides = min(np.max(away[: at + 1]), np.max(away[at:]))
+    return bool(away[at] <= 1e-5 * size and sides > 1e-3 * size)
 
 
 def _special(xp: Any) -> Any:

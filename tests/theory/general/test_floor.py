@@ -1,0 +1,73 @@
+"""The infimum of the weights, and edges at infima of every kind, against values found by other means."""
+
+import numpy as np
+import pytest
+
+from theory.general import Network, spectrum, threshold
+from theory.general.laws import floor_of
+from theory.model.activations import ACTIVATIONS, Activation
+
+QUARTIC = Activation(
+    "quartic",
+    lambda x, xp: x**2 - x**4 / 12,
+    lambda x, xp: 2 * x - x**3 / 3,
+    lambda x, xp: 2 - x**2,
+    "even",
+    4,
+)
+
+
+@pytest.mark.parametrize("loss", ["squared", "cauchy", "welsch"])
+@pytest.mark.parametrize("activation", [*ACTIVATIONS, QUARTIC])
+def test_no_weight_lies_below_the_infimum(activation, loss):
+    """Weights at places of all scales, by chance and near those where y is off yhat by a few times a."""
+    model = Network(activation=activation, loss=loss, a=1.0 if loss == "squared" else 0.7)
+    found, rng = floor_of(model), np.random.default_rng(0)
+    lam, u = rng.standard_cauchy((2, 40_000)) * 10 ** rng.uniform(-1, 1, (2, 40_000))
+    u[::2] = lam[::2] + rng.standard_cauchy(20_000) * 10 ** rng.uniform(-3, 0, 20_000)
+    lowest = model.weights(lam[:, None], model.outputs(u[:, None]))[:, 0, 0].min()
+    assert lowest >= found.value - 1e-9 * abs(found.value)
+    if np.isfinite(found.value):  # and it is approached
+        assert lowest <= found.value + 0.05 * abs(found.value)
+    else:
+        assert lowest < -20
+
+
+@pytest.mark.parametrize(
+    ("model", "alpha", "edge"),
+    [
+        (Network(activation="softened_relu", loss="cauchy", a=10.0), 5.0, -2.78242620),  # improbable, inside
+        (Network(activation="softplus", loss="welsch", a=1.0), 1.0, -0.442238003),  # along y = yhat + const
+        (Network(activation="he3", teacher_activation="tanh", loss="welsch"), 20.0, -62.2165020),  # narrow
+    ],
+)
+def test_edges_at_infima_of_every_kind(model, alpha, edge):
+    """Values by independent quadrature, and by 2e6 weights at the end of the support; the first of each is of 9 digits."""
+    found = spectrum(model, alpha)
+    assert abs(found.edge - edge) < 1e-8 * abs(edge) + 10 * found.edge_error
+    assert found.edge_error < 1e-9 * abs(edge)
+
+
+@pytest.mark.parametrize(
+    ("activation", "teacher", "a", "alpha"),
+    [("softened_relu", None, 9.0, 21.525615), ("erf", "softplus", 10.0, 6.686325)],
+)
+def test_thresholds_where_the_infimum_is_improbable(activation, teacher, a, alpha):
+    """Thresholds by independent quadrature, to their digits."""
+    found = threshold(Network(activation=activation, teacher_activation=teacher, loss="cauchy", a=a))
+    assert abs(found.alpha - alpha) < 1e-6 and found.kind == "discontinuous"
+
+
+@pytest.mark.parametrize("activation", ["quadratic", "he3", QUARTIC])
+def test_weights_that_fall_without_end_along_a_ridge_have_no_edge(activation):
+    """Where y stays near yhat and both grow, l'' s'^2 falls without end, though the loss bounds l' and l''."""
+    model = Network(activation=activation, loss="cauchy", a=10.0)
+    assert spectrum(model, 2.0).kind == "no edge" and threshold(model).kind == "no edge"
+
+
+@pytest.mark.parametrize("a", [1.0, 10.0])
+def test_the_edge_of_a_matrix_without_full_rank_is_not_above_0(a):
+    """Nor left of that of Marchenko and Pastur with every weight at the infimum."""
+    model = Network(activation="softened_relu", loss="cauchy", a=a)
+    found = spectrum(model, 0.5)
+    assert floor_of(model).value * (1 + np.sqrt(0.5)) ** 2 < found.edge <= 0
