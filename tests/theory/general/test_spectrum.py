@@ -219,7 +219,7 @@ def test_clouds_refine(model):
 
 
 def test_bad_input():
-    with pytest.raises(ParameterError, match="Committee or a Network"):
+    with pytest.raises(ParameterError, match="must be a Network"):
         spectrum("tanh", 1.0)
     with pytest.raises(ParameterError, match="alpha must be"):
         spectrum(Network(), -1.0)
