@@ -1,9 +1,12 @@
 """What the bulk gives in the block of singled-out directions: its mean at fixed labels, its noise, its response to the block.
 
 Derived here, for theory.finite.small_matrix, in its notation. The block is C(z) = (1/N) sum v v^T (x) Phi(t) less what
-the kept levels give in the mean, with Phi = F (I + t F)^{-1} and t(z) of the bulk, and on top:
+the kept levels give in the mean, with Phi = F (I + t F)^{-1} and t(z) of the bulk. Levels at E have couplings of covariance
+-Im C(E) / (pN Im t), whole matrices both: the students overlap with the teacher by (p_star/N)^{1/2} in all, and what C has
+off its diagonal is singular at the edge as its diagonal is. On top:
 
-* `noise`, Gaussian, of theory.finite.block_noise in its three sectors, less what the kept levels bring by themselves.
+* `noise`, Gaussian, of theory.finite.block_noise in its three sectors, less what the kept levels bring by themselves, and of
+  the shape of C at the edge: what the sectors say of a mean direction of each kind is taken to those of the draw.
 * `tilt`, for p > 1. The resolvent of the bulk in the p student blocks is t I + delta with delta traceless, as the labels
   of a draw single out directions: z = -(t I + delta)^{-1} + (1/N) sum Phi to first order in delta and in the traceless
   part kappa of (1/N) sum Phi at t I gives delta = -kappa / (1/t^2 - rung), rung that of `label_sectors`, traceless, and so
@@ -30,43 +33,63 @@ from theory.finite.label_bulk import LabelBulk, Labels
 Array = NDArray[np.float64]
 
 EDGE = 0.97  # of t at the edge of the bulk, up to where the mean is taken
-_FINE = 160
+_FINE, _NODES = 160, 4
 _BISECTIONS, _STEPS = 6, 5
+_RIDGE = 1e-12  # of covariances, of their mean diagonal
 _NEAR = 0.25  # of its distance, the nearest that a moved level may come to the energy
 
 
 @dataclass(frozen=True)
-class FineLevels:
-    """The kept levels of each draw as a fine measure of their curve, at the middles of f steps.
+class KeptLevels:
+    """The kept levels of each draw as a fine measure of their curve, at the middles of f steps, and their couplings.
 
-    step (f,)             levels in a step
-    energies (q, f)       where they are
-    squares (3, q, f)     of their couplings, by kind
+    step (f,)                          levels in a step
+    energies (q, f)                    where they are
+    hats (f, k)                        shares of the k nodes of `covariance` and `squares` in each
+    covariance (q, k, p w, p w)        of the couplings of a level at a node
+    squares (3, q, k)                  their mean squares by kind, averaged over directions of labels
     """
 
     step: Array
     energies: Array
+    hats: Array
+    covariance: Array
     squares: Array
 
 
-def fine_levels(bulk: LabelBulk, order: Array, kept: int, curves: tuple[Array, ...]) -> FineLevels:
-    """The fine measure of `kept` of the `order` (q,) levels, mean squares of couplings by the curves of `coupling_squares`."""
+def kept_levels(drawn: Draw, bulk: LabelBulk, order: Array, kept: int) -> KeptLevels:
+    """The fine measure of `kept` of the `order` (q,) levels, and the covariance of their couplings.
+
+    A level at E couples to row x of the block by b_x, and pN E[b_x b_y] = -Im C_xy(E) / Im t: the students overlap with the
+    teacher, so that entries of different rows are not independent. Nodes are equally spaced in count^(2/3), to which the
+    energy next to an edge is proportional.
+    """
     share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
     step = np.diff(share, prepend=0.0)
     at = share - step / 2
-    counts = bulk.count
-    energies = np.stack([at_count(*both, at) for both in zip(counts, bulk.energy, strict=True)])
-    squares = [[np.interp(at, *both) for both in zip(counts, curve, strict=True)] for curve in curves]
-    return FineLevels(step, energies, np.array(squares) / order[:, None])
+    energies = np.stack([at_count(*both, at) for both in zip(bulk.count, bulk.energy, strict=True)])
+    nodes, labels = np.linspace(0, 1, _NODES) * kept ** (2 / 3), drawn.labels
+    roots = np.cbrt(bulk.count)
+    x, y = (
+        np.stack([np.interp(np.sqrt(nodes), *both) for both in zip(roots, part, strict=True)])
+        for part in (bulk.t.real, bulk.t.imag)
+    )
+    covariance, squares = [], []
+    for real, imag in zip(x.T, y.T, strict=True):
+        spectral = [f**2 / ((1 + real[:, None] * f) ** 2 + (imag[:, None] * f) ** 2) for f in labels.f]
+        means = _traces(labels, spectral)
+        unit = 1 / (
+            (real**2 + imag**2) * means[0] * order
+        )  # a row that has no part in the labels has 1 / |t|^2
+        covariance.append(weighted_block(labels, drawn.v, spectral, drawn.kinds) * unit[:, None, None])
+        squares.append(means * unit)
+    return KeptLevels(step, energies, hats(at, kept), np.stack(covariance, axis=1), np.stack(squares, axis=2))
 
 
-def coupling_squares(labels: Labels, bulk: LabelBulk, t_edge: Array) -> tuple[Array, Array, Array]:
-    """pN times the mean squared coupling of a level, along the curve (q, k), to a direction of each kind.
-
-    To a student's it is that of a plain one times what yhat makes of the rungs at the edge.
-    """
-    sectors = label_sectors(labels, EDGE * t_edge)[..., 0]
-    return bulk.plain, bulk.ratio, bulk.plain * (sectors[2] / sectors[0])[:, None]
+def hats(counts: Array, kept: int) -> Array:
+    """Shares (..., k) of the nodes of KeptLevels in what is linear in count^(2/3) between them."""
+    place = np.clip(counts / kept, 0, 1) ** (2 / 3) * (_NODES - 1)
+    return np.maximum(1 - np.abs(place[..., None] - np.arange(_NODES)), 0)
 
 
 def t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
@@ -83,10 +106,17 @@ def t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
 
 
 def signal_block(labels: Labels, v: Array, t: Array, kinds: NDArray[np.int64]) -> Array:
-    """(1/N) sum v v^T (x) Phi at real t (q,), v (q, m, w), Phi (p, p): (q, p w, p w), block index first; kinds as in Draw."""
+    """(1/N) sum v v^T (x) Phi at real t (q,): see `weighted_block`."""
+    return weighted_block(labels, v, [f / (1 + t[:, None] * f) for f in labels.f], kinds)
+
+
+def weighted_block(labels: Labels, v: Array, every: list[Array], kinds: NDArray[np.int64]) -> Array:
+    """(1/N) sum v v^T (x) W, v (q, m, w): (q, p w, p w), block index first; kinds as in Draw.
+
+    every   eigenvalues (q, m) of the matrices W (p, p), of which the last is that of lam, as Labels.f
+    """
     q, m, p = labels.lam.shape
     w = v.shape[2]
-    every = [f / (1 + t[:, None] * f) for f in labels.f]
     if labels.weight is not None:
         every = [labels.weight * part for part in every]
     phi = [part[:, :m] for part in every]
@@ -124,10 +154,12 @@ def label_sectors(labels: Labels, t: Array) -> Array:
 
 def _means(labels: Labels, t: Array) -> Array:
     """(1/N) sum Phi, y Phi, yhat Phi over the labels at t (q,), traces over p: (3, q)."""
-    phi = np.sum(
-        [share * f / (1 + t[:, None] * f) for f, share in zip(labels.f, labels.shares, strict=True)], axis=0
-    )
-    return np.stack([labels.total(phi * v) for v in (1.0, labels.y, labels.yhat)]) / labels.n
+    return _traces(labels, [f / (1 + t[:, None] * f) for f in labels.f])
+
+
+def _traces(labels: Labels, every: list[Array]) -> Array:
+    mean = np.sum([share * part for part, share in zip(every, labels.shares, strict=True)], axis=0)
+    return np.stack([labels.total(mean * v) for v in (1.0, labels.y, labels.yhat)]) / labels.n
 
 
 def tilt(drawn: Draw, t: Array) -> Array:
@@ -149,7 +181,7 @@ def tilt(drawn: Draw, t: Array) -> Array:
     return out.reshape(q, p * w, p * w)
 
 
-def bend(drawn: Draw, fine: FineLevels, t_edge: Array, z: Array) -> Array:
+def bend(drawn: Draw, kept: KeptLevels, t_edge: Array, z: Array) -> Array:
     """What the block has beyond the linear response to the extreme rows, (q, p w) on its diagonal, at z (q,): see the top."""
     if not np.any(drawn.extremes):
         return np.zeros((len(z), len(drawn.rows)))
@@ -158,31 +190,35 @@ def bend(drawn: Draw, fine: FineLevels, t_edge: Array, z: Array) -> Array:
     after = _means(labels, tau)
     rho = np.maximum(tau + 1 / (z - after[0]), 0)
     sectors = label_sectors(labels, t)[..., 0]
-    gap = z[:, None] - fine.energies
-    moved = fine.squares[0] * (drawn.blocks * labels.n * rho)[:, None]
-    weight = fine.step * fine.squares
-    kept = np.sum(
+    gap, squares = z[:, None] - kept.energies, kept.squares @ kept.hats.T
+    moved = squares[0] * (drawn.blocks * labels.n * rho)[:, None]
+    weight = kept.step * squares
+    theirs = np.sum(
         weight / np.minimum(gap + moved, _NEAR * gap) - weight / gap + weight * moved / gap**2, axis=2
     )
     linear = sectors * rho * t**2 * sectors[0] / (1 - t**2 * sectors[0])
-    excess = after - _means(labels, t + rho) + linear - kept
+    excess = after - _means(labels, t + rho) + linear - theirs
     return np.where(drawn.extremes > 0, excess, 0)[drawn.rows].T
 
 
-def noise(drawn: Draw, fine: FineLevels, t: Array) -> Array:
+def noise(drawn: Draw, kept: KeptLevels, t: Array) -> Array:
     """The Gaussian block (q, p w, p w) of the levels left out, at t (q,).
 
     A matrix omega (p, p) with covariance T has a part with independent entries, one that is a multiple of I and one in
     which omega_ij and omega_ji are tied; kept levels have independent couplings, so they bring the first kind alone.
     """
     q, w, p = len(t), drawn.v.shape[2], drawn.blocks
-    sectors = label_sectors(drawn.labels, t)
+    labels = drawn.labels
+    sectors = label_sectors(labels, t)
     ends = sectors[drawn.kinds].swapaxes(0, 1)
     gap = np.maximum(1 / t[:, None] ** 2 - sectors[0], 1e-12)
     t0, t1, t2 = np.moveaxis(
-        ends[:, :, None] * ends[:, None] / (gap * drawn.labels.n[:, None])[:, None, None], -1, 0
+        ends[:, :, None] * ends[:, None] / (gap * labels.n[:, None])[:, None, None], -1, 0
     )
-    scatter = np.sqrt(kept_part(drawn, fine, drawn.labels.energy(t))[1][:, :w])
+    gap_kept = labels.energy(t)[:, None] - kept.energies
+    scatter = np.sqrt(2 * np.sum(kept.step * (kept.squares @ kept.hats.T / gap_kept) ** 2, axis=2))[
+        drawn.kinds
+    ].T
     own = scatter[:, :, None] * scatter[:, None] / 2
     free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
     even, odd, same = (
@@ -193,18 +229,26 @@ def noise(drawn: Draw, fine: FineLevels, t: Array) -> Array:
     omega = even * (raw + turned) / 2 + odd * (raw - turned) / 2
     omega = omega + same * drawn.noise[..., -1, None, None] * np.eye(p)
     block = omega.transpose(0, 3, 1, 4, 2).reshape(q, p * w, p * w)
-    return np.asarray((block + block.transpose(0, 2, 1)) / math.sqrt(2))
+    block = (block + block.transpose(0, 2, 1)) / math.sqrt(2)
+    plain = np.sqrt(kept.squares[drawn.rows, :, 0]).T
+    shape = lower_root(kept.covariance[:, 0] / (plain[:, :, None] * plain[:, None]), drawn.present)
+    return np.asarray(shape @ block @ shape.transpose(0, 2, 1))
 
 
-def kept_part(drawn: Draw, fine: FineLevels, z: Array) -> tuple[Array, Array]:
-    """Mean (q, p w) of sum b^2 / (z - mu) over the kept levels, for each row, and the variance of its fluctuation."""
-    gap = z[:, None] - fine.energies
-    sums = (
-        np.sum(fine.step * fine.squares / gap, axis=2),
-        2 * np.sum(fine.step * (fine.squares / gap) ** 2, axis=2),
-    )
-    mean, variance = (both[drawn.rows].T for both in sums)
-    return mean, variance
+def kept_part(kept: KeptLevels, z: Array) -> Array:
+    """Mean (q, p w, p w) of sum b b^T / (z - mu) over the kept levels."""
+    weights = (kept.step / (z[:, None] - kept.energies)) @ kept.hats
+    return np.asarray(np.einsum("qk,qkab->qab", weights, kept.covariance))
+
+
+def lower_root(covariance: Array, present: NDArray[np.bool_]) -> Array:
+    """Triangular L (..., q, d, d) with L L^T the covariance, of directions present (q, w); absent ones by themselves."""
+    d = covariance.shape[-1]
+    filled = covariance.copy()
+    ridge = _RIDGE * np.einsum("...aa->...a", covariance).mean(axis=-1)
+    own = np.tile(~present, d // present.shape[1]).reshape(len(present), *(1,) * (covariance.ndim - 3), d)
+    filled[..., range(d), range(d)] += own + ridge[..., None]
+    return np.asarray(np.linalg.cholesky(filled))
 
 
 def at_count(counts: Array, energies: Array, at: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The bulk next to its left edge for many draws of labels at once: energies, counts, couplings to the signal.
+"""The bulk next to its left edge for many draws of labels at once: energies and counts.
 
 Units of (p/2) H and t = -2g/p, as in theory.exact.conditions. With the labels of a draw fixed (theory.finite.quenched)
 the averages alpha E[...] are sums (1/N) sum_mu, and
@@ -126,21 +126,20 @@ class Labels:
             signal_slope = signal_slope - share / self.n * _dot(self._outputs, phi)
         return z, slope, signal, signal_slope
 
-    def above_axis(self, t: Array) -> tuple[Array, Array, Array]:
-        """z(t), z'(t) at complex t (q,), and Im S(t); by real numbers, which divide several times faster."""
-        z, slope, signal = -1 / t, 1 / t**2, 0.0 * t.real
+    def above_axis(self, t: Array) -> tuple[Array, Array]:
+        """z(t) and z'(t) at complex t (q,); by real numbers, which divide several times faster."""
+        z, slope = -1 / t, 1 / t**2
         x, y = t.real[:, None], t.imag[:, None]
         for f, share in zip(self.f, self.shares, strict=True):
             real, imag = 1 + x * f, y * f
             inverse = f / (real * real + imag * imag)
             real *= inverse
             imag *= -inverse  # phi
-            signal += share / self.n * _dot(self._outputs, imag)
             over = (real, imag) if self.weight is None else (self.weight * real, self.weight * imag)
             z += share / self.n * (over[0].sum(axis=1) + 1j * over[1].sum(axis=1))
             square = _dot(over[0], real) - _dot(over[1], imag) + 2j * _dot(over[0], imag)
             slope -= share / self.n * square
-        return z, slope, signal
+        return z, slope
 
     def counted(self, t: Array) -> Array:
         """Share of all levels below z(t) at t (q,) on the curve: the integral of Im t dz / pi from the edge, in closed form.
@@ -161,8 +160,7 @@ class LabelBulk:
     """The bulks of q draws near their left edges, units of (p/2) H.
 
     t_edge, edge, curvature (q,)   t, z and z'' at the edge
-    energy, count, ratio (q, k)    along the curve, from the edge on: energy, number of levels below it, -Im S / Im t
-    plain (q, k)                   -Im K / Im t = 1 / |t|^2 along it: the same for a direction that has no part in the labels
+    energy, count, t (q, k)        along the curve, from the edge on: energy, number of levels below it, complex t
     """
 
     t_edge: Array
@@ -170,8 +168,7 @@ class LabelBulk:
     curvature: Array
     energy: Array
     count: Array
-    ratio: Array
-    plain: Array
+    t: Array
 
 
 def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
@@ -182,17 +179,17 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
     left of 0: NaN.
     """
     t_edge = edge_of(labels)
-    edge, _, _, slope = labels.sums(t_edge)
+    edge = labels.energy(t_edge)
     curvature = -2 / t_edge**3
     for f, share in zip(labels.f, labels.shares, strict=True):
         curvature = curvature + 2 * share / labels.n * labels.total((f / (1 + t_edge[:, None] * f)) ** 3)
     start = (3 * math.pi * _FIRST / np.nanmedian(order * np.abs(curvature))) ** (1 / 3)
-    t, energies, ratios, counts = t_edge + 0j, [edge], [-slope], [np.zeros_like(edge)]
-    plains, reach = [1 / t_edge**2], np.ones_like(edge)
+    t, energies, counts, reach = t_edge + 0j, [edge], [np.zeros_like(edge)], np.ones_like(edge)
+    path = [t]
     atom = labels.number < np.max(labels.n)  # at 0, where the curve ends
     for node in range(_NODES):
         if node < _BY_HEIGHT:
-            t, energy, ratio = _at_height(labels, t.real, start * _RATIO**node)
+            t, energy = _at_height(labels, t.real, start * _RATIO**node)
             energy, number = np.maximum(energy, energies[-1]), order * labels.counted(t)
         else:
             wanted = reach * math.pi / order * (_GROWTH * counts[-1] + _FIRST) / t.imag
@@ -201,24 +198,20 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
                 wanted = np.minimum(wanted, np.maximum(-energies[-1], 0) / 3)
             energy = energies[-1] + wanted
             haze = _HAZE * (np.minimum(energy - edge, np.abs(energy)) if atom else energy - edge)
-            new, met, ratio = _at_energy(labels, t, energy + 1j * haze, wanted)
+            new, met = _at_energy(labels, t, energy + 1j * haze, wanted)
             number = order * (labels.counted(new) - haze * new.real / math.pi)
             plain_sum = order / math.pi * wanted * (t.imag + new.imag) / 2
             met &= np.abs(number - counts[-1] - plain_sum) < 0.5 * (1 + plain_sum)  # else it left the curve
             energy = energies[-1] + np.where(met, wanted, 0)
-            t, number, ratio = (
-                np.where(met, *both) for both in ((new, t), (number, counts[-1]), (ratio, ratios[-1]))
-            )
+            t, number = np.where(met, new, t), np.where(met, number, counts[-1])
             reach = np.where(met, np.minimum(2 * reach, 1), reach / 4)
         counts.append(np.maximum(number, counts[-1]))
         energies.append(energy)
-        ratios.append(ratio)
-        plains.append(1 / np.abs(t) ** 2)
+        path.append(t)
         left = (counts[-1] <= keep) & (reach > _ENDED)
         if not np.any(left & (energy < -_ENDED * np.abs(edge)) if atom else left):
             break
-    energy, number, ratio, plain = (np.stack(part, axis=1) for part in (energies, counts, ratios, plains))
-    return LabelBulk(t_edge, edge, curvature, energy, number, ratio, plain)
+    return LabelBulk(t_edge, edge, curvature, *(np.stack(part, axis=1) for part in (energies, counts, path)))
 
 
 def edge_of(labels: Labels) -> Array:
@@ -250,29 +243,29 @@ def edge_of(labels: Labels) -> Array:
     return t
 
 
-def _at_height(labels: Labels, x: Array, tau: float) -> tuple[Array, Array, Array]:
-    """t (q,) with Im t = tau and Im z(t) = 0, Re t next to x; energy there, and -Im S / Im t."""
+def _at_height(labels: Labels, x: Array, tau: float) -> tuple[Array, Array]:
+    """t (q,) with Im t = tau and Im z(t) = 0, Re t next to x; energy there."""
     for _ in range(_STEPS):
-        z, slope, signal = labels.above_axis(x + 1j * tau)
+        z, slope = labels.above_axis(x + 1j * tau)
         step = np.clip(-z.imag / slope.imag, -tau / 2, tau / 2)
         if np.nanmax(np.abs(step), initial=0.0) < 1e-4 * tau:
             break
         x = x + step
-    return x + 1j * tau, z.real, -signal / tau
+    return x + 1j * tau, z.real
 
 
-def _at_energy(labels: Labels, t: Array, z: Array, step: Array) -> tuple[Array, Array, Array]:
-    """t (q,) where z(t) is the z given, a `step` off that of the t given, by Newton's method; if it was met; -Im S / Im t."""
+def _at_energy(labels: Labels, t: Array, z: Array, step: Array) -> tuple[Array, Array]:
+    """t (q,) where z(t) is the z given, a `step` off that of the t given, by Newton's method; if it was met."""
     new = t
     for _ in range(_STEPS):
-        value, slope, signal = labels.above_axis(new)
+        value, slope = labels.above_axis(new)
         met = np.abs(value - z) <= _MET * step
         if np.all(met | ~np.isfinite(step)):
             break
         move = (value - z) / (new * slope)  # of log t; in 1/t, to which z is nearly linear, of the last line
         move = move * np.minimum(1, 0.5 * np.angle(new) / np.maximum(np.abs(move), 1e-300))
         new = new / (1 + move)
-    return new, met, -signal / new.imag
+    return new, met
 
 
 def _dot(left: Array, right: Array) -> Array:

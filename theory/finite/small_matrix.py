@@ -9,8 +9,8 @@ left. In this basis the Hessian is, with levels mu of that bulk,
     [ b'      mu]        X = (1/N) sum x x^T (x) F    over the K extreme labels, x their components, R of a QR
                                                       decomposition: chi and normal variables.
 
-Given the labels a level has couplings b to the copies of a direction of mean square (1/pN) (-Im S / Im t) for the signal
-and (1/pN) / |t|^2 for a direction that has no part in the labels (theory.finite.label_bulk). What is drawn:
+Given the labels the couplings b of a level have the covariance (1/pN) (-Im C / Im t), C = (1/N) sum v v^T (x) Phi
+(theory.finite.bulk_block): 1 / |t|^2 for a direction that has no part in the labels. What is drawn:
 
 * the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
   (theory.finite.many_labels);
@@ -38,7 +38,7 @@ pairs, the last about the one above them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +47,13 @@ from scipy.linalg.lapack import dpotrf
 from theory.checks import NotConverged
 from theory.finite.bulk_block import (
     EDGE,
-    FineLevels,
+    KeptLevels,
     at_count,
     bend,
-    coupling_squares,
-    fine_levels,
+    hats,
+    kept_levels,
     kept_part,
+    lower_root,
     noise,
     signal_block,
     t_at,
@@ -119,9 +120,9 @@ def small_pairs(
     lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
     bulk_edge = np.where(sound, bulk.edge, -1.0)
     t_edge = np.where(sound, bulk.t_edge, 0.5)
-    curves = coupling_squares(bulk_labels, bulk, t_edge)
-    levels, squares = _levels(drawn, bulk, lows, sound, curves)
-    fine = fine_levels(bulk, order, kept, curves)
+    bulk = replace(bulk, t=np.where(sound[:, None], bulk.t, 0.5), t_edge=t_edge)
+    fine = kept_levels(drawn, bulk, order, kept)
+    levels, couplings = _levels(drawn, bulk, fine, lows, sound)
     found = np.where(sound, np.fmin(_outlier(drawn), np.minimum(drawn.edge, bulk.edge)), -1.0)
     rows = drawn.rows == 1
     turns = _TURNS if n <= _FAR else _FAR_TURNS
@@ -131,7 +132,7 @@ def small_pairs(
         width = np.maximum(_WIDTH * reach, spread)
         chord = (found + width, np.minimum(found - width, bulk_edge - _CLEAR * reach))
         root, centre = _block(drawn, fine, sound, t_edge, found, chord)
-        matrix = _matrix(drawn, root, centre, levels, squares)
+        matrix = _matrix(root, centre, levels, couplings)
         if turn < turns - 2:
             values = np.linalg.eigvalsh(matrix)
         else:  # about the lowest, and then about those above them, whose overlaps are asked for
@@ -153,7 +154,7 @@ def small_pairs(
 
 def _block(
     drawn: Draw,
-    fine: FineLevels,
+    fine: KeptLevels,
     sound: NDArray[np.bool_],
     t_edge: Array,
     found: Array,
@@ -167,8 +168,7 @@ def _block(
     for z in (np.minimum(chord[0], highest), chord[1]):
         t = t_at(labels, t_edge, z)
         z = labels.energy(t)
-        mean = kept_part(drawn, fine, z)[0]
-        ends.append((z, signal_block(labels, drawn.v, t, drawn.kinds) - mean[:, :, None] * eye))
+        ends.append((z, signal_block(labels, drawn.v, t, drawn.kinds) - kept_part(fine, z)))
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
     line = np.where(sound[:, None, None], (first - second) / apart, 0)
@@ -241,33 +241,31 @@ def _lowest_vectors(matrix: Array, d: int) -> tuple[Array, Array]:
 
 
 def _levels(
-    drawn: Draw, bulk: LabelBulk, lows: Array, sound: NDArray[np.bool_], curves: tuple[Array, ...]
+    drawn: Draw, bulk: LabelBulk, fine: KeptLevels, lows: Array, sound: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Energies (q, kept) of the kept levels and mean squares (q, 3, kept) of their couplings, by kind.
+    """Energies (q, kept) of the kept levels, and their couplings (q, p w, kept) to the block.
 
     y of `lows` goes to the energy of equal count, straight on beyond the edge.
     """
-    order = drawn.blocks * drawn.labels.n
-    energies, squares = np.zeros(lows.shape), np.zeros((len(lows), 3, lows.shape[1]))
+    kept = lows.shape[1]
+    counted = 2 / (3 * math.pi) * np.maximum(lows, 0) ** 1.5
+    energies = np.zeros(lows.shape)
     for i in np.flatnonzero(sound):
         y, count, energy = lows[i], bulk.count[i], bulk.energy[i]
-        counted = 2 / (3 * math.pi) * np.maximum(y, 0) ** 1.5
         step = (energy[1] - energy[0]) / (1.5 * math.pi * count[1]) ** (2 / 3)
-        energies[i] = np.where(y > 0, at_count(count, energy, counted), bulk.edge[i] + step * y)
-        for row, curve in enumerate(curves):
-            squares[i, row] = np.maximum(np.interp(counted, count, curve[i]), 0) / order[i]
-    return energies, squares
+        energies[i] = np.where(y > 0, at_count(count, energy, counted[i]), bulk.edge[i] + step * y)
+    drawn_numbers = drawn.couplings[..., :kept] * drawn.present[:, None, :, None]
+    turned = lower_root(fine.covariance, drawn.present) @ drawn_numbers.reshape(len(lows), 1, -1, kept)
+    return energies, np.einsum("qlk,qkal->qal", hats(counted, kept), turned)
 
 
-def _matrix(drawn: Draw, root: Array, centre: Array, levels: Array, squares: Array) -> Array:
+def _matrix(root: Array, centre: Array, levels: Array, couplings: Array) -> Array:
     """The small matrices (q, p w + kept, p w + kept)."""
     d, kept = root.shape[1], levels.shape[1]
     matrix = np.zeros((len(root), d + kept, d + kept))
     turned = root.transpose(0, 2, 1)
     matrix[:, :d, :d] = turned @ centre @ root
-    rows = squares[:, drawn.rows]
-    couplings = drawn.couplings[..., :kept] * drawn.present[:, None, :, None]
-    matrix[:, :d, d:] = turned @ (couplings.reshape(len(root), d, kept) * np.sqrt(rows))
+    matrix[:, :d, d:] = turned @ couplings
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
     matrix[:, range(d, d + kept), range(d, d + kept)] = levels
     return matrix
