@@ -14,6 +14,11 @@ last entry of T is changed so that 0 is a node (Golub 1973, the rule with one pr
 of the probe, which scatters about A, and the rest e of the node: the mean of e over probes is the mean weight less A, the atom
 is given A, and the other weights of every probe are scaled to 1 - A, which takes the scatter of the atom's share out of the
 estimate.
+
+Where the vectors reached from a probe span an invariant space of fewer dimensions than steps (a rank below their number, a
+multiple of the identity) the steps end there and the rule is the measure itself: its nodes are eigenvalues, 0 among them where
+there is a null space. The end is known by an entry beside the diagonal that is rounding of the norm of T, not of the product at
+hand, which is itself small in a null space. The rows of a table of nodes are filled up with the last node at weight 0.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -29,26 +34,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
-from sims.checks import has
+from sims.checks import has, reals
+from sims.dense.eigen import power_of_two
 from sims.krylov.solver import OPERATOR, BlockOperator
+from sims.krylov.units import in_units
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count, finite, one, positive
 
 Array = NDArray[np.float64]
+ROUNDING = 100  # lengths below so many eps of |T| are none
+NULL = 10  # eigenvalues below so many of these are 0
 
 
 @dataclass(frozen=True)
 class Quadrature:
     """Gauss quadratures of the spectral measure, one for each probe.
 
-    nodes    (probes, steps) in units of the Hessian, ascending
-    weights  (probes, steps), at least 0, adding up to 1 for each probe
+    nodes    (probes, steps) in units of the Hessian, ascending; the last one is repeated where a rule has fewer
+    weights  (probes, steps), at least 0, adding up to 1 for each probe; 0 at repeated nodes
     atom     known mass at 0, contained in the weight of the node that is 0 exactly; 0: none
+    whole    (probes,) whether the rule is all of its probe's measure: the steps met the end of an invariant space
     """
 
     nodes: Array
     weights: Array
     atom: float = 0.0
+    whole: NDArray[np.bool_] | None = None
 
     def average(self, values: ArrayLike) -> tuple[Array, Array]:
         """Mean over the spectrum of a function given at the nodes, (..., probes, steps), and standard error."""
@@ -60,25 +71,40 @@ class Quadrature:
         The error is that of the probes alone; a width below the spacing of the nodes shows single nodes.
         """
         x, width = np.asarray(finite("x", x)), positive("width", width)
-        scaled = (x[..., None, None] - self.nodes) / width
-        return self.average(np.exp(-(scaled**2) / 2) / (width * math.sqrt(2 * math.pi)))
+        with np.errstate(over="ignore", under="ignore"):  # far from a node
+            scaled = (x[..., None, None] - self.nodes) / width
+            return self.average(np.exp(-(scaled**2) / 2) / (width * math.sqrt(2 * math.pi)))
 
     def fraction_below(self, x: ArrayLike) -> tuple[Array, Array]:
         """Share of the eigenvalues below x, and its error.
 
         Of a probe's own measure the share below a node lies between the weights before it and these and its own, and between
         two nodes it lies within half of their weights about the middle (Chebyshev, Markov, Stieltjes; a known atom counts as
-        known): the middle is taken, straight lines between nodes. The error is the standard error over probes and the mean
-        half width of these bounds, added in squares.
+        known): the middle is taken, straight lines between nodes; a rule that is whole has steps at its nodes. The error is
+        the standard error over probes and the mean half width of these bounds, added in squares.
         """
         x = np.asarray(finite("x", x))
-        found = [_share_below(x, t, w, self.atom) for t, w in zip(self.nodes, self.weights, strict=True)]
+        whole = np.zeros(len(self.nodes), bool) if self.whole is None else self.whole
+        found = [
+            _steps_below(x, t, w) if every else _share_below(x, t, w, self.atom)
+            for t, w, every in zip(self.nodes, self.weights, whole, strict=True)
+        ]
         mean, error = _mean(np.stack([share for share, _ in found], axis=-1))
         return mean, np.hypot(error, np.mean([half for _, half in found], axis=0))
 
     def moment(self, power: int) -> tuple[Array, Array]:
-        """Mean of lambda^power over the spectrum, and its standard error."""
-        return self.average(self.nodes ** count("power", power, minimum=0))
+        """Mean of lambda^power over the spectrum, and its standard error; infinite beyond the range of float64."""
+        power, unit = count("power", power, minimum=0), power_of_two(float(np.max(np.abs(self.nodes))))
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            mean, error = self.average((self.nodes / unit) ** power)
+            scale = np.float64(unit) ** power
+            return mean * scale, error * scale
+
+
+def _steps_below(x: Array, nodes: Array, weights: Array) -> tuple[Array, Array]:
+    """The share of one probe's whole measure below x (...), and the half width of its bounds: none."""
+    share = np.concatenate([[0.0], np.cumsum(weights)])[np.searchsorted(nodes, x)]
+    return share, np.zeros_like(share)
 
 
 def _share_below(x: Array, nodes: Array, weights: Array, atom: float) -> tuple[Array, Array]:
@@ -132,27 +158,38 @@ def lanczos_quadrature(
     atom = getattr(operator, "atom", 0.0) if atom is None else one("atom", finite("atom", atom))
     if not 0 <= atom < 1:
         raise ParameterError(f"atom must be at least 0 and below 1, got {atom}")
+    operator = in_units(operator)
     if not atom or steps < 3:
         return measure_of(operator, start, steps)
     found = _rules(operator, start, steps, _with_node_at_zero)
-    at = np.argmin(np.abs(found.nodes), axis=1)[:, None]
+    at = np.argmax(np.where(found.nodes == 0, found.weights, -1.0), axis=1)[:, None]
     held = np.take_along_axis(found.weights, at, axis=1)
     excess = max(float(np.mean(held)) - atom, 0.0)  # of the node at 0, not of the atom
     scale = (1 - atom) / (1 - held + excess)
     weights = found.weights * scale
     np.put_along_axis(weights, at, atom + excess * scale, axis=1)
-    return Quadrature(found.nodes, weights, atom)
+    return replace(found, weights=weights, atom=atom)
 
 
 @pinned
 def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrature:
-    """The spectral measures of given vectors (order, probes), rows in the operator's order, each normalised."""
-    return _rules(operator, start, steps, eigh_tridiagonal)
+    """The spectral measures of given vectors (order, probes), rows in the operator's order, each normalised.
+
+    Raises ParameterError on vectors of another shape and of length 0.
+    """
+    start = reals("start", start, has("operator", operator, *OPERATOR).order, None, dtype=np.float64)
+    largest = np.max(np.abs(start), axis=0)
+    if not (np.all(largest > 0) and np.all(np.isfinite(largest))):
+        raise ParameterError("start must have columns of finite length above 0")
+    return _rules(in_units(operator), start / largest, count("steps", steps), _plain_rule)
 
 
-def _rules(operator: BlockOperator, start: ArrayLike, steps: int, solve: Callable) -> Quadrature:
-    """Rules of given vectors; solve (d, e) -> nodes and eigenvectors of T."""
-    start = np.asarray(start)
+def _rules(
+    operator: BlockOperator, start: Array, steps: int, solve: Callable[..., tuple[Array, Array]]
+) -> Quadrature:
+    """Rules of given vectors; solve (d, e, rounding) -> nodes, weights from the entries of T, d (m,) and e (m,), the last
+    of e that of the step to come, 0 at the end of an invariant space; rounding is that of the operator's norm."""
+    steps = min(steps, operator.order)
     vectors = jnp.asarray(start / np.linalg.norm(start, axis=0), operator.dtype)
     past = jnp.zeros((steps, *vectors.shape), operator.dtype)
     diagonal, beside = [], []
@@ -161,22 +198,47 @@ def _rules(operator: BlockOperator, start: ArrayLike, steps: int, solve: Callabl
         past, vectors, along, length = _advance(past, vectors, product, step)
         diagonal.append(np.asarray(along, dtype=np.float64))
         beside.append(np.asarray(length, dtype=np.float64))
-    pairs = [solve(d, e[:-1]) for d, e in zip(np.array(diagonal).T, np.array(beside).T, strict=True)]
     unit = operator.units[0]
-    return Quadrature(np.array([v for v, _ in pairs]) * unit, np.array([s[0] ** 2 for _, s in pairs]))
+    nodes, weights, whole = [], [], []
+    for d, e in zip(np.array(diagonal).T, np.array(beside).T, strict=True):
+        rounding = ROUNDING * float(np.finfo(operator.dtype).eps) * float(max(np.max(np.abs(d)), np.max(e)))
+        ends = np.flatnonzero(e <= rounding)
+        m = int(ends[0]) + 1 if len(ends) else steps
+        whole.append(bool(len(ends)))
+        t, w = solve(d[:m], np.where(e[:m] <= rounding, 0.0, e[:m]), rounding)
+        nodes.append(np.pad(t, (0, steps - len(t)), mode="edge"))
+        weights.append(np.pad(w, (0, steps - len(w))))
+    return Quadrature(np.array(nodes) * unit, np.array(weights), whole=np.array(whole))
 
 
-def _with_node_at_zero(d: Array, e: Array) -> tuple[Array, Array]:
-    """Nodes and eigenvectors of T (d, e) with the last entry of d such that 0 is an eigenvalue: e^2 (T_{m-1}^{-1})_last.
+def _plain_rule(d: Array, e: Array, rounding: float) -> tuple[Array, Array]:
+    nodes, vectors = eigh_tridiagonal(d, e[:-1])
+    return nodes, vectors[0] ** 2
 
-    An invariant space ends the steps with e = 0: the rule is then exact, and has its node at 0 already.
+
+def _with_node_at_zero(d: Array, e: Array, rounding: float) -> tuple[Array, Array]:
+    """The rule of T (d, e) with the last entry of d such that 0 is an eigenvalue: e^2 (T_{m-1}^{-1})_last.
+
+    That entry is infinite where T_{m-1} has an eigenvalue 0 already: the rule is then that of T_{m-1}. At the end of an
+    invariant space the rule is the measure itself, with the null space at one of its nodes; ParameterError if there is none.
     """
-    if np.all(e > 0):
-        values, vectors = eigh_tridiagonal(d[:-1], e[:-1])
-        d = np.append(d[:-1], e[-1] ** 2 * np.sum(vectors[-1] ** 2 / values))
-    nodes, vectors = eigh_tridiagonal(d, e)
-    nodes[np.argmin(np.abs(nodes))] = 0.0
-    return nodes, vectors
+    if e[-1] > 0:
+        values, vectors = eigh_tridiagonal(d[:-1], e[:-2])
+        if np.any(np.abs(values) <= rounding):
+            d, e = d[:-1], e[:-1]
+        else:
+            d = np.append(d[:-1], np.sum((e[-2] * vectors[-1]) ** 2 / values))
+    nodes, vectors = eigh_tridiagonal(d, e[:-1])
+    weights = vectors[0] ** 2
+    near = np.abs(nodes) <= NULL * rounding  # rounding may share the null space out among several
+    if e[-1] == 0 and not np.any(near):
+        raise ParameterError("atom must be 0 where the matrix has no null space")
+    near[np.argmin(np.abs(nodes))] = True
+    first = np.flatnonzero(near)[0]
+    at_zero = np.sum(weights[near])
+    near[first] = False
+    nodes[first], weights[first] = 0.0, at_zero
+    return nodes[~near], weights[~near]
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -186,11 +248,8 @@ def _advance(
     """One Lanczos step of every probe: the past (steps, n, probes) with `vectors`, the vectors to follow, T's entries."""
     past = jax.lax.dynamic_update_index_in_dim(past, vectors, step, axis=0)
     along = jnp.sum(vectors * product, axis=0)
-    size = jnp.linalg.norm(product, axis=0)
     for _ in range(2):
         overlap = jnp.einsum("jnq,nq->jq", past, product, precision=HIGHEST)
         product -= jnp.einsum("jnq,jq->nq", past, overlap, precision=HIGHEST)
     length = jnp.linalg.norm(product, axis=0)
-    # an invariant space: T falls apart, and what follows has weight zero
-    length = jnp.where(length > 100 * jnp.finfo(past.dtype).eps * size, length, 0)
     return past, jnp.where(length > 0, product / jnp.where(length > 0, length, 1), 0), along, length

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from sims.blas import blas
 from sims.checks import reals
 from sims.instance import Instance, Model, finite_p, labels_inside, preactivations, teacher_noise
 from sims.pinned import HIGHEST, pinned
+from theory.checks import ParameterError
 from theory.model.network import network
 
 BLOCK = 256  # rows in one symmetric rank update
@@ -122,15 +123,29 @@ def weights_together(drawn: Sequence[Instance]) -> NDArray[np.float64]:
 
 
 @pinned
-@jax.jit
-def dense(data: jax.Array, F: jax.Array) -> jax.Array:
+def dense(data: ArrayLike, F: ArrayLike) -> jax.Array:
     """The Hessian (pN, pN) from data (M, N) and weights F (M, p, p), by products of matrices on JAX's device.
 
-    Blocks k <= k' only: F is symmetric. On the CPU `dense_blas` does it in half the operations.
+    Blocks k <= k' only: F is symmetric. On the CPU `dense_blas` does it in half the operations. Raises ParameterError on
+    arrays that do not fit.
 
     >>> dense(jnp.ones((5, 3)), jnp.ones((5, 2, 2))).shape
     (6, 6)
     """
+    return _dense(*(jnp.asarray(array) for array in _rows_and_weights(data, F)))
+
+
+def _rows_and_weights(data: Any, F: Any) -> tuple[Any, Any]:
+    """Data (M, N) and weights F (M, p, p) that fit, as arrays; else ParameterError."""
+    data = reals("data", data, None, None)
+    F = reals("F", F, len(data), None, None)
+    if F.shape[1] != F.shape[2]:
+        raise ParameterError(f"F must have shape (M, p, p), got {F.shape}")
+    return data, F
+
+
+@jax.jit
+def _dense(data: jax.Array, F: jax.Array) -> jax.Array:
     p, n = F.shape[-1], data.shape[1]
     blocks = {
         (k, j): jnp.matmul(data.T, F[:, k, j, None] * data, precision=HIGHEST)
@@ -159,19 +174,21 @@ def loss(
     student = reals("student", student, finite_p(model), data.shape[1])
     teacher = reals("teacher", teacher, model.p_star, data.shape[1])
     lam = jnp.matmul(data, jnp.asarray(student).T, precision=HIGHEST)
-    if y is None:
+    if y is not None:
+        y = reals("y", y, len(data))
+    else:
         y = wide.outputs(jnp.matmul(data, jnp.asarray(teacher).T, precision=HIGHEST), xp=jnp)
     return jnp.sum(wide.losses(lam, jnp.asarray(y), jnp))
 
 
 def dense_blas(data: NDArray, F: NDArray) -> NDArray:
     """The Hessian (pN, pN) on the host, column-major, from data (M, N) and weights F (M, p, p); symmetric, to rounding where
-    N is small.
+    N is small. Raises ParameterError on arrays that do not fit.
 
     Each block X^T diag(f) X is symmetric: rows of positive and of negative weight go to one symmetric rank
     update each (syrk), half the operations of a general product, which small ones are nevertheless faster by.
     """
-    data, F = np.asarray(data), np.asarray(F)
+    data, F = (np.asarray(array) for array in _rows_and_weights(data, F))
     p, n = F.shape[-1], data.shape[1]
     gram, scaled = np.empty((n, n), data.dtype, order="F"), np.empty((min(BLOCK, len(data)), n), data.dtype)
     made = _by_products if n <= GENERAL else _by_updates

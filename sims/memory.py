@@ -25,7 +25,7 @@ def dense_bytes(model: Model, n: int, alpha: float, *, eigenpairs: int, dtype: A
     vectors, the workspace of syevd (2 n^2) and the blocks it is built from, with the padded data.
     """
     p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize
-    eigenpairs = count("eigenpairs", eigenpairs)
+    n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
     order, signal = p * n, p * model.p_star
     columns = 4 * order * (eigenpairs + signal)
     if jax.default_backend() != "cpu":

@@ -116,9 +116,10 @@ def sample_grid(
     ((2, 4), True)
     """
     model, largest = _checked(points)
+    n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
     settings = Settings() if settings is None else of_type("settings", settings, Settings)
     if settings.block is None and len(points) >= MANY:
-        smallest = max(count("eigenpairs", eigenpairs), int(model.degeneracy) + 2)
+        smallest = max(eigenpairs, int(model.degeneracy) + 2)
         settings = replace(settings, block=smallest)
     require_fit(
         lambda at: krylov_bytes(

@@ -100,6 +100,7 @@ def sample_point(
     >>> found.eigenvalues.shape, found.status.tolist()
     ((2, 6), [1, 1])
     """
+    n = count("n", n)
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = checks.indices("samples", samples)
     need = _bytes_of(model, alpha, k, dtype, name)
@@ -126,6 +127,7 @@ def bytes_needed(
     batch: int | None = None,
 ) -> int:
     """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones."""
+    n = count("n", n)
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     return size * _bytes_of(model, alpha, k, dtype, name)(n)
 
@@ -151,7 +153,7 @@ def _request(
     solver: str,
     batch: int | None,
 ) -> tuple[int, str, int]:
-    order = instance.finite_p(model) * count("n", n)
+    order = instance.finite_p(model) * n
     k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
     if k > order:
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,21 +17,35 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
+from sims.checks import reals
 from sims.pinned import HIGHEST, pinned
+from theory.checks import ParameterError, count
 
 
 @pinned
-@jax.jit
 def overlaps(vectors: ArrayLike, teacher: ArrayLike) -> jax.Array:
     """Squared overlaps q2 (k,) with the signal space of unit vectors (p N, k).
 
-    teacher (p_star, N): orthogonal rows of norm sqrt(N).
+    teacher (p_star, N): orthogonal rows of norm sqrt(N). Raises ParameterError on arrays that do not fit.
 
     >>> teacher = np.array([[3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
     >>> overlaps(np.eye(9)[:, :2], teacher).tolist()
     [1.0, 0.0]
     """
-    vectors, teacher = jnp.asarray(vectors), jnp.asarray(teacher)
+    return _overlaps(*(jnp.asarray(array) for array in _vectors_and_rows(vectors, "teacher", teacher)))
+
+
+def _vectors_and_rows(vectors: Any, name: str, rows: Any) -> tuple[Any, Any]:
+    """Vectors (p N, k) and rows (any, N) as arrays; ParameterError where they do not fit."""
+    vectors, rows = reals("vectors", vectors, None, None), reals(name, rows, None, None)
+    n = rows.shape[1]
+    if not n or len(vectors) % n:
+        raise ParameterError(f"vectors must have shape (p N, k) with N = {n} of {name}, got {vectors.shape}")
+    return vectors, rows
+
+
+@jax.jit
+def _overlaps(vectors: jax.Array, teacher: jax.Array) -> jax.Array:
     n = teacher.shape[1]
     blocks = vectors.reshape(-1, n, vectors.shape[-1])
     amplitude = jnp.einsum("ln,knj->klj", teacher, blocks, precision=HIGHEST) / math.sqrt(n)
@@ -41,8 +56,11 @@ def student_shares(vectors: ArrayLike, student: ArrayLike) -> NDArray[np.float64
     """Squared overlaps (k,) of unit vectors (p N, k) with the student's space, the span of e_k (x) w_j: p^2 dimensions.
 
     student (p, N), rows of any Gram matrix. Where student and teacher overlap so do their spaces, and the two shares may add up
-    to more than the share of the space that they span together.
+    to more than the share of the space that they span together. Raises ParameterError on arrays that do not fit.
     """
+    vectors, student = _vectors_and_rows(vectors, "student", student)
+    if len(vectors) != student.size:
+        raise ParameterError(f"vectors must have p N = {student.size} rows, got {len(vectors)}")
     return student_shares_together([np.asarray(vectors)], [np.asarray(student)])[0]
 
 
@@ -63,12 +81,12 @@ def student_shares_together(vectors: Sequence[NDArray], students: Sequence[NDArr
 def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:
     """Orthonormal basis (p N, p p_star) of the signal space on the host, column-major.
 
-    Column k p_star + l is e_k (x) w*_l / sqrt(N).
+    Column k p_star + l is e_k (x) w*_l / sqrt(N). Raises ParameterError.
 
     >>> signal_vectors(np.array([[2.0, 0.0, 0.0, 0.0]]), 2).T.tolist()
     [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]
     """
-    teacher = np.asarray(teacher)
+    teacher, p = np.asarray(reals("teacher", teacher, None, None)), count("p", p)
     p_star, n = teacher.shape
     basis = np.zeros((p * n, p * p_star), teacher.dtype, order="F")
     for k in range(p):
@@ -79,8 +97,10 @@ def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:
 def gap(values: ArrayLike, degeneracy: int) -> float:
     """Distance from the p p_star lowest eigenvalues to the next one up; NaN if that one is absent.
 
+    Raises ParameterError.
+
     >>> gap([-3.0, -1.0, 0.0], 1)
     2.0
     """
-    values = np.asarray(values)
+    values, degeneracy = reals("values", values, None), count("degeneracy", degeneracy)
     return float(values[degeneracy] - values[degeneracy - 1]) if len(values) > degeneracy else math.nan

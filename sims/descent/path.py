@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sims.checks import reals
 from sims.descent import flow, steps
 from sims.descent.objective import QUADRATIC, Loss, loss_unit, nodes_of
 from sims.descent.state import RUNNING, Code, Numbers, State, begin
@@ -140,6 +141,10 @@ def descend(
     """
     rules = Rules() if rules is None else rules
     positive("a", a)
+    data, student = (jnp.asarray(reals(name, x)) for name, x in (("data", data), ("student", student)))
+    y = reals("y", y)
+    if data.ndim != 3:
+        raise ParameterError(f"data must have shape (S, M, N), got {data.shape}")
     number, m, n = data.shape
     if y.shape != (number, m) or student.ndim != 3 or (student.shape[0], student.shape[2]) != (number, n):
         raise ParameterError(

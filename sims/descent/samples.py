@@ -145,7 +145,7 @@ def bytes_needed(
 ) -> int:
     """Bytes that a batch of descents takes: data, kept students, and one Hessian at a time, dense or not."""
     p, item = finite_p(model), real_dtype(dtype).itemsize
-    batch, records = count("batch", batch), count("records", records)
+    n, batch, records = count("n", n), count("batch", batch), count("records", records)
     rows = padded(samples_of(alpha, n))
     descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * n)
     if not hessians:

@@ -7,17 +7,21 @@ those two lines.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from sims.checks import reals
 from sims.pinned import pinned
 
 
 @pinned
 def retract(point: Array) -> Array:
     """The point (..., p, N) with each row scaled to norm sqrt(N). A row of zeros has no image and gives NaN."""
+    point = _rows("point", point)
     n = point.shape[-1]
     return point * (n**0.5 / jnp.linalg.norm(point, axis=-1, keepdims=True))
 
@@ -25,13 +29,19 @@ def retract(point: Array) -> Array:
 @pinned
 def tangent(student: Array, vector: Array) -> Array:
     """Orthogonal projection of `vector` (..., p, N) on the tangent space at `student` (..., p, N)."""
+    student, vector = _rows("student", student), _rows("vector", vector)
     return vector - student * row_products(student, vector)[..., None]
 
 
 @pinned
 def row_products(student: Array, vector: Array) -> Array:
     """w_k . v_k / N (..., p): the component of each row of `vector` along the student's row."""
+    student, vector = _rows("student", student), _rows("vector", vector)
     return jnp.sum(student * vector, axis=-1) / student.shape[-1]
+
+
+def _rows(name: str, value: Any) -> Array:
+    return jnp.asarray(reals(name, value))
 
 
 def riemannian_hessian(student: NDArray, gradient: NDArray, hessian: NDArray, lift: float = 0.0) -> NDArray:
@@ -45,7 +55,9 @@ def riemannian_hessian(student: NDArray, gradient: NDArray, hessian: NDArray, li
     Derivation: along the great circle w_k(t) with speed v_k, the loss has second derivative v.H v + gradient .
     w''(0), and w_k''(0) = -w_k |v_k|^2 / N.
     """
+    student = reals("student", student, None, None)
     p, n = student.shape
+    gradient, hessian = reals("gradient", gradient, p, n), reals("hessian", hessian, p * n, p * n)
     normal = np.zeros((p * n, p), hessian.dtype)
     for k in range(p):
         normal[k * n : (k + 1) * n, k] = student[k] / np.linalg.norm(student[k])

@@ -32,6 +32,7 @@ def spectral_matrix(data: Array, y: Array, preprocessing: Callable[[Array], Arra
     """sum_mu T(y^mu) x^mu x^mu^T (N, N), symmetric; data (M, N), y (M,)."""
     data = reals("data", data, None, None)
     y = reals("y", y, len(data))
+    data, y = np.asarray(data), np.asarray(y)
     return (data * reals("T(y)", function("preprocessing", preprocessing)(y), len(data))[:, None]).T @ data
 
 
@@ -73,6 +74,7 @@ def outlier_directions(vectors: Array, p: int, p_star: int) -> Array:
     d_l, l = k mod p_star, seen by block k alone (projected on its leading singular vectors), so that rows of
     equal l differ by their blocks' own errors.
     """
+    vectors, p, p_star = reals("vectors", vectors, None, None), count("p", p), count("p_star", p_star)
     n = vectors.shape[0] // p
     blocks = vectors.reshape(p, n, -1)
     common = np.linalg.svd(np.concatenate(list(blocks), axis=1), full_matrices=False)[0][:, :p_star]
@@ -91,7 +93,9 @@ def student_from(directions: Array, p: int, other: Array, *, spread: float = 0.1
                 have the share `spread`^2 / (1 + spread^2) of their squared norm (about) along it. Students with
                 p <= d are the directions themselves.
     """
+    directions, p = reals("directions", directions, None, None), count("p", p)
     d, n = directions.shape
+    other = reals("other", other, p, n)
     rows = directions[np.arange(p) % d]
     if p > d:
         rows = rows + spread * other / np.linalg.norm(other, axis=-1, keepdims=True)
@@ -103,7 +107,9 @@ def signed(model: Model, data: Array, y: Array, student: Array) -> Array:
 
     Where the loss is even in a row, as in the committee's, nothing is turned: both losses are the same number.
     """
-    wide, found = network(model), student.copy()
+    data = np.asarray(reals("data", data, None, None))
+    y, wide = np.asarray(reals("y", y, len(data))), network(model)
+    found = np.array(reals("student", student, None, data.shape[1]))
     lam = data @ found.T
     least = float(np.sum(wide.losses(lam, y)))
     for k in range(len(found)):

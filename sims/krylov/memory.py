@@ -60,6 +60,7 @@ def krylov_bytes(
     """
     settings, dtype = Settings() if settings is None else settings, np.dtype(real_dtype(dtype))
     p, m, sets = finite_p(model), samples_of(alpha, n), count("sets", sets)
+    n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
     count("devices", devices)
     plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)
     mixed = stored and mixes(settings, plan, dtype)

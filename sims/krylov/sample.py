@@ -29,7 +29,8 @@ RELATIVE = {"float64": 1e-7, "float32": 1e-5}  # the same in units of |H|, for a
 def preferred_solver(model: Model, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
     """ "dense" while the order p N is small enough in time and memory, else "krylov"."""
     platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    if finite_p(model) * count("n", n) > DENSE[platform]:
+    n = count("n", n)
+    if finite_p(model) * n > DENSE[platform]:
         return "krylov"
     return "dense" if fits(dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype)) else "krylov"
 

@@ -57,7 +57,8 @@ class Plan:
     def of(cls, order: int, dtype: np.dtype, k: int, degeneracy: int, settings: Settings) -> Plan:
         """The sizes for k pairs of a matrix of this order; ParameterError where they do not fit together."""
         of_type("settings", settings, Settings)
-        if count("k", k) > order:
+        k = count("k", k)
+        if k > order:
             raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {order}")
         if settings.block is None:
             block = max(8, k, count("degeneracy", degeneracy) + 2)

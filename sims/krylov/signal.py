@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sims.checks import reals
 from sims.dense.all_overlaps import group_means, groups
 from sims.dense.eigen import Code, Eigenpairs, Overlaps
 from sims.dense.overlap_bound import MARGIN, STEPS, point_mass
@@ -18,6 +19,7 @@ from sims.density import measure_of
 from sims.operator.operator import HessianOperator, interleaved
 from sims.pinned import pinned
 from sims.signal import overlaps, signal_vectors
+from theory.checks import count
 
 CERTAIN = 0.8  # of the largest q2: pairs found to a residual leave a little of themselves in the rest
 CLEAR = 100  # widths that the bound on the next eigenvalue must lie above the highest space for that to be complete
@@ -71,7 +73,7 @@ def certified_rank(q2: ArrayLike, degeneracy: int) -> int:
     q2 over all eigenvectors add up to p p_star and none exceeds 1. The largest one computed is the largest of all if it
     is above what is left for the rest.
     """
-    q2 = np.asarray(q2, dtype=np.float64)
+    q2, degeneracy = reals("q2", q2, None, dtype=np.float64), count("degeneracy", degeneracy)
     left = min(1.0, degeneracy - float(np.sum(q2)))
     return int(np.argmax(q2)) if len(q2) and float(np.max(q2)) > left + MARGIN else -1
 

@@ -92,6 +92,7 @@ def stored_rows(
     size    rows in a block (default: by bytes, `block_size`)
     mirror  keep the transpose of each block too (default: on the CPU)
     """
+    m, n = count("m", m), count("n", n)
     streamed = streamed_rows(key, m, n, dtype, size=block_size(m, n, real_dtype(dtype), size))
     mirror = jax.default_backend() == "cpu" if mirror is None else mirror
     blocks = tuple((block, jnp.array(block.T) if mirror else None) for block, _ in streamed)

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from sims.dense.eigen import Code
 from sims.density import Quadrature, lanczos_quadrature, measure_of
+from sims.krylov.solver import lowest_krylov
 from sims.operator.operator import hessian_operator
 from tests.sims.instances import dense_hessian, host_draw
 from theory.checks import ParameterError
@@ -107,7 +109,86 @@ def test_the_atom_is_treated_by_itself():
     )  # what a rule that does not know of the atom makes of it
 
 
+@pytest.mark.parametrize("steps", [79, 82, 100, 200])
+def test_a_rank_below_the_number_of_steps(steps):
+    """80 of 400 eigenvalues are not 0: the steps come to an end at 81, and what they found does not depend on how many
+    more were allowed."""
+    drawn = host_draw(Committee(1, 1, 1e-3), 400, 0.2, seed=1)
+    operator, values = hessian_operator(drawn), np.linalg.eigvalsh(dense_hessian(drawn))
+    found = lanczos_quadrature(operator, probes=8, steps=steps)
+    assert np.all(np.sum(found.nodes == 0, axis=1) == 1)
+    # 8 probes, Student t of 7 degrees: 5 standard errors are passed once in 600
+    mean, error = found.moment(1)
+    assert abs(mean - np.mean(values)) < 5 * error < np.mean(values) * 3
+    below, error = found.fraction_below(np.array([-1e-6, 0.01]))
+    exact = np.mean(values[:, None] < [-1e-6, 0.01], axis=0)
+    # shares of 8 probes of 400 entries: sqrt(F (1 - F) 2 / 3200), 0.01 at most
+    assert np.all(np.abs(below - exact) < 0.03) and np.all(error < 0.05)
+    if steps > 81:
+        same = lanczos_quadrature(operator, probes=8, steps=81)
+        assert np.allclose(found.moment(1)[0], same.moment(1)[0], rtol=1e-9)
+
+
+class Known:
+    """A matrix as an operator in no unit of its own."""
+
+    sets, units, dtype = 1, (1.0,), np.dtype("float64")
+
+    def __init__(self, values, order=200):
+        q = np.linalg.qr(np.random.default_rng(0).standard_normal((order, len(values))))[0]
+        self.matrix, self.order = (q * values) @ q.T, order
+
+    def product(self, chosen, blocks):
+        return [self.matrix @ np.asarray(block) for block in blocks]
+
+    def lowered(self):
+        return None
+
+    def ordered(self, vectors):
+        return vectors
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e155, 1e-155, -1e155])
+def test_few_levels_at_any_scale(scale):
+    """c 1, projectors on 60 and on none of 200 dimensions, 30 levels and a null space: each rule is whole."""
+    few = np.linspace(1, 3, 30)
+    for values, atom in (
+        (np.ones(200), 0.0),
+        (np.ones(60), 0.7),
+        (np.zeros(1), 0.5),
+        (few, 0.85),
+        (few, 0.5),
+    ):
+        operator = Known(values * scale)
+        known = np.concatenate([values, np.zeros(200 - len(values))])
+        found = lanczos_quadrature(operator, probes=64, steps=100, atom=atom)
+        assert np.all(found.whole) and np.isfinite(found.nodes).all()
+        levels = np.unique(known)
+        gaps = np.min(np.abs(found.nodes[:, :, None] / scale - levels), axis=2)[found.weights > 1e-12]
+        assert np.max(gaps) < 1e-9  # nodes of any weight are eigenvalues
+        x = np.array([-0.5, 0.5, 0.9, 1.1, 2.5]) * abs(scale)
+        share, _ = found.fraction_below(x)
+        # 64 probes of 200 entries: 5 standard deviations of sqrt(2 F (1 - F) / 12800)
+        assert np.all(
+            np.abs(share - np.mean(known * np.sign(scale) < x[:, None] / abs(scale), axis=1)) < 0.032
+        )
+        assert abs(found.moment(1)[0] / scale - np.mean(known)) < 0.1
+    assert np.isclose(lanczos_quadrature(Known(np.ones(200) * scale)).moment(1)[0] / scale, 1, rtol=1e-12)
+    with pytest.raises(ParameterError, match="atom must be 0 where the matrix has no null space"):
+        lanczos_quadrature(Known(np.ones(200) * scale), atom=0.5)
+
+
+@pytest.mark.parametrize("scale", [1e155, 1e-155])
+def test_lowest_pairs_at_any_scale(scale):
+    values = np.linspace(-1, 3, 200)
+    found = lowest_krylov(Known(values * scale), 4)
+    assert found.code is Code.CONVERGED
+    assert np.allclose(found.values / scale, values[:4], rtol=1e-10)
+
+
 def test_unfit_arguments(case):
+    with pytest.raises(ParameterError, match="start must have columns of finite length above 0"):
+        measure_of(case[0], np.zeros((240, 1)), 3)
     with pytest.raises(ParameterError, match="probes must be an integer of at least 1, got 0"):
         lanczos_quadrature(case[0], probes=0)
     with pytest.raises(ParameterError, match="width must be positive and finite"):
