@@ -40,7 +40,7 @@ from sims.krylov.settings import Plan, Settings, mixes, plan_tol
 from sims.krylov.space import WAIT, Space
 from sims.krylov.units import in_units
 from sims.pinned import HIGHEST, pinned
-from theory.checks import ParameterError
+from theory.checks import ParameterError, count
 
 OPERATOR = "order", "dtype", "sets", "units", "product", "lowered", "ordered"  # what a BlockOperator has
 FRESH = 2  # searches begun anew from what was found, at most
@@ -122,7 +122,7 @@ def lowest_of_sets(
     operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> list[Eigenpairs]:
     """The k lowest eigenpairs of every set of an operator; each step one pass over the data serves all sets."""
-    operator = in_units(has("operator", operator, *OPERATOR))
+    operator, k = in_units(has("operator", operator, *OPERATOR)), count("k", k)
     settings = Settings() if settings is None else settings
     plan = Plan.of(operator.order, operator.dtype, k, degeneracy, settings)
     mixed = mixes(settings, plan, operator.dtype) and operator.order > plan.smallest
