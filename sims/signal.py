@@ -58,10 +58,10 @@ def student_shares(vectors: ArrayLike, student: ArrayLike) -> NDArray[np.float64
     student (p, N), rows of any Gram matrix. Where student and teacher overlap so do their spaces, and the two shares may add up
     to more than the share of the space that they span together. Raises ParameterError on arrays that do not fit.
     """
-    vectors, student = _vectors_and_rows(vectors, "student", student)
-    if len(vectors) != student.size:
-        raise ParameterError(f"vectors must have p N = {student.size} rows, got {len(vectors)}")
-    return student_shares_together([np.asarray(vectors)], [np.asarray(student)])[0]
+    columns, rows = _vectors_and_rows(vectors, "student", student)
+    if len(columns) != rows.size:
+        raise ParameterError(f"vectors must have p N = {rows.size} rows, got {len(columns)}")
+    return student_shares_together([np.asarray(columns)], [np.asarray(rows)])[0]
 
 
 def student_shares_together(vectors: Sequence[NDArray], students: Sequence[NDArray]) -> NDArray[np.float64]:
@@ -86,11 +86,11 @@ def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:
     >>> signal_vectors(np.array([[2.0, 0.0, 0.0, 0.0]]), 2).T.tolist()
     [[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]
     """
-    teacher, p = np.asarray(reals("teacher", teacher, None, None)), count("p", p)
-    p_star, n = teacher.shape
-    basis = np.zeros((p * n, p * p_star), teacher.dtype, order="F")
+    rows, p = np.asarray(reals("teacher", teacher, None, None)), count("p", p)
+    p_star, n = rows.shape
+    basis = np.zeros((p * n, p * p_star), rows.dtype, order="F")
     for k in range(p):
-        basis[k * n : (k + 1) * n, k * p_star : (k + 1) * p_star] = teacher.T / math.sqrt(n)
+        basis[k * n : (k + 1) * n, k * p_star : (k + 1) * p_star] = rows.T / math.sqrt(n)
     return basis
 
 
@@ -102,5 +102,5 @@ def gap(values: ArrayLike, degeneracy: int) -> float:
     >>> gap([-3.0, -1.0, 0.0], 1)
     2.0
     """
-    values, degeneracy = reals("values", values, None), count("degeneracy", degeneracy)
-    return float(values[degeneracy] - values[degeneracy - 1]) if len(values) > degeneracy else math.nan
+    found, last = reals("values", values, None), count("degeneracy", degeneracy)
+    return float(found[last] - found[last - 1]) if len(found) > last else math.nan

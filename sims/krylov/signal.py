@@ -73,9 +73,9 @@ def certified_rank(q2: ArrayLike, degeneracy: int) -> int:
     q2 over all eigenvectors add up to p p_star and none exceeds 1. The largest one computed is the largest of all if it
     is above what is left for the rest.
     """
-    q2, degeneracy = reals("q2", q2, None, dtype=np.float64), count("degeneracy", degeneracy)
-    left = min(1.0, degeneracy - float(np.sum(q2)))
-    return int(np.argmax(q2)) if len(q2) and float(np.max(q2)) > left + MARGIN else -1
+    found = reals("q2", q2, None, dtype=np.float64)
+    left = min(1.0, count("degeneracy", degeneracy) - float(np.sum(found)))
+    return int(np.argmax(found)) if len(found) and float(np.max(found)) > left + MARGIN else -1
 
 
 @pinned
