@@ -73,6 +73,18 @@ class Widths:
         return self.two_over_p, self.two_over_p_star, self.a, self.clean
 
     @property
+    def noise(self) -> Array:
+        """Delta."""
+        return 1 / self.clean - 1
+
+    @property
+    def excess(self) -> Array:
+        """2/p - 2/p_star, right to its last digits however close the two are."""
+        k, k_star = self.two_over_p, self.two_over_p_star
+        finite = np.where(k > 0, k, 1)
+        return np.where(k > 0, k * k_star * (np.rint(2 / k_star) - np.rint(2 / finite)) / 2, -k_star)
+
+    @property
     def noiseless(self) -> bool:
         """Whether no model has noise."""
         return bool(np.all(self.clean == 1))
@@ -96,6 +108,11 @@ class TeacherLaw:
     def m(self) -> Array:
         """Mean of y."""
         return 1 / (1 + self.models.two_over_p_star * self.rest * self.s)
+
+    @property
+    def lost(self) -> Array:
+        """m - 1, with the digits of a small one."""
+        return -self.models.two_over_p_star * self.rest * self.s * self.m
 
     @cached_property
     def exponent(self) -> Array:
@@ -191,6 +208,44 @@ def kernel_edge(tilt: Tilt) -> Array:
     """Kernel of K - W/t = E[(c yhat - y)(a + y)/D^2], which is z/alpha where alpha W = 1."""
     with_y = tilt.m * (tilt.gap - tilt.models.two_over_p_star * tilt.m)
     return tilt.s * (tilt.models.a * tilt.gap + with_y)
+
+
+def kernel_edge_wide(tilt: Tilt) -> Array:
+    """`kernel_edge` for a >> yhat, free of the cancellation between branches, where b (1 + 2/p) is close to 1: see `_apart`."""
+    k_star, m, s, a = tilt.models.two_over_p_star, tilt.m, tilt.s, tilt.models.a
+    gap = tilt.models.clean * (tilt.models.two_over_p - tilt.models.noise) + _growth(tilt) - tilt.law.lost
+    return _apart(tilt, kernel_edge(tilt), s * ((a + m) * gap - k_star * m**2))
+
+
+def kernel_outlier_wide(tilt: Tilt) -> Array:
+    """Kernel of E[(b y + 1 - b) phi], z/alpha at the outlier, for a >> yhat, free of the cancellation between branches.
+
+    For a -> inf it is b (2/p - 2/p_star - Delta) / a, 0 for p = p_star without noise: what is left is smaller by 1/a.
+    """
+    k, k_star, b, m = tilt.models.two_over_p, tilt.models.two_over_p_star, tilt.models.clean, tilt.m
+    each = b * m * (tilt.m_hat - (1 + k_star) * m) + (1 - b) * (tilt.m_hat - m)
+    far = b * (tilt.models.excess - tilt.models.noise)
+    moved = tilt.law.lost * (b**2 * (1 + k) - b * (1 + k_star) * (m + 1) - (1 - b))
+    return _apart(tilt, each, far + (b * m + 1 - b) * _growth(tilt) + moved)
+
+
+def _apart(tilt: Tilt, each: Array, mean: Array) -> Array:
+    """A kernel `each` of either branch whose mean over the branches, where yhat does not weigh, is known as `mean`.
+
+    With e_c the mass of branch c and E that without yhat, sum_c share_c e_c each_c = sum_c share_c (e_c - E) each_c + E mean.
+    The terms of one kernel may cancel where all e_c are close to E, at a >> yhat; those of this form do not.
+    """
+    seen = _cumulant(tilt.models.two_over_p, tilt.scale * tilt.t * tilt.s)
+    return np.exp(seen) * mean - np.expm1(seen) * each
+
+
+def _growth(tilt: Tilt) -> Array:
+    """Mean over the branches of m_hat(s) - m_hat(0)."""
+    k, total = tilt.models.two_over_p, 0.0
+    for c in (1, 3):
+        scale = c * tilt.models.clean
+        total -= _share(tilt.models, c) * scale**2 * k * tilt.t * tilt.s / (1 + scale * k * tilt.t * tilt.s)
+    return total
 
 
 def kernel_square(tilt: Tilt) -> Array:

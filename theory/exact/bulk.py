@@ -22,7 +22,9 @@ from theory.exact.averages import (
     Widths,
     average,
     kernel_edge,
+    kernel_edge_wide,
     kernel_k,
+    kernel_outlier_wide,
     kernel_radial,
     kernel_square,
     kernel_w,
@@ -35,6 +37,7 @@ from theory.model.network import Network
 Array = Any
 
 _FEW_DIGITS = 1e-3  # |z| below this times 1/t
+_LARGE = 1.0  # a from which a + y + yhat is mostly a
 
 
 @dataclass(frozen=True)
@@ -80,19 +83,40 @@ def shift(
 
 def at_edge(models: Widths, t: Array, rest: Array) -> Array:
     """K - W/t = E[(c yhat - y)(a + y)/D^2]: z/alpha at a sharp edge."""
-    return average([kernel_edge], models, t, rest)[0]
+    return _by_size(
+        models,
+        lambda at: average([kernel_edge], models.take(at), t[at], rest[at])[0],
+        lambda at: average([kernel_edge_wide], models.take(at), t[at], rest[at])[0],
+    )
 
 
 def at_outlier(models: Widths, t: Array, rest: Array) -> Array:
     """K - U/t = E[y phi] (with noise E[(b y + 1 - b) phi]): z/alpha at the outlier.
 
-    From D phi = b c yhat - y: y phi = b c yhat - y - a phi - t (b c yhat - y) phi, whose first mean, b (1 + 2/p) - 1, is
-    exact; for p = inf, where it is 0, what is left is of one sign, while y phi itself changes sign.
+    At small a from D phi = b c yhat - y, so that y phi = b c yhat - y - a phi - t (b c yhat - y) phi. The mean of the first
+    two terms, b - 1 + 2b/p, is exact; for p = inf, where it is 0, what is left is of one sign, while y phi itself changes
+    sign. At large a, where a phi cancels that mean, by `kernel_outlier_wide`.
     """
-    mean, square = average([kernel_k, kernel_square], models, t, rest)
-    clean = models.clean
-    biased = clean - 1 + clean * models.two_over_p - models.a * mean - t * square
-    return clean * biased + (1 - clean) * mean
+
+    def narrow(at: Array) -> Array:
+        part = models.take(at)
+        mean, square = average([kernel_k, kernel_square], part, t[at], rest[at])
+        clean = part.clean
+        biased = clean - 1 + clean * part.two_over_p - part.a * mean - t[at] * square
+        return clean * biased + (1 - clean) * mean
+
+    return _by_size(
+        models, narrow, lambda at: average([kernel_outlier_wide], models.take(at), t[at], rest[at])[0]
+    )
+
+
+def _by_size(models: Widths, narrow: Callable[[Array], Array], wide: Callable[[Array], Array]) -> Array:
+    """Values of models (1-D) by their a: functions of indices."""
+    value, large = np.empty(models.shape), models.a > _LARGE
+    for chosen, function in ((~large, narrow), (large, wide)):
+        if np.any(chosen):
+            value[chosen] = function(np.flatnonzero(chosen))
+    return value
 
 
 def bulk_edge(model: Network, alpha: ArrayLike) -> Edge:

@@ -13,7 +13,7 @@ from theory.exact.committee import committee_labels
 from theory.exact.outliers import edge_gap, outlier, teacher_branch
 from theory.exact.student_directions import student_outliers
 from theory.exact.transition import bbp_threshold
-from theory.model import Committee
+from theory.model import Committee, Network
 
 CORNERS = [Committee(p, p_star, a) for p in (1, 600, math.inf) for p_star in (1, 60) for a in (1e-4, 1e3)]
 
@@ -42,7 +42,7 @@ def test_outlier_exists_exactly_above_threshold(model, log_ratio):
     if found is not None:
         assert edge.g < found.g < 0
         assert found.value <= edge.value
-        assert 0 < found.overlap < 1
+        assert 0 < found.overlap <= 1
         assert found.value == pytest.approx(z_of_g(model, alpha, found.g), rel=1e-8, abs=1e-12)
 
 
@@ -111,6 +111,49 @@ def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
         branch = teacher_branch(Committee(math.inf, 2, float(a)), float(alpha))
     assert found.value == pytest.approx(float(exact), rel=1e-11)
     assert float(branch.outlier) == found.value
+
+
+@cases("p, p_star, noise", [(1, 1, 0), (2, 2, 0), (1, 2, 1)])
+def test_outliers_at_large_a(p, p_star, noise):
+    """-1/t + alpha K in 50 digits: for p = p*, or p* = 2 and noise 1, z is 1/a^2 of either term. Then z ~ 1/a for a -> inf."""
+    a = 1e6
+    model = Network(p, p_star, a, noise=noise)
+    alpha = 1.5 * bbp_threshold(model).alpha
+    found = outlier(model, alpha)
+    with mp.workdps(50):
+        k, k_star, b = mp.mpf(2) / p, mp.mpf(2) / p_star, mp.mpf(1) / (1 + noise)
+        step, start = mp.mpf(1) / 10, mp.mpf("0.02") / (1 + a * b)
+        x = [j * step for j in range(-50, int((mp.log(120 / (a * b * start))) / step) + 1)]
+        nodes = [(start * mp.exp(v - mp.exp(-v)), 1 + mp.exp(-v)) for v in x]
+
+        def averages(t):
+            """K and U."""
+            first = signal = mp.mpf(0)
+            for s, growth in nodes:
+                y = 1 / (1 + k_star * (1 - t) * s)
+                mass = step * s * growth * mp.exp(-a * b * s) * y ** (1 / k_star)
+                for c, share in ((b, 1 - k / 2), (3 * b, k / 2)):
+                    z = c * t * s
+                    yhat, each = (
+                        c / (1 + k * z),
+                        mass * share * (1 + k * z) ** (-1 / k),
+                    )
+                    first += each * (yhat - y)
+                    signal += each * t * b * (yhat - y - y * (yhat - (1 + k_star) * y))
+            return first, signal
+
+        t = mp.mpf(-found.g) * k
+        for _ in range(3):  # secants in log t from a double's root
+            near = t * (1 + mp.mpf(10) ** -15)
+            at, beside = (mp.log(alpha * averages(v)[1]) for v in (t, near))
+            t = t * mp.exp(-at * mp.mpf(10) ** -15 / (beside - at))
+        exact = k * (-1 / t + alpha * averages(t)[0])
+    assert found.value == pytest.approx(float(exact), rel=1e-13, abs=0)
+    for large in (1e10, 1e30, 1e60):
+        model = Network(p, p_star, large, noise=noise)
+        found = outlier(model, 1.5 * bbp_threshold(model).alpha)
+        assert large * found.value == pytest.approx(float(a * exact), rel=1e-4)
+        assert 0 < found.overlap <= 1
 
 
 def test_degeneracy():
