@@ -26,6 +26,11 @@ def minimize_scalar(function: Callable[..., float], **options: Any) -> Any:
     return _optimize().minimize_scalar(function, **options)
 
 
+def root(function: Callable[..., Any], start: Any, **options: Any) -> Any:
+    """`scipy.optimize.root`."""
+    return _optimize().root(function, start, **options)
+
+
 def cubic_spline(x: Any, y: Any, **options: Any) -> Any:
     """`scipy.interpolate.CubicSpline`.
 

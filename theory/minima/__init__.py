@@ -1,0 +1,8 @@
+"""Minima of the loss counted: their complexity (Kac and Rice, annealed), what they are like, when the teacher destabilises
+them.
+
+For p = 1 on the sphere; any activation and loss, noise included. See `theory.minima.saddle` for the equations."""
+
+from theory.minima.answers import Minima, complexity, label_law, most_numerous, threshold
+
+__all__ = ["Minima", "complexity", "label_law", "most_numerous", "threshold"]

@@ -1,0 +1,288 @@
+"""The complexity of minima as an extremum over a few numbers.
+
+Annealed count (Kac and Rice) of the minima of sum_mu l on the sphere |w|^2 = N at overlap m with the teacher, p = 1, derived
+here by Sanov's theorem for the labels (lambda, u) of the samples: Sigma(m) = lim (1/N) log E[number]. With P_m the law of
+labels at overlap m, F = d^2 l/d lambda^2 and l' = dl/d lambda, Sigma is the extremum over A, r, b (and beta, which fixes the
+mean loss e) of
+
+    Phi = 1/2 log(1 - m^2) - 1/2 log(alpha A) - log r + alpha log Z + alpha beta e
+    Z = E_m[ (1 + r F) exp(-l'^2/(2 alpha A) - r lambda l' - b l' (u - m lambda) - beta l) ].
+
+Where the factors come from: (1 - m^2)^(N/2) is the volume at overlap m. The gradient is Gaussian given the labels, of variance
+alpha A = alpha E l'^2 a component, and its density is taken at zero. |det(H - s)| follows from the logarithmic potential of the
+bulk at the multiplier s = alpha E[lambda l'] of the sphere, where r = -g solves the Dyson equation
+alpha E[F/(1 + r F)] - 1/r = s. Labels have exp(N alpha entropy) arrangements. Stationarity, under the tilted law:
+
+    A = E l'^2,   alpha E[F/(1 + rF) - lambda l'] = 1/r,   E[l' (u - m lambda)] = 0,   E l = e.
+
+s lies left of the bulk while r is on the physical branch, alpha E[(r F/(1 + r F))^2] <= 1 and r < 1/|inf F|: the minima then
+have a gap ("stable"). Otherwise the most numerous sit at the edge ("marginal"). That s is the edge brings a multiplier rho of
+the Dyson equation: Z gets the factor exp(-rho (F/(1 + rF) - lambda l')) and Phi the term rho/r. Stationarity in r is then
+alpha E[(r F/(1 + r F))^2] = 1 (a sharp edge), or r stays at its end 1/|inf F| (a smooth one).
+Same subject by another route: Maillard, Bonnaire, Biroli, arXiv 2602.17779.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.late_scipy import root
+from theory.minima.labels import Labels
+
+Array = NDArray[np.float64]
+
+_TOL = 1e-10  # of the equations, each of order one
+# Shares of the largest r, shares of the prior's E l'^2, and rho, from which the equations are solved where nothing near is
+# known
+_STARTS = (0.5, 0.6, -0.15), (0.9, 0.3, -0.2), (0.2, 1.5, -0.05), (0.9, 0.1, -0.5), (0.5, 0.05, -0.1)
+_CALLS = 60
+_BALANCING = 12
+_SAME = 1e-8
+_FAR = 200.0  # entries beyond it are no answer
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """One extremum. a is E l'^2; rho is 0 for gapped minima; beta 0 where the loss is free; end: r is 1/|inf F|.
+
+    probability  (n,) of the tilted law at the nodes
+    margin       alpha E[(r F/(1 + r F))^2]: at most 1 on the physical branch
+    """
+
+    value: float
+    a: float
+    r: float
+    b: float
+    beta: float
+    rho: float
+    end: bool
+    probability: Array
+    margin: float
+
+
+def extrema(nodes: Labels, alpha: float, loss: float | None, near: Iterable[Saddle] = ()) -> list[Saddle]:
+    """The extrema on the physical branch, the highest first: the count is a supremum over laws of labels.
+
+    Those near are continued where they can be; else the equations are solved from many places. Empty where that finds
+    nothing.
+    """
+    for starts in ([_Start.of(found) for found in near], _spread(nodes, alpha)):
+        found = [
+            solved
+            for kind in ("sharp", "smooth", "gapped")
+            if kind != "smooth" or nodes.infimum < 0
+            for solved in _solutions(_Problem(nodes, alpha, loss, kind), starts)
+        ]
+        if found:
+            return sorted(found, key=lambda saddle: -saddle.value)
+    return []
+
+
+def continued(nodes: Labels, alpha: float, loss: float | None, found: Saddle) -> Saddle | None:
+    """The extremum of the same kind that is reached from one found at other nodes, alpha or loss; None where that fails."""
+    kind = "gapped" if not found.rho else "smooth" if found.end else "sharp"
+    solved = _solutions(_Problem(nodes, alpha, loss, kind), [_Start.of(found)])
+    return solved[0] if solved else None
+
+
+def tilted(
+    nodes: Labels, alpha: float, a: float, r: float, b: float, beta: float, rho: float
+) -> tuple[Array, float]:
+    """Probabilities of the tilted law at the nodes, and log Z."""
+    one = 1 + r * nodes.weight
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log = nodes.log_prior + np.log(one) - nodes.force**2 / (2 * alpha * a) - r * nodes.lam * nodes.force
+        log = log - b * nodes.sideways - beta * nodes.loss
+        if rho:
+            log = log - rho * (nodes.weight / one - nodes.lam * nodes.force)
+    log = np.where((one > 0) & ~np.isnan(log), log, -np.inf)
+    top = float(log.max())
+    if not math.isfinite(top):
+        return np.full(len(log), np.nan), math.nan
+    weights = np.exp(log - top)
+    total = float(weights.sum())
+    return weights / total, top + math.log(total)
+
+
+def phi(
+    nodes: Labels, alpha: float, loss: float | None, a: float, r: float, b: float, beta: float, rho: float
+) -> float:
+    """Phi at any point; the complexity where it is stationary."""
+    log_z = tilted(nodes, alpha, a, r, b, beta, rho)[1]
+    fixed = 0.5 * math.log1p(-(nodes.overlap**2)) - 0.5 * math.log(alpha * a) - math.log(r)
+    return fixed + alpha * log_z + rho / r + (0.0 if loss is None else alpha * beta * loss)
+
+
+class _Start(NamedTuple):
+    """Where the equations are solved from."""
+
+    a: float
+    r: float
+    b: float = 0.0
+    beta: float = 0.0
+    rho: float = -0.1
+
+    @classmethod
+    def of(cls, found: Saddle) -> _Start:
+        return cls(found.a, found.r, found.b, found.beta, found.rho or -0.02)
+
+
+def _spread(nodes: Labels, alpha: float) -> list[_Start]:
+    prior = np.exp(nodes.log_prior)
+    scale = float(prior @ nodes.force**2)
+    end = -1 / nodes.infimum if nodes.infimum < 0 else 2 / float(prior @ nodes.weight)
+    starts = []
+    for share, times, rho in _STARTS:
+        a, r = times * scale, share * end
+        starts.append(_Start(a, r, _balanced(nodes, alpha, a, r, rho), rho=rho))
+    return starts
+
+
+def _balanced(nodes: Labels, alpha: float, a: float, r: float, rho: float) -> float:
+    """The b at which nothing pulls towards the teacher, all else given: log Z is convex in b."""
+    b = 0.0
+    for _ in range(_BALANCING):
+        p, _ = tilted(nodes, alpha, a, r, b, 0.0, rho)
+        mean = float(p @ nodes.sideways)
+        spread = float(p @ nodes.sideways**2) - mean**2
+        if not spread > 0:
+            return 0.0
+        step = mean / spread
+        b += float(np.clip(step, -1 - abs(b), 1 + abs(b)))
+        if abs(step) < 1e-3 * (1 + abs(b)):
+            break
+    return b
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The equations of one kind of extremum, in unknowns that are any real numbers: log A; r by the logistic of its share
+    of the
+    largest, or its logarithm where no weight is negative; b; log(-rho); beta."""
+
+    nodes: Labels
+    alpha: float
+    loss: float | None
+    kind: str  # gapped | sharp | smooth
+
+    @property
+    def end(self) -> float:
+        """The largest r."""
+        return -1 / self.nodes.infimum if self.nodes.infimum < 0 else math.inf
+
+    @property
+    def names(self) -> list[str]:
+        """The unknowns."""
+        held = {"r": self.kind != "smooth", "rho": self.kind != "gapped", "beta": self.loss is not None}
+        return [name for name in ("a", "r", "b", "rho", "beta") if held.get(name, True)]
+
+    def numbers(self, x: Array) -> tuple[dict[str, float], Array]:
+        """A, r, b, beta, rho at x, and the derivative of each unknown by its entry of x."""
+        found = {"r": self.end, "rho": 0.0, "beta": 0.0} | dict(zip(self.names, map(float, x), strict=True))
+        slope = np.ones(len(x))
+        found["a"] = math.exp(found["a"])
+        slope[0] = found["a"]
+        if "r" in self.names:
+            share = math.exp(found["r"]) if math.isinf(self.end) else 1 / (1 + math.exp(-found["r"]))
+            found["r"] = share if math.isinf(self.end) else self.end * share
+            slope[1] = found["r"] * (1 if math.isinf(self.end) else 1 - share)
+        if "rho" in self.names:
+            found["rho"] = -math.exp(found["rho"])
+            slope[self.names.index("rho")] = found["rho"]
+        return found, slope
+
+    def entries(self, start: _Start) -> Array:
+        """The x of a start."""
+        share = min(max(start.r / self.end, 1e-6), 1 - 1e-6)
+        r = math.log(start.r) if math.isinf(self.end) else math.log(share / (1 - share))
+        values = {
+            "a": math.log(start.a),
+            "r": r,
+            "b": start.b,
+            "rho": math.log(-start.rho),
+            "beta": start.beta,
+        }
+        return np.array([values[name] for name in self.names])
+
+    def miss(self, x: Array) -> tuple[Array, Array]:
+        """What the equations miss, each in its own natural unit, and the matrix of derivatives by x."""
+        size = len(self.names)
+        failed = np.full(size, 1e3), np.eye(size)
+        if not np.all(np.abs(x) < _FAR):
+            return failed
+        at, slope = self.numbers(x)
+        n, alpha, a, r, rho = self.nodes, self.alpha, at["a"], at["r"], at["rho"]
+        p, _ = tilted(n, alpha, a, r, at["b"], at["beta"], rho)
+        if np.isnan(p[0]):
+            return failed
+        kept = p > 0
+        p, f, lam_force, square = p[kept], n.weight[kept], (n.lam * n.force)[kept], n.force[kept] ** 2
+        resolved = f / (1 + r * f)
+        dyson = resolved - lam_force
+        # Derivatives of the logarithm of the law by the unknowns, then of each average: its covariance with them
+        tilt = {
+            "a": square / (2 * alpha * a**2),
+            "r": dyson + rho * resolved**2,
+            "b": -n.sideways[kept],
+            "rho": -dyson,
+            "beta": -n.loss[kept],
+        }
+        rows: list[tuple[Array, float, dict[str, float]]] = [
+            (square / a, 1.0, {"a": -float(p @ square) / a**2}),
+            (alpha * r * dyson, 1.0, {"r": alpha * float(p @ (dyson - r * resolved**2))}),
+        ]
+        if self.kind == "sharp":
+            own = 2 * alpha * r * float(p @ (resolved**2 - r * resolved**3))
+            rows.append((alpha * (r * resolved) ** 2, 1.0, {"r": own}))
+        rows.append((n.sideways[kept] / math.sqrt(a), 0.0, {}))
+        if self.loss is not None:
+            rows.append((n.loss[kept] / self.loss, 1.0, {}))
+        means = np.array([float(p @ row) for row, _, _ in rows])
+        tilts = np.array([tilt[name] for name in self.names])
+        slopes = (np.array([row for row, _, _ in rows]) * p) @ tilts.T - np.outer(means, tilts @ p)
+        for i, (_, _, own_slopes) in enumerate(rows):
+            for name, value in own_slopes.items():
+                if name in self.names:
+                    slopes[i, self.names.index(name)] += value
+        return means - np.array([target for _, target, _ in rows]), slopes * slope
+
+
+def _resolved(nodes: Labels, r: float, p: Array) -> Array:
+    """F/(1 + r F), 0 where the law has nothing."""
+    one = 1 + r * nodes.weight
+    return np.divide(nodes.weight, one, out=np.zeros_like(one), where=(one > 0) & (p > 0))
+
+
+def _solutions(problem: _Problem, starts: Iterable[_Start]) -> list[Saddle]:
+    """The different extrema of one kind on the physical branch that are reached from the starts."""
+    found: list[Saddle] = []
+    for start in starts:
+        x = problem.entries(start)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            solved: Any = root(
+                problem.miss, x, jac=True, method="hybr", options={"xtol": 1e-14, "maxfev": _CALLS}
+            )
+            right = np.all(np.isfinite(solved.x)) and np.abs(problem.miss(solved.x)[0]).max() < _TOL
+        if not right:
+            continue
+        saddle = _saddle(problem, solved.x)
+        if saddle.margin <= 1 + _SAME and all(abs(saddle.value - other.value) > _SAME for other in found):
+            found.append(saddle)
+    return found
+
+
+def _saddle(problem: _Problem, x: Array) -> Saddle:
+    n, alpha = problem.nodes, problem.alpha
+    at, _ = problem.numbers(x)
+    p, _ = tilted(n, alpha, at["a"], at["r"], at["b"], at["beta"], at["rho"])
+    margin = alpha * float(p @ (at["r"] * _resolved(n, at["r"], p)) ** 2)
+    value = phi(n, alpha, problem.loss, at["a"], at["r"], at["b"], at["beta"], at["rho"])
+    return Saddle(
+        float(value), at["a"], at["r"], at["b"], at["beta"], at["rho"], problem.kind == "smooth", p, margin
+    )
