@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import ParameterError, finite, one, positive, ratio, shown
-from theory.general.network import Network, network
 from theory.late_scipy import brentq, minimize_scalar
 from theory.minima import saddle
 from theory.minima.labels import Labels, infimum, labels
 from theory.minima.saddle import Saddle
+from theory.model import Network, network
 
 Array = NDArray[np.float64]
 
-STEPS = 0.14, 0.1  # of the trapezoid: their difference is the error told
+STEPS = 0.14, 0.1, 0.07, 0.05  # of the trapezoid, taken until two agree: their difference is the error told
+_ENOUGH = 1e-7
 _FLOOR = 1e-14
 _ALIKE = 1e-3  # difference of two steps above which an extremum is one of the nodes, not of the integrals
 _STRIDE = 0.1  # of the logarithm of the loss
@@ -43,6 +44,7 @@ class Minima:
     instability  largest eigenvalue of s - H towards the teacher, as far as its sign goes: above 0 the minima are saddles
     error        of the complexity, from the step of the nodes
     smooth       whether the edge is a smooth one, r at its end
+    saddle, step the extremum, and the step of the nodes that hold its law
 
     NaN where the kind is none of the first two. `label_law` gives the law of their labels.
     """
@@ -57,6 +59,7 @@ class Minima:
     error: float
     smooth: bool = False
     saddle: Saddle | None = field(default=None, repr=False, compare=False)
+    step: float = field(default=math.nan, repr=False)
 
 
 class LabelLaw(NamedTuple):
@@ -97,17 +100,17 @@ def complexity(
         loss = one("loss", positive("loss", loss))
     if not math.isfinite(infimum(model).value):
         return _none("no edge", overlap)
-    found, error = _found(model, alpha, overlap, loss, [m.saddle for m in near if m.saddle is not None])
+    found, error, step = _found(model, alpha, overlap, loss, [m.saddle for m in near if m.saddle is not None])
     if found is None:
         return _none("unresolved", overlap)
-    return _answer(labels(model, overlap, STEPS[1]), alpha, found, error)
+    return _answer(labels(model, overlap, step), alpha, found, error, step)
 
 
 def label_law(minima: Minima, model: Network) -> LabelLaw:
     """The law of the labels of the minima that `complexity` found for a model. Raises ParameterError where it found none."""
     if minima.saddle is None:
         raise ParameterError(f"minima must have a law of labels, got kind {minima.kind!r}")
-    nodes = labels(network(model), minima.overlap, STEPS[1])
+    nodes = labels(network(model), minima.overlap, minima.step)
     return LabelLaw(nodes.lam, nodes.u, minima.saddle.probability)
 
 
@@ -171,6 +174,7 @@ def _along(model: Network, grid: Array, overlap: float) -> list[Minima]:
 def _crossing(
     model: Network, overlap: float, low: float, high: float, near: Sequence[Minima]
 ) -> tuple[float, float, str]:
+    """The alpha between low and high where the instability passes 0, at finer and finer nodes."""
     held = [m.saddle for m in near if m.saddle is not None]
 
     def at(alpha: float, h: float) -> float:
@@ -180,34 +184,45 @@ def _crossing(
             raise ValueError("minima not found")
         return _instability(nodes, alpha, found)
 
-    try:
-        coarse, fine = (
-            brentq(lambda alpha, h=h: at(alpha, h), low, high, xtol=1e-12, rtol=1e-13) for h in STEPS
-        )
-    except ValueError:
-        return math.nan, math.nan, "unresolved"
-    return fine, abs(fine - coarse) + _FLOOR * fine, near[-1].kind
+    last = error = math.nan
+    for h in STEPS:
+        try:
+            alpha = brentq(lambda alpha, h=h: at(alpha, h), low, high, xtol=1e-12, rtol=1e-13)
+        except ValueError:
+            break
+        last, error = alpha, abs(alpha - last) + _FLOOR * alpha
+        if error < _ENOUGH * alpha:
+            break
+    return (last, error, near[-1].kind) if error < _ALIKE * last else (math.nan, math.nan, "unresolved")
 
 
 def _found(
     model: Network, alpha: float, overlap: float, loss: float | None, near: Sequence[Saddle]
-) -> tuple[Saddle | None, float]:
-    """The highest extremum that both steps of the nodes know and that the nodes hold, and its error."""
-    coarse, fine = (labels(model, overlap, h) for h in STEPS)
+) -> tuple[Saddle | None, float, float]:
+    """The highest extremum that stays as the nodes become finer and that they hold; its error, and the step."""
+    first = labels(model, overlap, STEPS[0])
     if loss is not None and not near:
-        near = _to_loss(fine, alpha, loss)
-    for found in saddle.extrema(fine, alpha, loss, near) or _from_orthogonal(model, alpha, overlap, loss):
-        other = saddle.continued(coarse, alpha, loss, found)
-        if other is not None and abs(other.value - found.value) < _ALIKE and _rim(fine, found) < _EDGE:
-            return found, abs(other.value - found.value) + _FLOOR
-    return None, math.nan
+        near = _to_loss(first, alpha, loss)
+    for found in saddle.extrema(first, alpha, loss, near) or _from_orthogonal(model, alpha, overlap, loss):
+        error, step, held = math.inf, STEPS[0], found
+        for h in STEPS[1:]:
+            nodes = labels(model, overlap, h)
+            finer = saddle.continued(nodes, alpha, loss, held)
+            if finer is None or _rim(nodes, finer) > _EDGE:
+                break
+            error, step, held = abs(finer.value - held.value) + _FLOOR, h, finer
+            if error < _ENOUGH:
+                break
+        if error < _ALIKE:
+            return held, error, step
+    return None, math.nan, math.nan
 
 
 def _from_orthogonal(model: Network, alpha: float, overlap: float, loss: float | None) -> list[Saddle]:
     """The extrema at an overlap, followed from m = 0 in small steps where they are found nowhere else."""
     held: list[Saddle] = []
     for m in overlap * np.sin(np.linspace(0, math.pi / 2, _TURNS)):
-        held = saddle.extrema(labels(model, float(m), STEPS[1]), alpha, loss, held[:1])
+        held = saddle.extrema(labels(model, float(m), STEPS[0]), alpha, loss, held[:1])
         if not held:
             return []
     return held
@@ -227,7 +242,7 @@ def _to_loss(nodes: Labels, alpha: float, loss: float) -> list[Saddle]:
     return held
 
 
-def _answer(nodes: Labels, alpha: float, found: Saddle, error: float) -> Minima:
+def _answer(nodes: Labels, alpha: float, found: Saddle, error: float, step: float) -> Minima:
     p = found.probability
     return Minima(
         complexity=found.value,
@@ -240,6 +255,7 @@ def _answer(nodes: Labels, alpha: float, found: Saddle, error: float) -> Minima:
         error=error,
         smooth=found.end,
         saddle=found,
+        step=step,
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from theory.general.floor import Floor, floor
 from theory.general.laws import outputs_of
-from theory.general.network import Network
+from theory.model import Network
 
 Array = NDArray[np.float64]
 

@@ -1,8 +1,163 @@
-"""Complexity of minima: the convex case, whose one minimum is known in closed form; the functional itself; values found by other code."""
+"""The count of minima: one known in closed form, the functional written out, slopes by differences, other code's values."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.optimize import brentq
 
-from tests.cases import Case, failures  # noqa: F401
+from tests.cases import cases
+from theory.checks import ParameterError
+from theory.minima import complexity, label_law, most_numerous, threshold
+from theory.minima.answers import Minima
+from theory.minima.labels import labels
+from theory.minima.saddle import Saddle, phi, tilted
+from theory.model import Activation, Network
+
+LINE = Activation(
+    "line", lambda x, xp: 1 * x, lambda x, xp: xp.ones_like(x), lambda x, xp: xp.zeros_like(x), "odd", 1
+)
+QUADRATIC = Network(a=0.5)
+
+
+def least_squares_on_the_sphere(alpha: float, variance: float) -> tuple[float, float]:
+    """Overlap and multiplier of the minimum of |X w - X w* - noise|^2 / 2 on |w|^2 = N, w = (H - s)^-1 (H w* + X^T noise).
+
+    H has the Marchenko-Pastur law, E[(h^2 + variance h)/(h - s)^2] = 1, and the overlap is E[h/(h - s)]."""
+    low, high = (1 - math.sqrt(alpha)) ** 2, (1 + math.sqrt(alpha)) ** 2
+
+    def mean(f):
+        def at(angle):
+            h = (low + high) / 2 - (high - low) / 2 * math.cos(angle)
+            return f(h) * ((high - low) / 2 * math.sin(angle)) ** 2 / (2 * math.pi * h)
+
+        return quad(at, 0, math.pi, epsabs=1e-13, epsrel=1e-12)[0]
+
+    s = brentq(lambda s: mean(lambda h: (h**2 + variance * h) / (h - s) ** 2) - 1, -5, low - 1e-3, xtol=1e-14)
+    return mean(lambda h: h / (h - s)), s
+
+
+def test_one_minimum_of_a_convex_problem_has_complexity_0():
+    """A linear student of a noisy linear teacher on the sphere: O(1) minima at one overlap, fewer than one elsewhere."""
+    model = Network(activation=LINE, loss="squared", output_noise=0.5)
+    m, s = least_squares_on_the_sphere(2.0, 0.5)
+    at = complexity(model, 2.0, m)
+    assert at.kind == "stable"
+    assert abs(at.complexity) < 1e-9
+    assert at.multiplier == pytest.approx(s, abs=1e-9)
+    beside = complexity(model, 2.0, m - 0.01, near=[at])
+    assert beside.complexity < -1e-4
+
+
+@pytest.fixture(scope="module")
+def found() -> Minima:
+    return complexity(QUADRATIC, 4.0, 0.3)
+
+
+def test_complexity_is_the_functional_of_its_law(found):
+    """Sigma of physics' functional of the law of labels, its Kullback-Leibler divergence written out."""
+    alpha, s, nodes = 4.0, found.saddle, labels(QUADRATIC, 0.3, found.step)
+    p, one = s.probability, 1 + s.r * nodes.weight
+    kept = p > 0
+    divergence = p[kept] @ (np.log(p[kept]) - nodes.log_prior[kept])
+    sigma = (
+        0.5 + 0.5 * math.log(1 - 0.3**2) - 0.5 * math.log(alpha * (p @ nodes.force**2)) - math.log(s.r) - 1
+    )
+    sigma += alpha * (p[kept] @ np.log(one[kept]) - s.r * (p @ (nodes.lam * nodes.force)) - divergence)
+    assert found.complexity == pytest.approx(sigma, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["a", "r", "b", "rho"])
+def test_it_is_stationary(found, name):
+    """In every number, by central differences."""
+    nodes = labels(QUADRATIC, 0.3, found.step)
+    at = {key: getattr(found.saddle, key) for key in ("a", "r", "b", "beta", "rho")}
+    step = 1e-4 * abs(at[name])
+    low, high = (phi(nodes, 4.0, None, **(at | {name: at[name] + sign * step})) for sign in (-1, 1))
+    assert abs(high - low) / (2 * step) * abs(at[name]) < 1e-6
+
+
+def test_marginal_minima_sit_at_the_edge_of_their_own_bulk(found):
+    """The Hessian's edge by the general theory of the law of labels: z(g) at its maximum is the multiplier."""
+    law = label_law(found, QUADRATIC)
+    f = 2 * (3 * law.lam**2 - law.u**2) / (0.5 + law.u**2)
+    g = -np.linspace(0.5, 1.5, 4001) * found.saddle.r
+    g = g[g > -0.5]
+    z = np.array([1 / x + 4.0 * law.probability @ (f / (1 - x * f)) for x in g])
+    assert found.kind == "marginal" and not found.smooth
+    assert z.max() == pytest.approx(found.multiplier, abs=1e-6)
+
+
+@cases("a, alpha", [(1.0, 5.94), (0.5, 5.25), (0.1, 4.29)])
+def test_marginal_minima_become_unstable_towards_the_teacher(a, alpha):
+    """Where other code found them to, to the two decimals it gave."""
+    model = Network(a=a)
+    above = complexity(model, alpha + 0.01)
+    below = complexity(model, alpha - 0.01, near=[above])
+    assert below.kind == above.kind == "marginal"
+    assert below.instability < 0 < above.instability
+
+
+def test_a_smooth_edge_keeps_r_at_its_end():
+    at = complexity(QUADRATIC, 2.5)
+    assert at.smooth and at.saddle.r == 0.5 and at.saddle.margin < 1
+    assert at.complexity == pytest.approx(0.0747200, abs=1e-6)
+
+
+def test_lower_losses_have_fewer_minima_and_then_a_gap():
+    free = complexity(QUADRATIC, 4.0)
+    low = complexity(QUADRATIC, 4.0, loss=0.05)
+    assert low.kind == "stable" and low.loss == pytest.approx(0.05)
+    assert low.complexity < 0 < free.complexity
+    half = complexity(QUADRATIC, 4.0, loss=1.01 * free.loss, near=[free])
+    assert free.complexity - 1e-3 < half.complexity < free.complexity
+
+
+@pytest.mark.slow
+def test_noise_of_the_teacher_is_one_axis_more():
+    """Without noise the third axis changes nothing."""
+    plain = complexity(QUADRATIC, 4.0)
+    noisy = complexity(replace(QUADRATIC, noise=1e-12), 4.0)
+    assert noisy.complexity == pytest.approx(plain.complexity, abs=max(1e-6, 3 * noisy.error))
+
+
+@cases("model", [Network(activation="softplus", loss="squared"), Network(activation="he3", loss="squared")])
+def test_no_edge_no_minima(model):
+    at = complexity(model, 3.0)
+    assert at.kind == "no edge" and math.isnan(at.complexity)
+    assert threshold(model)[2] == "no edge"
+    with pytest.raises(ParameterError, match="must have a law"):
+        label_law(at, model)
+
+
+@cases(
+    "model, alpha, overlap, words",
+    [
+        (Network(p=2), 3.0, 0.0, "p and p_star must be 1"),
+        (Network(p_star=2), 3.0, 0.0, "p and p_star must be 1"),
+        (Network(covariance="mp:0.5"), 3.0, 0.0, "covariance must be None"),
+        (Network(overlap=0.2), 3.0, 0.0, "argument of its own"),
+        (Network(), -1.0, 0.0, "alpha must be positive"),
+        (Network(), 3.0, 1.0, "inside"),
+        (Network(), 3.0, math.nan, "finite"),
+    ],
+)
+def test_wrong_input(model, alpha, overlap, words):
+    with pytest.raises(ParameterError, match=words):
+        complexity(model, alpha, overlap)
+
+
+def test_wrong_intervals_and_losses():
+    with pytest.raises(ParameterError, match="rising"):
+        most_numerous(QUADRATIC, 3.0, 0.5, 0.2)
+    with pytest.raises(ParameterError, match="loss must be positive"):
+        complexity(QUADRATIC, 3.0, loss=0.0)
+
+
+def test_the_tilted_law_outside_its_range_is_nothing():
+    nodes = labels(QUADRATIC, 0.0, 0.5)
+    p, log_z = tilted(nodes, 3.0, 1e-300, 0.4, 0.0, 0.0, 0.0)
+    assert np.isnan(log_z) or np.isclose(p.sum(), 1)
+    assert isinstance(complexity(QUADRATIC, 4.0).saddle, Saddle)
