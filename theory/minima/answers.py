@@ -278,7 +278,8 @@ def _rim(nodes: Labels, found: Saddle) -> float:
 
 
 def _none(kind: str, overlap: float) -> Minima:
-    return Minima(math.nan, kind, overlap, *[math.nan] * 5)
+    nan = math.nan
+    return Minima(nan, kind, overlap, nan, nan, nan, nan, nan)
 
 
 def _checked(model: Any, alpha: Any, overlap: Any) -> tuple[Network, float, float]:

@@ -106,5 +106,6 @@ def infimum(model: Network) -> Floor:
 
 def _axis(radius: float, h: float) -> tuple[Array, Array]:
     """Nodes of N(0, 1) and the logarithms of their probabilities, which sum to 1."""
-    t = h * np.arange(-math.floor(radius / h), math.floor(radius / h) + 1)
-    return t, -(t**2) / 2 - math.log(np.exp(-(t**2) / 2).sum())
+    t = h * np.arange(-math.floor(radius / h), math.floor(radius / h) + 1, dtype=np.float64)
+    square = np.asarray(-(t**2) / 2, dtype=np.float64)
+    return np.asarray(t, dtype=np.float64), square - math.log(np.exp(square).sum())
