@@ -19,6 +19,7 @@ from scipy.linalg import eigh
 from theory.finite.quenched import quenched
 from theory.model import Network
 from theory.path import closure, conditioned
+from theory.path.used import moments
 
 # p, a, alpha, overlap of the start, n
 MODELS = [
@@ -26,7 +27,7 @@ MODELS = [
     (2, 1.0, 3.0, 0.25, 400), (2, 0.3, 2.0, 0.4, 400),
 ]  # fmt: skip
 TIMES = (0.0, 0.3, 1.0)
-STEP, MOMENTS = 0.005, 8
+STEP = 0.005
 
 
 def start(model: Network, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -57,8 +58,7 @@ def descent(model: Network, x: Any, teacher: Any, w: Any) -> Any:
             w, total = w * shrunk[:, None], (total * (1 + STEP * along) + STEP * force) * shrunk
             forces.append(force)
         used = len(forces)
-        chosen = np.unique(np.rint(np.geomspace(1, max(used, 1), MOMENTS)).astype(int) - 1) if used else []
-        yield time, w, [forces[i] for i in chosen] + ([total] if used else [])
+        yield time, w, [forces[i] for i in moments(used)] + ([total] if used else [])
 
 
 def lowest(model: Network, x: Any, teacher: Any, w: Any) -> tuple[float, float]:

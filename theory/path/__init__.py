@@ -1,6 +1,11 @@
-"""The Hessian along a method of first order: what the data still are after they have been used."""
+"""The Hessian along a method of first order: what the data still are after they have been used.
 
-from theory.path.closure import Used, closure
+`closure` collects what a method has used, `conditioned` gives edge, outliers, overlaps and their scatter at finite N,
+`bbp_time` the time at which gradient flow loses the informative direction at N = infinity.
+"""
+
 from theory.path.conditioned import Conditioned, conditioned
+from theory.path.transition_time import TransitionTime, bbp_time
+from theory.path.used import Used, closure
 
-__all__ = ["Conditioned", "Used", "closure", "conditioned"]
+__all__ = ["Conditioned", "TransitionTime", "Used", "bbp_time", "closure", "conditioned"]

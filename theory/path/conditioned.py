@@ -1,7 +1,7 @@
 """The Hessian at a point that a method of first order has reached: edge, outliers and overlaps, given what it has used.
 
 Quenched theory (`theory.finite.quenched`) knows the weight F of every sample and takes the data beyond teacher and students for
-independent of them. After a descent they are not: they are orthogonal to every force l' that was used (`theory.path.closure`).
+independent of them. After a descent they are not: they are orthogonal to every force l' that was used (`theory.path.used`).
 With images A (M, k) of the known vectors, orthonormal forces L (M, r), n' = n - k, and p = 1 to read it:
 
     n'/n 1/g = z - (1/n) [ tr B_P - (M - r) ] / g,   B = (1 - g D)^{-1}, D = diag F,   tr B_P = tr B - tr (L'BL)^{-1} L'B^2 L
@@ -30,9 +30,9 @@ from theory.general.spikes import outlier_of, overlap_at
 from theory.general.state import State
 from theory.model import Network
 from theory.model.network import network
-from theory.path.closure import Used
 from theory.path.law import lowest_pairs
 from theory.path.projected import ProjectedDyson, ProjectedSpikes, ProjectedState
+from theory.path.used import Used
 
 Array = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ class Conditioned:
 def conditioned(
     model: Any, used: Used, y: ArrayLike | None = None, *, outliers: int | None = None
 ) -> Conditioned:
-    """Edge, outliers and overlaps of the Hessian given what a method has used of its data (`theory.path.closure.closure`).
+    """Edge, outliers and overlaps of the Hessian given what a method has used of its data (`theory.path.used.closure`).
 
     Parameters
     ----------

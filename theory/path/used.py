@@ -10,9 +10,10 @@ path spans few. What is kept here is closed: R holds the teacher, the start, the
 X' L lies in R, and beyond R the data are P X~ alone. Forces of unit norm that differ by less than `FORCES` count as one;
 cutting R and L independently leaks (outliers moved by 0.1 to 0.35).
 
-Not every force of a path is needed. The point is w_t = c w_0 - X' f, f the sum of all forces used with the factors by which the
-sphere has shrunk them since (`sims.descent` keeps it): that one, and the forces at some eight moments for its dependence on the
-path, are as good as hundreds and take fewer directions.
+Not every force of a path is needed. The point is w_t = c w_0 - X' f, f the sum of all forces used with the factors by which
+the sphere has shrunk them since: that one, and the forces at some twenty moments, for its dependence on the path, stand for
+hundreds. Standard deviation of the lowest eigenvalue, predicted less found, over eight samples of p = 1, a = 1, alpha = 4,
+n = 500, t = 1: 0.020 with all 200 forces, 0.020 with the sum and 32 moments, 0.026 with 16, 0.040 with 8.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ Array = NDArray[np.float64]
 
 FORCES = 1e-7  # singular values of the forces, relative to the largest, that are kept
 ROWS = 1e-10  # the same for the vectors
+MOMENTS = 24  # forces of a path that stand for all, beside their sum
 
 
 class Products(Protocol):
@@ -115,6 +117,16 @@ def closure(
     if not kept.size:
         kept = np.empty((len(images), 0))
     return Used(images, basis @ rows[0].T / n, basis @ rows[1].T / n, kept, n)
+
+
+def moments(number: int) -> list[int]:
+    """Which of so many forces, in order of time, stand for all beside their sum: MOMENTS of them, log-spaced.
+
+    >>> moments(3), len(moments(1000)) <= MOMENTS
+    ([0, 1, 2], True)
+    """
+    spaced = np.geomspace(1, max(number, 1), MOMENTS)
+    return (np.unique(np.rint(spaced).astype(int)) - 1).tolist() if number else []
 
 
 def orthonormal_forces(forces: NDArray[Any] | Sequence[ArrayLike]) -> Array:
