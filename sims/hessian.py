@@ -66,13 +66,18 @@ def weight_parts(
     functions: Functions, a: ArrayLike, lam: ArrayLike, y: ArrayLike
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The weights as F = diag(d) + c g g^T: d (M, p), c (M,), g (M, p) from a, lam (M, p) and outputs y (M,)."""
-    lam, y = jnp.asarray(lam), jnp.asarray(y)
-    a, p = jnp.asarray(a, y.dtype), lam.shape[-1]
+    y = jnp.asarray(y)
+    return parts_of(functions, jnp.asarray(a, y.dtype), jnp.asarray(lam), y, jnp)
+
+
+def parts_of(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[Any, Any, Any]:
+    """`weight_parts` of arrays in the namespace xp, NumPy's or JAX's."""
+    p = lam.shape[-1]
     s, first, second = functions.activation
-    yhat = jnp.mean(s(lam, jnp), axis=-1)
+    yhat = xp.mean(s(lam, xp), axis=-1)
     _, pull, curvature = functions.loss
-    d = pull(y, yhat, a, jnp)[..., None] * second(lam, jnp) / p
-    return d, curvature(y, yhat, a, jnp), first(lam, jnp) / p
+    d = pull(y, yhat, a, xp)[..., None] * second(lam, xp) / p
+    return d, curvature(y, yhat, a, xp), first(lam, xp) / p
 
 
 @pinned

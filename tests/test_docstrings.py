@@ -27,6 +27,9 @@ USED = {
         "tracy_widom_sf",
     ],
     "theory.finite.typical": ["alpha_bbp_typical", "pole_probability", "typical_edge"],
+    "sims.dynamics.methods": ["Descent"],
+    "sims.dynamics.problem": ["Matrix"],
+    "sims.dynamics.run": ["descend"],
     "theory.path.deferred": ["Deferred"],
     "theory.general.spectral_methods": [
         "optimal",

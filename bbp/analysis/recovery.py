@@ -21,7 +21,7 @@ from theory.checks import ParameterError, positive
 Array = NDArray[np.float64]
 THRESHOLD = 0.5
 ONSET_SIGMAS = 3.0
-STEP_LIMIT = 1  # of sims.descent.state.Code, which would bring JAX along
+STEP_LIMIT = 1  # of sims.dynamics.state.Code, which would bring JAX along
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.dense.eigen import Code, Eigenpairs, lowest_dense
-from sims.descent.objective import gradient_of
-from sims.descent.sphere import riemannian_hessian, row_products
+from sims.dynamics.problem import gradient_of
+from sims.dynamics.sphere import riemannian_hessian, row_products
 from sims.hessian import dense_blas, functions_of
 from sims.instance import Instance, Model, outputs
 from sims.krylov.sample import RELATIVE, TOL
@@ -73,7 +73,7 @@ def hessians(
 @dataclass(frozen=True)
 class RiemannianOperator:
     """The Riemannian Hessian as an operator of one set (`sims.krylov.solver.BlockOperator`), from that of the plain one:
-    P (H - curvature) P + lift (1 - P), with P the projection on the tangent space (`sims.descent.sphere`).
+    P (H - curvature) P + lift (1 - P), with P the projection on the tangent space (`sims.dynamics.sphere`).
 
     normals    (N, p, 1) unit student rows
     curvature  (1, p, 1) w_k . gradient_k / N, and lift, in units of the plain operator

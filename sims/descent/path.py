@@ -1,21 +1,19 @@
 """Gradient descent of the loss on the product of spheres |w_k|^2 = N, many samples at once, by one of two dynamics:
 
-    flow    dw_k/dt = -g_k, integrated to a stated error (`sims.descent.flow`)
-    steps   w_k  <-  sqrt(N) (w_k - s g_k) / |w_k - s g_k|, with s at most 1 / L (`sims.descent.steps`)
+    flow    dw_k/dt = -g_k, integrated to a stated error (`sims.dynamics.flow`)
+    steps   w_k  <-  sqrt(N) (w_k - s g_k) / |w_k - s g_k|, with s at most 1 / L (`sims.dynamics.steps`)
 
 with g the gradient's tangent part (Riemannian gradient) and L the largest curvature. Both follow gradient flow and are
 recorded in its time; a gradient costs two products with the data. Where descents end is a statement about the flow: `flow`
 reaches it with far fewer gradients, `steps` says what plain gradient descent does.
 
 The model is that of theory.model (arXiv 2510.18435, section 2), or any network of theory.model.network. The loss is descended
-in units of its own slope (`sims.descent.objective`), so that tolerances mean the same for every a. Rows of zeros may pad the
+in units of its own slope (`sims.dynamics.problem`), so that tolerances mean the same for every a. Rows of zeros may pad the
 data, so that one compiled program serves every alpha of a grid.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -25,72 +23,17 @@ import numpy as np
 from jax import Array
 
 from sims.checks import reals
-from sims.descent import flow, steps
-from sims.descent.objective import QUADRATIC, Loss, loss_unit, nodes_of
-from sims.descent.state import RUNNING, Code, Numbers, State, begin
+from sims.dynamics import flow, steps
+from sims.dynamics.problem import QUADRATIC, Loss, Matrix, Problem, loss_unit, nodes_of
+from sims.dynamics.rules import NAMES, Rules
+from sims.dynamics.state import RUNNING, Code, Numbers, State, begin
 from sims.hessian import Functions
 from sims.pinned import pinned
-from theory.checks import ParameterError, choice, count, one, positive
+from theory.checks import ParameterError, count, positive
 
 __all__ = ["DYNAMICS", "Code", "Path", "Rules", "descend"]
 
-DYNAMICS = {"flow": flow, "steps": steps}
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The rules of a descent.
-
-    dynamics          "flow" or "steps": see the module
-    steps             largest number of steps; of the flow: of gradients, and products with the Hessian, which cost the same
-    records           about how many points of the path are kept, log-spaced in steps, start and end among them
-    tolerance         converged when |g| / sqrt(N) is at most this (g the Riemannian gradient) in units of the loss's slope
-                      (`loss_unit`, 1 for the committee of a < 1); None takes 1e-6 in float64 and 3e-5 in float32, whose
-                      rounding ends descents at about 1e-5 (N = 100 to 1,000)
-    loss_floor        ended as converged, too, where the loss per sample is at most this, in the same units; 0: only at the
-                      tolerance. The loss is never negative, and may approach 0 along nearly flat directions
-    accuracy          of the flow: largest estimated error of one step, root mean square of a weight (whose size is 1)
-    share             of steps: the largest as a share of 1 / L, in (0, 1]: small shares follow gradient flow more closely
-    armijo            of steps: part of the linear prediction s |g|^2 by which the loss must fall, in (0, 1/2]
-    power_iterations  matrix-vector products by which L is found anew
-
-    Raises ParameterError.
-    """
-
-    dynamics: str = "flow"
-    steps: int = 3000
-    records: int = 40
-    tolerance: float | None = None
-    loss_floor: float = 0.0
-    accuracy: float = 1e-3
-    share: float = 1.0
-    armijo: float = 0.25
-    power_iterations: int = 20
-
-    def __post_init__(self) -> None:
-        choice("dynamics", self.dynamics, DYNAMICS)
-        for name, least in (("steps", 1), ("records", 2), ("power_iterations", 1)):
-            object.__setattr__(self, name, count(name, getattr(self, name), least))
-        if self.tolerance is not None:
-            object.__setattr__(self, "tolerance", one("tolerance", positive("tolerance", self.tolerance)))
-        if not 0 <= one("loss_floor", self.loss_floor) < math.inf:
-            raise ParameterError(f"loss_floor must be 0 or more and finite, got {self.loss_floor!r}")
-        for name, most in (("share", 1.0), ("armijo", 0.5), ("accuracy", 0.1)):
-            value = one(name, positive(name, getattr(self, name)))
-            if value > most:
-                raise ParameterError(f"{name} must be at most {most}, got {value!r}")
-            object.__setattr__(self, name, value)
-
-    @property
-    def recorded_steps(self) -> tuple[int, ...]:
-        """The step numbers kept: 0, then log-spaced whole numbers up to `steps`."""
-        spaced = np.rint(np.geomspace(1, self.steps, self.records - 1)).astype(int)
-        return (0, *(int(s) for s in np.unique(np.append(spaced, self.steps))))
-
-    def tolerance_for(self, dtype: np.dtype) -> float:
-        """The tolerance, with the default that suits `dtype`."""
-        default = 1e-6 if np.dtype(dtype).itemsize >= 8 else 3e-5
-        return default if self.tolerance is None else self.tolerance
+DYNAMICS = dict(zip(NAMES, (flow, steps), strict=True))
 
 
 class Path(NamedTuple):
@@ -162,7 +105,7 @@ def descend(
         data,
         loss,
         student,
-        _numbers(rules, data.dtype),
+        rules.numbers(data.dtype, jnp.asarray),
         group,
         functions,
         nodes_of(functions, a),
@@ -172,14 +115,6 @@ def descend(
         loss=path.loss.astype(jnp.float64) * unit,
         gradient=path.gradient.astype(jnp.float64) * unit,
         time=path.time.astype(jnp.float64) / unit,
-    )
-
-
-def _numbers(rules: Rules, dtype: np.dtype) -> Numbers:
-    lengths = np.diff(rules.recorded_steps, prepend=0).astype(np.int32)
-    reals = (rules.tolerance_for(dtype), rules.loss_floor, rules.share, rules.armijo, rules.accuracy)
-    return Numbers(
-        jnp.asarray(lengths), jnp.int32(rules.power_iterations), *(jnp.asarray(real, dtype) for real in reals)
     )
 
 
@@ -210,19 +145,19 @@ def _one(
     dynamics: str,
 ) -> Path:
     """The descent of one sample: a scan over records, in each a while loop over steps."""
-    chosen = DYNAMICS[dynamics]
+    chosen, problem = DYNAMICS[dynamics], Problem(Matrix(data), loss, functions, nodes)
 
     def record(state: State, length: Array) -> tuple[State, tuple[Array, ...]]:
         state = jax.lax.while_loop(
             lambda s: (s.left > 0) & (s.code == RUNNING),
-            lambda s: chosen.step(s, data, loss, rules, functions, nodes),
+            lambda s: chosen.step(problem, s, rules),
             state._replace(left=state.left + length),
         )
-        state = chosen.renewed(state, data, loss, rules, functions)
+        state = chosen.renewed(problem, state, rules)
         norm = jnp.sqrt(state.slope / student.shape[-1])
         return state, (state.student, state.loss, norm, state.time, state.taken)
 
-    state, kept = jax.lax.scan(record, begin(data, loss, student, functions), rules.lengths)
+    state, kept = jax.lax.scan(record, begin(problem, student), rules.lengths)
     ended = jnp.where(state.code == RUNNING, int(Code.STEP_LIMIT), state.code)
     students, losses, norm, time, taken = kept
     return Path(students, losses, norm, time, taken, ended)

@@ -7,7 +7,7 @@ import pytest
 
 from sims import hessian
 from sims.descent import hessians
-from sims.descent.sphere import retract, tangent
+from sims.dynamics.sphere import retract, tangent
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.model import Committee

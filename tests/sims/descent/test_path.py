@@ -13,9 +13,9 @@ from scipy.integrate import solve_ivp
 
 from sims import hessian, instance
 from sims.descent import hessians
-from sims.descent.objective import hessian_product, riemannian_gradient
 from sims.descent.path import Code, Rules
-from sims.descent.sphere import retract, tangent
+from sims.dynamics.problem import hessian_product, riemannian_gradient
+from sims.dynamics.sphere import retract, tangent
 from tests.cases import cases
 from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw

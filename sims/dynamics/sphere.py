@@ -9,39 +9,31 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from sims.checks import reals
-from sims.pinned import pinned
+
+Array = Any  # NumPy's, or JAX's
 
 
-@pinned
 def retract(point: Array) -> Array:
     """The point (..., p, N) with each row scaled to norm sqrt(N). A row of zeros has no image and gives NaN."""
-    point = _rows("point", point)
-    n = point.shape[-1]
-    return point * (n**0.5 / jnp.linalg.norm(point, axis=-1, keepdims=True))
+    point = reals("point", point)
+    n, xp = point.shape[-1], point.__array_namespace__()
+    return point * (n**0.5 / xp.linalg.norm(point, axis=-1, keepdims=True))
 
 
-@pinned
 def tangent(student: Array, vector: Array) -> Array:
     """Orthogonal projection of `vector` (..., p, N) on the tangent space at `student` (..., p, N)."""
-    student, vector = _rows("student", student), _rows("vector", vector)
+    student, vector = reals("student", student), reals("vector", vector)
     return vector - student * row_products(student, vector)[..., None]
 
 
-@pinned
 def row_products(student: Array, vector: Array) -> Array:
     """w_k . v_k / N (..., p): the component of each row of `vector` along the student's row."""
-    student, vector = _rows("student", student), _rows("vector", vector)
-    return jnp.sum(student * vector, axis=-1) / student.shape[-1]
-
-
-def _rows(name: str, value: Any) -> Array:
-    return jnp.asarray(reals(name, value))
+    student, vector = reals("student", student), reals("vector", vector)
+    return (student * vector).sum(axis=-1) / student.shape[-1]
 
 
 def riemannian_hessian(student: NDArray, gradient: NDArray, hessian: NDArray, lift: float = 0.0) -> NDArray:

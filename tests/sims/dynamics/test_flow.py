@@ -7,9 +7,9 @@ import pytest
 from numpy.polynomial.chebyshev import Chebyshev
 from scipy.integrate import solve_ivp
 
-from sims.descent.flow import DAMPING, chebyshev_step
-from sims.descent.objective import riemannian_gradient
 from sims.descent.path import Code, Rules
+from sims.dynamics.flow import DAMPING, chebyshev_step
+from sims.dynamics.problem import riemannian_gradient
 from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw
 from theory.model import Committee

@@ -10,47 +10,37 @@ halving s costs none.
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
-from jax import Array
+import numpy as np
 
-from sims.descent.objective import Loss, drop_of, projected_gradient, pushed
-from sims.descent.sphere import retract
-from sims.descent.state import Code, Numbers, State, power_iterated, refreshed, verdict
-from sims.hessian import Functions
+from sims.dynamics.arrays import either, repeated
+from sims.dynamics.problem import Problem
+from sims.dynamics.sphere import Array, retract
+from sims.dynamics.state import Code, Numbers, State, power_iterated, refreshed, verdict
 
 HALVINGS = 50
 
 
-def renewed(state: State, data: Array, loss: Loss, rules: Numbers, functions: Functions) -> State:
+def renewed(problem: Problem, state: State, rules: Numbers) -> State:
     """What is done at a record: everything afresh from the weights, and the bound of the steps."""
-    fresh = refreshed(state, data, loss, rules, functions)
-    return power_iterated(fresh, rules.power_iterations, data, loss, functions)
+    return power_iterated(problem, refreshed(problem, state, rules), rules.power_iterations)
 
 
-def step(
-    state: State,
-    data: Array,
-    loss: Loss,
-    rules: Numbers,
-    functions: Functions,
-    nodes: tuple[int, int],
-) -> State:
+def step(problem: Problem, state: State, rules: Numbers) -> State:
     """One step with its line search. The loss never rises: a step that fails Armijo's test is not taken."""
-    n = state.student.shape[-1]
-    gradient = projected_gradient(state.student, data, state.lam, loss, functions)
-    slope = jnp.sum(gradient**2)
-    along = pushed(data, gradient)
-    squares = jnp.sum(gradient**2, axis=-1)
+    n, xp = state.student.shape[-1], state.student.__array_namespace__()
+    gradient = problem.projected_gradient(state.student, state.lam)
+    slope = (gradient**2).sum()
+    along = problem.data.push(gradient)
+    squares = (gradient**2).sum(axis=-1)
 
     def trial(size: Array) -> tuple[Array, Array]:
         # |w - s g|^2 = N + s^2 |g|^2, as g is tangent: the rows shrink by `scale` = 1 + `less`. Changes of lam
         # and loss are formed without subtracting nearly equal numbers, so that Armijo's test still means
         # something close to a critical point.
         ratio = size**2 * squares / n
-        less = -ratio / (jnp.sqrt(1 + ratio) * (1 + jnp.sqrt(1 + ratio)))
+        less = -ratio / (xp.sqrt(1 + ratio) * (1 + xp.sqrt(1 + ratio)))
         change = state.lam * less - size * along * (1 + less)
-        return change, drop_of(state.lam, change, loss, functions, nodes)
+        return change, problem.drop(state.lam, change)
 
     def rejected(carry: tuple[Array, Array, Array, Array]) -> Array:
         halved, size, _, drop = carry
@@ -60,11 +50,10 @@ def step(
         halved, size, _, _ = carry
         return (halved + 1, size / 2, *trial(size / 2))
 
-    bound = jnp.where(state.largest > 0, rules.share / state.largest, 1.0)
-    first = jnp.minimum(bound, 2 * state.step)
-    _, size, change, drop = jax.lax.while_loop(
-        rejected, halve, (jnp.zeros((), jnp.int32), first, *trial(first))
-    )
+    bound = xp.where(state.largest > 0, rules.share / state.largest, 1.0)
+    first = xp.minimum(bound, 2 * state.step).astype(slope.dtype)
+    start = (xp.zeros((), np.int32), first, *trial(first))
+    _, size, change, drop = repeated(rejected, halve, start)
     moved = state._replace(
         student=retract(state.student - size * gradient),
         lam=state.lam + change,
@@ -76,6 +65,6 @@ def step(
         left=state.left - 1,
     )
     taken = drop <= -rules.armijo * size * slope
-    stalled = state._replace(code=jnp.asarray(int(Code.STALLED), jnp.int32))
-    state = jax.tree.map(lambda new, old: jnp.where(taken, new, old), moved, stalled)
-    return state._replace(code=verdict(state, loss, rules))
+    stalled = state._replace(code=xp.asarray(int(Code.STALLED), np.int32))
+    state = either(taken, moved, stalled)
+    return state._replace(code=verdict(problem, state, rules))

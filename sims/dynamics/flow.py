@@ -13,92 +13,80 @@ spheres by their error alone, and each step ends on them.
 
 from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from sims.descent.objective import Loss, drop_of, gradient_at, projected_gradient, pushed, value_at
-from sims.descent.sphere import retract, tangent
-from sims.descent.state import Code, Numbers, State, power_iterated, refreshed, verdict
-from sims.hessian import Functions
+from sims.dynamics.arrays import counted, either
+from sims.dynamics.problem import Problem
+from sims.dynamics.sphere import Array, retract, tangent
+from sims.dynamics.state import Code, Numbers, State, power_iterated, refreshed, verdict
 
 STAGES = 200  # most of one step
 MARGIN = 1.15  # what the estimate of L, from below, is multiplied by
 SHARE = 0.3  # largest estimated error of a step as a part of the step
-WARM = 2  # products that renew it before a step
 SHORTEST = 2.0**-40  # step, in units of 1 / L, at which a descent has stalled
 DAMPING = 2 / 13
 
 
-def renewed(state: State, data: Array, loss: Loss, rules: Numbers, functions: Functions) -> State:
+def renewed(problem: Problem, state: State, rules: Numbers) -> State:
     """What is done at a record: everything afresh from the weights."""
-    return refreshed(state, data, loss, rules, functions)
+    return refreshed(problem, state, rules)
 
 
-def step(
-    state: State,
-    data: Array,
-    loss: Loss,
-    rules: Numbers,
-    functions: Functions,
-    nodes: tuple[int, int],
-) -> State:
+def step(problem: Problem, state: State, rules: Numbers) -> State:
     """One step of the flow, or a shorter one to try next. `taken` counts gradients and products with the Hessian, but for those
     that find its largest eigenvalue from nothing."""
-    iterations = jnp.where(state.largest > 0, WARM, rules.power_iterations)
-    state = power_iterated(state, iterations, data, loss, functions)
-    bound = MARGIN * jnp.where(state.largest > 0, state.largest, 1.0)
-    most = _stages(state.student.dtype, rules.accuracy)
-    first = jnp.where(jnp.isfinite(state.step), state.step, 1 / bound)
-    size = jnp.minimum(first, 0.65 * (most**2 - 1) / bound)
-    stages = jnp.clip(jnp.ceil(jnp.sqrt(1 + 1.54 * size * bound)), 2, most).astype(jnp.int32)
+    xp, kind = state.student.__array_namespace__(), state.student.dtype
+    iterations = xp.where(state.largest > 0, rules.warm, rules.power_iterations)
+    state = power_iterated(problem, state, iterations)
+    bound = (MARGIN * xp.where(state.largest > 0, state.largest, 1.0)).astype(kind)
+    most = _stages(kind, rules.accuracy)
+    first = xp.where(xp.isfinite(state.step), state.step, 1 / bound)
+    size = xp.minimum(first, 0.65 * (most**2 - 1) / bound).astype(kind)
+    stages = xp.clip(xp.ceil(xp.sqrt(1 + 1.54 * size * bound)), 2, most).astype(np.int32)
 
     def slope_at(point: Array) -> Array:
-        return _field(point, data, loss, functions)
+        return _field(problem, point)
 
     student = retract(chebyshev_step(slope_at, state.student, -state.gradient, size, stages))
-    lam = pushed(data, student)
-    gradient = projected_gradient(student, data, lam, loss, functions)
+    lam = problem.preactivations(student)
+    gradient = problem.projected_gradient(student, lam)
     error = 0.8 * (state.student - student) - 0.4 * size * (state.gradient + gradient)
-    allowed = jnp.minimum(rules.accuracy, SHARE * _size(state.student - student))
+    allowed = xp.minimum(rules.accuracy, SHARE * _size(state.student - student))
     relative = _size(error) / allowed
-    falls = drop_of(state.lam, lam - state.lam, loss, functions, nodes) <= _noise(state.lam, loss, functions)
-    factor = jnp.clip(0.8 * jnp.maximum(relative, 1e-9) ** (-1 / 3), 0.1, 5.0)
-    factor = jnp.where(jnp.isfinite(relative), factor, 0.1)
+    falls = problem.drop(state.lam, lam - state.lam) <= problem.noise(state.lam)
+    factor = xp.clip(0.8 * xp.maximum(relative, 1e-9) ** (-1 / 3), 0.1, 5.0)
+    factor = xp.where(xp.isfinite(relative), factor, 0.1).astype(kind)
     taken = falls & (relative <= 1)
-    spent = stages + WARM
+    spent = stages + rules.warm
     state = state._replace(taken=state.taken + spent, left=state.left - spent)
     moved = state._replace(
         student=student,
         lam=lam,
-        loss=value_at(lam, loss, functions),
+        loss=problem.value(lam),
         gradient=gradient,
-        slope=jnp.sum(gradient**2),
+        slope=(gradient**2).sum(),
         step=size * factor,
         time=state.time + size,
     )
     # Refused although the error is small, or no number at all: the estimate of L may be too low, and is made anew.
     doubted = ~taken & ~(relative > 1)
-    shorter = size * jnp.where(falls, factor, jnp.minimum(factor, 0.5))
-    ended = jnp.where(shorter * bound < SHORTEST, int(Code.STALLED), state.code)
-    kept = state._replace(
-        step=shorter, largest=jnp.where(doubted, 0, state.largest), code=ended.astype(jnp.int32)
-    )
-    state = jax.tree.map(lambda new, old: jnp.where(taken, new, old), moved, kept)
-    return state._replace(code=verdict(state, loss, rules))
+    shorter = size * xp.where(falls, factor, xp.minimum(factor, 0.5)).astype(kind)
+    ended = xp.where(shorter * bound < SHORTEST, int(Code.STALLED), state.code).astype(np.int32)
+    kept = state._replace(step=shorter, largest=xp.where(doubted, 0, state.largest).astype(kind), code=ended)
+    state = either(taken, moved, kept)
+    return state._replace(code=verdict(problem, state, rules))
 
 
 def chebyshev_step(slope, start: Array, first: Array, size: Array, stages: Array) -> Array:
     """One step of second order in `stages` (at least 2) of dw/dt = slope(w) from `start`, where the slope is `first`."""
-    s = stages.astype(jnp.float64)
+    xp, s = start.__array_namespace__(), stages.astype(np.float64)
     w0 = 1 + DAMPING / s**2
-    root = jnp.sqrt(w0**2 - 1)
-    arc = s * jnp.log(w0 + root)
-    w1 = jnp.sinh(arc) * root**2 / (jnp.cosh(arc) * s * root - w0 * jnp.sinh(arc))  # T_s' / T_s'' at w0
-    h, kind = size.astype(jnp.float64), start.dtype
+    root = xp.sqrt(w0**2 - 1)
+    arc = s * xp.log(w0 + root)
+    w1 = xp.sinh(arc) * root**2 / (xp.cosh(arc) * s * root - w0 * xp.sinh(arc))  # T_s' / T_s'' at w0
+    h, kind = size.astype(np.float64), start.dtype
     b = 1 / (2 * w0) ** 2
-    one, zero = jnp.ones(()), jnp.zeros(())
+    one, zero = xp.ones((), np.float64), xp.zeros((), np.float64)
     # of the last two stages: the points, T, T', T'' and b
     state = (
         start + (h * w1 * b).astype(kind) * first, start,
@@ -120,30 +108,22 @@ def chebyshev_step(slope, start: Array, first: Array, size: Array, stages: Array
         )  # fmt: skip
         return new, last, (new_t, t[0]), (new_dt, dt[0]), (new_d2t, d2t[0]), (new_b, b1)
 
-    return jax.lax.fori_loop(2, stages + 1, stage, state)[0]
+    return counted(2, stages + 1, stage, state)[0]
 
 
-def _field(point: Array, data: Array, loss: Loss, functions: Functions) -> Array:
+def _field(problem: Problem, point: Array) -> Array:
     """-grad f at a point (p, N) near the spheres."""
-    n = point.shape[-1]
-    length = jnp.linalg.norm(point, axis=-1, keepdims=True) / n**0.5
+    length = point.__array_namespace__().linalg.norm(point, axis=-1, keepdims=True) / point.shape[-1] ** 0.5
     student = point / length
-    gradient = gradient_at(data, pushed(data, student), loss, functions)
-    return -tangent(student, gradient) / length
+    return -tangent(student, problem.gradient(problem.preactivations(student))) / length
 
 
 def _size(change: Array) -> Array:
     """Root mean square of a weight's change."""
-    return jnp.sqrt(jnp.mean(change**2))
+    return (change**2).mean() ** 0.5
 
 
 def _stages(dtype: np.dtype, accuracy: Array) -> Array:
     """The most stages of a step: roundings grow with their square, and shall stay a tenth of the accuracy."""
-    return jnp.clip(jnp.floor(jnp.sqrt(accuracy / (10 * jnp.finfo(dtype).eps))), 2, STAGES)
-
-
-def _noise(lam: Array, loss: Loss, functions: Functions) -> Array:
-    """What the change of the loss may be by rounding alone."""
-    yhat = jnp.mean(functions.activation[0](lam, jnp), axis=-1).astype(jnp.float64)
-    pull = functions.loss[1](loss.y, yhat, loss.a, jnp) / loss.unit
-    return (16 * jnp.finfo(lam.dtype).eps * jnp.sum(loss.kept * jnp.abs(pull))).astype(lam.dtype)
+    xp = accuracy.__array_namespace__()
+    return xp.clip(xp.floor(xp.sqrt(accuracy / (10 * np.finfo(dtype).eps))), 2, STAGES)

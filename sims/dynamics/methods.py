@@ -1,0 +1,277 @@
+"""Methods of first order, one interface: what a method makes of its state by products with the data.
+
+    Ruled           gradient flow, integrated to a stated error, or steps of at most 1 / L with a line search
+    Descent         w_k <- w_k + v_k,  v_k <- inertia v_k - step g_k + sqrt(2 step temperature) noise, back on the spheres:
+                    gradient descent, momentum (inertia), stochastic gradients (share: a fresh mask of the samples each step),
+                    Langevin dynamics (temperature)
+    MessagePassing  AMP for a student of one row, with its Onsager terms
+    PowerIteration  w <- (X' T X + shift) w, rows orthonormal: the spectral method
+
+A method is an object with `begin` and `step`; states are NamedTuples of arrays with `student`, `lam`, `time`, `taken` and
+`code`, so that they can be kept and gone on from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from sims.dynamics import flow, steps
+from sims.dynamics.problem import Problem
+from sims.dynamics.rules import Rules
+from sims.dynamics.sphere import Array, retract, tangent
+from sims.dynamics.state import RUNNING, Code, begin
+from theory.checks import ParameterError, one, positive
+
+RENEWED = 64  # gradients between two estimates of the largest curvature by the flow on the host
+
+
+class Method(Protocol):
+    """One method of first order."""
+
+    def begin(self, problem: Problem, student: Array) -> Any:
+        """The state at the start (p, N)."""
+
+    def step(self, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
+        """The state one step on; rng draws masks and noise."""
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """Gradient flow, or plain steps with a line search, by `Rules`: the same steps as those of `sims.descent`, on the host.
+
+    The flow's largest curvature is renewed after every 64 gradients and where a step is refused: each product would span one
+    more direction of deferred data.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+
+    def begin(self, problem: Problem, student: Array) -> Any:
+        """The state at the start (p, N), its curvature known."""
+        state = begin(problem, np.asarray(student, problem.data.dtype))
+        return self._renewed(problem, state)
+
+    def step(self, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
+        """One step, or a shorter one to try next."""
+        numbers = self.rules.numbers(problem.data.dtype)
+        if self.rules.dynamics == "steps":
+            state = self._renewed(problem, state) if state.left <= 0 else state
+            return steps.step(problem, state, numbers)
+        due = state.left <= 0
+        state = state._replace(left=np.int32(RENEWED)) if due else state
+        return flow.step(problem, state, numbers if due else numbers._replace(warm=np.int32(0)))
+
+    def _renewed(self, problem: Problem, state: Any) -> Any:
+        chosen = steps if self.rules.dynamics == "steps" else flow
+        state = chosen.renewed(problem, state, self.rules.numbers(problem.data.dtype))
+        return state._replace(left=np.int32(RENEWED))
+
+
+class Moving(NamedTuple):
+    """State of a `Descent`: velocity (p, N), and as in `sims.dynamics.state.State`."""
+
+    student: Array
+    lam: Array
+    velocity: Array
+    time: Array
+    taken: Array
+    code: Array
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Steps of one length: gradient descent, with momentum, masks of the samples, noise.
+
+    Parameters
+    ----------
+    step_size : length, in inverse units of the loss (`loss_unit`); stable below 2 (1 + inertia) / L.
+    inertia : share of the velocity that is kept, in [0, 1); time goes on by step / (1 - inertia).
+    share : part of the samples in the mask of a step, in (0, 1]; their gradient is divided by it.
+    temperature : of the noise, in units of the loss.
+
+    Raises
+    ------
+    ParameterError
+
+    >>> Descent(0.05, inertia=0.9).pace
+    0.5
+    """
+
+    step_size: float
+    inertia: float = 0.0
+    share: float = 1.0
+    temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive("step_size", self.step_size)
+        if not 0 <= one("inertia", self.inertia) < 1:
+            raise ParameterError(f"inertia must be at least 0 and below 1, got {self.inertia!r}")
+        if not 0 < one("share", self.share) <= 1:
+            raise ParameterError(f"share must be above 0 and at most 1, got {self.share!r}")
+        if not 0 <= one("temperature", self.temperature) < math.inf:
+            raise ParameterError(f"temperature must be 0 or more and finite, got {self.temperature!r}")
+
+    @property
+    def pace(self) -> float:
+        """Time of the flow that one step takes, once the velocity has settled."""
+        return round(self.step_size / (1 - self.inertia), 12)
+
+    def begin(self, problem: Problem, student: Array) -> Moving:
+        """At rest."""
+        student = retract(np.asarray(student, problem.data.dtype))
+        zero = np.zeros((), np.float64)
+        return _checked(
+            Moving(
+                student, problem.preactivations(student), 0 * student, zero, np.int32(0), np.int32(RUNNING)
+            )
+        )
+
+    def step(self, problem: Problem, state: Moving, rng: np.random.Generator) -> Moving:
+        """One step."""
+        forces, student = problem.forces(state.lam), state.student
+        kind = student.dtype.type
+        if self.share < 1:
+            forces = (
+                forces * ((rng.random(len(forces)) < self.share) / kind(self.share)).astype(kind)[:, None]
+            )
+        velocity = kind(self.inertia) * state.velocity - kind(self.step_size) * tangent(
+            student, problem.data.pull(forces)
+        )
+        if self.temperature:
+            size = kind(math.sqrt(2 * self.step_size * self.temperature))
+            velocity = velocity + size * tangent(
+                student, rng.standard_normal(student.shape, dtype=student.dtype)
+            )
+        student = retract(student + velocity)
+        return _checked(
+            Moving(
+                student,
+                problem.preactivations(student),
+                tangent(student, velocity),
+                state.time + self.pace,
+                np.int32(state.taken + 1),
+                state.code,
+            )
+        )
+
+
+class Passing(NamedTuple):
+    """State of `MessagePassing`: student (1, N) the posterior mean, lam (M, 1) omega, force (M, 1) the last g, and the variance
+    of a weight."""
+
+    student: Array
+    lam: Array
+    force: Array
+    variance: Array
+    time: Array
+    taken: Array
+    code: Array
+
+
+def quadratic_output(omega: Array, y: Array, variance: float) -> tuple[Array, Array]:
+    """The channel y = u^2 (p_star = 1, no noise): g = (E[u] - omega) / V and g' in omega, of u ~ N(omega, V) given y.
+
+    E[u | y] = sqrt(y) tanh(omega sqrt(y) / V), from the two roots u = +-sqrt(y): J. Barbier et al., arXiv 1708.03395.
+    """
+    root = np.sqrt(y)
+    mean = root * np.tanh(omega * root / variance)
+    return (mean - omega) / variance, ((y - mean**2) / variance - 1) / variance
+
+
+@dataclass(frozen=True)
+class MessagePassing:
+    """Approximate message passing for one row of normal weights: the Bayes-optimal AMP of a teacher's channel.
+
+    output  g(omega (M,), y (M,), variance) -> g, g'; by default that of a quadratic teacher of one row without noise
+
+    S. Rangan, arXiv 1010.5141, algorithm 1 with scalar variances; one step is one unit of time.
+    """
+
+    output: Callable[[Array, Array, float], tuple[Array, Array]] = quadratic_output
+
+    def begin(self, problem: Problem, student: Array) -> Passing:
+        """From a student (1, N), taken for the posterior mean at the overlap q = |w|^2 / N of its squared length."""
+        student = np.asarray(student, problem.data.dtype)
+        if len(student) != 1:
+            raise ParameterError(f"message passing has students of one row, got {len(student)}")
+        q = float(np.sum(student.astype(np.float64) ** 2)) / student.shape[1]
+        if not 0 <= q < 1:
+            raise ParameterError(
+                f"the start of message passing must be shorter than sqrt(N), got |w|^2 / N = {q:.3g}"
+            )
+        lam = problem.preactivations(student)
+        zero = np.zeros((), np.float64)
+        return Passing(student, lam, 0 * lam, zero + 1 - q, zero, np.int32(0), np.int32(RUNNING))
+
+    def step(self, problem: Problem, state: Passing, rng: np.random.Generator) -> Passing:
+        """One step: with omega = X w - V g_before, precision = -alpha mean g', w <- (precision w + X' g) / (1 + precision)."""
+        variance, kind = float(state.variance), state.student.dtype.type
+        omega = state.lam[:, 0].astype(np.float64)
+        force, slope = self.output(omega, problem.loss.y, variance)
+        precision = -float(np.sum(slope)) / state.student.shape[1]
+        pulled = problem.data.pull(force.astype(kind)[:, None])
+        student = (kind(precision) * state.student + pulled) / kind(1 + precision)
+        variance = 1 / (1 + precision)
+        lam = problem.preactivations(student) - kind(variance) * force.astype(kind)[:, None]
+        return _checked(
+            Passing(
+                student,
+                lam,
+                force.astype(kind)[:, None],
+                np.asarray(variance),
+                state.time + 1,
+                np.int32(state.taken + 1),
+                state.code,
+            )
+        )
+
+
+class Iterating(NamedTuple):
+    """State of `PowerIteration`."""
+
+    student: Array
+    lam: Array
+    time: Array
+    taken: Array
+    code: Array
+
+
+@dataclass(frozen=True)
+class PowerIteration:
+    """Projected power iteration with X' diag(T(y)) X + shift: rows go to its top eigenvectors, of norm sqrt(N).
+
+    preprocessing  T (M,) -> (M,), of outputs y; shift makes the wanted end the one of largest modulus
+    """
+
+    preprocessing: Callable[[Array], Array]
+    shift: float = 0.0
+
+    def begin(self, problem: Problem, student: Array) -> Iterating:
+        """Rows made orthogonal."""
+        student = _rows_apart(np.asarray(student, problem.data.dtype))
+        zero = np.zeros((), np.float64)
+        return Iterating(student, problem.preactivations(student), zero, np.int32(0), np.int32(RUNNING))
+
+    def step(self, problem: Problem, state: Iterating, rng: np.random.Generator) -> Iterating:
+        """One product and its orthogonalisation."""
+        kind = state.student.dtype.type
+        weights = np.asarray(self.preprocessing(problem.loss.y)).astype(kind)
+        moved = problem.data.pull(weights[:, None] * state.lam) + kind(self.shift) * state.student
+        student = _rows_apart(moved)
+        lam = problem.preactivations(student)
+        return _checked(Iterating(student, lam, state.time + 1, np.int32(state.taken + 1), state.code))
+
+
+def _rows_apart(rows: Array) -> Array:
+    """An orthogonal basis (p, N) of the span of rows, each of norm sqrt(N)."""
+    return np.ascontiguousarray(np.linalg.qr(rows.T)[0].T) * np.sqrt(rows.shape[1]).astype(rows.dtype)
+
+
+def _checked(state: Any) -> Any:
+    """The state, ended where it is no number any more."""
+    sound = np.all(np.isfinite(state.lam)) and np.all(np.isfinite(state.student))
+    return state if sound else state._replace(code=np.int32(Code.NOT_FINITE))

@@ -1,0 +1,243 @@
+"""What a method of first order asks: products with the data, and the loss, its gradient and its curvature made of them.
+
+The data are anything with `push` (b, N) -> (M, b) and `pull` (M, b) -> (b, N): a `Matrix` of NumPy or JAX, or data that are
+drawn as they are asked for (`theory.path.deferred`). The loss is in units of its own slope. Functions of the outputs y and yhat
+are evaluated in float64 whatever the data are: a loss of a = 1e46 is no number of float32, and (M,) numbers cost nothing beside
+the data. Everything is written for the arrays it is given: NumPy's on the host, JAX's in a compiled program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sims.dense.eigen import power_of_two
+from sims.dynamics.arrays import counted
+from sims.dynamics.sphere import Array, row_products, tangent
+from sims.hessian import Functions, functions_of, parts_of
+from sims.pinned import pinned
+from theory.model import Committee
+
+QUADRATIC = functions_of(Committee())
+ONE_BY_ONE = 4  # vectors up to which products one by one are faster than a product of matrices of so few rows
+_GAUSS = np.polynomial.legendre.leggauss(4)
+
+
+class Data(Protocol):
+    """Data X (M, N), known by products."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the products."""
+
+    def push(self, vectors: Array) -> Array:
+        """X v of b vectors (b, N): (M, b)."""
+
+    def pull(self, forces: Array) -> Array:
+        """X' f of b forces (M, b): (b, N)."""
+
+
+class Matrix(NamedTuple):
+    """A matrix x (M, N), of NumPy or JAX, as data.
+
+    >>> Matrix(np.eye(3)).push(np.ones((2, 3))).shape
+    (3, 2)
+    """
+
+    x: Array
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the matrix."""
+        return self.x.dtype
+
+    def push(self, vectors: Array) -> Array:
+        """X v of b vectors (b, N): (M, b)."""
+        if self._by_rows(len(vectors)):
+            return self.x.__array_namespace__().stack([self.x @ vector for vector in vectors], axis=1)
+        return self.x @ vectors.T
+
+    def pull(self, forces: Array) -> Array:
+        """X' f of b forces (M, b): (b, N)."""
+        if self._by_rows(forces.shape[1]):
+            return self.x.__array_namespace__().stack([column @ self.x for column in forces.T])
+        return forces.T @ self.x
+
+    def _by_rows(self, b: int) -> bool:
+        """On a CPU a product of a large matrix and two vectors takes twice as long as two products with one: by XLA in float64
+        3.5 ms against 1.5 ms both ways for 1,792 x 1,000 (in float32 0.4 ms), by OpenBLAS in both dtypes."""
+        if isinstance(self.x, np.ndarray):
+            return 1 < b <= ONE_BY_ONE
+        return self.dtype == jnp.float64 and 1 < b <= ONE_BY_ONE and jax.default_backend() == "cpu"
+
+
+class Loss(NamedTuple):
+    """The loss of one sample as numbers: outputs y (M,) and which rows count (M,), both zero for rows that pad, parameter a and
+    unit, in float64."""
+
+    y: Array
+    kept: Array
+    a: Array
+    unit: Array
+
+
+def loss_unit(functions: Functions, a: float) -> float:
+    """What the loss is descended in units of: the power of two at or above its slope |l'| at label 1 and output 2.
+
+    >>> loss_unit(QUADRATIC, 0.5), loss_unit(QUADRATIC, 7.0)
+    (1.0, 0.125)
+    """
+    slope = abs(float(functions.loss[1](np.float64(1.0), np.float64(2.0), float(a), np)))
+    unit = power_of_two(slope)
+    return unit if unit >= slope else 2 * unit
+
+
+class Problem(NamedTuple):
+    """What is descended: data, loss and the functions of the model.
+
+    nodes  points at which differences of the activation and of the loss are taken (`nodes_of`)
+    """
+
+    data: Data
+    loss: Loss
+    functions: Functions
+    nodes: tuple[int, int] = (4, 4)
+
+    def preactivations(self, student: Array) -> Array:
+        """lam (M, p) of a student (p, N)."""
+        return self.data.push(student)
+
+    def outputs(self, lam: Array) -> Array:
+        """yhat (M,) in float64 of preactivations lam (M, p)."""
+        xp = lam.__array_namespace__()
+        return xp.mean(self.functions.activation[0](lam, xp), axis=-1).astype(np.float64)
+
+    def pulls(self, yhat: Array) -> Array:
+        """l' (M,) at outputs yhat."""
+        return (
+            self.functions.loss[1](self.loss.y, yhat, self.loss.a, yhat.__array_namespace__())
+            / self.loss.unit
+        )
+
+    def value(self, lam: Array) -> Array:
+        """The loss of preactivations lam (M, p)."""
+        xp, loss = lam.__array_namespace__(), self.loss
+        value = self.functions.loss[0](loss.y, self.outputs(lam), loss.a, xp)
+        return (xp.sum(loss.kept * value) / loss.unit).astype(lam.dtype)
+
+    def forces(self, lam: Array) -> Array:
+        """Its derivatives (M, p) in the preactivations."""
+        slopes = self.functions.activation[1](lam, lam.__array_namespace__()) / lam.shape[-1]
+        return self.pulls(self.outputs(lam)).astype(lam.dtype)[:, None] * slopes
+
+    def gradient(self, lam: Array) -> Array:
+        """Its gradient (p, N) in the surrounding space."""
+        return self.data.pull(self.forces(lam))
+
+    def curvature(self, lam: Array, n: int) -> Array:
+        """w_k . gradient_k / N (p,) of the gradient in the surrounding space. No product: w . X' f = (X w) . f."""
+        return (lam * self.forces(lam)).sum(axis=0) / n
+
+    def projected_gradient(self, student: Array, lam: Array) -> Array:
+        """The part (p, N) of the gradient that is tangent at student (p, N).
+
+        Projected twice: the first leaves a normal part of a rounding error of the whole gradient, which near a critical point
+        is no longer small beside the tangent part, and the whole gradient does not vanish there. In a loop: else XLA may
+        compute it once for each use, with other roundings, and the second takes away what is not there.
+        """
+        return counted(0, 2, lambda _, vector: tangent(student, vector), self.gradient(lam))
+
+    def product(self, student: Array, vector: Array, lam: Array, curvature: Array) -> Array:
+        """The Riemannian Hessian (see `sims.dynamics.sphere`) times a tangent vector (p, N).
+
+        curvature  (p,) w_k . gradient_k / N of the whole gradient
+        """
+        xp, unit = lam.__array_namespace__(), self.loss.unit
+        parts = parts_of(self.functions, self.loss.a, lam.astype(np.float64), self.loss.y, xp)
+        d, c, g = (part.astype(lam.dtype) for part in (parts[0] / unit, parts[1] / unit, parts[2]))
+        moved = self.data.push(vector)
+        weight = d * moved + g * (c * xp.sum(g * moved, axis=-1))[:, None]
+        return tangent(student, self.data.pull(weight) - curvature[:, None] * vector)
+
+    def drop(self, start: Array, change: Array) -> Array:
+        """The change of the loss from preactivations `start` (M, p) to `start + change`, to rounding of itself."""
+        xp, slope = start.__array_namespace__(), self.functions.activation[1]
+        moved = xp.mean(change_of(lambda lam: slope(lam, xp), start, change, self.nodes[0]), axis=-1)
+        drop = change_of(self.pulls, self.outputs(start), moved.astype(np.float64), self.nodes[1])
+        return xp.sum(self.loss.kept * drop).astype(change.dtype)
+
+    def noise(self, lam: Array) -> Array:
+        """What the change of the loss may be by rounding alone."""
+        xp = lam.__array_namespace__()
+        sizes = xp.sum(self.loss.kept * xp.abs(self.pulls(self.outputs(lam))))
+        return (16 * np.finfo(lam.dtype).eps * sizes).astype(lam.dtype)
+
+
+def whole(data: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC) -> Problem:
+    """The problem of data (M, N) and outputs y (M,), of which every row counts, in the loss's own units."""
+    xp, one = data.__array_namespace__(), np.ones((), np.float64)
+    loss = Loss(xp.asarray(y, np.float64), xp.ones(y.shape, np.float64), xp.asarray(a, np.float64), one)
+    return Problem(Matrix(data), loss, functions)
+
+
+@pinned
+def gradient_of(
+    data: Array, lam: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC
+) -> Array:
+    """Gradient (p, N) of the loss in the surrounding space; data (M, N), lam (M, p), y (M,)."""
+    return whole(data, y, a, functions).gradient(lam)
+
+
+@pinned
+def riemannian_gradient(
+    student: Array, data: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC
+) -> Array:
+    """Gradient (p, N) of the loss on the product of spheres at student (p, N)."""
+    problem = whole(data, y, a, functions)
+    return tangent(student, problem.gradient(problem.preactivations(student)))
+
+
+@pinned
+def hessian_product(
+    student: Array,
+    vector: Array,
+    data: Array,
+    lam: Array,
+    y: Array,
+    a: float | Array,
+    functions: Functions = QUADRATIC,
+) -> Array:
+    """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.sphere)."""
+    problem = whole(data, y, a, functions)
+    return problem.product(student, vector, lam, row_products(student, problem.gradient(lam)))
+
+
+def change_of(slope: Callable[[Any], Any], start: Array, step: Array, nodes: int) -> Array:
+    """f(start + step) - f(start) = step times the mean of the slope f' on the way, without subtracting nearly equal numbers: by
+    the midpoint, which is exact for polynomials of second degree, or Gauss's rule of four nodes."""
+    if nodes == 1:
+        return step * slope(start + step / 2)
+    means = (float(w) / 2 * slope(start + float(1 + x) / 2 * step) for x, w in zip(*_GAUSS, strict=True))
+    return step * sum(means)
+
+
+def _nodes(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> int:
+    """1 where the midpoint rule gives differences of `value` exactly, else 4."""
+    start, step = np.array([0.3, 1.7, 2.9]), np.array([0.9, -1.1, 0.4])
+    exact = value(start + step) - value(start)
+    return 1 if np.allclose(step * slope(start + step / 2), exact, rtol=1e-12, atol=0) else 4
+
+
+def nodes_of(functions: Functions, a: float) -> tuple[int, int]:
+    """The nodes that differences of the activation and of the loss need."""
+    s, first, _ = functions.activation
+    value, pull, _ = functions.loss
+    b = min(max(a, 1e-3), 1e3)  # where the probes' differences keep their digits
+    return (
+        _nodes(lambda x: s(x, np), lambda x: first(x, np)),
+        _nodes(lambda x: value(np.ones(3), x, b, np), lambda x: pull(np.ones(3), x, b, np)),
+    )
