@@ -3,3 +3,7 @@
 import jax
 
 jax.config.update("jax_enable_x64", True)
+
+from sims.dynamics.run import descend  # noqa: E402  (JAX is switched first)
+
+__all__ = ["descend"]
