@@ -274,6 +274,7 @@ def build(given: Mapping[str, Any]) -> DescentExperiment:
         raise ParameterError(
             "theory is asked about the Hessians along the path: eigenpairs must be at least 1, got 0"
         )
+    models.check_inputs(model, settings["n"])
     for n in settings["n"]:
         for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
             samples_of(alpha, n)

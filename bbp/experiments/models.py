@@ -7,8 +7,9 @@ hold only what differs from a committee, so that those of before there were othe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
 }
 KINDS = ("continuous", "discontinuous", "none", "no edge", "unresolved")
 _LARGEST_FILE = 2**22
+_APART = 0.04  # mean distance between eigenvalues drawn and those of theory, of which users are told
 _SPARE = 0.01  # that shares may miss 1 by, for want of digits
 
 
@@ -204,12 +206,27 @@ def inputs(name: str, value: Any) -> str:
     return law.spec
 
 
+def check_inputs(model: Model, sizes: Iterable[int]) -> None:
+    """ParameterError where samples at N cannot have the model's inputs; a warning where they differ much from theory's."""
+    for n in sizes if model.covariance is not None else ():
+        law = covariance(model.covariance)
+        if (apart := law.distance(n)) > _APART:
+            log.warning(
+                "covariance %s at N = %d: the eigenvalues drawn differ from the law that theory is for by %.2g on average, of a"
+                " mean of 1; less at larger N",
+                short(law.spec), n, apart,
+            )  # fmt: skip
+
+
 def _levels(name: str, path: str) -> str:
     try:
-        held = regular.read_regular(path, _LARGEST_FILE).decode("utf-8")
-        values = np.array([float(word) for word in held.replace(",", " ").split()])
+        held = regular.read_regular(Path(path).expanduser(), _LARGEST_FILE).decode("utf-8-sig")
+        lines = (line.partition("#")[0] for line in held.splitlines())
+        values = np.array([float(word) for line in lines for word in line.replace(",", " ").split()])
     except FileError as error:
         raise FileError(f"{name}: {error}") from None
+    except RuntimeError:  # ~ of nobody
+        raise FileError(f"{name}: no home directory for {shown(path)}") from None
     except (ValueError, UnicodeDecodeError):
         raise ParameterError(f"{name} must name a file of numbers, got {shown(path)}") from None
     if not values.size or not np.all(np.isfinite(values)) or np.any(values < 0) or not values.sum() > 0:

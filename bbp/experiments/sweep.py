@@ -361,6 +361,7 @@ def _eigenpairs(pairs: int | None, model: models.Model) -> int:
 
 def _check_sizes(config: SweepExperiment) -> None:
     """Every point must have a sample (M >= 1), room for the teacher (p* <= N) and enough eigenvalues."""
+    models.check_inputs(config.models[0], config.n)  # one covariance for all
     for index, model in enumerate(config.models):
         for n in config.n:
             samples_of(config.alphas[index][0], n)

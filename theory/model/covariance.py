@@ -19,6 +19,7 @@ from theory.checks import ParameterError, count, finite, positive, shown
 Array = NDArray[np.float64]
 
 _NODES = 200  # Gauss-Legendre nodes of a smooth law
+_FINE = 100_000  # quantiles by which a law and its samples are compared
 _RANKS = 100.0  # of a power law: ratio of the last rank to the first
 
 
@@ -74,13 +75,37 @@ class Covariance:
         return _law(self)
 
     def eigenvalues(self, n: int) -> Array:
-        """The N = n eigenvalues of a sample, ascending, mean 1. Raises ParameterError unless n is a count.
+        """The N = n eigenvalues of a sample, ascending, mean 1: the law's quantiles at (i + 1/2) / n, rescaled.
+
+        Raises ParameterError unless n is a count, and where a level has too small a share to be among n eigenvalues: samples
+        would be those of another law than theory's (`distance` says by how much the others differ).
 
         >>> covariance("levels:0.5@0.5,1.5@0.5").eigenvalues(4)
         array([0.5, 0.5, 1.5, 1.5])
         """
         s = _QUANTILES[self.kind](self, (np.arange(count("n", n)) + 0.5) / n)
+        for words, share, held in _parts(self, s):
+            if not held:
+                raise ParameterError(
+                    f"covariance has {words}, share {share:.3g}, for no coordinate of a sample at N = {n}:"
+                    f" N must be {math.ceil(1 / share)} or more"
+                )
         return s / s.mean()
+
+    def distance(self, n: int) -> float:
+        """Mean difference between the N = n eigenvalues of a sample and the law's, in order, in units of their mean 1.
+
+        It is of order 1/n but where the law has a long tail or levels of few eigenvalues. Raises ParameterError as
+        `eigenvalues` does.
+
+        >>> round(covariance("levels:0.5@0.6,1.75@0.4").distance(4), 12)
+        0.22
+        """
+        drawn = self.eigenvalues(n)
+        within = max(1, _FINE // n)
+        s = _QUANTILES[self.kind](self, (np.arange(n * within) + 0.5) / (n * within))
+        raw, w = _LAWS[self.kind](self)
+        return float(np.mean(np.abs(np.repeat(drawn, within) - s * w.sum() / (raw @ w))))
 
 
 def covariance(given: str | Covariance) -> Covariance:
@@ -185,6 +210,17 @@ def _mp_law(law: Covariance) -> tuple[Array, Array]:
     if c <= 1:
         return s, w
     return np.append(0.0, s), np.append(1 - 1 / c, w / w.sum() / c)
+
+
+def _parts(law: Covariance, drawn: Array) -> list[tuple[str, float, bool]]:
+    """What a sample must not lack: words, its share in the law, and whether `drawn` holds some of it."""
+    if law.kind == "levels":
+        return [
+            (f"eigenvalue {s:.6g}", w, bool(np.any(drawn == s)))
+            for s, w in zip(*_levels_law(law), strict=True)
+        ]
+    filled = 1 / law.parameters[0] if law.kind == "mp" else 1.0
+    return [("eigenvalues above 0", filled, bool(np.any(drawn > 0)))]
 
 
 def _levels_quantiles(law: Covariance, x: Array) -> Array:

@@ -178,3 +178,29 @@ def test_a_file_of_numbers_is_not_named_like_another_kind(bbp, words):
     said = bbp(*words, "x.txt")
     name = words[-1].removeprefix("--")
     assert said.code == 2 and f"{name} is an HDF5 file and must not end in .txt, got 'x.txt'" in said.err
+
+
+def test_eigenvalues_of_a_file_with_a_mark_comments_and_a_home(bbp, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "sigma.txt").write_bytes("\ufeff# eigenvalues\n0.5, 0.5 # of Sigma\n2 1\n".encode())
+    assert models.inputs("covariance", "file:~/sigma.txt") == "levels:0.5@0.5,1@0.25,2@0.25"
+
+
+def test_a_covariance_that_samples_do_not_have(bbp, tmp_path):
+    told = bbp(
+        "sweep",
+        "--alpha-grid",
+        "2",
+        "--covariance",
+        "power:3",
+        "--n",
+        "40",
+        "--dry-run",
+        "--out",
+        tmp_path / "x.h5",
+    )
+    assert told.code == 0 and "the eigenvalues drawn differ from the law that theory is for by" in told.err
+    lost = bbp(
+        "sweep", "--covariance", "levels:0.9@0.996,25.9@0.004", "--n", "100", "--out", tmp_path / "x.h5"
+    )
+    assert lost.code == 2 and "for no coordinate of a sample at N = 100: N must be 250 or more" in lost.err
