@@ -208,8 +208,10 @@ def inputs(name: str, value: Any) -> str:
 
 def check_inputs(model: Model, sizes: Iterable[int]) -> None:
     """ParameterError where samples at N cannot have the model's inputs; a warning where they differ much from theory's."""
-    for n in sizes if model.covariance is not None else ():
-        law = covariance(model.covariance)
+    if model.covariance is None:
+        return
+    law = covariance(model.covariance)
+    for n in sizes:
         if (apart := law.distance(n)) > _APART:
             log.warning(
                 "covariance %s at N = %d: the eigenvalues drawn differ from the law that theory is for by %.2g on average, of a"
