@@ -33,16 +33,17 @@ def normal_halves(key: jax.Array, n: int, dtype: Any = "float64") -> tuple[jax.A
     A program that returns them apart computes radius and angle of a pair once; joined, XLA does for each of the two.
     """
     word = "uint64" if jnp.dtype(dtype).itemsize == 8 else "uint32"
-    return _pairs(jax.random.bits(key, (2, -(-n // 2)), word), dtype)
+    return box_muller(jax.random.bits(key, (2, -(-n // 2)), word), dtype)
 
 
 @pinned
 def from_bits(words: jax.Array, dtype: Any) -> jax.Array:
     """Variates (2 h,) from uniform words (2, h), uint64 for float64 and uint32 for float32."""
-    return jnp.concatenate(_pairs(words, dtype))
+    return jnp.concatenate(box_muller(words, dtype))
 
 
-def _pairs(words: jax.Array, dtype: Any) -> tuple[jax.Array, jax.Array]:
+def box_muller(words: Any, dtype: Any) -> tuple[jax.Array, jax.Array]:
+    """Two variates of each pair of words: words[0], words[1] of any shape. Inside a `pinned` function only."""
     size = 8 * jnp.dtype(dtype).itemsize
     kept = 53 if size == 64 else 32
     u = ((words[0] >> (size - kept)).astype(dtype) + 0.5) * 2.0**-kept  # in (0, 1]

@@ -8,6 +8,8 @@ Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2,
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -24,12 +26,22 @@ def fold(key: ArrayLike, word: ArrayLike) -> Words:
     True
     """
     pair, second = np.asarray(key, np.uint32), np.atleast_1d(np.asarray(word, np.uint32))
-    schedule = (pair[..., 0], pair[..., 1], pair[..., 0] ^ pair[..., 1] ^ np.uint32(_PARITY))
-    x, y = np.broadcast_arrays(np.zeros_like(second) + schedule[0], second + schedule[1])
+    x, y = encrypted(pair[..., 0], pair[..., 1], np.zeros_like(second), second)
+    return np.stack([x, y], axis=-1).reshape((*np.broadcast_shapes(pair.shape[:-1], np.shape(word)), 2))
+
+
+def encrypted(first: Any, second: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """The words (x, y) under the key (first, second): arrays of uint32, of NumPy or of JAX, that broadcast.
+
+    Written out, as here, the rounds fuse with what follows them; `jax.random.bits` ends in a kernel of its own on a GPU, whose
+    words go to memory and back.
+    """
+    schedule = first, second, first ^ second ^ np.uint32(_PARITY)
+    x, y = x + schedule[0], y + schedule[1]
     for turn in range(5):
         for by in _ROTATIONS[turn % 2]:
             x = x + y
             y = (y << np.uint32(by) | y >> np.uint32(32 - by)) ^ x
         x = x + schedule[(turn + 1) % 3]
         y = y + schedule[(turn + 2) % 3] + np.uint32(turn + 1)
-    return np.stack([x, y], axis=-1).reshape((*np.broadcast_shapes(pair.shape[:-1], np.shape(word)), 2))
+    return x, y

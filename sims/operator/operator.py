@@ -41,7 +41,7 @@ from sims.instance import (
     finite_p,
     teacher_noise,
 )
-from sims.operator.rows import Rows, rows_of, single
+from sims.operator.rows import Block, Rows, across, rows_of, single, times
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, shown
 from theory.model.network import network
@@ -290,7 +290,7 @@ def _scaled(columns: jax.Array, roots: jax.Array) -> jax.Array:
 @functools.partial(jax.jit, static_argnums=(0, 7))
 def _parts(
     functions: Functions,
-    block: jax.Array,
+    block: Block,
     both: jax.Array,
     numbers: tuple[jax.Array, jax.Array, jax.Array],
     noise: tuple[jax.Array | None, jax.Array | None],
@@ -300,7 +300,7 @@ def _parts(
 ) -> tuple[tuple[jax.Array, jax.Array, jax.Array], jax.Array]:
     """d (sets, size, p), c (sets, size), g (size, p) of one block in float64, zero on rows from m on, and the largest weight of
     each set; numbers: a, noise, output_noise (sets,), noise: their normals (size, p_star) and (size,)."""
-    labels = jnp.matmul(block, both.T, precision=HIGHEST).astype(jnp.float64)
+    labels = times(block, both.T).astype(jnp.float64)
     lam, u = labels[:, :p], labels[:, p:]
     zeta, xi = noise
 
@@ -312,7 +312,7 @@ def _parts(
 
     d, c = jax.vmap(one)(*numbers)
     g = functions.activation[1](lam, jnp) / p
-    inside = start + jnp.arange(block.shape[0]) < m[:, None]
+    inside = start + jnp.arange(len(lam)) < m[:, None]
     d, c = jnp.where(inside[:, :, None], d, 0), jnp.where(inside, c, 0)
     largest = jnp.max(jnp.abs(d), axis=(1, 2)) + jnp.max(jnp.abs(c) * jnp.sum(g**2, axis=-1), axis=1)
     return (d, c, g), largest
@@ -327,14 +327,13 @@ def _in_units(
 
 
 def block_share(
-    block: jax.Array, mirror: jax.Array | None, columns: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array
+    block: Block, mirror: jax.Array | None, columns: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array
 ) -> jax.Array:
     """The share of one block of rows in H V: columns (N, sets p k) -> (N, sets p k)."""
     size, p = g.shape
-    y = jnp.matmul(block, columns, precision=HIGHEST).reshape(size, d.shape[0], p, -1)
+    y = times(block, columns).reshape(size, d.shape[0], p, -1)
     z = (_few_rows if p <= _FEW else _many_rows)(y, d.transpose(1, 0, 2), c.T[:, :, None], g)
-    across = block.T if mirror is None else mirror
-    return jnp.matmul(across, z.reshape(size, -1), precision=HIGHEST)
+    return across(block, mirror, z.reshape(size, -1), len(columns))
 
 
 def _few_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from sims.checks import of_type, stream_key
-from sims.instance import Instance, Model, data_key, input_roots, padded, real_dtype, row_block
-from sims.pinned import pinned
+from sims.instance import (
+    Instance,
+    Model,
+    data_key,
+    gemm_width,
+    input_roots,
+    padded,
+    real_dtype,
+    row_block,
+    row_halves,
+)
+from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
 
+Block = jax.Array | tuple[jax.Array, jax.Array]  # (size, n), or halves of its columns
 BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
 STORED_BYTES = {
     "cpu": 256 << 20,
@@ -26,7 +37,10 @@ STORED_BYTES = {
 class Rows:
     """Blocks of rows of the data, all of one shape (size, n); rows from M on are zero or carry weight zero.
 
-    stored  one pair (block (size, n), its transpose (n, size) or None) for each block; None: drawn when needed
+    On a GPU a block is a pair of halves of its columns, each filled up to a width that products need no copy for
+    (`sims.instance.row_halves`); `times` and `across` take either form.
+
+    stored  one pair (block, its transpose (n, size) or None) for each block; None: drawn when needed
     key     key of the rows (`data_key`), for blocks drawn when needed
     roots   (n,) by which the columns of the blocks are multiplied to make inputs of covariance Sigma; None: by nothing
 
@@ -38,7 +52,7 @@ class Rows:
     n: int
     size: int
     dtype: np.dtype
-    stored: tuple[tuple[jax.Array, jax.Array | None], ...] | None
+    stored: tuple[tuple[Block, jax.Array | None], ...] | None
     key: jax.Array
     roots: jax.Array | None = None
 
@@ -56,16 +70,40 @@ class Rows:
         """The same rows rounded to float32; None where they are not stored."""
         if self.stored is None:
             return None
-        stored = tuple((single(b), None if t is None else single(t)) for b, t in self.stored)
+        stored = tuple(jax.tree.map(single, pair) for pair in self.stored)
         roots = None if self.roots is None else single(self.roots)
         return replace(self, dtype=np.dtype("float32"), stored=stored, roots=roots)
 
-    def __iter__(self) -> Iterator[tuple[jax.Array, jax.Array | None]]:
+    def __iter__(self) -> Iterator[tuple[Block, jax.Array | None]]:
         if self.stored is not None:
             yield from self.stored
             return
+        drawn = drawer()
         for i in range(self.blocks):
-            yield row_block(self.key, np.uint32(i * self.size), self.size, self.n, str(self.dtype)), None
+            yield drawn(self.key, np.uint32(i * self.size), self.size, self.n, str(self.dtype)), None
+
+
+def drawer() -> Callable[..., Block]:
+    """What draws a block: whole for the CPU, in halves for a GPU."""
+    return row_block if jax.default_backend() == "cpu" else row_halves
+
+
+def times(block: Block, columns: jax.Array) -> jax.Array:
+    """X V for a block X of rows and V (n, k)."""
+    if isinstance(block, tuple):
+        h = -(-columns.shape[0] // 2)
+        return times(block[0], columns[:h]) + times(block[1], columns[h:])
+    filling = block.shape[1] - columns.shape[0]
+    columns = jnp.pad(columns, ((0, filling), (0, 0))) if filling else columns
+    return jnp.matmul(block, columns, precision=HIGHEST)
+
+
+def across(block: Block, mirror: jax.Array | None, z: jax.Array, n: int) -> jax.Array:
+    """X^T Z (n, k) for a block X of rows, by its transpose `mirror` where that is kept."""
+    if isinstance(block, tuple):
+        h = -(-n // 2)
+        return jnp.concatenate([across(block[0], None, z, h), across(block[1], None, z, n - h)])
+    return jnp.matmul(block.T if mirror is None else mirror, z, precision=HIGHEST)[:n]
 
 
 def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
@@ -95,7 +133,7 @@ def stored_rows(
     m, n = count("m", m), count("n", n)
     streamed = streamed_rows(key, m, n, dtype, size=block_size(m, n, real_dtype(dtype), size))
     mirror = jax.default_backend() == "cpu" if mirror is None else mirror
-    blocks = tuple((block, jnp.array(block.T) if mirror else None) for block, _ in streamed)
+    blocks = tuple((block, mirrored(block) if mirror else None) for block, _ in streamed)
     return replace(streamed, stored=blocks)
 
 
@@ -122,6 +160,13 @@ def rows_of(
     return cut_rows(instance, size=size, mirror=mirror)
 
 
+def mirrored(block: Block) -> jax.Array:
+    """The transpose of a block, a copy."""
+    if isinstance(block, tuple):
+        raise ParameterError("mirror must be False where blocks are halves, as on a GPU")
+    return jnp.array(block.T)
+
+
 def single(x: jax.Array) -> jax.Array:
     """An array rounded to float32."""
     return x.astype(jnp.float32)
@@ -138,6 +183,7 @@ def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None
     blocks = []
     for start in range(0, instance.m, size):
         block = data[start : start + size]
-        block = jnp.pad(block, ((0, size - block.shape[0]), (0, 0)))
+        filling = 0 if jax.default_backend() == "cpu" else gemm_width(instance.n) - instance.n
+        block = jnp.pad(block, ((0, size - block.shape[0]), (0, filling)))
         blocks.append((block, jnp.array(block.T) if mirror else None))
     return Rows(instance.m, instance.n, size, np.dtype(data.dtype), tuple(blocks), data_key(instance.key))

@@ -12,7 +12,7 @@ Several hosts: start one process on each, the same program everywhere, and call
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sims.instance import Instance, data_key, row_block
+from sims.instance import Instance, data_key
 from sims.operator.operator import HessianOperator, block_share, weighted
-from sims.operator.rows import Rows, block_size
+from sims.operator.rows import Block, Rows, block_size, drawer
 from sims.pinned import pinned
 from theory.checks import ParameterError
 
@@ -45,11 +45,11 @@ class ShardedRows(Rows):
 
     mesh: Mesh = field(default_factory=row_mesh)
 
-    def __iter__(self) -> Iterator[tuple[jax.Array, jax.Array | None]]:
+    def __iter__(self) -> Iterator[tuple[Block, jax.Array | None]]:
         if self.stored is not None:
             yield from self.stored
             return
-        draw = pinned(_drawer(self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
+        draw = pinned(_drawer(drawer(), self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
         for i in range(self.blocks):
             yield draw(self.key, np.uint32(i * self.size)), None
 
@@ -96,9 +96,9 @@ def sharded_operator(
 
 
 @functools.cache
-def _drawer(mesh: Mesh, share: int, n: int, dtype: str) -> Any:
-    def draw(key: jax.Array, start: jax.Array) -> jax.Array:
-        return row_block(key, start + jax.lax.axis_index(ROW).astype(jnp.uint32) * share, share, n, dtype)
+def _drawer(rows: Callable[..., Block], mesh: Mesh, share: int, n: int, dtype: str) -> Any:
+    def draw(key: jax.Array, start: jax.Array) -> Block:
+        return rows(key, start + jax.lax.axis_index(ROW).astype(jnp.uint32) * share, share, n, dtype)
 
     return jax.jit(jax.shard_map(draw, mesh=mesh, in_specs=_WHOLE, out_specs=_SPLIT, check_vma=False))
 
