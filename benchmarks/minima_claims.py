@@ -1,9 +1,9 @@
 """What `theory.minima` counts against minima that were found: python -m benchmarks.minima_claims [--count | --ends] [--quick].
 
---count  small N by brute force: all minima that many descents reach, log of their mean number against N, its slope against the largest
-         complexity over overlaps (annealed as the theory is: a mean over samples, then the logarithm).
---ends   where gradient descents end at N = 1,000: loss, E l'^2, lowest eigenvalue of the Hessian on the sphere, law of the preactivation,
-         beside the most numerous minima at the overlap of the ends.
+--count  small N by brute force: all minima that many descents reach, log of their mean number against N, its slope against
+         the largest complexity over overlaps (annealed as the theory is: a mean over samples, then the logarithm).
+--ends   where gradient descents end at N = 1,000: loss, E l'^2, lowest eigenvalue of the Hessian on the sphere, law of the
+         preactivation, beside the most numerous minima at the overlap of the ends.
 
 Quadratic student and teacher, p = p_star = 1, a = 0.5.
 """
@@ -40,7 +40,7 @@ def gradients(x: Array, y: Array, w: Array) -> tuple[Array, Array, Array]:
 
 
 def descended(x: Array, y: Array, w: Array, tolerance: float, most: int) -> Array:
-    """Students after descents on the sphere, with steps of Barzilai and Borwein that never raise the loss by more than rounding."""
+    """Students after descents on the sphere, with steps of Barzilai and Borwein that never raise the loss."""
     n = w.shape[1]
     loss, slope, _ = gradients(x, y, w)
     step = np.full(len(w), 0.02)
@@ -71,7 +71,7 @@ def curvature(x: Array, y: Array, w: Array) -> Array:
 
 
 def minima_of(x: Array, y: Array, starts: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The different minima (up to sign) that descents from random starts reach but for loss 0, and how often each was reached."""
+    """The different minima (up to sign, loss above 0) that descents from random starts reach, and how often each was."""
     n = x.shape[1]
     w = rng.standard_normal((starts, n))
     w = descended(x, y, w * np.sqrt(n) / np.linalg.norm(w, axis=1, keepdims=True), 1e-9, 3000)
@@ -112,7 +112,8 @@ def count(quick: bool) -> None:
             )
         (slope, _), cov = np.polyfit(sizes, logs, 1, w=1 / np.array(errors), cov="unscaled")
         print(
-            f"alpha {alpha}: slope of log(mean number) {slope:.4f}({np.sqrt(cov[0, 0]):.4f}), complexity {sigma.complexity:.4f} at m = {sigma.overlap:.3f}"
+            f"alpha {alpha}: slope of log(mean number) {slope:.4f}({np.sqrt(cov[0, 0]):.4f}), "
+            f"complexity {sigma.complexity:.4f} at m = {sigma.overlap:.3f}"
         )
 
 
@@ -155,7 +156,11 @@ def ends(quick: bool) -> None:
             f"alpha {alpha}: {len(table)} of {seeds} ended without the teacher, gradient at most {table[:, 4].max():.1e}"
         )
         print(
-            f"  samples  m {mean[0]:.3f}({error[0]:.3f}) loss {mean[1]:.4f}({error[1]:.4f}) force {mean[2]:.4f}({error[2]:.4f}) lowest {mean[3]:.4f}({error[3]:.4f})"
+            "  samples: "
+            + ", ".join(
+                f"{name} {mean[i]:.4f}({error[i]:.4f})"
+                for i, name in enumerate(("m", "loss", "force", "lowest"))
+            )
         )
         for name, at in (
             ("at m", complexity(MODEL, alpha, m)),

@@ -1,0 +1,126 @@
+"""The compiled programs of `sims` with the shapes of a run, for `gpu_compile.py` and for the test that each lowers for CUDA."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import sims
+from sims.hessian import functions_of
+from sims.instance import gemm_width, padded
+from sims.krylov.settings import Plan, Settings
+from theory.model import Committee, network
+
+COMPILED = type(jax.jit(lambda: 0))
+HALVES = "sims.instance.row_halves"
+
+
+class Program(NamedTuple):
+    """A compiled function, by its module and name, and the arguments of one call: shapes for arrays, values for static ones."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def function(self) -> Any:
+        """The compiled function itself."""
+        module, _, name = self.name.rpartition(".")
+        return unwrapped(getattr(importlib.import_module(module), name))
+
+    def lowered(self, **how: Any) -> Any:
+        """It, traced and lowered with these arguments."""
+        return self.function.trace(*self.arguments, **self.options).lower(**how)
+
+
+def unwrapped(function: Any) -> Any:
+    """The compiled function in what wraps it; None where there is none."""
+    while function is not None and not isinstance(function, COMPILED):
+        function = getattr(function, "__wrapped__", None)
+    return function
+
+
+def compiled_functions() -> Iterator[str]:
+    """Module and name of every compiled function that a module of `sims` defines."""
+    for module in pkgutil.walk_packages(sims.__path__, "sims."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            found = unwrapped(value)
+            if found is not None and found.__module__ == module.name:
+                yield f"{module.name}.{name}"
+
+
+def programs(
+    n: int, alpha: float, p: int, dtype: str, *, block: int = 8, size: int = 256, sharding: Any = None
+) -> list[Program]:
+    """Every compiled function but the descent's with the shapes of one run on a GPU.
+
+    Parameters
+    ----------
+    n, alpha, p, dtype : of the run, p_star = 1
+    block : vectors of a Krylov block
+    size : rows of a block of the data
+    sharding : of every argument (`jax.sharding.SingleDeviceSharding`), None for the default
+    """
+
+    def shape(*sizes: int, of: Any = dtype) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(sizes, of, sharding=sharding)
+
+    model = network(Committee(p, 1, 0.3))
+    functions, order, m = functions_of(model), p * n, padded(round(alpha * n))
+    plan = Plan.of(order, np.dtype(dtype), min(4, block), p, Settings(block=block))
+    basis, width, k = min(plan.basis, 12 * block), plan.width, plan.block
+    key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype, sharding=sharding)
+    word, whole, real, real64 = (shape(of=of) for of in (np.uint32, np.int64, dtype, np.float64))
+    some64 = shape(8, 128, of=np.float64)
+    mixing64 = shape(basis, k, of=np.float64), shape(k, of=np.float64)
+    both, reach = shape(p + 1, n), shape(1, of=np.int64)
+    numbers64 = (shape(1, of=np.float64),) * 3
+    halves = (shape(size, gemm_width(-(-n // 2))),) * 2
+    parts = shape(1, size, p), shape(1, size), shape(size, p)
+    parts64 = tuple(shape(*part.shape, of=np.float64) for part in parts)
+    columns, vectors = shape(n, p * k), shape(order, k)
+    rows, mirror = shape(width, order), None
+    operator, krylov = "sims.operator.operator.", "sims.krylov."
+    return [
+        Program(HALVES, (key, word), {"count": size, "n": n, "dtype": dtype}),
+        Program(f"{operator}_parts", (functions, halves, both, numbers64, (None, None), reach, whole, p)),
+        Program(f"{operator}_in_units", (*parts64, shape(1, of=np.float64), dtype)),
+        Program(f"{operator}_first_block", (halves, mirror, columns, *parts)),
+        Program(f"{operator}_add_block", (columns, halves, mirror, columns, *parts)),
+        Program(f"{operator}_to_columns", (shape(1, p, n, k),)),
+        Program(f"{operator}_from_columns", (columns, (1, p))),
+        Program(f"{operator}_block_major", (vectors, p)),
+        Program(f"{operator}_beside", ((vectors, vectors), n)),
+        Program(f"{operator}_apart", (shape(n, 2 * p * k), 2, order)),
+        Program(f"{operator}_scaled", (columns, shape(n))),
+        Program(f"{krylov}basis._gram", (vectors,)),
+        Program(f"{krylov}basis._mixed", (vectors, shape(k, k))),
+        Program(f"{krylov}basis._project", (rows, mirror, vectors)),
+        Program(f"{krylov}basis._new_block", ((vectors, vectors), vectors)),
+        Program(f"{krylov}basis.beside", ((vectors, vectors),)),
+        Program(f"{krylov}basis.apart", (shape(order, 2 * k), k)),
+        Program(f"{krylov}basis._add_combination", (shape(order, k), rows, mirror, shape(width, k))),
+        Program(f"{krylov}basis._write", (rows, mirror, vectors, whole)),
+        Program(f"{krylov}solver._small", (shape(order, basis), shape(order, basis))),
+        Program(f"{krylov}solver._rotate", (shape(order, basis), shape(order, basis), *mixing64)),
+        Program("sims.signal._overlaps", (vectors, shape(1, n))),
+        Program("sims.density._advance", (shape(32, order, 4), shape(order, 4), shape(order, 4), word)),
+        Program("sims.hessian.weight_parts", (functions, real64, shape(m, p, of=np.float64), shape(m, of=np.float64))),
+        Program("sims.hessian._assembled", (shape(m, p), shape(m), shape(m, p))),
+        Program("sims.hessian._dense", (shape(m, n), shape(m, p, p))),
+        Program("sims.dense.all_overlaps._sweep", (some64, some64, shape(2, 8, 128, of=np.float64), some64)),
+        Program("sims.instance.row_block", (key, word), {"count": size, "n": n, "dtype": dtype}),
+        Program("sims.instance._halves", (key, word), {"count": size, "n": n, "dtype": dtype}),
+        Program("sims.instance._normals", (key, word, size, 1)),
+        Program("sims.instance._spread", (shape(size, n), shape(n))),
+        Program("sims.instance._place", (shape(m, n), shape(128, n), whole, whole)),
+        Program("sims.host_draws._rows", (shape(size, 2, of=np.uint32), shape(size, of=np.uint32)), {"n": n, "dtype": dtype}),
+        Program("sims.descent.hessians._split", (vectors, shape(n, p, 1))),
+        Program("sims.descent.hessians._joined", (vectors, vectors, shape(1, p, k), shape(n, p, 1), shape(1, p, 1), real)),
+    ]  # fmt: skip

@@ -1,0 +1,82 @@
+"""Every compiled program of `sims` lowers for CUDA on a machine without one, and asks for nothing that a GPU lacks."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks.programs import HALVES, Program, compiled_functions, programs
+from sims.descent import path
+from sims.instance import row_block, row_halves
+from sims.pinned import settings
+
+WIDE = {"_parts", "_in_units", "_small", "_rotate", "weight_parts", "_sweep", "_normals"}  # float64 by design
+CALLS = {"cu_threefry2x32_ffi"}  # what JAX has on a GPU as a kernel of its own
+LARGEST_CONSTANT = 64  # numbers
+
+
+@pytest.fixture(scope="module")
+def descent() -> Program:
+    """The program of a small descent, by the arguments that it is called with."""
+
+    class Called(Exception):
+        pass
+
+    def caught(*arguments):
+        raise Called(*arguments)
+
+    held, path._descend = path._descend, caught
+    rng = np.random.default_rng(0)
+    try:
+        with pytest.raises(Called) as found:
+            path.descend(rng.normal(size=(2, 24, 9)), np.ones((2, 24)), rng.normal(size=(2, 2, 9)), 0.3)
+    finally:
+        path._descend = held
+    return Program("sims.descent.path._descend", found.value.args)
+
+
+def complaints(program: Program, text: str, dtype: str) -> list[str]:
+    """What a lowered program should not hold."""
+    name = program.name.rpartition(".")[2]
+    found = [f"{name}: calls {call}" for call in re.findall(r"custom_call @(\w+)", text) if call not in CALLS]
+    found += [f"{name}: goes back to the host"] * ("callback" in text)
+    found += [f"{name}: float64"] * (dtype == "float32" and "f64" in text and name not in WIDE)
+    for shape in re.findall(r"stablehlo.constant dense[^:]*: tensor<((?:\d+x)+)\w+>", text):
+        count = int(np.prod([int(x) for x in shape.split("x") if x]))
+        found += [f"{name}: a constant of {count} numbers"] * (count > LARGEST_CONSTANT)
+    return found
+
+
+@pytest.mark.parametrize("p, dtype", [(1, "float32"), (2, "float64")])
+def test_every_program_lowers_for_cuda(descent, p, dtype):
+    """All are in the table of `benchmarks/programs.py`."""
+    with settings():
+        table = programs(200, 2.0, p, dtype)
+        missing = set(compiled_functions()) - {program.name for program in table} - {descent.name}
+        assert not missing
+        found = []
+        for program in table:
+            found += complaints(program, program.lowered(lowering_platforms=("cuda",)).as_text(), dtype)
+        assert not found
+        assert not complaints(descent, descent.lowered(lowering_platforms=("cuda",)).as_text(), "float64")
+
+
+def test_what_would_be_complained_of():
+    program = Program("here.f", ())
+    text = 'stablehlo.custom_call @lapack_dsyevd(%0)\n stablehlo.constant dense<"0x"> : tensor<20x30xf64>'
+    assert len(complaints(program, text, "float32")) == 3
+
+
+@pytest.mark.parametrize("n, dtype", [(11, "float32"), (300, "float64")])
+def test_halves_are_the_rows(n, dtype):
+    """Bit for bit in the columns that count, whatever the block starts with."""
+    key, h = jax.random.key(5), -(-n // 2)
+    with settings():
+        whole = np.asarray(row_block(key, np.uint32(3), 6, n, dtype))
+        first, second = (np.asarray(half) for half in row_halves(key, np.uint32(3), 6, n, dtype))
+    assert first.shape[1] % 128 == 0
+    joined = np.concatenate([first[:, :h], second[:, : n - h]], axis=1)
+    eps = np.finfo(dtype).eps  # the same words; XLA may fuse the transform otherwise
+    np.testing.assert_allclose(joined, whole, rtol=8 * eps, atol=8 * eps)
+    assert HALVES == "sims.instance.row_halves"
