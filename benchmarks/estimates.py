@@ -13,8 +13,7 @@ import argparse
 import sys
 import time
 
-from bbp.engine.tasks import compute
-from bbp.engine.unit import Unit
+from bbp.engine.tasks import Unit, compute
 from bbp.experiments import sweep
 
 DENSE = "70:1:0.6:dense,150:3:1.5:dense,300:2:0.7:dense,600:1:2:dense,700:2:1:dense,1500:1:1:dense"

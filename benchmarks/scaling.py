@@ -6,7 +6,7 @@ Rows over devices: H V for k = 8 vectors in float32 on `sharded_operator`, XLA's
 (XLA_FLAGS=--xla_force_host_platform_device_count=D, a process each). Strong: the same rows on D devices; weak: as many rows
 more as there are devices. All devices of one machine share its cores, so nothing can become faster here: perfect is a time that
 stays (strong) or grows with the rows (weak), and what is printed, the time that perfect sharing would take over the time
-taken, is what splitting costs. Tasks over processes: samples a second of `bbp.engine.pool`, to processes x one.
+taken, is what splitting costs. Tasks over processes: samples a second of `bbp.engine.executors`, to processes x one.
 
 The model of one product on D devices, each with its share m = M / D of the rows, p student rows, k vectors:
 
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from bbp.engine import cache, pool
+from bbp.engine import cache, executors
 from bbp.experiments import sweep
 from sims.instance import draw
 from sims.operator.sharded import sharded_operator
@@ -117,13 +117,13 @@ def tasks_over_processes(n: int, processes: list[int], samples: int = 48) -> Non
     print(f"samples of N = {n}, p = 1 a second over processes")
     print(f"{'processes':>10} {'strong':>8} {'kept':>6} {'weak':>8} {'kept':>6}")
     for number in processes:
-        with pool.pool(number, place) as run:
-            list(run([experiment.unit(point, i, 8) for i in range(2 * number)]))
+        with executors.Processes(number, cache.environment(place)) as pool:
+            list(executors.results(pool, [experiment.unit(point, i, 8) for i in range(2 * number)]))
             rates = []
             for total in (samples, samples * number):
                 units = [experiment.unit(point, start, 8) for start in range(0, total, 8)]
                 start = time.perf_counter()
-                list(run(units))
+                list(executors.results(pool, units))
                 rates.append(total / (time.perf_counter() - start))
         alone = alone or rates[0]
         kept = [rate / (alone * number) for rate in rates]

@@ -1,7 +1,7 @@
 """Samples a second: ours side by side, one process of ours, and the plain pipeline on all cores, all in one run.
 
 The plain pipeline is what anyone would write: a process a core, one BLAS thread each, twelve lines of NumPy and LAPACK
-with all vectors. Ours are the processes of `bbp.engine.pool` on the same number of cores, and one process of ours alone,
+with all vectors. Ours are the processes of `bbp.engine.executors` on the same number of cores, and one process of ours alone,
 whose rate times the number of cores is what perfect sharing would give. That one is bound to a core (where the system can):
 else it draws ahead on a thread of JAX's and keeps 1.2 cores busy at N = 100. Processes have started and compiled before the
 clock runs, in turns for `--rounds`, the best round of each counts. Ratios: ours to cores x one process (target 0.9), ours to
@@ -29,10 +29,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = (
 
 import numpy as np
 import psutil
+from dask.distributed import Client, LocalCluster
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
-from bbp.engine import cache, cluster, pool
+from bbp.engine import cache, executors
 from bbp.experiments import sweep
 from sims import cores
 
@@ -110,6 +111,13 @@ def measure(
 
 
 @contextlib.contextmanager
+def processes(number: int, place: str | None):
+    """What runs units on so many processes of ours."""
+    with executors.Processes(number, cache.environment(place)) as pool:
+        yield lambda units: executors.results(pool, units)
+
+
+@contextlib.contextmanager
 def one_on_a_core(place: str | None):
     """What runs units on one process of ours, bound to one core with all its threads."""
     can = hasattr(os, "sched_setaffinity")
@@ -118,7 +126,7 @@ def one_on_a_core(place: str | None):
         os.sched_setaffinity(0, {max(before)})  # a process inherits it from the thread that starts it
     try:
         work = contextlib.ExitStack()
-        one = work.enter_context(pool.pool(1, place))
+        one = work.enter_context(processes(1, place))
     finally:
         if can:
             os.sched_setaffinity(0, before)
@@ -133,7 +141,14 @@ def workers(options: argparse.Namespace, place: str | None):
         yield None
         return
     start = time.perf_counter()
-    with cluster.pool(options.cores, None, place) as work:
+    environment = cores.ONE_CORE | cache.environment(place)
+    near = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None, "memory_limit": 0}
+    with LocalCluster(options.cores, env=environment, **near) as local, Client(local) as client:
+        executor = client.get_executor(pure=False)
+
+        def work(units):
+            return executors.results(executor, units)
+
         connected = time.perf_counter() - start
         experiment = sweep.build({"n": "100", "alpha_grid": str(options.alpha), "samples": options.cores})
         point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
@@ -168,7 +183,7 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     with (
         workers(options, place) as dask,
-        pool.pool(options.cores, place) as ours,
+        processes(options.cores, place) as ours,
         one_on_a_core(place) as one,
         context.Pool(options.cores) as others,
         context.Pool(1) as other,

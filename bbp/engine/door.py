@@ -13,6 +13,7 @@ from bbp.engine.experiment import Experiment
 from bbp.engine.schedule import Division
 from theory.checks import ParameterError
 
+ELSEWHERE = 8  # processes that a scheduler or an executor is taken to have, where units are cut
 HINTS = ("batch", "threads")  # options of execution that are for what computes
 EXCLUDE = (
     *(("processes", "workers"), ("processes", "scheduler")),
@@ -86,18 +87,28 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
             raise ParameterError(f"--{one} and --{two} exclude each other".replace("_", "-"))
     if settings["partial"] and not settings["merge"]:
         raise ParameterError("--partial is for --merge")
+    if settings["wait"] is not None and settings["scheduler"] is None:
+        raise ParameterError("--wait is for workers of a --scheduler")
     index, count = settings["task"] or (1, 1)
     hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
     workers = settings["workers"]
+    elsewhere = settings["scheduler"] is not None or settings.get("executor") is not None
+    parallel = workers or (ELSEWHERE if elsewhere else 1)
     if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
         hints.setdefault("threads", 1)  # the processes share the cores already
     return engine.Execution(
         out=settings["out"],
-        division=Division(settings["block"], hints, workers or 1, index, count),
+        division=Division(settings["block"], hints, parallel, index, count),
         workers=workers,
         scheduler=settings["scheduler"],
+        executor=settings.get("executor"),
+        patience=engine.PATIENCE if settings["wait"] is None else settings["wait"],
         locking=settings["locking"],
         cache=None if settings["merge"] else cache.directory(settings["cache"]),
         task=settings["task"] is not None,
-        **{name: bool(settings[name]) for name in ("merge", "partial", "resume", "retry_failed", "force")},
+        merge=settings["merge"],
+        partial=settings["partial"],
+        resume=settings["resume"],
+        retry_failed=settings["retry_failed"],
+        force=settings["force"],
     )

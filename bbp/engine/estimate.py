@@ -9,16 +9,16 @@ from typing import Any
 
 from bbp.console import program
 from bbp.engine import schedule
-from bbp.engine.devices import gpus
+from bbp.engine.executors import gpus
 from bbp.engine.experiment import Experiment
 from bbp.engine.run import Execution
-from bbp.engine.tasks import Results, compute
-from bbp.engine.unit import Point
+from bbp.engine.tasks import Point, Results, compute
 from sims.cores import allotted
+from sims.limits import free_bytes
 from theory.checks import ParameterError
 
-START_HERE = 1.5  # seconds until processes of bbp.engine.pool have started and imported what they need: measured 1.2 to 1.4
-START = 4.0  # the same of workers: measured 3.6 to 3.9
+START = 1.7  # seconds until processes have started and imported what they need
+PROCESS_BYTES = 290 * 2**20  # of Python, JAX, SciPy and what they compile, before the first sample
 MOST_PROBES, PROBE_SECONDS = 16, 0.05  # samples timed together for an estimate, and about how long they take
 
 
@@ -62,10 +62,11 @@ def _worthwhile(experiment: Experiment, how: Execution) -> int:
         if seconds is None:
             return 1
         total, samples = total + number * seconds, samples + number
-    processes = min(processes, samples)
+    free = free_bytes()
+    processes = max(1, min(processes, samples, processes if free is None else int(free / PROCESS_BYTES)))
     while processes > 1 and not _fits(experiment, how, processes):
         processes -= 1
-    return processes if processes > 1 and total > total / processes + START_HERE else 1
+    return processes if processes > 1 and total > total / processes + START else 1
 
 
 def _fits(experiment: Experiment, how: Execution, processes: int) -> bool:
@@ -89,26 +90,21 @@ def describe(experiment: Experiment, how: Execution) -> str:
     unit = experiment.unit_of
     lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
     for name, (points, units, samples, last) in rows.items():
-        memory = experiment.bytes(last, how.division.hints)
-        lines.append(
-            f"{name:{width}} {points:7d} {samples:12d} {units:8d} {size(memory) if memory else '-':>10}"
-        )
+        memory = size(PROCESS_BYTES + experiment.bytes(last, how.division.hints))
+        lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:>10}")
     total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
-    lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}")
+    lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}; memory is that of a process")
     processes = how.division.parallel
     share = f" in {processes} processes" if processes > 1 else ""
     scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
     compiling *= len(rows)  # every group has shapes of its own, which each process compiles
-    starting = START if how.workers is not None else START_HERE if processes > 1 else 0.0
+    starting = START if processes > 1 else 0.0
     closing = 0.0 if how.task else experiment.closing()
     seconds = scale * work / processes + compiling + starting + closing
     compiled = f", {program.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
     lines.append(
         f"about {program.duration(seconds)}{share}{compiled} scaled from samples timed on this machine"
     )
-    alone = scale * work + compiling + closing
-    if how.workers is not None and processes > 1 and alone < seconds:
-        lines.append(f"without --workers about {program.duration(alone)}: they cost more here than they gain")
     lines += experiment.notes()
     try:
         check_memory(experiment, how)

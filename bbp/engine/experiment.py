@@ -2,7 +2,7 @@
 
 A subclass of `Experiment` says which points there are, how many samples each wants, what decides the numbers at a point as
 plain data (`given`), and how columns become a file. The engine does the rest, once: units of work, parts on disk, resume,
-tasks and merge, worker processes, locks, estimates, existing files (bbp.engine.run, .schedule, .parts, .estimate).
+tasks and merge, worker processes, locks, estimates, existing files (bbp.engine.run, .parts, .executors).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bbp.engine.tasks import Results
-from bbp.engine.unit import Kind, Point, Unit
+from bbp.engine.tasks import Kind, Point, Results, Unit
 from bbp.files import hdf5
 
 

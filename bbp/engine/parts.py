@@ -24,18 +24,19 @@ import numpy as np
 from bbp.console.errors import FileError
 from bbp.console.program import log
 from bbp.engine.experiment import Experiment, canonical, differences
-from bbp.engine.tasks import Result
-from bbp.engine.unit import Point
+from bbp.engine.tasks import Point, Result
 from bbp.files import atomic, seal
 from bbp.files.regular import read_regular
 from bbp.files.table import DONE, FAILED
 
 PLAN, FORMAT, VERSION = "plan.json", "bbp-parts", 2
+LOCK, OWNER = "run.lock", "run.owner"  # of a run; of a task "3-of-10.lock"
 LARGEST = 2**30  # bytes of a part, and of a plan
 # Ours by name: parts of this version, and those of the first (sweeps; descents).
 _NAME = re.compile(
     r"([0-9a-f]{16}-s\d{7,}-\d+|m\d{3,}-n\d{7,}-a[0-9a-f]{16}-s\d{7,}-\d+|\d{6})\.(npz|damaged)"
 )
+_LOCKS = re.compile(r"run\.(lock|owner)|\d+-of-\d+\.lock")
 
 
 class Parts:
@@ -100,6 +101,7 @@ class Parts:
             "seconds": result.seconds,
             "host": result.host,
             "device": result.device,
+            "made": dict(result.made),
         }
         buffer = io.BytesIO()
         columns = {  # objects would need pickles
@@ -136,6 +138,15 @@ class Parts:
         if self.path.is_dir():
             atomic.sweep_leftovers(self.path)
 
+    def leave(self) -> None:
+        """Remove the directory where nothing is kept in it but locks."""
+        with suppress(OSError):
+            held = list(self.path.iterdir())
+            if all(_LOCKS.fullmatch(path.name) for path in held):
+                for path in held:
+                    path.unlink(missing_ok=True)
+                self.path.rmdir()
+
     def discard(self) -> None:
         """Remove the directory: renamed first, so that a crash half way cannot pass for an unfinished run.
 
@@ -156,8 +167,9 @@ class Parts:
 
 
 def _is_ours(path: Path) -> bool:
-    known = path.name == PLAN or _NAME.fullmatch(path.name) or path.name.endswith(atomic.SUFFIX)
-    return bool(known) and path.is_file() and not path.is_symlink()
+    known = any(pattern.fullmatch(path.name) for pattern in (_NAME, _LOCKS))
+    known = known or path.name == PLAN or path.name.endswith(atomic.SUFFIX)
+    return known and path.is_file() and not path.is_symlink()
 
 
 def part_name(point: Point, first: int, count: int) -> str:
@@ -182,7 +194,8 @@ def _read(name: str, data: bytes, experiment: Experiment | None) -> Result:
         raise ValueError("its name and its contents differ")
     if experiment is not None:
         _check(about, point, columns, experiment)
-    return Result(point, first, count, columns, float(about["seconds"]), about["host"], about["device"])
+    made = about.get("made", {})  # none in parts of version 0.2
+    return Result(point, first, count, columns, float(about["seconds"]), about["host"], about["device"], made)
 
 
 def _check(about: dict[str, Any], point: Point, columns: dict[str, Any], experiment: Experiment) -> None:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import importlib
+import os
+import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Executor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from bbp.console import program, signals
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
-from bbp.engine import schedule
+from bbp.engine import cache, executors, schedule
 from bbp.engine.experiment import Experiment, differences
-from bbp.engine.lock import Lock, lock_path, remove_task_locks
-from bbp.engine.parts import Parts
+from bbp.engine.parts import LOCK, OWNER, Parts
 from bbp.engine.schedule import Division
-from bbp.engine.tasks import Result, Results, compute
-from bbp.engine.unit import Unit
+from bbp.engine.tasks import Result, Results, Unit
 from bbp.files import atomic
 from bbp.files.hdf5 import Locking
 from theory.checks import ParameterError
 
-# After a signal an executor gives what it has computed already, and ends as signals.check does.
-Executor = Callable[[Iterable[Unit]], Iterable[Result]]
-WINDOW = 4096  # units that a cluster holds at once
+# What runs units and gives their results; after a signal it gives what it has computed already, and ends as signals.check does.
+Work = Callable[[Iterable[Unit]], Iterator[Result]]
+PATIENCE = 600.0  # seconds that workers of a scheduler are waited for
+MOMENT = 0.5  # seconds for which a lock may be held by others who only look
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,10 @@ class Execution:
     out           the file to write
     division      how the work is cut into units and shared between tasks
     processes     processes side by side on this machine; 1: this one
-    workers       processes of a local dask cluster, or None
+    workers       the same, each with a GPU of its own where there are GPUs; or None
     scheduler     address of a dask scheduler, or None
+    executor      a `concurrent.futures.Executor` to run units, or None
+    patience      seconds without any worker of the scheduler after which the run ends
     locking       h5py's switch for reading an existing file
     cache         directory in which JAX keeps compiled programs, or None
     task          run this task's share only, and leave the file to a later merge
@@ -52,6 +57,8 @@ class Execution:
     processes: int = 1
     workers: int | None = None
     scheduler: str | None = None
+    executor: Executor | None = None
+    patience: float = PATIENCE
     locking: Locking = None
     cache: str | None = None
     task: bool = False
@@ -78,18 +85,18 @@ def run(experiment: Experiment, how: Execution) -> Any:
     if finished is not None:
         return finished
     atomic.prepare_directory(how.out.parent)
-    with _locks(how):
+    parts = Parts(how.out)
+    with _locked(how, parts):
         # Another run may have finished while this one waited for nothing but its own start.
         finished = existing(experiment, how)
         if finished is not None:
             return finished
-        parts = Parts(how.out)
         results = _begin(experiment, how, parts)
         try:
             if not how.merge:
                 # Work is worth a wait once it runs, not while workers start.
-                with executor(how) as work, signals.keeping(lambda: _kept(experiment, how, parts, results)):
-                    _work(experiment, how.division, results, work, parts)
+                with working(how) as work, signals.keeping(lambda: _kept(experiment, how, parts, results)):
+                    _run_all(experiment, how.division, results, work, parts)
             return None if how.task else _finish(experiment, how, parts, results)
         except KeyboardInterrupt:
             raise signals.stopped(_kept(experiment, how, parts, results)) from None
@@ -107,7 +114,7 @@ def run(experiment: Experiment, how: Execution) -> Any:
 def in_memory(experiment: Experiment, division: Division | None = None) -> Any:
     """Run an experiment in this process and leave nothing on disk; what its file would hold."""
     results = Results()
-    _work(experiment, division or Division(), results, here)
+    _run_all(experiment, division or Division(), results, executors.here)
     return experiment.assemble(results)
 
 
@@ -141,44 +148,36 @@ def existing(experiment: Experiment, how: Execution) -> Any:
     return None
 
 
-def here(units: Iterable[Unit]) -> Iterator[Result]:
-    """Run units in this process, until a signal comes."""
-    for unit in units:
-        signals.check()
-        yield compute(unit)
-
-
 @contextmanager
-def executor(how: Execution) -> Iterator[Executor]:
-    """What runs units: this process, several, or a dask cluster. ParameterError without dask, RunError without processes."""
-    if how.processes > 1:
-        with importlib.import_module("bbp.engine.pool").pool(how.processes, how.cache) as side_by_side:
-            yield side_by_side
-        return
-    if how.workers is None and how.scheduler is None:
+def working(how: Execution) -> Iterator[Work]:
+    """What runs units: this process, several, a dask cluster, a given executor. ParameterError without dask, RunError without
+    processes."""
+    if how.executor is not None:
+        given = how.executor
+        yield lambda units: executors.results(given, units)
+    elif how.scheduler is not None:
+        with executors.dask(how.scheduler, how.patience) as (cluster, watch):
+            yield lambda units: executors.results(cluster, units, watch)
+    elif how.workers is not None or how.processes > 1:
+        gpus = executors.gpus() if how.workers is not None else []
+        with (
+            executors.Processes(
+                how.workers or how.processes, cache.environment(how.cache), gpus
+            ) as processes,
+            signals.cleaned(processes.shutdown),
+        ):
+            yield lambda units: executors.results(processes, units)
+    else:
         keep_programs(how)
-        yield here
-        return
-    try:
-        cluster = importlib.import_module("bbp.engine.cluster")
-    except ModuleNotFoundError as error:
-        raise ParameterError(
-            f"--workers and --scheduler need {error.name}: pip install 'hessian-bbp[cluster]'"
-        ) from None
-    with cluster.pool(how.workers, how.scheduler, how.cache) as work:
-        yield lambda units: chain.from_iterable(map(work, _windows(units)))
+        yield executors.here
 
 
 def keep_programs(how: Execution) -> None:
     """Let JAX keep compiled programs, if this process has imported it; before the first is compiled, for JAX asks once."""
-    if how.cache is not None and "jax" in sys.modules:
-        importlib.import_module("bbp.engine.compiled").keep(how.cache)
-
-
-def _windows(units: Iterable[Unit]) -> Iterator[list[Unit]]:
-    rest = iter(units)
-    while window := list(islice(rest, WINDOW)):
-        yield window
+    jax = sys.modules.get("jax")
+    if how.cache is not None and jax is not None:
+        for name, value in (cache.SETTINGS | {"jax_compilation_cache_dir": how.cache}).items():
+            jax.config.update(name, value)
 
 
 def _begin(experiment: Experiment, how: Execution, parts: Parts) -> Results:
@@ -203,15 +202,15 @@ def _begin(experiment: Experiment, how: Execution, parts: Parts) -> Results:
     return results
 
 
-def _work(
-    experiment: Experiment, division: Division, results: Results, run: Executor, parts: Parts | None = None
+def _run_all(
+    experiment: Experiment, division: Division, results: Results, work: Work, parts: Parts | None = None
 ) -> None:
     """Run all that is pending, round by round, saving each unit as it comes."""
     plan = schedule.pending(experiment, results, division)
     total = results.samples + plan.samples
     with program.Progress(total, unit=experiment.unit_of, done=results.samples) as progress:
         while plan.samples:
-            for result in run(plan):
+            for result in work(plan):
                 if parts is not None:
                     parts.save(result, experiment)
                 results.add(result)
@@ -237,8 +236,6 @@ def _finish(experiment: Experiment, how: Execution, parts: Parts, results: Resul
     experiment.save(how.out, found)
     if not missing.samples and not results.failed:
         parts.discard()
-        # Locks of tasks that were killed; no task runs now, for this run holds the whole output.
-        remove_task_locks(how.out)
     return found
 
 
@@ -253,16 +250,51 @@ def _kept(experiment: Experiment, how: Execution, parts: Parts, results: Results
 
 
 @contextmanager
-def _locks(how: Execution) -> Iterator[None]:
-    """The whole output for one run; for a task its own number, beside other tasks."""
-    whole = lock_path(how.out)
-    if not how.task:
-        with Lock(whole, str(how.out)):
-            yield
-        return
+def _locked(how: Execution, parts: Parts) -> Iterator[None]:
+    """The whole output for one run; for a task its own number, beside other tasks. FileError if another has it.
+
+    Locks lie among the parts. A task holds its own and looks whether the run's is free; a run holds its own and looks whether
+    those of tasks are: of two at once at least one sees the other.
+    """
     number = f"{how.division.index}-of-{how.division.count}"
-    with (
-        Lock(whole, str(how.out), shared=True),
-        Lock(lock_path(how.out, number), f"task {number} of {how.out}"),
-    ):
+    whole, own = parts.path / LOCK, parts.path / f"{number}.lock"
+    mine, what = (own, f"task {number} of {how.out}") if how.task else (whole, str(how.out))
+    with _lock(mine, what):
+        if how.task:
+            with _lock(whole, str(how.out)):
+                pass
+        else:
+            for other in parts.path.glob("*-of-*.lock"):
+                with _lock(other, str(how.out)):
+                    pass
+            since = time.strftime("%Y-%m-%d %H:%M:%S")
+            (parts.path / OWNER).write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}")
+        try:
+            yield
+        finally:
+            parts.leave()
+
+
+@contextmanager
+def _lock(path: Path, what: str) -> Iterator[None]:
+    if path.parent.exists() and not path.parent.is_dir():
+        raise FileError(f"{str(path.parent)!r} is not a directory, which the parts of {what!r} need")
+    lock = FileLock(path, timeout=MOMENT)
+    try:
+        while not (
+            lock.is_locked and path.exists()
+        ):  # its last holder may remove it, and its directory, at any moment
+            lock.release(force=True)
+            with suppress(FileNotFoundError, FileExistsError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                lock.acquire()
+    except Timeout:
+        owner = "another process"
+        if path.name == LOCK:
+            with suppress(OSError):
+                owner = (path.parent / OWNER).read_text()[:200]
+        raise FileError(f"{what!r} is being written by {owner}: wait for it, or stop it") from None
+    try:
         yield
+    finally:
+        lock.release()

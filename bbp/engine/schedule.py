@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from bbp.engine.experiment import Experiment
-from bbp.engine.tasks import Results
-from bbp.engine.unit import Point, Unit
+from bbp.engine.tasks import Point, Results, Unit
 
 LARGEST_BLOCK = 256
 UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes

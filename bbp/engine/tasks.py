@@ -2,23 +2,90 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbp.engine import allocation
-from bbp.engine.unit import Columns, Point, Unit
+from bbp.files import provenance, table
 from bbp.files.table import DONE, FAILED, TEXT, Field
+
+Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a trip through JSON
+Columns = dict[str, NDArray[Any]]
+
+
+def no_axes(given: Mapping[str, Any]) -> dict[str, int]:
+    """Lengths of no axis beyond "sample"."""
+    return {}
+
+
+def on_cpu() -> str:
+    """The device of what NumPy computes."""
+    return "cpu"
+
+
+def no_stream() -> str:
+    """The stream of what draws nothing."""
+    return ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is computed at points of one kind; sent to other processes, so its functions are those of modules.
+
+    compute   (given, samples, **hints) -> columns by name, each (len(samples), ...); an exception fails these samples
+    fields    the columns: dims ("sample", ...), each with its type and fill; `status` and `reason` are added
+    sizes     given -> lengths of the axes after "sample"
+    device    the device that `compute` runs on, in words
+    stream    the name of the random stream that `compute` draws from, where it runs; empty where it draws none
+    """
+
+    compute: Callable[..., Columns]
+    fields: tuple[Field, ...]
+    sizes: Callable[[Mapping[str, Any]], dict[str, int]] = no_axes
+    device: Callable[[], str] = on_cpu
+    stream: Callable[[], str] = no_stream
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """All columns, with how each sample ended."""
+        own = {each.name for each in self.fields}
+        return (*self.fields, *(each for each in (table.STATUS, table.REASON) if each.name not in own))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Samples first .. first + count - 1 of a point, with all that is needed to compute them anywhere.
+
+    given   everything that decides the numbers, as plain data: what the part on disk states, and is checked by
+    hints   how to compute, changes no number: `batch`, `threads`
+    """
+
+    kind: Kind
+    point: Point
+    given: Mapping[str, Any]
+    first: int
+    count: int
+    hints: Mapping[str, Any]
+
+    @property
+    def samples(self) -> range:
+        """The indices of its samples."""
+        return range(self.first, self.first + self.count)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a unit gave: columns by name, each (count, ...) as its `Kind` declares; seconds, host, device are provenance."""
+    """What a unit gave: columns by name, each (count, ...) as its `Kind` declares. The rest is provenance.
+
+    made   versions of the packages that computed it, and "stream", the name of the random stream
+    """
 
     point: Point
     first: int
@@ -27,6 +94,7 @@ class Result:
     seconds: float
     host: str
     device: str
+    made: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def status(self) -> NDArray[np.int8]:
@@ -82,8 +150,8 @@ class Results:
         for index in np.unique(owners[owners >= 0]):
             unit = self.units[index]
             here = np.flatnonzero(owners == index)
-            for field in fields:
-                found[field.name][here] = unit.columns[field.name][here - unit.first]
+            for each in fields:
+                found[each.name][here] = unit.columns[each.name][here - unit.first]
         return found
 
     def first(self, point: Point, number: int, name: str) -> NDArray[Any]:
@@ -127,13 +195,30 @@ def compute(unit: Unit) -> Result:
     start = time.perf_counter()
     columns = _columns(unit, unit.samples)
     seconds = time.perf_counter() - start
-    device = unit.kind.device()
-    return Result(unit.point, unit.first, unit.count, columns, seconds, socket.gethostname(), device)
+    return Result(
+        unit.point,
+        unit.first,
+        unit.count,
+        columns,
+        seconds,
+        socket.gethostname(),
+        unit.kind.device(),
+        made(unit),
+    )
 
 
 def failure(unit: Unit, reason: str) -> Result:
     """The result of a unit that could not be run at all."""
     return Result(unit.point, unit.first, unit.count, _failed(unit, unit.count, reason), 0.0, "", "")
+
+
+def made(unit: Unit) -> dict[str, str]:
+    """What a result of this unit computed in this process is `made` of."""
+    stream = unit.kind.stream()
+    return _versions() | ({"stream": stream} if stream else {})
+
+
+_versions = functools.cache(provenance.versions)
 
 
 def _columns(unit: Unit, samples: range) -> Columns:
@@ -151,10 +236,10 @@ def _declared(unit: Unit, count: int, columns: Columns) -> Columns:
     reason = np.asarray(columns.get("reason", np.full(count, "")), dtype=object)
     status = columns.get("status", np.where(reason == "", DONE, FAILED))
     columns = {**columns, "reason": reason, "status": status}
-    return {field.name: np.asarray(columns[field.name]).astype(field.dtype) for field in unit.kind.columns}
+    return {each.name: np.asarray(columns[each.name]).astype(each.dtype) for each in unit.kind.columns}
 
 
 def _failed(unit: Unit, count: int, reason: str) -> Columns:
     sizes = {**unit.kind.sizes(unit.given), "sample": count}
-    columns = {field.name: field.empty(sizes) for field in unit.kind.columns}
+    columns = {each.name: each.empty(sizes) for each in unit.kind.columns}
     return columns | {"status": np.full(count, FAILED, np.int8), "reason": np.full(count, reason, TEXT)}

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.finite_theory import finite_theory
+from bbp.engine.tasks import Point as AnyPoint
 from bbp.engine.tasks import Result, Results
-from bbp.engine.unit import Point as AnyPoint
 from bbp.experiments import models
 from bbp.files import provenance, table
 from bbp.files.table import Field

@@ -22,8 +22,7 @@ from bbp.analysis.pool import pool
 from bbp.console import options
 from bbp.engine import experiment as engine
 from bbp.engine.schedule import UNIT_SECONDS
-from bbp.engine.tasks import Results
-from bbp.engine.unit import Columns, Kind
+from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.cost import law_seconds
 from bbp.experiments.options import COMPARE

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from bbp.analysis import recovery
 from bbp.console import grids, options
-from bbp.engine import compiled
+from bbp.engine import executors
 from bbp.engine import experiment as engine
-from bbp.engine.tasks import Results
-from bbp.engine.unit import Columns, Kind
+from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import assemble, descent_file, models
 from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, DescentData
 from bbp.experiments.descent_table import table
@@ -102,7 +101,12 @@ def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-KIND = Kind(compute, COLUMNS, _sizes, compiled.device)
+def stream() -> str:
+    """The name of the random stream, where this runs."""
+    return STREAM
+
+
+KIND = Kind(compute, COLUMNS, _sizes, executors.device, stream)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ in the experiment's settings under its name, and in the record of its file, as s
 from __future__ import annotations
 
 import importlib.util
+import math
 import pkgutil
 from dataclasses import replace
 from pathlib import Path
@@ -156,6 +157,11 @@ def processes(name: str, value: Any) -> int | None:
     return None if value == AUTO else grids.integer(name, value, 1)
 
 
+def seconds(name: str, value: Any) -> float:
+    """A length of time; inf allowed."""
+    return math.inf if value in ("inf", math.inf) else grids.number(name, value)
+
+
 def cache(name: str, value: Any) -> str:
     """A directory, or "none"."""
     return value if value == "none" else directory(name, value)
@@ -185,10 +191,14 @@ def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
             "processes on this machine, one core each (auto: the cores allotted, where that ends sooner)", metavar="N",
         ),
         Option(
-            "workers", None, integer(), "processes of a local dask cluster; one GPU each where there are GPUs",
+            "workers", None, integer(), "processes on this machine, each with a GPU of its own where there are GPUs",
             metavar="N",
         ),
         Option("scheduler", None, text, "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS"),
+        Option(
+            "wait", None, seconds, "how long workers of the scheduler are waited for; inf: for ever (600)",
+            metavar="SECONDS",
+        ),
         Option("task", None, task, "run part I of N (from 1), as a task of a job array", metavar="I/N"),
         Option("locking", None, locking, "file locks of HDF5 when reading: true, false, best-effort (HDF5's choice)"),
         Option(

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from bbp.console import options
 from bbp.engine import experiment as engine
-from bbp.engine.tasks import Results
-from bbp.engine.unit import Columns, Kind
+from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import models, phase_file
 from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import Finite, Map, Phase

@@ -16,12 +16,11 @@ from bbp.analysis import summary
 from bbp.analysis.finite_theory import draws_of
 from bbp.analysis.observables import mean_overlap
 from bbp.console import grids, options
-from bbp.engine import compiled
+from bbp.engine import executors
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import differences
 from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
-from bbp.engine.tasks import Results
-from bbp.engine.unit import Columns, Kind
+from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import assemble, models
 from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
@@ -83,7 +82,12 @@ def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
     return {"eigenpair": given["eigenpairs"]}
 
 
-KIND = Kind(compute, store.COLUMNS, _sizes, compiled.device)
+def stream() -> str:
+    """The name of the random stream, where this runs."""
+    return STREAM
+
+
+KIND = Kind(compute, store.COLUMNS, _sizes, executors.device, stream)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from matplotlib.mathtext import MathTextParser
 
 from bbp.analysis import finite_theory
 from bbp.console import program
-from bbp.engine import run
+from bbp.engine import executors
 from bbp.experiments import assemble
 from bbp.plots import style
 from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
@@ -165,13 +165,13 @@ def begin():
 def count_samples(monkeypatch):
     """A list that gets (n, alpha, sample) of every sample computed."""
     seen = []
-    real = run.compute
+    real = executors.compute
 
     def compute(unit):
         seen.extend((*unit.point, sample) for sample in unit.samples)
         return real(unit)
 
-    monkeypatch.setattr(run, "compute", compute)
+    monkeypatch.setattr(executors, "compute", compute)
     return seen
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bbp.engine.unit import Kind
+from bbp.engine.tasks import Kind
 from bbp.files.table import Field
 
 FIELDS = (Field("values", ("sample", "column"), np.float64, np.nan),)
