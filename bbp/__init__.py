@@ -26,7 +26,17 @@ __version__ = "0.2.0"
 _PUBLIC = {"open": "bbp.files.dataset"}
 
 
+_PROGRAMS = (
+    "sweep",
+    "phase",
+    "descent",
+    "compare",
+)  # modules, and functions: see bbp.console.door.callable_as
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PROGRAMS:
+        return importlib.import_module(f"bbp.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'bbp' has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -12,11 +12,13 @@ import argparse
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 from bbp import store
 from bbp.console import options, program
+from bbp.console.door import Door, callable_as
 from bbp.console.errors import FileError
 from bbp.console.program import log
 from bbp.experiments.options import COMPARE
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         atomic.prepare_directory(path.parent)
     if how["out"] is not None:
         outputs.require_free(how["out"], force=how["force"])
-    experiment = importlib.import_module("bbp.experiments.compare").build(args.files, given)
+    experiment = importlib.import_module("bbp.experiments.compare").build(given, args.files)
     _require_one(experiment, places)
 
     def draw(comparisons: list[Any]) -> None:
@@ -88,5 +90,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return program.program("compare", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
 
 
+def compare(
+    files: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path | None = None,
+    executor: Executor | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> Any:
+    """Compare the samples of sweep files with theory: the numbers of every model.
+
+    `out` is the file of the numbers (--save of `bbp compare`), and `options` are the others: `draws`, `repeats`, `seed`, ...;
+    the rest is as in `bbp.sweep`.
+    """
+    names = [str(files)] if isinstance(files, str | Path) else [str(name) for name in files]
+    door = Door("compare", [option for option in COMPARE if option.name not in ("save", "width")], "", "")
+    return door.call(options, names, out=out, executor=executor, progress=progress)
+
+
+callable_as(__name__, compare)
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
 
-from bbp.console.door import Door
+from bbp.console.door import Door, callable_as
 from bbp.experiments.options import DESCENT
 
 EXAMPLE = """  bbp descent                                              a first look at p = 2: about a minute
@@ -26,5 +29,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     return DOOR.main(argv)
 
 
+def descent(
+    model: Any = None,
+    *,
+    alpha: Any = None,
+    n: Any = 100,
+    samples: int = 16,
+    out: str | Path | None = None,
+    executor: Executor | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    **options: Any,
+) -> Any:
+    """Gradient descent against alpha, and the Hessian along it.
+
+    Parameters and what is returned, raised and kept are as in `bbp.sweep`, for one model; `options` are those of `bbp descent`:
+    `start`, `dynamics`, `steps`, ...
+    """
+    own = {"n": n, "samples": samples, "seed": seed} | ({} if alpha is None else {"alpha_grid": alpha})
+    return DOOR.call(own | options, model, out=out, executor=executor, progress=progress)
+
+
+callable_as(__name__, descent)
 if __name__ == "__main__":
     sys.exit(main())

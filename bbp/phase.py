@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
 
-from bbp.console.door import Door
+from bbp.console.door import Door, callable_as
 from bbp.experiments.options import PHASE
 
 SUMMARY = (
@@ -25,5 +28,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return DOOR.main(argv)
 
 
+def phase(
+    *, out: str | Path | None = None, executor: Executor | None = None, progress: bool = True, **options: Any
+) -> Any:
+    """Phase diagram over widths p and normalisations a.
+
+    `options` are those of `bbp phase`, with _ for -: `p`, `a_grid`, `at_a`, `widths`, `n`, ...; the rest is as in `bbp.sweep`.
+    """
+    return DOOR.call(options, out=out, executor=executor, progress=progress)
+
+
+callable_as(__name__, phase)
 if __name__ == "__main__":
     sys.exit(main())

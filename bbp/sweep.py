@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
 
-from bbp.console.door import Door
+from bbp.console.door import Door, callable_as
 from bbp.experiments.options import SWEEP
 
 EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 alphas around alpha_BBP, under a minute
@@ -26,5 +29,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     return DOOR.main(argv)
 
 
+def sweep(
+    model: Any = None,
+    *,
+    alpha: Any = None,
+    n: Any = 400,
+    samples: int = 16,
+    out: str | Path | None = None,
+    executor: Executor | None = None,
+    seed: int = 0,
+    progress: bool = True,
+    **options: Any,
+) -> Any:
+    """Sample the Hessian over alpha beside the theory.
+
+    Parameters
+    ----------
+    model : theory.Network, or a sequence of them
+        What is sampled; or nothing, and `p`, `p_star`, `a`, `activation`, ... among the options.
+    alpha : numbers, or a grid such as "0.5:2:16"
+        M / N; 11 points around the model's alpha_BBP unless given.
+    n, samples : int, or several n
+        Input dimensions, and samples at each (n, alpha).
+    out : path
+        The file to write. Without one nothing is left on disk.
+    executor : concurrent.futures.Executor
+        Runs the units of work: dask's `Client.get_executor(pure=False)`, mpi4py's, any other. By default processes of this
+        machine, where they pay.
+    seed : int
+        Of all draws: a sample depends on seed, n, alpha, dtype and its number, on nothing else.
+    progress : bool
+        Show a bar and messages.
+    **options
+        Any other option of `bbp sweep`, with _ for -: `target_error`, `refine`, `solver`, `processes`, `resume`, ...
+
+    Returns
+    -------
+    What the sweep file holds.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On a wrong option, or a file that cannot be used.
+    KeyboardInterrupt
+        On Ctrl-C, with a line on what is kept: beside `out` (`resume=True` goes on), or in memory (the same call goes on).
+    """
+    own = {"n": n, "samples": samples, "seed": seed} | ({} if alpha is None else {"alpha_grid": alpha})
+    return DOOR.call(own | options, model, out=out, executor=executor, progress=progress)
+
+
+callable_as(__name__, sweep)
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from bbp.console import program
@@ -25,59 +27,67 @@ EXCLUDE = (
 def carry_out(
     experiment: Experiment, settings: Mapping[str, Any], then: Callable[[Any], None] | None = None
 ) -> int:
-    """Run the experiment as the checked options say; 0 done, 1 if samples failed.
+    """Run the experiment as the checked options say, and show it; 0 done, 1 if samples failed.
 
     settings   `out` may be None, where a program need not write a file: nothing is kept then
     then       what else is done with what the file holds
     """
-    if settings["out"] is None:
-        return _show(
-            experiment, engine.in_memory(experiment, _alone(experiment, settings["processes"])), then
-        )
-    how = estimate.side_by_side(experiment, execution(settings), settings["processes"])
-    if how.task:
-        experiment.check_task()
     if settings["dry_run"]:
+        how = estimate.side_by_side(experiment, execution(settings), settings["processes"])
         engine.keep_programs(how)
         program.show(estimate.describe(experiment, how))
         return program.OK
-    estimate.check_memory(experiment, how)
-    before = engine.existing(experiment, how)
-    found = engine.run(experiment, how) if before is None else before
-    if found is None:
-        number = f"{how.division.index} of {how.division.count}"
-        log.info(
-            "task %s is done; when all are, the same command with --merge instead of --task writes the file",
-            number,
-        )
-        return program.OK
-    said = f"wrote {how.out}" if before is None else f"{how.out} was already finished: nothing to compute"
-    return _show(experiment, found, then, said)
-
-
-def _alone(experiment: Experiment, threads: int | None) -> Division:
-    """Units of a run in this process alone, of so many threads; None: as many as the experiment takes."""
-    hints = experiment.alone()
-    if hints and threads is not None:
-        hints = hints | {"threads": threads}
-    return Division(4 * hints["threads"] if hints else None, hints)
-
-
-def _show(
-    experiment: Experiment, found: Any, then: Callable[[Any], None] | None, said: str | None = None
-) -> int:
-    program.show(experiment.table(found))
+    found, said = obtain(experiment, settings)
+    if found is not None:
+        program.show(experiment.table(found))
     if said:
         log.info("%s", said)
+    if found is None:
+        return program.OK
     if then is not None:
         then(found)
+    return program.FAILED if tell_failures(experiment, found, kept=bool(said)) else program.OK
+
+
+def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, str]:
+    """What the experiment gives, from its file or by running it, and a line on that; None of a task, which leaves parts.
+
+    settings   the checked options; `out` None keeps nothing, `executor` runs the units
+    """
+    how = execution(settings)
+    if settings["out"] is None:
+        threads = experiment.alone()
+        if not threads:
+            how = estimate.side_by_side(experiment, how, settings["processes"])
+        elif settings["processes"] is not None:
+            threads = threads | {"threads": settings["processes"]}
+        if threads:
+            how = replace(how, division=Division(4 * threads["threads"], threads))
+        return engine.in_memory(experiment, how), ""
+    how = estimate.side_by_side(experiment, how, settings["processes"])
+    if how.task:
+        experiment.check_task()
+    estimate.check_memory(experiment, how)
+    before = engine.existing(experiment, how)
+    if before is not None:
+        return before, f"{how.out} was already finished: nothing to compute"
+    found = engine.run(experiment, how)
+    if found is not None:
+        return found, f"wrote {how.out}"
+    number = f"{how.division.index} of {how.division.count}"
+    then = "when all are, the same command with --merge instead of --task writes the file"
+    return None, f"task {number} is done; {then}"
+
+
+def tell_failures(experiment: Experiment, found: Any, *, kept: bool) -> int:
+    """How many samples failed, after an error message if any did; `kept`: in a file, where they can be tried again."""
     reasons = experiment.held(found).reasons
     if reasons:
-        again = " (--retry-failed tries again)" if said else ""
+        again = " (--retry-failed tries again)" if kept else ""
         log.error(
             "%d %s failed, the first because: %s%s", len(reasons), experiment.unit_of, reasons[0], again
         )
-    return program.FAILED if reasons else program.OK
+    return len(reasons)
 
 
 def execution(settings: Mapping[str, Any]) -> engine.Execution:
@@ -97,7 +107,7 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
     if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
         hints.setdefault("threads", 1)  # the processes share the cores already
     return engine.Execution(
-        out=settings["out"],
+        out=settings["out"] or Path(),
         division=Division(settings["block"], hints, parallel, index, count),
         workers=workers,
         scheduler=settings["scheduler"],

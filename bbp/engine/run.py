@@ -19,7 +19,7 @@ from bbp.console import program, signals
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
 from bbp.engine import cache, executors, schedule
-from bbp.engine.experiment import Experiment, differences
+from bbp.engine.experiment import Experiment, canonical, differences
 from bbp.engine.parts import LOCK, OWNER, Parts
 from bbp.engine.schedule import Division
 from bbp.engine.tasks import Result, Results, Unit
@@ -111,11 +111,27 @@ def run(experiment: Experiment, how: Execution) -> Any:
             raise
 
 
-def in_memory(experiment: Experiment, division: Division | None = None) -> Any:
-    """Run an experiment in this process and leave nothing on disk; what its file would hold."""
-    results = Results()
-    _run_all(experiment, division or Division(), results, executors.here)
+def in_memory(experiment: Experiment, how: Execution) -> Any:
+    """Run an experiment and leave nothing on disk; what its file would hold.
+
+    One that is interrupted is kept until another is: the same experiment then goes on from there.
+    """
+    records = canonical([experiment.name, experiment.records()])
+    results = _interrupted.pop(records, Results())
+    _interrupted.clear()
+    try:
+        with working(how) as work:
+            _run_all(experiment, how.division, results, work)
+    except KeyboardInterrupt:
+        if not results.units:
+            raise
+        _interrupted[records] = results
+        kept = f"{results.samples} {experiment.unit_of} are kept in memory"
+        raise signals.stopped(f"{kept}: the same call goes on from there") from None
     return experiment.assemble(results)
+
+
+_interrupted: dict[str, Results] = {}
 
 
 def existing(experiment: Experiment, how: Execution) -> Any:

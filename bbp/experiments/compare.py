@@ -169,7 +169,7 @@ class CompareExperiment(engine.Experiment):
         return TheoryN(**{name: np.stack([row[name] for row in rows]) for name in (*THEORY_N, "reason")})
 
 
-def build(files: Sequence[str], given: Mapping[str, Any]) -> CompareExperiment:
+def build(given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
     """A `CompareExperiment` of the samples in these files, from options by name; FileError, ParameterError."""
     settings = options.checked(COMPARE, given, decides=True)
     sweeps = pool([sweep for path in files for sweep in store.load_all(path)])

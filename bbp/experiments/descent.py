@@ -258,10 +258,16 @@ class DescentExperiment(engine.Experiment):
         )  # fmt: skip
 
 
-def build(given: Mapping[str, Any]) -> DescentExperiment:
-    """A `DescentExperiment` from options by name, defaults filled in; ParameterError on a bad one."""
+def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
+    """A `DescentExperiment` from options by name, defaults filled in; ParameterError on a bad one.
+
+    model   of the theory, instead of the options that say what it is
+    """
     settings = options.checked(DESCENT, given, decides=True)
-    model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
+    if model is None:
+        model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
+    else:
+        model = models.given(model, given)
     # The record states the model by what makes it no committee: those of before there were others are the same.
     settings = {name: value for name, value in settings.items() if name not in models.DEFAULTS}
     settings |= models.record(model)

@@ -50,6 +50,18 @@ def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Mode
     return Network(p=p, p_star=p_star, a=a, **given)
 
 
+def given(model: Any, options: Mapping[str, Any]) -> Model:
+    """A model that was passed as an object; ParameterError for another object, and for options that say otherwise."""
+    if not isinstance(model, Committee | Network):
+        raise ParameterError(f"model must be one of the theory's, such as theory.Network, got {shown(model)}")
+    both = [name for name in ("p", "p_star", "a", "a_grid", *DEFAULTS) if name in options]
+    if both:
+        raise ParameterError(f"{both[0]} is the model's: give the one or the other")
+    if math.isinf(model.p):
+        raise ParameterError("p must be finite to sample, got inf (bbp phase knows p = inf)")
+    return model if isinstance(model, Committee) else model.committee or model
+
+
 def build(record: Mapping[str, Any]) -> Model:
     """The model of a record or of a file's attributes; ValueError, KeyError or ParameterError if it has none."""
     p, p_star, a = (layout.number(record, name, finite=name != "p") for name in ("p", "p_star", "a"))

@@ -317,12 +317,20 @@ class SweepExperiment(engine.Experiment):
         return float(mean), float(spread)
 
 
-def build(given: Mapping[str, Any]) -> SweepExperiment:
-    """A `SweepExperiment` from options by name (text or typed values), defaults filled in; ParameterError on a bad one."""
+def build(given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
+    """A `SweepExperiment` from options by name (text or typed values), defaults filled in; ParameterError on a bad one.
+
+    model   of the theory, or several: instead of the options that say what it is
+    """
     settings = options.checked(SWEEP, given, decides=True)
-    _check_work(settings)
-    sizes = product(settings["p"], settings["p_star"], settings["a"])
-    found = tuple(models.make(*each, settings) for each in sizes)
+    if model is None:
+        _check_work(settings)
+        sizes = product(settings["p"], settings["p_star"], settings["a"])
+        found = tuple(models.make(*each, settings) for each in sizes)
+    else:
+        found = tuple(
+            models.given(each, given) for each in (model if isinstance(model, Sequence) else [model])
+        )
     config = SweepExperiment(
         settings=settings,
         models=found,
