@@ -176,6 +176,10 @@ def working(how: Execution) -> Iterator[Work]:
             yield lambda units: executors.results(cluster, units, watch)
     elif how.workers is not None or how.processes > 1:
         gpus = executors.gpus() if how.workers is not None else []
+        if gpus and how.workers and how.workers > len(gpus):
+            raise ParameterError(
+                f"workers must be at most {len(gpus)}, one for each GPU, got {how.workers} (JAX_PLATFORMS=cpu leaves them alone)"
+            )
         with (
             executors.Processes(
                 how.workers or how.processes, cache.environment(how.cache), gpus

@@ -75,7 +75,7 @@ def sweep(
             "prng": STREAM,
             "finished": int(finished),
         }
-        | provenance.record(),
+        | provenance.record(unit.made for unit in units if unit.made),
     )
 
 

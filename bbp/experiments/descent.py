@@ -197,7 +197,7 @@ class DescentExperiment(engine.Experiment):
             dims=dims,
             **assemble.arrays(results, COLUMNS, OUTER, sizes, places),
             config=self.records()[0],
-            attributes=attributes | provenance.record(),
+            attributes=attributes | provenance.record(results.made),
         )
 
     def save(self, path: Path, found: DescentData) -> None:

@@ -215,7 +215,7 @@ class PhaseExperiment(engine.Experiment):
             widths=self._map(results, "widths", settings["widths"], at_a),
             finite=self._finite(results, at_a) if settings["n"] else None,
             config=settings,
-            attributes=provenance.record()
+            attributes=provenance.record(results.made)
             | {"finished": int(all(self.complete(results, point) for point in points))},
         )
 

@@ -7,6 +7,7 @@ import json
 import platform
 import subprocess
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bbp import __version__
@@ -45,10 +46,15 @@ def commit() -> str:
     return head + ("+" if changes else "")
 
 
-def record() -> dict[str, str]:
-    """Attributes of a file: versions (JSON), commit, created (local time with zone)."""
+def record(made: Iterable[Mapping[str, str]] = ()) -> dict[str, str]:
+    """Attributes of a file: versions (JSON), commit, created (local time with zone).
+
+    made   versions of what computed its parts; where some are others than ours, `other_versions` names them
+    """
+    own = versions()
+    others = {json.dumps({name: each.get(name) for name in own}) for each in made} - {json.dumps(own)}
     return {
-        "versions": json.dumps(versions()),
+        "versions": json.dumps(own),
         "commit": commit(),
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
+    } | ({"other_versions": f"[{', '.join(sorted(others))}]"} if others else {})

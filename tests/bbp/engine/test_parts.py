@@ -6,9 +6,11 @@ import os
 import shutil
 import zipfile
 
+import h5py
 import numpy as np
 import pytest
 
+from bbp.engine import tasks
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results, compute
 from bbp.experiments import sweep
@@ -153,3 +155,21 @@ def test_parts_of_an_older_program_are_refused_in_one_line(bbp, tmp_path):
         said = bbp(*command)
         assert said.code == 2 and said.err.count("\n") == 1 and "of another version of bbp" in said.err
     assert bbp("sweep", *words, "--out", out, "--force").code == 0 and not old.exists()
+
+
+def test_parts_of_other_library_versions_are_named_in_the_file(bbp, tmp_path, monkeypatch):
+    out, words = (
+        tmp_path / "x.h5",
+        ["--n", "12", "--alpha-grid", "1", "--samples", "4", "--block", "2", "--quiet"],
+    )
+    other = tasks._versions() | {"jax": "0.1"}
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "_versions", lambda: other)
+        assert bbp("sweep", *words, "--out", out, "--task", "1/2").code == 0
+    assert bbp("sweep", *words, "--out", out, "--resume").code == 0
+    with h5py.File(out) as file:
+        (named,) = json.loads(file.attrs["other_versions"])
+        assert named == other and json.loads(file.attrs["versions"]) != other
+    assert bbp("sweep", *words, "--out", out, "--force").code == 0
+    with h5py.File(out) as file:
+        assert "other_versions" not in file.attrs
