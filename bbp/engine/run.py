@@ -178,7 +178,7 @@ def working(how: Execution) -> Iterator[Work]:
         gpus = executors.gpus() if how.workers is not None else []
         if gpus and how.workers and how.workers > len(gpus):
             raise ParameterError(
-                f"workers must be at most {len(gpus)}, one for each GPU, got {how.workers} (JAX_PLATFORMS=cpu leaves them alone)"
+                f"workers must be at most {len(gpus)}, one for each GPU, got {how.workers} (or JAX_PLATFORMS=cpu)"
             )
         with (
             executors.Processes(

@@ -63,15 +63,14 @@ def test_a_worker_dies_and_then_the_scheduler_and_nothing_is_lost(
     bbp, tmp_path, elsewhere, same, monkeypatch
 ):
     out, reference = tmp_path / "sweep.h5", tmp_path / "reference.h5"
-    child, address = elsewhere(1)
+    child, address = elsewhere(2)
     parts = out.with_name("sweep.h5.parts")
 
     def lose():
         while len(list(parts.glob("*.npz"))) < 5:
             time.sleep(0.01)
-        for process in psutil.Process(child.pid).children(recursive=True):
-            if any("spawn_main" in word for word in process.cmdline()):
-                process.kill()
+        family = psutil.Process(child.pid).children(recursive=True)
+        next(one for one in family if any("spawn_main" in word for word in one.cmdline())).kill()
         while len(list(parts.glob("*.npz"))) < 20:
             time.sleep(0.01)
         # from here on: a busy machine may take longer than this to connect
