@@ -1,8 +1,15 @@
 """The user's programs: sweeps, phase diagrams, comparisons and figures, stored in HDF5."""
 
-import importlib
 import os
 import sys
+
+if sys.argv[:1] == ["-m"] and sys.path[0] == os.getcwd() != os.path.dirname(
+    os.path.dirname(os.path.realpath(__file__))
+):
+    # `python -m bbp.sweep` has the current directory before all others: its json.py or theory.py is not what is meant below.
+    sys.path.append(sys.path.pop(0))
+
+import importlib
 from typing import Any
 
 # An idle thread of OpenBLAS spins for 2^26 processor cycles before it sleeps, and takes a core from what runs next: JAX,

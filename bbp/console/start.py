@@ -37,8 +37,9 @@ def stranger() -> str:
         if spec is None or spec.origin is None:
             return f"the package {name!r}, installed together with bbp, is not beside it in {home!r}"
         if os.path.dirname(os.path.dirname(os.path.realpath(spec.origin))) != home:
+            place = os.path.dirname(spec.origin) if spec.submodule_search_locations else spec.origin
             return (
-                f"{os.path.dirname(spec.origin)!r} hides the package {name!r} that belongs to bbp: rename it, or start"
+                f"{place!r} hides the package {name!r} that belongs to bbp: rename it, or start"
                 " bbp in another directory"
             )
     return ""

@@ -1,4 +1,4 @@
-"""A user's folder named theory or sims beside the work is told in one line, and does no harm where it is no package."""
+"""Modules of the user's folder that are named as ours, or as Python's, do a program no harm."""
 
 import os
 import subprocess
@@ -16,15 +16,34 @@ def run(folder, *words):
     )
 
 
-def test_a_package_of_the_user_s_that_hides_ours(tmp_path):
+def test_a_program_takes_no_module_of_the_user_s(tmp_path):
+    """Of the folder in which it is started: neither one named as ours nor as one of Python's."""
     (tmp_path / "theory").mkdir()
-    (tmp_path / "theory" / "__init__.py").write_text("raise SystemExit('theirs')")
-    done = run(tmp_path, "-m", "bbp.info", "x.h5")
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.count("\n") == 1 and str(tmp_path / "theory") in done.stderr
-    assert "hides the package 'theory' that belongs to bbp" in done.stderr
+    for name in ("theory/__init__", "sims", "json", "multiprocessing", "typing", "numpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('theirs')")
+    words = [
+        "bbp.sweep",
+        "--n",
+        "12",
+        "--alpha-grid",
+        "1",
+        "--samples",
+        "2",
+        "--workers",
+        "1",
+        "--quiet",
+        "--out",
+        "x.h5",
+    ]
+    done = run(tmp_path, "-m", *words)
+    assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "x.h5").exists()
+
+
+def test_a_module_of_the_user_s_that_hides_ours_is_named(tmp_path):
+    (tmp_path / "theory.py").write_text("raise SystemExit('theirs')")
     done = run(tmp_path, "-c", "import bbp.store")
     assert done.returncode == 1 and "ImportError" in done.stderr
+    assert f"{str(tmp_path / 'theory.py')!r} hides the package 'theory' that belongs to bbp" in done.stderr
 
 
 def test_a_folder_without_modules_does_no_harm(tmp_path):
