@@ -165,9 +165,16 @@ class Processes(Executor):
     threads) with this one's sys.path, talk through pipes of their own, not stdout, and end with this process, whatever ends it.
     """
 
-    def __init__(self, number: int, environment: Mapping[str, str] | None = None, gpus: Iterable[str] = ()):
+    def __init__(
+        self,
+        number: int,
+        environment: Mapping[str, str] | None = None,
+        gpus: Iterable[str] = (),
+        *,
+        one_core: bool = True,
+    ):
         """Start `number` processes with more variables in their `environment`; `gpus` gives each one of these."""
-        common = ONE_CORE | _CHILD | dict(environment or {})
+        common = (ONE_CORE if one_core else {}) | _CHILD | dict(environment or {})
         devices = [{"CUDA_VISIBLE_DEVICES": name} for name in gpus] or [{}] * number
         self.window = number
         self._lanes = [_Lane(common | device) for device in devices[:number]]

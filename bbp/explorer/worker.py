@@ -1,27 +1,26 @@
 """Long work beside the page: one process for each kind of work, one job at a time, progress as it goes, cancel at any time.
 
-The parent sends a request and reads messages until ("end",). It may send STOP meanwhile: the child leaves its generator at
-the next message. A child that does not answer (it is inside LAPACK) is killed, and another takes its place.
+The work is a generator of messages in a process (bbp.engine.executors), which is asked for one after another: a job that
+is cancelled is not asked for more. A process that does not answer then (it is inside LAPACK) is killed, and replaced.
 """
 
 from __future__ import annotations
 
 import importlib
-import multiprocessing
 import os
 import queue
-import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from typing import Any
 
+from bbp.console.errors import RunError
+from bbp.engine.executors import Processes
 from theory.checks import NotConverged, ParameterError
 
 Message = dict[str, Any]
-STOP, END = "stop", "end"
 POLL = 0.05  # seconds
 NICE = 5
 
@@ -62,8 +61,7 @@ class Worker:
         self._lock = threading.Lock()
         self._jobs: dict[object, Job] = {}
         self._thread: threading.Thread | None = None
-        self._process: Any = None
-        self._pipe: Connection | None = None
+        self._process: Processes | None = None
 
     def submit(self, job: Job) -> None:
         """Put a job in the queue; an earlier one of the same owner is cancelled."""
@@ -101,7 +99,7 @@ class Worker:
             if not job.answered:
                 try:
                     self._run(job)
-                except (EOFError, OSError):
+                except (BrokenExecutor, RunError):
                     self._kill()
                     job.hear(
                         {"kind": "failed", "text": "the process that did this work has ended; try once more"}
@@ -112,61 +110,51 @@ class Worker:
                     del self._jobs[job.owner]
 
     def _run(self, job: Job) -> None:
-        pipe = self._started()
-        pipe.send(job.request)
+        if self._process is None:
+            self._process = Processes(1, one_core=False)
+        answer: Future[Message | None] = self._process.submit(begin, *self._target, job.request)
         stopped: float | None = None
         while True:
-            if pipe.poll(POLL):
-                message = pipe.recv()
-                if message == END:
-                    break
-                job.hear(message)
-            if job.cancelled.is_set() and stopped is None:
-                stopped = time.monotonic()
-                pipe.send(STOP)
-            if stopped is not None and time.monotonic() - stopped > self._patience:
-                self._kill()
+            try:
+                message = answer.result(timeout=POLL)
+            except TimeoutError:
+                if job.cancelled.is_set():
+                    stopped = stopped or time.monotonic()
+                    if time.monotonic() - stopped > self._patience:
+                        self._kill()
+                        break
+                continue
+            if message is None:
                 break
+            job.hear(message)
+            answer = self._process.submit(proceed, not job.cancelled.is_set())
         job.leave()
 
-    def _started(self) -> Connection:
-        if self._process is None or not self._process.is_alive() or self._pipe is None:
-            self._kill()
-            context = multiprocessing.get_context("spawn")
-            self._pipe, other = context.Pipe()
-            self._process = context.Process(target=serve, args=(other, *self._target), daemon=True)
-            self._process.start()
-            other.close()
-        return self._pipe
-
     def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join(timeout=2)
-            self._process = None
-        if self._pipe is not None:
-            self._pipe.close()
-            self._pipe = None
+        process, self._process = self._process, None
+        if process is not None:
+            process.shutdown()
 
 
-def serve(pipe: Connection, module: str, function: str) -> None:
-    """The child: requests in, messages out, until the parent goes."""
-    os.nice(NICE)  # the page itself goes first
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    work = getattr(importlib.import_module(module), function)
-    while True:
-        try:
-            request = pipe.recv()
-            if request == STOP:  # it came after the end of the job it was meant for
-                continue
-            for message in _guarded(work, request):
-                pipe.send(message)
-                if pipe.poll():
-                    pipe.recv()
-                    break
-            pipe.send(END)
-        except (EOFError, OSError):
-            return
+_work: Iterator[Message] = iter(())  # in the process: what it is asked about
+
+
+def begin(module: str, function: str, request: Message) -> Message | None:
+    """In the process: take up a job; its first message, None if it has none."""
+    global _work
+    if os.nice(0) < NICE:  # the page itself goes first
+        os.nice(NICE - os.nice(0))
+    _work = _guarded(getattr(importlib.import_module(module), function), request)
+    return proceed(True)
+
+
+def proceed(wanted: bool) -> Message | None:
+    """In the process: the next message of the job, None at its end, or where it is not wanted any more."""
+    global _work
+    if wanted:
+        return next(_work, None)
+    _work = iter(())
+    return None
 
 
 def _guarded(work: Callable[[Message], Any], request: Message) -> Any:
