@@ -7,14 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from sims.instance import Model, finite_p, real_dtype, samples_of
+from sims.instance import Model, finite_p, gemm_width, real_dtype, samples_of
 from sims.krylov.settings import Plan, Settings, mixes
 from sims.operator.rows import block_size
 from theory.checks import count
 
 PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
 
-DRAWN = 5  # blocks of streamed rows: one in use while another is drawn, for which XLA plans four (its memory_analysis)
+# Blocks of streamed rows: one in use while another is drawn, for which XLA plans four on the CPU and its result alone on a GPU
+# (its memory_analysis)
+DRAWN = {"cpu": 5, "gpu": 2}
 
 
 def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False) -> int:
@@ -26,7 +28,9 @@ def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False)
     item = real_dtype(dtype).itemsize
     size = block_size(m, n, dtype, stored=stored)
     if not stored:
-        return DRAWN * size * n * item
+        host = jax.default_backend() == "cpu"
+        width = n if host else 2 * gemm_width(-(-n // 2))
+        return DRAWN["cpu" if host else "gpu"] * size * width * item
     copies = 2 if jax.default_backend() == "cpu" else 1
     return -(-m // size) * size * n * copies * (item + (4 if mixed else 0))
 

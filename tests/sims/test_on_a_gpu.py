@@ -10,7 +10,7 @@ from bbp.engine import compiled
 from sims import hessian, memory
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
-from sims.instance import draw, padded, row_block
+from sims.instance import draw, padded, row_halves
 from sims.krylov import memory as krylov_memory
 from sims.krylov.sample import preferred_solver, solve_krylov
 from sims.operator.operator import hessian_operator
@@ -127,6 +127,6 @@ def test_the_plan_of_streamed_rows_holds_what_xla_plans(on_gpu):
     n, m = 500, 4000
     size = block_size(m, n, "float32", stored=False)
     key = jax.random.key(0)
-    drawn = held(lambda k: row_block(k, np.uint32(0), size, n, "float32"), key)
+    drawn = held(lambda k: row_halves(k, np.uint32(0), size, n, "float32"), key)
     planned = krylov_memory.data_bytes(n, m, "float32", stored=False)
     assert planned / 4 < drawn <= 1.01 * planned
