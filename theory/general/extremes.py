@@ -82,7 +82,16 @@ def _searched(model: Network, shift: bytes) -> Lowest:
         return np.mean(model.student.value(mapped(x, np.zeros(len(x)))[0], np), axis=-1)
 
     reach = outputs_of(model.teacher, model.output_noise > 0)
-    return lowest(smallest, p if free else p + model.p_star, reach, outputs, bounded=bool(np.any(moved)))
+    unit, bounded = model.a if model.rule.has_a else 1.0, bool(np.any(moved))
+    known = _known(model) if bounded else ()
+    return lowest(smallest, p if free else p + model.p_star, reach, outputs, unit, bounded, known)
+
+
+def _known(model: Network) -> list[tuple[Array, float]]:
+    """Where the weights themselves are lowest, one student there, or all of them."""
+    found = _search(model, np.zeros((int(model.p), int(model.p))))
+    one = found.x[int(np.argmax(np.abs(model.student.second(found.x, np))))]
+    return [(found.x, found.y), (np.full_like(found.x, one), found.y)]
 
 
 def _search(model: Network, shift: Array) -> Lowest:

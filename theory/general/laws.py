@@ -200,11 +200,12 @@ def node_law(model: Network, h: float, rare: bool = True) -> NodeLaw:
 
 
 @lru_cache(maxsize=8)
-def panel_law(model: Network, d: float, tolerance: float, rare: bool = True) -> NodeLaw:
+def panel_law(model: Network, d: float, tolerance: float, most: int, rare: bool = True) -> NodeLaw:
     """The law by panels that resolve averages at q = q_min + d: for weights with narrow valleys, which no one map of the line
     resolves, and for poles nearer than those that `node_law` does. Larger d are resolved with it.
 
     tolerance   of K, K2 and the averages of the teacher's and the student's squares, relative
+    most        nodes
     """
     found = _bounded(model, rare)
     q = max(0.0, -found.value) + d
@@ -227,7 +228,7 @@ def panel_law(model: Network, d: float, tolerance: float, rare: bool = True) -> 
         first, second = (part.sum(axis=0) for part in parts)
         return np.stack([first, second, second * t**2, second * x**2])
 
-    t, x, weight = panels(tests, lines, tolerance)
+    t, x, weight = panels(tests, lines, tolerance, most)
     return _law(model, found, built(t, x, weight))
 
 

@@ -1,13 +1,13 @@
 """The infimum of a function of many preactivations and one output, by search over all scales and descent from the best places.
 
-The twin of `theory.general.floor` in more than two dimensions, where no grid reaches: points of all scales, some on the valleys
-where the output stays near that of the student, then Nelder-Mead from the lowest; in boxes of growing size, which show
-whether the infimum has been reached.
+The twin of `theory.general.floor` in more than two dimensions, where no grid reaches: points of all scales, some with the output
+a given way off that of the student, from whose best others spread ever less far; then Nelder-Mead from the lowest. Boxes of
+growing size show whether the infimum has been reached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,15 @@ from theory.late_scipy import minimize
 Array = NDArray[Any]
 
 _POINTS = 6000  # of one box
+_BEST, _CHILDREN, _GENERATIONS, _SHRINK = 40, 15, 40, 0.65
 _STARTS = 3
 _BOXES = 1e1, 1e2, 1e3, 1e4
 _STEADY = 1e-6
 _FALLING = 0.5
 _BOTTOMLESS = 1e6  # falls of this many times the lowest value near 0 do not end
+_RESOLVED = 1e6  # y - yhat in units of rounding of yhat, below which it says nothing
+
+Place = tuple[Array, float]
 
 
 @dataclass(frozen=True)
@@ -40,25 +44,26 @@ def lowest(
     d: int,
     outputs: tuple[float, float],
     student: Callable[[Array], Array],
-    seed: int = 0,
+    unit: float = 1.0,
     bounded: bool = False,
+    known: Sequence[Place] = (),
 ) -> Lowest:
-    """Infimum of function(x (n, d), y (n,)) -> (n,) over all x and y in `outputs`; student(x) -> (n,) is where valleys run.
+    """Infimum of function(x (n, d), y (n,)) -> (n,) over all x and y in `outputs`; student(x) -> (n,) is off which y is looked
+    at too, at distances of all scales about `unit`.
 
     bounded   whether it is known to have a lower bound: points of all boxes are then looked at together
+    known     places to start from besides
     """
-    rng = np.random.default_rng(seed)
-    best, place = np.inf, (np.zeros(d), 0.0)
-    boxes = []
+    rng = np.random.default_rng(0)
+    boxes: list[float] = []
+    v = np.zeros((0, d + 2))
     for box in _BOXES[-1:] if bounded else _BOXES:
-        x, y = _points(rng, d, outputs, student, box)
-        values = function(x, y)
-        values = np.where(np.isnan(values), np.inf, values)
-        for start in np.argsort(values)[:_STARTS]:
-            low, at = _descended(function, x[start], float(y[start]), outputs, box)
-            if low < best:
-                best, place = low, at
-        boxes.append(best)
+        search = _Search(function, outputs, student, unit, box)
+        v = np.concatenate([v, search.found(rng, d, known)])
+        boxes.append(float(np.min(search.values(v))))
+    best, place = min(
+        (search.descended(row) for row in search.lowest(v, _STARTS)), key=lambda found: found[0]
+    )
     if bounded:
         return Lowest(best, *place)
     falls = -np.diff(boxes)
@@ -72,48 +77,91 @@ def lowest(
     return Lowest(best, *place)
 
 
-def _points(
-    rng: np.random.Generator,
-    d: int,
-    outputs: tuple[float, float],
-    student: Callable[[Array], Array],
-    box: float,
-) -> tuple[Array, Array]:
-    low, high = outputs
-    moderate = rng.normal(0, 2.5, (_POINTS, d))
-    wide = rng.choice([-1.0, 1.0], (_POINTS, d)) * 10 ** rng.uniform(-2, np.log10(box), (_POINTS, d))
-    x = np.where(rng.random((_POINTS, d)) < 0.6, moderate, wide)
-    offset = rng.choice([-1.0, 1.0], _POINTS) * 10 ** rng.uniform(-2, np.log10(box), _POINTS)
-    free = (
-        offset**3
-        if np.isinf(low)
-        else low + np.abs(offset) ** 4
-        if np.isinf(high)
-        else low + (high - low) * rng.random(_POINTS)
-    )
-    y = np.where(rng.random(_POINTS) < 0.5, free, student(x) + offset)
-    ends = rng.random(_POINTS)
-    for end, chosen in ((low, ends < 0.1), (high, ends > 0.9)):
-        if np.isfinite(end):
-            y = np.where(chosen, end, y)
-    return x, np.clip(y, low, high)
+@dataclass(frozen=True)
+class _Search:
+    """In one box: points v (n, d + 2) hold x, a number and 1 where that is y - yhat, 0 where it is y itself."""
 
+    function: Callable[[Array, Array], Array]
+    outputs: tuple[float, float]
+    student: Callable[[Array], Array]
+    unit: float
+    box: float
 
-def _descended(
-    function: Callable[[Array, Array], Array], x: Array, y: float, outputs: tuple[float, float], box: float
-) -> tuple[float, tuple[Array, float]]:
-    def at(v: Array) -> float:
-        value = float(function(v[None, :-1], v[-1:])[0])
-        return value if np.isfinite(value) else (1e300 if not value < 0 else -1e300)
+    def found(self, rng: np.random.Generator, d: int, known: Sequence[Place]) -> Array:
+        """The lowest points."""
+        v, wide = self._points(rng, d)
+        more = [np.concatenate([x, [y, 0.0]]) for x, y in known]
+        v = np.concatenate([np.array(more).reshape(-1, d + 2), v])
+        wide = np.concatenate([np.full((len(more), d + 1), 0.1), wide])
+        for _ in range(_GENERATIONS):
+            order = np.argsort(self.values(v))[:_BEST]
+            v, wide = v[order], wide[order]
+            spread = np.repeat(wide, _CHILDREN, axis=0)
+            other = np.repeat(v, _CHILDREN, axis=0)
+            other[:, :-1] += spread * rng.standard_normal(spread.shape)
+            other[:, :d] = np.clip(other[:, :d], -self.box, self.box)
+            v, wide = np.concatenate([v, other]), np.concatenate([wide, spread]) * _SHRINK
+        return self.lowest(v, _STARTS)
 
-    start = np.append(x, y)
-    bounds = [(-box, box)] * len(x) + [(max(outputs[0], -(box**4)), min(outputs[1], box**4))]
-    found = minimize(
-        at,
-        start,
-        method="Nelder-Mead",
-        bounds=bounds,
-        options={"xatol": 1e-8, "fatol": 1e-14, "maxiter": 300},
-    )
-    value, place = (float(found.fun), found.x) if found.fun < at(start) else (at(start), start)
-    return (-np.inf if value <= -1e299 else value), (place[:-1], float(place[-1]))
+    def lowest(self, v: Array, many: int) -> Array:
+        """The lowest of some points."""
+        return v[np.argsort(self.values(v))[:many]]
+
+    def place(self, v: Array) -> tuple[Array, Array]:
+        """x (n, d) and y (n,) of points."""
+        x = v[:, :-2]
+        return x, np.clip(v[:, -2] + np.where(v[:, -1] > 0, self.student(x), 0.0), *self.outputs)
+
+    def values(self, v: Array) -> Array:
+        """The function, inf where it is undefined, where rounding swallows y - yhat, and nearer to the lower end of the
+        outputs than the box allows."""
+        x, y = self.place(v)
+        values = self.function(x, y)
+        near = (y > self.outputs[0]) & (y - self.outputs[0] < self.box**-3)
+        lost = np.abs(v[:, -2]) < _RESOLVED * np.finfo(float).eps * np.abs(self.student(x))
+        return np.where(np.isnan(values) | near | ((v[:, -1] > 0) & lost), np.inf, values)
+
+    def _points(self, rng: np.random.Generator, d: int) -> tuple[Array, Array]:
+        low, high = self.outputs
+        moderate = rng.normal(0, 2.5, (_POINTS, d))
+        reach = np.log10(self.box)
+        wide = rng.choice([-1.0, 1.0], (_POINTS, d)) * 10 ** rng.uniform(-2, reach, (_POINTS, d))
+        x = np.where(rng.random((_POINTS, d)) < 0.6, moderate, wide)
+        alike = rng.random(_POINTS) < 0.3  # students at two places
+        x = np.where(alike[:, None] & (rng.random((_POINTS, d)) < 0.5), x[:, :1], x)
+        scale = 10 ** rng.uniform(-2, reach, _POINTS)
+        offset = rng.choice([-1.0, 1.0], _POINTS) * scale
+        free = (
+            offset**3
+            if np.isinf(low)
+            else low + np.abs(offset) ** 4
+            if np.isinf(high)
+            else low + (high - low) * rng.random(_POINTS)
+        )
+        relative = rng.random(_POINTS) < 0.5
+        output = np.where(relative, self.unit * rng.choice([1.0, 0.1, 0.01], _POINTS) * offset, free)
+        ends = rng.random(_POINTS)
+        for end, chosen in ((low, ends < 0.1), (high, ends > 0.9)):
+            if np.isfinite(end):
+                output, relative = np.where(chosen, end, output), relative & ~chosen
+        v = np.concatenate([x, output[:, None], relative[:, None]], axis=1)
+        return v, np.maximum(0.3 * np.abs(v[:, :-1]), 0.1 * np.append(np.ones(d), min(self.unit, 1.0)))
+
+    def descended(self, v: Array) -> tuple[float, Place]:
+        """Value and place of the minimum next to a point."""
+
+        def at(w: Array) -> float:
+            value = float(self.values(np.append(w, v[-1])[None, :])[0])
+            return value if np.isfinite(value) else (1e300 if not value < 0 else -1e300)
+
+        bounds = [(-self.box, self.box)] * (len(v) - 2) + [(-(self.box**4), self.box**4)]
+        place = np.clip(v[:-1], *np.array(bounds).T)
+        best = at(place)
+        options = {"xatol": 1e-9, "fatol": 1e-15, "maxiter": 100 * len(v), "adaptive": True}
+        for _ in range(2):
+            found = minimize(at, place, method="Nelder-Mead", bounds=bounds, options=options)
+            if not found.fun < best:
+                break
+            best, place = float(found.fun), found.x
+        x, y = self.place(np.append(place, v[-1])[None, :])
+        return (-np.inf if best <= -1e299 else best), (x[0], float(y[0]))

@@ -20,18 +20,18 @@ Array = NDArray[Any]
 _ORDER = 8  # nodes of a panel, along each axis
 _FIRST = 12  # panels along each axis at the start
 _DEPTH = 60
-_MOST = 400_000  # nodes: more are not kept, and the panels then say so by their error
 _REACH = 9.5  # standard deviations that the nodes cover: what is left out is 2e-21
 
 _NODES, _WEIGHTS = (v / 2 for v in np.polynomial.legendre.leggauss(_ORDER))
 
 
 def panels(
-    function: Callable[[Array, Array], Array], lines: tuple[int, int], tolerance: float
+    function: Callable[[Array, Array], Array], lines: tuple[int, int], tolerance: float, most: int
 ) -> tuple[Array, Array, Array]:
     """Nodes t (n,), x (n,) and probabilities (n,) that average function(t, x) -> (k, n) to a relative `tolerance` in each part.
 
     lines  k of each variable: 1 for N(0, 1), k > 1 for the length of k of them
+    most   nodes: the last panels are not quartered again where there would be more
     """
     ends = [
         (-_REACH, _REACH) if k == 1 else (max(0.0, math.sqrt(k) - _REACH), math.sqrt(k) + _REACH)
@@ -41,8 +41,8 @@ def panels(
     low = np.array(np.meshgrid(*(side[:-1] for side in sides), indexing="ij")).reshape(2, -1)
     size = np.array([side[1] - side[0] for side in sides])
     kept: list[Array] = []
-    total, count = 0.0 * function(np.zeros(1), np.zeros(1))[:, 0], 0
     whole, _ = _integrals(function, low, size, lines)
+    total, count = np.zeros(len(whole)), 0
     for _ in range(_DEPTH):
         size = size / 2
         quarters = low[:, None, :] + size[:, None, None] * np.array([[0, 0, 1, 1], [0, 1, 0, 1]])[:, :, None]
@@ -51,8 +51,8 @@ def panels(
         found = parts.reshape(len(parts), 4, -1)
         change = np.abs(found.sum(axis=1) - whole)
         seen = np.abs(total + found.sum(axis=(1, 2)))
-        done = np.all(~(change > tolerance * seen[:, None]), axis=0)
-        if count + 4 * np.sum(~done) * _ORDER**2 > _MOST:
+        done = np.all(change <= tolerance * seen[:, None], axis=0)
+        if count + 4 * np.sum(~done) * _ORDER**2 > most:
             done[:] = True
         total = total + found[:, :, done].sum(axis=(1, 2))
         kept.append(nodes[:, np.tile(done, 4)].reshape(3, -1))

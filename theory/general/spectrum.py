@@ -39,7 +39,11 @@ Array = NDArray[Any]
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
 _ENOUGH = 1e-9  # with which product rules are content
-_TOLERANCES = 1e-8, 1e-10, 1e-12  # of the panels
+_PANELS = (
+    (1e-8, 100_000),
+    (1e-10, 200_000),
+    (1e-12, 400_000),
+)  # their tolerances, and how many nodes they may have
 Solve = Callable[[Isotropic, float | None], tuple[Any, float | None]]
 _UNBOUNDED = "no left edge: the weight is unbounded below"
 _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
@@ -250,8 +254,8 @@ def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rar
     if merged.steady(_ENOUGH) or d is None:
         return merged
     rough = None
-    for tolerance in _TOLERANCES:
-        fine, d = solve(Isotropic(panel_law(model, d, tolerance, rare), law), d)
+    for bounds in _PANELS:
+        fine, d = solve(Isotropic(panel_law(model, d, *bounds, rare), law), d)
         if d is None:
             return merged
         if rough is not None:

@@ -33,7 +33,10 @@ Array = NDArray[Any]
 _STEPS = 40
 _TOLERANCE = 1e-12
 _STAGNATION = 1e-8
-_TOUCHES = 8
+_TOUCHES = 12
+_SHORT = 1e-2  # part of a step that can be taken below which a point of the cloud stands in its way
+_HALVINGS = 30
+_FARTHEST = 1e6  # times the infimum, where no branch is looked for
 
 
 class Extreme(NamedTuple):
@@ -84,7 +87,7 @@ class Support:
             return False
         if any(value + np.linalg.eigvalsh(q - other)[0] > 0 for other, value in self._certificates):
             return True
-        return self._searched(q) > 0
+        return self.search_at(q) > 0
 
     def lowest(self, q: Array) -> tuple[float, Array, bool]:
         """Smallest eigenvalue of Q + F over the extremes known, its eigenvector (p,), and whether averages exist there."""
@@ -97,9 +100,10 @@ class Support:
         if any(np.linalg.norm(q - other, 2) < self.near * np.linalg.norm(q, 2) for other in self._touched):
             return True
         self._touched.append(q)
-        return self._searched(q) > -1e-7 * float(np.linalg.norm(q, 2))
+        return self.search_at(q) > -1e-7 * float(np.linalg.norm(q, 2))
 
-    def _searched(self, q: Array) -> float:
+    def search_at(self, q: Array) -> float:
+        """The infimum of the eigenvalues of Q + F by search; what is found there is known from now on."""
         found = self.search(q)
         self._bank = np.concatenate([self._bank, found.weights])
         self._closed = np.append(self._closed, np.full(len(found.weights), found.closed))
@@ -163,6 +167,8 @@ def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> Cl
             state = dyson.state(law.q_min * np.eye(dyson.p))
         found = _touching(dyson, law, state)
         if found is None:
+            found = _walked(dyson, law)
+        if found is None:
             return None
         value, state = found
         if law.verified(state.q):
@@ -173,7 +179,7 @@ def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> Cl
 
 def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, State] | None:
     """Newton's method on Z(Q) = z I with the smallest eigenvalue of Q + F equal to 0; None if that is not on the branch."""
-    best, z = math.inf, math.nan
+    best, z, looked = math.inf, math.nan, False
     for _ in range(_STEPS):
         if state is None:
             return None
@@ -187,5 +193,55 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
         along = state.root @ x
         step = state.bordered(z, state.coordinates(np.outer(along, along)), 0.0, residual, -low)
         state, taken = dyson.step(state, step[:-1])
+        if (
+            taken < _SHORT
+        ):  # points of the cloud are in the way: weights that the extremes known do not stand for
+            return None
         z += taken * float(step[-1])
+    return None
+
+
+def _walked(dyson: Dyson, law: Support) -> tuple[float, State] | None:
+    """The same by bisection of z along the branch: Q(z) falls as z rises, and with it the smallest eigenvalue of Q + F. Extremes
+    are looked for again where the branch was left. None where that is before the support is reached."""
+    start = _on_branch(dyson, law)
+    if start is None:
+        return None
+    low, first = start
+    for _ in range(_TOUCHES):
+        touched = False
+        high = low + law.q_min / 4
+        while (moved := dyson.state_at(high)) is not None and not touched:
+            touched = law.lowest(moved.q)[0] <= 0
+            if not touched:
+                low, first, high = high, moved, high + law.q_min / 4
+        for _ in range(_HALVINGS):
+            z = (low + high) / 2
+            moved = dyson.state_at(z)
+            if moved is not None and law.lowest(moved.q)[0] > 0:
+                low, first = z, moved
+            else:
+                high, touched = z, touched or moved is not None
+        if touched:
+            return _touching(dyson, law, first) or (low, first)
+        if law.search_at(first.q) > 0:
+            return None
+        start = _on_branch(dyson, law)
+        if start is None:
+            return None
+        low, first = start
+    return None
+
+
+def _on_branch(dyson: Dyson, law: Support) -> tuple[float, State] | None:
+    """A z and Q(z) left of where the support is touched."""
+    q = 2 * law.q_min
+    while q < _FARTHEST * law.q_min:
+        state = dyson.state(q * np.eye(dyson.p))
+        if state is not None:
+            z = state.bound()
+            first = dyson.state_at(z)
+            if first is not None and law.lowest(first.q)[0] > 0:
+                return z, first
+        q *= 2
     return None
