@@ -1,6 +1,6 @@
 """Every named activation, loss and several a, and pairs of student and teacher, against weights and Hessians drawn at random.
 
-python -m benchmarks.every_network [alike | pairs | wide] [every]     (all three: about half an hour on one core; `every` k-th only)
+python -m benchmarks.every_network [alike | pairs | wide] [every]   (half an hour on one core)
 
 Independent of the package's quadratures and searches:
 

@@ -1,8 +1,8 @@
-"""The infimum of a function of many preactivations and one output, by search over all scales and descent from the best places.
+"""The infimum of a function of many preactivations and one output, by search over all scales and descent from the best.
 
-The twin of `theory.general.floor` in more than two dimensions, where no grid reaches: points of all scales, some with the output
-a given way off that of the student, from whose best others spread ever less far; then Nelder-Mead from the lowest. Boxes of
-growing size show whether the infimum has been reached.
+The twin of `theory.general.floor` in more than two dimensions, where no grid reaches: points of all scales, some with the
+output a given way off that of the student, from whose best others spread ever less far; then Nelder-Mead from the lowest.
+Boxes of growing size show whether the infimum has been reached.
 """
 
 from __future__ import annotations

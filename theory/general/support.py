@@ -193,17 +193,17 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
         along = state.root @ x
         step = state.bordered(z, state.coordinates(np.outer(along, along)), 0.0, residual, -low)
         state, taken = dyson.step(state, step[:-1])
-        if (
-            taken < _SHORT
-        ):  # points of the cloud are in the way: weights that the extremes known do not stand for
-            return None
+        if taken < _SHORT:  # points of the cloud are in the way: weights for which no extreme is known
+            if state is None or looked:
+                return None
+            looked = law.search_at(state.q) < math.inf
         z += taken * float(step[-1])
     return None
 
 
 def _walked(dyson: Dyson, law: Support) -> tuple[float, State] | None:
-    """The same by bisection of z along the branch: Q(z) falls as z rises, and with it the smallest eigenvalue of Q + F. Extremes
-    are looked for again where the branch was left. None where that is before the support is reached."""
+    """The same by bisection of z along the branch: Q(z) falls as z rises, and with it the smallest eigenvalue of Q + F.
+    Extremes are looked for again where the branch was left. None where that is before the support is reached."""
     start = _on_branch(dyson, law)
     if start is None:
         return None
