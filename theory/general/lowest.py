@@ -19,8 +19,8 @@ from theory.late_scipy import minimize
 Array = NDArray[Any]
 
 _POINTS = 6000  # of one box
-_BEST, _CHILDREN, _GENERATIONS, _SHRINK = 40, 15, 40, 0.65
-_STARTS = 3
+_BEST, _CHILDREN, _GENERATIONS, _SHRINK = 40, 10, 32, 0.6
+_STARTS = 3  # of descents: one where there is known to be a lower bound
 _BOXES = 1e1, 1e2, 1e3, 1e4
 _STEADY = 1e-6
 _FALLING = 0.5
@@ -62,7 +62,8 @@ def lowest(
         v = np.concatenate([v, search.found(rng, d, known)])
         boxes.append(float(np.min(search.values(v))))
     best, place = min(
-        (search.descended(row) for row in search.lowest(v, _STARTS)), key=lambda found: found[0]
+        (search.descended(row) for row in search.lowest(v, 1 if bounded else _STARTS)),
+        key=lambda found: found[0],
     )
     if bounded:
         return Lowest(best, *place)
@@ -158,10 +159,8 @@ class _Search:
         place = np.clip(v[:-1], *np.array(bounds).T)
         best = at(place)
         options = {"xatol": 1e-9, "fatol": 1e-15, "maxiter": 100 * len(v), "adaptive": True}
-        for _ in range(2):
-            found = minimize(at, place, method="Nelder-Mead", bounds=bounds, options=options)
-            if not found.fun < best:
-                break
+        found = minimize(at, place, method="Nelder-Mead", bounds=bounds, options=options)
+        if found.fun < best:
             best, place = float(found.fun), found.x
         x, y = self.place(np.append(place, v[-1])[None, :])
         return (-np.inf if best <= -1e299 else best), (x[0], float(y[0]))

@@ -36,6 +36,7 @@ _STAGNATION = 1e-8
 _TOUCHES = 12
 _SHORT = 1e-2  # part of a step that can be taken below which a point of the cloud stands in its way
 _HALVINGS = 30
+_BELOW = 1e-7  # relative distance by which searches may miss the infimum
 _FARTHEST = 1e6  # times the infimum, where no branch is looked for
 
 
@@ -122,20 +123,26 @@ class CloudEdge(NamedTuple):
 
 def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None) -> CloudEdge:
     """Left edge and its kind; `start` is (Q, z) of a neighbouring problem. Raises NotConverged where it is not found."""
+    lowest = float(dyson.values.min())
+    if lowest < law.bottom.value - _BELOW * abs(law.bottom.value):
+        raise NotConverged(f"a weight lies below the infimum that was found, {law.bottom.value:.6g}", lowest)
     if law.q_min > 0 and law.bottom.closed:
         found = _at_bottom(dyson, law) if law.scalar else _smooth(dyson, law, start)
         if found is not None:
             return found
     edge = _stationary(dyson, start)
+    if edge is not None and law.admissible(edge[1].q):
+        return CloudEdge(edge[0], "sharp", edge[1])
+    if law.q_min == 0:
+        return CloudEdge(0.0, "atom", None)
+    if not law.scalar:
+        again = None if edge is None else _smooth(dyson, law, (edge[1].q, edge[0]))
+        again = again or _walked(dyson, law)
+        if again is not None:
+            return again
     if edge is None:
-        if law.q_min == 0:
-            return CloudEdge(0.0, "atom", None)
         raise NotConverged("left edge not found", -law.q_min)
-    value, state = edge
-    if law.admissible(state.q):
-        return CloudEdge(value, "sharp", state)
-    again = None if law.scalar else _smooth(dyson, law, (state.q, value))
-    return again or CloudEdge(value, "unresolved", state)
+    return CloudEdge(edge[0], "unresolved", edge[1])
 
 
 def _at_bottom(dyson: Dyson, law: Support) -> CloudEdge | None:
@@ -167,14 +174,15 @@ def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> Cl
             state = dyson.state(law.q_min * np.eye(dyson.p))
         found = _touching(dyson, law, state)
         if found is None:
-            found = _walked(dyson, law)
-        if found is None:
             return None
-        value, state = found
-        if law.verified(state.q):
-            return CloudEdge(value, "smooth" if law.lowest(state.q)[2] else "unresolved", state)
-        q = state.q
+        if law.verified(found[1].q):
+            return _touched(law, *found)
+        q = found[1].q
     return None
+
+
+def _touched(law: Support, value: float, state: State) -> CloudEdge:
+    return CloudEdge(value, "smooth" if law.lowest(state.q)[2] else "unresolved", state)
 
 
 def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, State] | None:
@@ -201,8 +209,8 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
     return None
 
 
-def _walked(dyson: Dyson, law: Support) -> tuple[float, State] | None:
-    """The same by bisection of z along the branch: Q(z) falls as z rises, and with it the smallest eigenvalue of Q + F.
+def _walked(dyson: Dyson, law: Support) -> CloudEdge | None:
+    """The smooth edge by bisection of z along the branch: Q(z) falls as z rises, and with it the smallest eigenvalue of Q + F.
     Extremes are looked for again where the branch was left. None where that is before the support is reached."""
     start = _on_branch(dyson, law)
     if start is None:
@@ -223,8 +231,10 @@ def _walked(dyson: Dyson, law: Support) -> tuple[float, State] | None:
             else:
                 high, touched = z, touched or moved is not None
         if touched:
-            return _touching(dyson, law, first) or (low, first)
-        if law.search_at(first.q) > 0:
+            found = _touching(dyson, law, first) or (low, first)
+            if law.verified(found[1].q):
+                return _touched(law, *found)
+        elif law.search_at(first.q) > 0:
             return None
         start = _on_branch(dyson, law)
         if start is None:

@@ -209,3 +209,11 @@ def _solved(model, alpha, n, rng):
     hessian = np.block([[(x.T * f[:, i, j]) @ x for j in range(model.p)] for i in range(model.p)])
     values, vectors = np.linalg.eigh(hessian)
     return values, np.sum(np.tensordot(t[0], vectors.reshape(model.p, n, -1), (0, 1)) ** 2, axis=0) / n
+
+
+def test_a_smooth_edge_where_two_students_are_lowest_at_once():
+    """tanh students of a quadratic teacher: the places of s'' are taken by both, which points of the cloud show first.
+
+    -0.58565(14) by Sobol points of another route."""
+    found = spectrum(Network(2, activation="tanh", teacher_activation="quadratic", a=2.0), 4.0)
+    assert found.kind == "smooth" and abs(found.edge + 0.58581115) < 1e-7
