@@ -125,7 +125,7 @@ def curve() -> None:
     seconds, found = timed(
         lambda: model_map(Network(activation="tanh"), a=np.geomspace(1.1, 50, 50).tolist())
     )
-    worst = float(np.max(found.alpha_error / found.alpha))
+    worst = float(np.max(found.error / found.alpha))
     print(f"\n50-point threshold curve, tanh over a: {seconds:.1f} CPU s, largest relative error {worst:.0e}")
 
 

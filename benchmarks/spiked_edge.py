@@ -24,19 +24,19 @@ from scipy.linalg import eigh_tridiagonal
 from bbp import store
 from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.pool import pool
-from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.finite.edge import edge_scale, label_grid
 from theory.model import Committee
 
 
 def spike(model: Committee, alpha: float, n: int) -> float:
     """w of the teacher's direction."""
-    edge = bulk_edge(model, alpha)
+    edge, g = bulk_edge(model, alpha), edge_resolvent(model, alpha)
     yhat, y, weight = label_grid(1, 1)  # lam^2 and u^2
     f = 2 * (3 * yhat - y) / (model.a + y)
-    level = alpha * np.sum(weight * f * y / (1 - edge.g * f))
-    slope = alpha * np.sum(weight * f**2 * y / (1 - edge.g * f) ** 2)
-    curvature = abs(z_of_g(model, alpha, edge.g, derivative=2))
+    level = alpha * np.sum(weight * f * y / (1 - g * f))
+    slope = alpha * np.sum(weight * f**2 * y / (1 - g * f) ** 2)
+    curvature = abs(z_of_g(model, alpha, g, derivative=2))
     return float((level - edge.value) / slope * np.sqrt(curvature * edge_scale(model, alpha, n) / 2))
 
 
@@ -66,7 +66,7 @@ def main(paths: list[str]) -> None:
             print(
                 f"p = p* = 1, a = {sweep.model.a:g}, alpha = {alpha:g}; Tracy-Widom mean -1.2065, variance 1.6078"
             )
-            g = bulk_edge(sweep.model, alpha).g
+            g = edge_resolvent(sweep.model, alpha)
             for n in map(int, sweep.n):
                 w, seen = spike(sweep.model, alpha, n), edge_statistics(sweep, n, alpha)
                 mean, error = spiked_mean(w)

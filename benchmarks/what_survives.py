@@ -51,7 +51,7 @@ def table(title: str, model: Network, **axes: Sequence[Any]) -> None:
             kind = str(found.kind[at])
             until = f" to {found.until[at]:.3g}" if math.isfinite(found.until[at]) else ""
             zero = "" if kind != "discontinuous" else f" {number(found.alpha_0[at], found.alpha_0_error[at])}"
-            alpha = number(found.alpha[at], found.alpha_error[at])
+            alpha = number(found.alpha[at], found.error[at])
             cells.append(kind if kind == "none" else f"{alpha} {kind[0]}{zero}{until}")
         print(f"{row!s:<20}" + "".join(f"{cell:>26}" for cell in cells))
 

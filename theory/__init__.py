@@ -1,51 +1,67 @@
-"""Spectral theory of the Hessian of quadratic committees at random initialisation. NumPy and SciPy only.
+"""Spectral theory of the Hessian of teacher-student networks at random initialisation. NumPy and SciPy only.
 
-Exported here is the theory of N = infinity. Finite N is in `theory.finite.quenched`, `theory.finite.edge`,
-`theory.finite.threshold`; other weights in `theory.general.any_weight` and `theory.general.spectral_methods`.
+`edge`, `outliers`, `threshold`, `spectrum` and `density` say of any `Network` what N = infinity has. Finite N is in
+`theory.finite`, spectral methods and any weight of one's own are in `theory.general`.
 """
 
+from typing import Any
+
+from theory.answers import Edge, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, ParameterError
-from theory.exact.alpha_zero import alpha_zero, alpha_zero_map
-from theory.exact.bulk import Edge, bulk_edge, riemannian_shift, z_of_g
-from theory.exact.density.density import atom, density, moment, stieltjes
-from theory.exact.outliers import Outlier, TeacherBranch, edge_gap, outlier, teacher_branch
+from theory.exact.alpha_zero import alpha_zero_map
+from theory.exact.bulk import riemannian_shift, z_of_g
+from theory.exact.density.density import moment, stieltjes
+from theory.exact.outliers import edge_gap, outlier
 from theory.exact.student_directions import StudentDirection, student_outliers
-from theory.exact.transition import (
-    Threshold,
-    ThresholdMap,
-    bbp_threshold,
-    critical_normalisation,
-    critical_width,
-    threshold_map,
-)
-from theory.model import Committee, Network
+from theory.exact.transition import critical_normalisation, critical_width, threshold_map
+from theory.front import alpha_zero, atom, density, edge, outliers, spectrum, threshold
+from theory.model import Activation, Committee, Covariance, Loss, Network
 
 __all__ = [
+    "Activation",
     "Committee",
+    "Covariance",
     "Edge",
+    "Loss",
     "Network",
     "NotConverged",
     "Outlier",
     "ParameterError",
+    "Spectrum",
     "StudentDirection",
-    "TeacherBranch",
     "Threshold",
-    "ThresholdMap",
     "alpha_zero",
     "alpha_zero_map",
     "atom",
-    "bbp_threshold",
-    "bulk_edge",
     "critical_normalisation",
     "critical_width",
     "density",
+    "edge",
     "edge_gap",
     "moment",
-    "outlier",
+    "outliers",
     "riemannian_shift",
+    "spectrum",
     "stieltjes",
     "student_outliers",
-    "teacher_branch",
+    "threshold",
     "threshold_map",
     "z_of_g",
 ]
+
+# First names, from when there were quadratic committees only.
+_FORMER = {
+    "TeacherBranch": Spectrum,
+    "ThresholdMap": Threshold,
+    "bbp_threshold": threshold,
+    "bulk_edge": edge,
+    "outlier": outlier,
+    "teacher_branch": spectrum,
+}
+del outlier
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FORMER:
+        return _FORMER[name]
+    raise AttributeError(f"module 'theory' has no attribute {name!r}")

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from bbp.experiments.models import Model
 from bbp.store import DONE, Sweep
+from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
-from theory.exact.bulk import Edge, bulk_edge
+from theory.exact.bulk import bulk_edge
 from theory.exact.density.density import atom, density
-from theory.exact.outliers import Outlier, outlier
+from theory.exact.outliers import outlier
 from theory.general.density import density_curve
 from theory.general.spectrum import route
 from theory.model import Committee
@@ -116,9 +117,9 @@ def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
     points = POINTS // 2 if route(model) == "points" else POINTS
     curve = density_curve(model, alpha, points, NETWORK_MASS)
     found = curve.spectrum
-    edge = Edge(found.edge, found.kind, math.nan)
+    edge = Edge(found.edge, found.kind)
     columns = found.outliers, found.overlaps * found.teacher_share, found.degeneracy
-    marks = [Outlier(float(v), float(q), many, math.nan) for v, q, many in zip(*columns, strict=True)]
+    marks = [Outlier(float(v), float(q), multiplicity=many) for v, q, many in zip(*columns, strict=True)]
     first, others = (marks[0], tuple(marks[1:])) if marks else (None, ())
     return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, first, pool, others)
 

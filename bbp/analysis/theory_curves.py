@@ -15,7 +15,7 @@ from theory.general.spectrum import route
 
 Array = NDArray[np.float64]
 
-FINE = {"exact": 300, "cubature": 100}  # points of a curve, by what a point costs: microseconds, 15 ms
+FINE = {"exact": 300, "nodes": 100}  # points of a curve, by what a point costs: microseconds, 15 ms
 SIDE = 1e-9  # relative distance of two points from alpha_BBP, one on either side of it
 
 

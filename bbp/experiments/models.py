@@ -18,10 +18,10 @@ from bbp.console import grids
 from bbp.console.errors import FileError
 from bbp.console.progress import log
 from bbp.files import layout, regular
+from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, named, shown
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
-from theory.general.results import ModelThreshold
 from theory.general.spectrum import lowest_branch, threshold
 from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
@@ -155,13 +155,13 @@ def transition(model: Model) -> tuple[float, str]:
     return other.alpha, other.kind
 
 
-def network_threshold(model: Model) -> ModelThreshold:
+def network_threshold(model: Model) -> Threshold:
     """`theory.general.spectrum.threshold`, of kind "unresolved" where it did not converge (and a warning says so)."""
     try:
         return threshold(model)
     except NotConverged as error:
         log.warning("no threshold of %s: %s", words(model), error)
-        return ModelThreshold(math.nan, "unresolved", math.nan)
+        return Threshold(math.nan, "unresolved", math.nan)
 
 
 def held(attributes: Mapping[str, Any]) -> tuple[float, str]:

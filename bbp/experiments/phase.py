@@ -59,7 +59,7 @@ def thresholds(p: Sequence[float], p_star: int, a: Sequence[float]) -> Map:
         a=normalisations,
         alpha_bbp=found.alpha,
         kind=np.where(found.discontinuous, "discontinuous", "continuous").astype(object),
-        jump=found.overlap,
+        jump=found.jump,
         alpha_0_overlap=alpha_zero_map(*models, method="overlap"),
         alpha_0_continuation=alpha_zero_map(*models, method="continuation"),
     )
@@ -92,7 +92,7 @@ def _row_of_networks(given: Mapping[str, Any], a: Sequence[float]) -> Columns:
     return {
         "alpha_bbp": np.array([each.alpha for each in found]),
         "kind": np.array([each.kind for each in found], dtype=object),
-        "jump": np.array([each.overlap for each in found]),
+        "jump": np.array([each.jump for each in found]),
         "alpha_0_overlap": np.array([each.alpha_0 for each in found]),
         "alpha_0_continuation": np.full(len(a), np.nan),
     }

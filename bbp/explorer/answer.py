@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bbp.explorer import curves, networks, phase_map
 from bbp.explorer.state import State, command, plain, python_lines
-from theory.general.results import Spectrum
+from theory.general.results import Found
 from theory.model import Committee
 from theory.model.network import Network
 
@@ -147,7 +147,7 @@ def _spectrum(state: State, model: Committee, found: Answer) -> None:
         "spectrum-words": f"Density of eigenvalues at α = {number(alpha)}{units}: "
         f"{edge.kind} left edge at {number(edge.value)}; "
         + (
-            f"outlier at {number(out.value)}, {number(out.degeneracy)}-fold, squared overlap {number(out.overlap)}; "
+            f"outlier at {number(out.value)}, {number(out.multiplicity)}-fold, squared overlap {number(out.overlap)}; "
             if out
             else "no outlier; "
         )
@@ -219,7 +219,7 @@ def _network(state: State, model: Network, found: Answer) -> None:
     transition = f"{number(threshold.alpha)} {threshold.kind}" if start is not None else threshold.kind
     found.words |= {
         "alpha_bbp": transition,
-        "jump": number(threshold.overlap),
+        "jump": number(threshold.jump),
         "alpha_0": number(threshold.alpha_0),
         "alpha_0_continuation": number(start) if threshold.kind == "continuous" else UNKNOWN,
         "lowest-words": f"Edge and lowest outlier against α; α_BBP: {transition}.",
@@ -227,7 +227,7 @@ def _network(state: State, model: Network, found: Answer) -> None:
     }
 
 
-def with_numbers(here: Spectrum) -> Answer:
+def with_numbers(here: Found) -> Answer:
     """Edge and outliers that a worker has found; those of a model that is not slow are on the page."""
     found = Answer()
     if here.route == "points":
@@ -236,11 +236,11 @@ def with_numbers(here: Spectrum) -> Answer:
     return found
 
 
-def _phase_of(here: Spectrum) -> str:
+def _phase_of(here: Found) -> str:
     return "outlier" if len(here.outliers) else "no outlier"
 
 
-def _numbers(here: Spectrum, found: Answer) -> None:
+def _numbers(here: Found, found: Answer) -> None:
     """Edge and outliers of a model with options: marks, numbers, and axes that hold them."""
     known = math.isfinite(here.edge)
     edge = here.edge if known else 0.0
@@ -296,7 +296,7 @@ def with_branch(columns: Columns, axis: tuple[float, float, float, float]) -> An
     return Answer(sources={"branch": columns}, axes={"lowest": (*axis[:2], *ends)})
 
 
-def _seen(here: Spectrum) -> str:
+def _seen(here: Found) -> str:
     """Edge, outliers and overlap in words."""
     reason = f" ({here.reason})" if here.reason else ""
     outliers = ", ".join(number(float(value)) for value in here.outliers[:4]) or "none"
@@ -346,13 +346,13 @@ def _branches(state: State, model: Committee, found: Answer) -> None:
     found.lines["recovery_zero"] = here.alpha_0 if threshold.kind == "discontinuous" else None
     found.words |= {
         "alpha_bbp": f"{number(threshold.alpha)} {threshold.kind}",
-        "jump": number(threshold.overlap),
+        "jump": number(threshold.jump),
         "alpha_0": number(here.alpha_0),
         "alpha_0_continuation": number(here.alpha_0_continuation),
         "lowest-words": f"Edge and outlier for α from {number(branch.alpha[0])} to {number(branch.end)}: the outlier leaves "
         f"the bulk at α_BBP = {number(threshold.alpha)} ({threshold.kind}).",
         "recovery-words": f"Squared overlap q² against α: 0 up to α_BBP = {number(threshold.alpha)}, "
-        + (f"then it jumps to {number(threshold.overlap)}" if threshold.overlap else "then it grows from 0")
+        + (f"then it jumps to {number(threshold.jump)}" if threshold.jump else "then it grows from 0")
         + f", and reaches {number(float(branch.overlap[-1]))} at α = {number(branch.end)}.",
     }
 

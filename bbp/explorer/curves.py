@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.analysis.spectrum import Spectrum
+from theory.answers import Edge, Threshold
 from theory.exact.alpha_zero import alpha_zero_map
-from theory.exact.bulk import Edge, bulk_edge
+from theory.exact.bulk import bulk_edge, edge_resolvent
 from theory.exact.density.density import atom, bulk_curve, bulk_resolvent
 from theory.exact.density.weight_law import weight_law
 from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import Threshold, ThresholdMap, bbp_threshold, critical_normalisation
+from theory.exact.transition import bbp_threshold, critical_normalisation
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -76,8 +77,7 @@ def point(model: Committee) -> Point:
 
 def _alpha_zero(model: Committee, threshold: Threshold, method: str) -> float | None:
     """`theory.exact.alpha_zero` with the threshold at hand, which is half of its work."""
-    known = ThresholdMap(*(np.asarray(value) for value in (threshold.alpha, True, threshold.overlap)))
-    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=known))
+    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=threshold))
     return None if math.isnan(value) else value
 
 
@@ -161,7 +161,7 @@ def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array
     """`density_nodes`; and the places of the first look that found them, at distances in geometric progression and about
     the mean, with the resolvent there."""
     scale = 1.0 if math.isinf(model.p) else model.p / 2
-    start = scale / float(edge.g)
+    start = scale / edge_resolvent(model, alpha)
     second = weight_law(model, DIGITS).transform(np.zeros(1, dtype=np.complex128))[1]  # -E f^2
     side = math.sqrt(alpha * -second[0].real) * np.geomspace(0.1, 30, LOOK_POINTS // 2)
     u = np.concatenate([-side, side, start + abs(start) * np.geomspace(1e-3, 1e3, LOOK_POINTS)])

@@ -30,7 +30,7 @@ from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
 from bbp.files import atomic, outputs
 from theory.checks import ParameterError
 from theory.exact.alpha_zero import alpha_zero_map
-from theory.exact.bulk import bulk_edge
+from theory.exact.bulk import bulk_edge, edge_resolvent
 from theory.exact.density.density import density
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold, critical_normalisation, threshold_map
@@ -167,7 +167,7 @@ def computed(grid: Grid) -> Iterator[tuple[str, Array]]:
     p, p_star = (np.array(values, dtype=np.float64)[:, None] for values in zip(*grid.pairs, strict=True))
     found = threshold_map(p, p_star, grid.a_fine)
     yield "alpha_bbp", found.alpha
-    yield "jump", found.overlap
+    yield "jump", found.jump
     yield "alpha_0", alpha_zero_map(p, p_star, grid.a_fine)
     yield "a_c", np.asarray(critical_normalisation(p[:, 0], p_star[:, 0]))
     branches = np.empty((3, len(grid.pairs), grid.curves, len(grid.branch)))
@@ -255,7 +255,7 @@ def accuracy(grid: Grid, tables: dict[str, Array]) -> dict[str, float]:
         }
         worst["alpha_bbp"] = max(worst["alpha_bbp"], abs(held / start - 1))
         for name, value in exact.items():
-            units = 1.0 if name == "overlap" else max(abs(edge.value), abs(1 / float(edge.g)))
+            units = 1.0 if name == "overlap" else max(abs(edge.value), abs(1 / edge_resolvent(model, alpha)))
             found = _interpolated(grid, tables[name][pair], a, alpha / held)
             worst[name] = max(worst[name], abs(found - value) / units)
         if alpha / held <= grid.ratios[-1]:

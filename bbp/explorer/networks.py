@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from bbp.explorer.state import State
+from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError
 from theory.general.density import density_curve
-from theory.general.results import ModelThreshold, Spectrum
+from theory.general.results import Found
 from theory.general.spectrum import lowest_branch, route, spectrum, threshold
 from theory.model.network import Network
 
@@ -41,13 +42,13 @@ def is_slow(model: Network) -> bool:
 
 
 @lru_cache(maxsize=256)
-def at(model: Network, alpha: float) -> Spectrum:
+def at(model: Network, alpha: float) -> Found:
     """Edge and outliers."""
     return spectrum(model, alpha)
 
 
 @lru_cache(maxsize=256)
-def threshold_of(model: Network) -> ModelThreshold:
+def threshold_of(model: Network) -> Threshold:
     """alpha_BBP of a model that is not slow."""
     return threshold(model)
 
@@ -94,14 +95,14 @@ def curves(request: Message) -> Iterator[Message]:
     yield {"kind": "result", "columns": columns}
 
 
-def _found(model: Network, alpha: float) -> Spectrum:
+def _found(model: Network, alpha: float) -> Found:
     try:
         return at(model, alpha)
     except NotConverged as error:
-        return Spectrum.without_edge("points", str(error))
+        return Found.without_edge("points", str(error))
 
 
-def _density(model: Network, alpha: float, here: Spectrum) -> Message:
+def _density(model: Network, alpha: float, here: Found) -> Message:
     try:
         curve = density_curve(model, alpha, DENSITY_POINTS, MASS, known=here)
     except (ParameterError, NotConverged) as error:

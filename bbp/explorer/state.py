@@ -283,8 +283,9 @@ def _network_lines(state: State) -> str:
     given = ", ".join(f"{name}={_python(getattr(state, name))}" for name in names)
     return (
         ("import math\n" if math.isinf(state.p) else "")
-        + "from theory.general import Network, spectrum, threshold\n\n"
-        + f"model = Network({given})\nprint(threshold(model))\nprint(spectrum(model, {plain(state.alpha)}))"
+        + "from theory import Network, edge, outliers, threshold\n\n"
+        + f"model = Network({given})\nprint(threshold(model))\nprint(edge(model, {plain(state.alpha)}))\n"
+        + f"print(outliers(model, {plain(state.alpha)}))"
     )
 
 
@@ -304,13 +305,13 @@ COMMANDS = {
     + OUT,
     "infinite": "bbp phase --p inf --p-star {p_star} --a-grid {a} " + OUT,
 }
-_LINES = """from theory import Committee, bbp_threshold, bulk_edge, density, outlier
+_LINES = """from theory import Network, density, edge, outliers, threshold
 
-model = Committee(p={p}, p_star={p_star}, a={a})
+model = Network(p={p}, p_star={p_star}, a={a})
 alpha = {alpha}
-edge = bulk_edge(model, alpha)
-print(bbp_threshold(model))
-print(edge)
-print(outlier(model, alpha))
-print(density(model, alpha, edge.value + 0.1))"""
+left = edge(model, alpha)
+print(threshold(model))
+print(left)
+print(outliers(model, alpha))
+print(density(model, alpha, left.value + 0.1))"""
 LINES = {"finite": _LINES, "infinite": "import math\n" + _LINES.replace("{p}", "math.inf")}

@@ -50,7 +50,7 @@ def _mapped(name: str, dims: tuple[str, ...], model: Network, **axes: Sequence[A
     found = model_map(model, **axes)
     return {
         f"{name}_alpha_bbp": (dims, found.alpha),
-        f"{name}_error": (dims, found.alpha_error),
+        f"{name}_error": (dims, found.error),
         f"{name}_discontinuous": (dims, (found.kind == "discontinuous").astype(np.int8)),
         f"{name}_alpha_0": (dims, found.alpha_0),
     }

@@ -44,7 +44,7 @@ def test_every_number_is_the_theory_s(made):
             expected = bbp_threshold(model)
             assert m.alpha_bbp[row, column] == pytest.approx(expected.alpha, rel=1e-12)
             assert m.kind[row, column] == expected.kind
-            assert m.jump[row, column] == pytest.approx(expected.overlap, rel=1e-10)
+            assert m.jump[row, column] == pytest.approx(expected.jump, rel=1e-10)
             for method in ("overlap", "continuation"):
                 value, root = getattr(m, f"alpha_0_{method}")[row, column], alpha_zero(model, method=method)
                 assert math.isnan(value) if root is None else value == pytest.approx(root, rel=1e-9)

@@ -90,7 +90,7 @@ def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
 
 def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     """tanh, p = 1, a = 50: alpha_BBP = 1.81 lies between two points of the file, from which no straight line is drawn."""
-    monkeypatch.setitem(FINE, "cubature", 20)
+    monkeypatch.setitem(FINE, "nodes", 20)
     model, alpha = Network(activation="tanh", a=50.0), np.array([1.57, 2.06, 2.54])
     alpha_bbp, kind = models.transition(model)
     along = models.theory_along(model, alpha)

@@ -23,6 +23,7 @@ from theory.exact.averages import (
     kernel_w_slope,
     kernel_yhat_phi,
 )
+from theory.exact.bulk import bulk_edge as exact_edge
 from theory.exact.quadrature import chi_square_law
 from theory.general import Network
 
@@ -91,7 +92,7 @@ def test_thresholds_close_the_gap():
     for model in (Network(1, 1, 0.1, noise=0.5), Network(2, 2, 3.0, noise=0.2)):
         found = bbp_threshold(model)
         just = found.alpha * (1 + 1e-9)
-        assert abs(outlier(model, just).overlap - found.overlap) < 1e-6
+        assert abs(outlier(model, just).overlap - found.jump) < 1e-6
         assert abs(outlier(model, just).value - bulk_edge(model, just).value) < 1e-9
         assert outlier(model, found.alpha * (1 - 1e-6)) is None
     noise = np.array([0.0, 0.1, 1.0])
@@ -116,4 +117,4 @@ def test_wide_students_turn_continuous_with_noise():
 def test_other_networks_are_refused():
     for model in (Network(activation="tanh", a=2.0), Network(covariance="mp:0.5"), Network(overlap=0.3)):
         with pytest.raises(ParameterError, match=r"see theory.edge"):
-            bulk_edge(model, 2.0)
+            exact_edge(model, 2.0)

@@ -51,12 +51,12 @@ def test_model(row):
     found = bbp_threshold(model)
     assert found.kind == row["kind"]
     assert found.alpha == pytest.approx(float(row["alpha"]), rel=1e-12, abs=0)
-    assert found.overlap == pytest.approx(float(row["jump"]), rel=1e-10, abs=0)
+    assert found.jump == pytest.approx(float(row["jump"]), rel=1e-10, abs=0)
     points = row["points"]
     branch = teacher_branch(model, [p["alpha"] for p in points])
     gaps = edge_gap(model, [p["alpha"] for p in points])
     for i, point in enumerate(points):
-        assert branch.sharp[i] == (point["edge_kind"] == "sharp")
+        assert (branch.kind[i] == "sharp") == (point["edge_kind"] == "sharp")
         assert branch.edge[i] == pytest.approx(unit(model) * float(point["edge"]), rel=1e-10, abs=0)
         if point["outlier"] is None:
             assert np.isnan([branch.outlier[i], branch.overlap[i], gaps[i]]).all()

@@ -20,7 +20,7 @@ def test_thresholds(reference):
         found = bbp_threshold(committee(row))
         assert found.kind == row["kind"], row
         assert found.alpha == pytest.approx(row["alpha"], rel=1e-12, abs=0), row
-        assert (found.overlap > 0) == (row["kind"] == "discontinuous"), row
+        assert (found.jump > 0) == (row["kind"] == "discontinuous"), row
 
 
 def test_threshold_map_is_the_thresholds_in_one_call(reference):
@@ -29,7 +29,7 @@ def test_threshold_map_is_the_thresholds_in_one_call(reference):
     table = threshold_map([m.p for m in models], [m.p_star for m in models], [m.a for m in models])
     singles = [bbp_threshold(m) for m in models]
     np.testing.assert_allclose(table.alpha, [s.alpha for s in singles], rtol=1e-14)
-    np.testing.assert_allclose(table.overlap, [s.overlap for s in singles], rtol=1e-13, atol=0)
+    np.testing.assert_allclose(table.jump, [s.jump for s in singles], rtol=1e-13, atol=0)
     assert list(table.discontinuous) == [s.kind == "discontinuous" for s in singles]
 
 
@@ -43,7 +43,7 @@ def test_points(reference):
         if found is not None:
             assert found.value == pytest.approx(row["outlier"], rel=1e-9, abs=0)
             assert found.overlap == pytest.approx(row["overlap"], rel=1e-8, abs=0)
-            assert found.degeneracy == row["p"] * row["p_star"]
+            assert found.multiplicity == row["p"] * row["p_star"]
 
 
 def test_branch_is_the_points_in_one_call():
@@ -53,7 +53,7 @@ def test_branch_is_the_points_in_one_call():
     for index, alpha in np.ndenumerate(alphas):
         edge, found = bulk_edge(model, alpha), outlier(model, alpha)
         assert branch.edge[index] == pytest.approx(edge.value, rel=1e-13)
-        assert branch.sharp[index] == (edge.kind == "sharp")
+        assert (branch.kind[index] == "sharp") == (edge.kind == "sharp")
         assert math.isnan(branch.outlier[index]) == (found is None)
         if found is not None:
             assert branch.outlier[index] == pytest.approx(found.value, rel=1e-13)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from theory.answers import Threshold
 from theory.checks import choice
 from theory.exact.averages import (
     Widths,
@@ -34,7 +35,7 @@ from theory.exact.averages import (
 )
 from theory.exact.committee import quadratic
 from theory.exact.conditions import SOLVER, at_end
-from theory.exact.transition import ThresholdMap, models_of, transition
+from theory.exact.transition import models_of, transition
 from theory.model.network import Network
 
 Array = Any
@@ -65,7 +66,7 @@ def alpha_zero_map(
     method: str = "overlap",
     *,
     noise: ArrayLike = 0.0,
-    thresholds: ThresholdMap | None = None,
+    thresholds: Threshold | None = None,
 ) -> Array:
     """alpha_0 for arrays of p, p_star, a and noise that broadcast against one another: their shape, NaN where there is none.
 
@@ -79,7 +80,7 @@ def alpha_zero_map(
     models, shape = models_of(p, p_star, a, noise)
     found = transition(models) if thresholds is None else thresholds
     value = np.array(found.alpha, dtype=np.float64).ravel()
-    jumps = np.flatnonzero(found.discontinuous)
+    jumps = np.flatnonzero(np.ravel(found.discontinuous))
     estimate = _METHODS[method](models.take(jumps))
     weak = 1 / (models.take(jumps).two_over_p_star * models.take(jumps).clean ** 2)
     value[jumps] = np.where(estimate < weak, np.nan, estimate)

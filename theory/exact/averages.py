@@ -223,7 +223,7 @@ def kernel_outlier_wide(tilt: Tilt) -> Array:
     For a -> inf it is b (2/p - 2/p_star - Delta) / a, 0 for p = p_star without noise: what is left is smaller by 1/a.
     """
     k, k_star, b, m = tilt.models.two_over_p, tilt.models.two_over_p_star, tilt.models.clean, tilt.m
-    each = b * m * (tilt.m_hat - (1 + k_star) * m) + (1 - b) * (tilt.m_hat - m)
+    each = b * m * (tilt.gap - k_star * m) + (1 - b) * tilt.gap
     far = b * (tilt.models.excess - tilt.models.noise)
     moved = tilt.law.lost * (b**2 * (1 + k) - b * (1 + k_star) * (m + 1) - (1 - b))
     return _apart(tilt, each, far + (b * m + 1 - b) * _growth(tilt) + moved)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.checks import ParameterError, broadcast, count, finite, ratio
+from theory.answers import Edge
+from theory.checks import ParameterError, broadcast, count, finite, one, ratio
 from theory.exact.averages import (
     Widths,
     average,
@@ -38,20 +38,6 @@ Array = Any
 
 _FEW_DIGITS = 1e-3  # |z| below this times 1/t
 _LARGE = 1.0  # a from which a + y + yhat is mostly a
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Left edge of the bulk. Fields are scalars, or arrays of the shape of alpha when alpha is an array.
-
-    value  the edge, in units of the Hessian ((p/2) H for p = inf)
-    kind   "sharp" (density like a square root) or "smooth" (density like exp(-A/distance))
-    g      the resolvent trace there: -p/2 (-1 for p = inf) when smooth, above it when sharp
-    """
-
-    value: Any
-    kind: Any
-    g: Any
 
 
 def unit(model: Network) -> float:
@@ -119,38 +105,43 @@ def _by_size(models: Widths, narrow: Callable[[Array], Array], wide: Callable[[A
     return value
 
 
-def bulk_edge(model: Network, alpha: ArrayLike) -> Edge:
-    """Left edge of the bulk at alpha = M/N (any shape), its kind and the resolvent trace there.
+def bulk_edge(model: Network, alpha: float) -> Edge:
+    """Left edge of the bulk at alpha = M/N: sharp or smooth.
 
     Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not
-    part of it. Raises ParameterError unless alpha is positive and finite.
+    part of it. Raises ParameterError unless alpha is positive and finite. Many alpha: `edges`.
 
     >>> edge = bulk_edge(Network(1, 1, 1.0), 1.5)
     >>> edge.kind, round(edge.value, 6)
     ('sharp', -1.857321)
     """
-    alpha = np.asarray(ratio("alpha", alpha))
-    if not alpha.ndim:
-        quadratic(model)  # checked before it is looked up
-        remembered: Any = _edge
-        return remembered(model, float(alpha))
-    value, kind, g = _edges(model, alpha)
-    return Edge(value, kind, g)
+    value, kind, _ = _edge(quadratic(model), one("alpha", ratio("alpha", alpha)))
+    return Edge(value, kind)
+
+
+def edge_resolvent(model: Network, alpha: float) -> float:
+    """Resolvent trace g at the left edge: -p/2 (-1 for p = inf) where it is smooth, above it where sharp.
+
+    >>> edge_resolvent(Network(1, 1, 2.0), 1.0)
+    -0.5
+    """
+    return _edge(quadratic(model), one("alpha", ratio("alpha", alpha)))[2]
 
 
 @lru_cache(maxsize=256)
-def _edge(model: Network, alpha: float) -> Edge:
+def _edge(model: Network, alpha: float) -> tuple[float, str, float]:
     """One edge, remembered: density, outlier and their callers ask for the same one."""
-    value, kind, g = _edges(model, np.array([alpha]))
-    return Edge(float(value[0]), str(kind[0]), float(g[0]))
+    value, kind, g = edges(model, np.array([alpha]))
+    return float(value[0]), str(kind[0]), float(g[0])
 
 
-def _edges(model: Network, alpha: Array) -> tuple[Array, Array, Array]:
-    models, alpha, shape = problems(model, alpha)
-    r = edge_root(models, alpha)
+def edges(model: Network, alpha: ArrayLike) -> tuple[Array, Array, Array]:
+    """Values, kinds (texts) and resolvent traces of the left edges at alpha (any shape)."""
+    models, alphas, shape = problems(model, alpha)
+    r = edge_root(models, alphas)
     t, rest = split(r)
     found = (
-        unit(model) * shift(models, alpha, t, rest, at_edge),
+        unit(model) * shift(models, alphas, t, rest, at_edge),
         np.where(r > 0, "sharp", "smooth"),
         -t / unit(model),
     )
@@ -165,8 +156,8 @@ def z_of_g(model: Network, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) 
     root. Raises ParameterError for g outside [g_min, 0), alpha not positive, shapes that do not
     broadcast, derivative not 0, 1 or 2.
 
-    >>> edge = bulk_edge(Network(1, 1, 0.5), 2.0)
-    >>> abs(z_of_g(Network(1, 1, 0.5), 2.0, edge.g, derivative=1)) < 1e-12
+    >>> g = edge_resolvent(Network(1, 1, 0.5), 2.0)
+    >>> abs(z_of_g(Network(1, 1, 0.5), 2.0, g, derivative=1)) < 1e-12
     True
     """
     order = count("derivative", derivative, 0)

@@ -11,12 +11,12 @@ its relative accuracy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from theory.answers import Outlier, Spectrum
 from theory.checks import one, ratio
 from theory.exact.averages import (
     Kernel,
@@ -39,74 +39,60 @@ _CLOSE = 0.03  # edge and outlier this close in r = (1-t)/t, relative to 1 + r: 
 _GAUSS = 12
 
 
-@dataclass(frozen=True)
-class Outlier:
-    """The teacher outlier of one alpha.
+def outlier(model: Network, alpha: float) -> Outlier | None:
+    """The teacher outlier at one alpha, p p_star eigenvalues in one place, or None where all of the spectrum is the bulk.
 
-    value       eigenvalue, in units of the Hessian ((p/2) H for p = inf)
-    overlap     squared overlap q2 of each of its eigenvectors with the span of e_k (x) w*_l / sqrt(N)
-    degeneracy  number of such eigenvalues, p p_star
-    g           resolvent trace at the outlier
+    Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see `teacher_branch`.
+
+    >>> found = outlier(Network(1, 1, 1.0), 3.0)
+    >>> round(found.value, 6), round(found.overlap, 6), found.multiplicity
+    (-1.512028, 0.283811, 1)
+    >>> outlier(Network(1, 1, 1.0), 1.0) is None
+    True
     """
+    models, alphas, r = _root(model, alpha)
+    if not np.isfinite(r[0]):
+        return None
+    value = unit(model) * shift(models, alphas, *split(r), at_outlier)
+    return Outlier(
+        float(value[0]), float(squared_overlap(models, alphas, r)[0]), multiplicity=model.degeneracy
+    )
 
-    value: float
-    overlap: float
-    degeneracy: int | float
-    g: float
 
+def outlier_resolvent(model: Network, alpha: float) -> float:
+    """Resolvent trace g at the teacher outlier, NaN where there is none.
 
-@dataclass(frozen=True)
-class TeacherBranch:
-    """Edge, teacher outlier and overlap along alpha: arrays of the shape of alpha, NaN where there is none.
-
-    edge, outlier   in units of the Hessian ((p/2) H for p = inf)
-    overlap         squared overlap q2
-    sharp           True where the edge is sharp, False where it is smooth
+    >>> round(outlier_resolvent(Network(1, 1, 1.0), 3.0), 6)
+    -0.289455
     """
-
-    edge: Array
-    outlier: Array
-    overlap: Array
-    sharp: Array
+    r = _root(model, alpha)[2]
+    return float(-split(r)[0][0] / unit(model))
 
 
-def teacher_branch(model: Network, alpha: ArrayLike) -> TeacherBranch:
+def _root(model: Network, alpha: float) -> tuple[Widths, Array, Array]:
+    """Model and alpha as arrays of one, and r = (1-t)/t at the outlier."""
+    models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
+    return models, alphas, outlier_root(models, alphas, edge_root(models, alphas))
+
+
+def teacher_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
 
-    >>> branch = teacher_branch(Network(1, 1, 1.0), [1.0, 2.0, 3.0])
-    >>> branch.overlap.round(4)
+    >>> teacher_branch(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
     array([   nan, 0.1495, 0.2838])
     """
     models, alphas, shape = problems(model, alpha)
     r_edge = edge_root(models, alphas)
     r = outlier_root(models, alphas, r_edge)
     found = np.isfinite(r)
-    outlier, overlap = np.full((2, r.size), np.nan)
-    outlier[found] = unit(model) * shift(models.take(found), alphas[found], *split(r[found]), at_outlier)
+    value, overlap = np.full((2, r.size), np.nan)
+    value[found] = unit(model) * shift(models.take(found), alphas[found], *split(r[found]), at_outlier)
     overlap[found] = squared_overlap(models.take(found), alphas[found], r[found])
-    edge_value = unit(model) * shift(models, alphas, *split(r_edge), at_edge)
-    return TeacherBranch(*(v.reshape(shape) for v in (edge_value, outlier, overlap, r_edge > 0)))
-
-
-def outlier(model: Network, alpha: float) -> Outlier | None:
-    """The teacher outlier at one alpha, or None when all of the spectrum belongs to the bulk.
-
-    Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see teacher_branch.
-
-    >>> found = outlier(Network(1, 1, 1.0), 3.0)
-    >>> round(found.value, 6), round(found.overlap, 6), found.degeneracy
-    (-1.512028, 0.283811, 1)
-    >>> outlier(Network(1, 1, 1.0), 1.0) is None
-    True
-    """
-    models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
-    r = outlier_root(models, alphas, edge_root(models, alphas))
-    if not np.isfinite(r[0]):
-        return None
-    t, rest = split(r)
-    value = unit(model) * shift(models, alphas, t, rest, at_outlier)
-    overlap = squared_overlap(models, alphas, r)
-    return Outlier(float(value[0]), float(overlap[0]), model.degeneracy, float(-t[0] / unit(model)))
+    edge = unit(model) * shift(models, alphas, *split(r_edge), at_edge)
+    kind = np.where(r_edge > 0, "sharp", "smooth")
+    none, full, reason = np.where(found, 0.0, np.nan), np.where(found, 1.0, np.nan), np.full(r.size, "")
+    columns = [alphas, edge, 0 * edge, kind, value, none, overlap, none, full, none, reason]
+    return Spectrum(*(v.reshape(shape) for v in columns))
 
 
 def edge_gap(model: Network, alpha: ArrayLike) -> Array:

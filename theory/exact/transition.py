@@ -11,12 +11,13 @@ a < 1, so that alpha_BBP rises with p beyond p_c, and from above when a > 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from theory.answers import Threshold
 from theory.checks import TEACHERS, ParameterError, normalisation, variance, widths
 from theory.exact.averages import (
     Widths,
@@ -39,50 +40,21 @@ _NEAR = 1e-12  # |log W/U| below which the kind is that of a against a_c: its ow
 _SMALL = 0.03  # below this (U - W)/U is computed again in extended precision
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """The BBP transition of one model.
-
-    alpha    the transition, alpha = M/N
-    kind     "continuous" (the edge there is sharp, the overlap grows from 0) or "discontinuous" (smooth, it jumps)
-    overlap  the jump of the squared overlap q2: 0.0 when continuous
-    """
-
-    alpha: float
-    kind: str
-    overlap: float
-
-
-@dataclass(frozen=True)
-class ThresholdMap:
-    """The BBP transition of many models: arrays of the broadcast shape of p, p_star and a.
-
-    alpha          the transition, alpha = M/N
-    discontinuous  True where the overlap jumps
-    overlap        the jump of the squared overlap q2: 0 where continuous
-    """
-
-    alpha: Array
-    discontinuous: Array
-    overlap: Array
-
-
 def bbp_threshold(model: Network) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
 
     >>> found = bbp_threshold(Network(1, 1, 1.0))
-    >>> found.kind, round(found.alpha, 6), round(found.overlap, 6)
+    >>> found.kind, round(found.alpha, 6), round(found.jump, 6)
     ('continuous', 1.134854, 0.0)
     """
     model = quadratic(model)
     found = transition(models_of(model.p, model.p_star, model.a, model.noise)[0])
-    kind = "discontinuous" if found.discontinuous[0] else "continuous"
-    return Threshold(float(found.alpha[0]), kind, float(found.overlap[0]))
+    return Threshold(float(found.alpha[0]), str(found.kind[0]), float(found.jump[0]))
 
 
 def threshold_map(
     p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, noise: ArrayLike = 0.0
-) -> ThresholdMap:
+) -> Threshold:
     """alpha_BBP, its kind and the overlap jump for arrays of p, p_star, a and noise that broadcast against one another.
 
     p (inf allowed) and p_star are widths, a is positive, noise is the variance added before the teacher's square. Raises
@@ -93,9 +65,7 @@ def threshold_map(
     """
     models, shape = models_of(p, p_star, a, noise)
     found = transition(models)
-    return ThresholdMap(
-        found.alpha.reshape(shape), found.discontinuous.reshape(shape), found.overlap.reshape(shape)
-    )
+    return Threshold(found.alpha.reshape(shape), found.kind.reshape(shape), found.jump.reshape(shape))
 
 
 def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1, noise: ArrayLike = 0.0) -> Array:
@@ -195,7 +165,7 @@ def models_of(
     return Widths(*(np.ravel(v) for v in models.fields)), models.shape
 
 
-def transition(models: Widths) -> ThresholdMap:
+def transition(models: Widths) -> Threshold:
     """threshold_map of flattened models, unchecked."""
     u, difference, v = at_end(models, kernel_u, kernel_w_minus_u, kernel_v)
     log_ratio = np.log1p(np.maximum(difference / u, -0.5))  # below, only its sign matters
@@ -214,4 +184,4 @@ def transition(models: Widths) -> ThresholdMap:
     discontinuous[near] = above
     rest[near[~above]] = 0.0
     u[crossing] = u_crossing
-    return ThresholdMap(1 / u, discontinuous, rest / (rest + v))
+    return Threshold(1 / u, np.where(discontinuous, "discontinuous", "continuous"), rest / (rest + v))

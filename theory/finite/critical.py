@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from theory.checks import ParameterError, count
-from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.exact.committee import finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import label_grid
@@ -48,7 +48,7 @@ def critical_amplitude(model: Network) -> float:
         )
     if d > len(AMPLITUDES):
         raise ParameterError(f"p p_star must be at most {len(AMPLITUDES)}, got {d}")
-    g = bulk_edge(model, found.alpha).g
+    g = edge_resolvent(model, found.alpha)
     curvature = abs(float(z_of_g(model, found.alpha, g, derivative=2)))
     yhat, y, probability = label_grid(p, model.p_star)
     low, high = ((2 / p) * (c * yhat - y) / (model.a + y) for c in (1, 3))

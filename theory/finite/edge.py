@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import ParameterError, count, finite, one, ratio
-from theory.exact.bulk import bulk_edge, z_of_g
+from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.exact.committee import finite_committee
 from theory.exact.quadrature import chi_square_law
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
@@ -76,7 +76,7 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     """
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
     edge = bulk_edge(model, alpha)
-    label_std = math.sqrt(alpha / n * label_variance(model, edge.g))
+    label_std = math.sqrt(alpha / n * label_variance(model, edge_resolvent(model, alpha)))
     if edge.kind == "smooth":
         return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
     scale = edge_scale(model, alpha, n)
@@ -99,7 +99,9 @@ def edge_scale(model: Network, alpha: float, n: int) -> float:
         raise ParameterError(
             f"alpha must have a sharp edge for a Tracy-Widom scale, got {alpha} with a smooth one"
         )
-    return tracy_widom_scale(float(model.p) * n, z_of_g(model, alpha, edge.g, derivative=2))
+    return tracy_widom_scale(
+        float(model.p) * n, z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
+    )
 
 
 def label_variance(model: Network, g: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.exact.averages import average, kernel_k, kernel_u
-from theory.exact.bulk import bulk_edge, problems
+from theory.exact.bulk import edge_resolvent, problems
 from theory.finite.label_bulk import Labels
 from theory.model.network import Network
 
@@ -25,7 +25,7 @@ _FEWEST = 16  # draws for two coefficients
 
 def label_excess(model: Network, labels: Labels, alpha: float) -> Array:
     """(q, 2): what K and U of the labels of q draws exceed their means by."""
-    t = -_BELOW * float(bulk_edge(model, alpha).g) * 2 / int(model.p)
+    t = -_BELOW * edge_resolvent(model, alpha) * 2 / int(model.p)
     models, _, _ = problems(model, np.array([alpha]))
     means = average([kernel_k, kernel_u], models, np.array([t]), np.array([1 - t]))
     sums = np.zeros((len(labels.y), 2))

@@ -1,12 +1,15 @@
 """Any weight: networks with any activation, loss, noise, covariance and overlap; matrix Dyson equation, spikes, scalar
 laws, spectral methods."""
 
-from theory.general.alpha_zero import AlphaZero, alpha_zero
+from typing import Any
+
+from theory.answers import Threshold
+from theory.general.alpha_zero import alpha_zero
 from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
 from theory.general.density import DensityCurve, density, density_curve
 from theory.general.first_order import gradient_overlap
-from theory.general.maps import ModelMap, model_map
-from theory.general.results import ModelThreshold, Spectrum
+from theory.general.maps import model_map
+from theory.general.results import Found
 from theory.general.spectrum import lowest_branch, spectrum, threshold
 from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import Covariance
@@ -17,16 +20,12 @@ __all__ = [
     "ACTIVATIONS",
     "LOSSES",
     "Activation",
-    "AlphaZero",
     "Covariance",
     "DensityCurve",
     "GeneralSpectrum",
     "Labels",
     "Loss",
-    "ModelMap",
-    "ModelThreshold",
     "Network",
-    "Spectrum",
     "activation_weight",
     "alpha_zero",
     "density",
@@ -38,3 +37,12 @@ __all__ = [
     "spectrum",
     "threshold",
 ]
+
+# First names: all thresholds are one class, and `theory.Spectrum` is along alpha.
+_FORMER = {"ModelMap": Threshold, "ModelThreshold": Threshold, "Spectrum": Found}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FORMER:
+        return _FORMER[name]
+    raise AttributeError(f"module 'theory.general' has no attribute {name!r}")

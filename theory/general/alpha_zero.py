@@ -15,7 +15,6 @@ A continuous transition loses its overlap at alpha_BBP itself: both estimates ar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from theory.checks import choice
 from theory.exact.alpha_zero import alpha_zero as of_committee
@@ -26,37 +25,31 @@ from theory.model.network import Network, network
 METHODS = "overlap", "continuation"
 
 
-@dataclass(frozen=True)
-class AlphaZero:
-    """One estimate of alpha_0: NaN with a reason where there is none; error as in ModelThreshold."""
-
-    value: float
-    error: float = 0.0
-    reason: str = ""
+Estimate = tuple[float, float, str]  # the value, NaN where there is none, its error, and why there is none
 
 
-def alpha_zero(model: Network, method: str = "overlap") -> AlphaZero:
-    """alpha_0 of a model by the method "overlap" or "continuation"; alpha_BBP for a continuous transition.
+def alpha_zero(model: Network, method: str = "overlap") -> Estimate:
+    """alpha_0 of a model, its error and why there is none, by the method "overlap" or "continuation".
 
-    Raises ParameterError for another method.
+    alpha_BBP for a continuous transition.     Raises ParameterError for another method.
 
-    >>> round(alpha_zero(Network(float("inf"), activation="tanh", a=2.0), "continuation").value, 4)
+    >>> round(alpha_zero(Network(float("inf"), activation="tanh", a=2.0), "continuation")[0], 4)
     2.8943
     """
     model, method = network(model), choice("method", method, METHODS)
     if model.is_quadratic and model.covariance is None:
         value = of_committee(model, method)
         if value is None:
-            return AlphaZero(math.nan, reason="no such alpha, or one below the weak-recovery limit")
-        return AlphaZero(value)
+            return math.nan, 0.0, "no such alpha, or one below the weak-recovery limit"
+        return value, 0.0, ""
     found = threshold(model)
     if found.kind != "discontinuous":
-        return AlphaZero(found.alpha, found.alpha_error, found.reason)
+        return found.alpha, found.error, found.reason
     if method == "overlap":
         reason = "" if math.isfinite(found.alpha_0) else "the tangent reaches no alpha > 0"
-        return AlphaZero(found.alpha_0, 0.0 if reason else found.alpha_0_error, reason)
+        return found.alpha_0, 0.0 if reason else found.alpha_0_error, reason
     rare = math.isinf(model.p) and isotropic(model) and floor_of(model) != typical_floor(model)
     beyond = typical_threshold(model) if rare else None
     if beyond is None or beyond.kind != "continuous":
-        return AlphaZero(math.nan, reason="averages beyond the end of the support are not known here")
-    return AlphaZero(beyond.alpha, beyond.alpha_error)
+        return math.nan, 0.0, "averages beyond the end of the support are not known here"
+    return beyond.alpha, beyond.error, ""

@@ -22,7 +22,7 @@ from theory.exact.density import density as committee_density
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.laws import isotropic, weight_nodes
 from theory.general.resolvent import Point, Resolvent
-from theory.general.results import Spectrum
+from theory.general.results import Found
 from theory.general.spectrum import spectrum
 from theory.model.network import Network, network
 
@@ -64,7 +64,7 @@ class DensityCurve:
     lam: Array
     rho: Array
     atom: float
-    spectrum: Spectrum
+    spectrum: Found
 
 
 def density(model: Network, alpha: float, lam: ArrayLike, tolerance: float | None = None) -> Array:
@@ -105,7 +105,7 @@ def density_curve(
     alpha: float,
     points: int = 200,
     mass: float = 0.9,
-    known: Spectrum | None = None,
+    known: Found | None = None,
 ) -> DensityCurve:
     """The density from the left edge to where `mass` of the bulk is reached, at about `points` places.
 

@@ -3,49 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, shown
-from theory.general.results import ModelThreshold
 from theory.general.spectrum import threshold
 from theory.model.network import Network, network
 
 
-@dataclass(frozen=True)
-class ModelMap:
-    """Thresholds on a grid of parameters: arrays of the lengths of `axes`, in their order; NaN where there is none.
-
-    axes                     name and values of each parameter
-    alpha, alpha_error       as in ModelThreshold
-    kind                     texts: those of ModelThreshold, "refused" where the parameters do not make a model, "failed" where
-                             the threshold was not found
-    overlap, overlap_error   squared overlap just above
-    until                    where the outlier enters the bulk again
-    reason                   texts, empty where there is a threshold
-    alpha_0, alpha_0_error   as in ModelThreshold
-    """
-
-    axes: tuple[tuple[str, tuple[Any, ...]], ...]
-    alpha: NDArray[np.float64]
-    alpha_error: NDArray[np.float64]
-    kind: NDArray[np.str_]
-    overlap: NDArray[np.float64]
-    overlap_error: NDArray[np.float64]
-    until: NDArray[np.float64]
-    reason: NDArray[np.str_]
-    alpha_0: NDArray[np.float64]
-    alpha_0_error: NDArray[np.float64]
-
-
-def model_map(model: Network, **axes: Sequence[Any]) -> ModelMap:
+def model_map(model: Network, **axes: Sequence[Any]) -> Threshold:
     """alpha_BBP on the product of the given values of any parameters of a Network, the rest as in `model`.
 
-    Raises ParameterError where an axis is not a parameter, or empty. A point that is no model, or fails, says so in its kind.
+    Returns a Threshold of arrays of the lengths of the axes, in their order; of kind "refused" where the parameters make no
+    model, "failed" where the threshold was not found, with the reason. Raises ParameterError where an axis is not a parameter,
+    or empty.
 
     >>> found = model_map(Network(activation="tanh"), a=[0.5, 2.0], noise=[0.0, 0.3])
     >>> found.kind.tolist()
@@ -66,16 +41,15 @@ def model_map(model: Network, **axes: Sequence[Any]) -> ModelMap:
     def column(name: str) -> Any:
         return np.array([getattr(point, name) for point in points]).reshape(shape)
 
-    parts = [f.name for f in fields(ModelMap)][1:]
-    return ModelMap(tuple((k, tuple(v)) for k, v in axes.items()), *(column(name) for name in parts))
+    return Threshold(**{f.name: column(f.name) for f in fields(Threshold)})
 
 
-def _at(model: Network, changes: dict[str, Any]) -> ModelThreshold:
+def _at(model: Network, changes: dict[str, Any]) -> Threshold:
     try:
         changed = replace(model, **changes)
     except ParameterError as refusal:
-        return ModelThreshold(np.nan, "refused", np.nan, reason=str(refusal))
+        return Threshold(np.nan, "refused", np.nan, reason=str(refusal))
     try:
         return threshold(changed)
     except (ParameterError, NotConverged) as failure:
-        return ModelThreshold(np.nan, "failed", np.nan, reason=str(failure))
+        return Threshold(np.nan, "failed", np.nan, reason=str(failure))

@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from theory.answers import Threshold
 from theory.checks import NotConverged
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.dyson import Dyson, State
 from theory.general.extremes import bottom, support
 from theory.general.levels import Levels
 from theory.general.orbits import invariant_span, orbit_labels
-from theory.general.results import ModelThreshold, Spectrum, zero_of
+from theory.general.results import Found, zero_of
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
 from theory.general.support import CloudEdge, Support, edge_of
 from theory.late_scipy import brentq
@@ -194,11 +195,11 @@ def clustered(rows: Array) -> Array:
 # --- one alpha ------------------------------------------------------------------------------------------------------
 
 
-def point_spectrum(model: Network, alpha: float) -> Spectrum:
+def point_spectrum(model: Network, alpha: float) -> Found:
     """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf."""
     fit(model)
     if not math.isfinite(bottom(model).value):
-        return Spectrum.without_edge("points", _UNBOUNDED)
+        return Found.without_edge("points", _UNBOUNDED)
     law, start = support(model), None
     if dimensions(model) > _DIMENSIONS:
         runs = []
@@ -222,7 +223,7 @@ def _solved(model: Network, cloud: Cloud, law: Support, alpha: float, start: Any
     return problem.solved(alpha), problem.start
 
 
-def scattered(runs: Sequence[Solved]) -> Spectrum:
+def scattered(runs: Sequence[Solved]) -> Found:
     """Means over independent clouds, errors from their spread; outliers found in every cloud only, and an unresolved kind where
     clouds disagree."""
     kinds, many = {run.kind for run in runs}, {len(run.rows) for run in runs}
@@ -230,7 +231,7 @@ def scattered(runs: Sequence[Solved]) -> Spectrum:
     edge, edge_error = _mean_error(np.array([run.edge for run in runs]))
     columns = np.array([run.rows[:shared] for run in runs]).reshape(len(runs), shared, 5)
     mean, error = _mean_error(columns)
-    return Spectrum(
+    return Found(
         float(edge),
         float(edge_error),
         kinds.pop() if len(kinds) == 1 else "unresolved",
@@ -254,11 +255,11 @@ def _mean_error(values: Array) -> tuple[Array, Array]:
     return values.mean(axis=0), factor * values.std(axis=0, ddof=1) / math.sqrt(n)
 
 
-def _changed(rough: Solved, fine: Solved) -> Spectrum:
+def _changed(rough: Solved, fine: Solved) -> Found:
     """The finer solution; its errors are the changes from the rough one."""
     shared = min(len(rough.rows), len(fine.rows))
     rows, change = fine.rows[:shared], np.abs(fine.rows[:shared] - rough.rows[:shared])
-    return Spectrum(
+    return Found(
         fine.edge,
         abs(fine.edge - rough.edge),
         fine.kind if fine.kind == rough.kind else "unresolved",
@@ -289,11 +290,11 @@ class Root:
     zero: float
 
 
-def point_threshold(model: Network) -> ModelThreshold:
+def point_threshold(model: Network) -> Threshold:
     """`theory.general.spectrum.threshold` by clouds of points."""
     fit(model)
     if not math.isfinite(bottom(model).value):
-        return ModelThreshold(math.nan, "no edge", math.nan, route="points", reason=_UNBOUNDED)
+        return Threshold(math.nan, "no edge", math.nan, route="points", reason=_UNBOUNDED)
     law, product = support(model), dimensions(model) <= _DIMENSIONS
     coarse = CloudProblem(
         model,
@@ -314,16 +315,16 @@ def point_threshold(model: Network) -> ModelThreshold:
         refined = _refined if product else _averaged
         return refined(model, law, rising, guess, until)
     except NotConverged as failure:
-        return ModelThreshold(math.nan, "unresolved", math.nan, route="points", reason=str(failure))
+        return Threshold(math.nan, "unresolved", math.nan, route="points", reason=str(failure))
 
 
-def _absent(stays: bool) -> ModelThreshold:
+def _absent(stays: bool) -> Threshold:
     low, high = _ALPHAS[0], _ALPHAS[-1]
     if stays:
         reason = f"outliers exist as alpha -> inf, none of them for alpha up to {high:g}"
-        return ModelThreshold(math.nan, "unresolved", math.nan, route="points", reason=reason)
+        return Threshold(math.nan, "unresolved", math.nan, route="points", reason=reason)
     reason = f"no outlier at any of {len(_ALPHAS)} alphas from {low:g} to {high:g}, nor as alpha -> inf"
-    return ModelThreshold(math.nan, "none", math.nan, route="points", reason=reason)
+    return Threshold(math.nan, "none", math.nan, route="points", reason=reason)
 
 
 def _scanned(problem: CloudProblem) -> list[Bracket]:
@@ -380,7 +381,7 @@ def _secant(function: Callable[[float], float], x: float, step: float) -> float 
     return x if abs(move) < 1e-10 else None
 
 
-def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until: float) -> ModelThreshold:
+def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until: float) -> Threshold:
     """The threshold on finer and finer product rules; the last change is the error."""
     rough, start = None, first[1]
     for step in STEPS:
@@ -389,16 +390,24 @@ def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until
         start = problem.start
         if rough is not None:
             kind = fine.kind if fine.kind == rough.kind else "unresolved"
-            errors = abs(fine.alpha - rough.alpha), abs(fine.overlap - rough.overlap)
-            zero = fine.zero, abs(fine.zero - rough.zero)
-            found = ModelThreshold(fine.alpha, kind, fine.overlap, *errors, until, "points", "", *zero)
+            found = Threshold(
+                fine.alpha,
+                kind,
+                fine.overlap,
+                abs(fine.alpha - rough.alpha),
+                fine.zero,
+                "points",
+                jump_error=abs(fine.overlap - rough.overlap),
+                alpha_0_error=abs(fine.zero - rough.zero),
+                until=until,
+            )
             if found.steady(_STEADY_THRESHOLD):
                 break
         rough = fine
     return found
 
 
-def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, until: float) -> ModelThreshold:
+def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, until: float) -> Threshold:
     """The mean over scramblings; the error holds their spread and what finite clouds may be off by on the whole.
 
     Few points near the end of the support make roots err to one side, at least like 1/points: a quarter of the change from
@@ -413,7 +422,18 @@ def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, unti
     kind = kinds.pop() if len(kinds) == 1 else "unresolved"
     reason = "" if kind != "unresolved" else "clouds of points disagree on the kind of the edge"
     alpha, overlap, zero = zip(mean.tolist(), error.tolist(), strict=True)
-    return ModelThreshold(alpha[0], kind, overlap[0], alpha[1], overlap[1], until, "points", reason, *zero)
+    return Threshold(
+        alpha[0],
+        kind,
+        overlap[0],
+        alpha[1],
+        zero[0],
+        "points",
+        reason,
+        jump_error=overlap[1],
+        alpha_0_error=zero[1],
+        until=until,
+    )
 
 
 def _roots(

@@ -1,4 +1,4 @@
-"""What the general theory returns: a spectrum at one alpha, and a threshold."""
+"""What a route finds at one alpha: edge and all outliers, as arrays that rules of several steps are compared by."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _none() -> Array:
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class Found:
     """Left edge and outliers of one model at one alpha. Errors are a standard deviation, or the last change of a refined rule.
 
     edge, edge_error       in units of the Hessian ((p/2) H for p = inf); NaN where there is no edge
     kind                   "sharp" | "smooth" | "atom" | "no edge" | "unresolved"
-    route                  "exact" | "cubature" | "points"
+    route                  as in `theory.answers`
     outliers (r,)          distinct eigenvalues left of the edge, lowest first
     overlaps (r,)          squared overlap with the span of teacher and student directions
     teacher_share (r,)     share of that overlap that lies on teacher directions
@@ -47,11 +47,11 @@ class Spectrum:
     unsettled: bool = False
 
     @classmethod
-    def without_edge(cls, route: str, reason: str) -> Spectrum:
+    def without_edge(cls, route: str, reason: str) -> Found:
         """No left edge, for a stated reason."""
         return cls(math.nan, 0.0, "no edge", route, reason=reason)
 
-    def first(self, count: int) -> Spectrum:
+    def first(self, count: int) -> Found:
         """The same with the lowest `count` outliers only."""
         kept = {
             f.name: getattr(self, f.name)[:count]
@@ -67,39 +67,6 @@ class Spectrum:
         size = max(abs(self.edge), 1e-300)
         errors = [self.edge_error / size, *(self.outliers_error / size), *self.overlaps_error]
         return bool(np.all(np.array(errors) <= tolerance))
-
-
-@dataclass(frozen=True)
-class ModelThreshold:
-    """The BBP transition of one model.
-
-    alpha, alpha_error      NaN where there is none
-    kind                    "continuous" | "discontinuous" | "none" | "no edge" | "unresolved"
-    overlap, overlap_error  squared overlap just above: 0 when continuous
-    until                   alpha at which the outlier enters the bulk again: inf where it never does
-    route, reason           as in Spectrum
-    alpha_0, alpha_0_error  where the overlap would vanish by its tangent (`theory.general.alpha_zero`): alpha where continuous,
-                            NaN where there is none
-    """
-
-    alpha: float
-    kind: str
-    overlap: float
-    alpha_error: float = 0.0
-    overlap_error: float = 0.0
-    until: float = math.inf
-    route: str = "exact"
-    reason: str = ""
-    alpha_0: float = math.nan
-    alpha_0_error: float = 0.0
-
-    def steady(self, tolerance: float) -> bool:
-        """Whether the errors are below `tolerance`, that of alpha relative to alpha."""
-        if self.kind in ("none", "no edge"):
-            return True
-        if self.kind == "unresolved":
-            return False
-        return self.alpha_error <= tolerance * self.alpha and self.overlap_error <= tolerance
 
 
 def zero_of(alpha: float, overlap: float, slope: float) -> float:

@@ -4,7 +4,7 @@ Routes, the most exact that holds is taken (`route`):
 
     "exact"      quadratic students and teachers, any noise, p, p_star: one Laplace integral (`theory.exact.averages`); with a
                  covariance `theory.general.isotropic` on the same averages. Errors are 0: the digits are those of rounding
-    "cubature"   G a multiple of the identity and two dimensions: p = 1, p = inf, quadratic students of any p with another
+    "nodes"   G a multiple of the identity and two dimensions: p = 1, p = inf, quadratic students of any p with another
                  loss or teacher (`theory.general.laws`); steps are halved until nothing moves, the last change is the error
     "points"     everything else: the matrix Dyson equation on product rules or Sobol points (`theory.general.points`)
 
@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theory.answers import Spectrum, Threshold
 from theory.checks import one, ratio
-from theory.exact.alpha_zero import alpha_zero as of_committee
+from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold
@@ -32,7 +33,7 @@ from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThres
 from theory.general.laws import across, floor_of, isotropic, node_law, panel_law
 from theory.general.points import point_spectrum, point_threshold
 from theory.general.quadratic import QuadraticLaw
-from theory.general.results import ModelThreshold, Spectrum
+from theory.general.results import Found
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -50,15 +51,85 @@ _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
 
+class Route(Protocol):
+    """A way to the answers about a model of which it holds."""
+
+    def at(self, model: Network, alpha: float) -> Found:
+        """Edge and outliers at one alpha."""
+
+    def threshold(self, model: Network) -> Threshold:
+        """alpha_BBP."""
+
+
+class Exact:
+    """Quadratic committees, with any noise and covariance."""
+
+    def at(self, model: Network, alpha: float) -> Found:
+        """By `theory.exact`; with a covariance `Isotropic` on the same averages."""
+        if model.covariance is not None:
+            return _of(Isotropic(QuadraticLaw(model), model.inputs()), alpha, "exact")[0]
+        edge, found = bulk_edge(model, alpha), outlier(model, alpha)
+        if found is None:
+            return Found(edge.value, 0.0, edge.kind, "exact")
+        value, overlap, zero = np.array([found.value]), np.array([found.overlap]), np.zeros(1)
+        shares = np.ones(1), zero, zero
+        return Found(
+            edge.value, 0.0, edge.kind, "exact", value, zero, overlap, zero, *shares, (found.multiplicity,)
+        )
+
+    def threshold(self, model: Network) -> Threshold:
+        """As `at`."""
+        if model.covariance is not None:
+            return _first(Isotropic(QuadraticLaw(model), model.inputs()), "exact")[0]
+        found = bbp_threshold(model)
+        zero = alpha_zero_map(model.p, model.p_star, model.a, noise=model.noise, thresholds=found)
+        return replace(found, alpha_0=float(zero))
+
+
+class Nodes:
+    """G a multiple of the identity: steps are halved until nothing moves."""
+
+    def at(self, model: Network, alpha: float) -> Found:
+        """By `Isotropic` on nodes."""
+        if not math.isfinite(floor_of(model).value):
+            return Found.without_edge("nodes", _UNBOUNDED)
+        if not across(model):
+            return Found(math.nan, 0.0, "unresolved", "nodes", reason=_ALONG)
+        return _refined(model, lambda law, near: _of(law, alpha, "nodes", near), _merged)
+
+    def threshold(self, model: Network) -> Threshold:
+        """As `at`."""
+        if not math.isfinite(floor_of(model).value):
+            return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=_UNBOUNDED)
+        if not across(model):
+            return Threshold(math.nan, "unresolved", math.nan, route="nodes", reason=_ALONG)
+        return _refined(model, lambda law, near: _first(law, "nodes", near), _merged_threshold)
+
+
+class Points:
+    """Everything else: `theory.general.points`."""
+
+    def at(self, model: Network, alpha: float) -> Found:
+        """By clouds of points."""
+        return point_spectrum(model, alpha)
+
+    def threshold(self, model: Network) -> Threshold:
+        """By clouds of points."""
+        return point_threshold(model)
+
+
+ROUTES: dict[str, Route] = {"exact": Exact(), "nodes": Nodes(), "points": Points()}
+
+
 def route(model: Network) -> str:
-    """Which route `spectrum` takes for a model: "exact", "cubature" or "points"."""
+    """Which route a model takes: "exact", "nodes" or "points"."""
     model = network(model)
     if model.is_quadratic:
         return "exact"
-    return "cubature" if isotropic(model) else "points"
+    return "nodes" if isotropic(model) else "points"
 
 
-def spectrum(model: Network, alpha: float) -> Spectrum:
+def spectrum(model: Network, alpha: float) -> Found:
     """Left edge and all outliers of the Hessian of a model at alpha = M/N, in units of the Hessian ((p/2) H for p = inf).
 
     Raises ParameterError unless model is a Network and alpha one positive number.
@@ -67,81 +138,31 @@ def spectrum(model: Network, alpha: float) -> Spectrum:
     >>> found.kind, found.outliers.round(4), found.overlaps.round(4)
     ('sharp', array([-1.2233]), array([0.383]))
     """
-    model, alpha = network(model), one("alpha", ratio("alpha", alpha))
-    taken = route(model)
-    if taken == "exact" and model.covariance is None:
-        return _plain(model, alpha)
-    if taken == "exact":
-        return _of(Isotropic(QuadraticLaw(model), model.inputs()), alpha, "exact")[0]
-    if taken == "points":
-        return point_spectrum(model, alpha)
-    if not math.isfinite(floor_of(model).value):
-        return Spectrum.without_edge("cubature", _UNBOUNDED)
-    if not across(model):
-        return Spectrum(math.nan, 0.0, "unresolved", "cubature", reason=_ALONG)
-    return _refined(model, lambda law, near: _of(law, alpha, "cubature", near), _merged)
+    return ROUTES[route(model)].at(model, one("alpha", ratio("alpha", alpha)))
 
 
-def threshold(model: Network) -> ModelThreshold:
+def threshold(model: Network) -> Threshold:
     """alpha_BBP: the smallest alpha above which an outlier that carries the teacher lies left of the bulk.
 
     Raises ParameterError unless model is a Network.
 
-    >>> threshold(Network(a=2.0)).kind
-    'discontinuous'
+    >>> found = threshold(Network(a=2.0))
+    >>> found.kind, round(found.alpha, 4), round(found.jump, 4)
+    ('discontinuous', 1.6904, 0.1138)
     """
-    model = network(model)
-    found = _threshold(model)
+    found = ROUTES[route(model)].threshold(model)
     if found.kind == "none" and carried_by_gradient(model):
         return replace(found, reason=f"{found.reason}; {_FIRST_ORDER}")
     return found
 
 
-def _threshold(model: Network) -> ModelThreshold:
-    taken = route(model)
-    if taken == "exact" and model.covariance is None:
-        found = bbp_threshold(model)
-        zero = of_committee(model)
-        return ModelThreshold(
-            found.alpha, found.kind, found.overlap, route="exact", alpha_0=math.nan if zero is None else zero
-        )
-    if taken == "exact":
-        return _first(Isotropic(QuadraticLaw(model), model.inputs()), "exact")[0]
-    if taken == "points":
-        return point_threshold(model)
-    if not math.isfinite(floor_of(model).value):
-        return ModelThreshold(math.nan, "no edge", math.nan, route="cubature", reason=_UNBOUNDED)
-    if not across(model):
-        return ModelThreshold(math.nan, "unresolved", math.nan, route="cubature", reason=_ALONG)
-    return _refined(model, lambda law, near: _first(law, "cubature", near), _merged_threshold)
-
-
-def typical_threshold(model: Network) -> ModelThreshold:
+def typical_threshold(model: Network) -> Threshold:
     """The threshold at p = inf without the weights that have no probability there (`theory.general.wide`)."""
-    return _refined(model, lambda law, near: _first(law, "cubature", near), _merged_threshold, rare=False)
+    return _refined(model, lambda law, near: _first(law, "nodes", near), _merged_threshold, rare=False)
 
 
-@dataclass(frozen=True)
-class Branch:
-    """Edge and lowest outlier along alpha: arrays of the shape of alpha, NaN where there is none; kinds are texts.
-
-    edge, edge_error, kind; outlier, outlier_error; overlap (squared, with teacher and student directions together),
-    overlap_error; teacher_share and student_share of that overlap
-    """
-
-    edge: Array
-    edge_error: Array
-    kind: Any
-    outlier: Array
-    outlier_error: Array
-    overlap: Array
-    overlap_error: Array
-    teacher_share: Array
-    student_share: Array
-
-
-def lowest_branch(model: Network, alpha: ArrayLike) -> Branch:
-    """`spectrum` at every alpha, its lowest outlier only. Of a quadratic committee the numbers of `teacher_branch`, to the bit.
+def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
+    """Edge and lowest outlier at every alpha (any shape). Of quadratic committees all at once.
 
     Raises ParameterError as `spectrum`.
 
@@ -149,64 +170,40 @@ def lowest_branch(model: Network, alpha: ArrayLike) -> Branch:
     array([   nan, 0.5356])
     """
     model, alphas = network(model), np.asarray(ratio("alpha", alpha))
-    shape, flat = alphas.shape, alphas.ravel()
     if route(model) == "exact" and model.covariance is None:
-        found = teacher_branch(model, alphas)
-        zero, here = np.zeros(shape), np.isfinite(found.outlier)
-        kind = np.where(found.sharp, "sharp", "smooth")
-        full, none = np.where(here, 1.0, np.nan), np.where(here, 0.0, np.nan)
-        return Branch(found.edge, zero, kind, found.outlier, none, found.overlap, none, full, none)
-    each = [spectrum(model, v) for v in flat]
+        return teacher_branch(model, alphas)
+    each = [spectrum(model, v) for v in alphas.ravel()]
+
+    def column(name: str) -> Array:
+        return np.array([getattr(s, name) for s in each]).reshape(alphas.shape)
 
     def lowest(name: str) -> Array:
-        return np.array([getattr(s, name)[0] if len(s.outliers) else np.nan for s in each]).reshape(shape)
+        values = [getattr(s, name)[0] if len(s.outliers) else np.nan for s in each]
+        return np.array(values).reshape(alphas.shape)
 
-    return Branch(
-        np.array([s.edge for s in each]).reshape(shape),
-        np.array([s.edge_error for s in each]).reshape(shape),
-        np.array([s.kind for s in each]).reshape(shape),
-        *(
-            lowest(name)
-            for name in (
-                "outliers",
-                "outliers_error",
-                "overlaps",
-                "overlaps_error",
-                "teacher_share",
-                "student_share",
-            )
-        ),
-    )
-
-
-def _plain(model: Network, alpha: float) -> Spectrum:
-    edge, found = bulk_edge(model, alpha), outlier(model, alpha)
-    if found is None:
-        return Spectrum(edge.value, 0.0, edge.kind, "exact")
-    one, zero = np.ones(1), np.zeros(1)
     return Spectrum(
-        edge.value,
-        0.0,
-        edge.kind,
-        "exact",
-        np.array([found.value]),
-        zero,
-        np.array([found.overlap]),
-        zero,
-        one,
-        zero,
-        zero,
-        (found.degeneracy,),
+        alphas,
+        column("edge"),
+        column("edge_error"),
+        column("kind"),
+        lowest("outliers"),
+        lowest("outliers_error"),
+        lowest("overlaps"),
+        lowest("overlaps_error"),
+        lowest("teacher_share"),
+        lowest("student_share"),
+        column("reason"),
+        route=route(model),
     )
 
 
-def _of(problem: Isotropic, alpha: float, taken: str, near: float | None = None) -> tuple[Spectrum, float]:
+def _of(problem: Isotropic, alpha: float, taken: str, near: float | None = None) -> tuple[Found, float]:
     """The spectrum, and d at its edge, looked for from `near` on."""
     value, kind, d = problem.edge(alpha, near)
     found: list[IsotropicOutlier] = [] if kind == "atom" else problem.outliers(alpha, d)
     found = [o for o in found if o.value < value]
     zero = np.zeros(len(found))
-    return Spectrum(
+    return Found(
         value,
         0.0,
         kind,
@@ -222,7 +219,7 @@ def _of(problem: Isotropic, alpha: float, taken: str, near: float | None = None)
     ), d
 
 
-def _first(problem: Isotropic, taken: str, near: float | None = None) -> tuple[ModelThreshold, float | None]:
+def _first(problem: Isotropic, taken: str, near: float | None = None) -> tuple[Threshold, float | None]:
     """The first threshold of the blocks that hold teacher directions, where that outlier enters the bulk again, and d of the
     edge there."""
     found: list[IsotropicThreshold] = []
@@ -231,12 +228,12 @@ def _first(problem: Isotropic, taken: str, near: float | None = None) -> tuple[M
             found += problem.thresholds(index, near)
     if not found:
         reason = "no outlier at any alpha"
-        return ModelThreshold(math.nan, "none", math.nan, route=taken, reason=reason), None
+        return Threshold(math.nan, "none", math.nan, route=taken, reason=reason), None
     found.sort(key=lambda t: t.alpha)
     first, *later = found
     until = later[0].alpha if later else math.inf
-    return ModelThreshold(
-        first.alpha, first.kind, first.overlap, until=until, route=taken, alpha_0=first.zero
+    return Threshold(
+        first.alpha, first.kind, first.overlap, alpha_0=first.zero, route=taken, until=until
     ), first.d
 
 
@@ -266,7 +263,7 @@ def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rar
     return merged
 
 
-def _merged(rough: Spectrum, fine: Spectrum) -> Spectrum:
+def _merged(rough: Found, fine: Found) -> Found:
     """The finer result; its errors are the changes from the rough one. Differing kinds are unresolved."""
     if rough.kind != fine.kind or len(rough.outliers) != len(fine.outliers):
         shared = min(len(rough.outliers), len(fine.outliers))
@@ -281,12 +278,12 @@ def _merged(rough: Spectrum, fine: Spectrum) -> Spectrum:
     )
 
 
-def _merged_threshold(rough: ModelThreshold, fine: ModelThreshold) -> ModelThreshold:
+def _merged_threshold(rough: Threshold, fine: Threshold) -> Threshold:
     kind = fine.kind if rough.kind == fine.kind else "unresolved"
     return replace(
         fine,
         kind=kind,
-        alpha_error=0.0 if fine.kind == "none" else abs(fine.alpha - rough.alpha),
-        overlap_error=0.0 if fine.kind == "none" else abs(fine.overlap - rough.overlap),
+        error=0.0 if fine.kind == "none" else abs(fine.alpha - rough.alpha),
+        jump_error=0.0 if fine.kind == "none" else abs(fine.jump - rough.jump),
         alpha_0_error=0.0 if fine.kind == "none" else abs(fine.alpha_0 - rough.alpha_0),
     )

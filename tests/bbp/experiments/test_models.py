@@ -75,7 +75,7 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
     ],
 )
 def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
-    monkeypatch.setitem(theory_curves.FINE, "cubature", 12)
+    monkeypatch.setitem(theory_curves.FINE, "nodes", 12)
     out = tmp_path / "s.h5"
     said = bbp(*SWEEP, *options, "--out", out)
     assert said.code == 0, said.err

@@ -16,8 +16,9 @@ from bbp.explorer.networks import curves
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
 from bbp.explorer.sweepfile import Held, options_of
 from tests.cases import cases
-from theory import ParameterError, bbp_threshold, bulk_edge, outlier
-from theory.general import Network, Spectrum, density, lowest_branch, spectrum, threshold
+from theory import Network, ParameterError, bbp_threshold, bulk_edge, outlier, outliers
+from theory.general import density, lowest_branch, spectrum, threshold
+from theory.general.results import Found
 
 STATES = [
     State(),
@@ -91,9 +92,9 @@ def test_python_lines_print_the_numbers_of_the_page(state):
     with contextlib.redirect_stdout(printed):
         exec(python_lines(state), {})
     lines = printed.getvalue().splitlines()
-    assert lines[0] == str(bbp_threshold(state.model))
+    assert lines[0] == str(threshold(state.model))
     assert lines[1] == str(bulk_edge(state.model, state.alpha))
-    assert lines[2] == str(outlier(state.model, state.alpha))
+    assert lines[2] == str(outliers(state.model, state.alpha))
     assert float(lines[3]) >= 0
 
 
@@ -184,7 +185,7 @@ def test_the_numbers_of_a_slow_model_follow_with_their_errors():
     assert {first.words[name] for name in ("edge", "outlier", "overlap", "phase")} == {"computing …"}
     assert first.lines["edge"] is None
     one = np.array([0.5])
-    here = Spectrum(-1.0, 2e-4, "sharp", "points", -1.25 * np.ones(1), 3e-3 * one, one, one, one, one)
+    here = Found(-1.0, 2e-4, "sharp", "points", -1.25 * np.ones(1), 3e-3 * one, one, one, one, one)
     found = with_numbers(here)
     assert found.words["edge"] == "−1 ± 0.0002 sharp"
     assert found.words["outlier"] == "−1.25 ± 0.002"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge, riemannian_shift, z_of_g
+from theory.exact.bulk import bulk_edge, edge_resolvent, edges, riemannian_shift, z_of_g
 from theory.exact.committee import committee_labels
 from theory.model import Committee
 
@@ -22,15 +22,15 @@ ALPHAS = np.geomspace(1e-6, 1e12, 37)
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_edge_is_where_z_turns(model):
-    edge = bulk_edge(model, ALPHAS)
+    values, kinds, g = edges(model, ALPHAS)
     g_min = -1.0 if math.isinf(model.p) else -model.p / 2
-    sharp = edge.kind == "sharp"
-    assert sharp.any() and np.all(sharp == (edge.g > g_min)) and np.all(edge.g[~sharp] == g_min)
+    sharp = kinds == "sharp"
+    assert sharp.any() and np.all(sharp == (g > g_min)) and np.all(g[~sharp] == g_min)
     assert np.all(np.diff(sharp.astype(int)) >= 0)  # smooth at small alpha, sharp from some alpha on
-    np.testing.assert_allclose(edge.value, z_of_g(model, ALPHAS, edge.g), rtol=1e-9)
-    slope = z_of_g(model, ALPHAS, edge.g, derivative=1)
-    assert np.all(np.abs(slope * edge.g**2)[sharp] < 1e-9) and np.all(slope[~sharp] < 0)
-    assert np.all(z_of_g(model, ALPHAS, edge.g, derivative=2)[sharp] < 0)
+    np.testing.assert_allclose(values, z_of_g(model, ALPHAS, g), rtol=1e-9)
+    slope = z_of_g(model, ALPHAS, g, derivative=1)
+    assert np.all(np.abs(slope * g**2)[sharp] < 1e-9) and np.all(slope[~sharp] < 0)
+    assert np.all(z_of_g(model, ALPHAS, g, derivative=2)[sharp] < 0)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -45,9 +45,9 @@ def test_edge_is_the_largest_z_reached(model):
 
 def test_edge_is_negative_up_to_alpha_one_and_positive_for_many_samples():
     for model in MODELS:
-        edge = bulk_edge(model, ALPHAS)
-        assert np.all(edge.value[ALPHAS <= 1] < 0)
-        assert edge.value[-1] > 0 and edge.kind[-1] == "sharp"
+        values, kinds, _ = edges(model, ALPHAS)
+        assert np.all(values[ALPHAS <= 1] < 0)
+        assert values[-1] > 0 and kinds[-1] == "sharp"
 
 
 def test_few_samples_leave_the_smallest_weight():
@@ -67,9 +67,9 @@ def test_many_samples_concentrate_on_the_mean_weight():
 def test_infinite_width_smooth_edge_is_minus_one():
     """At t = 1, p = inf, phi = (1 - y)/(1 + a) has mean 0: the edge is -1 for all alpha below (1 + a)^2 p_star/2."""
     model = Committee(math.inf, 3, 0.5)
-    edge = bulk_edge(model, [0.1, 1.0, 1.5 * 1.5**2 * (1 - 1e-9), 1.5 * 1.5**2 * (1 + 1e-6)])
-    np.testing.assert_allclose(edge.value[:3], -1, rtol=1e-14)
-    assert list(edge.kind) == ["smooth"] * 3 + ["sharp"]
+    values, kinds, _ = edges(model, [0.1, 1.0, 1.5 * 1.5**2 * (1 - 1e-9), 1.5 * 1.5**2 * (1 + 1e-6)])
+    np.testing.assert_allclose(values[:3], -1, rtol=1e-14)
+    assert list(kinds) == ["smooth"] * 3 + ["sharp"]
 
 
 def test_wide_student_approaches_the_limit():
@@ -103,11 +103,11 @@ def test_riemannian_shift_is_the_radial_gradient():
 
 def test_shapes():
     model = Committee(2, 1, 0.3)
-    edge = bulk_edge(model, [[0.5, 1.0], [2.0, 4.0]])
-    assert edge.value.shape == edge.kind.shape == edge.g.shape == (2, 2)
+    values, kinds, g = edges(model, [[0.5, 1.0], [2.0, 4.0]])
+    assert values.shape == kinds.shape == g.shape == (2, 2)
     single = bulk_edge(model, 2.0)
-    assert isinstance(single.value, float) and isinstance(single.kind, str) and isinstance(single.g, float)
-    assert single.value == edge.value[1, 0]
+    assert isinstance(single.value, float) and isinstance(single.kind, str)
+    assert (single.value, edge_resolvent(model, 2.0)) == (values[1, 0], g[1, 0])
     assert z_of_g(model, [1.0, 2.0, 3.0], [[-0.1], [-0.2]]).shape == (2, 3)
 
 

@@ -35,7 +35,7 @@ def test_kind_changes_at_the_critical_normalisation():
         a_c = critical_normalisation(p, p_star)
         below, above = (bbp_threshold(Committee(p, p_star, a_c * x)) for x in (1 - 1e-11, 1 + 1e-11))
         assert (below.kind, above.kind) == ("continuous", "discontinuous")
-        assert below.overlap == 0 and 0 < above.overlap < 1e-9
+        assert below.jump == 0 and 0 < above.jump < 1e-9
         assert below.alpha == pytest.approx(above.alpha, rel=1e-9)
 
 
@@ -93,14 +93,14 @@ def test_infinite_width_closed_form():
     np.testing.assert_allclose(found.alpha, p_star * (1 + a) / 2, rtol=1e-14)
     assert np.all(found.discontinuous)
     # q2 there: U = (2/p_star)/(1+a), W = U/(1+a), V = E[y (1-y)^2]/(1+a)^2, E[y (1-y)^2] = (2/p_star)(1 + 4/p_star)
-    np.testing.assert_allclose(found.overlap, a / (a + 1 + 4 / p_star), rtol=1e-10)
+    np.testing.assert_allclose(found.jump, a / (a + 1 + 4 / p_star), rtol=1e-10)
 
 
 def test_wide_students_approach_infinite_width():
     limit = bbp_threshold(Committee(math.inf, 1, 0.3))
     for p, bound in ((512, 0.01), (100_000, 5e-5)):
         found = bbp_threshold(Committee(p, 1, 0.3))
-        assert abs(found.alpha - limit.alpha) < bound and abs(found.overlap - limit.overlap) < bound
+        assert abs(found.alpha - limit.alpha) < bound and abs(found.jump - limit.jump) < bound
 
 
 def test_critical_width_brackets_the_critical_normalisation():
@@ -187,7 +187,7 @@ def test_kind_at_rounding_level():
         a = np.concatenate([a_c * (1 + np.arange(-20, 21) * 2.0**-53), a_c * (1 + np.arange(-9, 10) * 1e-13)])
         found = threshold_map(p, p_star, a)
         np.testing.assert_array_equal(found.discontinuous, a >= a_c)
-        assert np.all(found.overlap[~found.discontinuous] == 0) and np.all(found.overlap >= 0)
+        assert np.all(found.jump[~found.discontinuous] == 0) and np.all(found.jump >= 0)
 
 
 def test_critical_normalisation_of_many():
@@ -207,10 +207,8 @@ def test_overlap_extrapolation_is_the_tangent_of_the_branch():
         threshold, h = bbp_threshold(model), 1e-5
         at = threshold.alpha * (1 + np.array([1, 2]) * h)
         near, far = teacher_branch(model, at).overlap
-        slope = (-3 * threshold.overlap + 4 * near - far) / (
-            2 * h * threshold.alpha
-        )  # one-sided, second order
-        expected = threshold.alpha - threshold.overlap / slope
+        slope = (-3 * threshold.jump + 4 * near - far) / (2 * h * threshold.alpha)  # one-sided, second order
+        expected = threshold.alpha - threshold.jump / slope
         assert alpha_zero(model) == pytest.approx(expected, rel=1e-5)
 
 

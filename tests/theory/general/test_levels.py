@@ -153,4 +153,4 @@ def test_points_give_them_at_sharp_edges_and_thresholds(law):
     first, other = threshold(model), point_threshold(model)
     assert other.kind == first.kind
     assert other.alpha == pytest.approx(first.alpha, rel=1e-10)
-    assert other.overlap == pytest.approx(first.overlap, abs=1e-10)
+    assert other.jump == pytest.approx(first.jump, abs=1e-10)

@@ -16,7 +16,7 @@ def test_a_map_of_committees_is_threshold_map():
     )
     np.testing.assert_array_equal(found.alpha, wanted.alpha)
     np.testing.assert_array_equal(found.kind == "discontinuous", wanted.discontinuous)
-    assert np.all(found.alpha_error == 0)
+    assert np.all(found.error == 0)
 
 
 def test_any_parameter():
@@ -24,7 +24,7 @@ def test_any_parameter():
         Network(a=2.0, activation="tanh"), teacher_activation=["tanh", "erf"], covariance=[None, "mp:0.5"]
     )
     assert found.alpha[0, 0] == threshold(Network(a=2.0, activation="tanh")).alpha
-    assert np.all(found.alpha_error < 1e-9 * found.alpha)
+    assert np.all(found.error < 1e-9 * found.alpha)
     mixed = model_map(Network(activation="tanh"), a=[0.5, 1.0, 2.0], loss=["normalised", "squared"])
     assert mixed.kind.tolist() == [
         ["refused", "refused"],

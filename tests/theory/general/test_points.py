@@ -31,8 +31,8 @@ def test_thresholds_are_those_of_exact_routes(model):
     exact, found = threshold(model), point_threshold(model)
     assert route(model) != found.route == "points"
     assert found.kind == exact.kind
-    assert abs(found.alpha - exact.alpha) < 2 * found.alpha_error < 1e-7 * found.alpha
-    assert abs(found.overlap - exact.overlap) < 1e-7
+    assert abs(found.alpha - exact.alpha) < 2 * found.error < 1e-7 * found.alpha
+    assert abs(found.jump - exact.jump) < 1e-7
 
 
 @pytest.mark.parametrize("alpha", [0.5, pytest.param(1.2, marks=pytest.mark.slow), 4.0])
@@ -106,8 +106,8 @@ def test_a_threshold_by_sobol_points(model, monkeypatch):
     monkeypatch.setattr("theory.general.points._LEVEL", 12)
     exact, found = threshold(model), point_threshold(model)
     assert found.kind == exact.kind
-    assert abs(found.alpha - exact.alpha) < 4 * found.alpha_error < 0.02 * exact.alpha
-    assert abs(found.overlap - exact.overlap) <= 4 * found.overlap_error < 0.02
+    assert abs(found.alpha - exact.alpha) < 4 * found.error < 0.02 * exact.alpha
+    assert abs(found.jump - exact.jump) <= 4 * found.jump_error < 0.02
 
 
 def test_averages_over_symmetries_are_those_of_all_images():
@@ -133,7 +133,7 @@ def test_overlap_hides_what_is_left():
     assert found.kind == "discontinuous"
     below, above = (point_spectrum(Network(2, overlap=0.4), found.alpha * f) for f in (0.98, 1.02))
     assert (len(below.outliers), len(above.outliers)) == (0, 1)
-    assert abs(above.overlaps[0] - found.overlap) < 0.02
+    assert abs(above.overlaps[0] - found.jump) < 0.02
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, broadcast, count, finite, ratio, shown
-from theory.exact.bulk import bulk_edge
+from theory.exact.bulk import bulk_edge, edges
 from theory.exact.committee import committee
 from theory.exact.density.resolvent import SKELETON, solve, solve_near, solve_sorted
 from theory.exact.density.trace import trace
@@ -262,8 +262,11 @@ def _off_critical(alpha: Real, z: Any) -> tuple[Any, Real]:
 def _edges(law: WeightLaw, alpha: Real) -> tuple[Real, Real]:
     """Left and right end of the support at each alpha (n,), in units of (p/2) H; the right one is inf unless p = inf."""
     values, back = np.unique(alpha, return_inverse=True)
-    one = float(values[0]) if values.size == 1 else values  # a single edge is remembered
-    left = np.atleast_1d(bulk_edge(law.model, one).value) * _scale(law.model)
+    if values.size == 1:  # a single edge is remembered
+        left = np.array([bulk_edge(law.model, float(values[0])).value])
+    else:
+        left = edges(law.model, values)[0]
+    left = left * _scale(law.model)
     right = np.full(values.shape, math.inf)
     if math.isinf(law.model.p):
         right[:] = [_right_edge(law, float(value)) for value in values]

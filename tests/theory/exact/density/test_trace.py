@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from theory.exact.bulk import bulk_edge
+from theory.exact.bulk import bulk_edge, edge_resolvent
 from theory.exact.density.density import bulk_curve, density
 from theory.exact.density.weight_law import weight_law
 from theory.model import Committee
@@ -30,7 +30,7 @@ def test_curve_lies_on_the_density(model, alpha):
     """Wherever it is not exponentially small: there the rounding of the energy itself shows in the density."""
     scale = 1.0 if math.isinf(model.p) else model.p / 2
     edge = bulk_edge(model, alpha)
-    start = scale / float(edge.g)
+    start = scale / edge_resolvent(model, alpha)
     u = start + abs(start) * np.concatenate([[-0.1, -1e-3], np.geomspace(1e-3, 1e3, 30)])
     lam, t = bulk_curve(model, alpha, u)
     assert np.all(np.diff(lam[2:]) > 0) and np.all(t.imag[:2] == 0)
@@ -45,7 +45,7 @@ def test_curve_lies_on_the_density(model, alpha):
 def test_few_digits_stay_on_the_axis_of_many(model, alpha):
     """A law of 9 digits is not quite positive: the height above the axis is found nevertheless."""
     scale = 1.0 if math.isinf(model.p) else model.p / 2
-    start = scale / float(bulk_edge(model, alpha).g)
+    start = scale / edge_resolvent(model, alpha)
     side = math.sqrt(alpha * abs(np.sum(weight_law(model).mass / weight_law(model).pole ** 2)))
     u = np.concatenate([start + abs(start) * np.geomspace(1e-6, 1e4, 40), side * np.geomspace(0.1, 30, 15)])
     u = np.unique(u[u != 0])
