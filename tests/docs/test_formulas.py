@@ -16,6 +16,8 @@ from scipy.special import roots_genlaguerre
 
 from sims import hessian
 from theory import Committee, Network, bbp_threshold, bulk_edge, density, outlier, student_outliers, z_of_g
+from theory.exact.bulk import edge_resolvent
+from theory.exact.outliers import outlier_resolvent
 from theory.finite.edge import edge_scale, finite_edge
 from theory.finite.typical import pole_probability
 from theory.general.spectrum import spectrum
@@ -102,13 +104,13 @@ def walk_units():
 def walk():
     e, edge = Averages(CONTINUOUS), bulk_edge(CONTINUOUS, 6.0)
     assert edge.kind == "sharp"
-    t = -edge.g
+    t = -edge_resolvent(CONTINUOUS, 6.0)
     close(6.0 * e.w(t), 1)
-    assert abs(slope(lambda g: float(z_of_g(CONTINUOUS, 6.0, g)), edge.g)) < 1e-6
+    assert abs(slope(lambda g: float(z_of_g(CONTINUOUS, 6.0, g)), edge_resolvent(CONTINUOUS, 6.0))) < 1e-6
     found = outlier(CONTINUOUS, 6.0)
-    out = -found.g
+    out = -outlier_resolvent(CONTINUOUS, 6.0)
     close(6.0 * e.u(out), 1)
-    close(found.value, 6.0 * e.s(found.g))
+    close(found.value, 6.0 * e.s(outlier_resolvent(CONTINUOUS, 6.0)))
     assert out < t
     threshold = bbp_threshold(CONTINUOUS)
     both = brentq(lambda t: e.u(t) - e.w(t), 0.1, 0.999, xtol=1e-14)
@@ -145,13 +147,13 @@ def mass():
 
 def outlier_values():
     e, found = Averages(MODEL), outlier(MODEL, ALPHA)
-    close(found.value, 1 / found.g + ALPHA * e.k(found.g))
-    close(found.value, ALPHA * e.s(found.g))
+    close(found.value, 1 / outlier_resolvent(MODEL, ALPHA) + ALPHA * e.k(outlier_resolvent(MODEL, ALPHA)))
+    close(found.value, ALPHA * e.s(outlier_resolvent(MODEL, ALPHA)))
 
 
 def overlap():
     e, found = Averages(MODEL), outlier(MODEL, ALPHA)
-    t, g = -2 * found.g / P, found.g
+    t, g = -2 * outlier_resolvent(MODEL, ALPHA) / P, outlier_resolvent(MODEL, ALPHA)
     slopes = slope(e.s, g) / slope(lambda g: float(z_of_g(MODEL, ALPHA, g)), g)
     close(found.overlap, 1 / (1 - ALPHA * slopes), rtol=1e-6)
     close(found.overlap, (1 - ALPHA * e.w(t)) / (1 - ALPHA * e.w(t) + ALPHA * e.v(t)))
@@ -194,7 +196,7 @@ def student_modes():
 
 def student_signs():
     alpha, edge = ALPHA, bulk_edge(MODEL, ALPHA)
-    t, e = -2 * edge.g / P, Averages(MODEL)
+    t, e = -2 * edge_resolvent(MODEL, ALPHA) / P, Averages(MODEL)
     k = e.mean(e.both(lambda c: e.phi(t, c)))
     one, two, d1, d2 = e.phi(t, 1), e.phi(t, 3), e.d(t, 1), e.d(t, 3)
     first = 2 / P * e.mean(e.yhat * (e.a + e.y) * (1 / (d1 * d2) - 1 / d1**2))
@@ -207,7 +209,7 @@ def student_signs():
 
 def any_weight():
     found = outlier(TWO, ALPHA)
-    g, z = found.g, found.value
+    g, z = outlier_resolvent(MODEL, ALPHA), found.value
     lam, y, weight = round_law(TWO)
     F = matrices(TWO, lam, y)
     resolved = np.linalg.solve(np.eye(2) - g * F, F)
@@ -236,7 +238,12 @@ def residue():
     found, e = outlier(MODEL, ALPHA), Averages(MODEL)
 
     def g_of(z):
-        return brentq(lambda g: z_of_g(MODEL, ALPHA, g) - z, 1.1 * found.g, 0.9 * found.g, xtol=1e-14)
+        return brentq(
+            lambda g: z_of_g(MODEL, ALPHA, g) - z,
+            1.1 * outlier_resolvent(MODEL, ALPHA),
+            0.9 * outlier_resolvent(MODEL, ALPHA),
+            xtol=1e-14,
+        )
 
     close(found.overlap, 1 / (1 - slope(lambda z: ALPHA * e.s(g_of(z)), found.value, 1e-3)), rtol=1e-6)
 
@@ -269,7 +276,7 @@ def sharp_edge():
     alpha, n = ALPHA, 1000
     edge = bulk_edge(MODEL, alpha)
     assert edge.kind == "sharp"
-    bend = float(z_of_g(MODEL, alpha, edge.g, derivative=2))
+    bend = float(z_of_g(MODEL, alpha, edge_resolvent(MODEL, alpha), derivative=2))
     kappa = (P * n) ** (2 / 3) * (2 / abs(bend)) ** (1 / 3)
     close(kappa, edge_scale(MODEL, alpha, n))
     mean_tw1 = -1.2065335745820  # Bornemann, Math. Comp. 79 (2010) 871
