@@ -195,7 +195,7 @@ def student_modes():
 
 
 def student_signs():
-    alpha, edge = ALPHA, bulk_edge(MODEL, ALPHA)
+    alpha = ALPHA
     t, e = -2 * edge_resolvent(MODEL, ALPHA) / P, Averages(MODEL)
     k = e.mean(e.both(lambda c: e.phi(t, c)))
     one, two, d1, d2 = e.phi(t, 1), e.phi(t, 3), e.d(t, 1), e.d(t, 3)
@@ -208,8 +208,7 @@ def student_signs():
 
 
 def any_weight():
-    found = outlier(TWO, ALPHA)
-    g, z = outlier_resolvent(MODEL, ALPHA), found.value
+    g, z = outlier_resolvent(TWO, ALPHA), outlier(TWO, ALPHA).value
     lam, y, weight = round_law(TWO)
     F = matrices(TWO, lam, y)
     resolved = np.linalg.solve(np.eye(2) - g * F, F)
@@ -227,7 +226,7 @@ def lehner():
         return np.linalg.eigvalsh(-q + ALPHA * np.einsum("n,nij->ij", weight, a))[0]
 
     edge = bulk_edge(TWO, ALPHA)
-    best = -np.eye(2) / edge.g
+    best = -np.eye(2) / edge_resolvent(TWO, ALPHA)
     close(lowest(best), edge.value)
     for away in (0.01 * best, -0.01 * best, [[0.2, 0.1], [0.1, -0.1]], [[0.0, 0.4], [0.4, 0.3]]):
         assert lowest(best + away) < edge.value
@@ -238,12 +237,8 @@ def residue():
     found, e = outlier(MODEL, ALPHA), Averages(MODEL)
 
     def g_of(z):
-        return brentq(
-            lambda g: z_of_g(MODEL, ALPHA, g) - z,
-            1.1 * outlier_resolvent(MODEL, ALPHA),
-            0.9 * outlier_resolvent(MODEL, ALPHA),
-            xtol=1e-14,
-        )
+        near = outlier_resolvent(MODEL, ALPHA)
+        return brentq(lambda g: z_of_g(MODEL, ALPHA, g) - z, 1.1 * near, 0.9 * near, xtol=1e-14)
 
     close(found.overlap, 1 / (1 - slope(lambda z: ALPHA * e.s(g_of(z)), found.value, 1e-3)), rtol=1e-6)
 
