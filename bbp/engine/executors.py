@@ -204,7 +204,7 @@ class _Lane:
         before = {name: os.environ.get(name) for name in _CHILD}
         os.environ.update(_CHILD)  # loky has a helper process, which inherits them
         try:
-            with signals.deaf():
+            with signals.deaf(), _stdout_on_stderr():
                 self.executor = loky.ProcessPoolExecutor(
                     1, env=self.environment, initializer=_begin, initargs=(os.getpid(),)
                 )
@@ -238,13 +238,27 @@ class _Lane:
         self.executor.shutdown(wait=True, kill_workers=True)
 
 
+@contextmanager
+def _stdout_on_stderr() -> Iterator[None]:
+    """What children of this block print goes to stderr, from their first line on: stdout is for results."""
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _begin(parent: int) -> None:
-    """In a process that starts: signals are for the program; what is printed goes to stderr; it ends with its parent."""
+    """In a process that starts: signals are for the program, and it ends with its parent."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    with suppress(OSError):
-        os.dup2(2, 1)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != parent:  # it has ended already
@@ -311,6 +325,7 @@ class _Watch:
         self.count = -1
         self.seen: set[str] = set()
         self.since: dict[str, float] = {}  # of each trouble
+        self.told: set[str] = set()
 
     def __call__(self, came: bool) -> None:
         """Ask the scheduler if no result `came`."""
@@ -324,9 +339,9 @@ class _Watch:
             ]
         except Exception as error:
             raise RunError(f"the dask scheduler is lost ({type(error).__name__})") from None
-        if len(workers) != self.count and self.count >= 0 and workers:
+        if len(workers) > max(self.count, 0) and self.count >= 0:
             log.info("%d workers", len(workers))
-        self.count = len(workers)
+        self.count = max(self.count, len(workers))
         paused = [worker for worker in workers.values() if worker.get("status") == "paused"]
         limits = {worker["memory_limit"] for worker in workers.values() if worker.get("memory_limit")}
         limit = ", ".join(f"{number / 1e6:.0f} MB" for number in sorted(limits))
@@ -344,7 +359,9 @@ class _Watch:
             self.since.pop(words, None)
         elif words not in self.since:
             self.since[words] = time.monotonic()
-            log.warning("%s: the run ends if that lasts %.0f s", words, patience)
+            if words not in self.told:
+                log.warning("%s: the run ends if that lasts %.0f s", words, patience)
+            self.told.add(words)
         elif time.monotonic() - self.since[words] > patience:
             raise RunError(f"{words}, for {patience:.0f} s")
 
