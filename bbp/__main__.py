@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-from bbp.console import program, signals
+from bbp.console import commands, signals
 
 
 def main() -> int:
     """Run the command named on the command line; the exit code is the command's."""
+    if sys.argv[1:2] in (["-h"], ["--help"]):  # without the half second of SciPy that all others take
+        print(commands.overview())
+        return signals.end(0)
+    program = importlib.import_module("bbp.console.program")
     return signals.end(program.guarded("bbp", lambda: program.dispatch(sys.argv[1:])))
 
 

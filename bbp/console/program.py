@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 from bbp import __version__
 from bbp.console import signals, streams
+from bbp.console.commands import COMMANDS, overview
 from bbp.console.errors import Interrupted, RunError
 from bbp.console.progress import STDERR, Progress, duration, log, messages
 from bbp.console.text import one_line, plain
@@ -34,18 +35,6 @@ from theory.checks import NotConverged, ParameterError
 
 __all__ = ["Parser", "Progress", "dispatch", "duration", "guarded", "log", "messages", "program", "show"]
 
-COMMANDS = {
-    "sweep": "sample Hessians over alpha beside the theory, into one HDF5 file",
-    "phase": "thresholds alpha_BBP, their kind and overlap jump over (p, a)",
-    "compare": "finite-N samples against theory: a table and a figure",
-    "quantile": "at which alpha, in what share of draws, at which N the signal shows",
-    "plot": "the figure that fits a file",
-    "export": "a table of any file as CSV, LaTeX or JSON",
-    "figures": "every figure of the documentation",
-    "descent": "gradient descent and the Hessian along it",
-    "explore": "the model in the browser: curves that move, samples, phases",
-    "info": "what is in this file",
-}
 OK, FAILED, USAGE, BROKEN_PIPE = 0, 1, 2, 141
 # What the system refuses because of the name or the place that was given; anything else happened to the run.
 _ASKED = (
@@ -227,25 +216,6 @@ def dispatch(argv: Sequence[str]) -> int:
             "bbp", f"no command {argv[0]!r}{nearest(argv[0], list(COMMANDS))} (see bbp --help)", USAGE
         )
     return importlib.import_module(f"bbp.{argv[0]}").main(argv[1:])
-
-
-def overview() -> str:
-    """The text of `bbp --help`."""
-    lines = [f"  {name:9} {summary}" for name, summary in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: bbp [-h] [--version] COMMAND ...",
-            "",
-            "Hessian BBP transitions of quadratic teacher-student networks: theory, samples, figures.",
-            "",
-            "commands (each also as python -m bbp.COMMAND):",
-            *lines,
-            "",
-            "example:",
-            "  bbp sweep --alpha-grid --p 1 --a 1.0 --n 400 --samples 16 --out results/sweep.h5",
-            "  bbp plot results/sweep.h5 --out sweep.png",
-        ]
-    )
 
 
 def _complain(prog: str, error: object, code: int) -> int:

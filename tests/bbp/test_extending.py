@@ -128,7 +128,7 @@ def figure(place):
 
 def program(place):
     edit(
-        place / "bbp/console/program.py",
+        place / "bbp/console/commands.py",
         '    "info": "what is in',
         '    "hello": "say it",\n    "info": "what is in',
     )
@@ -140,7 +140,7 @@ def solver(place):
 
 
 def activation(place):
-    edit(place / "theory/general/activations.py", "_TABLE = (\n", "_TABLE = (\n" + BELL)
+    edit(place / "theory/model/activations.py", "_TABLE = (\n", "_TABLE = (\n" + BELL)
 
 
 @pytest.fixture(scope="module")
