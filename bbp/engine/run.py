@@ -111,11 +111,12 @@ def run(experiment: Experiment, how: Execution) -> Any:
             raise
 
 
-def in_memory(experiment: Experiment, how: Execution) -> Any:
+def in_memory(experiment: Experiment, how: Execution | None = None) -> Any:
     """Run an experiment and leave nothing on disk; what its file would hold.
 
     One that is interrupted is kept until another is: the same experiment then goes on from there.
     """
+    how = how or Execution(Path())
     records = canonical([experiment.name, experiment.records()])
     results = _interrupted.pop(records, Results())
     _interrupted.clear()
