@@ -5,12 +5,10 @@ the kept levels give in the mean, with Phi = F (I + t F)^{-1} and t(z) of the bu
 -Im C(E) / (pN Im t), whole matrices both: the students overlap with the teacher by (p_star/N)^{1/2} in all, and what C has
 off its diagonal is singular at the edge as its diagonal is. On top:
 
-* `noise`, Gaussian, of theory.finite.block_noise in its three sectors, less what the kept levels bring by themselves, and of
-  the shape of C at the edge: what the sectors say of a mean direction of each kind is taken to those of the draw.
-* `tilt`, for p > 1. The resolvent of the bulk in the p student blocks is t I + delta with delta traceless, as the labels
-  of a draw single out directions: z = -(t I + delta)^{-1} + (1/N) sum Phi to first order in delta and in the traceless
-  part kappa of (1/N) sum Phi at t I gives delta = -kappa / (1/t^2 - rung), rung that of `label_sectors`, traceless, and so
-  the block changes by end delta times -1, end on teacher, students or other directions.
+* `noise`, Gaussian, of theory.finite.block_noise in its three sectors and of the shape of C at the edge: what the sectors say
+  of a mean direction of each kind is taken to those of the draw. It has what the kept levels do not bring of the variance of
+  an entry, averaged over sectors, and of each sector that share, as found in samples (p = 2: 0.39 of all three where
+  24 of 188 levels are kept; their couplings are drawn independent).
 * `bend`. The rows of K extreme labels act on the bulk, and it on them. Let rho be their own part of the resolvent, (1/pN) sum
   over rows. The labels of the bulk feel tau = t_b + rho with z = -1/t_b + K(tau), and give K(tau), S(tau). In the small
   matrix they give K(t + rho) through v, the response of the kept levels, whose energies move by rho / |t|^2, and the
@@ -27,15 +25,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.finite.anisotropy import label_sectors, stretched, tilt
 from theory.finite.draw import Draw
 from theory.finite.label_bulk import LabelBulk, Labels
 
 Array = NDArray[np.float64]
 
 EDGE = 0.97  # of t at the edge of the bulk, up to where the mean is taken
-_FINE, _NODES = 160, 4
+_FINE, _NODES, _CLOSER = 160, 8, 2.5
 _BISECTIONS, _STEPS = 6, 5
 _RIDGE = 1e-12  # of covariances, of their mean diagonal
+_ABOVE = 1e-4  # the real axis, of t: where what a level at the edge couples to is taken
 _NEAR = 0.25  # of its distance, the nearest that a moved level may come to the energy
 
 
@@ -61,35 +61,41 @@ def kept_levels(drawn: Draw, bulk: LabelBulk, order: Array, kept: int) -> KeptLe
     """The fine measure of `kept` of the `order` (q,) levels, and the covariance of their couplings.
 
     A level at E couples to row x of the block by b_x, and pN E[b_x b_y] = -Im C_xy(E) / Im t: the students overlap with the
-    teacher, so that entries of different rows are not independent. Nodes are equally spaced in count^(2/3), to which the
-    energy next to an edge is proportional.
+    teacher, so that entries of different rows are not independent. Between nodes all is linear in count^(2/3), as
+    the energy is next to an edge.
     """
     share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
     step = np.diff(share, prepend=0.0)
     at = share - step / 2
     energies = np.stack([at_count(*both, at) for both in zip(bulk.count, bulk.energy, strict=True)])
-    nodes, labels = np.linspace(0, 1, _NODES) * kept ** (2 / 3), drawn.labels
-    roots = np.cbrt(bulk.count)
+    nodes, roots, labels = np.cbrt(_nodes(kept)), np.cbrt(bulk.count), drawn.labels
     x, y = (
-        np.stack([np.interp(np.sqrt(nodes), *both) for both in zip(roots, part, strict=True)])
+        np.stack([np.interp(nodes, *both) for both in zip(roots, part, strict=True)])
         for part in (bulk.t.real, bulk.t.imag)
     )
     covariance, squares = [], []
-    for real, imag in zip(x.T, y.T, strict=True):
+    for real, imag in zip(x.T, np.maximum(y, _ABOVE * x).T, strict=True):
         spectral = [f**2 / ((1 + real[:, None] * f) ** 2 + (imag[:, None] * f) ** 2) for f in labels.f]
         means = _traces(labels, spectral)
-        unit = 1 / (
-            (real**2 + imag**2) * means[0] * order
-        )  # a row that has no part in the labels has 1 / |t|^2
-        covariance.append(weighted_block(labels, drawn.v, spectral, drawn.kinds) * unit[:, None, None])
+        unit = 1 / order
+        block = weighted_block(labels, drawn.v, spectral, drawn.kinds)
+        if drawn.blocks > 1:
+            more = -tilt(labels, real + 1j * imag).imag / imag[:, None, None, None]
+            block = stretched(block, more, means, drawn.kinds)
+        covariance.append(block * unit[:, None, None])
         squares.append(means * unit)
     return KeptLevels(step, energies, hats(at, kept), np.stack(covariance, axis=1), np.stack(squares, axis=2))
 
 
 def hats(counts: Array, kept: int) -> Array:
     """Shares (..., k) of the nodes of KeptLevels in what is linear in count^(2/3) between them."""
-    place = np.clip(counts / kept, 0, 1) ** (2 / 3) * (_NODES - 1)
-    return np.maximum(1 - np.abs(place[..., None] - np.arange(_NODES)), 0)
+    nodes, at = _nodes(kept) ** (2 / 3), np.maximum(counts, 0) ** (2 / 3)
+    return np.stack([np.interp(at, nodes, one) for one in np.eye(len(nodes))], axis=-1)
+
+
+def _nodes(kept: int) -> Array:
+    """Counts of the nodes: denser next to the edge, where couplings change most at p > 1."""
+    return np.asarray(np.linspace(0, 1, _NODES) ** _CLOSER * kept)
 
 
 def t_at(labels: Labels, t_edge: Array, z: Array) -> Array:
@@ -137,21 +143,6 @@ def weighted_block(labels: Labels, v: Array, every: list[Array], kinds: NDArray[
     return block.reshape(q, p * w, p * w)
 
 
-def label_sectors(labels: Labels, t: Array) -> Array:
-    """Rungs of the ladder of theory.finite.block_noise, its ends on the teacher and on students: (3, q, 3) at real t (q,).
-
-    Each for X a multiple of I, symmetric traceless, antisymmetric: L / X and S' / X. The direction of each lam is averaged.
-    """
-    p = labels.lam.shape[2]
-    phi = [f / (1 + t[:, None] * f) for f in labels.f]
-    gap = phi[-1] - phi[0]
-    both = phi[0] ** 2 + 2 * phi[0] * gap / p
-    kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
-    return np.stack(
-        [labels.total(kinds * v) for v in (1.0, labels.y[:, None], labels.yhat[:, None])]
-    ) / np.reshape(labels.n, (-1, 1))
-
-
 def _means(labels: Labels, t: Array) -> Array:
     """(1/N) sum Phi, y Phi, yhat Phi over the labels at t (q,), traces over p: (3, q)."""
     return _traces(labels, [f / (1 + t[:, None] * f) for f in labels.f])
@@ -160,25 +151,6 @@ def _means(labels: Labels, t: Array) -> Array:
 def _traces(labels: Labels, every: list[Array]) -> Array:
     mean = np.sum([share * part for part, share in zip(every, labels.shares, strict=True)], axis=0)
     return np.stack([labels.total(mean * v) for v in (1.0, labels.y, labels.yhat)]) / labels.n
-
-
-def tilt(drawn: Draw, t: Array) -> Array:
-    """What the traceless part of the bulk's resolvent in the p student blocks adds (q, p w, p w), at t (q,): see the top."""
-    labels, p, w = drawn.labels, drawn.blocks, drawn.v.shape[2]
-    q, m, _ = labels.lam.shape
-    if p == 1:
-        return np.zeros((q, w, w))
-    phi = [f / (1 + t[:, None] * f) for f in labels.f]
-    gap = (phi[-1] - phi[0])[:, :m]
-    if labels.weight is not None:
-        gap = gap * labels.weight[:, :m]
-    unit = labels.lam / np.linalg.norm(labels.lam, axis=2, keepdims=True)
-    kappa = np.einsum("qm,qmi,qmj->qij", gap, unit, unit, optimize=True) / labels.n[:, None, None]
-    kappa -= np.trace(kappa, axis1=1, axis2=2)[:, None, None] * np.eye(p) / p
-    sectors = label_sectors(labels, t)[..., 1]
-    factor = sectors[drawn.kinds].T / (1 / t**2 - sectors[0])[:, None]
-    out = np.einsum("qij,qa,ab->qiajb", kappa, factor, np.eye(w))
-    return out.reshape(q, p * w, p * w)
 
 
 def bend(drawn: Draw, kept: KeptLevels, t_edge: Array, z: Array) -> Array:
@@ -221,8 +193,10 @@ def noise(drawn: Draw, kept: KeptLevels, t: Array) -> Array:
     ].T
     own = scatter[:, :, None] * scatter[:, None] / 2
     free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
+    entry = free + (same + tied) / p
+    left = np.maximum(1 - own / entry, 0)
     even, odd, same = (
-        np.sqrt(np.maximum(c, 0))[..., None, None] for c in (free - own + tied, free - own - tied, same)
+        np.sqrt(np.maximum(left * c, 0))[..., None, None] for c in (free + tied, free - tied, same)
     )
     raw = drawn.noise[..., :-1].reshape(q, w, w, p, p)
     turned = raw.swapaxes(3, 4)

@@ -2,13 +2,12 @@
 normal.
 
 A label with t and phi = f / (1 + t f) at the edge of all labels is extreme where mean-field theory, which replaces x' R x / N
-of a label by t, misses much: it fluctuates about t by t sqrt(2 / N) or more, and phi with it by t phi sqrt(2 / N) of itself.
-For p = 1 that must exceed OWN: no more than needed, for directions told by themselves have Gaussian noise among them, which
+of a label by t, misses much: in the mean of the p blocks it fluctuates about t by t sqrt(2 / pN) or more, and phi with it by
+t phi sqrt(2 / pN) of itself.
+That must exceed OWN: no more than needed, for directions told by themselves have Gaussian noise among them, which
 has no third cumulant as that of the bulk has. (At fixed labels, p = 1, a = 0.6, alpha = 2.47, N = 150, dense samples scatter by
 0.15; without extreme labels the law does too, with eleven by 0.20.) Predictions hardly depend on OWN from 0.23 to 0.33 at
-N = 150 (docs/finite_n.md). For p > 1 a label is the business of p - 1 directions of the student blocks and not of all alike:
-LARGE for t^2 phi^2 there, chosen by dense samples of p = 2 (with 4 the vector above the outliers has a third too little
-overlap at a = 3).
+N = 150 (docs/finite_n.md).
 """
 
 from __future__ import annotations
@@ -27,10 +26,9 @@ from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
-LEVELS = 24  # of the bulk
+LEVELS, PER_OUTLIER = 24, 6  # of the bulk, at the least; for each of the p p_star lowest at p > 1
 EXTREMES = 16  # at the most
-OWN = 0.25  # a label's fluctuation, in units of itself, from which it is extreme at p = 1
-LARGE = 0.5  # t^2 phi^2 from which it is at p > 1
+OWN = 0.25  # a label's fluctuation, in units of itself, from which it is extreme
 _FEWER, _LEFT = 12, 3  # dimensions, and labels of negative weight, for each extreme one
 
 
@@ -45,7 +43,7 @@ class Draw:
     v (q, m, w)             projections of the samples on the w directions: the teacher's, the students', the extreme labels'
     extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
     present (q, w)          directions that there are, as draws differ in how many extreme labels they have
-    noise (q, w, w, p^2 + 1), couplings (q, p, w, LEVELS)    standard normal
+    noise (q, w, w, p^2 + 1), couplings (q, p, w, levels)    standard normal
     """
 
     labels: Labels
@@ -91,7 +89,7 @@ def draw(model: Network, m: int, n: int, chosen: range, seed: int, labels: Array
     w = p_star + p + k
     # What a direction has by itself is drawn for all that there may be, as their number changes with m.
     most = min(EXTREMES, inner)
-    own = [random_numbers.block_numbers(seed, i, p, every, LEVELS, most, inner) for i in chosen]
+    own = [random_numbers.block_numbers(seed, i, p, every, level_count(model), most, inner) for i in chosen]
     noise, couplings = np.stack([o[0][:w, :w] for o in own]), np.stack([o[1][:, :w] for o in own])
     excess = np.full((len(own), 2), np.nan)
     if labels is None and told.weight is None:
@@ -116,13 +114,17 @@ def draw(model: Network, m: int, n: int, chosen: range, seed: int, labels: Array
     return Draw(bulk, whole, t_edge, edge * inner / size, extremes, excess, v, x, present, noise, couplings)
 
 
+def level_count(model: Network) -> int:
+    """How many levels of the bulk are told one by one, at the most."""
+    return LEVELS if model.p == 1 else max(LEVELS, PER_OUTLIER * int(model.degeneracy))
+
+
 def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
     """How many labels (q,) feel the edge so much that each is told by itself."""
     shares = sum(
         share * (f / (1 + t_edge[:, None] * f)) ** 2 for f, share in zip(labels.f, labels.shares, strict=True)
     )
-    least = LARGE if len(labels.f) > 1 else OWN**2 * labels.n / 2
-    large = shares * t_edge[:, None] ** 2 > least
+    large = shares * t_edge[:, None] ** 2 > OWN**2 * labels.lam.shape[2] * labels.n / 2
     if labels.weight is not None:
         large &= labels.weight == 1
     negative = (labels.f[0] < 0).sum(axis=1)  # the others make the bulk

@@ -7,9 +7,8 @@ the averages alpha E[...] are sums (1/N) sum_mu, and
 
 phi_i = f_i / (1 + t f_i). The edge is the maximum of z on the real axis below the first pole, where t^2 (1/N) sum
 phi^2 = 1. Above it the spectrum is the curve of complex t on which z is real; on it rho = Im t / pi, and (-1/pi) Im S
-/ rho = -Im S / Im t is the mean squared coupling of a level to a signal direction, times pN. For p > 1 G is taken as
-a multiple of I: what its traceless part adds is a soft mode, whose linear response overestimates what samples show
-(measured; see docs/finite_n.md)."""
+/ rho = -Im S / Im t is the mean squared coupling of a level to a signal direction, times pN. For p > 1 the bulk
+is not isotropic in the p blocks: theory.finite.anisotropy adds a term to z(t)."""
 
 from __future__ import annotations
 
@@ -40,6 +39,7 @@ class Labels:
 
     f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y, yhat (q, m)
     weight (q, m)          how many labels each stands for; None: one. The last m - m' have no lam, u of their own
+    soft (2, q)            A and t_0: z(t) has -A / (t_0 - t)^2 besides (theory.finite.anisotropy)
     """
 
     lam: Array
@@ -50,6 +50,7 @@ class Labels:
     y: Array
     yhat: Array
     weight: Array | None = None
+    soft: Array | None = None
 
     @classmethod
     def of(
@@ -98,16 +99,23 @@ class Labels:
         weight = self.weight if values.ndim == 2 else self.weight[:, None]
         return np.asarray((values * weight).sum(axis=-1))
 
+    def free(self, t: Array) -> tuple[Array, Array]:
+        """What z(t) and z'(t) have besides the sum over labels."""
+        if self.soft is None:
+            return -1 / t, 1 / t**2
+        amplitude, away = self.soft[0], self.soft[1] - t
+        return -1 / t - amplitude / away**2, 1 / t**2 - 2 * amplitude / away**3
+
     def energy(self, t: Array) -> Array:
         """z(t) at t (q,), the first of `sums`."""
-        z = -1 / t
+        z = self.free(t)[0]
         for f, share in zip(self.f, self.shares, strict=True):
             z = z + share / self.n * self.total(f / (1 + t[:, None] * f))
         return z
 
     def energy_slope(self, t: Array) -> tuple[Array, Array]:
         """z(t) and z'(t) at t (q,)."""
-        z, slope = -1 / t, 1 / t**2
+        z, slope = self.free(t)
         for f, share in zip(self.f, self.shares, strict=True):
             phi = f / (1 + t[:, None] * f)
             z = z + share / self.n * self.total(phi)
@@ -116,7 +124,7 @@ class Labels:
 
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """z(t), z'(t), S(t), S'(t) at t (q,), real."""
-        z, slope, signal, signal_slope = -1 / t, 1 / t**2, 0.0 * t, 0.0 * t
+        (z, slope), signal, signal_slope = self.free(t), 0.0 * t, 0.0 * t
         for f, share in zip(self.f, self.shares, strict=True):
             phi = f / (1 + t[:, None] * f)
             z = z + share / self.n * self.total(phi)
@@ -128,7 +136,7 @@ class Labels:
 
     def above_axis(self, t: Array) -> tuple[Array, Array]:
         """z(t) and z'(t) at complex t (q,); by real numbers, which divide several times faster."""
-        z, slope = -1 / t, 1 / t**2
+        z, slope = self.free(t)
         x, y = t.real[:, None], t.imag[:, None]
         for f, share in zip(self.f, self.shares, strict=True):
             real, imag = 1 + x * f, y * f
@@ -152,6 +160,9 @@ class Labels:
             real, imag = 1 + x * f, y * f
             part = np.arctan2(imag, real) - imag / (real * real + imag * imag)
             total = total - share / self.n * self.total(part)
+        if self.soft is not None:
+            amplitude, away = self.soft[0], self.soft[1] - t
+            total = total + (amplitude / away - amplitude * t / away**2).imag
         return total / math.pi
 
 
@@ -181,6 +192,8 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
     t_edge = edge_of(labels)
     edge = labels.energy(t_edge)
     curvature = -2 / t_edge**3
+    if labels.soft is not None:
+        curvature = curvature - 6 * labels.soft[0] / (labels.soft[1] - t_edge) ** 4
     for f, share in zip(labels.f, labels.shares, strict=True):
         curvature = curvature + 2 * share / labels.n * labels.total((f / (1 + t_edge[:, None] * f)) ** 3)
     start = (3 * math.pi * _FIRST / np.nanmedian(order * np.abs(curvature))) ** (1 / 3)
@@ -215,9 +228,11 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
 
 
 def edge_of(labels: Labels) -> Array:
-    """t of the edge (q,): root of t^2 (1/N) sum phi^2 = 1, by Newton's method on the power -1/2, kept in its bracket."""
+    """t of the edge (q,): root of t^2 (1/t^2 - z') = 1, by Newton's method on its power -1/2, kept in its bracket."""
     worst = np.max([np.max(-f, axis=1) for f in labels.f], axis=0)
     high = np.where(worst > 0, 1 / np.where(worst > 0, worst, 1.0), np.nan)
+    if labels.soft is not None:
+        high = np.minimum(high, labels.soft[1])
     low, t = np.zeros_like(high), 0.95 * high
     size, left = np.broadcast_to(labels.n, t.shape), np.flatnonzero(worst > 0)
     for _ in range(60):
@@ -235,6 +250,10 @@ def edge_of(labels: Labels) -> Array:
             phi *= phi
             slope += 2 * share / size[left] * _dot(phi if weight is None else phi * weight, inverse)
         w, dw = at**2 * total, at * slope
+        if labels.soft is not None:
+            amplitude, away = labels.soft[0][left], labels.soft[1][left] - at
+            more = 2 * amplitude * at**2 / away**3
+            w, dw = w + more, dw + 2 * more / at + 3 * more / away
         low[left], high[left] = np.where(w < 1, at, low[left]), np.where(w < 1, high[left], at)
         new = at + 2 * (w - w**1.5) / dw
         inside = (new > low[left]) & (new < high[left])

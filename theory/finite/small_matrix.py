@@ -10,12 +10,13 @@ left. In this basis the Hessian is, with levels mu of that bulk,
                                                       decomposition: chi and normal variables.
 
 Given the labels the couplings b of a level have the covariance (1/pN) (-Im C / Im t), C = (1/N) sum v v^T (x) Phi
-(theory.finite.bulk_block): 1 / |t|^2 for a direction that has no part in the labels. What is drawn:
+(theory.finite.bulk_block): 1 / |t|^2 for a direction that has no part in the labels. For p > 1 the bulk
+is not isotropic in the p blocks, which moves its edge and tilts what couples to it (theory.finite.anisotropy). What is drawn:
 
 * the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
   (theory.finite.many_labels);
-* the LEVELS lowest levels, those of a GOE at equal counts (theory.finite.levels), and Gaussian couplings (single
-  overlaps follow Porter and Thomas);
+* the lowest levels (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.levels), and
+  Gaussian couplings (single overlaps follow Porter and Thomas);
 * what the other levels give: theory.finite.bulk_block.
 
 For p_star = p = 1 far above the threshold the noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
@@ -45,6 +46,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from theory.checks import NotConverged
+from theory.finite.anisotropy import add_tilt, soften, tilt
 from theory.finite.bulk_block import (
     EDGE,
     KeptLevels,
@@ -57,9 +59,8 @@ from theory.finite.bulk_block import (
     noise,
     signal_block,
     t_at,
-    tilt,
 )
-from theory.finite.draw import LEVELS, Draw, draw
+from theory.finite.draw import Draw, draw, level_count
 from theory.finite.label_bulk import LabelBulk, label_bulk
 from theory.finite.levels import airy_levels
 from theory.model.network import Network
@@ -103,10 +104,11 @@ def small_pairs(
     Raises NotConverged where no draw has an edge with enough levels left of 0.
     """
     drawn = draw(model, m, n, chosen, seed, labels)
+    drawn = replace(drawn, labels=soften(drawn.labels))
     bulk_labels, d = drawn.labels, int(model.degeneracy)
-    order = drawn.blocks * bulk_labels.n
+    order, most = drawn.blocks * bulk_labels.n, level_count(model)
     with np.errstate(invalid="ignore", divide="ignore"):
-        bulk = label_bulk(bulk_labels, order, LEVELS + 1)
+        bulk = label_bulk(bulk_labels, order, most + 1)
         fewest = np.where(drawn.extremes > 0, 2, d + 2)
         sound = (
             np.isfinite(bulk.edge)
@@ -116,8 +118,8 @@ def small_pairs(
         )
     if not np.any(sound):
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
-    kept = int(min(LEVELS, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order.min()))
-    lows = airy_levels(chosen.stop, LEVELS)[chosen.start :, :kept]
+    kept = int(min(most, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order.min()))
+    lows = airy_levels(chosen.stop, most)[chosen.start :, :kept]
     bulk_edge = np.where(sound, bulk.edge, -1.0)
     t_edge = np.where(sound, bulk.t_edge, 0.5)
     bulk = replace(bulk, t=np.where(sound[:, None], bulk.t, 0.5), t_edge=t_edge)
@@ -168,7 +170,10 @@ def _block(
     for z in (np.minimum(chord[0], highest), chord[1]):
         t = t_at(labels, t_edge, z)
         z = labels.energy(t)
-        ends.append((z, signal_block(labels, drawn.v, t, drawn.kinds) - kept_part(fine, z)))
+        block = signal_block(labels, drawn.v, t, drawn.kinds)
+        if drawn.blocks > 1:
+            add_tilt(block, tilt(labels, t), drawn.kinds)
+        ends.append((z, block - kept_part(fine, z)))
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
     line = np.where(sound[:, None, None], (first - second) / apart, 0)
@@ -181,7 +186,6 @@ def _block(
         - line * z[:, None, None]
         + noise(drawn, fine, t)
         + drawn.extreme
-        + tilt(drawn, t)
         + bend(drawn, fine, t_edge, found)[:, :, None] * eye
     )
     _clear(centre, absent)

@@ -193,7 +193,7 @@ def test_samples_follow_the_law(name, n, alpha):
         (Committee(1, 1, 0.5), 6.0, 1000),
         pytest.param(Committee(1, 1, 0.5), 3.0, 3000, marks=pytest.mark.slow),
         pytest.param(Committee(2, 1, 0.3), 2.6, 3000, marks=pytest.mark.slow),
-        (Committee(2, 1, 0.3), 1.6, 3000),
+        (Committee(2, 1, 0.3), 2.0, 3000),
         pytest.param(Committee(2, 1, 1.5), 2.5, 3000, marks=pytest.mark.slow),
     ],
 )
