@@ -17,8 +17,10 @@ from bbp.analysis.bootstrap import Estimate, fraction
 from bbp.analysis.observables import of_samples
 from bbp.console import grids, program
 from bbp.experiments.options import MODEL
+from sims.memory import ROOM, available_bytes
 from sims.sampling import sample_point
 from theory.checks import ParameterError
+from theory.finite.law import law_bytes
 from theory.finite.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
 from theory.model import Committee
 
@@ -76,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     n = grids.integer("n", args.n) if "n" in given else 0
     alpha = grids.number("alpha", args.alpha) if "alpha" in given else math.nan
     share = grids.number("share", args.share) if "share" in given else math.nan
+    if not math.isnan(alpha) and n:
+        _require_room(model, alpha, n)
     if "n" not in given:
         answer = n_at(model, alpha, share=share, **options)
         n = int(answer.value)
@@ -100,6 +104,15 @@ def run(args: argparse.Namespace) -> int:
             f"samples: share = {found.value:.3f} of {samples}, 95 % interval {found.low:.3f} to {found.high:.3f}"
         )
     return program.OK
+
+
+def _require_room(model: Committee, alpha: float, n: int) -> None:
+    """ParameterError where a draw's labels would not fit in memory."""
+    need, free = law_bytes(model, alpha, n), available_bytes()
+    if free is not None and need > ROOM * free:
+        raise ParameterError(
+            f"a draw of labels at alpha = {alpha:g}, N = {n} takes {need / 2**30:.3g} GiB, and {free / 2**30:.3g} are free"
+        )
 
 
 def sampled(

@@ -43,6 +43,7 @@ STREAM = "threefry2x32/1"
 ROWS = 64  # rows drawn by one call on a device, half of the most on the host
 _CALL = 2**17  # variates that one call draws on the host, about
 WEIGHTS, DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
+_WIDEST = 2**31
 WORD = 2**32  # how many numbers a word of a key tells apart
 T = TypeVar("T")
 Model = Committee | Network
@@ -118,7 +119,7 @@ def samples_of(alpha: float, n: int) -> int:
     """
     alpha, n = _scalar("alpha", alpha), count("n", n)
     if alpha * n >= WORD:
-        raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {n}")
+        raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {shown(n)}")
     m = round(alpha * n)
     if m < 1:
         raise ParameterError(f"alpha N must round to at least one sample, got alpha = {alpha!r}, N = {n}")
@@ -400,6 +401,8 @@ def finite_p(model: Model) -> int:
     """The student's width as an int; ParameterError for p = inf, and for what is no model."""
     if math.isinf(network(model).p):
         raise ParameterError("p must be finite to draw samples, got inf")
+    if model.p >= _WIDEST:
+        raise ParameterError(f"p must be below 2^31 to draw samples, got {model.p:g}")
     return int(model.p)
 
 

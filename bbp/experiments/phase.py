@@ -23,7 +23,7 @@ from bbp.experiments.phase_file import Finite, Map, Phase
 from bbp.experiments.phase_table import table
 from bbp.files import hdf5, provenance
 from bbp.files.table import DONE, FAILED, REASON, TEXT, Field
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
 from theory.finite.threshold import alpha_bbp_finite
@@ -287,6 +287,8 @@ def build(given: Mapping[str, Any]) -> PhaseExperiment:
     settings = options.checked(
         PHASE, _defaults(options.checked(PHASE, given, decides=True)) | dict(given), decides=True
     )
+    if settings["p_star"] >= 2**63:
+        raise ParameterError(f"p_star must be below 2^63 to be written, got {shown(settings['p_star'])}")
     special = [name for name, value in models.DEFAULTS.items() if settings[name] != value]
     settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
         "n": settings["n"] or []

@@ -28,9 +28,9 @@ from bbp.files import hdf5
 from bbp.store import FAILED, Sweep
 from sims import sampling
 from sims.cores import allotted
-from sims.instance import STREAM, samples_of
+from sims.instance import STREAM, finite_p, samples_of
 from sims.krylov.sample import preferred_solver
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 
 __all__ = ["Point", "SweepExperiment", "build", "differences"]
 
@@ -375,6 +375,7 @@ def _check_sizes(config: SweepExperiment) -> None:
     """Every point must have a sample (M >= 1), room for the teacher (p* <= N) and enough eigenvalues."""
     models.check_inputs(config.models[0], config.n)  # one covariance for all
     for index, model in enumerate(config.models):
+        finite_p(model)
         for n in config.n:
             samples_of(config.alphas[index][0], n)
             samples_of(config.alphas[index][-1], n)
@@ -382,6 +383,6 @@ def _check_sizes(config: SweepExperiment) -> None:
                 raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
             if config.eigenpairs[index] > model.p * n:
                 raise ParameterError(
-                    f"n = {n} has p n = {model.p * n} eigenpairs, and {config.eigenpairs[index]} are to be kept"
+                    f"n = {n} has p n = {model.p * n} eigenpairs, and {shown(config.eigenpairs[index])} are to be kept"
                     f" (at least p p* + {sampling.MARGIN})"
                 )

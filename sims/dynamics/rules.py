@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from sims.dynamics.state import Numbers
-from theory.checks import ParameterError, choice, count, one, positive
+from theory.checks import ParameterError, choice, count, one, positive, shown
 
+_MOST = {"steps": 2**31 - 1, "records": 10**6, "power_iterations": 2**31 - 1}  # steps are counted in int32
 NAMES = ("flow", "steps")
 WARM = 2  # products that renew the largest curvature before a step of the flow
 
@@ -48,7 +49,10 @@ class Rules:
     def __post_init__(self) -> None:
         choice("dynamics", self.dynamics, NAMES)
         for name, least in (("steps", 1), ("records", 2), ("power_iterations", 1)):
-            object.__setattr__(self, name, count(name, getattr(self, name), least))
+            whole = count(name, getattr(self, name), least)
+            if whole > _MOST[name]:
+                raise ParameterError(f"{name} must be at most {_MOST[name]}, got {shown(whole)}")
+            object.__setattr__(self, name, whole)
         if self.tolerance is not None:
             object.__setattr__(self, "tolerance", one("tolerance", positive("tolerance", self.tolerance)))
         if not 0 <= one("loss_floor", self.loss_floor) < math.inf:
