@@ -239,3 +239,10 @@ def test_a_spectrum_is_of_one_model(bbp, tmp_path, words):
     given = {"--spectrum": "1.5"} | dict([words])
     said = bbp("plot", *(word for pair in given.items() for word in pair), "--out", tmp_path / "x.png")
     assert said.code == 2 and said.err.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_variable_that_jax_refuses(tmp_path):
+    code, _, err = shell(f"bbp.sweep --alpha-grid 2 --n 20 --out {tmp_path}/x.h5", JAX_ENABLE_X64="banana")
+    assert code == 2 and err.splitlines() == [
+        "bbp sweep: error: JAX cannot start: invalid truth value 'banana' for environment 'JAX_ENABLE_X64'"
+    ]
