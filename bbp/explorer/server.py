@@ -27,7 +27,7 @@ from bbp.explorer.limits import PAGES, UPLOAD
 from bbp.explorer.session import Session, Workers
 from bbp.explorer.state import State
 from bbp.explorer.sweepfile import Held
-from theory.checks import ParameterError
+from theory.checks import NotConverged, ParameterError
 
 log = logging.getLogger("bbp")
 
@@ -67,10 +67,17 @@ class Explorer:
                 f"{PAGES} pages are open, as many as this server keeps: close one, wait half a minute, and reload.",
             )
             return
+        state, notice = State.of_query(request.arguments if request else {})
+        try:
+            self._fill(doc, state, notice)
+        except (ParameterError, NotConverged) as error:  # values that are good one by one and not together
+            self._fill(doc, State(), f"In the link: {error}.")
+
+    def _fill(self, doc: Document, state: State, notice: str) -> None:
+        """Make `doc` a page of these values; one that cannot be made takes no place."""
+        Session(doc, self.workers, state, notice, list(self.held))
         self.pages.add(doc)
         doc.on_session_destroyed(lambda context: self.pages.discard(doc))
-        state, notice = State.of_query(request.arguments if request else {})
-        Session(doc, self.workers, state, notice, list(self.held))
 
 
 def refuse(doc: Document, reason: str) -> None:

@@ -141,7 +141,7 @@ class Session:
         try:
             message = json.loads(data["json"][0])
             handler = self._handlers[message["do"]]
-        except (KeyError, IndexError, TypeError, ValueError):
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError):
             return  # not one of our pages
         try:
             handler(self, message)

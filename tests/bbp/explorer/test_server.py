@@ -80,6 +80,30 @@ def test_words_from_a_link_are_escaped(port):
     assert '"><img>' not in text
 
 
+CLASHES = {
+    "p=inf&overlap=0.5": "In the link: overlap must be 0, and gram not given, for p = inf.",
+    "activation=tanh": "In the link: a must be at least 1 for a tanh teacher",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", CLASHES)
+def test_a_link_whose_values_clash_is_a_page_that_says_so(port, query):
+    status, text = get(port, f"/?{query}")
+    assert status == 200 and CLASHES[query] in text and "c-alpha" in text
+
+
+def test_a_page_that_cannot_be_made_takes_no_place(monkeypatch):
+    def fails(*arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(server, "Session", fails)
+    shared = server.Explorer([])
+    for _ in range(2 * server.PAGES):
+        with pytest.raises(ZeroDivisionError):
+            shared.open(Document())
+    assert not shared.pages
+
+
 def test_there_are_only_so_many_pages(monkeypatch):
     class Context:
         request = None
@@ -140,6 +164,9 @@ def test_a_page_asks_for_long_work_while_it_is_open_and_leaves_it_when_it_moves_
     assert workers.told[2:] == ["cancel"] * 3
     timers()[0]()
     assert workers.told[5:] == ["submit"]
+    deep = 100_000
+    send_text = next(m for m in doc.select({"name": "ask"}))
+    send_text.data = {"json": ["[" * deep + "]" * deep]}  # of no page of ours, and no end of this one
     doc.callbacks.trigger_event(ConnectionLost())
     assert set(workers.told[6:]) == {"cancel"}
     send({"do": "state", "serial": 3, "values": State(n=500).values()})
