@@ -1,7 +1,7 @@
 """Make the figures of the paper, and what it lacks: theory and samples, each with its data in HDF5.
 
-A figure whose data were computed before, with the same options, is drawn again without computing. One that fails is
-reported and the others go on.
+A figure whose data were computed before, with the same options, is drawn again without computing; where no options are given,
+whatever were its own. One that fails is reported and the others go on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from bbp.gallery.base import Effort, Entry
 from bbp.gallery.entries import ENTRIES
 from bbp.plots import style
 from theory.checks import ParameterError
+
+Stored = tuple[base.Data, str]  # of a figure, and words on where they are from
 
 EXAMPLE = """  bbp figures --out figures                     all, quick mode: under ten minutes on two cores
   bbp figures phi overlap --out figures --paper
@@ -69,12 +71,13 @@ def run(args: argparse.Namespace) -> int:
     return program.FAILED if failed else program.OK
 
 
-def _make(entry: Entry, effort: Effort, out: Path, form: str, data: base.Data | None) -> bool:
+def _make(entry: Entry, effort: Effort, out: Path, form: str, stored: Stored | None) -> bool:
     """Data and picture of one figure; whether it was made."""
     path = outputs.destination(out / f"{entry.name}.h5")
-    how = "data were there"
     try:
-        if data is None:
+        if stored is not None:
+            data, how = stored
+        else:
             start = time.perf_counter()
             arrays = entry.build(effort)
             seconds = time.perf_counter() - start
@@ -93,15 +96,19 @@ def _make(entry: Entry, effort: Effort, out: Path, form: str, data: base.Data | 
     return True
 
 
-def _stored(out: Path, entry: Entry, effort: Effort) -> base.Data | None:
-    """The figure's data if they are there and answer these options; FileError if they answer others."""
+def _stored(out: Path, entry: Entry, effort: Effort) -> Stored | None:
+    """The figure's data if they are there and answer these options, or none were given; FileError if they answer others."""
     path = out / f"{entry.name}.h5"
     if not path.exists():
         return None
     data, config = base.load(path)
-    if config != base.config(entry, effort):
+    wanted = base.config(entry, effort)
+    if config != wanted and effort == Effort():
+        own = {name: config.get(name) for name in wanted if config.get(name) != wanted[name]}
+        return data, f"data were there, of {', '.join(f'{name} = {value}' for name, value in own.items())}"
+    if config != wanted:
         raise FileError(f"{str(path)!r} was made with other options (--force replaces it; or another --out)")
-    return data
+    return data, "data were there"
 
 
 def _entry(name: str) -> Entry:

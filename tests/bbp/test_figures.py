@@ -19,7 +19,7 @@ from bbp.gallery import (
     survives,
 )
 from bbp.gallery import thresholds as diagrams
-from bbp.gallery.base import Data, Effort, Entry
+from bbp.gallery.base import Data, Effort, Entry, load, save
 from bbp.gallery.entries import ENTRIES
 from bbp.gallery.scatter import ratio
 from bbp.gallery.thresholds import as_arrays, as_map
@@ -106,6 +106,12 @@ def test_data_are_computed_once_and_those_of_other_options_refused(tmp_path, cap
     assert "data were there" in capsys.readouterr().out
     assert main(["underparametrised", "--out", str(tmp_path), "--seed", "1"]) == 2
     assert "other options" in capsys.readouterr().err
+    path = tmp_path / "underparametrised.h5"
+    data, _ = load(path)
+    save(path, ENTRIES["underparametrised"], data.arrays, Effort(mode="paper"), 1.0)
+    before = path.read_bytes()
+    assert main(["underparametrised", "--out", str(tmp_path), "-q"]) == 0  # none given: those of the file
+    assert "data were there, of mode = paper" in capsys.readouterr().out
     assert (tmp_path / "underparametrised.h5").read_bytes() == before
 
 

