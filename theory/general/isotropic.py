@@ -42,9 +42,10 @@ Array = NDArray[Any]
 _EPS = 4 * np.finfo(float).eps
 _FAR = 300.0  # logarithm at which every search for a bracket ends
 _NEAREST = 1e-14  # d / q_min of the first point of the line where averages at q_min do not exist: rounding of weights
+_NEXT = 1e-8  # d / q_min at which averages are still those at q_min
 _AHEAD = 4e-4  # in log q: what the difference below leaves is 1e-10, rounding 1e-11
 _ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12
-_NEIGHBOURS = np.geomspace(1e-2, 1e2, 9)
+_NEIGHBOURS = np.geomspace(1e-3, 1e3, 13)
 _GRID = np.concatenate([np.geomspace(1e-14, 1e-2, 25), np.geomspace(2e-2, 1e6, 60)])
 
 
@@ -148,10 +149,13 @@ def bracketed(function: Callable[[float], float], start: float, lowest: float = 
 
 
 class Isotropic:
-    """The equations above for a law of weights and a law of covariance eigenvalues (s, w), None for the identity."""
+    """The equations above for a law of weights and a law of covariance eigenvalues (s, w), None for the identity.
 
-    def __init__(self, law: Law, covariance: tuple[Array, Array] | None = None):
-        self.law = law
+    near  d of the edge, for a law that is resolved there and beyond only: edges and thresholds are looked for about it
+    """
+
+    def __init__(self, law: Law, covariance: tuple[Array, Array] | None = None, near: float | None = None):
+        self.law, self.near = law, near
         if covariance is not None:
             s, w = covariance
             covariance = s[s > 0], w[s > 0]
@@ -202,22 +206,29 @@ class Isotropic:
 
     @cached_property
     def start(self) -> tuple[float, float]:
-        """First d of the line, and alpha there, alpha_c, up to which edges are smooth; (0, 0) where no weight is negative."""
+        """First d of the line, and alpha there, alpha_c, up to which edges are smooth; (0, 0) where no weight is negative.
+
+        Averages that exist at d = 0 hardly change next to it; where they do, they are those of too few nodes.
+        """
         q_min = self.law.q_min
-        if q_min == 0:
+        first = _NEAREST * q_min
+        if q_min == 0 or (self.near or 0.0) > first:
             return 0.0, 0.0
-        for d in (0.0, _NEAREST * q_min) if self.law.closed else (_NEAREST * q_min,):
-            means = self.law.at(d)
-            if np.isfinite(means.k2) and means.k2 > 0:
-                return d, self._on_sharp(d, means)[0]
-        raise NotConverged("averages next to the infimum of the weights do not exist", -q_min)
+        if self.law.closed:
+            means, next_to = self.law.at(0.0), self.law.at(_NEXT * q_min)
+            if 0 < means.k2 < 2 * next_to.k2:
+                return 0.0, self._on_sharp(0.0, means)[0]
+        means = self.law.at(first)
+        if not (np.isfinite(means.k2) and means.k2 > 0):
+            raise NotConverged("averages next to the infimum of the weights do not exist", -q_min)
+        return first, self._on_sharp(first, means)[0]
 
     def alpha_c(self) -> float:
         """alpha up to which the edge is smooth."""
         return self.start[1]
 
-    def edge(self, alpha: float, near: float | None = None) -> tuple[float, str, float]:
-        """Left edge at alpha: value, kind "sharp" | "smooth" | "atom", and d there, looked for from `near` on.
+    def edge(self, alpha: float) -> tuple[float, str, float]:
+        """Left edge at alpha: value, kind "sharp" | "smooth" | "atom", and d there.
 
         "atom": no weight is negative and samples are fewer than dimensions; the spectrum starts at 0. Raises NotConverged
         where no edge is found.
@@ -231,7 +242,7 @@ class Isotropic:
             return math.log(self._on_sharp(d, self.law.at(d))[0] / alpha)
 
         lowest = math.log(d or _NEAREST * self.law.q_min or math.exp(-_FAR) * self.law.scale)
-        v = bracketed(log_alpha, max(math.log(near or self.law.scale), lowest), lowest)
+        v = bracketed(log_alpha, max(math.log(self.near or self.law.scale), lowest), lowest)
         if v is None:
             if self.law.q_min == 0:
                 return 0.0, "atom", 0.0
@@ -286,16 +297,15 @@ class Isotropic:
 
     # --- the transition -----------------------------------------------------------------------------------------
 
-    def thresholds(self, index: int, near: float | None = None) -> list[IsotropicThreshold]:
-        """Every alpha at which the largest eigenvalue of a block enters or leaves the bulk, ascending in alpha; with `near`
-        those of edges at about that d only."""
+    def thresholds(self, index: int) -> list[IsotropicThreshold]:
+        """Every alpha at which the largest eigenvalue of a block enters or leaves the bulk, ascending in alpha."""
         found = []
         d, alpha_c = self.start
         if alpha_c > 0:
             smooth = self._smooth_threshold(index)
             if smooth is not None:
                 found.append(smooth)
-        points = self.law.scale * _GRID if near is None else max(near, d) * _NEIGHBOURS
+        points = self.law.scale * _GRID if self.near is None else max(self.near, d) * _NEIGHBOURS
         points = points[points > d]
         if alpha_c > 0:
             points = np.append(d, points)
@@ -303,6 +313,8 @@ class Isotropic:
         for low, high, left, right in zip(points, points[1:], values, values[1:], strict=False):
             if left * right < 0:
                 found.append(self._sharp_threshold(index, low, high))
+        if not found and self.near is not None:
+            raise NotConverged("threshold not found: no change of sign", math.nan)
         return sorted(found, key=lambda t: t.alpha)
 
     def _sharp_margin(self, index: int, d: float) -> float:

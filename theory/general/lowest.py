@@ -22,7 +22,7 @@ _POINTS = 6000  # of one box
 _BEST, _CHILDREN, _GENERATIONS, _SHRINK = 40, 10, 32, 0.6
 _STARTS = 3  # of descents: one where there is known to be a lower bound
 _BOXES = 1e1, 1e2, 1e3, 1e4
-_STEADY = 1e-6
+_FALLS = 0.02  # of the lowest value from one box to the next: less is what searches by chance miss
 _FALLING = 0.5
 _BOTTOMLESS = 1e6  # falls of this many times the lowest value near 0 do not end
 _RESOLVED = 1e6  # y - yhat in units of rounding of yhat, below which it says nothing
@@ -69,11 +69,7 @@ def lowest(
         return Lowest(best, *place)
     falls = -np.diff(boxes)
     far = best < -_BOTTOMLESS * (1 + abs(boxes[0]))  # a box may have missed how far it goes down there
-    if (
-        far
-        or np.isneginf(best)
-        or (falls[-1] > _STEADY * (1 + abs(best)) and falls[-1] > _FALLING * falls[-2])
-    ):
+    if far or np.isneginf(best) or (falls[-1] > _FALLS * abs(best) and falls[-1] > _FALLING * falls[-2]):
         return Lowest(-np.inf, *place)
     return Lowest(best, *place)
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.answers import Spectrum, Threshold
-from theory.checks import one, ratio
+from theory.checks import NotConverged, one, ratio
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier, teacher_branch
@@ -40,12 +40,9 @@ Array = NDArray[Any]
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
 _ENOUGH = 1e-9  # with which product rules are content
-_PANELS = (
-    (1e-8, 100_000),
-    (1e-10, 200_000),
-    (1e-12, 400_000),
-)  # their tolerances, and how many nodes they may have
-Solve = Callable[[Isotropic, float | None], tuple[Any, float | None]]
+_PANELS = (1e-8, 120_000), (1e-10, 300_000), (1e-12, 700_000)  # tolerances and most nodes, in turn
+_NEARER = 8  # times that d is lowered, each time by a factor of 30
+Solve = Callable[[Isotropic], tuple[Any, float | None]]
 _UNBOUNDED = "no left edge: the weight is unbounded below"
 _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
@@ -95,7 +92,7 @@ class Nodes:
             return Found.without_edge("nodes", _UNBOUNDED)
         if not across(model):
             return Found(math.nan, 0.0, "unresolved", "nodes", reason=_ALONG)
-        return _refined(model, lambda law, near: _of(law, alpha, "nodes", near), _merged)
+        return _refined(model, lambda law: _of(law, alpha, "nodes"), _merged)
 
     def threshold(self, model: Network) -> Threshold:
         """As `at`."""
@@ -103,7 +100,7 @@ class Nodes:
             return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=_UNBOUNDED)
         if not across(model):
             return Threshold(math.nan, "unresolved", math.nan, route="nodes", reason=_ALONG)
-        return _refined(model, lambda law, near: _first(law, "nodes", near), _merged_threshold)
+        return _refined(model, lambda law: _first(law, "nodes"), _merged_threshold)
 
 
 class Points:
@@ -138,7 +135,11 @@ def spectrum(model: Network, alpha: float) -> Found:
     >>> found.kind, found.outliers.round(4), found.overlaps.round(4)
     ('sharp', array([-1.2233]), array([0.383]))
     """
-    return ROUTES[route(model)].at(model, one("alpha", ratio("alpha", alpha)))
+    alpha, taken = one("alpha", ratio("alpha", alpha)), route(model)
+    try:
+        return ROUTES[taken].at(model, alpha)
+    except NotConverged as failure:
+        return Found(math.nan, math.nan, "unresolved", taken, reason=str(failure))
 
 
 def threshold(model: Network) -> Threshold:
@@ -150,7 +151,11 @@ def threshold(model: Network) -> Threshold:
     >>> found.kind, round(found.alpha, 4), round(found.jump, 4)
     ('discontinuous', 1.6904, 0.1138)
     """
-    found = ROUTES[route(model)].threshold(model)
+    taken = route(model)
+    try:
+        found = ROUTES[taken].threshold(model)
+    except NotConverged as failure:
+        return Threshold(math.nan, "unresolved", math.nan, route=taken, reason=str(failure))
     if found.kind == "none" and carried_by_gradient(model):
         return replace(found, reason=f"{found.reason}; {_FIRST_ORDER}")
     return found
@@ -158,7 +163,7 @@ def threshold(model: Network) -> Threshold:
 
 def typical_threshold(model: Network) -> Threshold:
     """The threshold at p = inf without the weights that have no probability there (`theory.general.wide`)."""
-    return _refined(model, lambda law, near: _first(law, "nodes", near), _merged_threshold, rare=False)
+    return _refined(model, lambda law: _first(law, "nodes"), _merged_threshold, rare=False)
 
 
 def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
@@ -197,9 +202,9 @@ def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     )
 
 
-def _of(problem: Isotropic, alpha: float, taken: str, near: float | None = None) -> tuple[Found, float]:
-    """The spectrum, and d at its edge, looked for from `near` on."""
-    value, kind, d = problem.edge(alpha, near)
+def _of(problem: Isotropic, alpha: float, taken: str) -> tuple[Found, float]:
+    """The spectrum, and d at its edge."""
+    value, kind, d = problem.edge(alpha)
     found: list[IsotropicOutlier] = [] if kind == "atom" else problem.outliers(alpha, d)
     found = [o for o in found if o.value < value]
     zero = np.zeros(len(found))
@@ -219,13 +224,13 @@ def _of(problem: Isotropic, alpha: float, taken: str, near: float | None = None)
     ), d
 
 
-def _first(problem: Isotropic, taken: str, near: float | None = None) -> tuple[Threshold, float | None]:
+def _first(problem: Isotropic, taken: str) -> tuple[Threshold, float | None]:
     """The first threshold of the blocks that hold teacher directions, where that outlier enters the bulk again, and d of the
     edge there."""
     found: list[IsotropicThreshold] = []
     for index, block in enumerate(problem.law.blocks):
         if np.any(block.teacher):
-            found += problem.thresholds(index, near)
+            found += problem.thresholds(index)
     if not found:
         reason = "no outlier at any alpha"
         return Threshold(math.nan, "none", math.nan, route=taken, reason=reason), None
@@ -241,9 +246,9 @@ def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rar
     """Results at finer and finer steps until `merge` of the last two calls them steady; where they do not become so by panels
     that resolve the place of the edge, at finer and finer tolerances."""
     law = model.inputs()
-    rough, _ = solve(Isotropic(node_law(model, STEPS[0], rare), law), None)
+    rough, _ = solve(Isotropic(node_law(model, STEPS[0], rare), law))
     for step in STEPS[1:]:
-        fine, d = solve(Isotropic(node_law(model, step, rare), law), None)
+        fine, d = solve(Isotropic(node_law(model, step, rare), law))
         merged = merge(rough, fine)
         if merged.steady(_STEADY):
             return merged
@@ -252,7 +257,7 @@ def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rar
         return merged
     rough = None
     for bounds in _PANELS:
-        fine, d = solve(Isotropic(panel_law(model, d, *bounds, rare), law), d)
+        fine, d = _resolved(model, solve, d, bounds, rare)
         if d is None:
             return merged
         if rough is not None:
@@ -261,6 +266,18 @@ def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rar
                 break
         rough = fine
     return merged
+
+
+def _resolved(
+    model: Network, solve: Solve, d: float, bounds: tuple[float, int], rare: bool
+) -> tuple[Any, float | None]:
+    """The solution by panels that resolve d and beyond: nearer to q_min where the edge is not there. Raises NotConverged."""
+    for _ in range(_NEARER):
+        try:
+            return solve(Isotropic(panel_law(model, d, *bounds, rare), model.inputs(), d))
+        except NotConverged as failure:
+            last, d = failure, d / 30
+    raise last
 
 
 def _merged(rough: Found, fine: Found) -> Found:

@@ -126,7 +126,7 @@ def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None
     lowest = float(dyson.values.min())
     if lowest < law.bottom.value - _BELOW * abs(law.bottom.value):
         raise NotConverged(f"a weight lies below the infimum that was found, {law.bottom.value:.6g}", lowest)
-    if law.q_min > 0 and law.bottom.closed:
+    if law.q_min > 0 and (law.scalar or law.bottom.closed):
         found = _at_bottom(dyson, law) if law.scalar else _smooth(dyson, law, start)
         if found is not None:
             return found
@@ -146,7 +146,7 @@ def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None
 
 
 def _at_bottom(dyson: Dyson, law: Support) -> CloudEdge | None:
-    """The smooth edge at Q = q_min I."""
+    """The smooth edge at Q = q_min I; an improbable infimum, where averages diverge, shows at no number of points."""
     state = dyson.state(law.q_min * np.eye(dyson.p))
     if state is None or state.top(state.centre())[0] > 1:
         return None
