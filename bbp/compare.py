@@ -64,7 +64,9 @@ def run(args: argparse.Namespace) -> int:
             atomic.write_bytes(how["out"], plot.render(figure, form, 300))
             log.info("wrote %s", how["out"])
 
-    return importlib.import_module("bbp.engine.door").carry_out(experiment, {**how, "out": how["save"]}, draw)
+    return importlib.import_module("bbp.experiments.carry_out").carry_out(
+        experiment, {**how, "out": how["save"]}, draw
+    )
 
 
 def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:

@@ -43,7 +43,7 @@ class Door:
         how = options.checked(self.options, given)
         # Only now JAX and SciPy are imported: --help and wrong options are answered at once.
         experiment = importlib.import_module(f"bbp.experiments.{self.name}").build(given)
-        return importlib.import_module("bbp.engine.door").carry_out(experiment, how)
+        return importlib.import_module("bbp.experiments.carry_out").carry_out(experiment, how)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """The command; its exit code."""
@@ -79,7 +79,7 @@ class Door:
         name = f"bbp.{self.name}"
         with signals.heeded(name), program.messages(name, quiet=not progress):
             experiment = importlib.import_module(f"bbp.experiments.{self.name}").build(values, *what)
-            engine = importlib.import_module("bbp.engine.door")
+            engine = importlib.import_module("bbp.experiments.carry_out")
             found, said = engine.obtain(experiment, how)
             if said:
                 program.log.info("%s", said)

@@ -36,7 +36,7 @@ def messages(prog: str, *, quiet: bool = False, verbose: bool = False) -> Iterat
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a plain line at most every `SPARSE_SECONDS`; nothing when quiet.
+    """A bar on a terminal and in a notebook; elsewhere a plain line at most every `SPARSE_SECONDS`; nothing when quiet.
 
     Use as a context manager; `advance(n, note)` after each piece of work, which also stops the work if a signal has come
     (`signals.check`); `grow(n)` when more work appears.
@@ -48,7 +48,7 @@ class Progress:
         self._first = done
         self._shown = log.isEnabledFor(logging.INFO)
         self._bar = None
-        if self._shown and sys.stderr.isatty():
+        if self._shown and (sys.stderr.isatty() or _in_a_notebook()):
             self._bar = tqdm(total=total, initial=done, unit=unit, file=STDERR, dynamic_ncols=True)
 
     def __enter__(self) -> Progress:
@@ -85,6 +85,12 @@ class Progress:
         rate = (time.monotonic() - self._start) / max(self.done - self._first, 1)
         left = duration(rate * (self.total - self.done))
         return f"{self.done}/{self.total} {self.unit}, about {left} left{', ' + note if note else ''}"
+
+
+def _in_a_notebook() -> bool:
+    """Whether this is a kernel of Jupyter's, whose stderr is no terminal but shows a bar as one does."""
+    kernel = sys.modules.get("ipykernel.zmqshell")
+    return kernel is not None and kernel.ZMQInteractiveShell.initialized()
 
 
 def duration(seconds: float) -> str:

@@ -18,10 +18,9 @@ from filelock import FileLock, Timeout
 from bbp.console import program, signals
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import log
-from bbp.engine import cache, executors, schedule
-from bbp.engine.experiment import Experiment, canonical, differences
+from bbp.engine import cache, executors
+from bbp.engine.experiment import Division, Experiment, canonical, differences, pending
 from bbp.engine.parts import LOCK, OWNER, Parts
-from bbp.engine.schedule import Division
 from bbp.engine.tasks import Result, Results, Unit
 from bbp.files import atomic
 from bbp.files.hdf5 import Locking
@@ -227,7 +226,7 @@ def _run_all(
     experiment: Experiment, division: Division, results: Results, work: Work, parts: Parts | None = None
 ) -> None:
     """Run all that is pending, round by round, saving each unit as it comes."""
-    plan = schedule.pending(experiment, results, division)
+    plan = pending(experiment, results, division)
     total = results.samples + plan.samples
     with program.Progress(total, unit=experiment.unit_of, done=results.samples) as progress:
         while plan.samples:
@@ -240,13 +239,13 @@ def _run_all(
                 log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
                 progress.count(result.count, name)
             signals.check()
-            plan = schedule.pending(experiment, results, division)
+            plan = pending(experiment, results, division)
             progress.grow(plan.samples)
 
 
 def _finish(experiment: Experiment, how: Execution, parts: Parts, results: Results) -> Any:
     """Write the file; the parts have served then, unless a failed sample may want another try."""
-    missing = schedule.pending(experiment, results, Division())
+    missing = pending(experiment, results, Division())
     if missing.samples and not how.partial:
         point, _, _ = next(missing.blocks())
         raise RunError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.engine import allocation
 from bbp.files import provenance, table
 from bbp.files.table import DONE, FAILED, TEXT, Field
 
 Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a trip through JSON
 Columns = dict[str, NDArray[Any]]
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+KEPT = 2**28  # bytes at the top of the heap
+MAPPED = 2**25  # arrays from this size on are mapped: the most that malloc takes
 
 
 def no_axes(given: Mapping[str, Any]) -> dict[str, int]:
@@ -196,7 +201,7 @@ class Results:
 
 def compute(unit: Unit) -> Result:
     """Run one unit. An exception costs the samples it comes from, with the reason, and never the rest of the unit."""
-    allocation.keep()
+    keep_memory()
     start = time.perf_counter()
     columns = _columns(unit, unit.samples)
     seconds = time.perf_counter() - start
@@ -248,3 +253,18 @@ def _failed(unit: Unit, count: int, reason: str) -> Columns:
     sizes = {**unit.kind.sizes(unit.given), "sample": count}
     columns = {each.name: each.empty(sizes) for each in unit.kind.columns}
     return columns | {"status": np.full(count, FAILED, np.int8), "reason": np.full(count, reason, TEXT)}
+
+
+@functools.cache
+def keep_memory() -> bool:
+    """Let this process keep what units of work free (glibc's malloc); once. Whether there was anything to be set.
+
+    By default malloc gives memory at the top of its heap back to the system, and maps every array above a size of its own:
+    each sample then touches fresh pages, which the kernel fills with zeros first. dask makes its workers return all at once,
+    and lost a third of their speed at N = 200. What is kept is what a unit has needed, and at most `KEPT` beyond what is in use.
+
+    >>> keep_memory() in (True, False)
+    True
+    """
+    setting = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    return setting is not None and all([setting(MMAP_THRESHOLD, MAPPED), setting(TRIM_THRESHOLD, KEPT)])

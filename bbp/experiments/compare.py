@@ -21,7 +21,7 @@ from bbp.analysis.comparison import THEORY_N, Comparison, TheoryN
 from bbp.analysis.pool import pool
 from bbp.console import options
 from bbp.engine import experiment as engine
-from bbp.engine.schedule import UNIT_SECONDS
+from bbp.engine.experiment import UNIT_SECONDS
 from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.cost import law_seconds

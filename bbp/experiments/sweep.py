@@ -18,8 +18,7 @@ from bbp.analysis.observables import mean_overlap
 from bbp.console import grids, options
 from bbp.engine import executors
 from bbp.engine import experiment as engine
-from bbp.engine.experiment import differences
-from bbp.engine.schedule import LARGEST_BLOCK, UNIT_SECONDS
+from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, differences
 from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import assemble, models
 from bbp.experiments.cost import law_seconds, sample_seconds

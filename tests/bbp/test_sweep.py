@@ -17,8 +17,9 @@ import xarray
 from bbp import store, sweep
 from bbp.analysis import summary
 from bbp.console import program
+from bbp.engine import experiment as schedule
 from bbp.engine import parts as shards
-from bbp.engine import run, schedule, tasks
+from bbp.engine import run, tasks
 from bbp.experiments import models
 from bbp.experiments import sweep as config
 from bbp.experiments.options import SOLVERS, SWEEP

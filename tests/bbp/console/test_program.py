@@ -42,6 +42,15 @@ def test_a_bar_on_a_terminal(stderr):
     assert "\r" in said.getvalue() and "4/10" in said.getvalue() and "N=20" in said.getvalue()
 
 
+def test_a_bar_in_a_notebook(stderr, monkeypatch):
+    shell = type("ZMQInteractiveShell", (), {"initialized": staticmethod(lambda: True)})
+    kernel = type("", (), {"ZMQInteractiveShell": shell})
+    monkeypatch.setitem(sys.modules, "ipykernel.zmqshell", kernel)
+    said = stderr(io.StringIO())
+    work()
+    assert "4/10" in said.getvalue() and "N=20" in said.getvalue()
+
+
 def test_sparse_lines_elsewhere(stderr, monkeypatch):
     said = stderr(io.StringIO())
     work()

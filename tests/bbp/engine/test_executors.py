@@ -16,9 +16,9 @@ import pytest
 from bbp import store
 from bbp.console.errors import RunError
 from bbp.console.options import checked
-from bbp.engine import door, estimate, executors
+from bbp.engine import executors
 from bbp.engine.tasks import Unit, compute
-from bbp.experiments import sweep
+from bbp.experiments import carry_out, sweep
 from bbp.experiments.options import SWEEP
 from tests.bbp.engine.pool_units import KIND, Unreadable
 from theory.checks import ParameterError
@@ -228,27 +228,27 @@ def test_a_sweep_in_two_processes_has_the_same_bits(bbp, tmp_path, same):
 @pytest.fixture
 def chosen(monkeypatch):
     """A function: processes of a sweep with these options on a machine of eight cores."""
-    monkeypatch.setattr(estimate, "allotted", lambda: 8)
+    monkeypatch.setattr(carry_out, "allotted", lambda: 8)
 
     def choose(wanted=None, **given):
         settings = checked(SWEEP, given)
-        return estimate.side_by_side(sweep.build(given), door.execution(settings), wanted).processes
+        return carry_out.side_by_side(sweep.build(given), carry_out.execution(settings), wanted).processes
 
     return choose
 
 
 def test_as_many_processes_as_pay(chosen, monkeypatch):
     large = {"samples": 1000, "n": "200", "alpha_grid": "1,2"}
-    monkeypatch.setattr(estimate, "free_bytes", lambda: 10**12)
+    monkeypatch.setattr(carry_out, "free_bytes", lambda: 10**12)
     assert chosen(**large) == 8
     assert chosen(**large | {"samples": 2}) == 1  # over before they have started
     assert chosen(wanted=3, **large | {"samples": 2}) == 3
     assert chosen(**large | {"n": "4000"}) == 1  # a matrix keeps all cores busy
     assert chosen(**large | {"solver": "krylov"}) == 1
     assert chosen(**large | {"samples": 5, "n": "2000", "alpha_grid": "1"}) == 5  # no more than samples
-    monkeypatch.setattr(estimate, "free_bytes", lambda: 3.5 * estimate.PROCESS_BYTES)
+    monkeypatch.setattr(carry_out, "free_bytes", lambda: 3.5 * carry_out.PROCESS_BYTES)
     assert chosen(**large) == 3  # each has an interpreter and its modules in memory
-    monkeypatch.setattr(estimate, "gpus", lambda: ["0"])
+    monkeypatch.setattr(carry_out, "gpus", lambda: ["0"])
     assert chosen(**large) == 1
     with pytest.raises(ParameterError, match="--workers gives each its own"):
         chosen(wanted=2, **large)

@@ -7,8 +7,8 @@ import pytest
 
 from bbp.console.errors import FileError
 from bbp.engine import run
+from bbp.engine.experiment import Division
 from bbp.engine.parts import LOCK, Parts
-from bbp.engine.schedule import Division
 
 
 def held(out, task=None):

@@ -7,7 +7,7 @@ import sys
 FAULTS = """
 import resource, sys
 import numpy as np
-from bbp.engine import allocation
+from bbp.engine import tasks
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -16,7 +16,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 mapped = faults()
-print(allocation.keep(), mapped, (faults(), faults())[1])
+print(tasks.keep_memory(), mapped, (faults(), faults())[1])
 """
 
 

@@ -1,0 +1,252 @@
+"""From options to results: what every program, and function, that runs an experiment does with it.
+
+Before it runs: how much work it is, how much memory it takes, about how long, and in how many processes it ends soonest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from bbp.console import program
+from bbp.console.program import log
+from bbp.engine import cache
+from bbp.engine import run as engine
+from bbp.engine.executors import gpus
+from bbp.engine.experiment import Division, Experiment, pending
+from bbp.engine.tasks import Point, Results, compute
+from sims.cores import allotted
+from sims.limits import free_bytes
+from theory.checks import ParameterError
+
+ELSEWHERE = 8  # processes that a scheduler or an executor is taken to have, where units are cut
+HINTS = ("batch", "threads")  # options of execution that are for what computes
+EXCLUDE = (
+    *(("processes", "workers"), ("processes", "scheduler")),
+    *(("task", "merge"), ("workers", "scheduler"), ("task", "workers"), ("task", "scheduler")),
+    *(("task", "force"), ("merge", "force"), ("task", "retry_failed")),
+)
+START = 1.7  # seconds until processes have started and imported what they need
+PROCESS_BYTES = 290 * 2**20  # of Python, JAX, SciPy and what they compile, before the first sample
+MOST_PROBES, PROBE_SECONDS = 16, 0.05  # samples timed together for an estimate, and about how long they take
+
+
+def carry_out(
+    experiment: Experiment, settings: Mapping[str, Any], then: Callable[[Any], None] | None = None
+) -> int:
+    """Run the experiment as the checked options say, and show it; 0 done, 1 if samples failed.
+
+    settings   `out` may be None, where a program need not write a file: nothing is kept then
+    then       what else is done with what the file holds
+    """
+    if settings["dry_run"]:
+        how = side_by_side(experiment, execution(settings), settings["processes"])
+        engine.keep_programs(how)
+        program.show(describe(experiment, how))
+        return program.OK
+    found, said = obtain(experiment, settings)
+    if found is not None:
+        program.show(experiment.table(found))
+    if said:
+        log.info("%s", said)
+    if found is None:
+        return program.OK
+    if then is not None:
+        then(found)
+    return program.FAILED if tell_failures(experiment, found, kept=bool(said)) else program.OK
+
+
+def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, str]:
+    """What the experiment gives, from its file or by running it, and a line on that; None of a task, which leaves parts.
+
+    settings   the checked options; `out` None keeps nothing, `executor` runs the units
+    """
+    how = execution(settings)
+    if settings["out"] is None:
+        threads = experiment.alone()
+        if not threads:
+            how = side_by_side(experiment, how, settings["processes"])
+        elif settings["processes"] is not None:
+            threads = threads | {"threads": settings["processes"]}
+        if threads:
+            how = replace(how, division=Division(4 * threads["threads"], threads))
+        return engine.in_memory(experiment, how), ""
+    how = side_by_side(experiment, how, settings["processes"])
+    if how.task:
+        experiment.check_task()
+    check_memory(experiment, how)
+    before = engine.existing(experiment, how)
+    if before is not None:
+        return before, f"{how.out} was already finished: nothing to compute"
+    found = engine.run(experiment, how)
+    if found is not None:
+        return found, f"wrote {how.out}"
+    number = f"{how.division.index} of {how.division.count}"
+    then = "when all are, the same command with --merge instead of --task writes the file"
+    return None, f"task {number} is done; {then}"
+
+
+def tell_failures(experiment: Experiment, found: Any, *, kept: bool) -> int:
+    """How many samples failed, after an error message if any did; `kept`: in a file, where they can be tried again."""
+    reasons = experiment.held(found).reasons
+    if reasons:
+        again = " (--retry-failed tries again)" if kept else ""
+        log.error(
+            "%d %s failed, the first because: %s%s", len(reasons), experiment.unit_of, reasons[0], again
+        )
+    return len(reasons)
+
+
+def execution(settings: Mapping[str, Any]) -> engine.Execution:
+    """How to run, from the checked options; ParameterError on two that exclude each other."""
+    for one, two in EXCLUDE:
+        if settings[one] not in (None, False) and settings[two] not in (None, False):
+            raise ParameterError(f"--{one} and --{two} exclude each other".replace("_", "-"))
+    if settings["partial"] and not settings["merge"]:
+        raise ParameterError("--partial is for --merge")
+    if settings["wait"] is not None and settings["scheduler"] is None:
+        raise ParameterError("--wait is for workers of a --scheduler")
+    index, count = settings["task"] or (1, 1)
+    hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
+    workers = settings["workers"]
+    elsewhere = settings["scheduler"] is not None or settings.get("executor") is not None
+    parallel = workers or (ELSEWHERE if elsewhere else 1)
+    if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
+        hints.setdefault("threads", 1)  # the processes share the cores already
+    return engine.Execution(
+        out=settings["out"] or Path(),
+        division=Division(settings["block"], hints, parallel, index, count),
+        workers=workers,
+        scheduler=settings["scheduler"],
+        executor=settings.get("executor"),
+        patience=engine.PATIENCE if settings["wait"] is None else settings["wait"],
+        locking=settings["locking"],
+        cache=None if settings["merge"] else cache.directory(settings["cache"]),
+        task=settings["task"] is not None,
+        merge=settings["merge"],
+        partial=settings["partial"],
+        resume=settings["resume"],
+        retry_failed=settings["retry_failed"],
+        force=settings["force"],
+    )
+
+
+def check_memory(experiment: Experiment, how: engine.Execution) -> None:
+    """ParameterError, with the bytes needed and what would fit, if the largest units do not fit in memory here.
+
+    Workers elsewhere, or with a GPU each, check for themselves.
+    """
+    if how.scheduler is None and (how.workers is None or not gpus()):
+        experiment.check_memory(how.division.hints, how.workers or how.processes)
+
+
+def side_by_side(experiment: Experiment, how: engine.Execution, wanted: int | None) -> engine.Execution:
+    """`how` with as many processes as `wanted`; None: as many as there are cores, where that ends sooner and fits in memory.
+
+    It does where samples gain nothing from BLAS threads (`Experiment.seconds`) and the work outlasts the start.
+    """
+    if how.workers is not None or how.scheduler is not None or how.merge:
+        return how
+    if wanted is None:
+        processes = _worthwhile(experiment, how)
+    elif wanted > 1 and gpus():
+        raise ParameterError(
+            "processes share no GPU: --workers gives each its own (or set JAX_PLATFORMS=cpu)"
+        )
+    else:
+        processes = wanted
+    if processes == 1:
+        return how
+    return replace(how, processes=processes, division=replace(how.division, parallel=processes))
+
+
+def _worthwhile(experiment: Experiment, how: engine.Execution) -> int:
+    """Processes that end the work soonest: the cores, or fewer if the samples or the memory do not go round, or 1."""
+    processes = allotted()
+    if processes == 1 or gpus():
+        return 1
+    total, samples = 0.0, 0
+    for point, _, number in pending(experiment, Results(), how.division).counts():
+        seconds = experiment.seconds(point)
+        if seconds is None:
+            return 1
+        total, samples = total + number * seconds, samples + number
+    free = free_bytes()
+    processes = max(1, min(processes, samples, processes if free is None else int(free / PROCESS_BYTES)))
+    while processes > 1 and not _fits(experiment, how, processes):
+        processes -= 1
+    return processes if processes > 1 and total > total / processes + START else 1
+
+
+def _fits(experiment: Experiment, how: engine.Execution, processes: int) -> bool:
+    try:
+        experiment.check_memory(how.division.hints, processes)
+    except ParameterError:
+        return False
+    return True
+
+
+def describe(experiment: Experiment, how: engine.Execution) -> str:
+    """The text of --dry-run: units, memory, and an estimate of time from one sample timed here."""
+    rows: dict[str, list[Any]] = {}
+    work, first = 0.0, None
+    for point, units, samples in pending(experiment, Results(), how.division).counts():
+        row = rows.setdefault(experiment.group(point), [0, 0, 0, point])
+        row[0], row[1], row[2], row[3] = row[0] + 1, row[1] + units, row[2] + samples, point
+        work += samples * experiment.cost(point)
+        first = point if first is None and samples else first
+    width = max(map(len, rows), default=0)
+    unit = experiment.unit_of
+    lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
+    for name, (points, units, samples, last) in rows.items():
+        memory = size(PROCESS_BYTES + experiment.bytes(last, how.division.hints))
+        lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:>10}")
+    total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
+    lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}; memory is that of a process")
+    processes = how.division.parallel
+    share = f" in {processes} processes" if processes > 1 else ""
+    scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
+    compiling *= len(rows)  # every group has shapes of its own, which each process compiles
+    starting = START if processes > 1 else 0.0
+    closing = 0.0 if how.task else experiment.closing()
+    seconds = scale * work / processes + compiling + starting + closing
+    compiled = f", {program.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
+    lines.append(
+        f"about {program.duration(seconds)}{share}{compiled} scaled from samples timed on this machine"
+    )
+    lines += experiment.notes()
+    try:
+        check_memory(experiment, how)
+    except ParameterError as error:
+        lines.append(f"would be refused on this machine as it is now: {error}")
+    return "\n".join(lines)
+
+
+def size(number: float) -> str:
+    """Bytes in words: "1.5 GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if number < 1024 or unit == "TiB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return ""
+
+
+def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:
+    """Seconds for a unit of `Experiment.cost`, and of compiling: samples are timed thrice, the first time they compile.
+
+    Of small ones several, which share calls as those of a run do.
+    """
+    small = experiment.probe(point)
+    cost = experiment.cost(small)
+    number = max(1, min(MOST_PROBES, experiment.samples, int(PROBE_SECONDS / cost)))
+    probe = experiment.unit(small, 0, number)
+    times = [time.perf_counter()]
+    for _ in range(3):
+        compute(probe)
+        times.append(time.perf_counter())
+    first, *again = (later - earlier for earlier, later in pairwise(times))
+    return min(again) / (number * cost), max(first - min(again), 0.0)
