@@ -261,7 +261,7 @@ def keep_memory() -> bool:
 
     By default malloc gives memory at the top of its heap back to the system, and maps every array above a size of its own:
     each sample then touches fresh pages, which the kernel fills with zeros first. dask makes its workers return all at once,
-    and lost a third of their speed at N = 200. What is kept is what a unit has needed, and at most `KEPT` beyond what is in use.
+    and lost a third of their speed at N = 200. What is kept is what units have needed, at most `KEPT` beyond what is in use.
 
     >>> keep_memory() in (True, False)
     True
