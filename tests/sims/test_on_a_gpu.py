@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from bbp.engine import compiled
+from bbp.engine import executors
 from sims import hessian, memory
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
@@ -100,7 +100,7 @@ def test_free_memory_is_what_the_pool_of_the_card_leaves(on_gpu, monkeypatch, st
     monkeypatch.setattr(jax, "devices", lambda: [card])
     on_gpu()
     assert memory.available_bytes() == free
-    assert compiled.device() == "gpu: NVIDIA H100"
+    assert executors.device() == "gpu: NVIDIA H100"
 
 
 def held(function, *shapes, static=()):
