@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 
 from theory.finite.quenched import quenched
 from theory.model import Network
-from theory.path import closure, conditioned
+from theory.path import closure, conditioned, force
 from theory.path.used import moments
 
 # p, a, alpha, overlap of the start, n
@@ -45,20 +45,18 @@ def descent(model: Network, x: Any, teacher: Any, w: Any) -> Any:
     """At each of TIMES: time, students, and the forces that closure needs: all of them in one sum, and some moments'."""
     n, p = x.shape[1], len(w)
     y = model.outputs(x @ teacher.T)
-    total, used, forces = np.zeros((len(x), p)), 0, []
+    total, done, forces = np.zeros((len(x), p)), 0, []
     for time in TIMES:
-        for _ in range(used, round(time / STEP)):
-            lam = x @ w.T
-            first = model.rule.first(y, np.mean(model.student.value(lam, np), axis=1), model.a, np)
-            force = first[:, None] * model.student.first(lam, np) / p
-            gradient = force.T @ x
+        for _ in range(done, round(time / STEP)):
+            used = force(model, x @ w.T, y)
+            gradient = used.T @ x
             along = np.sum(gradient * w, axis=1) / n
             w = w * (1 + STEP * along[:, None]) - STEP * gradient
             shrunk = np.sqrt(n) / np.linalg.norm(w, axis=1)
-            w, total = w * shrunk[:, None], (total * (1 + STEP * along) + STEP * force) * shrunk
-            forces.append(force)
-        used = len(forces)
-        yield time, w, [forces[i] for i in moments(used)] + ([total] if used else [])
+            w, total = w * shrunk[:, None], (total * (1 + STEP * along) + STEP * used) * shrunk
+            forces.append(used)
+        done = len(forces)
+        yield time, w, [forces[i] for i in moments(done)] + ([total] if done else [])
 
 
 def lowest(model: Network, x: Any, teacher: Any, w: Any) -> tuple[float, float]:

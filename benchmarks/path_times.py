@@ -1,6 +1,6 @@
 """BBP times along gradient flow: without a matrix and extrapolated, and with plain matrices at N = 2,000.
 
-    python -m benchmarks.path_times [--alphas 2,3] [--samples 16]
+    python -m benchmarks.path_times [--alphas 2,3] [--samples 48]
 
 With a matrix: explicit Euler steps of 0.004, the margin of the teacher's direction by quenched theory of the labels at each
 time. Labels scatter margins by N^(-1/2) at every time alike: the margin at the start is replaced by its value at N = infinity,
@@ -16,7 +16,7 @@ import numpy as np
 
 from theory.finite.quenched import mean_margin
 from theory.model import Network
-from theory.path import bbp_time
+from theory.path import bbp_time, force
 
 STEP, EVERY = 0.004, 10
 
@@ -33,8 +33,7 @@ def margins(model: Network, alpha: float, n: int, until: float, seed: int) -> An
         lam = (x @ w.T.astype(np.float32)).astype(float)
         if i % EVERY == 0:
             rows.append((i * STEP, mean_margin(model, lam, y, 1 / n)))
-        force = model.rule.first(y, lam[:, 0] ** 2, model.a, np)[:, None] * model.student.first(lam, np)
-        gradient = (force.T.astype(np.float32) @ x).astype(float)
+        gradient = (force(model, lam, y).T.astype(np.float32) @ x).astype(float)
         w = w - STEP * (gradient - np.sum(gradient * w) / n * w)
         w *= np.sqrt(n) / np.linalg.norm(w)
     return np.array(rows).T
@@ -45,11 +44,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--a", type=float, default=0.5)
     parser.add_argument("--alphas", default="2,3")
-    parser.add_argument("--samples", type=int, default=16)
+    parser.add_argument("--samples", type=int, default=48)
     args = parser.parse_args()
     for alpha in (float(x) for x in args.alphas.split(",")):
         model = Network(1, 1, args.a)
-        found = bbp_time(model, alpha, samples=2**15)
+        found = bbp_time(model, alpha, samples=2**17)
         curves = [margins(model, alpha, 2000, 1.4 * found.time, seed) for seed in range(args.samples)]
         times, shifted = curves[0][0], [c[1] - c[1][0] + found.margin for c in curves]
         roots = np.array([np.interp(0, -row, times) for row in shifted])

@@ -1,91 +1,119 @@
-"""What theory says of the Hessian at the students of a descent, from less and less knowledge of the data.
+"""What theory says of the Hessian at the students of a descent, from less and less that is taken for free.
 
-    annealed   the overlaps of the students with the teacher and with one another, and nothing else: N = infinity theory of
-               students drawn at those overlaps, independent of the data (`theory.model.network`)
-    quenched   the students' own preactivations too: the weight of every sample is known, and the part of the data outside the
-               span of teacher and students is taken for Gaussian (`theory.finite.quenched`; quadratic committees only)
+    quenched     the students' preactivations are known, and with them the weight of every sample; the data outside the span of
+                 teacher and students are taken for Gaussian and independent (`theory.finite.quenched`; quadratic committees)
+    conditioned  the forces that the descent has used are known too: the data are Gaussian but orthogonal to them
+                 (`theory.path.conditioned`; any network, inputs without covariance)
 
-Both take the data for independent of the students, as they are at the start and not after a descent: what they get wrong is
-what that dependence does. The quenched theory leaves out only that the data outside the span are tied to the students by the
-descent, the annealed one also that the labels the student gives are fitted.
+The descent keeps the sum of all its forces (`sims.dynamics.state`), and its students at some moments, from which theirs follow.
+A start from eigenvectors has used data as well: H v = lambda v says v = X' (F X v) / lambda, forces like the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.instance import Instance, Model
+from sims.descent import hessians as landscape
+from sims.descent import starts
+from sims.instance import Instance, Model, outputs
 from sims.pinned import pinned
 from theory.checks import NotConverged, ParameterError
 from theory.finite.quenched import quenched
-from theory.general.spectrum import spectrum
-from theory.model.network import Network, network
+from theory.path import closure, conditioned, force
+from theory.path.used import MOMENTS
 
 Array = NDArray[np.float64]
-ROUTES = ("annealed", "quenched")
-PARTS = ("edge", "outlier", "overlap")
-NAMES = tuple(f"{route}_{part}" for route in ROUTES for part in PARTS)
+PARTS = {
+    "quenched": ("edge", "outlier", "overlap"),
+    "conditioned": ("edge", "lowest", "lowest_error", "overlap", "overlap_error"),
+}
+NAMES = tuple(f"{route}_{part}" for route, parts in PARTS.items() for part in parts)
+
+
+class Before(NamedTuple):
+    """What a start has used of the data: forces (M, b), and further vectors (c, N) that it was made of."""
+
+    forces: Array
+    vectors: Array
 
 
 @pinned
-def predicted_along(instance: Instance, students: Array) -> dict[str, Array]:
-    """Left edge, lowest outlier and its squared overlap with the signal space by both routes, at students (T, p, N) of an
-    instance drawn with its data: each of NAMES an array (T,), NaN where there is none. Units of the plain Hessian.
+def predicted_along(
+    instance: Instance,
+    students: Array,
+    totals: Array,
+    moments: Sequence[int],
+    y: Array | None = None,
+    before: Before | None = None,
+) -> dict[str, Array]:
+    """What theory says of the plain Hessian at some `moments` (T,) of a descent of an instance drawn with its data.
+
+    students (R, p, N) at all records; totals (R, p, M) the sums of the forces used until then (`sims.descent.path.Path.used`)
+    y (M,) outputs of the teacher with noise; before: what the start has used, None: nothing
+
+    Returns each of NAMES as an array (T,), in units of the Hessian, NaN where there is no such theory: quenched outliers that
+    do not exist, other models, a spectrum without a left edge.
     """
+    model = instance.model
     data = np.asarray(instance.data, np.float64)[: instance.m]
-    teacher, n = np.asarray(instance.teacher, np.float64), instance.n
-    u = data @ teacher.T
-    found = np.full((len(students), len(ROUTES), len(PARTS)), np.nan)
-    for t, student in enumerate(students):
-        if t and np.array_equal(student, students[t - 1]):  # a descent that has ended repeats itself
-            found[t] = found[t - 1]
-            continue
-        rows = np.concatenate([teacher, student])
-        gram = rows @ rows.T / n
-        found[t, 0] = annealed_at(instance.model, gram, instance.m / n)
-        found[t, 1] = quenched_at(instance.model, data @ student.T, u, gram, n)
-    flat = found.reshape(len(students), -1)
-    return {name: flat[:, i] for i, name in enumerate(NAMES)}
+    teacher, y = np.asarray(instance.teacher, np.float64), outputs(instance) if y is None else y
+    moved = [0, *(r for r in range(1, len(students)) if not np.array_equal(students[r], students[r - 1]))]
+    rows: dict[int, tuple[float, ...]] = {}
+    for at in {max(r for r in moved if r <= moment) for moment in moments}:
+        earlier = [r for r in moved if r < at]
+        spread = np.unique(np.rint(np.linspace(0, max(len(earlier) - 1, 0), MOMENTS)).astype(int))
+        kept = [force(model, data @ students[earlier[i]].T, y) for i in spread if earlier]
+        kept += [totals[at].T[: instance.m]] if at else []
+        others = students[0]
+        if before is not None:
+            kept, others = [*kept, before.forces], np.concatenate([others, before.vectors])
+        old = quenched_at(model, data, teacher, students[at])
+        rows[at] = *old, *conditioned_at(model, data, teacher, students[at], kept, others, y)
+    found = [rows[max(r for r in moved if r <= moment)] for moment in moments]
+    return dict(zip(NAMES, np.array(found).reshape(-1, len(NAMES)).T, strict=True))
 
 
-def annealed_at(model: Model, gram: Array, alpha: float) -> tuple[float, float, float]:
-    """Edge, lowest outlier and overlap of students drawn at the overlaps `gram` (r, r) over N, teacher rows first."""
-    try:
-        found = spectrum(at_overlaps(model, gram), alpha)
-    except (NotConverged, ParameterError):
-        return np.nan, np.nan, np.nan
-    if not len(found.outliers):
-        return float(found.edge), np.nan, np.nan
-    return float(found.edge), float(found.outliers[0]), float(found.overlaps[0] * found.teacher_share[0])
-
-
-def at_overlaps(model: Model, gram: Array) -> Network:
-    """The model with its students at the overlaps `gram` (r, r) over N, teacher rows first. Raises ParameterError.
-
-    >>> at_overlaps(Network(1, 1, 0.5), np.array([[1.0, 0.3], [0.3, 1.0]])).overlap
-    ((0.3,),)
-    """
-    wide, p_star = network(model), model.p_star
-    r, q = gram[p_star:, :p_star], gram[p_star:, p_star:].copy()
-    np.fill_diagonal(q, 1.0)
-    return replace(wide, overlap=_tuples(r), gram=_tuples((q + q.T) / 2))
-
-
-def quenched_at(model: Model, lam: Array, u: Array, gram: Array, n: int) -> tuple[float, float, float]:
-    """Edge, lowest outlier and overlap of the labels lam (M, p), u (M, p_star) of one student; NaN for other models than
-    quadratic committees."""
-    committee = replace(model, overlap=0.0, gram=None)
-    if not committee.is_committee:
+def quenched_at(model: Model, data: Array, teacher: Array, student: Array) -> tuple[float, float, float]:
+    """Edge, lowest outlier and overlap of the labels of one student (p, N); NaN for other models than quadratic committees."""
+    plain, rows, n = replace(model, overlap=0.0, gram=None), np.concatenate([teacher, student]), data.shape[1]
+    if not plain.is_committee:
         return np.nan, np.nan, np.nan
     try:
-        found = quenched(committee, lam, u, n, gram)
+        found = quenched(plain, data @ student.T, data @ teacher.T, n, rows @ rows.T / n)
     except (NotConverged, ParameterError):
         return np.nan, np.nan, np.nan
     return found.edge, float(found.outliers[0]), float(found.overlaps[0])
 
 
-def _tuples(matrix: Array) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(float(x) for x in row) for row in matrix)
+def conditioned_at(
+    model: Model, data: Array, teacher: Array, student: Array, forces: list[Array], others: Array, y: Array
+) -> tuple[float, ...]:
+    """Edge, lowest eigenvalue and its overlap, these with errors, given forces and other vectors used; NaN where not known."""
+    try:
+        found = conditioned(model, closure(data, teacher, student, forces, others), y)
+    except (NotConverged, ParameterError):
+        return (np.nan,) * len(PARTS["conditioned"])
+    return found.edge, found.lowest, found.lowest_error, found.overlap, found.overlap_error
+
+
+def used_by(start: str, instance: Instance, y: Array) -> Before | None:
+    """What a start of a name in `sims.descent.samples.STARTS` has used of the data; None: nothing."""
+    drawn, data = (
+        np.asarray(instance.student, np.float64),
+        np.asarray(instance.data, np.float64)[: instance.m],
+    )
+    if start == "spectral":
+        directions = starts.spectral_directions(data, y, instance.model.p_star)
+        return Before(starts.OPTIMAL(y)[:, None] * (data @ directions.T), np.concatenate([drawn, directions]))
+    if start == "hessian":
+        wanted = min(drawn.size, len(drawn) * instance.model.p_star)
+        vectors = landscape.lowest_plain(instance, drawn, y, wanted).vectors.T.reshape(-1, *drawn.shape)
+        weights = instance.model.weights(data @ drawn.T, y)
+        used = [np.einsum("mij,mj->mi", weights, data @ vector.T) for vector in vectors]
+        return Before(np.concatenate(used, axis=1), np.concatenate([drawn, *vectors]))
+    return None

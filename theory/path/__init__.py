@@ -1,11 +1,11 @@
 """The Hessian along a method of first order: what the data still are after they have been used.
 
-`closure` collects what a method has used, `conditioned` gives edge, outliers, overlaps and their scatter at finite N,
+`closure` collects what a method has used (`force` of a gradient), `conditioned` gives edge, outliers, overlaps and their scatter at finite N,
 `bbp_time` the time at which gradient flow loses the informative direction at N = infinity.
 """
 
 from theory.path.conditioned import Conditioned, conditioned
 from theory.path.transition_time import TransitionTime, bbp_time
-from theory.path.used import Used, closure
+from theory.path.used import Used, closure, force
 
-__all__ = ["Conditioned", "TransitionTime", "Used", "bbp_time", "closure", "conditioned"]
+__all__ = ["Conditioned", "TransitionTime", "Used", "bbp_time", "closure", "conditioned", "force"]

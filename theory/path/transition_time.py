@@ -36,7 +36,7 @@ from theory.late_scipy import brentq, monotone_cubic
 from theory.model import Network, network
 from theory.path.deferred import Deferred
 from theory.path.projected import ProjectedDyson, ProjectedSpikes
-from theory.path.used import closure, moments
+from theory.path.used import closure, force, moments
 
 Array = NDArray[np.float64]
 
@@ -207,17 +207,17 @@ class _Flow:
 
     def advance(self, step: float) -> None:
         """One step of Heun's method on the spheres. Forces are kept as they enter: both of a step, and their sum."""
-        first, along, force = self._slope(self.w, self.lam)
+        first, along, used = self._slope(self.w, self.lam)
         middle = self._on_spheres(self.w + step * first)
         second, beyond, other = self._slope(middle, self._pushed(middle))
         moved = self.w + step / 2 * (first + second)
         if not self.plain:
             # w + step/2 [first + second] in w_0 and X' forces: the second slope adds `beyond` times the middle point
             scale = math.sqrt(self.n) / np.linalg.norm(self.w + step * first, axis=1)
-            inner = (self.total * (1 + step * along) + step * force) * scale
-            total = self.total * (1 + step / 2 * along) + step / 2 * (force + other + beyond * inner)
+            inner = (self.total * (1 + step * along) + step * used) * scale
+            total = self.total * (1 + step / 2 * along) + step / 2 * (used + other + beyond * inner)
             self.total = total * (math.sqrt(self.n) / np.linalg.norm(moved, axis=1))
-            self.forces.append(force)
+            self.forces.append(used)
         self.w = self._on_spheres(moved)
         self.lam = self._pushed(self.w)
 
@@ -240,12 +240,10 @@ class _Flow:
 
     def _slope(self, w: Array, lam: Array) -> tuple[Array, Array, Array]:
         """-(tangent part of the gradient) at w, the component (p,) of the gradient along w, and the force (m, p)."""
-        model, p = self.model, lam.shape[1]
-        pull = model.rule.first(self.y, np.mean(model.student.value(lam, np), axis=1), model.a, np)
-        force = pull[:, None] * model.student.first(lam, np) / p
-        gradient = self.data.pull(force).astype(np.float64)
+        used = force(self.model, lam, self.y)
+        gradient = self.data.pull(used).astype(np.float64)
         along = np.sum(gradient * w, axis=1) / self.n
-        return along[:, None] * w - gradient, along, force
+        return along[:, None] * w - gradient, along, used
 
     def _pushed(self, w: Array) -> Array:
         return self.data.push(w).astype(np.float64)

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, finite
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -117,6 +118,12 @@ def closure(
     if not kept.size:
         kept = np.empty((len(images), 0))
     return Used(images, basis @ rows[0].T / n, basis @ rows[1].T / n, kept, n)
+
+
+def force(model: Network, lam: Array, y: Array) -> Array:
+    """l' s'(lam) / p (M, p), the derivatives of the loss in preactivations lam (M, p): what a gradient multiplies X' with."""
+    first = model.rule.first(y, np.mean(model.student.value(lam, np), axis=1), model.a, np)
+    return np.asarray(first[:, None] * model.student.first(lam, np) / lam.shape[1])
 
 
 def moments(number: int) -> list[int]:

@@ -7,7 +7,7 @@ from scipy.linalg import eigh
 from theory.checks import ParameterError
 from theory.finite.quenched import quenched
 from theory.model import Network
-from theory.path import Used, closure, conditioned
+from theory.path import Used, closure, conditioned, force
 from theory.path.deferred import Deferred
 
 
@@ -16,12 +16,6 @@ def start(model, n, alpha, rng):
     q = np.linalg.qr(rng.standard_normal((n, int(model.p) + model.p_star)))[0].T * np.sqrt(n)
     x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
     return x, q[: model.p_star], model.mixing() @ q
-
-
-def force_of(model, lam, y):
-    """l' s'(lam) / p (M, p): what a gradient multiplies the data with."""
-    first = model.rule.first(y, np.mean(model.student.value(lam, np), axis=1), model.a, np)
-    return first[:, None] * model.student.first(lam, np) / lam.shape[1]
 
 
 def on_spheres(w):
@@ -75,7 +69,7 @@ def test_law_is_that_of_data_drawn_again():
         x, teacher, w0 = start(model, n, alpha, rng)
         y, w, forces = model.outputs(x @ teacher.T), w0, []
         for _ in range(20):
-            forces.append(force_of(model, x @ w.T, y))
+            forces.append(force(model, x @ w.T, y))
             w = on_spheres(w - 0.01 * forces[-1].T @ x)
         used = closure(x, teacher, w, forces, w0)
         theory = conditioned(model, used)
@@ -98,11 +92,11 @@ def methods(model, x, y, w0, rng):
     def run(masked=False, inertia=0.0, noise=0.0):
         w, v, forces, others = w0, 0 * w0, [], [w0]
         for _ in range(many):
-            force = force_of(model, x @ w.T, y)
+            used = force(model, x @ w.T, y)
             if masked:
-                force = force * (rng.random((len(x), 1)) < 0.5) * 2
-            forces.append(force)
-            v = inertia * v - step * force.T @ x
+                used = used * (rng.random((len(x), 1)) < 0.5) * 2
+            forces.append(used)
+            v = inertia * v - step * used.T @ x
             kick = noise * np.sqrt(step) * rng.standard_normal(w.shape)
             w = on_spheres(w + v + kick)
             if noise:
@@ -135,9 +129,9 @@ def critical(model, x, y, w):
     """A critical point on the sphere (1, n), by descent and then Newton's method; None where that does not settle."""
     n = w.shape[1]
     for _ in range(1500):
-        w = on_spheres(w - 0.02 * force_of(model, x @ w.T, y).T @ x)
+        w = on_spheres(w - 0.02 * force(model, x @ w.T, y).T @ x)
     for _ in range(30):
-        gradient = (force_of(model, x @ w.T, y).T @ x)[0]
+        gradient = (force(model, x @ w.T, y).T @ x)[0]
         along = gradient @ w[0] / n
         tangent = gradient - along * w[0]
         if np.linalg.norm(tangent) < 1e-9 * np.linalg.norm(gradient):
@@ -156,12 +150,12 @@ def test_a_critical_point_is_one_force():
     x, teacher, w = start(model, n, 2.0, rng)
     y = model.outputs(x @ teacher.T)
     w = critical(model, x, y, w)
-    force = force_of(model, x @ w.T, y)
-    used = closure(x, teacher, w, [force])
+    own = force(model, x @ w.T, y)
+    used = closure(x, teacher, w, [own])
     assert (used.images.shape[1], used.forces.shape[1]) == (2, 1)
     values = []
     for again in redrawn(x, used, np.vstack([teacher, w]), 40, rng):
-        gradient = (force.T @ again)[0]
+        gradient = (own.T @ again)[0]
         assert np.linalg.norm(gradient - (gradient @ w[0] / n) * w[0]) < 1e-8 * np.linalg.norm(gradient)
         values.append(dense(model, again, teacher, w)[0])
     theory = conditioned(model, used)
@@ -176,7 +170,7 @@ def test_data_without_a_matrix_are_as_good():
     data = Deferred(m, n, rng, dtype=np.float64)
     y, w, forces = model.outputs(data.push(teacher)), w0, []
     for _ in range(20):
-        forces.append(force_of(model, data.push(w), y))
+        forces.append(force(model, data.push(w), y))
         w = on_spheres(w - 0.01 * data.pull(forces[-1]))
     used = closure(data, teacher, w, forces, w0)
     x = data.push(np.eye(n))
@@ -194,7 +188,7 @@ def test_an_own_activation_with_noise_of_labels():
     y = model.outputs(x @ teacher.T, rng.standard_normal((len(x), 1)))
     forces = []
     for _ in range(5):
-        forces.append(force_of(model, x @ w.T, y))
+        forces.append(force(model, x @ w.T, y))
         w = on_spheres(w - 0.3 * forces[-1].T @ x)
     f = model.weights(x @ w.T, y)
     h = np.block([[x.T @ (f[:, i, j, None] * x) for j in range(2)] for i in range(2)])
