@@ -45,6 +45,7 @@ class Path(NamedTuple):
     time      (S, R)        sum of the steps so far: the time of gradient flow
     steps     (S, R)        steps so far, as counted in Rules; one of the flow may end beyond the number recorded at
     code      (S,)          Code of the end
+    used      (S, R, p, M)  sums of the forces so far (`sims.dynamics.state.State`); M = 0 where they are not kept
     """
 
     student: Array
@@ -53,6 +54,7 @@ class Path(NamedTuple):
     time: Array
     steps: Array
     code: Array
+    used: Array
 
 
 @pinned
@@ -66,6 +68,7 @@ def descend(
     group: int | None = None,
     functions: Functions = QUADRATIC,
     samples: int | None = None,
+    keeping: bool = False,
 ) -> Path:
     """Gradient descent of a batch of samples from the given students.
 
@@ -78,6 +81,7 @@ def descend(
 
     functions  of the model (`sims.hessian.functions_of`); by default those of the committee
     samples    rows that count, M of them; the others pad. None: all
+    keeping    whether sums of the forces are kept
     Returns a Path, with loss, gradient and time in float64. A sample that fails (STALLED, NOT_FINITE) keeps its last good
     point and does not disturb the others.
     Raises ParameterError if the shapes do not fit or a is not positive.
@@ -110,6 +114,7 @@ def descend(
         functions,
         nodes_of(functions, a),
         rules.dynamics,
+        keeping,
     )
     return path._replace(
         loss=path.loss.astype(jnp.float64) * unit,
@@ -118,7 +123,7 @@ def descend(
     )
 
 
-@partial(jax.jit, static_argnums=(4, 5, 6, 7))
+@partial(jax.jit, static_argnums=(4, 5, 6, 7, 8))
 def _descend(
     data: Array,
     loss: Loss,
@@ -128,9 +133,10 @@ def _descend(
     functions: Functions,
     nodes: tuple[int, int],
     dynamics: str,
+    keeping: bool,
 ) -> Path:
     def one(sample: tuple[Array, Loss, Array]) -> Path:
-        return _one(*sample, rules, functions, nodes, dynamics)
+        return _one(*sample, rules, functions, nodes, dynamics, keeping)
 
     return jax.lax.map(one, (data, loss, student), batch_size=None if group == 1 else group)
 
@@ -143,6 +149,7 @@ def _one(
     functions: Functions,
     nodes: tuple[int, int],
     dynamics: str,
+    keeping: bool,
 ) -> Path:
     """The descent of one sample: a scan over records, in each a while loop over steps."""
     chosen, problem = DYNAMICS[dynamics], Problem(Matrix(data), loss, functions, nodes)
@@ -155,9 +162,9 @@ def _one(
         )
         state = chosen.renewed(problem, state, rules)
         norm = jnp.sqrt(state.slope / student.shape[-1])
-        return state, (state.student, state.loss, norm, state.time, state.taken)
+        return state, (state.student, state.loss, norm, state.time, state.taken, state.used)
 
-    state, kept = jax.lax.scan(record, begin(problem, student), rules.lengths)
+    state, kept = jax.lax.scan(record, begin(problem, student, keeping), rules.lengths)
     ended = jnp.where(state.code == RUNNING, int(Code.STEP_LIMIT), state.code)
-    students, losses, norm, time, taken = kept
-    return Path(students, losses, norm, time, taken, ended)
+    students, losses, norm, time, taken, used = kept
+    return Path(students, losses, norm, time, taken, ended, used)

@@ -9,6 +9,7 @@ single samples, shared out to threads: two cores then work on two samples, whose
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +32,7 @@ from sims.instance import Instance, Model, draw, finite_p, outputs, padded, real
 from sims.krylov.memory import krylov_bytes
 from sims.memory import planned_bytes
 from sims.pinned import pinned
-from theory.checks import ParameterError, choice, count, shown
+from theory.checks import ParameterError, count, one, shown
 
 Array = NDArray[np.float64]
 Start = Callable[[Instance, Array, Array], Array]
@@ -107,6 +108,22 @@ def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
     return starts.signed(model, data, y, directions * np.sqrt(instance.n))
 
 
+def overlap_start_with(overlap: float) -> Start:
+    """A start with rows w_k = m w*_(k mod p_star) + sqrt(1 - m^2) times the drawn row without its part on the teacher."""
+    m = one("overlap", overlap)
+    if not abs(m) <= 1:
+        raise ParameterError(f"overlap of a start must lie between -1 and 1, got {m:g}")
+
+    def start(instance: Instance, data: Array, y: Array) -> Array:
+        teacher, rows = np.asarray(instance.teacher, np.float64), np.asarray(instance.student, np.float64)
+        n = teacher.shape[1]
+        rows = rows - rows @ teacher.T @ teacher / n
+        rows *= np.sqrt(n) / np.linalg.norm(rows, axis=1, keepdims=True)
+        return m * teacher[np.arange(len(rows)) % len(teacher)] + math.sqrt(1 - m**2) * rows
+
+    return start
+
+
 def spectral_start_with(
     preprocessing: Callable[[Array], Array] = starts.OPTIMAL,
     *,
@@ -126,7 +143,7 @@ def spectral_start_with(
 
 
 STARTS: dict[str, Start] = {
-    "random": random_start,
+    "random": random_start,  # and "overlap:M", which is made of M
     "hessian": hessian_start,
     "spectral": spectral_start_with(),
 }
@@ -142,12 +159,13 @@ def bytes_needed(
     dtype: str = "float64",
     hessians: bool = True,
     dense: bool | None = None,
+    theory: bool = False,
 ) -> int:
-    """Bytes that a batch of descents takes: data, kept students, and one Hessian at a time, dense or not."""
+    """Bytes that a batch of descents takes: data, kept students (with theory sums of forces), and one Hessian at a time."""
     p, item = finite_p(model), real_dtype(dtype).itemsize
     n, batch, records = count("n", n), count("batch", batch), count("records", records)
     rows = padded(samples_of(alpha, n))
-    descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * n)
+    descents = item * batch * (2 * rows * n + 6 * rows * p + (records + 8) * p * (n + theory * rows))
     if not hessians:
         return descents
     if p * n <= landscape.DENSE_ORDER if dense is None else dense:
@@ -182,9 +200,10 @@ def sample_descents(
 ) -> DescentResult:
     """Descents of the samples with the given indices at (N, alpha).
 
-    start       a name in STARTS, or a function (instance, data (M, N), y (M,)) -> student (p, N)
+    start       a name in STARTS, "overlap:M" for the overlap M with the teacher, or a
+                function (instance, data (M, N), y (M,)) -> student (p, N)
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
-    theory      whether theory is asked about each of those Hessians (`sims.descent.theory`): 0.03 s each at p = 1, 2 s at p = 2
+    theory      whether theory is asked about each of those Hessians (`sims.descent.theory`)
     dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
                 known by their products beyond
     batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
@@ -195,7 +214,7 @@ def sample_descents(
     """
     rules = Rules() if rules is None else rules
     of_type("rules", rules, Rules)
-    begin = _start(start)
+    _start(start)
     if start == "spectral" and (reason := starts.spectral_refusal(model)):
         raise ParameterError(reason)
     memory = planned_bytes() if memory is None else count("memory", memory)
@@ -206,13 +225,13 @@ def sample_descents(
     indices = checks.indices("samples", samples)
     if not indices:
         raise ParameterError("samples must name at least one sample, got none")
-    need = _need(model, n, alpha, rules, dtype, eigenpairs > 0, dense)
+    need = _need(model, n, alpha, rules, dtype, eigenpairs > 0, dense, theory)
     batch = _batch_size(need, len(indices), batch, memory)
     workers = _workers(workers, memory // need(batch))
 
     def part(first: int) -> dict[str, NDArray]:
         chosen = indices[first : first + batch]
-        return _batch(model, n, alpha, chosen, seed, begin, rules, moments, eigenpairs, theory, dense, dtype)
+        return _batch(model, n, alpha, chosen, seed, start, rules, moments, eigenpairs, theory, dense, dtype)
 
     firsts = range(0, len(indices), batch)
     # the first batch alone: it compiles what the others then find compiled
@@ -238,10 +257,21 @@ def _start(start: str | Start) -> Start:
                 f"start must be a function (instance, data, y) or one of {', '.join(STARTS)}, got {shown(start)}"
             ) from None
         return start
-    return STARTS[choice("start", start, STARTS)]
+    if isinstance(start, str) and start.startswith("overlap:"):
+        return overlap_start_with(_number(start.removeprefix("overlap:")))
+    if not isinstance(start, str) or start not in STARTS:
+        raise ParameterError(f"start must be one of {', '.join(STARTS)}, overlap:M, got {shown(start)}")
+    return STARTS[start]
 
 
-def _need(model, n, alpha, rules, dtype, hessians, dense) -> Callable[[int], int]:
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"start overlap:M must have a number M, got {shown(text)}") from None
+
+
+def _need(model, n, alpha, rules, dtype, hessians, dense, theory) -> Callable[[int], int]:
     """Bytes needed as a function of the size of the batch."""
     return lambda size: bytes_needed(
         model,
@@ -252,6 +282,7 @@ def _need(model, n, alpha, rules, dtype, hessians, dense) -> Callable[[int], int
         dtype=dtype,
         hessians=hessians,
         dense=dense,
+        theory=theory,
     )
 
 
@@ -284,7 +315,7 @@ def _workers(workers: int | None, fitting: int) -> int:
 
 @pinned
 def _batch(
-    model, n, alpha, indices, seed, begin, rules, moments, eigenpairs, theory, dense, dtype
+    model, n, alpha, indices, seed, start, rules, moments, eigenpairs, theory, dense, dtype
 ) -> dict[str, NDArray]:
     """The arrays of DescentResult, but the shared ones, for one batch."""
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]
@@ -293,7 +324,7 @@ def _batch(
     data = jnp.stack([d.data for d in draws if d.data is not None])
     y = np.zeros(data.shape[:2])
     y[:, :m] = [outputs(d) for d in draws]
-    students, reasons = _starts(draws, data, y, m, begin)
+    students, reasons = _starts(draws, data, y, m, _start(start))
     path = descend(
         data,
         jnp.asarray(y),
@@ -302,8 +333,9 @@ def _batch(
         rules,
         functions=functions_of(model),
         samples=m,
+        keeping=theory,
     )
-    kept = np.asarray(path.student, dtype=np.float64)
+    kept, used = (np.asarray(x, dtype=np.float64) for x in (path.student, path.used))
     code = np.asarray(path.code)
     values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)
     known = values.copy()
@@ -315,8 +347,10 @@ def _batch(
             )
             if not np.all(np.isfinite(values[s])):
                 reasons[s] = "eigenpairs along the path failed their checks"
-            for name, row in predicted_along(draws[s], kept[s, moments]).items() if theory else ():
-                predicted[name][s] = row
+            if theory:
+                along = predicted_along(draws[s], kept[s], used[s], moments.tolist(), y[s, :m], start)
+                for name, row in along.items():
+                    predicted[name][s] = row
     failures = {Code.STALLED: "no step lowered the loss", Code.NOT_FINITE: "loss or gradient not finite"}
     return {
         "overlap_matrix": np.einsum("srkn,sln->srkl", kept, teachers) / n,

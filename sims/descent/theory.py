@@ -49,31 +49,33 @@ def predicted_along(
     totals: Array,
     moments: Sequence[int],
     y: Array | None = None,
-    before: Before | None = None,
+    start: str | object = "random",
 ) -> dict[str, Array]:
     """What theory says of the plain Hessian at some `moments` (T,) of a descent of an instance drawn with its data.
 
     students (R, p, N) at all records; totals (R, p, M) the sums of the forces used until then (`sims.descent.path.Path.used`)
-    y (M,) outputs of the teacher with noise; before: what the start has used, None: nothing
+    y (M,) outputs of the teacher with noise; start as in `sims.descent.samples.sample_descents`
 
     Returns each of NAMES as an array (T,), in units of the Hessian, NaN where there is no such theory: quenched outliers that
-    do not exist, other models, a spectrum without a left edge.
+    do not exist, other models, a spectrum without a left edge, a start that may have used the data in any way.
     """
     model = instance.model
     data = np.asarray(instance.data, np.float64)[: instance.m]
     teacher, y = np.asarray(instance.teacher, np.float64), outputs(instance) if y is None else y
     moved = [0, *(r for r in range(1, len(students)) if not np.array_equal(students[r], students[r - 1]))]
+    before = used_by(start, instance, y)
     rows: dict[int, tuple[float, ...]] = {}
     for at in {max(r for r in moved if r <= moment) for moment in moments}:
         earlier = [r for r in moved if r < at]
         spread = np.unique(np.rint(np.linspace(0, max(len(earlier) - 1, 0), MOMENTS)).astype(int))
         kept = [force(model, data @ students[earlier[i]].T, y) for i in spread if earlier]
         kept += [totals[at].T[: instance.m]] if at else []
-        others = students[0]
-        if before is not None:
-            kept, others = [*kept, before.forces], np.concatenate([others, before.vectors])
-        old = quenched_at(model, data, teacher, students[at])
-        rows[at] = *old, *conditioned_at(model, data, teacher, students[at], kept, others, y)
+        rows[at] = quenched_at(model, data, teacher, students[at])
+        if before is None:
+            rows[at] += (np.nan,) * len(PARTS["conditioned"])
+            continue
+        others = np.concatenate([students[0], before.vectors])
+        rows[at] += conditioned_at(model, data, teacher, students[at], [*kept, before.forces], others, y)
     found = [rows[max(r for r in moved if r <= moment)] for moment in moments]
     return dict(zip(NAMES, np.array(found).reshape(-1, len(NAMES)).T, strict=True))
 
@@ -101,8 +103,8 @@ def conditioned_at(
     return found.edge, found.lowest, found.lowest_error, found.overlap, found.overlap_error
 
 
-def used_by(start: str, instance: Instance, y: Array) -> Before | None:
-    """What a start of a name in `sims.descent.samples.STARTS` has used of the data; None: nothing."""
+def used_by(start: object, instance: Instance, y: Array) -> Before | None:
+    """What a start has used of the data; None where that is not known, as of a function."""
     drawn, data = (
         np.asarray(instance.student, np.float64),
         np.asarray(instance.data, np.float64)[: instance.m],
@@ -116,4 +118,4 @@ def used_by(start: str, instance: Instance, y: Array) -> Before | None:
         weights = instance.model.weights(data @ drawn.T, y)
         used = [np.einsum("mij,mj->mi", weights, data @ vector.T) for vector in vectors]
         return Before(np.concatenate(used, axis=1), np.concatenate([drawn, *vectors]))
-    return None
+    return Before(np.empty((len(data), 0)), drawn[:0]) if isinstance(start, str) else None

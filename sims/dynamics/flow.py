@@ -17,7 +17,7 @@ import numpy as np
 
 from sims.dynamics.arrays import counted, either
 from sims.dynamics.problem import Problem
-from sims.dynamics.sphere import Array, retract, tangent
+from sims.dynamics.sphere import Array, retract, row_products, tangent
 from sims.dynamics.state import Code, Numbers, State, power_iterated, refreshed, verdict
 
 STAGES = 200  # most of one step
@@ -45,9 +45,12 @@ def step(problem: Problem, state: State, rules: Numbers) -> State:
     stages = xp.clip(xp.ceil(xp.sqrt(1 + 1.54 * size * bound)), 2, most).astype(np.int32)
 
     def slope_at(point: Array) -> Array:
-        return _field(problem, point)
+        return _field(problem, point, state.student.shape[-1])
 
-    student = retract(chebyshev_step(slope_at, state.student, -state.gradient, size, stages))
+    student, used = _split(
+        chebyshev_step(slope_at, _joined(state.student, state.used), _first(problem, state), size, stages),
+        state.student.shape[-1],
+    )
     lam = problem.preactivations(student)
     gradient = problem.projected_gradient(student, lam)
     error = 0.8 * (state.student - student) - 0.4 * size * (state.gradient + gradient)
@@ -67,6 +70,7 @@ def step(problem: Problem, state: State, rules: Numbers) -> State:
         slope=(gradient**2).sum(),
         step=size * factor,
         time=state.time + size,
+        used=used,
     )
     # Refused although the error is small, or no number at all: the estimate of L may be too low, and is made anew.
     doubted = ~taken & ~(relative > 1)
@@ -111,11 +115,39 @@ def chebyshev_step(slope, start: Array, first: Array, size: Array, stages: Array
     return counted(2, stages + 1, stage, state)[0]
 
 
-def _field(problem: Problem, point: Array) -> Array:
-    """-grad f at a point (p, N) near the spheres."""
-    length = point.__array_namespace__().linalg.norm(point, axis=-1, keepdims=True) / point.shape[-1] ** 0.5
-    student = point / length
-    return -tangent(student, problem.gradient(problem.preactivations(student))) / length
+def _field(problem: Problem, point: Array, n: int) -> Array:
+    """-grad f at a point (p, N) near the spheres; behind it, where the sum of forces is kept, how that goes on."""
+    rows, used = point[..., :n], point[..., n:]
+    length = point.__array_namespace__().linalg.norm(rows, axis=-1, keepdims=True) / n**0.5
+    student = rows / length
+    forces = problem.forces(problem.preactivations(student))
+    gradient = problem.data.pull(forces)
+    # w' = -X' f / length + shrinking w, for every part of w = c w_0 - X' used
+    shrinking = row_products(student, gradient)[..., None] / length**2
+    return _joined(
+        -tangent(student, gradient) / length, forces.T / length + shrinking * used if used.size else used
+    )
+
+
+def _first(problem: Problem, state: State) -> Array:
+    """The field at the state, its gradient known."""
+    if not state.used.size:
+        return -state.gradient
+    curvature = problem.curvature(state.lam, state.student.shape[-1])
+    return _joined(-state.gradient, problem.forces(state.lam).T + curvature[:, None] * state.used)
+
+
+def _joined(rows: Array, used: Array) -> Array:
+    """Rows (p, N), and behind them the sum of forces (p, M) where it is kept."""
+    return rows.__array_namespace__().concatenate([rows, used], axis=-1) if used.size else rows
+
+
+def _split(point: Array, n: int) -> tuple[Array, Array]:
+    """The student on its spheres, and the sum of forces that goes with it."""
+    rows, used = point[..., :n], point[..., n:]
+    if used.size:
+        used = used * (n**0.5 / point.__array_namespace__().linalg.norm(rows, axis=-1, keepdims=True))
+    return retract(rows), used
 
 
 def _size(change: Array) -> Array:

@@ -48,6 +48,8 @@ class State(NamedTuple):
     step           size of the last step (`steps`) or of the next (`flow`); inf before the first
     largest, top   estimate of the Riemannian Hessian's largest eigenvalue, and its vector (p, N)
     time           sum of the steps; taken: their number; left: how many until the next record; code: RUNNING or Code
+    used           (p, M) sum of all forces so far, each with the factors by which the spheres have shrunk it: the student is
+                   c times the start, less X' of it (`theory.path.used`); (p, 0) where it is not kept
     """
 
     student: Array
@@ -62,10 +64,11 @@ class State(NamedTuple):
     taken: Array
     left: Array
     code: Array
+    used: Array
 
 
-def begin(problem: Problem, student: Array) -> State:
-    """The start; the first record, of no steps, fills in the rest."""
+def begin(problem: Problem, student: Array, keeping: bool = False) -> State:
+    """The start; the first record, of no steps, fills in the rest. keeping: whether `used` is kept."""
     xp = student.__array_namespace__()
     zero, whole = xp.zeros((), problem.data.dtype), xp.zeros((), np.int32)
     student = retract(student)
@@ -73,7 +76,10 @@ def begin(problem: Problem, student: Array) -> State:
     # The first direction of the power iteration is fixed, not drawn: nothing outside sims.instance draws
     # numbers. The gradient lies in the span of the data, so it meets the top eigenvector.
     top = tangent(student, problem.gradient(lam))
-    return State(student, lam, zero, top, zero, zero + np.inf, zero, top, zero, whole, whole, whole + RUNNING)
+    used = lam.T[:, : len(lam) if keeping else 0] * 0
+    return State(
+        student, lam, zero, top, zero, zero + np.inf, zero, top, zero, whole, whole, whole + RUNNING, used
+    )
 
 
 def refreshed(problem: Problem, state: State, rules: Numbers) -> State:

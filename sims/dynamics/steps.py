@@ -63,8 +63,21 @@ def step(problem: Problem, state: State, rules: Numbers) -> State:
         time=state.time + size,
         taken=state.taken + 1,
         left=state.left - 1,
+        used=_used(problem, state, size, squares),
     )
     taken = drop <= -rules.armijo * size * slope
     stalled = state._replace(code=xp.asarray(int(Code.STALLED), np.int32))
     state = either(taken, moved, stalled)
     return state._replace(code=verdict(problem, state, rules))
+
+
+def _used(problem: Problem, state: State, size: Array, squares: Array) -> Array:
+    """The sum of forces after a step w - s g, g = X' f - curvature w, back on the spheres; squares (p,) of |g|^2."""
+    if not state.used.size:
+        return state.used
+    n = state.student.shape[-1]
+    moved = (
+        state.used * (1 + size * problem.curvature(state.lam, n))[:, None]
+        + size * problem.forces(state.lam).T
+    )
+    return moved / ((1 + size**2 * squares / n) ** 0.5)[:, None]

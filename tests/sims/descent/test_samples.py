@@ -199,7 +199,9 @@ def test_what_does_not_fit_in_memory_is_refused_with_what_would(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"start": "warm"}, "start must be one of random, hessian, spectral, got 'warm'"),
+        ({"start": "warm"}, "start must be one of random, hessian, spectral, overlap:M, got 'warm'"),
+        ({"start": "overlap:2"}, "overlap of a start must lie between -1 and 1, got 2"),
+        ({"start": "overlap:x"}, "start overlap:M must have a number M, got 'x'"),
         ({"samples": []}, "at least one sample"),
         ({"samples": [-1]}, "sample must be"),
         ({"eigenpairs": -1}, "eigenpairs must be"),
