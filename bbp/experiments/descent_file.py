@@ -2,7 +2,7 @@
 
 Layout (all datasets carry dimension scales, so xarray opens the file with no helper):
 
-    /n /alpha /sample /start     coordinates; start is "random", "hessian" or "spectral"
+    /n /alpha /sample /start     coordinates; start is "random", "hessian", "spectral", "overlap:M"
     /step /hessian_step          steps at which the path, and the Hessians along it, were recorded (a sample that
                                  has converged before repeats its end)
     /student_row /teacher_row /frame /eigenpair
@@ -12,8 +12,11 @@ Layout (all datasets carry dimension scales, so xarray opens the file with no he
     /loss /gradient              the same shape: loss, and |Riemannian gradient| / sqrt(N)
     /time /steps_taken           the same shape: time of gradient flow, and steps
     /eigenvalues /overlaps       (n, start, alpha, sample, hessian_step, frame, eigenpair) lowest pairs and q2
-    /annealed/* /quenched/*      (n, start, alpha, sample, hessian_step) edge, outlier, overlap: what theory says of the plain
-                                 Hessian, with --theory (sims.descent.theory); NaN where there is none or it was not asked
+    /quenched/*                  (n, start, alpha, sample, hessian_step) edge, outlier, overlap
+    /conditioned/*               the same shape: edge, lowest, lowest_error, overlap, overlap_error: what theory says of the
+                                 plain Hessian, with --theory (sims.descent.theory); NaN where there is none or it was not
+                                 asked. Files of before have /annealed/* in place of the latter: students at these overlaps,
+                                 independent of the data
     /status /code /reason        (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
                                  (sims.descent.path.Code); why it failed
     /config                      JSON: every option that decides the numbers, defaults filled in
@@ -74,12 +77,19 @@ COLUMNS = (
             path=f"{route}/{part}",
             optional=True,
         )
-        for route in ("annealed", "quenched")
+        for route, parts in {
+            "quenched": ("edge", "outlier", "overlap"),
+            "conditioned": ("edge", "lowest", "lowest_error", "overlap", "overlap_error"),
+        }.items()
         for part, words in {
             "edge": "left edge",
             "outlier": "lowest outlier",
-            "overlap": "squared overlap of the lowest outlier",
+            "lowest": "lowest eigenvalue, mean",
+            "lowest_error": "lowest eigenvalue, standard deviation",
+            "overlap": "squared overlap of the lowest",
+            "overlap_error": "squared overlap of the lowest, standard deviation",
         }.items()
+        if part in parts
     ),
     table.STATUS,
     Field(
@@ -114,12 +124,14 @@ class DescentData:
     status: NDArray[np.int8]
     code: NDArray[np.int8]
     reason: NDArray[np.object_]
-    annealed_edge: Array = field(default_factory=_none)
-    annealed_outlier: Array = field(default_factory=_none)
-    annealed_overlap: Array = field(default_factory=_none)
     quenched_edge: Array = field(default_factory=_none)
     quenched_outlier: Array = field(default_factory=_none)
     quenched_overlap: Array = field(default_factory=_none)
+    conditioned_edge: Array = field(default_factory=_none)
+    conditioned_lowest: Array = field(default_factory=_none)
+    conditioned_lowest_error: Array = field(default_factory=_none)
+    conditioned_overlap: Array = field(default_factory=_none)
+    conditioned_overlap_error: Array = field(default_factory=_none)
     config: dict[str, Any] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
 

@@ -94,14 +94,18 @@ def any_widths(name: str, value: Any) -> list[int | str]:
 
 
 def starts(name: str, value: Any) -> Any:
-    """Where descents start: different names of STARTS, or AUTO."""
+    """Where descents start: different names of STARTS, overlap:M of one number M, or AUTO."""
     if value == AUTO:
         return AUTO
     names = (
         value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list) else [value]
     )
     for start in names:
-        choice(*STARTS)(name, start)
+        if isinstance(start, str) and start.startswith("overlap:"):
+            if not abs(grids.number(f"{name} overlap:M", start.removeprefix("overlap:"))) <= 1:
+                raise ParameterError(f"{name} overlap:M must lie between -1 and 1, got {shown(start)}")
+        else:
+            choice(*STARTS, "overlap:M")(name, start)
     if len(set(names)) < len(names):
         raise ParameterError(f"{name} names one start twice, got {shown(value)}")
     return names
@@ -300,7 +304,8 @@ DESCENT = (
     Option(
         "start", AUTO, starts,
         "where descents start: random (the drawn student, at --overlap), hessian (the lowest eigenvectors there), spectral"
-        " (the optimal spectral method; for y = mean u^2 without noise or covariance); auto: all that hold for the model",
+        " (the optimal spectral method; for y = mean u^2 without noise or covariance), overlap:M (rows at the overlap M with"
+        " the teacher's, else as drawn); auto: the first three, as far as they hold for the model",
     ),
     Option(
         "dynamics", "flow", choice(*DYNAMICS),
@@ -317,8 +322,8 @@ DESCENT = (
     Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
     Option(
         "theory", False, truth,
-        "keep what theory says of each of those Hessians, from the students' overlaps alone and from their labels (2 s each at"
-        " p = 2)", flag=True,
+        "keep what theory says of each of those Hessians: given the labels, and given also the forces that the descent has used"
+        " (a second each)", flag=True,
     ),
     Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
     *execution(

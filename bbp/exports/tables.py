@@ -54,6 +54,7 @@ NAMES: dict[tuple[str, str, tuple[str, ...]], str] = {
     ): "overlap_matrix",
     ("bbp-descent", "", ("n", "start", "alpha", "sample", "hessian_step", "frame", "eigenpair")): "hessians",
     ("bbp-descent", "annealed", ("n", "start", "alpha", "sample", "hessian_step")): "annealed",
+    ("bbp-descent", "conditioned", ("n", "start", "alpha", "sample", "hessian_step")): "conditioned",
     ("bbp-descent", "quenched", ("n", "start", "alpha", "sample", "hessian_step")): "quenched",
 }
 # Columns that stand first, where a table has them; the others follow in order of name.

@@ -3,7 +3,7 @@
 A file is netCDF-4: dimension scales, `_FillValue`, `long_name`, `units`, so that xarray, h5py, netCDF4, ncdump and Octave
 read it without this package. The attribute `format` ("bbp-sweep", ...) says what it is. Memory and file differ in this:
 
-* variables theory_edge, theory_n_lowest, annealed_edge, ... lie in groups, /theory/edge, ... (`GROUPS`);
+* variables theory_edge, theory_n_lowest, conditioned_edge, ... lie in groups, /theory/edge, ... (`GROUPS`);
 * the attribute `config` (JSON of every option that decides the numbers) is the dataset /config: attributes end at 64 KiB;
 * numbers that may be missing are NaN in memory, and in integer datasets the `_FillValue` (`bbp.files.variables.FILL`).
 
@@ -54,7 +54,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 GROUPS: dict[str, tuple[str, ...]] = {
     "bbp-sweep": ("theory_n", "theory"),
     "bbp-phase": ("widths",),
-    "bbp-descent": ("annealed", "quenched"),
+    "bbp-descent": ("conditioned", "quenched", "annealed"),
 }
 _UNITS = "provenance"  # the group of what is over "unit", the pieces of work
 # In files of before, /widths had coordinates p and a of its own, which readers of whole trees refuse.

@@ -195,8 +195,9 @@ def words_of(name: str) -> str:
     for prefix, words in (
         ("widths_", "{}"),
         ("unit_", "{} of the unit of work"),
-        ("annealed_", "{} of the plain Hessian: annealed theory"),
+        ("annealed_", "{} of the plain Hessian: theory of students drawn at the same overlaps"),
         ("quenched_", "{} of the plain Hessian: quenched theory"),
+        ("conditioned_", "{} of the plain Hessian: theory given the forces that the descent has used"),
     ):
         if name.startswith(prefix):
             rest = name.removeprefix(prefix)

@@ -24,6 +24,7 @@ ORDER = (
     "descent",
     "recovery",
     "descent-theory",
+    "lost-directions",
     "finite-thresholds",
     "edge",
     "scatter",

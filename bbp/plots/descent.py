@@ -27,10 +27,10 @@ NAMES = {
     "spectral": "start at the spectral estimate",
 }
 ROUTES = {
-    "annealed": "--",
+    "conditioned": "-",
     "quenched": "-.",
 }  # of theory along the way (sims.descent.theory), and their lines
-WORDS = {"annealed": "theory at the overlaps", "quenched": "theory of the labels"}
+WORDS = {"conditioned": "theory of the path", "quenched": "theory of the labels"}
 CURVES = 4  # alphas whose paths are drawn
 LINES: tuple[str, ...] = ("-", "--", "-.", ":")
 
@@ -43,7 +43,7 @@ def descent_figure(found: DescentData, *, width: str = "double") -> Figure:
     """
     n, first = int(found.dims["n"][-1]), str(found.dims["start"][0])
     hessians = found.dims["hessian_step"].size > 0
-    theory = hessians and np.any(np.isfinite(found.annealed_edge))
+    theory = hessians and np.any(np.isfinite(found.quenched_edge) | np.isfinite(found.conditioned_edge))
     count = 4 if theory else 3 if hessians else 2
     if theory and width == "double":
         fig = style.new_figure(width, 5.2)
@@ -175,7 +175,7 @@ def eigenvector_curves(
 def eigenvalue_curves(
     ax: Axes, found: DescentData, n: int, start: str, alphas: Sequence[float]
 ) -> list[Line2D]:
-    """Lowest eigenvalue of the plain Hessian against time beside theory of its overlaps and of its labels; means over samples.
+    """Lowest eigenvalue of the plain Hessian against time beside theory of its path and of its labels; means over samples.
 
     Theory is drawn as far as all samples have it: that of labels ends where they are fitted.
     """
@@ -190,14 +190,20 @@ def eigenvalue_curves(
         marks = {"marker": style.marker(index), "markersize": 3.0, "linestyle": "none"}
         drawn.append(_in_time(ax, time, sampled, **tint, **marks))
         for route, line in ROUTES.items():
-            outlier, edge = (getattr(found, f"{route}_{part}")[where][i] for part in ("outlier", "edge"))
-            lowest = np.where(np.isfinite(outlier), outlier, edge)
+            lowest = _lowest(found, route)[where][i]
             ax.plot(*mean_in_time(*_known(time, lowest)), **tint, linestyle=line)
     for route, line in ROUTES.items():
         ax.plot([], [], color=style.GREY, linestyle=line, label=WORDS[route])
     time_axis(ax, drawn, low=None)
     ax.set_ylabel(r"lowest eigenvalue $\lambda_1$")
     return drawn
+
+
+def _lowest(found: DescentData, route: str) -> Array:
+    """Lowest eigenvalue by a route: what conditioned theory says; the outlier of quenched theory, or its edge."""
+    if route == "conditioned":
+        return found.conditioned_lowest
+    return np.where(np.isfinite(found.quenched_outlier), found.quenched_outlier, found.quenched_edge)
 
 
 def _known(time: Array, values: Array) -> tuple[Array, Array]:

@@ -308,21 +308,34 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
 
 
 def test_theory_along_the_way_is_drawn_as_far_as_all_samples_have_it(tiny_run):
-    """Edges where no outlier is; a sample whose labels are fitted at the last record ends the curve there."""
+    """Edges where no outlier is, lowest eigenvalues where told; labels fitted at the last record end the curve there."""
     found = tiny_run[1]
     shape = found.eigenvalues.shape[:5]
     edge, outlier = np.full(shape, -1.0), np.full(shape, np.nan)
     outlier[..., 1] = -1.5
     fitted = edge.copy()
     fitted[..., 0, 2] = np.nan
-    theory = {"annealed_edge": edge, "annealed_outlier": outlier, "quenched_edge": fitted}
+    theory = {"conditioned_edge": edge, "conditioned_lowest": np.fmin(outlier, edge), "quenched_edge": fitted}
     made = dataclasses.replace(found, **theory, quenched_outlier=np.full(shape, np.nan))
     figure = descent_plots.descent_figure(made)
     curves = figure.axes[3].get_lines()
-    annealed, of_labels = (line.get_ydata() for line in curves[1:3])
-    assert len(figure.axes) == 4 and annealed[0] == -1 and -1.5 <= annealed.min() < -1.2
-    assert len(of_labels) < len(annealed) and np.all(of_labels == -1)
+    of_path, of_labels = (line.get_ydata() for line in curves[1:3])
+    assert len(figure.axes) == 4 and of_path[0] == -1 and -1.5 <= of_path.min() < -1.2
+    assert len(of_labels) < len(of_path) and np.all(of_labels == -1)
     assert len(descent_plots.descent_figure(found).axes) == 3
+
+
+def test_theory_and_starts_at_an_overlap_are_in_the_file(bbp, out):
+    asked = ["--p", "1", "--a", "0.5", "--n", "40", "--alpha-grid", "3", "--samples", "2", "--steps", "40"]
+    more = ["--start", "overlap:0.3,random", "--theory", "--records", "6", "--hessians", "2"]
+    assert bbp("descent", *asked, *more, "--out", out).code == 0
+    with h5py.File(out) as file:
+        assert set(file["conditioned"]) == {"edge", "lowest", "lowest_error", "overlap", "overlap_error"}
+        told, found = file["conditioned/lowest"][...], file["eigenvalues"][..., 0, 0]
+        assert told.shape == found.shape and np.all(np.isfinite(told))
+        assert np.all(np.abs(told - found) < 5 * file["conditioned/lowest_error"][...])
+        np.testing.assert_allclose(file["m2"][0, 0, 0, :, 0], 0.09, rtol=1e-9)
+        assert file["start"].asstr()[...].tolist() == ["overlap:0.3", "random"]
 
 
 def test_a_legend_has_as_many_columns_as_fit():

@@ -88,7 +88,8 @@ def test_where_there_is_no_theory_there_is_no_number():
 @pytest.mark.parametrize("start", ["overlap:0.3", "hessian", "spectral"])
 def test_theory_follows_descents_from_every_start(start):
     """Lowest eigenvalues of six samples at N = 100 after a short flow, found less predicted in units of theory's own error:
-    mean square below 3 (chi-square of 6 numbers: false alarm 6e-3 were theory exact; fixed seeds), quenched theory's 3 times it."""
+    mean square below 3 (chi-square of 6 numbers: false alarm 6e-3 were theory exact; fixed seeds); that of quenched theory is
+    3 times as large."""
     found = sample_descents(
         MODEL, 100, 4.0, range(6), start=start, rules=Rules(steps=120), eigenpairs=1, hessians=2, theory=True
     )
