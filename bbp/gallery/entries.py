@@ -24,7 +24,6 @@ ORDER = (
     "descent",
     "recovery",
     "descent-theory",
-    "lost-directions",
     "finite-thresholds",
     "edge",
     "scatter",

@@ -23,6 +23,7 @@ from bbp.gallery.base import Data, Effort, Entry, load, save
 from bbp.gallery.entries import ENTRIES
 from bbp.gallery.scatter import ratio
 from bbp.gallery.thresholds import as_arrays, as_map
+from theory.path import TransitionTime
 
 SMALL = ["--n", "16,24", "--samples", "2"]
 PNG = b"\x89PNG"
@@ -50,6 +51,8 @@ def coarse(monkeypatch):
     monkeypatch.setattr(descent_theory, "STEPS", 60)
     monkeypatch.setattr(descent_theory, "RECORDS", 2)
     monkeypatch.setattr(descent_theory, "CASES", ((1, 2.0), (1, 1.4)))
+    lost = TransitionTime(0.5, "lost", 0.1, 3.0, 1.0)
+    monkeypatch.setattr(descent_theory, "bbp_time", lambda model, alpha, samples, scramblings: lost)
     monkeypatch.setattr(finite, "SIZES", np.array([100, 300]))
     real = finite.alpha_bbp_finite
     monkeypatch.setattr(

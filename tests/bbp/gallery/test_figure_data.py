@@ -209,23 +209,19 @@ def test_wide_students_recover_earlier_by_gradient_descent():
             assert total[wide] - total[0] > 3 * math.hypot(spread[wide], spread[0])
 
 
-def test_along_a_descent_quenched_theory_follows_the_hessian_and_theory_at_the_overlaps_does_not():
-    """p = 1 and 2, six samples each. At the end theory at the overlaps is lower by more than half of its depth. Quenched theory
-    of the labels is low by 0.21 at p = 1 (4 standard errors about 0.2, clear of 0), and right to 0.02 all along at p = 2."""
+def test_along_a_descent_theory_of_the_path_follows_the_hessian_and_theory_of_the_labels_less():
+    """p = 1 and 2: lowest eigenvalues found less those of the path, in that theory's own standard deviations, at records within
+    the first unit of time: mean square below 2 (about 60 numbers each, of which those of one sample go together; fixed data);
+    and the overlap is lost on the way, in samples as in theory."""
     data = stored("descent-theory")
-    for case, p in enumerate(data["p"]):
-        seen = data["eigenvalue"][case]
-        overlaps_only, labels = (
-            descent_theory.predicted(data, route, case)[0] for route in descent_theory.ROUTES
-        )
-        assert np.all(overlaps_only[:, -1] < 0.5 * overlaps_only[:, 0])
-        assert np.all(seen[:, -1] - overlaps_only[:, -1] > 0.5 * np.abs(overlaps_only[:, -1]))
-        gap, error = mean_and_error((labels - seen).T)
-        if p == 1:
-            assert abs(gap[-1] + 0.2) < 4 * error[-1] and gap[-1] < -4 * error[-1]
-            assert np.all(data["riemannian"][case][:, -1] > -1e-3)  # descents end at minima
-        else:
-            assert np.all(np.abs(gap) < 0.02 + 4 * error)
+    for case in range(len(data["p"])):
+        early = data["time"][case] < 1.0
+        lowest, overlap = descent_theory.predicted(data, "conditioned", case)
+        gap = (data["eigenvalue"][case] - lowest) / data["conditioned_lowest_error"][case]
+        assert np.mean(gap[early] ** 2) < 2
+        for values in (data["overlap"][case], overlap):
+            assert values[:, -1].mean() < 0.3 * values[:, 0].mean()
+        assert np.all(data["bbp_time"] > 0) and np.all(data["bbp_time_error"] < 0.5 * data["bbp_time"])
 
 
 def test_half_of_the_flows_recover_above_the_hessians_threshold_at_every_n():
