@@ -30,3 +30,23 @@ def sample_descents(*what: Any, **options: Any) -> Any:
 def frames() -> tuple[str, ...]:
     """The frames in which Hessians along a descent are taken, as their arrays have them."""
     return tuple(importlib.import_module("sims.descent.hessians").FRAMES)
+
+
+def dynamics() -> ModuleType:
+    """`sims.dynamics.run`: trajectories of methods of first order."""
+    return importlib.import_module("sims.dynamics.run")
+
+
+def methods() -> ModuleType:
+    """`sims.dynamics.methods`."""
+    return importlib.import_module("sims.dynamics.methods")
+
+
+def dense_hessian(*what: Any) -> Any:
+    """`sims.hessian.dense_blas`: the Hessian from data and weights."""
+    return importlib.import_module("sims.hessian").dense_blas(*what)
+
+
+def lowest_dense(*what: Any, **options: Any) -> Any:
+    """`sims.dense.eigen.lowest_dense`: lowest eigenpairs of a matrix."""
+    return importlib.import_module("sims.dense.eigen").lowest_dense(*what, **options)

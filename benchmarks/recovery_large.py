@@ -1,11 +1,10 @@
-"""How the overlap with the teacher grows along gradient flows at N = 10,000, by data drawn as they are asked for.
+"""How the overlap with the teacher grows along gradient flows at N = 10,000 and 30,000, by data drawn as they are asked for.
 
-    python benchmarks/recovery_large.py --out DIR              what is missing of the cases below: half an hour of a core
-    python benchmarks/recovery_large.py --out DIR --collect F  what is there into F.h5 (data of a figure), and a table
+    python benchmarks/recovery_large.py --out DIR            what is missing of the figure's cases: an hour of a core and more
+    python benchmarks/recovery_large.py --out DIR --collect  what is there into DIR/growth.h5, the data of `bbp figures growth`
 
-Cases from random starts are followed until the flow recovers (m^2 > 1/2), ends, or reaches the time stated. Cases from a small
-overlap m_0 show its growth m(t) / m_0, which at small m_0 and large N is a number of the model: at N = infinity a flow from a
-random start recovers where it grows without bound. One sample is one small file in DIR; a run goes on where the last stopped.
+Flows are followed until they recover (m^2 > 1/2), end, or reach the time of their case (`bbp.gallery.growth.LARGE`). One
+sample is one small file in DIR, kept as it ends; a run goes on where the last one stopped.
 """
 
 from __future__ import annotations
@@ -15,89 +14,63 @@ import os
 import sys
 import time as clock
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from sims.dynamics.run import Track, descend
-from theory.model import Network
-
-A, DIRECTIONS, STEPS = 0.5, 4000, 4000
+from bbp.gallery import base, growth
 
 
-class Case(NamedTuple):
-    """One case: N, the time to which flows are followed, the overlap at the start (0: random), and how many samples."""
-
-    p: int
-    alpha: float
-    n: int
-    time: float
-    overlap: float
-    samples: int
-
-    @property
-    def name(self) -> str:
-        """Of its files."""
-        return f"p{self.p}_alpha{self.alpha:g}_n{self.n}_t{self.time:g}_m{self.overlap:g}"
+def path_of(folder: Path, case: growth.Case, sample: int) -> Path:
+    """The file of one sample."""
+    name = f"p{case.p}_alpha{case.alpha:g}_n{case.n}_t{case.time:g}_m{case.overlap:g}_s{sample}.npz"
+    return folder / name
 
 
-GROWTH = [Case(1, alpha, 10_000, 50.0, 0.05, 8) for alpha in (3.0, 4.0, 2.0, 5.0, 2.5, 3.5)]
-GROWTH += [Case(2, alpha, 10_000, 50.0, 0.05, 8) for alpha in (2.0, 1.2, 1.6, 2.4)]
-RANDOM = [Case(1, alpha, 10_000, 250.0, 0.0, 16) for alpha in (3.5, 3.0, 4.0)]
-RANDOM += [Case(2, alpha, 10_000, 250.0, 0.0, 16) for alpha in (2.0, 1.8)]
-
-
-def m2(overlap_matrix: np.ndarray) -> np.ndarray:
-    """Largest share of a student row in the teacher's span."""
-    return np.max(np.sum(overlap_matrix**2, axis=-1), axis=-1)
-
-
-def followed(case: Case, sample: int) -> Track:
-    """One flow."""
-    teacher: list[np.ndarray] = []
-
-    def start(student: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Rows at the overlap exactly, where one is asked for: else what is drawn."""
-        teacher.append(rows)
-        if not case.overlap:
-            return student
-        apart = student - (student @ rows.T / case.n) @ rows
-        apart *= np.sqrt(case.n) / np.linalg.norm(apart, axis=1, keepdims=True)
-        return case.overlap * rows + np.sqrt(1 - case.overlap**2) * apart
-
-    def recovered(state) -> bool:
-        return bool(m2(np.asarray(state.student, float) @ teacher[0].T / case.n) > 0.5)
-
-    return descend(
-        Network(p=case.p, a=A), case.n, case.alpha, data="deferred", sample=sample, steps=STEPS, time=case.time,
-        records=400, directions=DIRECTIONS, start=start, until=recovered,
-    )  # fmt: skip
-
-
-def run(folder: Path, cases: list[Case]) -> None:
-    """What is missing, sample by sample over all cases."""
+def run(folder: Path) -> None:
+    """What is missing: all cases from a small overlap, sample by sample, and then those from random students."""
     folder.mkdir(parents=True, exist_ok=True)
-    for sample in range(max(case.samples for case in cases)):
-        for case in cases:
-            path = folder / f"{case.name}_s{sample}.npz"
-            if sample >= case.samples or path.exists():
-                continue
-            before = clock.process_time()
-            track = followed(case, sample)
-            data, seconds = track.problem.data, clock.process_time() - before
-            part = path.with_suffix(".part")
-            with part.open("wb") as file:
-                np.savez(
-                    file, time=track.time, loss=track.loss, gradient=track.gradient, steps=track.steps,
-                    overlap_matrix=track.overlap_matrix, code=track.code, k=data.k, r=data.r, seconds=seconds,
-                )  # fmt: skip
-            os.replace(part, path)
-            found = m2(track.overlap_matrix)
-            print(
-                f"{case.name} sample {sample}: time {track.time[-1]:.4g}, m2 {found[0]:.2g} -> {found[-1]:.3g}, "
-                f"|g| {track.gradient[-1]:.1e}, directions {data.k} + {data.r}, {seconds:.0f} s of processor",
-                flush=True,
-            )
+    jobs = [
+        (not case.overlap, case.n, sample, i)
+        for i, case in enumerate(growth.LARGE)
+        for sample in range(case.samples)
+    ]
+    for _, _, sample, i in sorted(jobs):
+        case = growth.LARGE[i]
+        path = path_of(folder, case, sample)
+        if path.exists():
+            continue
+        before = clock.process_time()
+        track = growth.flow(case, sample)
+        data, seconds, m2 = track.problem.data, clock.process_time() - before, growth.m2(track)
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            np.savez(
+                file, time=track.time, loss=track.loss, gradient=track.gradient, steps=track.steps,
+                overlap_matrix=track.overlap_matrix, code=track.code, k=data.k, r=data.r, seconds=seconds,
+            )  # fmt: skip
+        os.replace(part, path)
+        print(
+            f"{path.stem}: time {track.time[-1]:.4g}, m2 {m2[0]:.2g} -> {m2[-1]:.3g}, |g| {track.gradient[-1]:.1e}, "
+            f"directions {data.k} + {data.r}, {seconds:.0f} s of processor",
+            flush=True,
+        )
+
+
+def collect(folder: Path) -> None:
+    """DIR/growth.h5 of what is there, and a table."""
+    found, seconds = {}, 0.0
+    for case in growth.LARGE:
+        kept = [np.load(path) for s in range(case.samples) if (path := path_of(folder, case, s)).exists()]
+        if not kept:
+            continue
+        seconds += sum(float(each["seconds"]) for each in kept)
+        m2 = [np.max(np.sum(each["overlap_matrix"] ** 2, axis=-1), axis=-1) for each in kept]
+        found[case] = [(each["time"], path) for each, path in zip(kept, m2, strict=True)]
+        ends = ", ".join(f"{t[-1]:.0f}: {path[-1]:.3f}" for t, path in found[case])
+        print(
+            f"p = {case.p}, alpha = {case.alpha:g}, N = {case.n}, m_0 = {case.overlap:g}: time and m2 of the ends {ends}"
+        )
+    base.save(folder / "growth.h5", growth.ENTRY, growth.arrays(found), base.Effort("paper"), seconds)
 
 
 def main() -> int:
@@ -106,9 +79,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
+    parser.add_argument("--collect", action="store_true", help="what is there into DIR/growth.h5")
     args = parser.parse_args()
-    run(args.out, GROWTH)
-    run(args.out, RANDOM)
+    (collect if args.collect else run)(args.out)
     return 0
 
 
