@@ -23,6 +23,7 @@ ORDER = (
     "what-survives",
     "descent",
     "recovery",
+    "growth",
     "descent-theory",
     "finite-thresholds",
     "edge",

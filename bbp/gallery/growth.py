@@ -18,6 +18,7 @@ from theory.path import bbp_time
 A = 0.5
 TIMES = np.geomspace(0.05, 250, 75)
 RECOVERED = 0.5  # of m^2
+SAMPLES = 2**11  # of the flows at N = infinity that say when the Hessian's outlier is lost
 
 
 class Case(NamedTuple):
@@ -94,7 +95,7 @@ def arrays(found: Mapping[Case, Sequence[tuple[Array, Array]]]) -> dict[str, Nam
         name: np.array([getattr(case, name) for case in found]) for name in ("p", "alpha", "n", "overlap")
     }
     lost = {
-        key: bbp_time(Network(p=key[0], a=A), key[1], samples=2**11, scramblings=4).time
+        key: bbp_time(Network(p=key[0], a=A), key[1], samples=SAMPLES, scramblings=4).time
         for key in {c[:2] for c in found}
     }
     kept: dict[str, Named] = {name: (("case",), column) for name, column in columns.items()}

@@ -1,5 +1,7 @@
 """The gallery: every figure builds, lands in a file that others open, is drawn, and is not computed twice."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import xarray
@@ -12,6 +14,7 @@ from bbp.gallery import (
     descent,
     descent_theory,
     finite,
+    growth,
     overlaps,
     phi,
     recovery,
@@ -58,6 +61,10 @@ def coarse(monkeypatch):
     monkeypatch.setattr(
         finite, "alpha_bbp_finite", lambda model, n, draws, seed: real(model, n, draws=4, seed=seed)
     )
+    monkeypatch.setattr(
+        growth, "QUICK", (growth.Case(1, 2.0, 24, 0.2, 0.1, 2), growth.Case(2, 2.0, 24, 0.2, 0.1, 2))
+    )
+    monkeypatch.setattr(growth, "bbp_time", lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha))
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)
     monkeypatch.setattr(phi, "DRAWS", 4)

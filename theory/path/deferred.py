@@ -20,8 +20,9 @@ direction. A matrix takes N M numbers and one pass over them.
 Error budget. A vector is new where the part of it outside R is longer than `tolerance` times the vector; a shorter part is left
 out of the answer. What is answered is then exact for another vector, |v - v'| <= tolerance |v|: in law, the method runs on a
 matrix drawn beforehand and rounds its questions to that accuracy. The vectors themselves are not rounded, so what is left out
-does not add up along a slow path: it joins R when it has grown to the tolerance. Rounding of the arithmetic comes on top, a few
-units of the dtype's last digit times sqrt(N): `defect` measures it.
+does not add up along a slow path: it joins R when it has grown to the tolerance. Rounding of the arithmetic comes on top:
+`defect` measures it, in units of an entry of L X R', which is 1/sqrt(N) of an answer's length. At N = 100,000 in float32 it is
+1e-3, or 3e-6 of an answer's length, below the tolerance of 1e-5.
 """
 
 from __future__ import annotations

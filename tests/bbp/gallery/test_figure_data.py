@@ -36,7 +36,7 @@ from theory.general import Network, threshold
 from theory.model import Committee
 
 FOLDER = Path(__file__).parents[3] / "data" / "figures"
-PAPER = ("recovery",)  # of larger sizes than quick mode's
+PAPER = ("recovery", "growth")  # of larger sizes than quick mode's
 
 
 def stored(name):
@@ -329,3 +329,19 @@ def test_what_survives():
     assert np.all(np.diff(data["near_alpha_bbp"]) > 0)
     model = Network(math.inf, activation="erf", a=2.0)
     assert data["erf_alpha_bbp"][-1] == pytest.approx(threshold(model).alpha, rel=1e-9)
+
+
+def test_overlaps_stop_growing_below_the_thresholds_of_flows_and_not_above():
+    """p = 1, from m_0 = 0.05 at N = 10,000: fewfold at alpha = 2, above alpha_BBP = 1.38; to recovery from 3.5 on, though the
+    Hessian loses the direction before."""
+    data = stored("growth")
+    known = np.isfinite(data["end_time"])
+    grown = data["end_m2"] / data["overlap"][:, None] ** 2
+    small = (data["p"] == 1) & (data["overlap"] == 0.05)
+    assert np.all(grown[small & (data["alpha"] == 2)][known[small & (data["alpha"] == 2)]] < 20)
+    above = small & (data["alpha"] >= 3.5)
+    assert above.sum() == 3 and np.all(data["end_m2"][above][known[above]] > 0.5)
+    lost = data["bbp_time"][small & (data["alpha"] == 4)].item()
+    assert lost < data["end_time"][small & (data["alpha"] == 4)].min() and lost == pytest.approx(
+        1.4, abs=0.15
+    )
