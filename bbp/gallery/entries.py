@@ -25,6 +25,7 @@ ORDER = (
     "recovery",
     "growth",
     "descent-theory",
+    "lifetime",
     "finite-thresholds",
     "edge",
     "scatter",

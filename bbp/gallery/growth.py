@@ -18,7 +18,7 @@ from theory.path import bbp_time
 A = 0.5
 TIMES = np.geomspace(0.05, 250, 75)
 RECOVERED = 0.5  # of m^2
-SAMPLES = 2**11  # of the flows at N = infinity that say when the Hessian's outlier is lost
+SAMPLES = 2**13  # of the flows at N = infinity that say when the Hessian's outlier is lost
 
 
 class Case(NamedTuple):

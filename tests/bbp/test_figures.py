@@ -15,6 +15,7 @@ from bbp.gallery import (
     descent_theory,
     finite,
     growth,
+    lifetime,
     overlaps,
     phi,
     recovery,
@@ -65,6 +66,8 @@ def coarse(monkeypatch):
         growth, "QUICK", (growth.Case(1, 2.0, 24, 0.2, 0.1, 2), growth.Case(2, 2.0, 24, 0.2, 0.1, 2))
     )
     monkeypatch.setattr(growth, "bbp_time", lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha))
+    monkeypatch.setattr(lifetime, "TIMES", (0.0, 0.02))
+    monkeypatch.setattr(lifetime, "METHODS", dict(list(lifetime.METHODS.items())[:2]))
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)
     monkeypatch.setattr(phi, "DRAWS", 4)
