@@ -21,6 +21,8 @@ from theory.exact.outliers import outlier_resolvent
 from theory.finite.edge import edge_scale, finite_edge
 from theory.finite.typical import pole_probability
 from theory.general.spectrum import spectrum
+from theory.path import closure, conditioned
+from theory.path.projected import ProjectedDyson
 
 DOCS = Path(__file__).parents[2] / "docs"
 P, P_STAR, A, ALPHA = 3, 2, 1.0, 5.0  # 2/p is not p/2
@@ -341,7 +343,34 @@ def second_derivative():
     close(hessian.dense(x, hessian.weights(model, lam, u)), full, atol=1e-12)
 
 
+def path_block():
+    """p = 1: at an outlier of conditioned theory the block is singular, and its slope gives the overlap."""
+    rng, n, m = np.random.default_rng(1), 100, 400
+    x, w = rng.standard_normal((m, n)) / n**0.5, n**0.5 * np.eye(n)
+    model = Network(a=0.5)
+    used = closure(x, w[:1], w[1:2], rng.standard_normal((m, 3)) * (x @ w[1])[:, None])
+    found, inner = conditioned(model, used), n - used.images.shape[1]
+    weights = model.weights(used.lam, model.outputs(used.u))
+    dyson, d = ProjectedDyson(weights, 1 / inner, used.forces), weights[:, 0, 0]
+
+    def block(z):
+        g = -1 / dyson.state_at(z * n / inner).q[0, 0]
+        known, b = used.images, 1 / (1 - g * d)
+        left = used.forces.T * (b * d) @ known
+        middle = used.forces.T * b @ used.forces
+        return (known.T * (d * b) @ known - g * left.T @ np.linalg.solve(middle, left)) / n
+
+    z, step = found.outliers[0], 1e-4
+    levels, vectors = np.linalg.eigh(z * np.eye(used.images.shape[1]) - block(z))
+    at = int(np.argmin(np.abs(levels)))
+    close(levels[at], 0, atol=1e-9)
+    null = vectors[:, at]
+    slope = null @ (block(z + step) - block(z - step)) @ null / (2 * step)
+    close((null @ used.teacher[:, 0]) ** 2 / (1 - slope), found.overlaps[0], rtol=1e-4)
+
+
 CHECKS = {
+    "descents.md": {r"\Xi=\frac1N": ("2e32e747", path_block)},
     "theory.md": {
         r"\frac1g = z-\alpha K(g)": ("57ad556c", resolvent),
         r"1-gf_c=\frac{D_c}{a+y}": ("638277b1", walk_units),
