@@ -37,7 +37,7 @@ from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 from theory.finite.typical import alpha_bbp_typical, pole_probability, typical_edge
 from theory.general.any_weight import activation_weight, general_spectrum
 from theory.general.dyson import Dyson
-from theory.general.scalar_law import ScalarLaw
+from theory.general.nodes import given_law
 from theory.general.spectral_methods import (
     Preprocessing,
     optimal,
@@ -118,8 +118,6 @@ ONE_ALPHA = {
     **{name: OF_ALPHA[name] for name in ("outlier", "student_outliers", "quenched_mean", "finite_edge", "edge_scale")},
     "spectral_edge": lambda a: spectral_edge(subset(), a),
     "spectral_outlier": lambda a: spectral_outlier(subset(), a),
-    "law.edge": lambda a: ScalarLaw(-1.0, 2.0, 1.0).edge(a),
-    "law.outlier": lambda a: ScalarLaw(-1.0, 2.0, 1.0).outlier(a),
     "optimal_at": lambda a: optimal_at(a),
     "general_spectrum": lambda a: general_spectrum(lambda lam, u, xi: lam[:, 0] - u[:, 0], a, points=64),
 }  # fmt: skip
@@ -282,9 +280,9 @@ def test_finite_size(call):
         lambda: Preprocessing("t", np.sin, [1.0]), lambda: Preprocessing("t", np.sin, 1.0, None),
         lambda: Preprocessing("t", np.sin, 1.0, (-1.0,)), lambda: Preprocessing("t", np.sin, 1.0, "1"),
         lambda: optimal_at(1.0, "1"), lambda: optimal_at(1.0, 2),
-        lambda: ScalarLaw([1.0, 2.0], [1.0, 2.0, 3.0], 0.5), lambda: ScalarLaw(None, 1.0, 1.0),
-        lambda: ScalarLaw([], [], []), lambda: ScalarLaw(1.0, 1.0, 1.0, "0"), lambda: ScalarLaw(1.0, 1.0, 1.0, [0.0]),
-        lambda: ScalarLaw(1.0, 1.0, 1.0, math.nan),
+        lambda: given_law([1.0, 2.0], [1.0, 2.0, 3.0], 0.5), lambda: given_law(None, 1.0, 1.0),
+        lambda: given_law([], [], []), lambda: given_law(1.0, 1.0, 1.0, "0"), lambda: given_law(1.0, 1.0, 1.0, [0.0]),
+        lambda: given_law(1.0, 1.0, 1.0, math.nan),
     ],
 )  # fmt: skip
 def test_laws(call):

@@ -12,7 +12,7 @@ infimum of the weight, which n points approach only like 1 / log n: it is found 
 (`theory.general.floor`, `theory.general.lowest`), and an edge that points alone call sharp is one only if every weight allows
 it. For p > 1 a smooth edge needs G = g I, which a given infimum asserts, or the answer is "unresolved". The committee and
 other networks, spectral methods and one-dimensional laws have faster and exact routes in `theory.general.spectrum`,
-`theory.general.spectral_methods`, `theory.general.scalar_law`.
+`theory.general.spectral_methods`, `theory.general.nodes`.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.answers import Threshold
 from theory.checks import NotConverged
 from theory.general.results import zero_of
 from theory.late_scipy import brentq
@@ -43,6 +44,7 @@ _EPS = 4 * np.finfo(float).eps
 _FAR = 300.0  # logarithm at which every search for a bracket ends
 _NEAREST = 1e-14  # d / q_min of the first point of the line where averages at q_min do not exist: rounding of weights
 _NEXT = 1e-8  # d / q_min at which averages are still those at q_min
+_MARGINAL = 1e-10  # relative distance of alpha from alpha_c that is rounding
 _AHEAD = 4e-4  # in log q: what the difference below leaves is 1e-10, rounding 1e-11
 _ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12
 _NEIGHBOURS = np.geomspace(1e-3, 1e3, 13)
@@ -99,35 +101,15 @@ class Law(Protocol):
 
 
 @dataclass(frozen=True)
-class IsotropicOutlier:
-    """One outlier: value, squared overlap with the block's directions, unit vector x (k,) there, the block, d."""
+class Pulled:
+    """An outlier: alpha, value, squared overlap with the block's directions, unit vector x (k,) there, the block, d."""
 
+    alpha: float
     value: float
     overlap: float
     vector: Array
     block: Block
     d: float
-
-
-@dataclass(frozen=True)
-class OnBranch:
-    """An outlier at given q: the alpha to which it belongs, its value and squared overlap."""
-
-    alpha: float
-    value: float
-    overlap: float
-
-
-@dataclass(frozen=True)
-class IsotropicThreshold:
-    """Where an outlier of the block with a teacher leaves the bulk: alpha, kind, squared overlap just above, d of the edge, and
-    where the tangent of the overlap vanishes."""
-
-    alpha: float
-    kind: str
-    overlap: float
-    d: float
-    zero: float
 
 
 def bracketed(function: Callable[[float], float], start: float, lowest: float = -_FAR) -> float | None:
@@ -233,6 +215,8 @@ class Isotropic:
         "atom": no weight is negative and samples are fewer than dimensions; the spectrum starts at 0. Raises NotConverged
         where no edge is found.
         """
+        if not self.law.scale > 0:
+            return 0.0, "atom", 0.0
         d, alpha_c = self.start
         if alpha <= alpha_c:
             return alpha * self._at_alpha(d, self.law.at(d), alpha), "smooth", d
@@ -243,6 +227,8 @@ class Isotropic:
 
         lowest = math.log(d or _NEAREST * self.law.q_min or math.exp(-_FAR) * self.law.scale)
         v = bracketed(log_alpha, max(math.log(self.near or self.law.scale), lowest), lowest)
+        if v is None and alpha_c > 0 and log_alpha(lowest) >= 0:
+            v = lowest  # between alpha_c and the alpha of the next d
         if v is None:
             if self.law.q_min == 0:
                 return 0.0, "atom", 0.0
@@ -252,7 +238,7 @@ class Isotropic:
 
     # --- outliers -----------------------------------------------------------------------------------------------
 
-    def outliers(self, alpha: float, d_edge: float) -> list[IsotropicOutlier]:
+    def outliers(self, alpha: float, d_edge: float) -> list[Pulled]:
         """All outliers left of the edge at d_edge, lowest first. Raises NotConverged where one that must exist is not found."""
         found = []
         for index in range(len(self.law.blocks)):
@@ -268,7 +254,7 @@ class Isotropic:
         shift = means.k * np.eye(len(means.x[index])) - means.x[index]
         return np.linalg.eigvalsh(shift)[::-1] * pull - 1
 
-    def _outlier(self, index: int, order: int, alpha: float, d_edge: float) -> IsotropicOutlier:
+    def _outlier(self, index: int, order: int, alpha: float, d_edge: float) -> Pulled:
         def margin(v: float) -> float:
             return float(self._margins(index, d_edge + math.exp(v), alpha)[order])
 
@@ -280,7 +266,7 @@ class Isotropic:
         zeta = self._at_alpha(d, means, alpha)
         vector = np.linalg.eigh(means.k * np.eye(len(means.x[index])) - means.x[index])[1][:, -1 - order]
         overlap = self._overlap(index, vector, means, zeta, alpha)
-        return IsotropicOutlier(alpha * zeta, overlap, vector, self.law.blocks[index], d)
+        return Pulled(alpha, alpha * zeta, overlap, vector, self.law.blocks[index], d)
 
     def _overlap(self, index: int, x: Array, means: Averages, zeta: float, alpha: float) -> float:
         """q2 = h_1^2 chi / (-d/dz [chi h_2]), chi = alpha x^T (X - K) x; derivatives along the curve z(g)."""
@@ -297,25 +283,28 @@ class Isotropic:
 
     # --- the transition -----------------------------------------------------------------------------------------
 
-    def thresholds(self, index: int) -> list[IsotropicThreshold]:
-        """Every alpha at which the largest eigenvalue of a block enters or leaves the bulk, ascending in alpha."""
-        found = []
+    def thresholds(self, index: int) -> list[tuple[Threshold, float]]:
+        """Every alpha at which the largest eigenvalue of a block enters or leaves the bulk, ascending in alpha, and d there."""
+        if not self.law.scale > 0:
+            return []
         d, alpha_c = self.start
-        if alpha_c > 0:
-            smooth = self._smooth_threshold(index)
-            if smooth is not None:
-                found.append(smooth)
+        first = self.outlier_at(index, d) if alpha_c > 0 else None
+        smooth = first is not None and first.alpha <= alpha_c * (1 + _MARGINAL)
+        found = [self._smooth_threshold(index, first)] if first is not None and smooth else []
         points = self.law.scale * _GRID if self.near is None else max(self.near, d) * _NEIGHBOURS
         points = points[points > d]
         if alpha_c > 0:
             points = np.append(d, points)
-        values = [self._sharp_margin(index, v) for v in points]
+        values = np.array([self._sharp_margin(index, v) for v in points])
+        if smooth and found[0][0].kind == "continuous":
+            values[0] = 0.0  # the transition itself, to rounding
+        points, values = points[values != 0], values[values != 0]
         for low, high, left, right in zip(points, points[1:], values, values[1:], strict=False):
             if left * right < 0:
                 found.append(self._sharp_threshold(index, low, high))
         if not found and self.near is not None:
             raise NotConverged("threshold not found: no change of sign", math.nan)
-        return sorted(found, key=lambda t: t.alpha)
+        return sorted(found, key=lambda each: each[0].alpha)
 
     def _sharp_margin(self, index: int, d: float) -> float:
         means = self.law.at(d)
@@ -323,24 +312,22 @@ class Isotropic:
         shift = means.k * np.eye(len(means.x[index])) - means.x[index]
         return float(np.linalg.eigvalsh(shift)[-1] * self._means(means.k, zeta)[2] - 1)
 
-    def _sharp_threshold(self, index: int, low: float, high: float) -> IsotropicThreshold:
+    def _sharp_threshold(self, index: int, low: float, high: float) -> tuple[Threshold, float]:
         """The zero of the margin between two d. alpha follows from the outlier there: it hardly depends on d, where alpha of
         the edge may depend on nothing else."""
         d = brentq(lambda v: self._sharp_margin(index, v), low, high, xtol=1e-300, rtol=_EPS)
         at = self.outlier_at(index, d)
         alpha = math.nan if at is None else at.alpha
-        return IsotropicThreshold(alpha, "continuous", 0.0, d, alpha)
+        return Threshold(alpha, "continuous", 0.0, alpha_0=alpha), d
 
-    def _smooth_threshold(self, index: int) -> IsotropicThreshold | None:
-        """The outlier at the start of the line, where the edge there is smooth."""
-        d, alpha_c = self.start
-        found = self.outlier_at(index, d)
-        if found is None or found.alpha > alpha_c:
-            return None
-        zero = zero_of(found.alpha, found.overlap, self._overlap_slope(index, found))
-        return IsotropicThreshold(found.alpha, "discontinuous", found.overlap, d, zero)
+    def _smooth_threshold(self, index: int, first: Pulled) -> tuple[Threshold, float]:
+        """The outlier at the start of the line, where the edge is smooth; sharp to rounding at the tricritical point."""
+        if first.alpha > self.start[1] * (1 - _MARGINAL):
+            return Threshold(first.alpha, "continuous", 0.0, alpha_0=first.alpha), first.d
+        zero = zero_of(first.alpha, first.overlap, self._overlap_slope(index, first))
+        return Threshold(first.alpha, "discontinuous", first.overlap, alpha_0=zero), first.d
 
-    def _overlap_slope(self, index: int, first: OnBranch) -> float:
+    def _overlap_slope(self, index: int, first: Pulled) -> float:
         """dq2/dalpha along the outlier from the start on, by one-sided differences in log q."""
         d, q_min = self.start[0], self.law.q_min
         ahead = [self.outlier_at(index, d + q_min * math.expm1(_AHEAD * k)) for k in range(1, 5)]
@@ -350,7 +337,7 @@ class Isotropic:
         alpha, overlap = (np.array([getattr(b, name) for b in branch]) for name in ("alpha", "overlap"))
         return float((_ONE_SIDED @ overlap) / (_ONE_SIDED @ alpha))
 
-    def outlier_at(self, index: int, d: float) -> OnBranch | None:
+    def outlier_at(self, index: int, d: float) -> Pulled | None:
         """The lowest outlier of a block as a function of d: its largest eigenvalue of K - X fixes zeta, hence alpha = q M_1."""
         means = self.law.at(d)
         values, vectors = np.linalg.eigh(means.k * np.eye(len(means.x[index])) - means.x[index])
@@ -363,4 +350,5 @@ class Isotropic:
             else self._zeta(means.k, lambda v: math.log(level * self._means(means.k, v)[2]), level)
         )
         alpha = (self.law.q_min + d) * self._means(means.k, zeta)[0]
-        return OnBranch(alpha, alpha * zeta, self._overlap(index, vectors[:, -1], means, zeta, alpha))
+        overlap = self._overlap(index, vectors[:, -1], means, zeta, alpha)
+        return Pulled(alpha, alpha * zeta, overlap, vectors[:, -1], self.law.blocks[index], d)

@@ -23,16 +23,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.checks import NotConverged
 from theory.exact.quadrature import chi_square_law
 from theory.general.floor import Floor, floor, valley
-from theory.general.isotropic import Averages, Block
+from theory.general.isotropic import Block
+from theory.general.nodes import NodeLaw
 from theory.general.panels import panels
 from theory.general.wide import convex, rare_floor
 from theory.model.activations import Activation, outputs_of, taken
@@ -42,52 +42,10 @@ Array = NDArray[Any]
 
 _RADIUS = 1e-3  # of the sinh map: poles nearer than this to the real axis are not resolved
 _REACH = 9.5  # standard deviations that the nodes cover: what is left out is 2e-21
-_BELOW = 1e-9  # relative distance by which rounding may put a node below the infimum
 _POLYNOMIAL = "quadratic", "he2"  # activations whose mean over a layer is a chi-square, up to a shift
 _DIVERGES = (
     4  # codimension of the lowest weights up to which E (q_min + f)^-2 diverges, so that no edge is smooth
 )
-
-
-@dataclass(frozen=True)
-class NodeLaw:
-    """Weights f (n,) with coefficients of K (n,), and of X for each block (k (k + 1) / 2, n), upper triangle packed.
-
-    f counts the nodes of all branches: K = coefficients @ A(f). For blocks k is 1 or 2.
-    """
-
-    f: Array
-    coefficients: Array
-    rows: tuple[Array, ...]
-    blocks: tuple[Block, ...]
-    q_min: float
-    closed: bool
-    scale: float
-
-    @cached_property
-    def above(self) -> Array:
-        """f - infimum (n,). Raises NotConverged where a weight lies below it."""
-        above = self.f + self.q_min
-        lowest = float(np.min(above))
-        if lowest < -_BELOW * max(self.q_min, self.scale):
-            raise NotConverged(f"a weight lies {-lowest:.3g} below the infimum that was found", -self.q_min)
-        return np.maximum(above, 0.0)
-
-    def at(self, d: float) -> Averages:
-        """K, K2, X and X2 at q = q_min + d, d > 0 (or d = 0 where averages exist there)."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            a = self.f * ((self.q_min + d) / (self.above + d))
-            a2 = a * a
-        return Averages(
-            float(self.coefficients @ a),
-            float(self.coefficients @ a2),
-            [_unpacked(rows @ a) for rows in self.rows],
-            [_unpacked(rows @ a2) for rows in self.rows],
-        )
-
-
-def _unpacked(packed: Array) -> Array:
-    return packed.reshape(1, 1) if len(packed) == 1 else packed[[[0, 1], [1, 2]]]
 
 
 def isotropic(model: Network) -> bool:

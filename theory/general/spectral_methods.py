@@ -10,14 +10,16 @@ preprocessing); for p_star > 1 the same derivation with E[u_l^2 | y] = y, whose 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.checks import ParameterError, count, finite, function, one, positive, shown
+from theory.answers import Edge, Outlier, Threshold
+from theory.checks import ParameterError, count, finite, function, one, positive, ratio, shown
 from theory.exact.quadrature import chi_square_law
-from theory.general.scalar_law import LawEdge, LawOutlier, LawThreshold, ScalarLaw
+from theory.general.isotropic import Isotropic
+from theory.general.nodes import given_law
 
 Array = NDArray[np.float64]
 
@@ -102,12 +104,12 @@ def subset(cut: float = 1.0) -> Preprocessing:
     return Preprocessing(f"subset({cut:g})", lambda y: np.where(y > cut, 1.0, 0.0), 1.0, (cut,))
 
 
-def preprocessing_law(method: Preprocessing, p_star: int = 1) -> ScalarLaw:
-    """Law of (-T(y), y): right edges and outliers of D are minus the left ones of this law.
+def preprocessing_law(method: Preprocessing, p_star: int = 1) -> Isotropic:
+    """Equations of (-T(y), y): right edges and outliers of D are minus the left ones of this law.
 
     Raises ParameterError where T is unbounded above (D then has no right edge) or exceeds its stated supremum.
 
-    >>> preprocessing_law(optimal()).edge(2.0).kind
+    >>> preprocessing_law(optimal()).edge(2.0)[1]
     'sharp'
     """
     if not isinstance(method, Preprocessing):
@@ -118,22 +120,22 @@ def preprocessing_law(method: Preprocessing, p_star: int = 1) -> ScalarLaw:
     values = np.asarray(finite(f"preprocessing {method.name}", method(y)))
     if values.shape != y.shape or np.any(values > method.supremum):
         raise ParameterError(f"preprocessing {method.name} must map (n,) to (n,) below {method.supremum}")
-    return ScalarLaw(-values, y, probability, -method.supremum)
+    return given_law(-values, y, probability, -method.supremum, p_star)
 
 
-def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> LawEdge:
-    """Right edge of the bulk of D: value, kind, and the Stieltjes transform g > 0 there.
+def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> Edge:
+    """Right edge of the bulk of D.
 
-    Raises ParameterError unless alpha is one positive number, and as `preprocessing_law`.
+    Raises ParameterError unless alpha is one positive number, and as `preprocessing_law`; NotConverged.
 
     >>> round(float(spectral_edge(trimmed(), 2.0).value), 6)
     6.111446
     """
-    edge = preprocessing_law(method, p_star).edge(alpha)
-    return LawEdge(-edge.value, edge.kind, -edge.g)
+    value, kind, _ = preprocessing_law(method, p_star).edge(one("alpha", ratio("alpha", alpha)))
+    return Edge(-value, kind, route="nodes")
 
 
-def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> LawOutlier | None:
+def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> Outlier | None:
     """The p_star-fold outlier of D right of the bulk, with its squared overlap with the teacher space; or None.
 
     Raises as `spectral_edge`.
@@ -143,14 +145,16 @@ def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> La
     >>> spectral_outlier(optimal(), 0.4) is None
     True
     """
-    found = preprocessing_law(method, p_star).outlier(alpha)
-    return None if found is None else LawOutlier(-found.value, found.overlap, -found.g)
+    law, alpha = preprocessing_law(method, p_star), one("alpha", ratio("alpha", alpha))
+    found = law.outliers(alpha, law.edge(alpha)[2])
+    return Outlier(-found[0].value, found[0].overlap, multiplicity=p_star) if found else None
 
 
-def spectral_threshold(method: Preprocessing, p_star: int = 1) -> LawThreshold | None:
+def spectral_threshold(method: Preprocessing, p_star: int = 1) -> Threshold | None:
     """Smallest alpha at which the outlier leaves the bulk of D, its kind and the overlap just above; or None.
 
     >>> round(float(spectral_threshold(optimal()).alpha), 6)
     0.5
     """
-    return preprocessing_law(method, p_star).threshold()
+    found = preprocessing_law(method, p_star).thresholds(0)
+    return replace(found[0][0], route="nodes") if found else None

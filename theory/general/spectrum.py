@@ -29,7 +29,7 @@ from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.general.first_order import carried_by_gradient
-from theory.general.isotropic import Isotropic, IsotropicOutlier, IsotropicThreshold
+from theory.general.isotropic import Isotropic
 from theory.general.laws import across, floor_of, isotropic, node_law, panel_law
 from theory.general.points import point_spectrum, point_threshold
 from theory.general.quadratic import QuadraticLaw
@@ -205,8 +205,7 @@ def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
 def _of(problem: Isotropic, alpha: float, taken: str) -> tuple[Found, float]:
     """The spectrum, and d at its edge."""
     value, kind, d = problem.edge(alpha)
-    found: list[IsotropicOutlier] = [] if kind == "atom" else problem.outliers(alpha, d)
-    found = [o for o in found if o.value < value]
+    found = [] if kind == "atom" else [o for o in problem.outliers(alpha, d) if o.value < value]
     zero = np.zeros(len(found))
     return Found(
         value,
@@ -227,19 +226,16 @@ def _of(problem: Isotropic, alpha: float, taken: str) -> tuple[Found, float]:
 def _first(problem: Isotropic, taken: str) -> tuple[Threshold, float | None]:
     """The first threshold of the blocks that hold teacher directions, where that outlier enters the bulk again, and d of the
     edge there."""
-    found: list[IsotropicThreshold] = []
+    found: list[tuple[Threshold, float]] = []
     for index, block in enumerate(problem.law.blocks):
         if np.any(block.teacher):
             found += problem.thresholds(index)
     if not found:
         reason = "no outlier at any alpha"
         return Threshold(math.nan, "none", math.nan, route=taken, reason=reason), None
-    found.sort(key=lambda t: t.alpha)
-    first, *later = found
-    until = later[0].alpha if later else math.inf
-    return Threshold(
-        first.alpha, first.kind, first.overlap, alpha_0=first.zero, route=taken, until=until
-    ), first.d
+    found.sort(key=lambda each: each[0].alpha)
+    (first, d), *later = found
+    return replace(first, route=taken, until=later[0][0].alpha if later else math.inf), d
 
 
 def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rare: bool = True) -> Any:

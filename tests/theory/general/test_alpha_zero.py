@@ -26,8 +26,8 @@ from theory.general.quadratic import QuadraticLaw
 def test_tangents(model):
     """One-sided differences along the outlier against derivatives under the integral; the identity as a covariance too."""
     for inputs in (None, (np.ones(2), np.array([0.4, 0.6]))):
-        (first,) = Isotropic(QuadraticLaw(model), inputs).thresholds(0)
-        assert abs(first.zero - of_committee(model)) < 1e-8
+        ((first, _),) = Isotropic(QuadraticLaw(model), inputs).thresholds(0)
+        assert abs(first.alpha_0 - of_committee(model)) < 1e-8
     assert alpha_zero(model)[0] == threshold(model).alpha_0 == of_committee(model)
 
 
