@@ -25,7 +25,7 @@ def commands():
     """Words of each command line, without comments and with grids for the shell's variables, and its page."""
     for page in PAGES:
         for match in COMMAND.finditer(page.read_text()):
-            line = re.split(r"\s#|\s\|", match[1] or match[2])[0]
+            line = re.split(r"\s#|\s\||\s&$", match[1] or match[2])[0]
             words = shlex.split(re.sub(r"\$[CD]\b", "1:2:3", line), comments=True)
             if words[0] in COMMANDS and not words[-1].startswith("--"):  # an option alone is only named
                 yield words, page.name
