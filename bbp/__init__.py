@@ -30,7 +30,7 @@ if start.is_program():
 __version__ = "0.2.0"
 
 # What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
-_PUBLIC = {"open": "bbp.files.dataset"}
+_PUBLIC = {"open": "bbp.files.dataset", "join": "bbp.analysis.join"}
 
 
 _PROGRAMS = (
@@ -38,6 +38,7 @@ _PROGRAMS = (
     "phase",
     "descent",
     "compare",
+    "plot",
 )  # modules, and functions: see bbp.console.door.callable_as
 
 

@@ -16,11 +16,11 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp import store
 from bbp.console import options, program
 from bbp.console.door import Door, callable_as
 from bbp.console.errors import FileError
 from bbp.console.program import log
+from bbp.experiments import models
 from bbp.experiments.options import COMPARE
 from bbp.files import atomic, outputs
 from theory.checks import ParameterError
@@ -83,7 +83,7 @@ def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:
 def _require_one(experiment: Any, places: Mapping[str, Path]) -> None:
     sweeps = experiment.sweeps
     if places and len(sweeps) > 1:
-        names = "; ".join(store.describe(sweep.model) for sweep in sweeps)
+        names = "; ".join(models.words(models.of(sweep)) for sweep in sweeps)
         raise FileError(f"the files hold {len(sweeps)} models ({names}): a figure or a file shows one")
 
 
@@ -100,14 +100,15 @@ def compare(
     progress: bool = True,
     **options: Any,
 ) -> Any:
-    """Compare the samples of sweep files with theory: the numbers of every model.
+    """Compare the samples of sweep files with theory: a Dataset (bbp.analysis.comparison.compare), or a list, one a model.
 
     `out` is the file of the numbers (--save of `bbp compare`), and `options` are the others: `draws`, `repeats`, `seed`, ...;
     the rest is as in `bbp.sweep`.
     """
     names = [str(files)] if isinstance(files, str | Path) else [str(name) for name in files]
     door = Door("compare", [option for option in COMPARE if option.name not in ("save", "width")], "", "")
-    return door.call(options, names, out=out, executor=executor, progress=progress)
+    found = door.call(options, names, out=out, executor=executor, progress=progress)
+    return found[0] if found is not None and len(found) == 1 else found
 
 
 callable_as(__name__, compare)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from bbp.console import program
 from bbp.console.errors import FileError
 from bbp.console.grids import integer
 from bbp.console.text import plain
 from bbp.exports import text
-from bbp.exports.columns import Table
-from bbp.exports.tables import tables
-from bbp.files import atomic, outputs
+from bbp.exports.tables import quantities, tables
+from bbp.files import atomic, dataset, outputs
 from theory.checks import ParameterError
 
 EXAMPLE = """  bbp export sweep.h5 --csv --out sweep.csv
@@ -59,20 +59,20 @@ def run(args: argparse.Namespace) -> int:
     if out is not None:
         outputs.require_apart({"out": out}, [args.file])
         outputs.require_free(out, force=args.force)
-    found = tables(args.file)
+    found = tables(dataset.open(args.file))
     if args.list:
-        for each in found:
-            program.show(f"{each.name:14} {each.rows:8d} rows: {', '.join(c.name for c in each.columns)}")
+        for name, each in found.items():
+            program.show(f"{name:14} {len(each):8d} rows: {', '.join(quantities(each))}")
         return program.OK
     digits = text.DIGITS[form] if args.digits is None else min(integer("digits", args.digits), 17)
-    table = _chosen(found, args.table)
+    name, table = _chosen(found, args.table)
     if args.columns is not None:
-        table = _cut(table, args.columns)
+        table = _cut(name, table, args.columns)
     elif form == "latex":
         table, left = text.fitting(table)
         if left:
             program.log.info("left out, empty or beyond a page: %s (--columns chooses)", ", ".join(left))
-    written = text.FORMS[form](table, digits)
+    written = text.FORMS[form](name, table, digits)
     if out is None:
         sys.stdout.write(written if form == "json" else plain(written))
     else:
@@ -90,28 +90,28 @@ def _form(args: argparse.Namespace, out: Path | None) -> str:
     return ending or "csv"
 
 
-def _chosen(found: Sequence[Table], name: str | None) -> Table:
+def _chosen(found: Mapping[str, pd.DataFrame], name: str | None) -> tuple[str, pd.DataFrame]:
     if not found:
         raise FileError("the file holds no table")
     if name is None:
-        return found[0]
-    names = [each.name for each in found]
-    if name not in names:
-        raise ParameterError(f"no table {name!r}{program.nearest(name, names)}; there are {', '.join(names)}")
-    return found[names.index(name)]
+        return next(iter(found.items()))
+    if name not in found:
+        raise ParameterError(
+            f"no table {name!r}{program.nearest(name, list(found))}; there are {', '.join(found)}"
+        )
+    return name, found[name]
 
 
-def _cut(table: Table, asked: str) -> Table:
+def _cut(name: str, table: pd.DataFrame, asked: str) -> pd.DataFrame:
     """The table's columns of these names, in this order."""
-    held = {column.name: column for column in table.columns}
-    names = [name.strip() for name in asked.split(",")]
-    for name in names:
-        if name not in held:
-            near = program.nearest(name, list(held))
-            raise ParameterError(f"no column {name!r}{near}; {table.name} has {', '.join(held)}")
-        if names.count(name) > 1:
-            raise ParameterError(f"columns names {name} twice")
-    return replace(table, columns=tuple(held[name] for name in names))
+    held, names = quantities(table), [each.strip() for each in asked.split(",")]
+    for each in names:
+        if each not in held:
+            near = program.nearest(each, held)
+            raise ParameterError(f"no column {each!r}{near}; {name} has {', '.join(held)}")
+        if names.count(each) > 1:
+            raise ParameterError(f"columns names {each} twice")
+    return text.chosen(table, names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import xarray as xr
 
 from bbp import store
 from bbp.analysis import summary
@@ -23,7 +24,8 @@ from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
 from bbp.experiments import models
 from bbp.exports import about
-from bbp.files import hdf5
+from bbp.files import dataset, product
+from bbp.files.variables import DONE, FAILED, NOT_RUN
 
 EXAMPLE = """  bbp info results/sweep.h5             one screen
   bbp info results/sweep.h5 --table     and the closing table
@@ -50,44 +52,45 @@ def run(args: argparse.Namespace) -> int:
     if path.name.endswith(Parts.ENDING) and path.is_dir():
         whole = str(path).removesuffix(Parts.ENDING)
         raise FileError(f"{args.file!r} is the directory of an unfinished run: bbp info {whole}")
-    found = hdf5.format_of(path)
-    if found != store.FORMAT:
+    found = dataset.open(path)
+    form = found.attrs["format"]
+    if form != store.FORMAT:
         if args.table or args.json:
-            raise FileError(f"{args.file!r} is a {found} file: --table and --json are for sweeps")
-        program.show(about.about(path, found))
+            raise FileError(f"{args.file!r} is a {form} file: --table and --json are for sweeps")
+        program.show(about.about(found))
         return program.OK
-    sweeps = store.load_all(path)
+    sweeps = product.split(found)
     if args.json:
-        print(json.dumps([sweep.config for sweep in sweeps], indent=1))
+        print(json.dumps([dataset.config(sweep) for sweep in sweeps], indent=1))
         return program.OK
     program.show("\n\n".join(describe(sweep) for sweep in sweeps))
-    program.show("\n" + "\n".join(about.datasets(path, found)))
+    program.show("\n" + "\n".join(about.listed(found)))
     if args.table:
         program.show("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
     return program.OK
 
 
-def describe(sweep: store.Sweep) -> str:
+def describe(sweep: xr.Dataset) -> str:
     """A sweep in some lines of text."""
-    status = sweep.status
-    seconds = sweep.provenance.get("seconds", np.zeros(0))
-    versions = _versions(sweep.attributes.get("versions"))
+    status, attributes = sweep.status.values, sweep.attrs
+    seconds = sweep.unit_seconds.values if "unit_seconds" in sweep else np.zeros(0)
+    versions = _versions(attributes.get("versions"))
+    counts = [np.sum(status == code) for code in (DONE, FAILED, NOT_RUN)]
     lines = {
-        "sweep": f"{store.describe(sweep.model)}, {models.threshold_words(sweep.alpha_bbp, sweep.kind)}",
-        "finished": "yes" if sweep.finished else "no",
-        "N": short(sweep.n.tolist()),
-        "alpha": short(sweep.alpha.tolist()),
-        "samples": f"{len(sweep.sample)} a point; {np.sum(status == store.DONE)} done, "
-        f"{np.sum(status == store.FAILED)} failed, {np.sum(status == store.NOT_RUN)} not run",
-        "eigenpairs": str(len(sweep.eigenpair)),
-        "seed": f"{sweep.attributes.get('seed')} ({sweep.attributes.get('prng', 'unknown')})",
-        "computed": f"in {sweep.attributes.get('dtype')} on {sweep.attributes.get('device')}, "
+        "sweep": f"{models.words(models.of(sweep))}, {models.threshold_words(sweep.alpha_bbp, sweep.kind)}",
+        "finished": "yes" if attributes.get("finished") else "no",
+        "N": short(sweep.n.values.tolist()),
+        "alpha": short(sweep.alpha.values.tolist()),
+        "samples": "{} a point; {} done, {} failed, {} not run".format(sweep.sizes["sample"], *counts),
+        "eigenpairs": str(sweep.sizes["eigenpair"]),
+        "seed": f"{attributes.get('seed')} ({attributes.get('prng', 'unknown')})",
+        "computed": f"in {attributes.get('dtype')} on {attributes.get('device')}, "
         f"{len(seconds)} units, {program.duration(float(seconds.sum()))}",
-        "written": f"{sweep.attributes.get('created')} at commit {sweep.attributes.get('commit')}",
+        "written": f"{attributes.get('created')} at commit {attributes.get('commit')}",
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
     }
-    if (status == store.FAILED).any():
-        lines["first failure"] = str(sweep.reason[status == store.FAILED][0])
+    if (status == FAILED).any():
+        lines["first failure"] = str(sweep.reason.values[status == FAILED][0])
     return "\n".join(f"{name:14}{text}" for name, text in lines.items())
 
 

@@ -13,22 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import xarray as xr
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bbp import store
-from bbp.analysis import comparison_file, spectrum
+from bbp.analysis import comparison, spectrum
 from bbp.console import grids, program
+from bbp.console.door import callable_as
 from bbp.console.errors import FileError, RunError
 from bbp.experiments import descent_file, models, phase_file
 from bbp.experiments.models import Model
 from bbp.experiments.options import MODEL
-from bbp.files import atomic, hdf5, outputs
+from bbp.files import atomic, dataset, outputs
 from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
 from bbp.plots import descent as descent_plots
-from bbp.plots import layout, options, style
+from bbp.plots import layout, options, panels, style
 from bbp.plots.compare import compare_figure
-from bbp.store import Sweep
 from theory.checks import ParameterError, shown
 
 SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
@@ -49,28 +52,30 @@ METADATA: dict[str, dict[str, str | None]] = {
 _DATED = re.compile(rb"^%%(CreationDate|Creator|Title):.*\n", re.MULTILINE)  # of an .eps
 
 
-def draw(path: str | Path, *, width: str = "double", model: int | None = None) -> Figure:
-    """The figure of the file at `path`, at a print width ("single" or "double" column).
+def draw(source: str | Path | xr.Dataset, *, width: str = "double", model: int | None = None) -> Figure:
+    """The figure of a result, or of the file at a path, at a print width ("single" or "double" column).
 
     model chooses one of a sweep over several models, by its index. FileError where the file is none of bbp's, or of
     a kind that has no figure; ParameterError for an unknown width.
     """
-    found = hdf5.format_of(path)
-    if found not in DRAWERS:
-        raise FileError(f"{str(path)!r} is a {found} file, which has no figure here")
-    if model is not None and found != store.FORMAT:
-        raise ParameterError(
-            f"model chooses one of a sweep over several, but {str(path)!r} is a {found} file"
-        )
+    found = source if isinstance(source, xr.Dataset) else dataset.open(source)
+    form, name = str(found.attrs.get("format")), "the result" if source is found else repr(str(source))
+    if form not in DRAWERS:
+        raise FileError(f"{name} is a {form} file, which has no figure here")
+    if model is not None and form != store.FORMAT:
+        raise ParameterError(f"model chooses one of a sweep over several, but {name} is a {form} file")
+    if form == store.FORMAT:
+        found = store.chosen(found, model, name)
     with style.figure_style():
-        return DRAWERS[found](path, model, width)
+        return DRAWERS[form](found, width)
 
 
-def draw_spectrum(source: Sweep | Model, alpha: float, *, width: str = "double") -> Figure:
+def draw_spectrum(source: xr.Dataset | Model, alpha: float, *, width: str = "double") -> Figure:
     """The spectrum at alpha: theory, and the eigenvalues of a sweep's samples there if `source` is a sweep."""
-    found = (
-        spectrum.of_sweep(source, alpha) if isinstance(source, Sweep) else spectrum.of_model(source, alpha)
-    )
+    if isinstance(source, xr.Dataset):
+        found = spectrum.of_sweep(source, alpha)
+    else:
+        found = spectrum.of_model(source, alpha)
     with style.figure_style():
         return layout.spectrum_figure(found, width=width)
 
@@ -116,27 +121,10 @@ def form_of(path: Path) -> str:
     return form
 
 
-def _sweep(path: str | Path, model: int | None, width: str) -> Figure:
-    return layout.sweep_figure(store.load(path, model), width=width)
-
-
-def _phase(path: str | Path, _: int | None, width: str) -> Figure:
-    return layout.phase_figure(phase_file.load(path), width=width)
-
-
-def _compare(path: str | Path, _: int | None, width: str) -> Figure:
-    return compare_figure(comparison_file.load(path), width=width)
-
-
-def _descent(path: str | Path, _: int | None, width: str) -> Figure:
-    return descent_plots.descent_figure(descent_file.load(path), width=width)
-
-
-def _gallery(path: str | Path, _: int | None, width: str) -> Figure:
-    data, config = base.load(path)
+def _gallery(found: xr.Dataset, width: str) -> Figure:
     del width  # a figure of the gallery has a width of its own
     try:
-        return ENTRIES[config["figure"]].draw(data)
+        return ENTRIES[dataset.config(found)["figure"]].draw(base.arrays_of(found))
     except (
         KeyError,
         TypeError,
@@ -144,14 +132,14 @@ def _gallery(path: str | Path, _: int | None, width: str) -> Figure:
         IndexError,
     ) as error:  # what a figure needs, its file alone can say
         words = " ".join(str(error).split())
-        raise FileError(f"{str(path)!r} holds no figure of the gallery: {words}") from None
+        raise FileError(f"the file holds no figure of the gallery: {words}") from None
 
 
-DRAWERS: dict[str, Callable[[str | Path, int | None, str], Figure]] = {
-    store.FORMAT: _sweep,
-    phase_file.FORMAT: _phase,
-    comparison_file.FORMAT: _compare,
-    descent_file.FORMAT: _descent,
+DRAWERS: dict[str, Callable[[xr.Dataset, str], Figure]] = {
+    store.FORMAT: lambda found, width: layout.sweep_figure(found, width=width),
+    phase_file.FORMAT: lambda found, width: layout.phase_figure(found, width=width),
+    comparison.FORMAT: lambda found, width: compare_figure(found, width=width),
+    descent_file.FORMAT: lambda found, width: descent_plots.descent_figure(found, width=width),
     base.FORMAT: _gallery,
 }
 
@@ -220,7 +208,7 @@ def run(args: argparse.Namespace) -> int:
     if not 10 <= args.dpi <= 2400:
         raise ParameterError(f"dpi must lie between 10 and 2400, got {args.dpi!r}")
     if args.file is not None and Path(args.file).suffix.lower().removeprefix(".") in METADATA:
-        hdf5.format_of(args.file)  # a picture is told to be one, before it is found to be its own
+        dataset.kind_of(args.file)  # a picture is told to be one, before it is found to be its own
     outputs.require_apart({"out": out}, [] if args.file is None else [args.file])
     outputs.require_free(out, force=args.force)
     chosen = options.Options(
@@ -283,5 +271,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     return program.program("plot", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
 
 
+def plot(dataset: xr.Dataset, ax: Axes | None = None, *, panel: str = "a") -> list[Artist]:
+    """Draw one panel of a result on axes of one's own.
+
+    Parameters
+    ----------
+    dataset
+        A sweep of one model, a phase diagram, a comparison or descents: what `bbp.open` gives.
+    ax
+        Where; pyplot's current axes unless given.
+    panel
+        Its letter in the whole figure (`draw`, or `bbp plot FILE`): "a" is the lowest eigenvalue of sweeps and comparisons, and
+        "b" the squared overlap; of a phase diagram alpha_BBP against a; of descents the final m2.
+
+    Returns
+    -------
+    list of matplotlib.artist.Artist
+        What was added, the label of each for a legend.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        For a result without panels, several models, or a letter that it has not.
+    """
+    if ax is None:
+        ax = importlib.import_module("matplotlib.pyplot").gca()
+    return panels.draw(dataset, ax, panel)
+
+
+callable_as(__name__, plot)
 if __name__ == "__main__":
     sys.exit(main())

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from bbp import plot
 from bbp.analysis.recovery import chance, extrapolated, recovery
 from bbp.console import program
-from bbp.experiments import descent_file
-from bbp.experiments.descent_file import DescentData
 from bbp.exports.digits import with_interval
+from bbp.files import dataset
 from bbp.gallery import base
 from bbp.gallery import recovery as recovery_figure
 from bbp.plots import descent as descent_plots
@@ -49,13 +49,13 @@ RECOVERY = {
 }  # fmt: skip
 
 
-def descended(path: Path, options: Mapping[str, Any]) -> DescentData:
+def descended(path: Path, options: Mapping[str, Any]) -> xr.Dataset:
     """Converged gradient flows with these options of `bbp descent`, from the file at `path` or computed."""
     given = {"out": path} | FLOW | options
     words = [str(word) for name, value in given.items() for word in (f"--{name}", value)]
     if program.dispatch(["descent", *words, "--resume"]) != program.OK:
         raise SystemExit(f"bbp descent failed for {path}")
-    return descent_file.load(path)
+    return dataset.open(path)
 
 
 def recovery_claim(folder: Path) -> list[str]:
@@ -76,11 +76,11 @@ def recovery_claim(folder: Path) -> list[str]:
                 "block": 8,
             }
             found = descended(path, RANDOM | given)
-            seconds += found.attributes["seconds"]
+            seconds += found.attrs["seconds"]
             for k, alpha in enumerate(recovery_figure.ALPHA[p]):
-                if alpha in found.dims["alpha"]:
-                    at = found.dims["alpha"].tolist().index(alpha)
-                    ends = found.projection[0, 0, at, :, -1], found.code[0, 0, at]
+                if alpha in found.alpha.values:
+                    at = found.alpha.values.tolist().index(alpha)
+                    ends = found.projection.values[0, 0, at, :, -1], found.code.values[0, 0, at]
                     recovery_figure.add(arrays, (i, sizes.index(n), k), *ends)
     base.save(folder / "recovery.h5", recovery_figure.ENTRY, arrays, base.Effort("paper"), seconds)
     data, _ = base.load(folder / "recovery.h5")
@@ -112,7 +112,7 @@ def _recovery_lines(data: base.Data, i: int) -> list[str]:
     return lines
 
 
-def width_claim(runs: dict[tuple[int, int], DescentData], a: float) -> list[str]:
+def width_claim(runs: dict[tuple[int, int], xr.Dataset], a: float) -> list[str]:
     """Midpoints of the recovered fraction for every p and N, and their distance from p = 1 in standard errors."""
     lines = [f"a = {a:g}: alpha at which half of the samples recover (final m2 > 0.5), random starts"]
     for (p, n), found in runs.items():
@@ -127,7 +127,7 @@ def width_claim(runs: dict[tuple[int, int], DescentData], a: float) -> list[str]
     return lines
 
 
-def onset_claim(runs: dict[tuple[int, int], DescentData], a: float) -> list[str]:
+def onset_claim(runs: dict[tuple[int, int], xr.Dataset], a: float) -> list[str]:
     """Excess of the final m2 over chance against alpha, at both N: weak recovery is an excess that does not fall as 1/N."""
     lines = [
         f"a = {a:g}: final m2 - chance on the grid {GRID}, mean ± error, and where it leaves chance for good"
@@ -137,20 +137,18 @@ def onset_claim(runs: dict[tuple[int, int], DescentData], a: float) -> list[str]
         base = chance(p, 1, n)
         cells = [f"{e.value - base:.3f}±{e.error:.3f}" for e in seen.final]
         lines.append(f"  p = {p}, N = {n}: " + "  ".join(cells))
-        lines.append(
-            f"     onset {seen.onset:.3g}, alpha_BBP {found.alpha_bbp:.4g} ({found.attributes['kind']})"
-        )
+        lines.append(f"     onset {seen.onset:.3g}, alpha_BBP {found.alpha_bbp:.4g} ({found.kind})")
     return lines
 
 
-def lost_claim(found: DescentData) -> list[str]:
+def lost_claim(found: xr.Dataset) -> list[str]:
     """Largest q2 among the lowest eigenvectors at the start of the path and at its end, random starts."""
     lines = [
-        f"p = {found.model.p}, a = {found.model.a:g}: largest q2 of the lowest eigenvectors (Riemannian), start -> end"
+        f"p = {found.attrs['p']}, a = {found.attrs['a']:g}: largest q2 of the lowest eigenvectors (Riemannian), start -> end"
     ]
-    for i, alpha in enumerate(found.dims["alpha"]):
-        q2 = found.overlaps[0, 0, i, :, :, 1].max(axis=-1)
-        lost = found.m2[0, 0, i, :, -1] < 0.5
+    for i, alpha in enumerate(found.alpha.values):
+        q2 = found.overlaps.values[0, 0, i, :, :, 1].max(axis=-1)
+        lost = found.m2.values[0, 0, i, :, -1] < 0.5
         ends = q2[lost][:, [0, -1]] if lost.any() else np.full((1, 2), np.nan)
         mean = ends.mean(axis=0)
         error = ends.std(axis=0, ddof=1) / np.sqrt(len(ends)) if len(ends) > 1 else np.full(2, np.nan)

@@ -9,37 +9,42 @@ scaled lowest eigenvalue against Tracy-Widom. The commands that made the files s
 
 import sys
 
-from bbp import store
+import xarray as xr
+
 from bbp.analysis.comparison import compare
 from bbp.analysis.comparison_table import table
 from bbp.analysis.edge_statistics import edge_statistics
-from bbp.analysis.pool import pool
+from bbp.analysis.join import join
+from bbp.experiments import models
+from bbp.files.product import split
+from bbp.files.variables import DONE
 from theory.exact.bulk import bulk_edge
 from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 
 
 def main(paths: list[str]) -> None:
-    for sweep in pool([sweep for path in paths for sweep in store.load_all(path)]):
+    for sweep in split(join(paths)):
+        model = models.of(sweep)
         print(table(compare(sweep, draws=0)), end="\n\n")
-        for n in sweep.n:
-            half = alpha_bbp_finite(sweep.model, int(n), draws=400)
-            margin = margin_threshold(sweep.model, int(n), draws=100)
+        for n in sweep.n.values:
+            half = alpha_bbp_finite(model, int(n), draws=400)
+            margin = margin_threshold(model, int(n), draws=100)
             print(
                 f"  N = {n}: half of the draws informative at {half.alpha:.3f} ± {half.error:.3f}, "
                 f"mean margin of the labels 0 at {margin.alpha:.3f} ± {margin.error:.3f}"
             )
-        for alpha in sweep.alpha[sweep.alpha < 0.75 * sweep.alpha_bbp]:
-            if bulk_edge(sweep.model, float(alpha)).kind == "sharp":
+        for alpha in sweep.alpha.values[sweep.alpha.values < 0.75 * sweep.alpha_bbp]:
+            if bulk_edge(model, float(alpha)).kind == "sharp":
                 sharp_edge(sweep, float(alpha))
         print()
 
 
-def sharp_edge(sweep: store.Sweep, alpha: float) -> None:
+def sharp_edge(sweep: xr.Dataset, alpha: float) -> None:
     print(
         f"  (quenched edge - lowest) kappa at alpha = {alpha:g}; Tracy-Widom: mean -1.2065, variance 1.6078"
     )
-    for n in sweep.n:
-        done = (sweep.status[sweep.n == n][0, sweep.alpha == alpha] == store.DONE).sum()
+    for n in sweep.n.values:
+        done = int((sweep.status.sel(n=n, alpha=alpha) == DONE).sum())
         if done < 2:
             continue
         s = edge_statistics(sweep, int(n), alpha)

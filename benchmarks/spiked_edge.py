@@ -21,9 +21,10 @@ import sys
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from bbp import store
 from bbp.analysis.edge_statistics import edge_statistics
-from bbp.analysis.pool import pool
+from bbp.analysis.join import join
+from bbp.experiments import models
+from bbp.files.product import split
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.finite.edge import edge_scale, label_grid
 from theory.model import Committee
@@ -61,16 +62,17 @@ def spiked_mean(w: float, draws: int = 4000, n: int = 10**6) -> tuple[float, flo
 
 
 def main(paths: list[str]) -> None:
-    for sweep in pool([s for path in paths for s in store.load_all(path)]):
-        for alpha in map(float, sweep.alpha):
+    for sweep in split(join(paths)):
+        model = models.of(sweep)
+        for alpha in sweep.alpha.values.tolist():
             print(
-                f"p = p* = 1, a = {sweep.model.a:g}, alpha = {alpha:g}; Tracy-Widom mean -1.2065, variance 1.6078"
+                f"p = p* = 1, a = {model.a:g}, alpha = {alpha:g}; Tracy-Widom mean -1.2065, variance 1.6078"
             )
-            g = edge_resolvent(sweep.model, alpha)
-            for n in map(int, sweep.n):
-                w, seen = spike(sweep.model, alpha, n), edge_statistics(sweep, n, alpha)
+            g = edge_resolvent(model, alpha)
+            for n in sweep.n.values.tolist():
+                w, seen = spike(model, alpha, n), edge_statistics(sweep, n, alpha)
                 mean, error = spiked_mean(w)
-                shift = 2 * edge_scale(sweep.model, alpha, n) / (n * g)
+                shift = 2 * edge_scale(model, alpha, n) / (n * g)
                 print(
                     f"  N = {n:5d}: w {w:.2f}, spiked law {mean:.3f} ± {error:.3f}, N - 2: {shift:+.3f}, "
                     f"sum {mean + shift:.3f}; "

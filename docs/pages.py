@@ -9,9 +9,10 @@ from pathlib import Path
 import reference
 
 from bbp import plot, store
-from bbp.analysis import comparison_file
+from bbp.analysis import comparison
 from bbp.console.program import COMMANDS, Parser
 from bbp.experiments import descent_file, phase_file
+from bbp.files import dataset, variables
 from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
 
@@ -50,36 +51,29 @@ def programs() -> str:
 
 
 def layouts() -> str:
-    """The datasets of every kind of file, from the fields that the programs themselves write and check."""
+    """What every kind of file holds, from the modules that make them, and the words of every variable."""
+    told = {"Sweep": store, "Descents": descent_file, "Phase diagram": phase_file, "Figure": base}
     parts = []
-    for title, module in (
-        ("Sweep", store),
-        ("Descents", descent_file),
-        ("Phase diagram", phase_file),
-        ("Comparison", comparison_file),
-    ):
-        parts += [f"### {title}: `{module.FORMAT}`, version {module.VERSION}", "", _head(module), ""]
-        parts += ["| dataset | over | type | what it is |", "|---|---|---|---|"]
-        for group, axes, fields in module.TABLES:
-            rows = [(axis.name, "itself", axis.dtype, axis.words or "coordinate") for axis in axes]
-            rows += [(field.place, ", ".join(field.dims), field.dtype, field.words) for field in fields]
-            parts += [
-                f"| `/{group}{name}` | {dims} | {_kind(dtype)} | {words} |"
-                for name, dims, dtype, words in rows
-            ]
-        parts.append("")
-    text = inspect.cleandoc(base.__doc__ or "")
-    parts += [f"### Figure: `{base.FORMAT}`, version {base.VERSION}", "", "```text", text, "```", ""]
-    return "\n".join(parts)
-
-
-def _head(module) -> str:
-    """The first paragraph of a module's docstring, on one line."""
-    return " ".join(inspect.cleandoc(module.__doc__ or "").split("\n\n")[0].split()).replace("*", "\\*")
-
-
-def _kind(dtype: str) -> str:
-    return {"f8": "float64", "i8": "int64", "i1": "int8", "O": "text"}[dtype]
+    for title, module in told.items():
+        parts += [
+            f"### {title}: `{module.FORMAT}`",
+            "",
+            "```text",
+            inspect.cleandoc(module.__doc__ or ""),
+            "```",
+            "",
+        ]
+    returns = (
+        inspect.cleandoc(comparison.compare.__doc__ or "")
+        .partition("xarray.Dataset\n")[2]
+        .partition("\n\n")[0]
+    )
+    parts += [f"### Comparison: `{comparison.FORMAT}`", "", inspect.cleandoc(returns), ""]
+    parts += ["### Variables", "", "| variable | what it is |", "|---|---|"]
+    parts += [
+        f"| `{name}` | {words} |".replace("*", "\\*") for name, words in sorted(variables.WORDS.items())
+    ]
+    return "\n".join([*parts, ""])
 
 
 def gallery(data: Path, out: Path) -> None:
@@ -88,11 +82,14 @@ def gallery(data: Path, out: Path) -> None:
     parts = []
     for name, entry in ENTRIES.items():
         source = data / f"{name}.h5"
-        found, config = base.load(source)
+        found = dataset.open(source)
+        config = dataset.config(found)
         picture = out / f"{name}.png"
         if not picture.exists() or picture.stat().st_mtime < source.stat().st_mtime:
             plot.main([str(source), "--out", str(picture), "--dpi", "150", "--force", "--quiet"])
-        held = ", ".join(f"`{key}` ({', '.join(dims)})" for key, (dims, _) in found.arrays.items())
+        held = ", ".join(
+            f"`{key}` ({', '.join(map(str, values.dims))})" for key, values in found.variables.items()
+        )
         parts += [f"## {name}", "", f"![{name}](_generated/gallery/{name}.png)", "", entry.caption, ""]
         parts += ["```sh", f"bbp figures {name} --out figures", "```", ""]
         parts += [

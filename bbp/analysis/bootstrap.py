@@ -7,6 +7,13 @@ Percentile bootstrap intervals of a mean cover 84 % at n = 4 and 78 % for lognor
 * what they leave at small n is the third moment, underestimated by samples that miss their tail. Their tails are taken
   further out by 10^(-(8/n) excess), excess = |skewness| - (8/n)^(1/4) / 2 of the sample where positive (found by measurement:
   benchmarks/intervals.py prints the coverage for normal, exponential and lognormal data);
+* samples at two places (some descents have recovered, the others have not) are a share times a distance: resamples with few
+  of either have no error of their own, and t* has no law. Their share has Wilson's interval, to which the scatter at either
+  place is added (as of two independent parts);
+* no error of a resample is taken to be below that of the sample by more than the square root of n, as if it held one sample
+  more with the whole scatter: quantiles of t* stay finite;
+* samples without any scatter say nothing of it: no interval, unless the range of what they may be is known (`bounds`). Then up
+  to 1 - n/(n + 1.96^2) of the law, Wilson's end for a share of 1, may lie unseen at either end of it;
 * below FEWEST samples no interval is given, only the standard error: no method knows the tail from them;
 * fractions have Wilson's interval, which needs no resampling.
 """
@@ -26,12 +33,14 @@ from theory.checks import ParameterError, count
 Array = NDArray[np.float64]
 
 LEVEL = 0.95
+PARTS = ("value", "error", "low", "high")  # of an estimate
 REPEATS = 1000
 FEWEST = 16  # samples below which an interval is not determined: lognormal data would have it cover 90 % at 8
 MANY = 1000  # samples from which on a mean has Student's interval: the corrections are below a percent of it
 JACKKNIFED = (
     128  # samples up to which replicates of any statistic have errors of their own, at n times the cost
 )
+APART = 8.0  # standard deviations within two places from one to the other: less may be a long tail
 CHUNK = 2**22  # numbers resampled at a time
 
 
@@ -72,13 +81,15 @@ def bootstrap(
     rng: np.random.Generator,
     statistic: Callable[..., Array] = np.mean,
     repeats: int = REPEATS,
+    bounds: tuple[float, float] | None = None,
 ) -> Estimate:
     """statistic(values, axis=-1) over samples, values (sample,), with error and interval; NaN marks a missing sample.
 
     A smooth statistic, such as a mean, a variance or a share: the jackknife fails for quantiles (95 % intervals of a median
     hold it in 72 % at 16 samples, 85 % at 64).
     The error is s / sqrt(n) for the mean, else the jackknife's or, for many samples, that of the bootstrap. Fewer than two
-    samples give the value alone, fewer than FEWEST no interval; constant data have error 0 and an interval of no width.
+    samples give the value alone, fewer than FEWEST no interval; constant data have error 0 and no interval. bounds: where the
+    values, whose mean is asked for, are known to lie: the interval stays there, and has room for what was not seen.
     Raises ParameterError on other shapes.
     """
     given: Array = np.asarray(values, dtype=np.float64)
@@ -92,7 +103,8 @@ def bootstrap(
     if kept.size < 2:
         return Estimate(value, np.nan, np.nan, np.nan)
     if statistic is np.mean:
-        return _mean(kept, value, rng, repeats)
+        found = _mean(kept, value, rng, repeats)
+        return found if bounds is None else _bounded(found, kept, bounds)
     return _any(kept, value, rng, statistic, repeats)
 
 
@@ -116,7 +128,8 @@ def wilson(share: float, trials: int, sigmas: float) -> tuple[float, float]:
     z2 = sigmas**2 / trials
     centre = (share + z2 / 2) / (1 + z2)
     half = np.sqrt(share * (1 - share) * z2 + z2**2 / 4) / (1 + z2)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # The ends lie on either side of the share; rounding may not say otherwise.
+    return min(max(0.0, centre - half), share), max(min(1.0, centre + half), share)
 
 
 def _mean(kept: Array, value: float, rng: np.random.Generator, repeats: int) -> Estimate:
@@ -124,6 +137,11 @@ def _mean(kept: Array, value: float, rng: np.random.Generator, repeats: int) -> 
     error = float(kept.std(ddof=1) / math.sqrt(n))
     if n < FEWEST:
         return Estimate(value, error, np.nan, np.nan)
+    if not error > 0:
+        return Estimate(value, error, np.nan, np.nan)
+    ends = _two_places(kept)
+    if ends is not None:
+        return Estimate(value, error, *ends)
     if n >= MANY:
         half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
         return Estimate(value, error, value - half, value + half)
@@ -131,7 +149,36 @@ def _mean(kept: Array, value: float, rng: np.random.Generator, repeats: int) -> 
     for drawn in _resampled(kept, rng, repeats):
         means.append(drawn.mean(axis=1))
         errors.append(drawn.std(axis=1, ddof=1) / math.sqrt(n))
-    return _studentised(value, error, np.concatenate(means), np.concatenate(errors), _tail(kept))
+    return _studentised(value, error, np.concatenate(means), np.concatenate(errors), _tail(kept), n)
+
+
+def _two_places(kept: Array) -> tuple[float, float] | None:
+    """The interval of the mean of samples at two places, far apart; None where they are not at two places.
+
+    The mean is low + share (high - low): Wilson's ends for the share, and the scatter at either place, two independent parts.
+    """
+    ordered, n = np.sort(kept), kept.size
+    many = int(np.argmax(np.diff(ordered))) + 1
+    gap, near, far = float(ordered[many] - ordered[many - 1]), ordered[:many], ordered[many:]
+    within = math.sqrt((near.var() * near.size + far.var() * far.size) / max(n - 2, 1))
+    if gap <= max(np.ptp(ordered) / 2, APART * within):
+        return None
+    sigmas = float(ndtri((1 + LEVEL) / 2))
+    scatter = sigmas * within / math.sqrt(n)
+    value, step = float(ordered.mean()), float(far.mean() - near.mean())
+    ends = [float(near.mean()) + step * share for share in wilson(far.size / n, n, sigmas)]
+    return value - math.hypot(value - ends[0], scatter), value + math.hypot(ends[1] - value, scatter)
+
+
+def _bounded(found: Estimate, kept: Array, bounds: tuple[float, float]) -> Estimate:
+    """The interval within the range of the values, with room for places where none of the samples is."""
+    low, high = bounds
+    below, above = found.low, found.high
+    if kept.size >= FEWEST and 2 * np.ptp(kept) <= high - low:
+        unseen = 1 - wilson(1.0, kept.size, float(ndtri((1 + LEVEL) / 2)))[0]
+        below = float(np.fmin(below, found.value - unseen * (found.value - low)))
+        above = float(np.fmax(above, found.value + unseen * (high - found.value)))
+    return Estimate(found.value, found.error, max(below, low), min(above, high)) if below == below else found
 
 
 def _any(
@@ -149,14 +196,15 @@ def _any(
     for drawn in _resampled(kept, rng, repeats, copies=n):
         replicates.append(statistic(drawn, axis=-1))
         errors.append(_jackknife(statistic(_left_out(drawn), axis=-1)))
-    return _studentised(value, error, np.concatenate(replicates), np.concatenate(errors), _tail(without))
+    return _studentised(value, error, np.concatenate(replicates), np.concatenate(errors), _tail(without), n)
 
 
-def _studentised(value: float, error: float, found: Array, errors: Array, tail: float) -> Estimate:
-    """Equal-tailed studentised interval with `tail` of the law outside at either end."""
-    kept = errors > 1e-12 * error
+def _studentised(value: float, error: float, found: Array, errors: Array, tail: float, n: int) -> Estimate:
+    """Equal-tailed studentised interval of n samples, with `tail` of the law outside at either end."""
+    kept = np.isfinite(found) & np.isfinite(errors)
     if not error > 0 or kept.sum() < 10:
-        return Estimate(value, error, value, value)
+        return Estimate(value, error, np.nan, np.nan)
+    errors = np.sqrt((n * errors**2 + error**2) / (n + 1))
     low, high = np.quantile((found[kept] - value) / errors[kept], [tail, 1 - tail])
     return Estimate(value, error, float(value - high * error), float(value - low * error))
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
-from bbp.analysis.bootstrap import FEWEST, Estimate
-from bbp.analysis.finite_size import Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
-from bbp.analysis.observables import NAMES, estimates, observables
+from bbp.analysis.bootstrap import FEWEST, PARTS, Estimate
+from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
+from bbp.analysis.observables import estimates, observables
 from bbp.analysis.threads import theory_threads
+from bbp.experiments import models
 from bbp.experiments.models import Model
-from bbp.store import DONE, Sweep
+from bbp.files import provenance
+from bbp.files.variables import DONE, described
 from theory.checks import ParameterError
 from theory.exact.alpha_zero import alpha_zero
 from theory.exact.bulk import bulk_edge
@@ -23,184 +27,212 @@ from theory.finite.law import finite_curve, has_bulk
 
 Array = NDArray[np.float64]
 
-THEORY_N = ("lowest", "lowest_error", "overlap", "overlap_error", "present", "lowest_std", "overlap_std")
-PARTS = ("value", "error", "low", "high")
+FORMAT = "bbp-compare"
+# Finite-N theory averaged over draws of labels, with their names in theory.finite.law.FiniteCurve.
+THEORY_N = {
+    "lowest": "lowest",
+    "lowest_error": "lowest_error",
+    "overlap": "overlap",
+    "overlap_error": "overlap_error",
+    "phi_group": "among",
+    "lowest_std": "lowest_std",
+    "overlap_std": "overlap_std",
+}
 WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alpha_BBP
 
 
-@dataclass(frozen=True)
-class TheoryN:
-    """Finite-N theory averaged over draws, each (n, alpha), with standard errors: see theory.finite.law.FiniteCurve.
-
-    lowest   lowest eigenvalue
-    overlap  mean squared overlap of the p p_star lowest eigenvectors
-    present  share of draws in which the largest overlap is among these (predicted phi)
-    lowest_std, overlap_std  scatter of one draw; NaN from files of before they were kept
-    reason   why a point could not be computed, or ""
-    """
-
-    lowest: Array
-    lowest_error: Array
-    overlap: Array
-    overlap_error: Array
-    present: Array
-    lowest_std: Array
-    overlap_std: Array
-    reason: NDArray[np.object_]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What samples of one model say beside theory.
-
-    n (n,), alpha (alpha,), samples (n, alpha) numbers of samples done
-    edge, outlier, overlap (alpha,)  theory at N = inf, NaN where there is none
-    measured    by observable (bbp.analysis.observables.NAMES): columns value, error, low, high, each (n, alpha)
-    theory_n    predictions of finite-N theory, or None where they were not asked for
-    crossings   of phi for successive sizes
-    shifts      by alpha below alpha_BBP: edge kind and the fit of the lowest eigenvalue's shift from the edge
-    alpha_zero  theory's two estimates by name, NaN for "no root"
-    alpha_zero_sampled  by size, where at least two alphas lie in the window above alpha_BBP
-    config, finished    what decided the numbers, and whether all draws were made (of what is read from a file)
-    """
-
-    model: Model
-    alpha_bbp: float
-    kind: str
-    n: NDArray[np.int64]
-    alpha: Array
-    edge: Array
-    outlier: Array
-    overlap: Array
-    samples: NDArray[np.int64]
-    measured: dict[str, dict[str, Array]]
-    theory_n: TheoryN | None
-    crossings: list[Crossing]
-    shifts: list[tuple[float, str, ShiftFit]]
-    alpha_zero: dict[str, float]
-    alpha_zero_sampled: dict[int, Estimate] = field(default_factory=dict)
-    config: dict[str, Any] = field(default_factory=dict)
-    finished: bool = True
-
-
 def compare(
-    sweep: Sweep,
+    sweep: xr.Dataset,
     *,
     draws: int = 16,
     repeats: int = 1000,
     seed: int = 0,
-    theory_n: TheoryN | None = None,
-) -> Comparison:
-    """Compare one sweep with theory. draws = 0 leaves finite-N theory out; `seed` is that of bootstrap and labels.
+    theory_n: Mapping[str, NDArray[Any]] | None = None,
+) -> xr.Dataset:
+    """What samples of one model say beside theory.
 
-    theory_n   its draws, where they have been made already (bbp.experiments.compare does that in parts). Raises
-               ParameterError where no sample is done.
+    Parameters
+    ----------
+    sweep
+        One model's (bbp.store).
+    draws
+        Of labels, for finite-N theory; 0 leaves it out.
+    repeats, seed
+        Of the bootstrap; `seed` is also that of the labels.
+    theory_n
+        Finite-N theory by name of THEORY_N, each (n, alpha), where it was drawn already (bbp.experiments.compare does that in
+        parts), with "reason" where draws failed.
+
+    Returns
+    -------
+    xarray.Dataset
+        lowest, overlap, phi, phi_group, gap (n, alpha) and every other observable of the sweep, with NAME_error and the ends
+        NAME_low and NAME_high of 95 % intervals; samples, numbers of them; theory_edge, theory_outlier, theory_overlap
+        (alpha); theory_n_NAME (n, alpha) for those of THEORY_N; crossing_* (crossing), of phi for successive sizes; shift_*
+        (shift), laws of the lowest eigenvalue's shift from the edge, a row for each alpha below alpha_BBP;
+        alpha_zero_sampled_* (alpha_zero_n), by size, where at least two alphas lie in the window above alpha_BBP. Attributes
+        alpha_zero_overlap and alpha_zero_continuation are theory's two estimates, NaN for no root.
+
+    Raises
+    ------
+    ParameterError
+        Where no sample is done.
     """
     require_samples(sweep)
     if theory_n is None and draws:
         theory_n = theory_n_curve(sweep, draws, seed)
-    table = estimates(sweep, repeats=repeats, seed=seed)
-    measured = {
-        name: {part: np.array([[getattr(e, part) for e in row] for row in table[name]]) for part in PARTS}
-        for name in NAMES
+    found = estimates(sweep, repeats=repeats, seed=seed)
+    grid = ("n", "alpha")
+    more: dict[str, Any] = {"samples": (grid, (sweep.status == DONE).sum("sample").transpose(*grid).values)}
+    more |= {
+        f"theory_{name}": ("alpha", sweep[f"theory_{name}"].values) for name in ("edge", "outlier", "overlap")
     }
+    for name, values in (theory_n or {}).items():
+        if name != "reason" or np.any(values != ""):
+            more[f"theory_n_{name}"] = grid, values
     rng = np.random.default_rng([seed, 1])
-    return Comparison(
-        model=sweep.model,
-        alpha_bbp=sweep.alpha_bbp,
-        kind=sweep.kind,
-        n=sweep.n,
-        alpha=sweep.alpha,
-        edge=sweep.edge,
-        outlier=sweep.outlier,
-        overlap=sweep.overlap,
-        samples=(sweep.status == DONE).sum(axis=-1),
-        measured=measured,
-        theory_n=theory_n,
-        crossings=_crossings(sweep, rng, repeats),
-        shifts=_shifts(sweep, measured["lowest"]),
-        alpha_zero={method: _alpha_zero(sweep, method) for method in ("overlap", "continuation")},
-        alpha_zero_sampled=_sampled_zeros(sweep),
-    )
+    more |= _crossings(_all_crossings(sweep, rng, repeats))
+    more |= _shifts(_all_shifts(sweep, found))
+    more |= _zeros(_sampled_zeros(sweep))
+    own = models.record(models.of(sweep)) | {"alpha_bbp": sweep.alpha_bbp, "kind": sweep.kind}
+    own |= {f"alpha_zero_{method}": _alpha_zero(sweep, method) for method in ("overlap", "continuation")}
+    own |= {"config": json.dumps({"draws": draws, "repeats": repeats, "seed": seed}), "finished": 1}
+    return described(found.assign(more).assign_attrs({"format": FORMAT} | provenance.record() | own))
 
 
-def has_theory_n(comparison: Comparison) -> bool:
+def has_theory_n(comparison: xr.Dataset) -> bool:
     """Whether it holds any number of finite-N theory, which is that of quadratic committees only."""
-    found = comparison.theory_n
-    return found is not None and bool(np.any(np.isfinite(found.lowest)))
+    return "theory_n_lowest" in comparison and bool(np.isfinite(comparison.theory_n_lowest).any())
 
 
-def require_samples(sweep: Sweep) -> None:
+def require_samples(sweep: xr.Dataset) -> None:
     """ParameterError where no sample is done."""
-    if not np.any(sweep.status == DONE):
+    if not bool((sweep.status == DONE).any()):
         raise ParameterError("the sweep holds no finished sample to compare")
 
 
-def theory_n_curve(sweep: Sweep, draws: int, seed: int = 0) -> TheoryN:
-    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws; NaN for networks."""
-    rows = [theory_n_row(sweep.model, int(n), sweep.alpha, draws, seed) for n in sweep.n]
-    return TheoryN(
-        **{name: np.stack([row[name] for row in rows]) for name in THEORY_N},
-        reason=np.full((len(sweep.n), len(sweep.alpha)), "", dtype=object),
-    )
+def theory_n_curve(sweep: xr.Dataset, draws: int, seed: int = 0) -> dict[str, Array]:
+    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws, by name of THEORY_N; NaN for networks."""
+    model = models.of(sweep)
+    rows = [theory_n_row(model, int(n), sweep.alpha.values, draws, seed) for n in sweep.n.values]
+    return {name: np.stack([row[name] for row in rows]) for name in THEORY_N}
 
 
 def theory_n_row(
     model: Model, n: int, alpha: Array, draws: int, seed: int, threads: int | None = None
 ) -> dict[str, Array]:
-    """Fields of TheoryN along alpha (alpha,) at one N, by name; NaN where the law does not exist.
-
-    threads: as many as there are cores where not given.
+    """Finite-N theory along alpha (alpha,) at one N, by name of THEORY_N; NaN where the law does not exist.
 
     That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
+    threads: as many as there are cores where not given.
     """
     if not model.is_committee or not has_bulk(model, n):
         return {name: np.full(len(alpha), np.nan) for name in THEORY_N}
     with theory_threads() as cores:
         curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads or cores)
-    return {name: getattr(curve, "among" if name == "present" else name) for name in THEORY_N}
+    return {name: getattr(curve, there) for name, there in THEORY_N.items()}
 
 
-def _crossings(sweep: Sweep, rng: np.random.Generator, repeats: int) -> list[Crossing]:
-    phi = observables(sweep).phi_group
+def crossings(comparison: xr.Dataset) -> list[Crossing]:
+    """The crossings of phi that a comparison holds."""
+    c = comparison
+    return [
+        Crossing(
+            (int(c.crossing_n_small[i]), int(c.crossing_n_large[i])),
+            Estimate(*(float(c[_end("crossing_alpha", part)][i]) for part in PARTS)),
+            float(c.crossing_found[i]),
+        )
+        for i in range(c.sizes["crossing"])
+    ]
+
+
+def zeros(comparison: xr.Dataset) -> dict[int, Estimate]:
+    """alpha_0 of samples that a comparison holds, by N."""
+    names = [f"alpha_zero_sampled_{part}" for part in PARTS]
+    rows = zip(*(comparison[name].values.tolist() for name in names), strict=True)
+    return {n: Estimate(*row) for n, row in zip(comparison.alpha_zero_n.values.tolist(), rows, strict=True)}
+
+
+def _all_crossings(sweep: xr.Dataset, rng: np.random.Generator, repeats: int) -> list[Crossing]:
+    phi, sizes, alpha = observables(sweep).phi_group.values, sweep.n.values, sweep.alpha.values
     found = []
-    for small, large in pairwise(range(len(sweep.n))):
+    for small, large in pairwise(range(len(sizes))):
         both = np.isfinite(phi[small]).any(axis=-1) & np.isfinite(phi[large]).any(axis=-1)
         if both.sum() >= 4:
-            sizes = int(sweep.n[small]), int(sweep.n[large])
-            hits = phi[small][both], phi[large][both]
-            found.append(phi_crossing(sweep.alpha[both], hits, sizes, rng, repeats=min(repeats, 400)))
+            hits, pair = (phi[small][both], phi[large][both]), (int(sizes[small]), int(sizes[large]))
+            found.append(phi_crossing(alpha[both], hits, pair, rng, repeats=min(repeats, 400)))
     return found
 
 
-def _shifts(sweep: Sweep, lowest: dict[str, Array]) -> list[tuple[float, str, ShiftFit]]:
+def _all_shifts(sweep: xr.Dataset, found: xr.Dataset) -> list[tuple[float, str, ShiftFit]]:
     """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes with enough samples."""
-    found: list[tuple[float, str, ShiftFit]] = []
-    if not sweep.model.is_committee:
-        return found  # both laws are the committee's
-    for j, alpha in enumerate(sweep.alpha):
-        enough = (sweep.status[:, j] == DONE).sum(axis=-1) >= FEWEST
-        known = enough & np.isfinite(lowest["value"][:, j]) & (lowest["error"][:, j] > 0)
+    model, fits = models.of(sweep), []
+    if not model.is_committee:
+        return []  # both laws are the committee's
+    done, sizes = (sweep.status == DONE).sum("sample").values, sweep.n.values
+    for j, alpha in enumerate(sweep.alpha.values.tolist()):
+        value, error = found.lowest.values[:, j], found.lowest_error.values[:, j]
+        known = (done[:, j] >= FEWEST) & np.isfinite(value) & (error > 0)
         if alpha < sweep.alpha_bbp and known.sum() >= 2:
-            edge = bulk_edge(sweep.model, float(alpha))
-            shift = lowest["value"][known, j] - edge.value
-            found.append(
-                (float(alpha), edge.kind, shift_law(sweep.n[known], shift, lowest["error"][known, j]))
-            )
-    return found
+            edge = bulk_edge(model, alpha)
+            fits.append((alpha, edge.kind, shift_law(sizes[known], value[known] - edge.value, error[known])))
+    return fits
 
 
-def _alpha_zero(sweep: Sweep, method: str) -> float:
-    found = alpha_zero(sweep.model, method=method) if sweep.model.is_committee else None
+def _alpha_zero(sweep: xr.Dataset, method: str) -> float:
+    model = models.of(sweep)
+    found = alpha_zero(model, method=method) if model.is_committee else None
     return math.nan if found is None else float(found)
 
 
-def _sampled_zeros(sweep: Sweep) -> dict[int, Estimate]:
-    overlap = observables(sweep).overlap
-    above = (sweep.alpha > sweep.alpha_bbp) & (sweep.alpha < WINDOW * sweep.alpha_bbp)
-    zeros = {}
-    for i, n in enumerate(sweep.n):
+def _sampled_zeros(sweep: xr.Dataset) -> dict[int, Estimate]:
+    overlap, alpha = observables(sweep).overlap.values, sweep.alpha.values
+    above = (alpha > sweep.alpha_bbp) & (alpha < WINDOW * sweep.alpha_bbp)
+    found = {}
+    for i, n in enumerate(sweep.n.values.tolist()):
         chosen = above & np.isfinite(overlap[i]).any(axis=-1)
         if chosen.sum() >= 2:
-            zeros[int(n)] = alpha_zero_sampled(sweep.alpha[chosen], overlap[i][chosen])
-    return zeros
+            found[n] = alpha_zero_sampled(alpha[chosen], overlap[i][chosen])
+    return found
+
+
+def _end(name: str, part: str) -> str:
+    return name if part == "value" else f"{name}_{part}"
+
+
+def _crossings(found: Sequence[Crossing]) -> dict[str, Any]:
+    columns = {_end("crossing_alpha", part): [getattr(each.alpha, part) for each in found] for part in PARTS}
+    columns["crossing_found"] = [each.found for each in found]
+    own: dict[str, Any] = {
+        name: ("crossing", np.array(values, dtype=float)) for name, values in columns.items()
+    }
+    for name, which in (("small", 0), ("large", 1)):
+        own[f"crossing_n_{name}"] = (
+            "crossing",
+            np.array([each.sizes[which] for each in found], dtype=np.int64),
+        )
+    return own | {"crossing": np.arange(len(found))}
+
+
+def _shifts(found: Sequence[tuple[float, str, ShiftFit]]) -> dict[str, Any]:
+    fits = [fit for _, _, fit in found]
+    columns: dict[str, list[float]] = {"shift_alpha": [alpha for alpha, _, _ in found]}
+    for name in ("exponent", "exponent_error"):
+        columns[f"shift_{name}"] = [getattr(fit, name) for fit in fits]
+    for law in LAWS:
+        for name in ("coefficient", "error", "chi2"):
+            columns[f"shift_{name}_{law}"] = [getattr(fit, name)[law] for fit in fits]
+    own: dict[str, Any] = {name: ("shift", np.array(values, dtype=float)) for name, values in columns.items()}
+    own["shift_kind"] = "shift", np.array([kind for _, kind, _ in found], dtype=object)
+    own["shift_preferred"] = "shift", np.array([fit.preferred for fit in fits], dtype=object)
+    for name in ("decisive", "degrees"):
+        own[f"shift_{name}"] = "shift", np.array([getattr(fit, name) for fit in fits], dtype=np.int64)
+    return own | {"shift": np.arange(len(found))}
+
+
+def _zeros(found: Mapping[int, Estimate]) -> dict[str, Any]:
+    own: dict[str, Any] = {"alpha_zero_n": np.array(list(found), dtype=np.int64)}
+    for part in PARTS:
+        values = np.array([getattr(each, part) for each in found.values()], dtype=float)
+        own[f"alpha_zero_sampled_{part}"] = "alpha_zero_n", values
+    return own

@@ -7,13 +7,14 @@ import textwrap
 from collections.abc import Mapping
 
 import numpy as np
+import xarray as xr
 
 from bbp.analysis.bootstrap import Estimate
-from bbp.analysis.comparison import Comparison, has_theory_n
-from bbp.analysis.finite_size import Crossing
+from bbp.analysis.comparison import crossings, has_theory_n, zeros
+from bbp.analysis.finite_size import LAWS, Crossing, verdict
 from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
-from bbp.store import describe
+from bbp.files import dataset
 
 WIDTHS = {
     "alpha": 6,
@@ -38,23 +39,27 @@ def _line(cells: Mapping[str, str]) -> str:
     return " ".join(f"{cell:>{WIDTHS[name]}}" for name, cell in cells.items())
 
 
-def table(comparison: Comparison) -> str:
+def table(comparison: xr.Dataset) -> str:
     """The whole table of one model as text; numbers are mean ± bootstrap error over samples."""
     at_n = has_theory_n(comparison)
     theory = "theory at this N and at N = infinity" if at_n else "theory at N = infinity"
     phi = f", phi_N that of theory at this N{_at_most(comparison)}" if at_n else ""
     lines = [
-        f"{describe(comparison.model)}: {models.threshold_words(comparison.alpha_bbp, comparison.kind)}, N = infinity",
+        f"{models.words(models.of(comparison))}: {models.threshold_words(comparison.alpha_bbp, comparison.kind)}, N = infinity",
         f"lowest eigenvalue, q2 of the p p* lowest eigenvectors: samples, {theory};",
         f"phi: share of runs in which these hold the largest q2, with its 95 % interval{phi}",
         "1.234(5) is 1.234 ± 0.005",
     ]
-    if not comparison.model.is_committee:
+    if not models.of(comparison).is_committee:
         lines.append(ONLY)
     head = {name: HEADS.get(name, name) for name in WIDTHS if at_n or name not in AT_N}
-    for i, n in enumerate(comparison.n):
+    for i, n in enumerate(comparison.n.values):
         lines += ["", f"N = {n}", _line(head)]
-        lines += [_row(comparison, i, j) for j in range(len(comparison.alpha)) if comparison.samples[i, j]]
+        lines += [
+            _row(comparison, i, j)
+            for j in range(comparison.sizes["alpha"])
+            if comparison.samples.values[i, j]
+        ]
     lines += [*_crossings(comparison), *_shifts(comparison), *_zeros(comparison)]
     return "\n".join(
         line if len(line) <= COLUMNS else textwrap.fill(line, COLUMNS, subsequent_indent="    ")
@@ -62,35 +67,40 @@ def table(comparison: Comparison) -> str:
     )
 
 
-def _at_most(c: Comparison) -> str:
+def _at_most(c: xr.Dataset) -> str:
     """How uncertain a share of so many draws can be, in words; nothing where their number is not known."""
-    draws = c.config.get("draws")
+    draws = dataset.config(c).get("draws")
     return f" (of {draws} draws: ± {0.5 / math.sqrt(draws):.2f} at most)" if draws else ""
 
 
-def _row(c: Comparison, i: int, j: int) -> str:
-    cells = {
-        "alpha": f"{c.alpha[j]:.4g}",
-        "runs": f"{c.samples[i, j]:d}",
-        "lowest": _measured(c, "lowest", i, j),
-        "edge": _number(c.edge[j], 4),
-        "outlier": _number(c.outlier[j], 4),
-        "q2": _measured(c, "overlap", i, j),
-        "q2inf": _number(c.overlap[j], 3),
-        "phi": _share(*(c.measured["phi_group"][part][i, j] for part in ("value", "low", "high"))),
+def _row(c: xr.Dataset, i: int, j: int) -> str:
+    at = {
+        str(name): values.values[i, j]
+        for name, values in c.data_vars.items()
+        if values.dims == ("n", "alpha")
     }
-    q = c.theory_n
-    if q is not None and has_theory_n(c):
-        cells["theory_N"] = _plain(q.lowest[i, j], q.lowest_error[i, j])
-        cells["q2_N"] = _plain(q.overlap[i, j], q.overlap_error[i, j])
-        cells["phi_N"] = _number(q.present[i, j], 2)
+    at |= {str(name): values.values[j] for name, values in c.variables.items() if values.dims == ("alpha",)}
+    cells = {
+        "alpha": f"{at['alpha']:.4g}",
+        "runs": f"{at['samples']:d}",
+        "lowest": _plain(at["lowest"], at["lowest_error"]),
+        "edge": _number(at["theory_edge"], 4),
+        "outlier": _number(at["theory_outlier"], 4),
+        "q2": _plain(at["overlap"], at["overlap_error"]),
+        "q2inf": _number(at["theory_overlap"], 3),
+        "phi": _share(*(at[f"phi_group{part}"] for part in ("", "_low", "_high"))),
+    }
+    if has_theory_n(c):
+        cells["theory_N"] = _plain(at["theory_n_lowest"], at["theory_n_lowest_error"])
+        cells["q2_N"] = _plain(at["theory_n_overlap"], at["theory_n_overlap_error"])
+        cells["phi_N"] = _number(at["theory_n_phi_group"], 2)
     return _line({name: cells[name] for name in WIDTHS if name in cells})
 
 
-def _crossings(c: Comparison) -> list[str]:
+def _crossings(c: xr.Dataset) -> list[str]:
     lines = []
-    for crossing in c.crossings:
-        where = _where(crossing, float(np.ptp(c.alpha)))
+    for crossing in crossings(c):
+        where = _where(crossing, float(np.ptp(c.alpha.values)))
         lines.append(f"  N = {crossing.sizes[0]} and {crossing.sizes[1]}: alpha = {where}")
     return ["", f"crossings of phi (alpha_BBP = {c.alpha_bbp:.5g}):", *lines] if lines else []
 
@@ -104,30 +114,35 @@ def _where(crossing: Crossing, reach: float) -> str:
     return f"{_estimate(crossing.alpha)}, {crossing.found:.0%} of bootstrap fits cross"
 
 
-def _shifts(c: Comparison) -> list[str]:
+def _shifts(c: xr.Dataset) -> list[str]:
     lines = []
-    for alpha, kind, fit in c.shifts:
-        verdict = f"{fit.preferred} law preferred{', decisively' if fit.decisive else ', not decisively'}"
-        chi2 = ", ".join(f"chi2({law}) = {value:.3g}" for law, value in fit.chi2.items())
-        free = Estimate(fit.exponent, fit.exponent_error, math.nan, math.nan)
+    for index in range(c.sizes["shift"]):
+        fit = {
+            name.removeprefix("shift_"): c[name].values[index]
+            for name in map(str, c.data_vars)
+            if name.startswith("shift_")
+        }
+        of_law = {law: float(fit[f"chi2_{law}"]) for law in LAWS}
+        chi2 = ", ".join(f"chi2({law}) = {value:.3g}" for law, value in of_law.items())
+        free = Estimate(fit["exponent"], fit["exponent_error"], math.nan, math.nan)
         known = math.isfinite(free.value) and not free.doubt
         exponent = f", free exponent {free.value:.3f} ± {free.error:.3f}" if known else ""
-        degrees = f"{fit.degrees} degree{'s' if fit.degrees > 1 else ''}"
-        lines.append(f"  alpha = {alpha:.5g} ({kind} edge): {verdict}; {chi2} on {degrees}{exponent}")
+        degrees = f"{fit['degrees']} degree{'s' if fit['degrees'] > 1 else ''}"
+        words = verdict(of_law, int(fit["degrees"]))
+        lines.append(
+            f"  alpha = {fit['alpha']:.5g} ({fit['kind']} edge): {words}; {chi2} on {degrees}{exponent}"
+        )
     head = "shift of the lowest eigenvalue from the edge below alpha_BBP, N^(-2/3) (power) against 1/log N (logarithm):"
     return ["", head, *lines] if lines else []
 
 
-def _zeros(c: Comparison) -> list[str]:
-    lines = [f"  samples, N = {n}: {_estimate(zero)}" for n, zero in c.alpha_zero_sampled.items()]
-    if not c.model.is_committee:  # both estimates of theory are the committee's
+def _zeros(c: xr.Dataset) -> list[str]:
+    lines = [f"  samples, N = {n}: {_estimate(zero)}" for n, zero in zeros(c).items()]
+    if not models.of(c).is_committee:  # both estimates of theory are the committee's
         return ["", "alpha_0:", *lines] if lines else []
-    theory = ", ".join(f"{method} {_number(value, 5, 'no root')}" for method, value in c.alpha_zero.items())
+    both = {method: c.attrs[f"alpha_zero_{method}"] for method in ("overlap", "continuation")}
+    theory = ", ".join(f"{method} {_number(value, 5, 'no root')}" for method, value in both.items())
     return ["", f"alpha_0: {theory}", *lines]
-
-
-def _measured(c: Comparison, name: str, i: int, j: int) -> str:
-    return _plain(c.measured[name]["value"][i, j], c.measured[name]["error"][i, j])
 
 
 def _estimate(e: Estimate) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.analysis.bootstrap import Estimate, bootstrap
-from bbp.analysis.pool import SEVERAL
+from bbp.experiments import models
+from bbp.files.variables import DONE
 from bbp.late_sims import instances
-from bbp.store import DONE, Sweep
 from theory.checks import ParameterError
 from theory.finite.quenched import Quenched, quenched
 from theory.finite.tracy_widom import tracy_widom_cdf
@@ -44,23 +45,26 @@ class EdgeStatistics:
     share: Estimate
 
 
-def edge_statistics(sweep: Sweep, n: int, alpha: float, seed: int = 0) -> EdgeStatistics:
+def edge_statistics(sweep: xr.Dataset, n: int, alpha: float, seed: int = 0) -> EdgeStatistics:
     """Statistics of the samples that are done at (n, alpha) of a sweep below its threshold, where no outlier is expected.
 
     Draws every sample's data again, for its labels. Raises ParameterError where the sweep has no such point or fewer than
-    two samples there, and where its samples cannot be drawn again (another random stream, or pooled from several seeds).
+    two samples there, and where its samples cannot be drawn again (another random stream).
     """
-    rows = np.flatnonzero(sweep.n == n), np.flatnonzero(np.isclose(sweep.alpha, alpha, rtol=1e-12))
+    rows = (
+        np.flatnonzero(sweep.n.values == n),
+        np.flatnonzero(np.isclose(sweep.alpha.values, alpha, rtol=1e-12)),
+    )
     if not (rows[0].size and rows[1].size):
         raise ParameterError(f"the sweep has no point N = {n}, alpha = {alpha}")
     i, j = int(rows[0][0]), int(rows[1][0])
-    done = np.flatnonzero(sweep.status[i, j] == DONE)
+    done = np.flatnonzero(sweep.status.values[i, j] == DONE)
     if done.size < 2:
         raise ParameterError(
             f"edge statistics need two finished samples at N = {n}, alpha = {alpha}, got {done.size}"
         )
-    lowest = sweep.eigenvalues[i, j, done, 0]
-    found = [_quenched(sweep, n, float(sweep.alpha[j]), int(sweep.sample[k])) for k in done]
+    lowest = sweep.eigenvalues.values[i, j, done, 0]
+    found = [_quenched(sweep, n, float(sweep.alpha[j]), int(k)) for k in done]
     edges, scales = (np.array(column) for column in zip(*found, strict=True))
     scaled = (edges - lowest) * scales
     rng = np.random.default_rng([seed, n])
@@ -82,19 +86,17 @@ def edge_statistics(sweep: Sweep, n: int, alpha: float, seed: int = 0) -> EdgeSt
     )
 
 
-def _quenched(sweep: Sweep, n: int, alpha: float, sample: int) -> tuple[float, float]:
-    stream, ours = sweep.attributes.get("prng"), instances().STREAM
+def _quenched(sweep: xr.Dataset, n: int, alpha: float, k: int) -> tuple[float, float]:
+    stream, ours, model = sweep.attrs.get("prng"), instances().STREAM, models.of(sweep)
     if stream != ours:
         raise ParameterError(
             f"edge statistics draw labels again, from the random stream {ours}: these samples are of {stream}"
         )
-    if sweep.attributes["seed"] == SEVERAL:
-        raise ParameterError(
-            "edge statistics draw labels again: they need sweeps of one seed, or one at a time"
-        )
-    if not sweep.model.is_committee:
+    if not model.is_committee:
         raise ParameterError("edge statistics know the quadratic committee only")
-    found = quenched_sample(sweep.model, n, alpha, int(sweep.attributes["seed"]), sample)
+    joined = "seed" in sweep.coords  # samples of several seeds, each with its number there
+    seed, sample = (sweep.seed[k], sweep.draw[k]) if joined else (sweep.attrs["seed"], sweep.sample[k])
+    found = quenched_sample(model, n, alpha, int(seed), int(sample))
     return found.edge, found.scale
 
 

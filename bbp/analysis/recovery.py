@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from bbp.analysis.bootstrap import Estimate, bootstrap, fraction
+from bbp.analysis.bootstrap import PARTS, Estimate, bootstrap, fraction
 from bbp.analysis.finite_size import midpoint
-from bbp.experiments.descent_file import DescentData
+from bbp.files.variables import described
 from theory.checks import ParameterError, positive
 
 Array = NDArray[np.float64]
@@ -48,29 +49,57 @@ class Recovery:
     onset: float
 
 
-def recovery(found: DescentData, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0) -> Recovery:
+def recovery(found: xr.Dataset, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0) -> Recovery:
     """Recovery at input dimension n from `start`; samples without a result are left out. Raises ParameterError."""
     threshold = positive("threshold", threshold)
     if threshold >= 1:
         raise ParameterError(f"threshold must be below 1, got {threshold!r}")
     rng = np.random.default_rng(seed)
-    where = _position(found, "n", n), _position(found, "start", start)
-    m2, projection = found.m2[where], found.projection[where]
+    place = found.isel(n=_position(found, "n", n), start=_position(found, "start", start))
+    m2, projection, code = (place[name].values for name in ("m2", "projection", "code"))
     hits = np.where(np.isfinite(projection[:, :, -1]), projection[:, :, -1] > threshold, np.nan)
-    moving = np.where(np.isfinite(hits), (hits == 0) & (found.code[where] == STEP_LIMIT), np.nan)
-    final = [bootstrap(row, rng) for row in m2[:, :, -1]]
-    alpha, middle = found.dims["alpha"], midpoint(found.dims["alpha"], hits, rng)
+    moving = np.where(np.isfinite(hits), (hits == 0) & (code == STEP_LIMIT), np.nan)
+    final = [bootstrap(row, rng, bounds=(0, 1)) for row in m2[:, :, -1]]
+    alpha = found.alpha.values
+    middle = midpoint(alpha, hits, rng)
     return Recovery(
         alpha=alpha,
         success=[fraction(row) for row in hits],
         elsewhere=[fraction(row) for row in 1 - hits - moving],
         moving=[fraction(row) for row in moving],
         final=final,
-        initial=[bootstrap(row, rng) for row in m2[:, :, 0]],
+        initial=[bootstrap(row, rng, bounds=(0, 1)) for row in m2[:, :, 0]],
         midpoint=middle,
         midpoint_if_moving_recover=midpoint(alpha, hits + moving, rng) if np.nansum(moving) else middle,
-        onset=onset(alpha, final, chance(found.model.p, found.model.p_star, n)),
+        onset=onset(alpha, final, chance(found.attrs["p"], found.attrs["p_star"], n)),
     )
+
+
+def averages(found: xr.Dataset, threshold: float = THRESHOLD) -> xr.Dataset:
+    """Averages over the samples of descents (n, start, alpha), with NAME_error, and of shares NAME_low and NAME_high: success,
+    elsewhere, moving (shares), final, initial (means of m2); see `Recovery`."""
+    rows = [
+        [recovery(found, n, start, threshold) for start in found.start.values.tolist()]
+        for n in found.n.values.tolist()
+    ]
+    made: dict[str, tuple] = {}
+    for name, words in AVERAGES.items():
+        for part in PARTS if name in ("success", "elsewhere", "moving") else PARTS[:2]:
+            values = [[[getattr(e, part) for e in getattr(seen, name)] for seen in row] for row in rows]
+            end = "" if part == "value" else f"_{part}"
+            made[name + end] = ("n", "start", "alpha"), np.array(values), {} if end else {"long_name": words}
+    return described(
+        xr.Dataset(made, {name: found[name].values for name in ("n", "start", "alpha")}, {"ordered": 1})
+    )
+
+
+AVERAGES = {
+    "success": "share of samples that recover the teacher",
+    "elsewhere": "share of samples that end without it",
+    "moving": "share of samples without it whose steps ran out",
+    "final": "mean m2 at the end",
+    "initial": "mean m2 of the starts",
+}
 
 
 def onset(alpha: Array, final: list[Estimate], base: float) -> float:
@@ -118,8 +147,8 @@ def chance(p: int | float, p_star: int, n: int) -> float:
     return float(np.trapezoid((1 - erf(root / np.sqrt(2)) ** (int(p) * p_star)) * 2 * root, root)) / n
 
 
-def _position(found: DescentData, name: str, value: int | str) -> int:
-    held = found.dims[name].tolist()
+def _position(found: xr.Dataset, name: str, value: int | str) -> int:
+    held = found[name].values.tolist()
     if value not in held:
         raise ParameterError(f"{name} must be one of {', '.join(map(str, held))}, got {value!r}")
     return held.index(value)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
+from bbp.experiments import models
 from bbp.experiments.models import Model
-from bbp.store import DONE, Sweep
+from bbp.files.variables import DONE
 from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
@@ -105,12 +107,12 @@ def of_model(model: Model, alpha: float, pool: Pool | None = None) -> Spectrum:
     return Spectrum(model, alpha, lam, rho, zero, edge, out, pool)
 
 
-def of_sweep(sweep: Sweep, alpha: float) -> Spectrum:
+def of_sweep(sweep: xr.Dataset, alpha: float) -> Spectrum:
     """Theory of the sweep's model at alpha, with the eigenvalues of its largest N there.
 
     Raises ParameterError where alpha is not on the sweep's grid or no sample is done.
     """
-    return of_model(sweep.model, float(sweep.alpha[_place(sweep, alpha)]), pool_of(sweep, alpha))
+    return of_model(models.of(sweep), float(sweep.alpha[_place(sweep, alpha)]), pool_of(sweep, alpha))
 
 
 def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
@@ -124,24 +126,24 @@ def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
     return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, first, pool, others)
 
 
-def pool_of(sweep: Sweep, alpha: float) -> Pool:
+def pool_of(sweep: xr.Dataset, alpha: float) -> Pool:
     """The eigenvalues of all samples that are done at alpha and the largest N; ParameterError if there are none."""
     nearest = _place(sweep, alpha)
-    largest = int(np.argmax(sweep.n))
-    good = sweep.status[largest, nearest] == DONE
+    largest = int(np.argmax(sweep.n.values))
+    good = sweep.status.values[largest, nearest] == DONE
     if not good.any():
         raise ParameterError(f"spectrum must be an alpha with finished samples, got {alpha!r}")
     n = int(sweep.n[largest])
     at = largest, nearest, good
-    eps = float(np.finfo(str(sweep.attributes.get("dtype", "float64"))).eps)
-    return Pool(sweep.eigenvalues[at], n, int(sweep.model.p) * n, sweep.residuals[at], eps)
+    eps = float(np.finfo(str(sweep.attrs.get("dtype", "float64"))).eps)
+    return Pool(sweep.eigenvalues.values[at], n, int(sweep.p) * n, sweep.residuals.values[at], eps)
 
 
-def _place(sweep: Sweep, alpha: float) -> int:
+def _place(sweep: xr.Dataset, alpha: float) -> int:
     """The index of alpha in the sweep's grid, told to the six digits that tables print; ParameterError if it is not there."""
-    nearest = int(np.argmin(np.abs(sweep.alpha - alpha)))
-    if not math.isclose(sweep.alpha[nearest], alpha, rel_tol=1e-5):
-        grid = ", ".join(f"{value:.6g}" for value in sweep.alpha)
+    nearest = int(np.argmin(np.abs(sweep.alpha.values - alpha)))
+    if not math.isclose(float(sweep.alpha[nearest]), alpha, rel_tol=1e-5):
+        grid = ", ".join(f"{value:.6g}" for value in sweep.alpha.values)
         raise ParameterError(f"spectrum must be an alpha of the sweep ({grid}), got {alpha!r}")
     return nearest
 

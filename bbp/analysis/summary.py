@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from bbp.analysis.bootstrap import PARTS, fraction
 from bbp.analysis.observables import observables
 from bbp.experiments import models
 from bbp.exports.digits import decimals
-from bbp.store import DONE, FAILED, Sweep, describe
+from bbp.files.variables import DONE, FAILED, described
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Sampled averages of one model, each (n, alpha); NaN where fewer samples than the quantity needs.
+def summarise(sweep: xr.Dataset) -> xr.Dataset:
+    """Averages over the samples of a sweep that are done, (n, alpha), beside the theory.
 
-    lowest, lowest_error    mean and standard error of the lowest eigenvalue
-    overlap, overlap_error  the same of q2, the mean squared overlap of the p p_star lowest eigenvectors
-    done, failed            numbers of samples
+    samples, failed        numbers of samples
+    lowest, overlap, gap   means of bbp.analysis.observables, with NAME_error, the standard error; NaN from fewer samples
+                           than it needs; so every other number that the sweep holds of its samples
+    phi_group              share, with phi_group_error and the ends _low and _high of its 95 % interval
+    theory_edge, ...       what theory says along alpha
     """
-
-    lowest: NDArray[np.float64]
-    lowest_error: NDArray[np.float64]
-    overlap: NDArray[np.float64]
-    overlap_error: NDArray[np.float64]
-    done: NDArray[np.int64]
-    failed: NDArray[np.int64]
-
-
-def summarise(sweep: Sweep) -> Summary:
-    """Averages over the samples of a sweep that are done."""
-    sampled = observables(sweep)
-    done, failed = ((sweep.status == code).sum(axis=-1) for code in (DONE, FAILED))
-    return Summary(*mean_and_error(sampled.lowest), *mean_and_error(sampled.overlap), done, failed)
+    seen = observables(sweep).drop_vars("eigenvalues")
+    grid = tuple(dim for dim in seen.lowest.dims if dim != "sample")
+    found: dict[str, tuple] = {"samples": (grid, (sweep.status == DONE).sum("sample").values)}
+    for name in dict.fromkeys(("lowest", "overlap", "phi_group", "gap", *seen.data_vars)):
+        values = seen[name].transpose(..., "sample").values
+        if name == "phi_group":
+            each = [fraction(row) for row in values.reshape(-1, values.shape[-1])]
+            for part in PARTS:
+                column = np.array([getattr(e, part) for e in each]).reshape(values.shape[:-1])
+                found["phi_group" if part == "value" else f"phi_group_{part}"] = grid, column
+        elif name != "phi":
+            mean, error = mean_and_error(values)
+            found |= {str(name): (grid, mean, seen[name].attrs), f"{name}_error": (grid, error)}
+    for name in ("edge", "outlier", "overlap"):
+        found[f"theory_{name}"] = "alpha", sweep[f"theory_{name}"].values
+    found["failed"] = grid, (sweep.status == FAILED).sum("sample").values
+    return described(xr.Dataset(found, {dim: sweep[dim].values for dim in grid}, {"ordered": 1}))
 
 
 def mean_and_error(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -48,22 +52,23 @@ def mean_and_error(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
         return mean, np.sqrt(squares / (number - 1) / number)
 
 
-def table(sweep: Sweep) -> str:
+def table(sweep: xr.Dataset) -> str:
     """The closing table of one model: samples and theory side by side, a block of rows for each n."""
-    averages = summarise(sweep)
-    lines = [f"{describe(sweep.model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
-    levels, shares = _places(averages.lowest_error), _places(averages.overlap_error)
-    head = _head(int(sweep.model.degeneracy))
-    for i, n in enumerate(sweep.n):
+    seen, model = summarise(sweep), models.of(sweep)
+    lines = [f"{models.words(model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
+    levels, shares = _places(seen.lowest_error.values), _places(seen.overlap_error.values)
+    head = _head(int(model.degeneracy))
+    for n in seen.n.values:
         lines += ["", f"N = {n}", head]
-        for j, alpha in enumerate(sweep.alpha):
+        for alpha in seen.alpha.values:
+            row = {name: values.item() for name, values in seen.sel(n=n, alpha=alpha).data_vars.items()}
             cells = [
                 f"{alpha:9.6g}",
-                f"{averages.done[i, j]:8d}",
-                _measured(averages.lowest[i, j], averages.lowest_error[i, j], levels),
-                _measured(averages.overlap[i, j], averages.overlap_error[i, j], shares),
-                *(_number(column[j], levels) for column in (sweep.edge, sweep.outlier)),
-                _number(sweep.overlap[j], shares),
+                f"{row['samples']:8d}",
+                _measured(row["lowest"], row["lowest_error"], levels),
+                _measured(row["overlap"], row["overlap_error"], shares),
+                *(_number(row[name], levels) for name in ("theory_edge", "theory_outlier")),
+                _number(row["theory_overlap"], shares),
             ]
             lines.append("  ".join(cells))
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bbp.engine.tasks import Kind, Point, Results, Unit
-from bbp.files import hdf5
+from bbp.files import dataset
 
 LARGEST_BLOCK = 256
 UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
@@ -84,7 +84,7 @@ class Experiment(ABC):
         """Write the file."""
 
     @abstractmethod
-    def load(self, path: Path, locking: hdf5.Locking) -> Any:
+    def load(self, path: Path, locking: dataset.Locking) -> Any:
         """What the file holds; FileError."""
 
     @abstractmethod

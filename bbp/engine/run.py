@@ -23,7 +23,7 @@ from bbp.engine.experiment import Division, Experiment, canonical, differences, 
 from bbp.engine.parts import LOCK, OWNER, Parts
 from bbp.engine.tasks import Result, Results, Unit
 from bbp.files import atomic
-from bbp.files.hdf5 import Locking
+from bbp.files.dataset import Locking
 from theory.checks import ParameterError
 
 # What runs units and gives their results; after a signal it gives what it has computed already, and ends as signals.check does.

@@ -1,82 +1,83 @@
-"""From results to arrays over the points' axes, and to sweeps: the theory beside them, and where it all came from."""
+"""From results of units of work to Datasets: columns over the points' axes, the theory beside them, and where it came from."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import xarray as xr
 
 from bbp.analysis.finite_theory import finite_theory
-from bbp.engine.tasks import Point as AnyPoint
 from bbp.engine.tasks import Result, Results
 from bbp.experiments import models
 from bbp.files import provenance, table
 from bbp.files.table import Field
-from bbp.store import COLUMNS, OUTER, Sweep
+from bbp.files.variables import described
+from bbp.store import COLUMNS, FORMAT, OUTER
 from sims.instance import STREAM
 
+Places = Sequence[tuple[tuple[int, ...], tuple[Any, ...], int]]
 
-def arrays(
+
+def columns(
     results: Results,
-    columns: Sequence[Field],
+    fields: Sequence[Field],
     outer: Sequence[str],
-    sizes: Mapping[str, int],
-    places: Iterable[tuple[tuple[int, ...], AnyPoint, int]],
-) -> dict[str, NDArray[Any]]:
-    """Columns over the axes `outer` of the points and their own: what was not run holds its fill.
+    axes: Mapping[str, Any],
+    places: Places,
+) -> xr.Dataset:
+    """Columns of units over the axes `outer` of the points and their own; samples that were not run are missing, of status 0.
 
+    axes     coordinates by name
     places   for each point: its index over `outer`, the point, and how many of its samples count
     """
-    found = {field.name: field.empty(sizes) for field in table.over(outer, columns)}
+    sizes = {name: len(values) for name, values in axes.items()}
+    found = {field.name: field.empty(sizes) for field in table.over(outer, fields)}
     for index, point, number in places:
         if results.any(point):
-            for name, values in results.gather(point, number, columns, sizes).items():
+            for name, values in results.gather(point, number, fields, sizes).items():
                 found[name][index][:number] = values
-    return found
+    words = {f.name: {"long_name": f.words} if f.words else {} for f in fields}
+    return xr.Dataset({f.name: ((*outer, *f.dims), found[f.name], words[f.name]) for f in fields}, dict(axes))
 
 
 def sweep(
     model: models.Model,
-    axes: Mapping[str, NDArray[Any]],
-    places: Sequence[tuple[tuple[int, ...], AnyPoint, int]],
+    axes: Mapping[str, Any],
+    places: Places,
     results: Results,
     record: Mapping[str, Any],
     finished: bool,
-) -> Sweep:
-    """The `Sweep` of a model, of all that has been run, with the theory beside it; samples not run are NaN with status 0.
+) -> xr.Dataset:
+    """The sweep of a model, of all that has been run, with the theory beside it (bbp.store).
 
-    axes     coordinates of the file by name
-    places   see `arrays`
-    record   the model's configuration, defaults filled in
+    axes, places   see `columns`
+    record         the model's configuration, defaults filled in
     """
-    sizes = {name: len(values) for name, values in axes.items()}
-    sampled = arrays(results, COLUMNS, OUTER, sizes, places)
     own = {point for _, point, _ in places}
     units = [unit for unit in results.units if unit.point in own]
-    (threshold, kind), along = models.transition(model), models.theory_along(model, axes["alpha"])
-    theory = {field.name: getattr(along, field.name) for field in fields(along)}
-    if model.is_committee:
-        at_n = finite_theory(model, axes["n"].tolist(), axes["alpha"], record["seed"])
-        theory |= {f"{name}_n": values for name, values in at_n.items()}
-    return Sweep.of(
-        {**axes, **sampled, **theory},
-        model=model,
-        alpha_bbp=threshold,
-        kind=kind,
-        config=dict(record),
-        provenance=_provenance(units),
-        attributes={
-            "seed": record["seed"],
-            "dtype": record["dtype"],
-            "device": devices(units),
-            "prng": STREAM,
-            "finished": int(finished),
-        }
-        | provenance.record(unit.made for unit in units if unit.made),
+    found = columns(results, COLUMNS, OUTER, axes, places).assign(_units(units))
+    more = {"format": FORMAT, "seed": record["seed"], "dtype": record["dtype"], "device": devices(units)}
+    more |= {"prng": STREAM, "finished": int(finished), "config": json.dumps(dict(record))}
+    return with_theory(
+        found.assign_attrs(more | provenance.record(unit.made for unit in units if unit.made)), model
     )
+
+
+def with_theory(found: xr.Dataset, model: models.Model) -> xr.Dataset:
+    """The same samples with theory at N = infinity, and of a committee at their N, along n and alpha."""
+    (threshold, kind), along = models.transition(model), models.theory_along(model, found.alpha.values)
+    theory: dict[str, Any] = {
+        f"theory_{field.name}": ("alpha", getattr(along, field.name)) for field in fields(along)
+    }
+    if model.is_committee:
+        at_n = finite_theory(model, found.n.values.tolist(), found.alpha.values, found.attrs["seed"])
+        theory |= {f"theory_n_{name}": (OUTER[: values.ndim], values) for name, values in at_n.items()}
+    attributes = models.record(model) | {"alpha_bbp": threshold, "kind": kind}
+    return described(found.assign(theory).assign_attrs(attributes))
 
 
 def devices(units: Iterable[Result]) -> str:
@@ -84,14 +85,19 @@ def devices(units: Iterable[Result]) -> str:
     return ", ".join(sorted({unit.device for unit in units if unit.device})) or "none"
 
 
-def _provenance(units: Sequence[Result]) -> dict[str, NDArray[Any]]:
+def _units(units: Sequence[Result]) -> dict[str, Any]:
+    """Variables over "unit": which samples, where, in what time."""
     units = sorted(units, key=lambda unit: (unit.point, unit.first, unit.count))
-    return {
-        "n": np.array([unit.point[1] for unit in units], dtype=np.int64),
-        "alpha": np.array([unit.point[2] for unit in units], dtype=np.float64),
-        "first": np.array([unit.first for unit in units], dtype=np.int64),
-        "count": np.array([unit.count for unit in units], dtype=np.int64),
-        "seconds": np.array([unit.seconds for unit in units], dtype=np.float64),
-        "host": np.array([unit.host for unit in units], dtype=object),
-        "device": np.array([unit.device for unit in units], dtype=object),
+    rows: dict[str, tuple[list[Any], Any]] = {
+        "n": ([unit.point[1] for unit in units], np.int64),
+        "alpha": ([unit.point[2] for unit in units], np.float64),
+        "first": ([unit.first for unit in units], np.int64),
+        "count": ([unit.count for unit in units], np.int64),
+        "seconds": ([unit.seconds for unit in units], np.float64),
+        "host": ([unit.host for unit in units], object),
+        "device": ([unit.device for unit in units], object),
     }
+    found = {
+        f"unit_{name}": ("unit", np.array(values, dtype=dtype)) for name, (values, dtype) in rows.items()
+    }
+    return found | {"unit": ("unit", np.arange(len(units)))}

@@ -7,18 +7,19 @@ checksum, so that draws go on only beside the same samples.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
-from bbp import store
-from bbp.analysis import comparison, comparison_file, comparison_table
-from bbp.analysis.comparison import THEORY_N, Comparison, TheoryN
-from bbp.analysis.pool import pool
+from bbp.analysis import comparison, comparison_table
+from bbp.analysis.comparison import THEORY_N
+from bbp.analysis.join import join
 from bbp.console import options
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import UNIT_SECONDS
@@ -26,9 +27,10 @@ from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.cost import law_seconds
 from bbp.experiments.options import COMPARE
-from bbp.files import hdf5
+from bbp.files import dataset, product
 from bbp.files.table import Field
-from bbp.store import Sweep
+from bbp.files.variables import FILL
+from bbp.store import FORMAT
 from sims.cores import allotted
 
 
@@ -57,7 +59,7 @@ class CompareExperiment(engine.Experiment):
     files      where the samples come from, for the file
     """
 
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[xr.Dataset, ...]
     settings: dict[str, Any]
     files: tuple[str, ...] = ()
 
@@ -67,11 +69,11 @@ class CompareExperiment(engine.Experiment):
     @property
     def samples(self) -> int:  # type: ignore[override]
         """The longest row."""
-        return max(len(sweep.alpha) for sweep in self.sweeps)
+        return max(sweep.sizes["alpha"] for sweep in self.sweeps)
 
     @cached_property
     def _records(self) -> list[dict[str, Any]]:
-        return [models.record(s.model) | {"data": _checksum(s)} | self.settings for s in self.sweeps]
+        return [models.record(models.of(s)) | {"data": _checksum(s)} | self.settings for s in self.sweeps]
 
     def records(self) -> list[dict[str, Any]]:
         """Of each model: itself, the checksum of its samples, and the settings."""
@@ -85,8 +87,8 @@ class CompareExperiment(engine.Experiment):
     def points(self, results: Results) -> Iterator[Point]:
         """Every model and N that the theory knows, if draws were asked for."""
         for index, sweep in enumerate(self.sweeps):
-            if self.settings["draws"] and sweep.model.is_committee:
-                yield from (Point(index, int(n)) for n in sweep.n)
+            if self.settings["draws"] and models.of(sweep).is_committee:
+                yield from (Point(index, int(n)) for n in sweep.n.values)
 
     def kind(self, point: engine.Point) -> Kind:
         """Draws."""
@@ -96,7 +98,7 @@ class CompareExperiment(engine.Experiment):
         """Model, N, the alphas of the row, draws and seed."""
         sweep = self.sweeps[point[0]]
         drawn = {name: self.settings[name] for name in ("draws", "seed")}
-        return models.record(sweep.model) | {"n": point[1], "alpha": sweep.alpha.tolist()} | drawn
+        return models.record(models.of(sweep)) | {"n": point[1], "alpha": sweep.alpha.values.tolist()} | drawn
 
     def alone(self) -> dict[str, Any]:
         """A thread for each core: several alphas at once."""
@@ -108,33 +110,40 @@ class CompareExperiment(engine.Experiment):
 
     def wanted(self, results: Results, point: engine.Point) -> int:
         """The length of the row."""
-        return len(self.sweeps[point[0]].alpha)
+        return self.sweeps[point[0]].sizes["alpha"]
 
-    def assemble(self, results: Results) -> list[Comparison]:
+    def assemble(self, results: Results) -> list[xr.Dataset]:
         """Comparisons, in order of the models."""
         finished = all(self.complete(results, point) for point in self.points(results))
         found = []
         for index, sweep in enumerate(self.sweeps):
             compared = comparison.compare(sweep, theory_n=self._theory_n(results, index), **self.settings)
-            config = self._records[index] | {"files": list(self.files)}
-            found.append(replace(compared, config=config, finished=finished))
+            config = json.dumps(self._records[index] | {"files": list(self.files)})
+            found.append(compared.assign_attrs(config=config, finished=int(finished)))
         return found
 
-    def save(self, path: Path, found: list[Comparison]) -> None:
+    def save(self, path: Path, found: list[xr.Dataset]) -> None:
         """Write the comparison file, of the first model."""
-        comparison_file.save(path, found[0], **found[0].config)
+        dataset.write(path, found[0])
 
-    def load(self, path: Path, locking: hdf5.Locking) -> list[Comparison]:
+    def load(self, path: Path, locking: dataset.Locking) -> list[xr.Dataset]:
         """The one comparison that the file holds."""
-        return [comparison_file.load(path, locking=locking)]
+        return [dataset.open(path, comparison.FORMAT, locking=locking)]
 
-    def held(self, found: list[Comparison]) -> engine.Held:
+    def held(self, found: list[xr.Dataset]) -> engine.Held:
         """Records without the names of the files, whose contents count, and why draws failed."""
-        records = [{name: v for name, v in each.config.items() if name != "files"} for each in found]
-        reasons = [text for each in found if each.theory_n for text in each.theory_n.reason.ravel() if text]
-        return engine.Held(records, all(each.finished for each in found), reasons)
+        configs = [dataset.config(each) for each in found]
+        records = [{name: value for name, value in each.items() if name != "files"} for each in configs]
+        reasons = [
+            text
+            for each in found
+            if "theory_n_reason" in each
+            for text in each.theory_n_reason.values.ravel()
+            if text
+        ]
+        return engine.Held(records, all(each.attrs.get("finished", 1) for each in found), reasons)
 
-    def table(self, found: list[Comparison]) -> str:
+    def table(self, found: list[xr.Dataset]) -> str:
         """The table of every model."""
         return "\n\n".join(comparison_table.table(each) for each in found)
 
@@ -144,12 +153,12 @@ class CompareExperiment(engine.Experiment):
 
     def group(self, point: engine.Point) -> str:
         """Model and N."""
-        return f"{store.describe(self.sweeps[point[0]].model)} N={point[1]}"
+        return f"{models.words(models.of(self.sweeps[point[0]]))} N={point[1]}"
 
     def cost(self, point: engine.Point) -> float:
         """About the seconds of the draws at one alpha of the row, on one core."""
         sweep = self.sweeps[point[0]]
-        return law_seconds(int(sweep.model.p), point[1], float(sweep.alpha.mean()), self.settings["draws"])
+        return law_seconds(int(sweep.p), point[1], float(sweep.alpha.mean()), self.settings["draws"])
 
     def seconds(self, point: engine.Point) -> float:
         """The same: matrices of a few dozen rows gain nothing from threads."""
@@ -159,28 +168,31 @@ class CompareExperiment(engine.Experiment):
         """The same model at its smallest N."""
         return Point(point[0], int(self.sweeps[point[0]].n.min()))
 
-    def _theory_n(self, results: Results, index: int) -> TheoryN | None:
+    def _theory_n(self, results: Results, index: int) -> dict[str, Any] | None:
         """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""
         if not self.settings["draws"]:
             return None
         sweep, rows = self.sweeps[index], []
-        for n in sweep.n:
-            rows.append(results.gather(Point(index, int(n)), len(sweep.alpha), KIND.columns, {}))
-        return TheoryN(**{name: np.stack([row[name] for row in rows]) for name in (*THEORY_N, "reason")})
+        for n in sweep.n.values:
+            rows.append(results.gather(Point(index, int(n)), sweep.sizes["alpha"], KIND.columns, {}))
+        return {name: np.stack([row[name] for row in rows]) for name in (*THEORY_N, "reason")}
 
 
 def build(given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
     """A `CompareExperiment` of the samples in these files, from options by name; FileError, ParameterError."""
     settings = options.checked(COMPARE, given, decides=True)
-    sweeps = pool([sweep for path in files for sweep in store.load_all(path)])
+    sweeps = product.split(join([dataset.open(path, FORMAT) for path in files]))
     for sweep in sweeps:
         comparison.require_samples(sweep)
     return CompareExperiment(tuple(sweeps), settings, tuple(map(str, files)))
 
 
-def _checksum(sweep: Sweep) -> str:
+def _checksum(sweep: xr.Dataset) -> str:
     total = hashlib.sha256()
     for name in ("n", "alpha", "status", "eigenvalues", "overlaps", "max_overlap_rank"):
-        total.update(f"{name} {sweep[name].shape}".encode())
-        total.update(np.ascontiguousarray(sweep[name]).tobytes())
+        values = sweep[name].values
+        if name in FILL:
+            values = np.nan_to_num(values, nan=FILL[name][1]).astype(FILL[name][0])
+        total.update(f"{name} {values.shape}".encode())
+        total.update(np.ascontiguousarray(values).tobytes())
     return total.hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.analysis import recovery
@@ -17,11 +19,12 @@ from bbp.console import grids, options
 from bbp.engine import executors
 from bbp.engine import experiment as engine
 from bbp.engine.tasks import Columns, Kind, Results
-from bbp.experiments import assemble, descent_file, models
-from bbp.experiments.descent_file import COLUMNS, FAILED, OUTER, DescentData
+from bbp.experiments import assemble, models
+from bbp.experiments.descent_file import COLUMNS, FORMAT, OUTER
 from bbp.experiments.descent_table import table
 from bbp.experiments.options import AUTO, DESCENT, STARTS
-from bbp.files import hdf5, provenance
+from bbp.files import dataset, provenance
+from bbp.files.variables import FAILED, described
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed, hessian_moments, sample_descents
@@ -49,7 +52,7 @@ class Point(NamedTuple):
 def compute(
     given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None, threads: int | None = None
 ) -> Columns:
-    """Descents of one point: every column of `descent_file.COLUMNS`."""
+    """Descents of one point: every column of `bbp.experiments.descent_file.COLUMNS`."""
     found = sample_descents(
         models.build(given),
         given["n"],
@@ -161,10 +164,10 @@ class DescentExperiment(engine.Experiment):
         """A whole point: its samples share compiled programs and threads."""
         return self.samples
 
-    def assemble(self, results: Results) -> DescentData:
-        """What the file holds."""
+    def assemble(self, results: Results) -> xr.Dataset:
+        """The descents (bbp.experiments.descent_file)."""
         settings, (steps, hessian_steps) = self.settings, _steps(self.settings)
-        dims: dict[str, NDArray[Any]] = {
+        axes: dict[str, NDArray[Any]] = {
             "n": np.array(settings["n"]),
             "start": np.array(settings["start"], dtype=object),
             "alpha": np.array(settings["alpha_grid"]),
@@ -176,12 +179,13 @@ class DescentExperiment(engine.Experiment):
             "frame": np.array(FRAMES, dtype=object),
             "eigenpair": np.arange(settings["eigenpairs"]),
         }
-        sizes = {name: len(values) for name, values in dims.items()}
+        sizes = {name: len(values) for name, values in axes.items()}
         indices = np.ndindex(*(sizes[name] for name in OUTER))
         points = list(self.points(results))
-        places = ((index, point, self.samples) for index, point in zip(indices, points, strict=True))
+        places = [(index, point, self.samples) for index, point in zip(indices, points, strict=True)]
         alpha_bbp, kind = models.transition(self.model)
         attributes = {
+            "format": FORMAT,
             "alpha_bbp": alpha_bbp,
             "kind": kind,
             "seed": settings["seed"],
@@ -191,29 +195,27 @@ class DescentExperiment(engine.Experiment):
             "threshold": self.threshold,
             "seconds": sum(unit.seconds for unit in results.units),
             "finished": int(all(self.complete(results, point) for point in points)),
+            "config": json.dumps(self.records()[0]),
         }
-        return DescentData(
-            model=self.model,
-            dims=dims,
-            **assemble.arrays(results, COLUMNS, OUTER, sizes, places),
-            config=self.records()[0],
-            attributes=attributes | provenance.record(results.made),
+        found = assemble.columns(results, COLUMNS, OUTER, axes, places)
+        return described(
+            found.assign_attrs(models.record(self.model) | attributes | provenance.record(results.made))
         )
 
-    def save(self, path: Path, found: DescentData) -> None:
+    def save(self, path: Path, found: xr.Dataset) -> None:
         """Write the descent file."""
-        descent_file.save(path, found)
+        dataset.write(path, found)
 
-    def load(self, path: Path, locking: hdf5.Locking) -> DescentData:
+    def load(self, path: Path, locking: dataset.Locking) -> xr.Dataset:
         """What the file holds."""
-        return descent_file.load(path, locking=locking)
+        return dataset.open(path, FORMAT, locking=locking)
 
-    def held(self, found: DescentData) -> engine.Held:
+    def held(self, found: xr.Dataset) -> engine.Held:
         """Its record, and reasons of failed samples in order."""
-        finished = bool(found.attributes.get("finished", 1))
-        return engine.Held([found.config], finished, list(found.reason[found.status == FAILED]))
+        reasons = found.reason.values[found.status.values == FAILED].tolist()
+        return engine.Held([dataset.config(found)], bool(found.attrs.get("finished", 1)), reasons)
 
-    def table(self, found: DescentData) -> str:
+    def table(self, found: xr.Dataset) -> str:
         """Recovery against alpha."""
         return table(found, self.threshold)
 

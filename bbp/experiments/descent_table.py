@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
+import xarray as xr
 
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
 from bbp.experiments import models
-from bbp.experiments.descent_file import DescentData
 from bbp.exports.digits import matched, with_interval
 
 
-def table(found: DescentData, threshold: float = THRESHOLD) -> str:
+def table(found: xr.Dataset, threshold: float = THRESHOLD) -> str:
     """Recovery against alpha for each N and start, and where it begins."""
-    model, edge = found.model, found.attributes
     lines = [
-        f"{models.words(model)}: {models.threshold_words(found.alpha_bbp, edge['kind'])}",
+        f"{models.words(models.of(found))}: {models.threshold_words(found.alpha_bbp, found.kind)}",
         f"recovered: final overlap above {threshold:g}; elsewhere: ended below; moving: below, out of steps;",
         "means with bootstrap errors, shares with 95 % intervals",
     ]
-    for n in found.dims["n"].tolist():
-        for start in found.dims["start"].tolist():
+    for n in found.n.values.tolist():
+        for start in found.start.values.tolist():
             lines += ["", *_rows(found, n, start, recovery(found, n, start, threshold))]
     return "\n".join(lines)
 
 
-def _rows(found: DescentData, n: int, start: str, seen: Recovery) -> list[str]:
+def _rows(found: xr.Dataset, n: int, start: str, seen: Recovery) -> list[str]:
     lines = [
         f"N = {n}, start {start}",
         f"{'alpha':>9}  {'m2 at start':>16}  {'m2 at end':>16}  {'recovered':>20}  {'elsewhere':>9}  {'moving':>6}",
@@ -43,7 +42,7 @@ def _rows(found: DescentData, n: int, start: str, seen: Recovery) -> list[str]:
     return lines
 
 
-def _half(found: DescentData, seen: Recovery) -> list[str]:
+def _half(found: xr.Dataset, seen: Recovery) -> list[str]:
     """Where half of the samples recover; between where and where if some still move, which may yet."""
     share = np.array([each.value for each in seen.success])
     moving = np.array([each.value for each in seen.moving])
@@ -51,7 +50,7 @@ def _half(found: DescentData, seen: Recovery) -> list[str]:
     if not np.any(moving > 0):
         return [f"half of the samples recover {late}"]
     early = _place(seen.midpoint_if_moving_recover, seen.alpha, share + moving)
-    steps = found.dims["step"][-1]
+    steps = found.step.values[-1]
     return [
         f"half of the samples recover {early} if all do that still moved after {steps} steps,",
         f"{late} if none does: --steps gives them more",

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from bbp.console import grids
 from bbp.console.errors import FileError
 from bbp.console.progress import log
-from bbp.files import layout, regular
+from bbp.files import regular
+from bbp.files.variables import KINDS as KINDS
 from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, named, shown
 from theory.exact.outliers import teacher_branch
@@ -38,7 +40,6 @@ DEFAULTS: dict[str, Any] = {
     "covariance": None,
     "overlap": 0.0,
 }
-KINDS = ("continuous", "discontinuous", "none", "no edge", "unresolved")
 _LARGEST_FILE = 2**22
 _APART = 0.04  # mean distance between eigenvalues drawn and those of theory, of which users are told
 _SPARE = 0.01  # that shares may miss 1 by, for want of digits
@@ -64,9 +65,14 @@ def given(model: Any, options: Mapping[str, Any]) -> Model:
 
 def build(record: Mapping[str, Any]) -> Model:
     """The model of a record or of a file's attributes; ValueError, KeyError or ParameterError if it has none."""
-    p, p_star, a = (layout.number(record, name, finite=name != "p") for name in ("p", "p_star", "a"))
+    p, p_star, a = (_number(record, name, finite=name != "p") for name in ("p", "p_star", "a"))
     more = {name: _attribute(record[name], default) for name, default in DEFAULTS.items() if name in record}
     return make(p, p_star, a, more)
+
+
+def of(found: xr.Dataset) -> Model:
+    """The model of a result, from its attributes; ValueError, KeyError or ParameterError if it has none."""
+    return build(found.attrs)
 
 
 def record(model: Model) -> dict[str, Any]:
@@ -164,12 +170,6 @@ def network_threshold(model: Model) -> Threshold:
         return Threshold(math.nan, "unresolved", math.nan)
 
 
-def held(attributes: Mapping[str, Any]) -> tuple[float, str]:
-    """alpha_BBP and its kind from a file's attributes; ValueError or KeyError. NaN is for kinds that have no threshold."""
-    kind = layout.word(attributes, "kind", KINDS)
-    return layout.number(attributes, "alpha_bbp", finite=kind in KINDS[:2]), kind
-
-
 def centre(model: Model) -> float:
     """An alpha around which to look: alpha_BBP, or p*, where there is none."""
     alpha, _ = transition(model)
@@ -252,6 +252,13 @@ def _levels(name: str, path: str) -> str:
         f"{level!r}@{count / values.size!r}"
         for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
     )
+
+
+def _number(record: Mapping[str, Any], name: str, *, finite: bool) -> Any:
+    value = record[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or (finite and not math.isfinite(value)):
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 def _attribute(value: Any, default: Any) -> Any:

@@ -5,6 +5,7 @@ What the engine calls a sample is here one a of a row.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +13,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.console import options
 from bbp.engine import experiment as engine
 from bbp.engine.tasks import Columns, Kind, Results
-from bbp.experiments import models, phase_file
+from bbp.experiments import models
 from bbp.experiments.options import PHASE
-from bbp.experiments.phase_file import Finite, Map, Phase
+from bbp.experiments.phase_file import FORMAT
 from bbp.experiments.phase_table import table
-from bbp.files import hdf5, provenance
-from bbp.files.table import DONE, FAILED, REASON, TEXT, Field
+from bbp.files import dataset, provenance
+from bbp.files.table import REASON, TEXT, Field
+from bbp.files.variables import DONE, FAILED, described
 from theory.checks import ParameterError, shown
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
@@ -49,20 +52,20 @@ class Point(NamedTuple):
     p: float
 
 
-def thresholds(p: Sequence[float], p_star: int, a: Sequence[float]) -> Map:
-    """alpha_BBP, kind, jump and both alpha_0 on the product of widths p and normalisations a."""
+def thresholds(p: Sequence[float], p_star: int, a: Sequence[float]) -> xr.Dataset:
+    """alpha_BBP, kind, jump and both alpha_0 on the product (p, a) of widths and normalisations."""
     widths, normalisations = np.array(p, dtype=np.float64), np.array(a, dtype=np.float64)
-    models = widths[:, None], p_star, normalisations
-    found = threshold_map(*models)
-    return Map(
-        p=widths,
-        a=normalisations,
-        alpha_bbp=found.alpha,
-        kind=np.where(found.discontinuous, "discontinuous", "continuous").astype(object),
-        jump=found.jump,
-        alpha_0_overlap=alpha_zero_map(*models, method="overlap"),
-        alpha_0_continuation=alpha_zero_map(*models, method="continuation"),
-    )
+    where = widths[:, None], p_star, normalisations
+    found = threshold_map(*where)
+    columns = {
+        "alpha_bbp": found.alpha,
+        "kind": np.where(found.discontinuous, "discontinuous", "continuous").astype(object),
+        "jump": found.jump,
+        "alpha_0_overlap": alpha_zero_map(*where, method="overlap"),
+        "alpha_0_continuation": alpha_zero_map(*where, method="continuation"),
+    }
+    own = {name: (("p", "a"), values) for name, values in columns.items()}
+    return xr.Dataset(own, {"p": widths, "a": normalisations}, {"p_star": p_star})
 
 
 def tricritical(p: Sequence[float], p_star: int) -> tuple[Array, Array]:
@@ -81,7 +84,7 @@ def _row(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     if any(name in given for name in models.DEFAULTS):
         return _row_of_networks(given, a)
     found = thresholds([float(given["p"])], given["p_star"], a)
-    return {field.name: getattr(found, field.name)[0] for field in MAP.fields}
+    return {field.name: found[field.name].values[0] for field in MAP.fields}
 
 
 def _row_of_networks(given: Mapping[str, Any], a: Sequence[float]) -> Columns:
@@ -200,40 +203,56 @@ class PhaseExperiment(engine.Experiment):
         """The length of the row."""
         return len(self.settings[GRIDS[point[0]]]) if GRIDS[point[0]] else 1
 
-    def assemble(self, results: Results) -> Phase:
-        """What the file holds."""
-        settings = self.settings
-        points = list(self.points(results))
-        a_grid, at_a = (np.array(settings[name]) for name in ("a_grid", "at_a"))
+    def assemble(self, results: Results) -> xr.Dataset:
+        """The phase diagram (bbp.experiments.phase_file)."""
+        settings, points = self.settings, list(self.points(results))
         edges = self._stacked(results, "edges", settings["p"])
-        return Phase(
-            p_star=settings["p_star"],
-            curves=self._map(results, "curves", settings["p"], a_grid),
-            a_c=edges["a_c"][:, 0],
-            alpha_c=edges["alpha_c"][:, 0],
-            p_c=self._gathered(results, Point("p_c", 0, 0.0))["p_c"],
-            widths=self._map(results, "widths", settings["widths"], at_a),
-            finite=self._finite(results, at_a) if settings["n"] else None,
-            config=settings,
-            attributes=provenance.record(results.made)
-            | {"finished": int(all(self.complete(results, point) for point in points))},
+        curves, widths = (
+            self._stacked(results, of, settings[p]) for of, p in (("curves", "p"), ("widths", "widths"))
+        )
+        names = [field.name for field in (*MAP.fields, REASON)]
+        found: dict[str, Any] = {name: (("p", "a"), curves[name]) for name in names}
+        found |= {name: ("p", edges[name][:, 0]) for name in ("a_c", "alpha_c")}
+        p_c = self._gathered(results, Point("p_c", 0, 0.0))["p_c"]
+        found["p_c"] = "a", np.where(p_c == 0, np.nan, p_c)
+        found |= {f"widths_{name}": (("width", "at_a"), widths[name]) for name in names}
+        axes = {
+            "p": settings["p"],
+            "a": settings["a_grid"],
+            "width": settings["widths"],
+            "at_a": settings["at_a"],
+        }
+        coordinates: dict[str, Any] = {
+            name: np.array(values, dtype=np.float64) for name, values in axes.items()
+        }
+        if settings["n"]:
+            coordinates |= {"n": np.array(settings["n"], dtype=np.int64), "finite_a": coordinates["at_a"]}
+            found |= {
+                name: (("n", "p", "finite_a"), values) for name, values in self._finite(results).items()
+            }
+        attributes = {"format": FORMAT, "p_star": settings["p_star"], "config": json.dumps(settings)}
+        finished = int(all(self.complete(results, point) for point in points))
+        return described(
+            xr.Dataset(
+                found, coordinates, provenance.record(results.made) | attributes | {"finished": finished}
+            )
         )
 
-    def save(self, path: Path, found: Phase) -> None:
+    def save(self, path: Path, found: xr.Dataset) -> None:
         """Write the phase file."""
-        phase_file.save(path, found)
+        dataset.write(path, found)
 
-    def load(self, path: Path, locking: hdf5.Locking) -> Phase:
+    def load(self, path: Path, locking: dataset.Locking) -> xr.Dataset:
         """What the file holds."""
-        return phase_file.load(path, locking=locking)
+        return dataset.open(path, FORMAT, locking=locking)
 
-    def held(self, found: Phase) -> engine.Held:
+    def held(self, found: xr.Dataset) -> engine.Held:
         """Its record, and why thresholds failed."""
-        parts = [part for part in (found.curves, found.widths, found.finite) if part is not None]
-        reasons = [text for part in parts for text in part.reason.ravel() if text]
-        return engine.Held([found.config], bool(found.attributes.get("finished", 1)), reasons)
+        names = [name for name in ("reason", "widths_reason", "alpha_bbp_n_reason") if name in found]
+        reasons = [text for name in names for text in found[name].values.ravel() if text]
+        return engine.Held([dataset.config(found)], bool(found.attrs.get("finished", 1)), reasons)
 
-    def table(self, found: Phase) -> str:
+    def table(self, found: xr.Dataset) -> str:
         """A few rows for each p."""
         return table(found)
 
@@ -267,19 +286,14 @@ class PhaseExperiment(engine.Experiment):
         rows = [self._gathered(results, Point(of, n, float(p))) for p in widths]
         return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
-    def _map(self, results: Results, of: str, widths: Sequence[Any], a: Array) -> Map:
-        columns = self._stacked(results, of, widths)
-        arrays = {field.name: columns[field.name] for field in (*MAP.fields, REASON)}
-        return Map(p=np.array(widths, dtype=np.float64), a=a, **arrays)
-
-    def _finite(self, results: Results, a: Array) -> Finite:
+    def _finite(self, results: Results) -> dict[str, NDArray[Any]]:
+        """Columns (n, p, a) of thresholds at finite N."""
         stacks = [self._stacked(results, "finite", self.settings["p"], n) for n in self.settings["n"]]
-        found = {name: np.stack([stack[name] for stack in stacks]) for name in stacks[0]}
-        alpha, error = (found[name] for name in ("alpha_bbp_n", "alpha_bbp_n_error"))
-        reason = np.where(found["status"] == FAILED, found["reason"], "").astype(object)
-        good = found["status"] == DONE
-        n = np.array(self.settings["n"], dtype=np.int64)
-        return Finite(n, a, np.where(good, alpha, np.nan), np.where(good, error, np.nan), reason)
+        rows = {name: np.stack([stack[name] for stack in stacks]) for name in stacks[0]}
+        good = rows["status"] == DONE
+        found = {name: np.where(good, rows[name], np.nan) for name in ("alpha_bbp_n", "alpha_bbp_n_error")}
+        reason = np.where(rows["status"] == FAILED, rows["reason"], "").astype(object)
+        return found | {"alpha_bbp_n_reason": reason}
 
 
 def build(given: Mapping[str, Any]) -> PhaseExperiment:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from bbp import store
 from bbp.analysis import summary
@@ -23,8 +24,9 @@ from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import assemble, models
 from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
-from bbp.files import hdf5
-from bbp.store import FAILED, Sweep
+from bbp.files import dataset
+from bbp.files.product import combined, split
+from bbp.files.variables import FAILED
 from sims import sampling
 from sims.cores import allotted
 from sims.instance import STREAM, finite_p, samples_of
@@ -193,11 +195,11 @@ class SweepExperiment(engine.Experiment):
             found = sorted({*found, *(self._steepest(results, index, n, found) for n in self.n)})
         return found
 
-    def assemble(self, results: Results) -> list[Sweep]:
-        """One `Sweep` a model."""
-        return [self._assembled(results, index) for index in range(len(self.models))]
+    def assemble(self, results: Results) -> xr.Dataset:
+        """The sweep (bbp.store), of several models as the dimension `model`."""
+        return combined([self._assembled(results, index) for index in range(len(self.models))])
 
-    def _assembled(self, results: Results, index: int) -> Sweep:
+    def _assembled(self, results: Results, index: int) -> xr.Dataset:
         grid = self.alphas_of(results, index)
         axes = {
             "n": np.array(self.n),
@@ -211,22 +213,23 @@ class SweepExperiment(engine.Experiment):
         finished = all(self.complete(results, point) for _, point in points)
         return assemble.sweep(self.models[index], axes, places, results, self.record(index), finished)
 
-    def save(self, path: Path, found: list[Sweep]) -> None:
+    def save(self, path: Path, found: xr.Dataset) -> None:
         """Write the sweep file."""
-        store.save(path, found)
+        dataset.write(path, found)
 
-    def load(self, path: Path, locking: hdf5.Locking) -> list[Sweep]:
-        """Every model's sweep."""
-        return store.load_all(path, locking=locking)
+    def load(self, path: Path, locking: dataset.Locking) -> xr.Dataset:
+        """What the file holds."""
+        return dataset.open(path, store.FORMAT, locking=locking)
 
-    def held(self, found: list[Sweep]) -> engine.Held:
+    def held(self, found: xr.Dataset) -> engine.Held:
         """Records, and reasons of failed samples in order."""
-        reasons = [reason for sweep in found for reason in sweep.reason[sweep.status == FAILED]]
-        return engine.Held([sweep.config for sweep in found], all(s.finished for s in found), reasons)
+        reasons = found.reason.values[found.status.values == FAILED].tolist()
+        records = [dataset.config(each) for each in split(found)]
+        return engine.Held(records, bool(found.attrs["finished"]), reasons)
 
-    def table(self, found: list[Sweep]) -> str:
+    def table(self, found: xr.Dataset) -> str:
         """A block of rows for each model and N."""
-        return "\n\n".join(summary.table(sweep) for sweep in found)
+        return "\n\n".join(summary.table(each) for each in split(found))
 
     def describe(self, point: engine.Point) -> str:
         """N and alpha."""
@@ -234,7 +237,7 @@ class SweepExperiment(engine.Experiment):
 
     def group(self, point: engine.Point) -> str:
         """Model and N."""
-        return f"{store.describe(self.models[point[0]])} N={point[1]}"
+        return f"{models.words(self.models[point[0]])} N={point[1]}"
 
     def cost(self, point: engine.Point) -> float:
         """About the seconds of a sample on one core, by the solver that will be taken."""

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from bbp import store
 from bbp.analysis.summary import summarise
+from bbp.experiments import models
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, text_of
 from theory.checks import ParameterError
@@ -69,20 +71,20 @@ def read_upload(request: Message) -> Iterator[Message]:
     yield {"kind": "result", "held": held}
 
 
-def _held(sweep: store.Sweep) -> Held:
+def _held(sweep: xr.Dataset) -> Held:
     averages = summarise(sweep)
-    n, alpha = np.meshgrid(sweep.n.astype(np.float64), sweep.alpha, indexing="ij")
-    good = np.isfinite(averages.lowest)
+    n, alpha = np.meshgrid(sweep.n.values.astype(np.float64), sweep.alpha.values, indexing="ij")
+    good = np.isfinite(averages.lowest.values)
     columns = {"alpha": alpha[good], "n": n[good]}
     for name in ("lowest", "overlap"):
-        middle = getattr(averages, name)[good]
-        error = np.nan_to_num(getattr(averages, f"{name}_error")[good])
+        middle = averages[name].values[good]
+        error = np.nan_to_num(averages[f"{name}_error"].values[good])
         columns |= {name: middle, f"{name}_low": middle - error, f"{name}_high": middle + error}
-    model = sweep.model
+    model = models.of(sweep)
     values = {"p": text_of(model.p), "p_star": model.p_star, "a": model.a} | options_of(model)
     limits = BY_NAME["n"]
-    values["n"] = int(np.clip(sweep.n.max(), limits.low, limits.high))
-    return Held(store.describe(model), values, columns)
+    values["n"] = int(np.clip(sweep.n.values.max(), limits.low, limits.high))
+    return Held(models.words(model), values, columns)
 
 
 def options_of(model: Committee | Network) -> dict[str, Any]:

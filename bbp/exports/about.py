@@ -6,16 +6,14 @@ import json
 import math
 import textwrap
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
+import xarray as xr
 
-from bbp import store
 from bbp.console.progress import duration
 from bbp.experiments import models
-from bbp.files import hdf5, layout
+from bbp.files import dataset
 
 WIDE = 110  # characters of a line
 MOST = 4  # values of a coordinate that are spelled out
@@ -28,43 +26,40 @@ _KNOWN = {
     "created",
     "finished",
     "seconds",
-    "models",
+    "Conventions",
+    "config",
 }
 _MODEL = ("p", "p_star", "a", "alpha_bbp", "kind")
 
 
-def about(path: str | Path, form: str) -> str:
-    """The lines about the file at `path`, of format `form`: labels in one column, datasets in others."""
-    with hdf5.reading(path, form) as file:
-        attributes = hdf5.attributes(file)
-        config = hdf5.get_json(file, "config") if "config" in file else {}
-        scales, datasets = _datasets(file)
-        lines = {"format": f"{form}, version {attributes.get('format_version')}"}
-        lines |= _model(attributes, config)
-        lines |= {
-            name: text
-            for name, text in (("figure", attributes.get("figure")), ("claim", attributes.get("caption")))
-            if text
-        }
-        lines |= {name: _coordinate(item) for name, item in scales.items() if "/" not in name}
-        lines |= {
-            name: str(attributes[name])
-            for name in sorted(set(attributes) - _KNOWN - set(_MODEL) - {"figure", "caption"})
-        }
-        lines |= _origin(attributes)
-        lines["options"] = ", ".join(
-            f"{name} {_short(value)}" for name, value in config.items() if value is not None
-        )
-        return "\n".join([aligned(lines), "", *_listed(datasets)])
+def about(found: xr.Dataset) -> str:
+    """The lines about a result: labels in one column, variables in others."""
+    attributes, config = found.attrs, dataset.config(found)
+    lines = {"format": f"{attributes['format']}, version {attributes.get('format_version')}"}
+    lines |= _model(attributes, config)
+    named = {"figure": attributes.get("figure"), "claim": attributes.get("caption")}
+    lines |= {name: text for name, text in named.items() if text}
+    lines |= {str(name): _coordinate(found[name].values) for name in found.coords}
+    others = sorted(set(attributes) - _KNOWN - set(_MODEL) - {"figure", "caption"})
+    lines |= {name: str(attributes[name]) for name in others}
+    lines |= _origin(attributes)
+    given = {name: value for name, value in config.items() if value is not None}
+    lines["options"] = ", ".join(f"{name} {_short(value)}" for name, value in given.items())
+    return "\n".join([aligned(lines), "", *listed(found)])
 
 
-def datasets(path: str | Path, form: str) -> list[str]:
-    """A line for each dataset of the file at `path`, of one of its models where it holds several."""
-    with hdf5.reading(path, form) as file:
-        number = int(file.attrs.get("models", 0))
-        root = file[store.group_name(0)] if number else file
-        head = [f"each of {number} groups {store.group_name(0)}, ... holds"] if number else []
-        return [*head, *_listed(_datasets(root)[1])]
+def listed(found: xr.Dataset) -> Iterable[str]:
+    """A line for each variable, with what it is over, its type and what it is."""
+    rows = [("variable", "over", "type", "what it is")]
+    for name, values in found.data_vars.items():
+        dims = ", ".join(f"{dim} {length}" for dim, length in values.sizes.items())
+        kind = "text" if values.dtype.kind in "OUT" else str(values.dtype)
+        words = str(values.attrs.get("long_name", ""))
+        rows.append((str(name), f"({dims})" if dims else "one value", kind, words))
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, [*wide, 0], strict=True)]
+        yield "  ".join(cells).rstrip()
 
 
 def aligned(lines: Mapping[str, str]) -> str:
@@ -109,18 +104,8 @@ def _origin(attributes: Mapping[str, Any]) -> dict[str, str]:
     return lines
 
 
-def _datasets(file: h5py.Group) -> tuple[dict[str, h5py.Dataset], dict[str, h5py.Dataset]]:
-    items = {
-        name: item for name, item in layout.walk(file) if isinstance(item, h5py.Dataset) and name != "config"
-    }
-    scales = {name: item for name, item in items.items() if item.is_scale}
-    return scales, {name: item for name, item in items.items() if name not in scales}
-
-
-def _coordinate(scale: h5py.Dataset) -> str:
-    values = scale.asstr()[()] if h5py.check_string_dtype(scale.dtype) else scale[()]
-    values = np.atleast_1d(values)
-    if values.size <= MOST or values.dtype.kind == "O":
+def _coordinate(values: np.ndarray) -> str:
+    if values.size <= MOST or values.dtype.kind in "OUT":
         return ", ".join(_number(value) for value in values[:20]) or "none"
     return f"{_number(values[0])} to {_number(values[-1])}, {values.size} values"
 
@@ -135,23 +120,3 @@ def _short(value: Any) -> str:
     if isinstance(value, list) and len(value) > MOST:
         return f"[{_number(value[0])}, ..., {_number(value[-1])}] ({len(value)})"
     return json.dumps(value)
-
-
-def _listed(datasets: Mapping[str, h5py.Dataset]) -> Iterable[str]:
-    rows = [("dataset", "over", "type", "what it is")]
-    for name, item in datasets.items():
-        dims = ", ".join(
-            f"{_dimension(dim)} {length}" for dim, length in zip(item.dims, item.shape, strict=True)
-        )
-        kind = "text" if h5py.check_string_dtype(item.dtype) else str(item.dtype)
-        rows.append(
-            (name, f"({dims})" if dims else "one value", kind, hdf5.text_attribute(item, "long_name") or "")
-        )
-    wide = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, [*wide, 0], strict=True)]
-        yield "  ".join(cells).rstrip()
-
-
-def _dimension(dim: Any) -> str:
-    return str(dim[0].name).rpartition("/")[2] if len(dim) else "?"

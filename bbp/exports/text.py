@@ -5,89 +5,86 @@ In CSV an unknown number is an empty cell and infinity is "inf"; in JSON they ar
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from bbp.exports.columns import Column, Table
 from bbp.exports.digits import decimals, matched, plain, with_interval
 from bbp.exports.heads import escaped, heads
+from bbp.exports.tables import SHARES, parts, quantities
 
 DIGITS = {"csv": 12, "latex": 6, "json": 17}  # significant ones of a number without an error
 WIDE, APART = 45.0, 1.2  # em: a line of 16 cm at 10 pt, and the gap between two columns
 _NARROW = dict.fromkeys(".,[]", 0.28) | dict.fromkeys("()", 0.39) | {"-": 0.78, " ": 0.33}  # em; others 0.5
 
 
-def as_csv(table: Table, digits: int = DIGITS["csv"]) -> str:
+def as_csv(name: str, table: pd.DataFrame, digits: int = DIGITS["csv"]) -> str:
     """A head and a row for each point; an error is a column NAME_error after its value."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([name for column in table.columns for name in column.parts])
-    cells = [_cells(column, digits, lambda *alone: (plain(*alone),), matched) for column in table.columns]
-    ends = [column.interval or () for column in table.columns]
-    for row in range(table.rows):
-        written: list[str] = []
-        for column, interval in zip(cells, ends, strict=True):
-            written += [*column[row], *(plain(end[row], digits) for end in interval)]
-        writer.writerow(written)
-    return text.getvalue()
+    del name
+    written = pd.DataFrame(index=table.index)
+    for column in quantities(table):
+        for part in parts(table, column):
+            written[part] = [plain(value, digits) for value in table[part]]
+        if column + "_error" in table:
+            both = [
+                matched(float(v), float(e), digits)
+                for v, e in zip(table[column], table[column + "_error"], strict=True)
+            ]
+            written[column], written[column + "_error"] = zip(*both, strict=True)
+    return written.to_csv(index=False, lineterminator="\n")
 
 
-def as_latex(table: Table, digits: int = DIGITS["latex"]) -> str:
+def as_latex(name: str, table: pd.DataFrame, digits: int = DIGITS["latex"]) -> str:
     """A tabular for the package booktabs: a value and its error as 0.374(11), the error in units of the last digit.
 
     A share stands with its interval, 1.00 [0.88, 1.00]. Numbers without an error have as many decimals as their column needs.
     """
-    aligned = "".join("l" if column.values.dtype.kind in "OUS" else "r" for column in table.columns)
-    head = " & ".join(heads([column.name for column in table.columns]))
-    lines = [r"\begin{tabular}{" + aligned + "}", r"\toprule", head + r" \\", r"\midrule"]
-    cells = [_latex_column(column, digits) for column in table.columns]
-    lines += [" & ".join(column[row] for column in cells) + r" \\" for row in range(table.rows)]
+    del name
+    names = quantities(table)
+    aligned = "".join("r" if table[column].dtype.kind in "fiu" else "l" for column in names)
+    lines = [r"\begin{tabular}{" + aligned + "}", r"\toprule", " & ".join(heads(names)) + r" \\", r"\midrule"]
+    cells = [_latex_column(table, column, digits) for column in names]
+    lines += [" & ".join(row) + r" \\" for row in zip(*cells, strict=True)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def as_json(table: Table, digits: int = DIGITS["json"]) -> str:
+def as_json(name: str, table: pd.DataFrame, digits: int = DIGITS["json"]) -> str:
     """{"table": name, "about": {column: words}, "rows": [{column: value}]}, errors as NAME_error, every digit kept."""
     rows = [
-        {
-            name: _json(values[row], digits)
-            for column in table.columns
-            for name, values in column.parts.items()
-        }
-        for row in range(table.rows)
+        {column: _json(value, digits) for column, value in row.items()} for row in table.to_dict("records")
     ]
-    about = {column.name: column.about for column in table.columns if column.about}
-    return json.dumps({"table": table.name, "about": about, "rows": rows}, indent=1, allow_nan=False) + "\n"
+    about = {column: words for column, words in table.attrs.items() if column in table}
+    return json.dumps({"table": name, "about": about, "rows": rows}, indent=1, allow_nan=False) + "\n"
 
 
-def fitting(table: Table) -> tuple[Table, list[str]]:
+def fitting(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The table's first columns, as many as fit on a page, without those that are empty; and the names of those left out.
 
     The others stand in CSV and JSON, and where they are asked for by name.
     """
-    kept: list[Column] = []
-    room = WIDE
-    names = heads([column.name for column in table.columns])
-    for column, head in zip(table.columns, names, strict=True):
-        if column.empty:
+    kept: list[str] = []
+    room, names = WIDE, quantities(table)
+    for column, head in zip(names, heads(names), strict=True):
+        if table[column].isna().all() or (table[column] == "").all():
             continue
-        cells = _latex_column(column, DIGITS["latex"])
-        room -= max(map(_printed, [head, *cells])) + APART * bool(kept)
+        room -= max(map(_printed, [head, *_latex_column(table, column, DIGITS["latex"])])) + APART * bool(
+            kept
+        )
         if room < 0:
             break
         kept.append(column)
-    kept = kept or list(table.columns)
-    names = [column.name for column in kept]
-    return replace(table, columns=tuple(kept)), [
-        each.name for each in table.columns if each.name not in names
-    ]
+    kept = kept or names
+    return chosen(table, kept), [column for column in names if column not in kept]
+
+
+def chosen(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """These quantities of a table, with their errors and intervals, in this order."""
+    return table[[part for column in columns for part in parts(table, column)]]
 
 
 def _printed(cell: str) -> float:
@@ -99,30 +96,27 @@ def _printed(cell: str) -> float:
     return sum(_NARROW.get(letter, 0.5) for letter in letters)
 
 
-def _cells(column: Column, digits: int, alone: Callable[..., Any], both: Callable[..., Any]) -> list[Any]:
-    """A cell a row: `alone(value, digits)`, or `both(value, error, digits)` where the column has errors."""
-    if column.error is None:
-        return [alone(value, digits) for value in column.values]
-    return [both(float(v), float(e), digits) for v, e in zip(column.values, column.error, strict=True)]
-
-
-def _latex_column(column: Column, digits: int) -> list[str]:
+def _latex_column(table: pd.DataFrame, name: str, digits: int) -> list[str]:
     """The cells of a column: shares with intervals, numbers with errors, or all to the decimals of the longest."""
-    if column.interval is not None and column.share:
-        ends = zip(column.values, *column.interval, strict=True)
+    values = table[name].tolist()
+    if name in SHARES and name + "_low" in table:
+        ends = zip(values, table[name + "_low"], table[name + "_high"], strict=True)
         written = (with_interval(*map(float, cell)) for cell in ends)
         return ["--" if cell == "-" else f"${cell}$" for cell in written]
-    cells = _cells(column, digits, _latex, _with_error)
-    if column.error is not None or column.values.dtype.kind != "f":
+    if name + "_error" in table:
+        return [
+            _with_error(float(v), float(e), digits)
+            for v, e in zip(values, table[name + "_error"], strict=True)
+        ]
+    cells = [_latex(value, digits) for value in values]
+    if table[name].dtype.kind != "f":
         return cells
-    plainly = [plain(value, digits) for value in column.values if math.isfinite(value)]
+    plainly = [plain(value, digits) for value in values if math.isfinite(value)]
     if any("e" in text for text in plainly):
         return cells
     places = max((len(text.partition(".")[2]) for text in plainly), default=0)
-    return [
-        f"${value:.{places}f}$" if math.isfinite(value) else cell
-        for value, cell in zip(column.values, cells, strict=True)
-    ]
+    both = zip(values, cells, strict=True)
+    return [f"${value:.{places}f}$" if math.isfinite(value) else cell for value, cell in both]
 
 
 def _latex(value: Any, digits: int) -> str:
@@ -145,11 +139,13 @@ def _with_error(value: float, error: float, digits: int) -> str:
 
 def _json(value: Any, digits: int) -> Any:
     plainly = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plainly, bytes):
-        return plainly.decode()
     if isinstance(plainly, float) and not math.isfinite(plainly):
         return None if math.isnan(plainly) else "inf" if plainly > 0 else "-inf"
     return float(f"{plainly:.{digits}g}") if isinstance(plainly, float) else plainly
 
 
-FORMS: Mapping[str, Callable[[Table, int], str]] = {"csv": as_csv, "latex": as_latex, "json": as_json}
+FORMS: Mapping[str, Callable[[str, pd.DataFrame, int], str]] = {
+    "csv": as_csv,
+    "latex": as_latex,
+    "json": as_json,
+}

@@ -191,6 +191,8 @@ def _name(form: str, place: str, item: h5py.Dataset) -> str:
     group, _, name = place.rpartition("/")
     if item.is_scale:
         return _RENAMED.get(group, {}).get(name, name)
+    if form == "bbp-compare" and name.startswith("quenched_"):  # of before
+        return "theory_n_" + name.removeprefix("quenched_").replace("present", "phi_group")
     return name if group in ("", _UNITS) else f"{group.replace('/', '_')}_{name}"
 
 
@@ -233,6 +235,10 @@ def _require(form: str, found: xr.Dataset) -> None:
         )
     for name in {"n", "p", "width"} & set(found.coords):
         _must(bool(np.all(found[name] >= 1)), f"{name} is not at least 1")
+    config = json.loads(found.attrs["config"])
+    _must(
+        isinstance(config, list if "model" in found.dims else dict), f"config holds a {type(config).__name__}"
+    )
     if "status" in found:
         _must(bool(found.status.isin([NOT_RUN, DONE, FAILED]).all()), "status is not 0, 1 or 2")
     if form == "bbp-sweep":
@@ -249,7 +255,7 @@ def _require(form: str, found: xr.Dataset) -> None:
             )
     elif form != "bbp-figure" and "model" not in found.dims:
         for name in ("p", "p_star", "a"):
-            _number(found.attrs, name)
+            _must(_number(found.attrs, name) > 0, f"attribute {name} is not positive")
         kind = found.attrs["kind"]
         _must(kind in KINDS, f"attribute kind is {kind!r}, not one of {', '.join(KINDS)}")
         _number(found.attrs, "alpha_bbp", finite=kind in KINDS[:2])
@@ -290,7 +296,7 @@ def _verified(path: str | Path, locking: Locking) -> bytes:
             f"{name} {'is open for writing in another process: try again' if _is_held(path) else words}"
         )
     if sound is None:
-        log.info(
+        log.debug(
             "%s carries no checksum: another program has changed it, or it was written before there was one",
             name,
         )

@@ -76,7 +76,14 @@ def combined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
         ).assign_coords(unit=joined.unit)
     finished = int(all(part.attrs.get("finished", 1) for part in parts))
     configs = json.dumps([json.loads(part.attrs.get("config", "{}")) for part in parts])
-    return found.assign_attrs({**common, "finished": finished, "config": configs})
+    return found.assign_attrs(
+        {
+            **common,
+            **{n: parts[0].attrs[n] for n in ("created",) if n in parts[0].attrs},
+            "finished": finished,
+            "config": configs,
+        }
+    )
 
 
 def split(found: xr.Dataset) -> list[xr.Dataset]:

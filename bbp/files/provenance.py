@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from bbp import __version__
 
@@ -34,12 +36,27 @@ def commit() -> str:
     if not (checkout / ".git").exists():
         built = package / BUILT
         return built.read_text().strip() if built.is_file() else "unknown"
+    # GIT_DIR, GIT_WORK_TREE, ... of a hook or a script name another repository than the one that is asked about.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    questions = (
+        [
+            "ls-files",
+            "--error-unmatch",
+            "bbp/__init__.py",
+        ],  # of whoever keeps a copy untracked, it is not the commit
+        ["rev-parse", "HEAD"],
+        ["status", "--porcelain", "--untracked-files=no"],
+    )
+    how: dict[str, Any] = {
+        "capture_output": True,
+        "text": True,
+        "check": True,
+        "timeout": 10,
+        "env": environment,
+    }
     try:
-        head, changes = (
-            subprocess.run(
-                ["git", "-C", checkout, *words], capture_output=True, text=True, check=True, timeout=10
-            ).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        _, head, changes = (
+            subprocess.run(["git", "-C", checkout, *words], **how).stdout.strip() for words in questions
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -71,6 +71,8 @@ WORDS: dict[str, str] = {
     "theory_n_phi_group": "share of draws of finite-N theory whose largest overlap is among the p p_star lowest",
     "theory_n_reason": "why draws of finite-N theory failed",
     "theory_n_draws": "draws of finite-N theory",
+    "edge": "left edge",
+    "outlier": "lowest outlier",
     # averages over samples
     "samples": "samples done",
     "failed": "samples failed",

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.figure import Figure
 
 from bbp.experiments.phase import thresholds, tricritical
-from bbp.experiments.phase_file import Map, Phase
+from bbp.experiments.phase_file import discontinuous
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
@@ -26,21 +27,24 @@ STORED = ("p", "a", "alpha_bbp", "discontinuous", "jump", "alpha_0_overlap", "al
 LOST = (0.5, 1.0, 1.5, 2.0)  # normalisations of the figure of alpha_0
 
 
-def as_arrays(found: Map, prefix: str = "") -> dict[str, Named]:
+def as_arrays(found: xr.Dataset, prefix: str = "") -> dict[str, Named]:
     """A map over (p, a) as named arrays, with `prefix` before every name."""
-    arrays: dict[str, Named] = {}
-    for name in STORED:
-        values = getattr(found, name)
-        dims = (f"{prefix}{name}",) if name in ("p", "a") else (f"{prefix}p", f"{prefix}a")
-        arrays[prefix + name] = dims, values.astype(np.int8) if values.dtype == bool else values
-    return arrays
+    columns = {name: found[name].values for name in STORED if name != "discontinuous"}
+    columns["discontinuous"] = discontinuous(found).astype(np.int8)
+    dims = f"{prefix}p", f"{prefix}a"
+    return {
+        prefix + name: ((prefix + name,) if name in ("p", "a") else dims, columns[name]) for name in STORED
+    }
 
 
-def as_map(data: Data, prefix: str = "") -> Map:
-    """The map that `as_arrays` stored."""
+def as_map(data: Data, prefix: str = "") -> xr.Dataset:
+    """The map over (p, a) that `as_arrays` stored."""
     stored = {name: data[prefix + name] for name in STORED}
     kind = np.where(stored.pop("discontinuous") == 1, "discontinuous", "continuous").astype(object)
-    return Map(**stored, kind=kind)
+    axes = {name: stored.pop(name) for name in ("p", "a")}
+    return xr.Dataset(
+        {name: (("p", "a"), values) for name, values in (stored | {"kind": kind}).items()}, axes
+    )
 
 
 def build_phase(p_star: int) -> Mapping[str, Named]:
@@ -54,8 +58,10 @@ def build_phase(p_star: int) -> Mapping[str, Named]:
 
 def draw_phase(data: Data) -> Figure:
     """The figure of a phase diagram."""
-    marks = data["a_c"], data["alpha_c"], data["p_c"]
-    return layout.phase_figure(Phase(int(data["p_star"]), as_map(data), *marks, as_map(data, "cut_")))
+    cuts = as_map(data, "cut_").rename({"p": "width", "a": "at_a"})
+    marks = {"a_c": ("p", data["a_c"]), "alpha_c": ("p", data["alpha_c"])}
+    whole = as_map(data).assign(marks).merge(cuts.rename({name: f"widths_{name}" for name in cuts.data_vars}))
+    return layout.phase_figure(whole.assign_attrs(p_star=int(data["p_star"])))
 
 
 def build_alpha_zero(effort: Effort) -> Mapping[str, Named]:
@@ -69,13 +75,14 @@ def draw_alpha_zero(data: Data) -> Figure:
     found = as_map(data)
     fig = style.new_figure("double", 3.0)
     axes = layout.panels(fig, 2, "double")
-    layout.widths_panel(axes[0], found, int(np.argmin(np.abs(found.a - 1))))
-    finite = np.isfinite(found.p)
-    share = np.where(found.discontinuous, found.alpha_0_overlap / found.alpha_bbp, np.nan)
-    for index, a in enumerate(found.a):
+    layout.widths_panel(axes[0], found, int(np.argmin(np.abs(found.a.values - 1))))
+    p = found.p.values
+    finite = np.isfinite(p)
+    share = np.where(discontinuous(found), (found.alpha_0_overlap / found.alpha_bbp).values, np.nan)
+    for index, a in enumerate(found.a.values):
         tint = style.colour(index)
         look: dict[str, Any] = {"color": tint, "marker": style.marker(index), "linewidth": 0.8}
-        axes[1].plot(found.p[finite], share[finite, index], label=f"$a = {a:g}$", **look)
+        axes[1].plot(p[finite], share[finite, index], label=f"$a = {a:g}$", **look)
         axes[1].axhline(share[~finite, index][0], color=tint, linewidth=0.8, linestyle="-.", zorder=1)
     layout.plain_log_axis(axes[1])
     axes[1].set_ylim(top=1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.recovery import THRESHOLD, Recovery, chance, recovery
 from bbp.analysis.summary import mean_and_error
-from bbp.experiments.descent_file import DescentData
+from bbp.experiments import models
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 
@@ -35,15 +36,15 @@ CURVES = 4  # alphas whose paths are drawn
 LINES: tuple[str, ...] = ("-", "--", "-.", ":")
 
 
-def descent_figure(found: DescentData, *, width: str = "double") -> Figure:
+def descent_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
     """Final m2 against alpha for every start; m2, the overlap of eigenvectors and the lowest eigenvalue in time from the first.
 
     All at the largest N. Without Hessians in the file the third panel is left out, and the fourth without theory of them. Bands
     are standard errors over samples.
     """
-    n, first = int(found.dims["n"][-1]), str(found.dims["start"][0])
-    hessians = found.dims["hessian_step"].size > 0
-    theory = hessians and np.any(np.isfinite(found.quenched_edge) | np.isfinite(found.conditioned_edge))
+    n, first = int(found.n[-1]), str(found.start.values[0])
+    hessians = found.sizes["hessian_step"] > 0
+    theory = hessians and has_theory(found)
     count = 4 if theory else 3 if hessians else 2
     if theory and width == "double":
         fig = style.new_figure(width, 5.2)
@@ -51,37 +52,43 @@ def descent_figure(found: DescentData, *, width: str = "double") -> Figure:
     else:
         fig = style.new_figure(width, 2.9 if width == "double" else 2.3 * count + 0.9)
         axes = layout.panels(fig, count, width)
-    for index, start in enumerate(found.dims["start"].tolist()):
-        seen = recovery(found, n, start)
-        final_points(axes[0], seen, index=index, label=NAMES.get(start, start))
-        start_line(axes[0], seen, index=index)
-    axes[0].plot([], [], label="at the start", **_start_look(style.GREY))
-    sweep_plots.mark_threshold(axes[0], found.alpha_bbp, found.attributes["kind"])
-    chance_line(axes[0], chance(found.model.p, found.model.p_star, n))
-    axes[0].set_xlabel(r"$\alpha = M/N$")
-    axes[0].set_ylabel(r"squared magnetisation $m^2$")
+    final_panel(axes[0], found)
     chosen = spread_alphas(found)
     path_curves(axes[1], found, n, first, chosen)
     if hessians:
         eigenvector_curves(axes[2], found, n, first, chosen)
     if theory:
         eigenvalue_curves(axes[3], found, n, first, chosen)
-    layout.name_model(axes[0], found.model)
+    layout.name_model(axes[0], models.of(found))
     axes[1].set_title(f"$N = {n}$, {NAMES.get(first, first)}", loc="right", pad=3.0)
     layout.legend_above(fig, axes, 4 if width == "double" else 1)
     return fig
 
 
+def final_panel(ax: Axes, found: xr.Dataset) -> None:
+    """Mean m2 at the end and at the start against alpha for every start, at the largest N."""
+    n = int(found.n[-1])
+    for index, start in enumerate(found.start.values.tolist()):
+        seen = recovery(found, n, start)
+        final_points(ax, seen, index=index, label=NAMES.get(start, start))
+        start_line(ax, seen, index=index)
+    ax.plot([], [], label="at the start", **_start_look(style.GREY))
+    sweep_plots.mark_threshold(ax, found.alpha_bbp, found.attrs["kind"])
+    chance_line(ax, chance(found.attrs["p"], found.attrs["p_star"], n))
+    ax.set_xlabel(r"$\alpha = M/N$")
+    ax.set_ylabel(r"squared magnetisation $m^2$")
+
+
 def recovery_figure(
-    runs: Sequence[DescentData], *, start: str = "random", width: str = "double", threshold: float = THRESHOLD
+    runs: Sequence[xr.Dataset], *, start: str = "random", width: str = "double", threshold: float = THRESHOLD
 ) -> Figure:
     """Several runs from one start, each of their N a curve: final m2, and the fraction of samples that recover."""
     fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
     magnetisation, fraction = layout.panels(fig, 2, width)
     index = 0
     for found in runs:
-        for n in found.dims["n"].tolist():
-            name = rf"$p = {found.model.p}$, $p^* = {found.model.p_star}$, $N = {n}$"
+        for n in found.n.values.tolist():
+            name = rf"$p = {found.attrs['p']}$, $p^* = {found.attrs['p_star']}$, $N = {n}$"
             seen = recovery(found, n, start, threshold)
             final_points(magnetisation, seen, index=index, label=name, line=True)
             success_points(fraction, seen, index=index, label=name)
@@ -95,7 +102,7 @@ def recovery_figure(
         ax.set_xlabel(r"$\alpha = M/N$")
         ax.set_ylabel(name)
         ax.set_ylim(-0.03, 1.05)
-    magnetisation.set_title(f"$a = {runs[0].model.a:g}$, {NAMES.get(start, start)}", loc="right", pad=3.0)
+    magnetisation.set_title(f"$a = {runs[0].attrs['a']:g}$, {NAMES.get(start, start)}", loc="right", pad=3.0)
     layout.legend_above(fig, [magnetisation, fraction], 3 if width == "double" else 2)
     return fig
 
@@ -141,56 +148,56 @@ def chance_line(ax: Axes, value: float) -> Line2D:
     )
 
 
-def path_curves(ax: Axes, found: DescentData, n: int, start: str, alphas: Sequence[float]) -> list[Line2D]:
+def path_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]) -> list[Line2D]:
     """m2 against the time of gradient flow, mean over samples, a curve for each alpha."""
-    where = _position(found, n, start)
+    found = found.sel(n=n, start=start)
     drawn = []
     for index, alpha in enumerate(alphas):
-        i = int(np.argmin(np.abs(found.dims["alpha"] - alpha)))
-        label = rf"$\alpha = {found.dims['alpha'][i]:.4g}$"
+        i = int(np.argmin(np.abs(found.alpha.values - alpha)))
+        label = rf"$\alpha = {float(found.alpha[i]):.4g}$"
         look = _look(index, len(alphas))
-        drawn.append(_in_time(ax, found.time[where][i], found.m2[where][i], label=label, **look))
+        drawn.append(_in_time(ax, found.time.values[i], found.m2.values[i], label=label, **look))
     time_axis(ax, drawn)
     ax.set_ylabel(r"mean $m^2(t)$")
     return drawn
 
 
 def eigenvector_curves(
-    ax: Axes, found: DescentData, n: int, start: str, alphas: Sequence[float], frame: str = "riemannian"
+    ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float], frame: str = "riemannian"
 ) -> list[Line2D]:
     """Largest q2 among the lowest eigenvectors kept of the Hessian, against time; mean over samples."""
-    where = _position(found, n, start)
-    moments = np.searchsorted(found.dims["step"], found.dims["hessian_step"])
+    found = found.sel(n=n, start=start)
+    moments = np.searchsorted(found.step.values, found.hessian_step.values)
     drawn = []
     for index, alpha in enumerate(alphas):
-        i = int(np.argmin(np.abs(found.dims["alpha"] - alpha)))
-        largest = found.overlaps[where][i][:, :, found.dims["frame"].tolist().index(frame)].max(axis=-1)
+        i = int(np.argmin(np.abs(found.alpha.values - alpha)))
+        largest = found.overlaps.sel(frame=frame).values[i].max(axis=-1)
         look = _look(index, len(alphas)) | {"marker": style.marker(index), "markersize": 2.5}
-        drawn.append(_in_time(ax, found.time[where][i][:, moments], largest, **look))
+        drawn.append(_in_time(ax, found.time.values[i][:, moments], largest, **look))
     time_axis(ax, drawn)
-    ax.set_ylabel(rf"largest $q^2$, {found.dims['eigenpair'].size} lowest pairs")
+    ax.set_ylabel(rf"largest $q^2$, {found.sizes['eigenpair']} lowest pairs")
     return drawn
 
 
 def eigenvalue_curves(
-    ax: Axes, found: DescentData, n: int, start: str, alphas: Sequence[float]
+    ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]
 ) -> list[Line2D]:
     """Lowest eigenvalue of the plain Hessian against time beside theory of its path and of its labels; means over samples.
 
     Theory is drawn as far as all samples have it: that of labels ends where they are fitted.
     """
-    where = _position(found, n, start)
-    moments = np.searchsorted(found.dims["step"], found.dims["hessian_step"])
+    found = found.sel(n=n, start=start)
+    moments = np.searchsorted(found.step.values, found.hessian_step.values)
     drawn = []
     for index, alpha in enumerate(alphas):
-        i = int(np.argmin(np.abs(found.dims["alpha"] - alpha)))
-        time = found.time[where][i][:, moments]
-        sampled = found.eigenvalues[where][i][:, :, found.dims["frame"].tolist().index("plain"), 0]
+        i = int(np.argmin(np.abs(found.alpha.values - alpha)))
+        time = found.time.values[i][:, moments]
+        sampled = found.eigenvalues.sel(frame="plain").values[i][..., 0]
         tint = {"color": _look(index, len(alphas))["color"]}
         marks = {"marker": style.marker(index), "markersize": 3.0, "linestyle": "none"}
         drawn.append(_in_time(ax, time, sampled, **tint, **marks))
         for route, line in ROUTES.items():
-            lowest = _lowest(found, route)[where][i]
+            lowest = _lowest(found, route)[i]
             ax.plot(*mean_in_time(*_known(time, lowest)), **tint, linestyle=line)
     for route, line in ROUTES.items():
         ax.plot([], [], color=style.GREY, linestyle=line, label=WORDS[route])
@@ -199,10 +206,18 @@ def eigenvalue_curves(
     return drawn
 
 
-def _lowest(found: DescentData, route: str) -> Array:
+def has_theory(found: xr.Dataset) -> bool:
+    """Whether descents hold any number of theory along their way."""
+    held = [found[f"{route}_edge"] for route in ROUTES if f"{route}_edge" in found]
+    return any(bool(np.isfinite(values).any()) for values in held)
+
+
+def _lowest(found: xr.Dataset, route: str) -> Array:
     """Lowest eigenvalue by a route: what conditioned theory says; the outlier of quenched theory, or its edge."""
+    if f"{route}_edge" not in found:
+        return np.full(found.quenched_edge.shape, np.nan)
     if route == "conditioned":
-        return found.conditioned_lowest
+        return found.conditioned_lowest.values
     return np.where(np.isfinite(found.quenched_outlier), found.quenched_outlier, found.quenched_edge)
 
 
@@ -257,9 +272,9 @@ def samples_in_time(time: Array, values: Array) -> tuple[Array, Array]:
     return np.append(0.0, common), np.column_stack([values[:, 0], np.array(moved)])
 
 
-def spread_alphas(found: DescentData, count: int = CURVES) -> list[float]:
+def spread_alphas(found: xr.Dataset, count: int = CURVES) -> list[float]:
     """At most `count` alphas of the file, spread over its grid, the ends among them."""
-    alpha = found.dims["alpha"]
+    alpha = found.alpha.values
     chosen = np.unique(np.linspace(0, alpha.size - 1, min(count, alpha.size)).round().astype(int))
     return [float(value) for value in alpha[chosen]]
 
@@ -296,7 +311,3 @@ def _look(index: int, count: int) -> dict[str, Any]:
     """Colour, from dark to light as alpha grows, and line of curve number `index` of `count`."""
     tint = mpl.colormaps["viridis"](0.85 * index / max(count - 1, 1))
     return {"color": tint, "linestyle": LINES[index % len(LINES)]}
-
-
-def _position(found: DescentData, n: int, start: str) -> tuple[int, int]:
-    return found.dims["n"].tolist().index(n), found.dims["start"].tolist().index(start)

@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,18 +18,17 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from bbp.analysis.comparison import Comparison
 from bbp.analysis.observables import observables
 from bbp.analysis.spectrum import Pool, Spectrum
 from bbp.analysis.theory_curves import theory_curves
 from bbp.experiments import models
 from bbp.experiments.models import Model
-from bbp.experiments.phase_file import Map, Phase
+from bbp.experiments.phase_file import discontinuous, widths
+from bbp.files import dataset
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
-from bbp.store import Sweep
 from theory.exact.transition import bbp_threshold
 from theory.model import Committee
 
@@ -39,7 +39,7 @@ SLIVER = 0.25  # of a panel: what the samples' eigenvalues must cover of it to b
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
 
 
-def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
+def sweep_figure(sweep: xr.Dataset, *, width: str = "double") -> Figure:
     """Lowest eigenvalue and squared overlap of samples against alpha, with the theory of their N and of N = infinity.
 
     Points: means over samples of the lowest eigenvalue, and of q2 averaged over the p p_star lowest eigenvectors, the ones
@@ -48,64 +48,81 @@ def sweep_figure(sweep: Sweep, *, width: str = "double") -> Figure:
     """
     fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
     values, overlaps = panels(fig, 2, width, share_x=True)
-    theory_lines(values, overlaps, sweep)
-    sweep_plots.name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
+    sweep_panels(values, overlaps, sweep)
     for ax in (values, overlaps):
-        sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
-    group, seen = int(sweep.model.degeneracy), observables(sweep)
-    for index, n in enumerate(sweep.n):
-        eigenvalues = seen.eigenvalues[index]
-        look: dict[str, Any] = {"index": index, "label": f"samples, $N = {n}$"}
-        rest: dict[str, Any] = {
-            "index": index,
-            "label": rf"$\lambda_{{{group + 1}}}$, $N = {n}$",
-            "filled": False,
-        }
-        sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., 0], **look)
-        if eigenvalues.shape[-1] > group:
-            sweep_plots.sampled_points(values, sweep.alpha, eigenvalues[..., group], **rest)
-        sweep_plots.sampled_points(overlaps, sweep.alpha, seen.overlap[index], **look)
-        if "lowest_n" in sweep.more and np.any(np.isfinite(sweep["lowest_n"][index])):
-            band: dict[str, Any] = {"index": index, "label": f"theory, $N = {n}$"}
-            for ax, name in ((values, "lowest"), (overlaps, "overlap")):
-                curves = [sweep[f"{name}{part}_n"][index] for part in ("", "_std")]
-                if f"{name}_error_n" in sweep.more:  # files of before lack it
-                    curves.append(sweep[f"{name}_error_n"][index])
-                sweep_plots.finite_band(ax, sweep.alpha, *curves, **band)
-    if "lowest_n" in sweep.more and np.any(np.isfinite(sweep["lowest_n"])):
-        sweep_plots.name_bands(values)
-    name_model(values, sweep.model)
-    values.set_ylabel(
-        rf"eigenvalues $\lambda_1$ and $\lambda_{{{group + 1}}}$"
-        if sweep.eigenpair.size > group
-        else r"lowest eigenvalue $\lambda_1$"
-    )
-    overlaps.set_ylabel("squared overlap $q^2$" if group == 1 else f"overlap $q^2$, mean of {group} lowest")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
 
 
-def theory_lines(values: Axes, overlaps: Axes, source: Sweep | Comparison) -> None:
-    """Edge and outlier of the source's model in one panel, the overlap in the other."""
+def sweep_panels(values: Axes | None, overlaps: Axes | None, sweep: xr.Dataset) -> None:
+    """The lowest eigenvalues on one axes and the squared overlap on the other, of which either may be None."""
+    model, alpha, seen = models.of(sweep), sweep.alpha.values, observables(sweep)
+    group = int(model.degeneracy)
+    theory_lines(values, overlaps, sweep)
+    at_n = "theory_n_lowest" in sweep and bool(np.isfinite(sweep.theory_n_lowest).any())
+    more = seen.sizes["eigenpair"] > group
+    for ax, name in ((values, "lowest"), (overlaps, "overlap")):
+        if ax is None:
+            continue
+        sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
+        for index, n in enumerate(sweep.n.values):
+            look: dict[str, Any] = {"index": index, "label": f"samples, $N = {n}$"}
+            sweep_plots.sampled_points(ax, alpha, seen[name].values[index], **look)
+            if ax is values and more:
+                rest = rf"$\lambda_{{{group + 1}}}$, $N = {n}$"
+                above = seen.eigenvalues.values[index, ..., group]
+                sweep_plots.sampled_points(ax, alpha, above, index=index, label=rest, filled=False)
+            if at_n and np.isfinite(sweep.theory_n_lowest.values[index]).any():
+                parts = [
+                    f"theory_n_{name}{part}" for part in ("", "_std", "_error")
+                ]  # files of before lack the error
+                curves = [sweep[part].values[index] for part in parts if part in sweep]
+                sweep_plots.finite_band(ax, alpha, *curves, index=index, label=f"theory, $N = {n}$")
+    if values is not None:
+        if at_n:
+            sweep_plots.name_bands(values)
+        name_model(values, model)
+        which = (
+            rf"eigenvalues $\lambda_1$ and $\lambda_{{{group + 1}}}$"
+            if more
+            else r"lowest eigenvalue $\lambda_1$"
+        )
+        values.set_ylabel(which)
+    if overlaps is not None:
+        sweep_plots.name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
+        overlaps.set_ylabel(
+            "squared overlap $q^2$" if group == 1 else f"overlap $q^2$, mean of {group} lowest"
+        )
+
+
+def theory_lines(values: Axes | None, overlaps: Axes | None, source: xr.Dataset) -> None:
+    """Edge and outlier of the model of a sweep or comparison in one panel, the overlap in the other."""
     curves = theory_curves(source)
-    sweep_plots.edge_and_outlier(values, curves.alpha, curves.edge, curves.outlier)
-    sweep_plots.overlap_curve(overlaps, curves.alpha, curves.overlap)
+    alpha = curves.alpha.values
+    if values is not None:
+        sweep_plots.edge_and_outlier(values, alpha, curves.theory_edge.values, curves.theory_outlier.values)
+    if overlaps is not None:
+        sweep_plots.overlap_curve(overlaps, alpha, curves.theory_overlap.values)
 
 
-def phase_figure(phase: Phase, *, width: str = "double") -> Figure:
+def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
     """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a.
 
     Thresholds at finite N, if the file has them, stand in a row below, again a panel for each a.
     """
-    cuts, sizes = int(phase.widths.a.size), 0 if phase.finite is None else int(phase.finite.a.size)
+    cuts, sizes = phase.sizes["at_a"], phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0
     top = 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts
     fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
     main, *axes = phase_panels(fig, cuts, sizes, width)
-    threshold_panel(main, phase.curves, phase.a_c, phase.alpha_c)
-    main.set_title(", ".join([f"$p^* = {phase.p_star}$", *special_words(phase.config)]), loc="right", pad=3.0)
+    special = dataset.config(phase)
+    threshold_panel(main, phase)
+    main.set_title(
+        ", ".join([f"$p^* = {phase.attrs['p_star']}$", *special_words(special)]), loc="right", pad=3.0
+    )
+    lines = widths(phase)
     for index, ax in enumerate(axes[:cuts]):
-        widths_panel(ax, phase.widths, index, network=bool(models.special(phase.config)))
+        widths_panel(ax, lines, index, network=bool(models.special(special)))
         ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
         ax.tick_params(labelbottom=index == cuts - 1)
     if cuts:
@@ -135,32 +152,33 @@ def phase_panels(fig: Figure, cuts: int, sizes: int, width: str) -> list[Axes]:
     return lettered([fig.add_subplot(place) for place in places])
 
 
-def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
+def threshold_panel(ax: Axes, phase: xr.Dataset) -> None:
     """alpha_BBP(a), a curve for each p, with the key to line styles and the tricritical marks."""
     handles: list[Artist] = []
-    for index, p in enumerate(curves.p):
+    a, alpha, jumps = phase.a.values, phase.alpha_bbp.values, discontinuous(phase)
+    for index, p in enumerate(phase.p.values):
         drawn = phase_plots.threshold_curve(
             ax,
-            curves.a,
-            curves.alpha_bbp[index],
-            curves.discontinuous[index],
+            a,
+            alpha[index],
+            jumps[index],
             p=p,
-            a_c=a_c[index],
-            alpha_c=alpha_c[index],
+            a_c=float(phase.a_c[index]),
+            alpha_c=float(phase.alpha_c[index]),
             index=index,
         )
         handles.append(drawn[0])
     for kind in style.KINDS:
         handles.append(Line2D([], [], color=style.GREY, linestyle=style.KIND_LINES[kind], label=kind))
-    if np.isfinite(a_c).any():
+    if np.isfinite(phase.a_c).any():
         handles.append(
             Line2D([], [], color=style.GREY, linestyle="none", label=r"$a_c$", **phase_plots.TRICRITICAL)
         )
-    if is_logarithmic(curves.a):
+    if is_logarithmic(a):
         plain_log_axis(ax)
-    known = curves.alpha_bbp[np.isfinite(curves.alpha_bbp)]
+    known = alpha[np.isfinite(alpha)]
     if not known.size:
-        words = ", ".join(sorted({kind for kind in curves.kind.ravel() if kind}))
+        words = ", ".join(sorted({kind for kind in phase.kind.values.ravel() if kind}))
         ax.text(
             0.5,
             0.5,
@@ -175,28 +193,28 @@ def threshold_panel(ax: Axes, curves: Map, a_c: Array, alpha_c: Array) -> None:
     ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=4)
 
 
-def widths_panel(ax: Axes, widths: Map, index: int, *, network: bool = False) -> None:
-    """alpha_BBP(p) and both alpha_0 (of a network one) at one a, with the p = inf value if it is there."""
-    finite = np.isfinite(widths.p)
-    limit, jumps = widths.alpha_bbp[~finite, index], widths.discontinuous[finite, index]
-    alpha_0 = {
-        "overlap": np.where(jumps, widths.alpha_0_overlap[finite, index], np.nan),
-        "continuation": np.where(jumps, widths.alpha_0_continuation[finite, index], np.nan),
-    }
+def widths_panel(ax: Axes, lines: xr.Dataset, index: int, *, network: bool = False) -> None:
+    """alpha_BBP(p) and both alpha_0 (of a network one) at one a of a map over (p, a), with the p = inf value if it is there."""
+    at = lines.isel(a=index)
+    p, alpha, jump = at.p.values, at.alpha_bbp.values, discontinuous(at)
+    finite = np.isfinite(p)
+    limit, jumps = alpha[~finite], jump[finite]
+    zeros = {name: at[f"alpha_0_{name}"].values[finite] for name in ("overlap", "continuation")}
+    alpha_0 = {name: np.where(jumps, zero, np.nan) for name, zero in zeros.items()}
     if network:
         del alpha_0["continuation"]  # which is not computed
     phase_plots.widths_curve(
         ax,
-        widths.p[finite],
-        widths.alpha_bbp[finite, index],
+        p[finite],
+        alpha[finite],
         jumps,
         alpha_0={name: zero for name, zero in alpha_0.items() if np.isfinite(zero).any()},
         limit=float(limit[0]) if limit.size else None,
     )
-    if finite.sum() > 2 and is_logarithmic(widths.p[finite]):
+    if finite.sum() > 2 and is_logarithmic(p[finite]):
         plain_log_axis(ax)
-    ax.text(0.96, 0.93, f"$a = {widths.a[index]:g}$", transform=ax.transAxes, ha="right", va="top")
-    silent = widths.p[finite][jumps & np.isnan(widths.alpha_0_continuation[finite, index])]
+    ax.text(0.96, 0.93, f"$a = {float(at.a):g}$", transform=ax.transAxes, ha="right", va="top")
+    silent = p[finite][jumps & np.isnan(zeros["continuation"])]
     if silent.size and not network:  # otherwise its curve would end without a word
         words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
             rf" to ${silent.max():g}$" if silent.size > 1 else ""
@@ -220,16 +238,15 @@ def relettered(axes: list[Axes]) -> list[Axes]:
     return lettered(axes)
 
 
-def finite_panel(ax: Axes, phase: Phase, index: int) -> None:
+def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     """alpha_BBP(N) of each p at one a, with its limit at N = inf."""
-    finite = phase.finite
-    assert finite is not None
-    a = finite.a[index]
-    for row, p in enumerate(phase.curves.p):
-        alpha = finite.alpha[:, row, index]
+    at = phase.isel(finite_a=index)
+    a, p_star = float(at.finite_a), int(phase.attrs["p_star"])
+    for row, p in enumerate(phase.p.values):
+        alpha, error = (at[f"alpha_bbp_n{part}"].values[:, row] for part in ("", "_error"))
         if np.isfinite(alpha).any():
-            phase_plots.finite_curve(ax, finite.n, alpha, finite.error[:, row, index], p=p, index=row)
-            limit = bbp_threshold(Committee(p, phase.p_star, a))
+            phase_plots.finite_curve(ax, phase.n.values, alpha, error, p=p, index=row)
+            limit = bbp_threshold(Committee(p, p_star, a))
             phase_plots.limit_line(ax, limit.alpha, limit.kind, p=p, index=row)
     plain_log_axis(ax)
     ax.set_xlabel(r"input dimension $N$")

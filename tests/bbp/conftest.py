@@ -1,21 +1,25 @@
 """Fixtures of the programs' tests: made-up sweeps, and a way to call a command and see what it said."""
 
 import dataclasses
+import json
 import os
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.mathtext import MathTextParser
 
 from bbp.analysis import finite_theory
 from bbp.console import program
 from bbp.engine import executors
-from bbp.experiments import assemble
+from bbp.experiments import assemble, models
+from bbp.files import variables
+from bbp.files.variables import DONE, FAILED, NOT_RUN
 from bbp.plots import style
-from bbp.store import ABOUT, DONE, FAILED, NOT_RUN, Sweep
 from sims import limits
+from sims.instance import STREAM
 from theory.model import Committee
 
 TINY = ["--alpha-grid", "0.8:2:4", "--n", "12,16", "--samples", "6", "--block", "2"]
@@ -175,13 +179,26 @@ def count_samples(monkeypatch):
     return seen
 
 
+SAMPLED = ("eigenvalues", "overlaps", "residuals", "max_overlap_rank", "status", "reason")
+
+
 @pytest.fixture
 def same():
     """Assert that two sweeps hold the same numbers, bit for bit; where and when they were computed may differ."""
 
     def check(one, two):
-        assert (one.model, one.kind, one.alpha_bbp) == (two.model, two.kind, two.alpha_bbp)
-        for name in ("n", "alpha", "sample", "eigenpair", *ABOUT, "edge", "outlier", "overlap"):
+        for name in ("p", "p_star", "a", "kind", "alpha_bbp"):
+            assert one.attrs[name] == two.attrs[name]
+        for name in (
+            "n",
+            "alpha",
+            "sample",
+            "eigenpair",
+            *SAMPLED,
+            "theory_edge",
+            "theory_outlier",
+            "theory_overlap",
+        ):
             np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 
     return check
@@ -189,7 +206,7 @@ def same():
 
 @pytest.fixture
 def made_up():
-    """A function that makes up a `Sweep`: right shapes, arbitrary numbers, one failed and one missing sample."""
+    """A function that makes up a sweep: right shapes, arbitrary numbers, one failed and one missing sample."""
     return _made_up
 
 
@@ -200,7 +217,7 @@ def made_up_module():
 
 
 def _made_up(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0):
-    """A `Sweep` with one failed and one missing sample."""
+    """A sweep with one failed and one missing sample."""
     model = model or Committee(1, 1, 0.5)
     rng = np.random.default_rng(seed)
     shape = (len(n), len(alphas), samples, 5)
@@ -210,24 +227,31 @@ def _made_up(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0):
     reason[0, 0, 1] = "eigensolver: no convergence é"
     values = np.sort(rng.normal(size=shape), axis=-1)
     values[status != DONE] = np.nan
-    return Sweep(
-        model=model,
-        alpha_bbp=1.38,
-        kind="continuous",
-        n=np.array(n),
-        alpha=np.array(alphas),
-        sample=np.arange(samples),
-        eigenpair=np.arange(5),
-        eigenvalues=values,
-        overlaps=np.where(status[..., None] == DONE, rng.uniform(size=shape), np.nan),
-        residuals=np.full(shape, 1e-14),
-        max_overlap_rank=rng.integers(0, 9, size=shape[:3]),
-        status=status,
-        reason=reason,
-        edge=np.array([-2.2, -2.1, -1.8]),
-        outlier=np.array([np.nan, np.nan, -1.9]),
-        overlap=np.array([np.nan, np.nan, 0.1]),
-        config={"samples": samples, "long": "x" * 100_000},
-        provenance={"seconds": np.array([0.1, 0.2]), "host": np.array(["one", "two"], dtype=object)},
-        attributes={"seed": seed, "dtype": "float64", "device": "cpu", "finished": 0},
+    overlaps = np.where(status[..., None] == DONE, rng.uniform(size=shape), np.nan)
+    grid = ("n", "alpha", "sample")
+    found = xr.Dataset(
+        {
+            "eigenvalues": ((*grid, "eigenpair"), values),
+            "overlaps": ((*grid, "eigenpair"), overlaps),
+            "residuals": ((*grid, "eigenpair"), np.full(shape, 1e-14)),
+            "max_overlap_rank": (grid, rng.integers(0, 9, size=shape[:3]).astype(float)),
+            "status": (grid, status),
+            "reason": (grid, reason),
+            "theory_edge": ("alpha", np.array([-2.2, -2.1, -1.8])[: len(alphas)]),
+            "theory_outlier": ("alpha", np.array([np.nan, np.nan, -1.9])[: len(alphas)]),
+            "theory_overlap": ("alpha", np.array([np.nan, np.nan, 0.1])[: len(alphas)]),
+            "unit_seconds": ("unit", np.array([0.1, 0.2])),
+            "unit_host": ("unit", np.array(["one", "two"], dtype=object)),
+        },
+        {
+            "n": list(n),
+            "alpha": list(alphas),
+            "sample": range(samples),
+            "eigenpair": range(5),
+            "unit": range(2),
+        },
     )
+    config = json.dumps({"samples": samples, "long": "x" * 100_000})
+    about = {"alpha_bbp": 1.38, "kind": "continuous", "seed": seed, "dtype": "float64", "device": "cpu"}
+    about |= {"prng": STREAM, "finished": 0, "format": "bbp-sweep", "config": config}
+    return variables.described(found.assign_attrs(models.record(model) | about))

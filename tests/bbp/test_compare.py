@@ -3,26 +3,24 @@
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 
 import h5py
 import numpy as np
 import pytest
-import xarray
+import xarray as xr
 
-from bbp import store, sweep
+from bbp import sweep
 from bbp.analysis import comparison as comparison_mod
-from bbp.analysis import comparison_file
-from bbp.analysis.bootstrap import Estimate, bootstrap
+from bbp.analysis.bootstrap import bootstrap
 from bbp.analysis.comparison import THEORY_N, compare
 from bbp.analysis.comparison_table import table
-from bbp.analysis.finite_size import Crossing, ShiftFit
+from bbp.analysis.join import join
 from bbp.analysis.observables import observables
-from bbp.analysis.pool import SEVERAL, pool
 from bbp.compare import main
 from bbp.engine.parts import Parts
+from bbp.experiments import models
 from bbp.exports.tables import tables
-from bbp.files import table as fields
+from bbp.files import dataset, product, variables
 from bbp.plots import style
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
@@ -48,35 +46,30 @@ def made_up(n=(50, 100), alpha=ALPHA, samples=40, seed=0, model=MODEL):
     phi = 1 / (1 + np.exp(-(alpha - threshold.alpha)[None, :, None] * np.array(n)[:, None, None] / 10))
     rank = np.where(rng.random(shape) < phi, 0, 7)
     overlaps = np.broadcast_to(rng.uniform(0.2, 0.4, shape)[..., None], values.shape).copy()
-    return store.Sweep(
-        model=model,
-        alpha_bbp=threshold.alpha,
-        kind=threshold.kind,
-        n=np.array(n),
-        alpha=alpha,
-        sample=np.arange(samples),
-        eigenpair=np.arange(pairs),
-        eigenvalues=values,
-        overlaps=overlaps,
-        residuals=np.zeros_like(values),
-        max_overlap_rank=rank,
-        status=np.full(shape, store.DONE, dtype=np.int8),
-        reason=np.full(shape, "", dtype=object),
-        edge=branch.edge,
-        outlier=branch.outlier,
-        overlap=branch.overlap,
-        attributes={"seed": seed, "finished": 1},
-    )
+    grid = ("n", "alpha", "sample")
+    pairs_of = {"eigenvalues": values, "overlaps": overlaps, "residuals": np.zeros_like(values)}
+    status = np.full(shape, variables.DONE, dtype=np.int8)
+    alone = {
+        "max_overlap_rank": rank.astype(float),
+        "status": status,
+        "reason": np.full(shape, "", dtype=object),
+    }
+    found = {name: ((*grid, "eigenpair"), each) for name, each in pairs_of.items()}
+    found |= {name: (grid, each) for name, each in alone.items()}
+    found |= {f"theory_{name}": ("alpha", getattr(branch, name)) for name in ("edge", "outlier", "overlap")}
+    axes = {"n": list(n), "alpha": alpha, "sample": np.arange(samples), "eigenpair": np.arange(pairs)}
+    about = models.record(model) | {"alpha_bbp": threshold.alpha, "kind": threshold.kind, "config": "{}"}
+    return xr.Dataset(found, axes, about | {"seed": seed, "finished": 1, "format": "bbp-sweep"})
 
 
 def test_observables_leave_out_what_failed_or_is_unknown():
     sweep = made_up()
-    sweep.status[0, 0, 0] = store.FAILED
-    sweep.max_overlap_rank[0, 0, 1] = -1
+    sweep.status[0, 0, 0] = variables.FAILED
+    sweep.max_overlap_rank[0, 0, 1] = np.nan
     found = observables(sweep)
     assert np.isnan(found.lowest[0, 0, 0]) and np.isnan(found.phi[0, 0, 0]) and np.isnan(found.phi[0, 0, 1])
     assert np.isfinite(found.lowest[0, 0, 1])
-    assert found.gap[0, 0, 2] == pytest.approx(0.1)
+    assert float(found.gap[0, 0, 2]) == pytest.approx(0.1)
 
 
 def test_the_files_compared_are_never_replaced(tmp_path, capsys):
@@ -99,19 +92,37 @@ def test_bootstrap_error_of_a_mean_is_its_standard_error():
     assert found.error == pytest.approx(values.std(ddof=1) / np.sqrt(6), rel=0.02)
 
 
-def test_pooling_unites_sizes_and_drops_repeated_draws():
+def test_joining_unites_sizes_and_drops_repeated_draws():
     small, large = made_up(n=(50,)), made_up(n=(100,), alpha=ALPHA[1:])
     again, other = made_up(n=(50,)), made_up(n=(50,), seed=1)
-    (merged,) = pool([small, large, again, other])
-    assert merged.n.tolist() == [50, 100] and merged.alpha.tolist() == ALPHA.tolist()
-    done = (merged.status == store.DONE).sum(axis=-1)
+    merged = join([small, large, again, other])
+    assert merged.n.values.tolist() == [50, 100] and merged.alpha.values.tolist() == ALPHA.tolist()
+    done = (merged.status == variables.DONE).sum("sample").values
     assert done[0].tolist() == [80] * 5 and done[1].tolist() == [0, 40, 40, 40, 40]
     np.testing.assert_array_equal(merged.eigenvalues[0, :, :40], small.eigenvalues[0])
-    np.testing.assert_array_equal(merged.edge, small.edge)
-    assert len(pool([small, made_up(model=Committee(2, 1, 0.3), alpha=[2.0])])) == 2
-    assert merged.attributes["seed"] == SEVERAL and pool([small, large, again])[0].attributes["seed"] == 0
-    with pytest.raises(ParameterError, match="no sweep"):
-        pool([])
+    np.testing.assert_array_equal(merged.theory_edge, small.theory_edge)
+    assert join([small, made_up(model=Committee(2, 1, 0.3), alpha=[2.0])]).sizes["model"] == 2
+    assert (
+        merged.seed.values.tolist() == [0] * 40 + [1] * 40 and merged.draw.values.tolist() == [*range(40)] * 2
+    )
+    assert "seed" not in merged.attrs and join([small, large, again]).attrs["seed"] == 0
+    np.testing.assert_array_equal(join([merged, other]).eigenvalues, merged.eigenvalues)
+
+
+def test_what_would_mix_silently_is_not_joined():
+    small = made_up(n=(50,), samples=3)
+    for parts, message in (
+        ([], "no result to join"),
+        ([small.assign_attrs(prng="one"), small.assign_attrs(prng="two")], "different prng"),
+        ([small.assign_attrs(dtype="float32"), small.assign_attrs(dtype="float64")], "different dtype"),
+        (
+            [small, small.assign(eigenvalues=small.eigenvalues + 1)],
+            "disagree about one draw: eigenvalues at n = 50",
+        ),
+        ([small.drop_dims("sample")], "only samples are joined"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            join(parts)
 
 
 @pytest.fixture(scope="module")
@@ -121,15 +132,17 @@ def comparison():
 
 def test_comparison_finds_what_was_put_in(comparison):
     """Crossing at alpha_BBP within 4 sigma; every shift prefers N^(-2/3) decisively; finite-N theory near theory."""
-    assert [c.sizes for c in comparison.crossings] == [(50, 100), (100, 200)]
-    for crossing in comparison.crossings:
+    found = comparison_mod.crossings(comparison)
+    assert [c.sizes for c in found] == [(50, 100), (100, 200)]
+    for crossing in found:
         assert abs(crossing.alpha.sigmas(comparison.alpha_bbp)) < 4
-    assert {kind for _, kind, _ in comparison.shifts} == {"sharp"}
-    for _, _, fit in comparison.shifts:
-        assert fit.preferred == "power" and fit.decisive
-        assert fit.coefficient["power"] == pytest.approx(2, rel=0.05)
-    assert list(comparison.alpha_zero_sampled) == [50, 100, 200]
-    assert np.all(np.abs(comparison.theory_n.lowest[2] - comparison.edge) < 0.5)
+    assert set(comparison.shift_kind.values) == {"sharp"} and set(comparison.shift_preferred.values) == {
+        "power"
+    }
+    assert comparison.shift_decisive.all()
+    np.testing.assert_allclose(comparison.shift_coefficient_power, 2, rtol=0.05)
+    assert comparison.alpha_zero_n.values.tolist() == [50, 100, 200]
+    assert np.all(np.abs(comparison.theory_n_lowest[2] - comparison.theory_edge) < 0.5)
 
 
 def test_table_shows_every_part(comparison):
@@ -146,35 +159,23 @@ def test_table_shows_every_part(comparison):
 
 def test_file_round_trip_and_xarray(comparison, tmp_path):
     path = tmp_path / "compare.h5"
-    comparison_file.save(path, comparison, draws=3)
-    back = comparison_file.load(path)
-    assert back.model == comparison.model and back.kind == comparison.kind
-    np.testing.assert_array_equal(back.measured["gap"]["error"], comparison.measured["gap"]["error"])
-    np.testing.assert_array_equal(back.theory_n.overlap, comparison.theory_n.overlap)
-    for name in (
-        "crossings",
-        "shifts",
-        "alpha_zero_sampled",
-        "alpha_zero",
-    ):  # as text: NaN equals itself there
-        assert repr(getattr(back, name)) == repr(getattr(comparison, name))
-    with xarray.open_dataset(path, engine="h5netcdf") as data:
+    dataset.write(path, comparison)
+    xr.testing.assert_identical(dataset.open(path).drop_attrs(deep=False), comparison.drop_attrs(deep=False))
+    with xr.open_dataset(path, engine="h5netcdf") as data:
         assert data["phi_group"].dims == data["theory_n_phi_group"].dims == ("n", "alpha")
 
 
-def test_files_that_call_finite_n_theory_quenched_open_as_before(comparison, tmp_path, monkeypatch):
+def test_files_that_call_finite_n_theory_quenched_open_as_before(comparison, tmp_path):
     path = tmp_path / "compare.h5"
-    named = tuple(replace(field, path=field.before or field.path) for field in comparison_file.FIELDS)
-    monkeypatch.setattr(comparison_file, "FIELDS", named)
-    comparison_file.save(path, comparison, draws=3)
-    monkeypatch.undo()
-    with h5py.File(path) as file:
+    dataset.write(path, comparison)
+    with h5py.File(path, "r+") as file:
+        for name in [name for name in file if name.startswith("theory_n_")]:
+            file.move(name, name.replace("theory_n_", "quenched_").replace("phi_group", "present"))
         assert "quenched_present" in file and "theory_n_phi_group" not in file
+    back = dataset.open(path)
     for name in THEORY_N:
-        back, told = (getattr(each.theory_n, name) for each in (comparison_file.load(path), comparison))
-        np.testing.assert_array_equal(back, told)
-    (exported,) = (table for table in tables(path) if table.name == "observables")
-    columns = {column.name for column in exported.columns}
+        np.testing.assert_array_equal(back[f"theory_n_{name}"], comparison[f"theory_n_{name}"])
+    columns = set(tables(back)["observables"])
     assert {"theory_n_lowest", "theory_n_phi_group"} <= columns and not any("quenched" in c for c in columns)
 
 
@@ -182,7 +183,7 @@ def test_figure_carries_the_data(comparison):
     figure = compare_figure(comparison)
     assert len(figure.axes) == 4
     points = figure.axes[0].containers[0].lines[0].get_ydata()
-    np.testing.assert_array_equal(points, comparison.measured["lowest"]["value"][0])
+    np.testing.assert_array_equal(points, comparison.lowest[0])
     handles, labels = figure.axes[0].get_legend_handles_labels()
     line = handles[labels.index("finite-$N$ theory, colour of its $N$")]
     assert line.get_color() == style.GREY  # the colour of no N
@@ -190,10 +191,10 @@ def test_figure_carries_the_data(comparison):
 
 def test_program(tmp_path, capsys):
     source, picture, numbers = tmp_path / "sweep.h5", tmp_path / "fig.png", tmp_path / "numbers.h5"
-    store.save(source, [made_up()])
+    dataset.write(source, made_up())
     assert main([str(source), "--draws", "0", "--out", str(picture), "--save", str(numbers), "-q"]) == 0
     assert "crossings of phi" in capsys.readouterr().out
-    assert picture.read_bytes()[:4] == b"\x89PNG" and comparison_file.load(numbers).theory_n is None
+    assert picture.read_bytes()[:4] == b"\x89PNG" and "theory_n_lowest" not in dataset.open(numbers)
     before = picture.read_bytes()
     assert main([str(source), "--out", str(picture)]) == 2
     assert picture.read_bytes() == before
@@ -216,9 +217,9 @@ def test_program(tmp_path, capsys):
 def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sweep = made_up(samples=4)
-    store.save("SWEEP", [sweep])
-    store.save("TWO", [sweep, made_up(model=Committee(2, 1, 0.3), alpha=[2.0])])
-    store.save("EMPTY", [replace(sweep, status=np.zeros_like(sweep.status))])
+    dataset.write("SWEEP", sweep)
+    dataset.write("TWO", product.combined([sweep, made_up(model=Committee(2, 1, 0.3), alpha=[2.0])]))
+    dataset.write("EMPTY", sweep.assign(status=0 * sweep.status))
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and any(part in error for part in message.split("|"))
@@ -229,17 +230,14 @@ def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
 def drawn(tmp_path, monkeypatch):
     """A directory with a sweep of 2 x 5 points, and the options of its comparison in ten units."""
     monkeypatch.chdir(tmp_path)
-    store.save("sweep.h5", [made_up()])
+    dataset.write("sweep.h5", made_up())
     return ["sweep.h5", "--draws", "10", "--repeats", "100", "--block", "1", "-q"]
 
 
 def same(one, two):
-    one, two = (comparison_file.load(path) for path in (one, two))
-    for name in comparison_file.THEORY_N:
-        np.testing.assert_array_equal(getattr(one.theory_n, name), getattr(two.theory_n, name), err_msg=name)
-    np.testing.assert_array_equal(one.measured["lowest"]["low"], two.measured["lowest"]["low"])
-    assert repr((one.crossings, one.shifts, one.config)) == repr((two.crossings, two.shifts, two.config))
-    assert one.finished and two.finished
+    one, two = (dataset.open(path) for path in (one, two))
+    xr.testing.assert_identical(one.drop_attrs(deep=False), two.drop_attrs(deep=False))
+    assert one.attrs["config"] == two.attrs["config"] and one.attrs["finished"] == two.attrs["finished"] == 1
 
 
 DIES = """
@@ -260,7 +258,7 @@ compare.main(sys.argv[2:])
 
 def test_killed_while_it_draws_and_equal_to_the_uninterrupted(drawn, tmp_path):
     assert main([*drawn, "--save", "whole.h5"]) == 0
-    assert np.isfinite(comparison_file.load("whole.h5").theory_n.lowest).all()
+    assert np.isfinite(dataset.open("whole.h5").theory_n_lowest).all()
     words = [*drawn, "--save", "part.h5"]
     killed = subprocess.run([sys.executable, "-c", DIES, "4", *words])
     parts = Parts(tmp_path / "part.h5").path
@@ -288,10 +286,10 @@ def test_a_finished_comparison_is_shown_and_that_of_other_samples_refused(drawn,
     words = [*drawn[:-1], "--save", "numbers.h5"]
     assert main(words) == 0
     before = (tmp_path / "numbers.h5").read_bytes()
-    store.save("copy.h5", [made_up()])
+    dataset.write("copy.h5", made_up())
     assert main(["copy.h5", *words[1:]]) == 0  # the same samples under another name
     assert "already finished: nothing to compute" in capsys.readouterr().err
-    store.save("sweep.h5", [made_up(seed=3)])
+    dataset.write("sweep.h5", made_up(seed=3))
     assert main(words) == 2
     assert "holds another comparison: data" in capsys.readouterr().err
     assert (tmp_path / "numbers.h5").read_bytes() == before
@@ -309,27 +307,8 @@ def test_draws_that_fail_are_told(drawn, monkeypatch, capsys):
     monkeypatch.setattr("bbp.analysis.comparison.finite_curve", broken)
     assert main([*drawn, "--save", "numbers.h5"]) == 1
     assert "10 points failed, the first because: RuntimeError: no draws today" in capsys.readouterr().err
-    assert np.isnan(comparison_file.load("numbers.h5").theory_n.lowest).all()
+    assert np.isnan(dataset.open("numbers.h5").theory_n_lowest).all()
     monkeypatch.undo()
-
-
-def test_a_file_of_before_its_columns_had_types(tmp_path):
-    """Version 0.1 wrote columns without rows as numbers of any type: they are read."""
-    path = tmp_path / "old.h5"
-    comparison_file.save(path, compare(made_up(n=(50,)), draws=0, repeats=100))
-    column = next(field for field in comparison_file.FIELDS if field.name == "crossing_n_small")
-    old = {field.name: replace(field, dtype="f8") for field in comparison_file.FIELDS if field is column}
-    with pytest.MonkeyPatch.context() as patch:
-        given = tuple(old.get(field.name, field) for field in comparison_file.FIELDS)
-        patch.setattr(comparison_file, "FIELDS", given)
-        real = fields.add
-
-        def add(group, field, values, scales):
-            real(group, field, np.asarray(values, dtype=float) if field.name in old else values, scales)
-
-        patch.setattr(fields, "add", add)
-        comparison_file.save(path, compare(made_up(n=(50,)), draws=0, repeats=100))
-    assert comparison_file.load(path).crossings == []
 
 
 def test_processes_without_a_file_are_threads(drawn, capsys, monkeypatch):
@@ -350,7 +329,7 @@ def test_processes_without_a_file_are_threads(drawn, capsys, monkeypatch):
 
 def network_sweep():
     """The made-up sweep under the name of a tanh network, of which finite-N theory says nothing."""
-    return replace(made_up(), model=Network(activation="tanh", a=50.0))
+    return made_up().assign_attrs(models.record(Network(activation="tanh", a=50.0)))
 
 
 def test_of_a_network_nothing_empty_is_shown():
@@ -385,12 +364,36 @@ def test_table_and_legend_of_a_committee_have_finite_n_theory(comparison):
 )
 def test_a_crossing_that_says_nothing_is_said_to_be_undetermined(comparison, found, high, says):
     """The grid of alpha is 0.65 long."""
-    crossing = Crossing((50, 100), Estimate(1.1177, 0.01, 1.1, high), found)
-    assert f"  N = 50 and 100: alpha = {says}\n" in table(replace(comparison, crossings=[crossing]))
+    ends = {"": 1.1177, "_error": 0.01, "_low": 1.1, "_high": high}
+    made = {f"crossing_alpha{end}": ("crossing", [value]) for end, value in ends.items()}
+    made |= {
+        "crossing_n_small": ("crossing", [50]),
+        "crossing_n_large": ("crossing", [100]),
+        "crossing_found": ("crossing", [found]),
+    }
+    assert f"  N = 50 and 100: alpha = {says}\n" in table(comparison.drop_dims("crossing").assign(made))
+
+
+def with_shift(comparison, **values):
+    """The comparison with one law of the shift, of these values."""
+    one = comparison.isel(shift=slice(1)).copy(deep=True)
+    for name, value in values.items():
+        one[f"shift_{name}"][0] = value
+    return table(one)
 
 
 def test_an_exponent_smaller_than_its_error_is_left_out(comparison):
-    laws = dict.fromkeys(("power", "logarithm"), 1.0)
     for error, says in ((0.25, "on 1 degree, free exponent -3.255 ± 0.250\n"), (22.958, "on 1 degree\n")):
-        fit = ShiftFit(laws, laws, laws, "power", False, -3.255, error, 1)
-        assert says in table(replace(comparison, shifts=[(0.5, "sharp", fit)]))
+        assert says in with_shift(comparison, exponent=-3.255, exponent_error=error, degrees=1)
+
+
+def test_a_law_that_is_itself_rejected_is_not_preferred(comparison):
+    """Chi-square 35 on 3 degrees of freedom has a probability of 1e-7."""
+    assert "no law fits: both are rejected" in with_shift(
+        comparison, chi2_power=35.0, chi2_logarithm=90.0, degrees=3
+    )
+    assert "power law preferred, decisively" in with_shift(
+        comparison, chi2_power=3.0, chi2_logarithm=90.0, degrees=3
+    )
+    said = with_shift(comparison, chi2_power=3.0, chi2_logarithm=9.0, degrees=3)
+    assert "power law preferred, not decisively" in said

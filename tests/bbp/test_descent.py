@@ -6,15 +6,16 @@ import json
 import h5py
 import numpy as np
 import pytest
-import xarray
+import xarray as xr
 from matplotlib.figure import Figure
 
 from bbp import plot
 from bbp.analysis import recovery
 from bbp.engine import run
-from bbp.experiments import descent, descent_file
-from bbp.experiments.descent_file import DIMENSIONS, DescentData
+from bbp.experiments import descent, models
+from bbp.experiments.descent_file import COLUMNS
 from bbp.experiments.descent_table import table
+from bbp.files import dataset, variables
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout
 from sims.descent.path import Code, Rules
@@ -68,10 +69,10 @@ def test_the_file_holds_the_descents_and_opens_anywhere(bbp, out, tiny_run):
         and "N = 16, start spectral" in said.out
     )
     wanted, expected = tiny_run
-    found = descent_file.load(out)
-    assert found.config == wanted
-    for name in DIMENSIONS:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+    found = dataset.open(out)
+    assert dataset.config(found) == wanted
+    for name in (column.name for column in COLUMNS):
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
     with h5py.File(out) as file:
         assert json.loads(file["config"].asstr()[()]) == wanted
         assert {k: file.attrs[k] for k in ("p", "p_star", "a", "seed", "dtype", "finished", "kind", "threshold")} == {
@@ -80,7 +81,7 @@ def test_the_file_holds_the_descents_and_opens_anywhere(bbp, out, tiny_run):
         }  # fmt: skip
         assert file.attrs["alpha_bbp"] == bbp_threshold(Committee(2, 1, 0.7)).alpha
         assert set(json.loads(file.attrs["versions"])) >= {"bbp", "jax", "numpy", "scipy", "h5py", "python"}
-    with xarray.open_dataset(out, engine="h5netcdf") as data:
+    with xr.open_dataset(out, engine="h5netcdf") as data:
         assert data.m2.dims == ("n", "start", "alpha", "sample", "step")
         np.testing.assert_array_equal((data.overlap_matrix**2).max(("student_row", "teacher_row")), data.m2)
         assert (
@@ -96,8 +97,8 @@ def test_the_numbers_are_those_of_the_library(tiny_run):
     )
     np.testing.assert_array_equal(found.overlap_matrix[0, 1, 1, 2], direct.overlap_matrix[0])
     np.testing.assert_array_equal(found.eigenvalues[0, 1, 1, 2], direct.eigenvalues[0])
-    np.testing.assert_array_equal(found.dims["hessian_step"], direct.recorded_steps[direct.hessian_records])
-    assert np.all(found.status == descent_file.DONE)
+    np.testing.assert_array_equal(found.hessian_step, direct.recorded_steps[direct.hessian_records])
+    assert np.all(found.status == variables.DONE)
 
 
 def test_the_same_command_again_computes_nothing_and_another_is_refused(bbp, out, monkeypatch):
@@ -119,7 +120,7 @@ def test_the_same_command_again_computes_nothing_and_another_is_refused(bbp, out
 def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeypatch):
     bbp("descent", *TINY, "--out", out)
     assert bbp("descent", *TINY, "--out", out, "--seed", "1", "--force").code == 0
-    assert descent_file.load(out).config["seed"] == 1
+    assert dataset.config(dataset.open(out))["seed"] == 1
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -159,7 +160,7 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
         patch.setattr(descent, "sample_descents", lambda *a, **k: computed.append(0) or real(*a, **k))
         said = bbp("descent", *TINY, "--out", out, "--resume")
     assert said.code == 0 and len(computed) == 3 and "is damaged" in said.err
-    np.testing.assert_array_equal(descent_file.load(out).overlap_matrix, tiny_run[1].overlap_matrix)
+    np.testing.assert_array_equal(dataset.open(out).overlap_matrix, tiny_run[1].overlap_matrix)
     assert not out.with_name(out.name + ".parts").exists()
 
 
@@ -210,28 +211,44 @@ def test_a_failed_descent_is_counted_and_the_file_still_written(bbp, out, monkey
     monkeypatch.setattr(descent, "sample_descents", failing)
     said = bbp("descent", *TINY, "--start", "random", "--out", out)
     assert said.code == 1 and "2 samples failed, the first because: loss or gradient not finite" in said.err
-    assert descent_file.load(out).status[0, 0, :, 1].tolist() == [descent_file.FAILED] * 2
+    assert dataset.open(out).status[0, 0, :, 1].values.tolist() == [variables.FAILED] * 2
 
 
-def made_up(ends, starts=0.01, alphas=(1.0, 2.0, 3.0)) -> DescentData:
+def made_up(ends, starts=0.01, alphas=(1.0, 2.0, 3.0)) -> xr.Dataset:
     """Descents at p = p* = 1, N = 100 whose final m2 is `ends` (alpha, sample)."""
     ends = np.asarray(ends, dtype=np.float64)
     m2 = np.stack([np.full_like(ends, starts), ends], axis=-1)[None, None]
     shape = m2.shape[:4]
-    return DescentData(
-        model=Committee(1, 1, 1.0),
-        dims={
-            "n": np.array([100]), "start": np.array(["random"], dtype=object), "alpha": np.array(alphas),
-            "sample": np.arange(ends.shape[1]), "step": np.array([0, 10]), "student_row": np.arange(1),
-            "teacher_row": np.arange(1), "hessian_step": np.zeros(0, dtype=int), "frame": np.array(["plain"], dtype=object),
-            "eigenpair": np.arange(0),
-        },
-        overlap_matrix=np.sqrt(m2)[..., None, None], m2=m2, projection=m2, loss=m2, gradient=m2,
-        time=np.broadcast_to([0.0, 5.0], m2.shape), steps_taken=np.broadcast_to([0, 10], m2.shape),
-        eigenvalues=np.zeros((*shape, 0, 1, 0)), overlaps=np.zeros((*shape, 0, 1, 0)),
-        status=np.ones(shape, np.int8), code=np.zeros(shape, np.int8), reason=np.full(shape, "", dtype=object),
-        attributes={"alpha_bbp": 1.5, "kind": "continuous"},
-    )  # fmt: skip
+    grid = ("n", "start", "alpha", "sample")
+    path = (*grid, "step")
+    found = {name: (path, m2) for name in ("m2", "projection", "loss", "gradient")}
+    found |= {
+        "time": (path, np.broadcast_to([0.0, 5.0], m2.shape)),
+        "steps_taken": (path, np.broadcast_to([0, 10], m2.shape)),
+    }
+    pairs = (*grid, "hessian_step", "frame", "eigenpair")
+    found |= {name: (pairs, np.zeros((*shape, 0, 1, 0))) for name in ("eigenvalues", "overlaps")}
+    found |= {"overlap_matrix": ((*path, "student_row", "teacher_row"), np.sqrt(m2)[..., None, None])}
+    found |= {
+        "status": (grid, np.ones(shape, np.int8)),
+        "code": (grid, np.zeros(shape)),
+        "reason": (grid, np.full(shape, "", object)),
+    }
+    axes = {
+        "n": [100],
+        "start": ["random"],
+        "alpha": list(alphas),
+        "sample": range(shape[3]),
+        "step": [0, 10],
+        "frame": ["plain"],
+    }
+    axes |= {"hessian_step": np.zeros(0, dtype=int), "eigenpair": np.arange(0)}
+    about = models.record(Committee(1, 1, 1.0)) | {
+        "alpha_bbp": 1.5,
+        "kind": "continuous",
+        "format": "bbp-descent",
+    }
+    return xr.Dataset(found, axes, about)
 
 
 def test_recovery_of_made_up_outcomes():
@@ -292,7 +309,7 @@ def test_mean_in_time_interpolates_each_sample():
 
 @pytest.mark.parametrize("width", ["single", pytest.param("double", marks=pytest.mark.slow)])
 def test_figures_of_a_file(bbp, out, tiny_run, width):
-    descent_file.save(_made(out), tiny_run[1])
+    dataset.write(_made(out), tiny_run[1])
     said = bbp("plot", out, "--out", out.with_suffix(f".{width}.png"), "--width", width, "--dpi", "60")
     assert said.code == 0
     figure = plot.draw(out, width=width)
@@ -302,7 +319,7 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
     points = figure.axes[0].containers
     assert len(points) == 3
     drawn = np.asarray(points[0].lines[0].get_ydata(), dtype=np.float64)
-    np.testing.assert_allclose(drawn, tiny_run[1].m2[0, 0, :, :, -1].mean(axis=-1))
+    np.testing.assert_allclose(drawn, tiny_run[1].m2[0, 0, :, :, -1].mean("sample"))
     several = descent_plots.recovery_figure([tiny_run[1], made_up(np.full((3, 4), 0.5))], width=width)
     assert len(several.axes) == 2 and len(several.axes[1].containers) == 2
 
@@ -310,13 +327,14 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
 def test_theory_along_the_way_is_drawn_as_far_as_all_samples_have_it(tiny_run):
     """Edges where no outlier is, lowest eigenvalues where told; labels fitted at the last record end the curve there."""
     found = tiny_run[1]
-    shape = found.eigenvalues.shape[:5]
+    shape, dims = found.eigenvalues.shape[:5], found.eigenvalues.dims[:5]
     edge, outlier = np.full(shape, -1.0), np.full(shape, np.nan)
     outlier[..., 1] = -1.5
     fitted = edge.copy()
     fitted[..., 0, 2] = np.nan
     theory = {"conditioned_edge": edge, "conditioned_lowest": np.fmin(outlier, edge), "quenched_edge": fitted}
-    made = dataclasses.replace(found, **theory, quenched_outlier=np.full(shape, np.nan))
+    theory |= {"quenched_outlier": np.full(shape, np.nan)}
+    made = found.assign({name: (dims, each) for name, each in theory.items()})
     figure = descent_plots.descent_figure(made)
     curves = figure.axes[3].get_lines()
     of_path, of_labels = (line.get_ydata() for line in curves[1:3])

@@ -21,7 +21,7 @@ DATA = Path(__file__).parents[2] / "data"
         ("descent/descent_p1_a0.5_n100.h5", ["model", "p=1 p*=1 a=0.5", "alpha_BBP", "w_k . w*_l / N"]),
         (
             "finite_size/far.h5",
-            ["alpha_BBP", "samples", "600 a point", "dataset", "eigenvalues", "theory/edge"],
+            ["alpha_BBP", "samples", "600 a point", "variable", "eigenvalues", "theory_edge"],
         ),
     ],
 )

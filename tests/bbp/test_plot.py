@@ -1,7 +1,5 @@
 """`bbp plot`: the right figure for each file, formats, and refusals."""
 
-import dataclasses
-
 import h5py
 import numpy as np
 import pytest
@@ -10,12 +8,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from bbp import phase, plot, store
-from bbp.analysis import comparison_file, spectrum
+from bbp.analysis import spectrum
 from bbp.analysis.comparison import compare
 from bbp.analysis.theory_curves import FINE, theory_curves
 from bbp.console.errors import FileError
-from bbp.experiments import models, phase_file
-from bbp.files import hdf5
+from bbp.experiments import models
+from bbp.experiments.phase_file import widths
+from bbp.files import dataset
 from bbp.plots import layout, style
 from sims import sampling
 from theory import general
@@ -31,7 +30,7 @@ SIGNATURES = {"png": b"\x89PNG\r\n", "pdf": b"%PDF-", "svg": b"<?xml"}
 @pytest.fixture
 def sweep_file(tmp_path_factory, made_up):
     path = tmp_path_factory.mktemp("plot") / "sweep.h5"
-    store.save(path, [made_up(MODEL)])
+    dataset.write(path, made_up(MODEL))
     return path
 
 
@@ -57,9 +56,9 @@ def test_a_sweep_s_points_are_the_lowest_eigenvalue_and_the_overlap_of_the_degen
         np.testing.assert_array_equal(points[:, 0], sweep.alpha)
         good = np.delete(array[0, 0], 1, axis=0)  # sample 1 of the first point failed
         assert points[0, 1] == pytest.approx(good[:, :size].mean())
-        assert points[2, 1] == pytest.approx(array[0, 2, :, :size].mean())
+        assert points[2, 1] == pytest.approx(float(array[0, 2, :, :size].mean()))
     following = values.containers[1].lines[0].get_ydata()
-    assert following[2] == pytest.approx(sweep.eigenvalues[0, 2, :, 2].mean())
+    assert following[2] == pytest.approx(float(sweep.eigenvalues[0, 2, :, 2].mean()))
     assert [c.get_label() for c in overlaps.containers] == ["samples, $N = 20$", "samples, $N = 40$"]
 
 
@@ -81,11 +80,11 @@ def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
     """q2 goes from 0 to the jump between two neighbouring points of the curve at alpha_BBP."""
     model = Committee(2, 1, 1.5)
     threshold = 1.322937607089938
-    sweep = store.Sweep(**{**vars(made_up(model)), "alpha_bbp": threshold, "kind": "discontinuous"})
+    sweep = made_up(model).assign_attrs(alpha_bbp=threshold, kind="discontinuous")
     curves = theory_curves(sweep)
     at = np.searchsorted(curves.alpha, threshold)
     assert curves.alpha[at] - curves.alpha[at - 1] < 1e-8
-    assert curves.overlap[at - 1] == 0 and curves.overlap[at] > 0.05
+    assert curves.theory_overlap[at - 1] == 0 and curves.theory_overlap[at] > 0.05
 
 
 def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
@@ -94,23 +93,25 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     model, alpha = Network(activation="tanh", a=50.0), np.array([1.57, 2.06, 2.54])
     alpha_bbp, kind = models.transition(model)
     along = models.theory_along(model, alpha)
-    theory = {name: getattr(along, name) for name in ("edge", "outlier", "overlap")}
-    own = {"model": model, "alpha": alpha, "alpha_bbp": alpha_bbp, "kind": kind}
-    sweep = store.Sweep(**{**vars(made_up(MODEL)), **own, **theory})
+    theory = {f"theory_{name}": ("alpha", getattr(along, name)) for name in ("edge", "outlier", "overlap")}
+    own = models.record(model) | {"alpha_bbp": alpha_bbp, "kind": kind}
+    sweep = made_up(MODEL, alphas=alpha).assign(theory).assign_attrs(own)
     curves = theory_curves(sweep)
     below, above = curves.alpha < alpha_bbp, curves.alpha > alpha_bbp
-    assert curves.alpha.size == 22 and np.all(curves.overlap[below] == 0)
-    assert np.all(np.isnan(curves.outlier[below])) and np.all(np.isfinite(curves.outlier[above]))
-    assert curves.alpha[above][0] - alpha_bbp < 1e-8 and curves.overlap[above][0] < 1e-8
-    sampled = models.theory_along(model, curves.alpha[-1:])
-    assert curves.overlap[-1] == sampled.overlap[0]  # with the teacher, as samples have it
+    assert curves.alpha.size == 22 and np.all(curves.theory_overlap[below] == 0)
+    assert np.all(np.isnan(curves.theory_outlier[below])) and np.all(
+        np.isfinite(curves.theory_outlier[above])
+    )
+    assert curves.alpha[above][0] - alpha_bbp < 1e-6 and curves.theory_overlap[above][0] < 1e-6
+    sampled = models.theory_along(model, curves.alpha.values[-1:])
+    assert curves.theory_overlap[-1] == sampled.overlap[0]  # with the teacher, as samples have it
 
 
 def test_what_is_not_drawn_is_not_in_the_legend(made_up):
     """Squared loss: no a, no edge, hence no theory; a legend of it would send the reader looking."""
-    none = {name: np.full(3, np.nan) for name in ("edge", "outlier", "overlap")}
-    model = {"model": Network(loss="squared"), "alpha_bbp": np.nan, "kind": "no edge"}
-    sweep = store.Sweep(**{**vars(made_up(MODEL)), **none, **model})
+    none = {f"theory_{name}": ("alpha", np.full(3, np.nan)) for name in ("edge", "outlier", "overlap")}
+    model = models.record(Network(loss="squared")) | {"alpha_bbp": np.nan, "kind": "no edge"}
+    sweep = made_up(Committee(1, 1, 1.0)).assign(none).assign_attrs(model)
     figure = layout.sweep_figure(sweep)
     legend = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert legend == [f"{what}, $N = {n}$" for n in (20, 40) for what in ("samples", r"$\lambda_{2}$")]
@@ -119,31 +120,28 @@ def test_what_is_not_drawn_is_not_in_the_legend(made_up):
         "$p = 1$, $p^* = 1$, squared loss",
         r"no left edge at $N = \infty$: no outlier, no threshold",
     ]
-    assert store.describe(sweep.model) == "p=1 p*=1 loss=squared"
+    assert models.words(models.of(sweep)) == "p=1 p*=1 loss=squared"
 
 
 @pytest.mark.parametrize(("kind", "step"), [("continuous", [0.0]), ("discontinuous", [0.0, np.nan])])
 def test_curves_that_take_long_are_the_file_s_with_the_threshold(made_up, monkeypatch, kind, step):
     """Linear between points, 0 up to alpha_BBP, where the outlier starts at the edge; a jump leaves a gap."""
     monkeypatch.setattr("bbp.analysis.theory_curves._slow", lambda model: True)
-    own = {"alpha": np.array([1.0, 2.0, 3.0]), "edge": np.array([-3.0, -2.0, -1.0])}
-    own |= {"outlier": np.array([np.nan, -2.5, -2.0]), "overlap": np.array([np.nan, 0.1, 0.2])}
-    sweep = store.Sweep(**{**vars(made_up(MODEL)), **own, "alpha_bbp": 1.5, "kind": kind})
+    own = {"edge": [-3.0, -2.0, -1.0], "outlier": [np.nan, -2.5, -2.0], "overlap": [np.nan, 0.1, 0.2]}
+    theory = {f"theory_{name}": ("alpha", values) for name, values in own.items()}
+    sweep = made_up(MODEL, alphas=(1.0, 2.0, 3.0)).assign(theory).assign_attrs(alpha_bbp=1.5, kind=kind)
     curves, many = theory_curves(sweep), len(step)
     np.testing.assert_array_equal(curves.alpha, [1.0, *[1.5] * many, 2.0, 3.0])
-    np.testing.assert_array_equal(curves.outlier, [np.nan, *[-2.5] * many, -2.5, -2.0])
-    np.testing.assert_array_equal(curves.overlap, [0.0, *step, 0.1, 0.2])
-    silent = store.Sweep(**{**vars(sweep), "edge": np.full(3, np.nan), "outlier": np.full(3, np.nan)})
-    assert np.isnan(theory_curves(silent).overlap[0])  # no edge: nothing is said of the overlap
+    np.testing.assert_array_equal(curves.theory_outlier, [np.nan, *[-2.5] * many, -2.5, -2.0])
+    np.testing.assert_array_equal(curves.theory_overlap, [0.0, *step, 0.1, 0.2])
+    nothing = "alpha", np.full(3, np.nan)
+    silent = sweep.assign(theory_edge=nothing, theory_outlier=nothing)
+    assert np.isnan(theory_curves(silent).theory_overlap[0])  # no edge: nothing is said of the overlap
 
 
 def test_one_alpha_and_one_sample_can_be_drawn(tmp_path, made_up):
     path = tmp_path / "one.h5"
-    base = vars(made_up(MODEL))
-    cut = {name: base[name][:1, 1:2, 3:] for name in (*store.ABOUT,)}
-    cut |= {"n": base["n"][:1], "alpha": base["alpha"][1:2], "sample": base["sample"][3:]}
-    cut |= {name: base[name][1:2] for name in ("edge", "outlier", "overlap")}
-    store.save(path, [store.Sweep(**{**base, **cut})])
+    dataset.write(path, made_up(MODEL).isel(n=[0], alpha=[1], sample=[3]))
     assert plot.main([str(path), "--out", str(tmp_path / "one.png")]) == 0
 
 
@@ -250,7 +248,7 @@ def test_bad_options_are_one_line_and_exit_code_2(
         (b"text", "is not an HDF5 file"),
         ("truncated", "truncated"),
         ("foreign", "not one of bbp's"),
-        ("other", "bbp-other file, which has no figure"),
+        ("other", "not one of bbp's"),
     ],
 )
 def test_bad_files_are_one_line_and_exit_code_2(content, message, sweep_file, tmp_path, capsys):
@@ -261,7 +259,9 @@ def test_bad_files_are_one_line_and_exit_code_2(content, message, sweep_file, tm
         with h5py.File(path, "w") as file:
             file["alpha"] = [1.0]
     elif content == "other":
-        hdf5.write(path, lambda file: None, format="bbp-other", version=1)
+        path.write_bytes(sweep_file.read_bytes())
+        with h5py.File(path, "r+") as file:
+            file.attrs["format"] = "bbp-other"
     elif content is not None:
         path.write_bytes(content)
     assert plot.main([str(path), "--out", str(out)]) == 2
@@ -313,8 +313,8 @@ def test_spectrum_of_a_network(tmp_path, capsys):
     """Edge and outliers are those of theory; without an edge the bulk begins with its density; no density, no picture."""
     model = Network(a=2.0, activation="tanh", covariance="power:1")
     found, theory = spectrum.of_model(model, 6.0), general.spectrum(model, 6.0)
-    assert (found.edge.value, found.outlier.value) == (theory.edge, theory.exact.outliers[0])
-    assert len(found.outliers) == len(theory.exact.outliers)
+    assert (found.edge.value, found.outlier.value) == (theory.edge, theory.outliers[0])
+    assert len(found.outliers) == len(theory.outliers)
     assert 0.9 < np.trapezoid(found.rho, found.lam) < 1
     out = tmp_path / "spectrum.svg"
     assert plot.main(["--spectrum", "3", "--loss", "squared", "--out", str(out)]) == 0
@@ -333,7 +333,7 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     assert pool.complete_below == sweep.eigenvalues[1, 1, :, -1].min()
     whole = spectrum.Pool(np.zeros((2, 80)), 40, 80)
     assert whole.complete_below == np.inf
-    third = store.Sweep(**{**vars(sweep), "alpha": np.array([0.5, 1 / 3, 2.0])})
+    third = sweep.assign_coords(alpha=[0.5, 1 / 3, 2.0])
     np.testing.assert_array_equal(spectrum.pool_of(third, 0.333333).eigenvalues, pool.eigenvalues)
     drawn = spectrum.of_sweep(sweep, 1.0)
     low, high = np.sort(pool.eigenvalues[:, -1])[0] - 2.0, pool.eigenvalues.max()
@@ -344,10 +344,9 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
 
 
 def test_a_curve_of_alpha_0_that_ends_is_told_above_its_panel(phase_h5):
-    widths = phase_file.load(phase_h5).widths
-    unknown = np.full_like(widths.alpha_0_continuation, np.nan)
+    lines = widths(dataset.open(phase_h5))
     ax = Figure().subplots()
-    layout.widths_panel(ax, dataclasses.replace(widths, alpha_0_continuation=unknown), 0)
+    layout.widths_panel(ax, lines.assign(alpha_0_continuation=np.nan * lines.alpha_0_continuation), 0)
     assert ax.get_title(loc="right") == r"no $\alpha_0$ by continuation at $p = 2$ to $4$"
 
 
@@ -376,13 +375,13 @@ def test_bins_of_a_histogram_are_as_fine_as_the_sample_allows():
 
 def test_an_alpha_without_samples_has_no_spectrum(made_up):
     sweep = made_up(MODEL)
-    nothing = store.Sweep(**{**vars(sweep), "status": np.zeros_like(sweep.status)})
+    nothing = sweep.assign(status=0 * sweep.status)
     with pytest.raises(ParameterError, match="finished samples"):
         spectrum.pool_of(nothing, 1.0)
 
 
 def test_a_comparison_is_drawn(tmp_path, made_up):
     path = tmp_path / "compare.h5"
-    comparison_file.save(path, compare(made_up(MODEL), draws=0, repeats=20))
+    dataset.write(path, compare(made_up(MODEL), draws=0, repeats=20))
     lowest = plot.draw(path, width="single").axes[0]
     assert "lowest eigenvalue" in lowest.get_ylabel() and len(lowest.containers) == 2

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bbp import __version__, store
-from bbp.analysis import comparison_file
-from bbp.experiments import descent_file, phase_file
-from bbp.files import table
+from bbp import __version__
+from bbp.files import variables
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -34,9 +32,7 @@ def site():
 def test_every_exported_name_is_documented(site):
     reference, *_ = site
     exported = reference.exported()
-    assert {"theory.Committee", "theory.outliers", "theory.general.Network", "bbp.store.load"} <= set(
-        exported
-    )
+    assert {"theory.Committee", "theory.outliers", "theory.general.Network"} <= set(exported)
     missing = {name: home for name, home in exported.items() if home not in reference.documented()}
     ours = {name: home for name, home in missing.items() if home.partition(".")[0] in reference.PACKAGES}
     assert not ours
@@ -92,27 +88,13 @@ def test_names_become_links(site):
     )
 
 
-@pytest.mark.parametrize("module", [store, descent_file, phase_file, comparison_file])
-def test_every_declared_field_is_in_the_table_of_its_file(site, module):
-    """In TABLES, from which the page is made, and on the page: /NAME, what it is over and its words."""
-    told = {id(part) for _, axes, fields in module.TABLES for part in (*axes, *fields)}
-    declared = [part for value in vars(module).values() for part in parts(value)]
-    assert len(declared) > 5
-    assert not [part.name for part in declared if id(part) not in told | COLUMNS]
+def test_every_variable_is_on_the_page_of_files(site):
+    """Whatever a program needs of a file is told, by its name in memory."""
     page = site[2].layouts()
-    for group, _, fields in module.TABLES:
-        for field in fields:
-            assert f"| `/{group}{field.place}` | {', '.join(field.dims)} |" in page and field.words in page
-
-
-def parts(value):
-    """Axes and fields in a module's constant."""
-    held = value if isinstance(value, tuple) else (value,)
-    return [part for part in held if isinstance(part, table.Axis | table.Field)]
-
-
-# Those of units of work and of the table of models are told over the axes of the file, or in words.
-COLUMNS = {id(field) for field in (*store.COLUMNS, *store._MODELS, *descent_file.COLUMNS)}
+    for needed in variables.REQUIRED.values():
+        for name in needed:
+            part = re.sub("_(error|low|high)$", "", name.removeprefix("widths_"))
+            assert part in page, name
 
 
 def test_one_version(site):

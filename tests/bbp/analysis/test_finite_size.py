@@ -73,7 +73,7 @@ def test_errors_at_few_samples_are_honest_or_absent():
     few = bootstrap(rng.normal(size=FEWEST - 1), rng)
     assert few.error > 0 and np.isnan(few.low) and np.isnan(few.high)
     constant = bootstrap(np.full(20, 3.0), rng)
-    assert (constant.value, constant.error, constant.low, constant.high) == (3.0, 0.0, 3.0, 3.0)
+    assert (constant.value, constant.error) == (3.0, 0.0) and np.isnan([constant.low, constant.high]).all()
     assert np.isnan(constant.sigmas(2.0))
     assert fraction([1.0]).error > 0
 

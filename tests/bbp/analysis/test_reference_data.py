@@ -1,17 +1,18 @@
 """The finite-size claims, checked statistically on the sweeps stored under data/finite_size."""
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.finite_size import phi_crossing, shift_law
+from bbp.analysis.join import join
 from bbp.analysis.observables import observables
-from bbp.analysis.pool import pool
-from bbp.store import NOT_RUN, Sweep, load
+from bbp.experiments import models
+from bbp.files.variables import NOT_RUN
 from theory.exact.bulk import bulk_edge
 from theory.finite.threshold import margin_threshold
 from theory.finite.tracy_widom import MEAN, VARIANCE
@@ -19,18 +20,20 @@ from theory.finite.tracy_widom import MEAN, VARIANCE
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
 
 
-def stored(pattern: str) -> Sweep:
-    (sweep,) = pool([load(path) for path in sorted(DATA.glob(pattern))])
-    return sweep
+def stored(pattern: str) -> xr.Dataset:
+    return join(sorted(DATA.glob(pattern)))
 
 
-def crossings(sweep: Sweep) -> list:
-    phi = observables(sweep).phi
+def crossings(sweep: xr.Dataset) -> list:
+    phi = observables(sweep).phi.values
     rng = np.random.default_rng(0)
-    sizes = [int(n) for n in sweep.n]
+    sizes = [int(n) for n in sweep.n.values]
     return [
         phi_crossing(
-            sweep.alpha, (phi[i][:, : _most(phi[i])], phi[j][:, : _most(phi[j])]), (sizes[i], sizes[j]), rng
+            sweep.alpha.values,
+            (phi[i][:, : _most(phi[i])], phi[j][:, : _most(phi[j])]),
+            (sizes[i], sizes[j]),
+            rng,
         )
         for i, j in pairwise(range(len(sizes)))
     ]
@@ -43,7 +46,7 @@ def _most(phi: np.ndarray) -> int:
 def test_continuous_crossings_sit_at_the_threshold():
     """Successive N = 200 ... 1600 cross within 4 standard errors of alpha_BBP (false alarm 6e-5 each)."""
     sweep = stored("c*.h5")
-    assert sweep.n.tolist() == [200, 400, 800, 1600]
+    assert sweep.n.values.tolist() == [200, 400, 800, 1600]
     found = [c for c in crossings(sweep) if c.found > 0.5 and np.isfinite(c.alpha.value)]
     assert found
     for crossing in found:
@@ -65,11 +68,11 @@ def test_discontinuous_crossings_sit_well_below_the_threshold():
 def test_shift_of_the_edge_prefers_its_law(pattern, kind, law):
     """N = 200 ... 1600 at alpha = 0.8: the right law by a likelihood ratio of 100, and an acceptable fit (3 degrees)."""
     sweep = stored(pattern)
-    lowest = observables(sweep).lowest[:, 0]
-    edge = bulk_edge(sweep.model, 0.8)
+    lowest = observables(sweep).lowest.values[:, 0]
+    edge = bulk_edge(models.of(sweep), 0.8)
     count = np.isfinite(lowest).sum(axis=1)
     error = np.nanstd(lowest, axis=1, ddof=1) / np.sqrt(count)
-    fit = shift_law(sweep.n, np.nanmean(lowest, axis=1) - edge.value, error)
+    fit = shift_law(sweep.n.values, np.nanmean(lowest, axis=1) - edge.value, error)
     assert edge.kind == kind and fit.preferred == law and fit.decisive
     assert fit.chi2[law] < 16.3  # the 1e-3 point on 3 degrees of freedom
 
@@ -83,8 +86,8 @@ def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(p
     the Tracy-Widom variance within 4 standard errors and its mean within 3 and 0.1 (benchmarks/spiked_edge.py says why).
     """
     sweep = stored(pattern)
-    status = np.where(sweep.sample < samples, sweep.status, NOT_RUN)
-    found = edge_statistics(replace(sweep, status=status), 200, alpha)
+    status = sweep.status.where(sweep.sample < samples, NOT_RUN)
+    found = edge_statistics(sweep.assign(status=status), 200, alpha)
     assert found.share.value - 2 * found.share.error > 1 / 3
     assert abs(found.variance.sigmas(VARIANCE)) < 4
     assert abs(found.mean.value - MEAN) < 0.1 + 3 * found.mean.error
@@ -94,8 +97,8 @@ def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(p
 def test_quenched_threshold_meets_the_discontinuous_crossing():
     """The crossing of N = 400 and 800 within 3 standard errors of margin_threshold there, which lies far below alpha_BBP."""
     sweep = stored("d*.h5")
-    predicted = margin_threshold(sweep.model, 800, draws=40)
-    position = sweep.n.tolist().index(400)
+    predicted = margin_threshold(models.of(sweep), 800, draws=40)
+    position = sweep.n.values.tolist().index(400)
     crossing = crossings(sweep)[position]
     assert abs(crossing.alpha.value - predicted.alpha) < 3 * np.hypot(crossing.alpha.error, predicted.error)
     assert sweep.alpha_bbp - predicted.alpha > 10 * predicted.error

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bbp import store
 from bbp.console import progress, streams, text
+from bbp.files import dataset
 
 INLINE = "module://matplotlib_inline.backend_inline"
 
@@ -28,7 +28,7 @@ def environment(**changes):
 def sweep_file(tmp_path, made_up, monkeypatch):
     """A sweep in the working directory."""
     monkeypatch.chdir(tmp_path)
-    store.save("x.h5", [made_up()])
+    dataset.write("x.h5", made_up())
     return "x.h5"
 
 

@@ -15,6 +15,7 @@ from bbp import store
 from bbp.console.errors import RunError
 from bbp.engine import executors
 from bbp.engine.parts import Parts
+from bbp.files import variables
 
 WORDS = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "25", "--block", "1"]
 ELSEWHERE = """
@@ -83,7 +84,7 @@ def test_a_worker_dies_and_then_the_scheduler_and_nothing_is_lost(
     last = said.err.splitlines()[-1]
     assert "is lost" in last and "samples are kept in" in last and "--resume" in last
     kept = list(Parts(out).load())
-    assert len(kept) >= 20 and all((result.status == store.DONE).all() for result in kept)
+    assert len(kept) >= 20 and all((result.status == variables.DONE).all() for result in kept)
     assert bbp("sweep", *WORDS, "--out", out, "--resume").code == 0
     assert bbp("sweep", *WORDS, "--block", "25", "--out", reference).code == 0
     same(store.load(out), store.load(reference))

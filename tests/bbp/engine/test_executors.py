@@ -20,6 +20,7 @@ from bbp.engine import executors
 from bbp.engine.tasks import Unit, compute
 from bbp.experiments import carry_out, sweep
 from bbp.experiments.options import SWEEP
+from bbp.files import variables
 from tests.bbp.engine.pool_units import KIND, Unreadable
 from theory.checks import ParameterError
 
@@ -57,11 +58,11 @@ def test_every_unit_comes_back_once_from_processes_of_one_thread(pool, units):
 def test_a_unit_is_tried_again_and_one_that_kills_every_process_has_failed(pool, units):
     again = list(executors.results(pool, units(3, dies=[2], times=1)))
     lost = list(executors.results(pool, units(3, dies=[4], times=99)))
-    assert all((result.status == store.DONE).all() for result in again) and len(again) == 3
+    assert all((result.status == variables.DONE).all() for result in again) and len(again) == 3
     by_first = {result.first: result for result in lost}
-    assert (by_first[4].status == store.FAILED).all()
+    assert (by_first[4].status == variables.FAILED).all()
     assert set(by_first[4].reason) == {f"each of the {executors.TRIES} processes that tried it died"}
-    assert all((by_first[first].status == store.DONE).all() for first in (0, 2))
+    assert all((by_first[first].status == variables.DONE).all() for first in (0, 2))
 
 
 def test_a_process_that_dies_costs_no_other_its_unit(pool, units, tmp_path):
@@ -126,8 +127,8 @@ def test_a_result_of_another_version_or_stream_is_refused(units, caplog):
     with caplog.at_level("WARNING", "bbp"):
         good = list(executors.results(Elsewhere([other_version, compute, compute]), units(2)))
         bad = list(executors.results(Elsewhere([other_version] * executors.TRIES), units(1)))
-    assert all((result.status == store.DONE).all() for result in good) and len(good) == 2
-    assert (bad[0].status == store.FAILED).all()
+    assert all((result.status == variables.DONE).all() for result in good) and len(good) == 2
+    assert (bad[0].status == variables.FAILED).all()
     assert "has bbp 0.1.9 there" in bad[0].reason[0] and "refused" in bad[0].reason[0]
     assert "bbp 0.1.9 there" in caplog.text
 

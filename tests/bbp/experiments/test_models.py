@@ -9,6 +9,7 @@ import pytest
 from bbp import store
 from bbp.analysis import theory_curves
 from bbp.experiments import models
+from bbp.files import variables
 from theory import Committee
 from theory.general import ACTIVATIONS, LOSSES
 from theory.general.spectrum import spectrum
@@ -80,7 +81,7 @@ def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
     said = bbp(*SWEEP, *options, "--out", out)
     assert said.code == 0, said.err
     sweep = store.load(out)
-    assert sweep.kind == kind and np.all(sweep.status == store.DONE)
+    assert sweep.kind == kind and np.all(sweep.status == variables.DONE)
     assert np.isnan(sweep.alpha_bbp) == (kind == "no edge")
     with h5py.File(out) as file:
         for name, value in held.items():
@@ -99,13 +100,13 @@ def test_eigenvalues_of_a_file_are_levels(bbp, tmp_path):
     (tmp_path / "sigma.txt").write_text("0.5 0.5, 1.5\n1.5")
     out = tmp_path / "s.h5"
     assert bbp(*SWEEP, "--covariance", f"file:{tmp_path / 'sigma.txt'}", "--out", out).code == 0
-    assert store.load(out).model.covariance.spec == "levels:0.5@0.5,1.5@0.5"
+    assert models.of(store.load(out)).covariance.spec == "levels:0.5@0.5,1.5@0.5"
 
 
 def test_a_configuration_file_names_the_model(bbp, tmp_path):
     (tmp_path / "c.toml").write_text('noise = 0.3\na = 2.0\nalpha_grid = "2,4"\nn = 20\nsamples = 1\n')
     assert bbp("sweep", "--config", tmp_path / "c.toml", "--out", tmp_path / "s.h5").code == 0
-    assert store.load(tmp_path / "s.h5").model == Network(a=2.0, noise=0.3)
+    assert models.of(store.load(tmp_path / "s.h5")) == Network(a=2.0, noise=0.3)
 
 
 def test_descents_and_phases_of_networks(bbp, tmp_path):

@@ -7,7 +7,7 @@ from bbp.console.errors import FileError
 from bbp.console.options import Option, read_toml
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
-from bbp.files import table as fields
+from bbp.files import variables
 from sims import sampling
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -48,7 +48,7 @@ def test_files_and_parts_of_before_an_option_was_there_go_on(bbp, tiny, tmp_path
 
 
 def test_samples_and_files_know_the_same_status():
-    assert (sampling.DONE, sampling.FAILED) == (fields.DONE, fields.FAILED)
+    assert (sampling.DONE, sampling.FAILED) == (variables.DONE, variables.FAILED)
 
 
 def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():

@@ -301,8 +301,8 @@ def small_sweep(tmp_path_factory):
     ]
     assert sweep.main(["--quiet", *words]) == 0
     stored = store.load(path)
-    lowest = stored.eigenvalues[0, :, :, 0].mean(axis=-1)
-    return SimpleNamespace(path=path, lowest=lowest, alpha=stored.alpha)
+    lowest = stored.eigenvalues.values[0, :, :, 0].mean(axis=-1)
+    return SimpleNamespace(path=path, lowest=lowest, alpha=stored.alpha.values)
 
 
 @pytest.fixture(scope="session")

@@ -1,23 +1,22 @@
 """`bbp export`: every table of every kind of file, digits that match the errors, what is refused."""
 
 import csv
-import dataclasses
 import io
 import json
 import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bbp import export, phase, store
-from bbp.analysis import comparison_file, summary
-from bbp.analysis.bootstrap import Estimate
+from bbp import export, phase
+from bbp.analysis import summary
 from bbp.analysis.comparison import compare
-from bbp.analysis.finite_size import Crossing, ShiftFit
 from bbp.exports import text
 from bbp.exports.heads import heads
-from bbp.exports.tables import Column, Table, tables
+from bbp.exports.tables import quantities, tables
+from bbp.files import dataset, product
 from theory.model import Committee
 
 DATA = Path(__file__).parents[3] / "data"
@@ -28,7 +27,7 @@ MODEL = Committee(2, 1, 0.3)
 @pytest.fixture
 def sweep_file(tmp_path, made_up):
     path = tmp_path / "sweep.h5"
-    store.save(path, [made_up(MODEL)])
+    dataset.write(path, made_up(MODEL))
     return path
 
 
@@ -46,8 +45,8 @@ def rows(written):
 
 def require_heads(found):
     """No two heads of a table alike, no name of a dataset among them."""
-    for table in found:
-        names = heads([column.name for column in table.columns])
+    for table in found.values():
+        names = heads(quantities(table))
         assert len(set(names)) == len(names) and not any(r"\_" in name for name in names), names
 
 
@@ -57,33 +56,34 @@ def printed(capsys, *words):
 
 
 def test_a_sweep_s_averages_are_its_summary_to_the_digits_of_their_errors(sweep_file, capsys):
-    sweep = store.load(sweep_file)
+    sweep = dataset.open(sweep_file)
     found, expected = rows(printed(capsys, sweep_file)), summary.summarise(sweep)
     assert len(found) == sweep.n.size * sweep.alpha.size
     for row, (i, j) in zip(found, np.ndindex(sweep.n.size, sweep.alpha.size), strict=True):
-        assert int(row["n"]) == sweep.n[i] and float(row["alpha"]) == pytest.approx(sweep.alpha[j], rel=1e-11)
-        value, error = expected.lowest[i, j], expected.lowest_error[i, j]
+        assert int(row["n"]) == sweep.n[i] and float(row["alpha"]) == pytest.approx(
+            float(sweep.alpha[j]), rel=1e-11
+        )
+        value, error = float(expected.lowest[i, j]), float(expected.lowest_error[i, j])
         if math.isnan(value):
             assert row["lowest"] == ""
         elif error > 0:
             assert abs(float(row["lowest"]) - value) <= 0.05 * error  # two digits of the error at least
             assert float(row["lowest_error"]) == pytest.approx(error, rel=0.051)
-        assert int(row["samples"]) == expected.done[i, j]
+        assert int(row["samples"]) == expected.samples[i, j]
 
 
 def test_every_dataset_of_a_sweep_is_in_some_table(sweep_file):
-    names = {column.name for table in tables(sweep_file) for column in table.columns}
-    assert {*store.ABOUT, *store.COORDINATES, "edge", "outlier", "overlap"} <= names
-    whole = next(table for table in tables(sweep_file) if table.name == "eigenpairs")
-    sweep = store.load(sweep_file)
-    held = {column.name: column.values for column in whole.columns}
-    np.testing.assert_array_equal(held["eigenvalues"], sweep.eigenvalues.ravel())
+    sweep = dataset.open(sweep_file)
+    names = {column for table in tables(sweep).values() for column in table}
+    assert {str(name).removeprefix("theory_") for name in sweep.variables} <= names
+    held = {name: values.to_numpy() for name, values in tables(sweep)["eigenpairs"].items()}
+    np.testing.assert_array_equal(held["eigenvalues"], sweep.eigenvalues.values.ravel())
     np.testing.assert_array_equal(held["n"].reshape(sweep.eigenvalues.shape)[:, 0, 0, 0], sweep.n)
 
 
 def test_several_models_stand_below_one_another(tmp_path, made_up, capsys):
     path, models = tmp_path / "two.h5", (MODEL, Committee(1, 1, 0.5))
-    store.save(path, [made_up(model) for model in models])
+    dataset.write(path, product.combined([made_up(model) for model in models]))
     found = rows(printed(capsys, path))
     assert {(row["p"], row["a"]) for row in found} == {("2", "0.3"), ("1", "0.5")}
     theory = rows(printed(capsys, path, "--table", "theory"))
@@ -95,8 +95,7 @@ def test_a_phase_diagram_with_infinite_width_and_missing_numbers(phase_file, cap
     assert [row["p"] for row in found] == ["1"] * 5 + ["inf"] * 5
     assert {row["kind"] for row in found if row["p"] == "inf"} == {"discontinuous"}
     assert any(row["alpha_0_continuation"] == "" for row in found)
-    names = {table.name for table in tables(phase_file)}
-    assert {"thresholds", "critical", "critical_widths", "widths"} <= names
+    assert {"thresholds", "critical", "critical_widths", "widths"} <= set(tables(dataset.open(phase_file)))
     parsed = json.loads(printed(capsys, phase_file, "--json"))
     assert parsed["rows"][-1]["p"] == "inf" and parsed["rows"][-1]["alpha_0_continuation"] is None
     assert "alpha_bbp" in parsed["about"]
@@ -105,16 +104,35 @@ def test_a_phase_diagram_with_infinite_width_and_missing_numbers(phase_file, cap
 @pytest.fixture(scope="module")
 def compare_file(tmp_path_factory, made_up_module):
     """Two crossings, the second of few fits; a shift whose free exponent is known, and one with a larger error."""
-    path, reach = tmp_path_factory.mktemp("export") / "compare.h5", Estimate(1.51, 0.65, 0.6, 1.0)
-    crossings = [Crossing((20, 40), reach, 0.95), Crossing((40, 80), reach, 0.85)]
-    laws = dict.fromkeys(("power", "logarithm"), 1.0)
-    shifts = [
-        (0.5, "sharp", ShiftFit(laws, laws, laws, "power", False, -3.255, error, 1)) for error in (0.1, 22.9)
-    ]
-    found = compare(made_up_module, draws=2, repeats=20)
-    zeros = {20: Estimate(1.2, 0.1, 1.0, 1.4), 40: Estimate(1.2, 5.0, math.nan, math.nan)}
-    more = {"crossings": crossings, "shifts": shifts, "alpha_zero_sampled": zeros}
-    comparison_file.save(path, dataclasses.replace(found, **more))
+    path = tmp_path_factory.mktemp("export") / "compare.h5"
+    crossing = {
+        "alpha": 1.51,
+        "alpha_error": 0.65,
+        "alpha_low": 0.6,
+        "alpha_high": 1.0,
+        "found": [0.95, 0.85],
+    }
+    crossing |= {"n_small": [20, 40], "n_large": [40, 80]}
+    laws = {
+        f"{part}_{law}": 1.0 for part in ("coefficient", "error", "chi2") for law in ("power", "logarithm")
+    }
+    shift = laws | {"alpha": 0.5, "kind": "sharp", "preferred": "power", "decisive": 0, "degrees": 1}
+    shift |= {"exponent": -3.255, "exponent_error": [0.1, 22.9]}
+    zero = {"value": 1.2, "error": [0.1, 5.0], "low": [1.0, math.nan], "high": [1.4, math.nan]}
+    groups = {
+        ("crossing", "crossing"): crossing,
+        ("shift", "shift"): shift,
+        ("alpha_zero_n", "alpha_zero_sampled"): zero,
+    }
+    more = {
+        f"{prefix}_{name}": (dim, np.broadcast_to(values, 2))
+        for (dim, prefix), columns in groups.items()
+        for name, values in columns.items()
+    }
+    found = compare(made_up_module, draws=2, repeats=20).drop_dims(["crossing", "shift", "alpha_zero_n"])
+    dataset.write(
+        path, found.assign(more).assign_coords(crossing=[0, 1], shift=[0, 1], alpha_zero_n=[20, 40])
+    )
     return path
 
 
@@ -142,14 +160,14 @@ def test_what_samples_do_not_determine_is_no_number(compare_file, capsys):
 def test_columns_of_latex_have_proper_heads_and_fit_on_a_page(sweep_file, phase_file, compare_file):
     """The two fractions are told apart."""
     for path in (sweep_file, phase_file, compare_file):
-        require_heads(tables(path))
-    table = tables(compare_file)[0]
+        require_heads(tables(dataset.open(path)))
+    table = tables(dataset.open(compare_file))["observables"]
     assert heads(["phi", "phi_group"]) == [r"$\phi$", r"$\phi_{pp^*}$"]
     kept, left = text.fitting(table)
-    assert [column.name for column in kept.columns][:4] == ["n", "alpha", "lowest", "theory_n_lowest"]
-    assert "theory_n_overlap_std" in left and len(kept.columns) + len(left) == len(table.columns)
-    empty = Table("made", (Column("a", np.ones(2)), Column("b", np.full(2, math.nan))))
-    assert [column.name for column in text.fitting(empty)[0].columns] == ["a"]
+    assert quantities(kept)[:4] == ["n", "alpha", "lowest", "theory_n_lowest"]
+    assert "theory_n_overlap_std" in left and len(quantities(kept)) + len(left) == len(quantities(table))
+    empty = pd.DataFrame({"a": np.ones(2), "b": np.full(2, math.nan)})
+    assert quantities(text.fitting(empty)[0]) == ["a"]
 
 
 def test_columns_are_chosen_by_name(compare_file, capsys):
@@ -162,7 +180,7 @@ def test_columns_are_chosen_by_name(compare_file, capsys):
 @pytest.mark.parametrize("name", STORED)
 def test_other_files_have_tables_too(name, capsys):
     listed = printed(capsys, DATA / name, "--list").splitlines()
-    found = tables(DATA / name)
+    found = tables(dataset.open(DATA / name))
     assert len(listed) == len(found) > 1
     require_heads(found)
     for line in listed:
@@ -171,16 +189,13 @@ def test_other_files_have_tables_too(name, capsys):
 
 
 def test_latex_has_a_cell_for_every_column_and_errors_in_the_last_digits():
-    table = Table(
-        "made",
-        (
-            Column("kind", np.array(["smooth_1", "sharp"], dtype=object)),
-            Column("overlap", np.array([0.374216, math.nan]), np.array([0.0113, math.nan])),
-            Column("a", np.array([1e-7, math.inf])),
-            Column("gap", np.array([1234.5, 2.0]), np.array([120.0, 0.0])),
-        ),
-    )
-    lines = text.as_latex(table).splitlines()
+    columns = {
+        "kind": ["smooth_1", "sharp"],
+        "overlap": [0.374216, math.nan],
+        "overlap_error": [0.0113, math.nan],
+    }
+    columns |= {"a": [1e-7, math.inf], "gap": [1234.5, 2.0], "gap_error": [120.0, 0.0]}
+    lines = text.as_latex("made", pd.DataFrame(columns)).splitlines()
     assert lines[2] == r"kind & $q^2$ & $a$ & $\Delta\lambda$ \\"
     assert lines[4] == r"smooth\_1 & $0.374(11)$ & $1 \times 10^{-7}$ & $1230(120)$ \\"
     assert lines[5] == r"sharp & -- & $\infty$ & $2$ \\"
@@ -228,15 +243,14 @@ def test_not_a_file_of_bbp(tmp_path, capsys):
 
 def test_a_share_has_its_interval_and_plain_numbers_one_length():
     """1.000(29) would say that a share can be above 1; 2.76695 and 2.799 stand below one another as 2.76695 and 2.79900."""
-    interval = np.array([0.8787, math.nan]), np.array([1.0, math.nan])
-    share = Column(
-        "phi_group", np.array([1.0, math.nan]), np.array([0.029, math.nan]), interval=interval, share=True
+    ends = {"": 1.0, "_error": 0.029, "_low": 0.8787, "_high": 1.0}
+    table = pd.DataFrame(
+        {"alpha": [2.76695, 2.799]} | {f"phi_group{end}": [value, math.nan] for end, value in ends.items()}
     )
-    table = Table("made", (Column("alpha", np.array([2.76695, 2.799])), share))
-    assert text.as_latex(table).splitlines()[4:6] == [
+    assert text.as_latex("made", table).splitlines()[4:6] == [
         r"$2.76695$ & $1.00 [0.88, 1.00]$ \\",
         r"$2.79900$ & -- \\",
     ]
-    head, first, second = text.as_csv(table).splitlines()
+    head, first, second = text.as_csv("made", table).splitlines()
     assert head == "alpha,phi_group,phi_group_error,phi_group_low,phi_group_high"
     assert first == "2.76695,1.000,0.029,0.8787,1" and second == "2.799,,,,"

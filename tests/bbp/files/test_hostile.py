@@ -13,36 +13,26 @@ import numpy as np
 import pytest
 
 from bbp import phase, store
-from bbp.analysis import comparison, comparison_file
+from bbp.analysis import comparison
 from bbp.console import program
 from bbp.console.errors import FileError
-from bbp.experiments import descent_file, phase_file
-from bbp.files import hdf5, probe, regular, seal
-from bbp.gallery import base
+from bbp.files import dataset, regular, seal
 
 DATA = Path(__file__).parents[3] / "data"
-LOADERS = {
-    "sweep": store.load_all,
-    "phase": phase_file.load,
-    "descent": descent_file.load,
-    "compare": comparison_file.load,
-    "figure": base.load,
-}
+KINDS = "sweep", "phase", "descent", "compare", "figure"
 
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory, made_up_module):
     """The bytes of one small file of each format."""
     place = tmp_path_factory.mktemp("originals")
-    store.save(place / "sweep.h5", [made_up_module])
+    dataset.write(place / "sweep.h5", made_up_module)
     words = ["--p", "1,inf", "--a-grid", "0.5,1", "--at-a", "0.5", "--widths", "1,2"]
     assert phase.main([*words, "--quiet", "--out", str(place / "phase.h5")]) == 0
-    comparison_file.save(
-        place / "compare.h5", comparison.compare(made_up_module, draws=0, repeats=100), files=[]
-    )
+    dataset.write(place / "compare.h5", comparison.compare(made_up_module, draws=0, repeats=100))
     (place / "descent.h5").write_bytes((DATA / "descent" / "descent_p1_a0.5_n100.h5").read_bytes())
     (place / "figure.h5").write_bytes((DATA / "figures" / "alpha-zero.h5").read_bytes())
-    return {name: (place / f"{name}.h5").read_bytes() for name in LOADERS}
+    return {name: (place / f"{name}.h5").read_bytes() for name in KINDS}
 
 
 def edited(data, change):
@@ -165,7 +155,7 @@ def check(bbp, kind, data, about):
     Path("x.h5").write_bytes(data)
     start = time.monotonic()
     try:
-        LOADERS[kind]("x.h5")
+        dataset.open("x.h5", f"bbp-{kind}")
     except FileError as error:
         assert "\n" not in str(error) and "x.h5" in str(error), about
     for words in (["info", "x.h5"], ["plot", "x.h5", "--out", "x.png", "--force", "--dpi", "20"]):
@@ -222,54 +212,9 @@ def test_declared_sizes_are_refused_before_memory_is_taken(there, originals):
     assert "declares more values" in refused and int(kilobytes) < 200_000, done
 
 
-def unsealed(data):
-    """As the first version wrote it: no seal, and the format in a heap."""
-    buffer = io.BytesIO(data[: -seal.LENGTH] if seal.fits(data) else data)
-    with h5py.File(buffer, "r+") as file:
-        file.attrs["format"] = hdf5.text_attribute(file, "format")
-        file.attrs["sha256"] = hdf5.digest(file)
-    return buffer.getvalue()
-
-
-def test_a_file_without_a_seal_is_read_by_a_child_first(there, originals, same):
-    path, old = there / "new.h5", there / "old.h5"
-    path.write_bytes(originals["sweep"])
-    old.write_bytes(unsealed(originals["sweep"]))
-    probe._sound.clear()
-    same(store.load(old), store.load(path))
-    assert len(probe._sound) == 1 and len(probe._children) == 1
-    (child,) = probe._children
-    probe._end_all()  # as at this process's end
-    assert child.returncode is not None and child.stdin.closed and child.stdout.closed and not probe._children
-    with h5py.File(path) as file:
-        assert hdf5.text_attribute(file, "format") == "bbp-sweep"
-        assert not file.attrs.get_id("format").get_type().is_variable_str()
-
-
-def test_a_hang_is_ended_and_a_crash_costs_nothing(there, originals, monkeypatch):
-    """Stand-ins for what one flipped bit does to HDF5: the child sleeps, or dies."""
-    path = there / "old.h5"
-    path.write_bytes(unsealed(originals["sweep"]))
-    for act, message in (
-        ("time.sleep(60)", "reading it does not end"),
-        ("os.abort()", "reading it crashes HDF5"),
-    ):
-        probe._sound.clear()
-        for child in list(probe._children):
-            probe._end(child)
-        monkeypatch.setattr(probe, "SECONDS", 0.5)
-        trap = f"import os, time; probe.serve(lambda data: {act})"
-        monkeypatch.setattr(probe, "_CODE", probe._CODE.replace("probe.serve(hdf5.examine)", trap))
-        with pytest.raises(FileError, match=message):
-            store.load(path)
-        monkeypatch.undo()
-        monkeypatch.chdir(there)
-    assert store.load(path).finished in (True, False)
-
-
 @pytest.mark.parametrize("share", [60, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_flipped_bit_of_a_sealed_file_never_reaches_hdf5(there, originals, share, monkeypatch):
-    monkeypatch.setattr(probe, "failure", lambda path, data: "not sealed any more")
+    monkeypatch.setattr(dataset, "_opened", None)
     path, rng = there / "x.h5", random.Random(3)
     for kind, data in originals.items():
         data = data if seal.fits(data) else seal.sealed(data)
@@ -279,47 +224,26 @@ def test_a_flipped_bit_of_a_sealed_file_never_reaches_hdf5(there, originals, sha
             flipped[place] ^= 1 << rng.randrange(8)
             path.write_bytes(flipped)
             with pytest.raises(FileError):
-                LOADERS[kind](path)
+                dataset.open(path, f"bbp-{kind}")
 
 
-@pytest.mark.parametrize("share", [25, pytest.param(5000, marks=pytest.mark.slow)])
-def test_a_flipped_bit_of_an_old_file_is_never_another_number(there, originals, share, same, monkeypatch):
-    monkeypatch.setattr(probe, "SECONDS", 5.0)
-    path, rng = there / "x.h5", random.Random(4)
-    data = unsealed(originals["sweep"])
-    path.write_bytes(data)
-    reference = store.load(path)
-    for _ in range(share):
-        flipped = bytearray(data)
-        flipped[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        path.write_bytes(flipped)
-        try:
-            found = store.load(path)
-        except FileError as error:
-            assert "\n" not in str(error)
-        else:
-            same(found, reference)
-
-
-def test_a_sound_file_that_another_process_holds_open_is_read(there, originals, same):
+def test_a_file_that_another_process_writes_is_read_or_refused_and_never_half_of_it(there, originals, same):
     path = there / "x.h5"
-    for data in (originals["sweep"], unsealed(originals["sweep"])):
-        path.write_bytes(data)
-        reference = store.load(path)
-        code = "import h5py, sys; file = h5py.File(sys.argv[1], 'r+'); print(flush=True); sys.stdin.read()"
-        holder = subprocess.Popen(
-            [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        holder.stdout.readline()
-        try:
-            found = store.load(path)
-        except FileError as error:
-            assert "is open for writing in another process" in str(error)
-        else:
-            same(found, reference)
-        with pytest.raises(FileError, match="is open for writing in another process"):
-            store.load(path, locking=True)
-        holder.communicate()
+    path.write_bytes(originals["sweep"])
+    reference = store.load(path)
+    code = "import h5py, sys; file = h5py.File(sys.argv[1], 'r+'); print(flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    holder = subprocess.Popen([sys.executable, "-c", code, path], **pipes)
+    holder.stdout.readline()
+    try:
+        found = store.load(path)
+    except FileError as error:
+        assert "is open for writing in another process" in str(error)
+    else:
+        same(found, reference)
+    with pytest.raises(FileError, match="is open for writing in another process"):
+        store.load(path, locking=True)
+    holder.communicate()
 
 
 @pytest.mark.parametrize("make", ["fifo", "directory", "dangling", "loop", "device", "large"])

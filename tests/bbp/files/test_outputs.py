@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bbp import store
 from bbp.console.errors import FileError
-from bbp.files import atomic, outputs
+from bbp.files import atomic, dataset, outputs
 from theory.checks import ParameterError
 
 PHASE = ["phase", "--p", "1", "--a-grid", "0.5,1", "--at-a", "0.5", "--widths", "1"]
@@ -32,7 +31,7 @@ DOORS = {
 @pytest.fixture
 def here(tmp_path, monkeypatch, made_up):
     monkeypatch.chdir(tmp_path)
-    store.save("in.h5", [made_up()])
+    dataset.write("in.h5", made_up())
     return tmp_path
 
 

@@ -8,11 +8,12 @@ import hashlib
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 from bbp import store
-from bbp.gallery import base
+from bbp.files import dataset
 
 ROOT = Path(__file__).parents[3] / "data"
 KNOWN = json.loads(Path(__file__).with_name("values_of_data.json").read_text())
@@ -29,22 +30,27 @@ def digest(value):
 
 def of_sweep(path):
     s = store.load(path)
-    held = {name: getattr(s, name) for name in SWEEP} | {
-        f"provenance {k}": v for k, v in s.provenance.items()
+    held = {
+        name: s[f"theory_{name}" if name in ("edge", "outlier", "overlap") else name].values for name in SWEEP
     }
-    return (
-        held | {"model": repr((s.model.p, s.model.p_star, s.model.a, s.alpha_bbp, s.kind, s.finished))},
-        s.config,
-        s.attributes,
+    held["max_overlap_rank"] = np.nan_to_num(held["max_overlap_rank"], nan=-1).astype(np.int64)
+    held |= {
+        f"provenance {n.removeprefix('unit_')}": s[n].values
+        for n in map(str, s.data_vars)
+        if n.startswith("unit_")
+    }
+    model = repr(
+        (s.attrs["p"], s.attrs["p_star"], s.attrs["a"], s.alpha_bbp, s.kind, bool(s.attrs["finished"]))
     )
+    return held | {"model": model}, s
 
 
 def of_figure(path):
-    data, config = base.load(path)
+    found = dataset.open(path)
     held = {}
-    for name, (dims, values) in data.arrays.items():
-        held |= {name: values, f"dims {name}": list(dims)}
-    return held, config, data.attributes
+    for name, values in found.variables.items():
+        held |= {name: values.values, f"dims {name}": list(values.dims)}
+    return held, found
 
 
 READERS = {"finite_size": of_sweep, "figures": of_figure}
@@ -54,9 +60,13 @@ READERS = {"finite_size": of_sweep, "figures": of_figure}
 def test_every_value_is_what_it_was(folder):
     compared = 0
     for name in (name for name in KNOWN if name.startswith(folder)):
-        held, config, attributes = READERS[folder](ROOT / name)
+        held, result = READERS[folder](ROOT / name)
+        with h5py.File(ROOT / name) as file:
+            checksum = np.asarray(file.attrs["sha256"]).item()
+        attributes = {key: value for key, value in result.attrs.items() if key != "config"}
+        attributes["sha256"] = checksum.decode() if isinstance(checksum, bytes) else checksum
         found = {key: digest(value) for key, value in held.items()}
-        found |= {"config": digest(json.dumps(config, sort_keys=True))}
+        found |= {"config": digest(json.dumps(dataset.config(result), sort_keys=True))}
         found |= {f"attribute {key}": digest(value) for key, value in attributes.items()}
         if found["attribute sha256"] == KNOWN[name]["attribute sha256"]:
             compared += 1

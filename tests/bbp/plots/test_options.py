@@ -5,8 +5,9 @@ from matplotlib.backends import backend_pgf
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from bbp import plot, store
+from bbp import plot
 from bbp.console.errors import FileError, RunError
+from bbp.files import dataset
 from bbp.plots import options, style
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -15,7 +16,7 @@ from theory.model import Committee
 @pytest.fixture
 def sweep_file(tmp_path, made_up):
     path = tmp_path / "sweep.h5"
-    store.save(path, [made_up(Committee(2, 1, 0.3))])
+    dataset.write(path, made_up(Committee(2, 1, 0.3)))
     return path
 
 

@@ -9,6 +9,7 @@ import pytest
 from matplotlib import colors
 from matplotlib.figure import Figure
 
+import bbp
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import style
@@ -135,3 +136,17 @@ def test_widths_of_print():
     assert style.new_figure("single", 2.0).get_figwidth() == 3.4
     with pytest.raises(ParameterError, match="single, double, got 'wide'"):
         style.new_figure("wide", 2.0)
+
+
+@pytest.mark.parametrize("panel", ["a", "b"])
+def test_a_panel_on_axes_of_ones_own_gives_the_artists_it_adds(ax, made_up, panel):
+    """Those of the whole figure, under their labels; what was on the axes before is not among them."""
+    (before,) = ax.plot([0, 1], [0, 1])
+    found = made_up()
+    added = bbp.plot(found, ax, panel=panel)
+    assert before not in added and set(ax.get_children()) >= set(added)
+    labels = {artist.get_label() for artist in ax.containers}
+    whole = bbp.plot.draw(found).axes["ab".index(panel)]
+    assert labels == {artist.get_label() for artist in whole.containers} != set()
+    with pytest.raises(ParameterError, match="panel must be one of a, b"):
+        bbp.plot(found, ax, panel="c")
