@@ -1,6 +1,6 @@
 """Signals at random moments of every program: the exit code is the signal's, one line is said, and what was kept is kept.
 
-Run: python benchmarks/signals.py [SHOTS] [--dask]. Prints one line for each program, and exits with 1 if a shot went wrong.
+Run: python benchmarks/signals.py [SHOTS] [--processes]. Prints a line for each program; exits with 1 if a shot went wrong.
 A process that has finished before its signal must have exit code 0 instead.
 """
 
@@ -35,8 +35,8 @@ PROGRAMS = {
     "figures": ["bbp.figures", "phi", "thresholds", "--samples", "4", "--n", "40"],
     "compare": ["bbp.compare", "SWEEP", "--draws", "200"],
 }
-WITH_DASK = {
-    "sweep, dask": [*PROGRAMS["sweep, dense"], "--workers", "2"],
+SEVERAL = {
+    "sweep, two processes": [*PROGRAMS["sweep, dense"], "--workers", "2"],
 }
 BAD = ("Traceback", "unforeseen", "Segmentation", "Exception ignored", "resource_tracker", "Error in sys")
 
@@ -94,7 +94,7 @@ def wrong(code: int, said: str, number: int) -> str:
 def main() -> int:
     """Fire, and report."""
     shots = int(sys.argv[1]) if sys.argv[1:] and sys.argv[1].isdigit() else 100
-    programs = PROGRAMS | (WITH_DASK if "--dask" in sys.argv else {})
+    programs = PROGRAMS | (SEVERAL if "--processes" in sys.argv else {})
     rng, failed = random.Random(8), 0
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)

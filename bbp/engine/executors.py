@@ -201,8 +201,11 @@ class _Lane:
     def begin(self) -> None:
         """Start a process."""
         loky = importlib.import_module("loky")
-        before = {name: os.environ.get(name) for name in _CHILD}
-        os.environ.update(_CHILD)  # loky has a helper process, which inherits them
+        # loky has a helper process, which inherits these; it removes what a program that leaves at once leaves, in silence.
+        warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker"]))
+        more = _CHILD | {"PYTHONWARNINGS": warnings}
+        before = {name: os.environ.get(name) for name in more}
+        os.environ.update(more)
         try:
             with signals.deaf(), _stdout_on_stderr():
                 self.executor = loky.ProcessPoolExecutor(

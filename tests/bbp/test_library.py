@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 
@@ -27,6 +28,24 @@ def from_shell(tmp_path_factory):
     words = ["--alpha-grid", "0.8,1.6", "--n", "12,16", "--samples", "4", "--p", "2", "--a", "0.5"]
     assert package.sweep.main([*words, "--quiet", "--out", str(out)]) == 0
     return out
+
+
+# Lowest eigenvalues of these samples (n, alpha, sample) as the engine before this one stored them.
+LOWEST = [
+    [
+        [-0.489007358465, -1.15030402558, -0.530110273886, -0.792720609976],
+        [-1.01865699901, -2.5373153256, -0.189476071014, -0.386262123272],
+    ],
+    [
+        [-1.01800535168, -1.3182895124, -0.967396816663, -0.178040621008],
+        [-1.15022337997, -0.697352432917, -0.935500187251, -0.765361283801],
+    ],
+]
+
+
+def test_the_samples_are_those_of_the_engine_before(from_shell):
+    with h5py.File(from_shell) as file:
+        np.testing.assert_allclose(file["eigenvalues"][..., 0], LOWEST, rtol=1e-9)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_a_signal_at_some_moment(tmp_path, name, after, number):
 @pytest.mark.slow
 def test_a_hundred_shots():
     done = subprocess.run(
-        [sys.executable, FIRE["__file__"], "100", "--dask"], capture_output=True, text=True, timeout=1500
+        [sys.executable, FIRE["__file__"], "100", "--processes"], capture_output=True, text=True, timeout=1500
     )
     assert done.returncode == 0, done.stdout
 
