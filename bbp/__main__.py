@@ -13,7 +13,16 @@ def main() -> int:
     if sys.argv[1:2] in (["-h"], ["--help"]):  # without the half second of SciPy that all others take
         print(commands.overview())
         return signals.end(0)
-    program = importlib.import_module("bbp.console.program")
+    try:
+        program = importlib.import_module("bbp.console.program")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("bbp", "sims", "theory"):
+            raise
+        sys.stderr.write(
+            f"bbp: error: {error.name} is not installed: the programs need all of `pip install hessian-bbp`,"
+            " theory alone NumPy and SciPy\n"
+        )
+        return signals.end(1)
     return signals.end(program.guarded("bbp", lambda: program.dispatch(sys.argv[1:])))
 
 
