@@ -10,7 +10,7 @@ from sims.density import Quadrature, measure_of
 from sims.descent import starts
 from sims.descent.path import Rules, descend
 from sims.descent.samples import sample_descents
-from sims.descent.sphere import retract, riemannian_hessian, row_products, tangent
+from sims.dynamics.sphere import retract, riemannian_hessian, row_products, tangent
 from sims.host_draws import draw_on_host
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.sample import preferred_solver
