@@ -222,7 +222,14 @@ def lower_root(covariance: Array, present: NDArray[np.bool_]) -> Array:
     ridge = _RIDGE * np.einsum("...aa->...a", covariance).mean(axis=-1)
     own = np.tile(~present, d // present.shape[1]).reshape(len(present), *(1,) * (covariance.ndim - 3), d)
     filled[..., range(d), range(d)] += own + ridge[..., None]
-    return np.asarray(np.linalg.cholesky(filled))
+    try:
+        return np.asarray(np.linalg.cholesky(filled))
+    except np.linalg.LinAlgError:  # labels of negative weight (theory.finite.many_labels)
+        values, vectors = np.linalg.eigh(filled)
+        least = 1e-6 * np.abs(values).max(axis=-1, keepdims=True)
+        return np.asarray(
+            np.linalg.cholesky((vectors * np.maximum(values, least)[..., None, :]) @ vectors.swapaxes(-1, -2))
+        )
 
 
 def at_count(counts: Array, energies: Array, at: Array) -> Array:

@@ -98,30 +98,20 @@ def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> DrawnLabe
     normals[..., p:] = 0  # places left empty: a weight F above 0 that counts for nothing
     for i, (own, weight) in enumerate(draws):
         normals[i, : len(own)], weights[i, : len(own)] = own, weight
-    mass = float(tail.mean.share.sum())
+    basis, mass = normals, float(tail.mean.share.sum())
     nodes = np.array(tail.nodes)
     nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * mass), 1.0))) * m
     nodes = nodes if nodes[2].any() else nodes[:, :0]
-    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: those drawn
-    # stand for them, the effect being linear in overlaps of order N^{-1/2}.
-    stand = m * mass / np.maximum((weights * (weights != 1)).sum(axis=1), 1)
-    factors = _factors(model, n, chosen, seed)
-    basis = normals
-    normals = np.where(
-        (weights != 1)[..., None],
-        _with_overlaps(model, basis, _stretched(factors, stand)),
-        _with_overlaps(model, basis, factors),
-    )
+    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: of those drawn the
+    # change by overlaps counts for all, so that it is linear in overlaps. What it is a change of, the same without, counts less.
+    rest = weights * (weights != 1)
+    stand = (m * mass / np.maximum(rest.sum(axis=1), 1))[:, None]
+    bare = np.where((rest > 0)[..., None], normals, np.repeat([1.0, 0.0], [p, model.p_star]))
+    seen = _with_overlaps(model, normals, _factors(model, n, chosen, seed))
+    normals = np.concatenate([seen, bare], axis=1)
+    basis = np.concatenate([basis, basis], axis=1)
+    weights = np.concatenate([np.where(rest > 0, stand * rest, weights), (1 - stand) * rest], axis=1)
     return DrawnLabels(normals, basis, _lowest_weight(model, normals), weights, nodes)
-
-
-def _stretched(factors: Array, stand: Array) -> Array:
-    """Students (q, p, p_star + p) whose overlaps with one another and with the teacher are `stand` (q,) times as large."""
-    p = factors.shape[1]
-    own = np.zeros_like(factors)
-    own[:, range(p), range(-p, 0)] = factors[:, range(p), range(-p, 0)]
-    longer = own + stand[:, None, None] * (factors - own)
-    return np.asarray(longer / np.linalg.norm(longer, axis=2, keepdims=True))
 
 
 @lru_cache(maxsize=16)
