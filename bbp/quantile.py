@@ -22,9 +22,9 @@ from sims.sampling import sample_point
 from theory.checks import ParameterError
 from theory.finite.law import law_bytes
 from theory.finite.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
+from theory.finite.validity import UNKNOWN
 from theory.model import Committee
 
-SMALL = 100  # of p N: below, the law is not claimed
 LAW = "± is of the number of draws alone; how far the law lies from samples, docs/finite_n.md says (--samples checks)"
 EXAMPLE = """  bbp quantile --n 800 --p 2 --a 1.5 --q2 0.1 --share 0.9      alpha at which 90 % of draws have q2 > 0.1
   bbp quantile --n 800 --p 2 --a 1.5 --alpha 1.5               share of draws with q2 > 0.1 there
@@ -94,10 +94,8 @@ def run(args: argparse.Namespace) -> int:
         answer = share_at(model, alpha, n, **options)
         program.show(f"share = {_with_error(answer)} at alpha = {alpha:g}, N = {n}: {_what(options)}")
     program.show(LAW)
-    if model.p * n < SMALL:
-        program.show(
-            f"p N = {model.p * n} is small: shares of the law can be 0.3 off there, check with --samples"
-        )
+    if answer.doubt:
+        program.show(f"{UNKNOWN} here: {answer.doubt}; check with --samples")
     if samples is not None:
         found = sampled(model, alpha, n, samples, **options)
         program.show(

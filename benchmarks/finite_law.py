@@ -1,14 +1,14 @@
 """Is the law of theory.finite.law the law of dense samples? Means, scatter, and a calibration test on eighteen models.
 
     python -m benchmarks.finite_law [--samples 60] [--draws 400] [--models 0:18]
-    python -m benchmarks.finite_law --fresh [1 to 5] [--models 0:16]
+    python -m benchmarks.finite_law --fresh [1 to 6] [--models 0:16]
 
 For each model and each of lowest, overlap (mean of the p p_star lowest), overlap_lowest and overlap_next (the first above
 them): mean found / predicted, and the two-sample Kolmogorov-Smirnov p-value of samples against draws (the probability
 integral transform of a sample in the draws is uniform if the law is right). Where it were right, one p-value in 100 would
 fall below 0.01. From N = 800 on a quarter of the samples are drawn. One line a model, in the columns of docs/finite_n.md.
 With --fresh: predicted over found, with its error, for other models; alpha from 0.3 to 2 alpha_BBP.
-The fourth and fifth list served no choice; docs/finite_n.md says what the others served. phi: predicted less found.
+The fourth, fifth and sixth list served no choice; docs/finite_n.md says what the others served. phi: predicted less found.
 """
 
 from __future__ import annotations
@@ -61,12 +61,18 @@ FRESH_5 = [
     (1, 1, 12.0, 1.3, 100, 500), (1, 2, 1.3, 0.5, 120, 400), (1, 2, 1.3, 1.2, 120, 400), (1, 2, 4.0, 0.9, 150, 300),
     (1, 3, 1.5, 1.0, 120, 300), (1, 1, 5.0, 0.7, 400, 120),
 ]  # fmt: skip
+# alpha itself, not over alpha_BBP
+FRESH_6 = [
+    (2, 3, 1.5, 9.0, 80), (3, 3, 0.8, 6.0, 70), (2, 5, 3.0, 20.0, 70), (4, 2, 0.25, 2.0, 60), (2, 1, 0.08, 1.8, 120),
+    (3, 1, 0.1, 1.2, 90), (1, 5, 1.0, 30.0, 80), (1, 8, 2.0, 50.0, 70), (1, 4, 0.3, 20.0, 90), (2, 4, 0.5, 8.0, 90),
+]  # fmt: skip
 FRESH = {
     1: (FRESH_1, 5),
     2: (FRESH_2, 9),
     3: (FRESH_3, 21),
     4: (FRESH_4, 33),
     5: (FRESH_5, 55),
+    6: ([(*model, 200) for model in FRESH_6], 101),
 }  # and their seeds
 FIELDS = ("lowest", "overlap", "overlap_lowest", "overlap_next", "among")
 
@@ -89,7 +95,9 @@ def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> No
     """Print predicted over found for the models of one of these lists."""
     for index, (p, p_star, a, share, n, samples) in list(enumerate(models))[first:last]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([seed, index])
-        alpha = round(share * bbp_threshold(model).alpha, 2)
+        centre = bbp_threshold(model).alpha
+        alpha = share if seed == FRESH[6][1] else round(share * centre, 2)
+        share = round(alpha / centre, 2)
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])
         law = finite_law(model, alpha, n, draws=draws, seed=seed)
         cells = [str(v) for v in (p, p_star, a, alpha, share, n, samples)]
@@ -119,7 +127,7 @@ def main() -> None:
         type=int,
         const=1,
         choices=FRESH,
-        help="one of five other lists of models",
+        help="one of six other lists of models",
     )
     args = parser.parse_args()
     first, last = (int(v) for v in (args.models or f"0:{len(MODELS)}").split(":"))

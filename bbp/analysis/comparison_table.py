@@ -15,6 +15,7 @@ from bbp.analysis.finite_size import LAWS, Crossing, verdict
 from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
 from bbp.files import dataset
+from theory.finite.validity import UNKNOWN, doubts
 
 WIDTHS = {
     "alpha": 6,
@@ -52,6 +53,8 @@ def table(comparison: xr.Dataset) -> str:
     ]
     if not models.of(comparison).is_committee:
         lines.append(ONLY)
+    elif at_n and (said := doubts(models.of(comparison), comparison.alpha.values, comparison.n.values)):
+        lines.append(f"{UNKNOWN}: {said}")
     head = {name: HEADS.get(name, name) for name in WIDTHS if at_n or name not in AT_N}
     for i, n in enumerate(comparison.n.values):
         lines += ["", f"N = {n}", _line(head)]

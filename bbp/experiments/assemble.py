@@ -18,6 +18,7 @@ from bbp.files.table import Field
 from bbp.files.variables import described
 from bbp.store import COLUMNS, FORMAT, OUTER
 from sims.instance import STREAM
+from theory.finite.validity import doubts
 
 Places = Sequence[tuple[tuple[int, ...], tuple[Any, ...], int]]
 
@@ -77,6 +78,8 @@ def with_theory(found: xr.Dataset, model: models.Model) -> xr.Dataset:
         at_n = finite_theory(model, found.n.values.tolist(), found.alpha.values, found.attrs["seed"])
         theory |= {f"theory_n_{name}": (OUTER[: values.ndim], values) for name, values in at_n.items()}
     attributes = models.record(model) | {"alpha_bbp": threshold, "kind": kind}
+    if model.is_committee and (said := doubts(model, found.alpha.values.tolist(), found.n.values.tolist())):
+        attributes["theory_n_doubt"] = said
     return described(found.assign(theory).assign_attrs(attributes))
 
 

@@ -13,6 +13,7 @@ from bbp.experiments import models
 from bbp.files import dataset
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
+from theory.finite.validity import UNKNOWN, doubts
 
 # Observables and what their axes say.
 PANELS = {
@@ -41,6 +42,8 @@ def compare_figure(comparison: xr.Dataset, *, width: str = "double") -> Figure:
             axes[0].plot(
                 [], [], color=style.GREY, linewidth=1.0, label="finite-$N$ theory, colour of its $N$"
             )
+            if doubts(models.of(comparison), comparison.alpha.values, comparison.n.values):
+                axes[0].plot([], [], " ", label=UNKNOWN)
         layout.name_model(axes[1], models.of(comparison))
         sweep_plots.name_lack(axes[0], comparison.alpha_bbp, comparison.kind)
         layout.legend_above(fig, axes, 4 if width == "double" else 2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,16 @@ from theory.finite.label_control import controlled_mean
 from theory.finite.many_labels import held
 from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
+from theory.finite.validity import doubt
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
 _FIXED = 24 * 10**6  # bytes of a draw beside its labels
 _SAMPLES = 2**63  # below which M = alpha N has to lie
+FIELDS = (
+    "lowest", "overlap", "overlap_lowest", "overlap_next", "informative", "among", "first",
+)  # fmt: skip
 _AT_ONCE = 2**20  # label entries held at a time
 
 
@@ -43,6 +47,7 @@ class FiniteLaw:
     among (draws,)           whether the eigenvector of largest overlap is among the p p_star lowest
     first (draws,)           whether it is the lowest one (phi of the paper)
     excess (draws, 2)        of sums over a draw's labels, for means (theory.finite.label_control)
+    doubt                    why the law is not known to hold there, or None (theory.finite.validity)
     """
 
     lowest: Array
@@ -53,6 +58,7 @@ class FiniteLaw:
     among: Array
     first: Array
     excess: Array
+    doubt: str | None = None
 
     def mean(self, name: str) -> tuple[float, float]:
         """Mean of a field over labels and all else, and its standard error, which is less than that of the plain mean of draws.
@@ -82,8 +88,8 @@ class FiniteLaw:
         return share, math.sqrt(max(share * (1 - share), 0.25 / kept.size) / kept.size)
 
     def _kept(self, name: str) -> Array:
-        if name not in self.__dataclass_fields__:
-            raise ParameterError(f"name must be one of {', '.join(self.__dataclass_fields__)}, got {name!r}")
+        if name not in FIELDS:
+            raise ParameterError(f"name must be one of {', '.join(FIELDS)}, got {name!r}")
         values = np.asarray(getattr(self, name), dtype=np.float64)
         return values[np.isfinite(values)]
 
@@ -146,7 +152,8 @@ def _law(model: Network, m: int, n: int, draws: int, seed: int, labels: Array | 
         chosen = range(first, min(first + at_once, draws))
         chance = np.array([np.random.default_rng([seed, i, 6]).random() for i in chosen])
         parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), m, n, chance))
-    return FiniteLaw(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return replace(FiniteLaw(*columns), doubt=doubt(model, m / n, n))
 
 
 def law_of_labels(
@@ -178,7 +185,7 @@ def law_of_labels(
 
 @dataclass(frozen=True)
 class FiniteCurve:
-    """Along alpha (alpha,): means over draws, their standard errors, scatter of one draw; units as in FiniteLaw."""
+    """Along alpha (alpha,): means over draws, their standard errors, scatter of one draw; units and doubt as in FiniteLaw."""
 
     alpha: Array
     lowest: Array
@@ -189,6 +196,7 @@ class FiniteCurve:
     overlap_std: Array
     informative: Array
     among: Array
+    doubt: tuple[str | None, ...] = ()
 
 
 def finite_curve(
@@ -214,7 +222,8 @@ def finite_curve(
 
     with ThreadPoolExecutor(count("threads", threads)) as pool:
         rows = list(pool.map(row, grid.tolist()))
-    return FiniteCurve(grid, *np.array(rows).T)
+    said = tuple(doubt(model, alpha, n) for alpha in grid.tolist())
+    return replace(FiniteCurve(grid, *np.array(rows).T), doubt=said)
 
 
 def _draws(model: Network, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:

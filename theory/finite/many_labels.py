@@ -102,8 +102,8 @@ def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> DrawnLabe
     nodes = np.array(tail.nodes)
     nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * mass), 1.0))) * m
     nodes = nodes if nodes[2].any() else nodes[:, :0]
-    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: of those drawn the
-    # change by overlaps counts for all, so that it is linear in overlaps. What it is a change of, the same without, counts less.
+    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: the change of
+    # those drawn counts for all, which is linear in overlaps; what it is a change of, the same labels without, counts the less.
     rest = weights * (weights != 1)
     stand = (m * mass / np.maximum(rest.sum(axis=1), 1))[:, None]
     bare = np.where((rest > 0)[..., None], normals, np.repeat([1.0, 0.0], [p, model.p_star]))

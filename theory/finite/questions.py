@@ -17,6 +17,7 @@ from theory.checks import NotConverged, ParameterError, choice, count, finite, o
 from theory.exact.committee import finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.law import finite_law
+from theory.finite.validity import doubt
 from theory.model.network import Network
 
 YES_OR_NO = ("informative", "among", "first")
@@ -25,16 +26,18 @@ _LOWEST, _HIGHEST = 1 / 4096, 64.0  # of alpha_BBP: where alpha is looked for
 _STEPS = 10  # bisections in log alpha: 2^-10 of a factor 4
 _SIZES = (20, 10_000)  # of N
 _LEAST_ORDER = 60  # of p N: below, the law's shares at p = 1 fall with N -> 0 where those of samples rise
+_SEEN, _WIDER = 6.0, 4  # binomial errors of the rise of a share that gives its slope; wider steps to see it
 _JUMP = 3.0  # binomial errors by which a share may miss the wanted one: beyond, it jumps past it
 
 
 @dataclass(frozen=True)
 class Answer:
-    """value and its error, from the finite number of draws; the share of draws found there."""
+    """value and its error, from the finite number of draws; the share of draws found there; why the law may not hold there."""
 
     value: float
     error: float
     share: float
+    doubt: str | None = None
 
 
 def share_at(
@@ -57,7 +60,7 @@ def share_at(
     """
     level = 0.5 if _kind(of) in YES_OR_NO else _fraction("q2", q2)
     share, error = finite_law(model, alpha, n, draws=draws, seed=seed).share_above(level, of)
-    return Answer(share, error, share)
+    return Answer(share, error, share, doubt(model, alpha, n))
 
 
 def alpha_at(
@@ -92,7 +95,7 @@ def alpha_at(
         missing, math.log(max(centre * _LOWEST, 1.5 / n)), math.log(centre), math.log(centre * _HIGHEST)
     )
     place, error, share = _root(missing, low, high, wanted, draws, step=0.15, sign=1.0)
-    return Answer(math.exp(place), math.exp(place) * error, share)
+    return Answer(math.exp(place), math.exp(place) * error, share, doubt(model, math.exp(place), n))
 
 
 def n_at(
@@ -127,7 +130,7 @@ def n_at(
         missing, low, high, wanted, draws, step=0.3, sign=1.0 if last >= first else -1.0
     )
     n = round(math.exp(place))
-    return Answer(float(n), n * error, share)
+    return Answer(float(n), n * error, share, doubt(model, alpha, n))
 
 
 def _root(
@@ -142,16 +145,23 @@ def _root(
 ) -> tuple[float, float, float]:
     """(x, its error, the share there) where missing(x), a share less `wanted`, takes `sign` between low and high: bisection.
 
-    The error is the binomial one of the share over its slope, a difference over `step` to either side; NaN without a slope,
+    The error is the binomial one of the share over its slope, a difference over `step` or more to either side; NaN without one,
     and where the share jumps past the wanted one.
     """
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if sign * missing(middle) < 0 else (low, middle)
     place = (low + high) / 2
-    slope = sign * (missing(place + step) - missing(place - step)) / (2 * step)
     scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
     there = missing(place)
+    for _ in range(
+        _WIDER
+    ):  # a rise within the noise of shares would make the error too small as often as too large
+        rise = sign * (missing(place + step) - missing(place - step))
+        if rise > _SEEN * scatter:
+            break
+        step *= 1.6
+    slope = rise / (2 * step)
     known = slope > 0 and abs(there) <= _JUMP * scatter
     return place, scatter / slope if known else math.nan, there + wanted
 

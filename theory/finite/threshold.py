@@ -42,11 +42,13 @@ class FiniteThreshold:
     alpha   where half of the draws are informative; of `margin_threshold`: where the mean over draws of the margin is zero
     error   its standard error from the scatter of the draws
     half    of `margin_threshold`: where half of the draws have a positive margin, by bisection; else alpha
+    doubt   why the law behind alpha_bbp_finite is not known to hold there, or "" (theory.finite.validity)
     """
 
     alpha: Any
     error: Any
     half: Any
+    doubt: Any = ""
 
 
 def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> FiniteThreshold:
@@ -65,7 +67,7 @@ def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: in
 
     def at(size: int) -> FiniteThreshold:
         found = alpha_at(model, size, share=0.5, of="informative", draws=draws, seed=seed)
-        return FiniteThreshold(found.value, found.error, found.value)
+        return FiniteThreshold(found.value, found.error, found.value, found.doubt or "")
 
     return _at_sizes(at, n)
 
@@ -125,7 +127,7 @@ def _at_sizes(at: Callable[[int], FiniteThreshold], n: Any) -> FiniteThreshold:
     if not sizes.ndim:
         return at(_size(n))
     each = [at(size) for size in [_size(v) for v in sizes.ravel()]]
-    fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half"))
+    fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half", "doubt"))
     return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
 
 
