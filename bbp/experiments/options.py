@@ -42,6 +42,11 @@ def alphas(name: str, value: Any) -> Any:
     return AUTO if value is True or value == AUTO else list(grids.numbers("alpha", value))
 
 
+def some_alphas(name: str, value: Any) -> list[float]:
+    """A grid of alpha."""
+    return list(grids.numbers("alpha", value))
+
+
 def named(read: Any, other: str) -> Any:
     """The same reader, with another name in its messages."""
     return lambda name, value: read(other, value)
@@ -352,7 +357,12 @@ PHASE = (
         metavar="LIST",
     ),
     Option("draws", 100, integer(2), "draws of labels for each of those"),
-    Option("seed", 0, seed, "seed of those draws"),
+    Option(
+        "time", None, some_alphas,
+        "alphas, such as 1.5:5:8: the time at which gradient flow loses the outlier, for every finite p at --at-a (ten seconds"
+        " each)", metavar="GRID",
+    ),
+    Option("seed", 0, seed, "seed of those draws, and of the flows"),
     *execution("results/phase.h5"),
 )  # fmt: skip
 COMPARE = (

@@ -1,4 +1,4 @@
-"""A phase diagram as an experiment: its points are rows of maps over a, the tricritical points, and thresholds at finite N.
+"""A phase diagram as an experiment: rows of maps over a, tricritical points, thresholds at finite N, BBP times.
 
 What the engine calls a sample is here one a of a row.
 """
@@ -34,18 +34,28 @@ from theory.general.clouds import fit
 from theory.general.spectrum import route
 from theory.model import Committee, losses
 from theory.model.network import network
+from theory.path import bbp_time
 
 Array = NDArray[np.float64]
 _ROW = ("sample",)
-GRIDS = {"curves": "a_grid", "widths": "at_a", "finite": "at_a", "edges": "", "p_c": "a_grid"}
-BLOCKS = {"curves": 1000, "widths": 1000, "finite": 1, "edges": 1, "p_c": 1000}
+GRIDS = {
+    "curves": "a_grid",
+    "widths": "at_a",
+    "finite": "at_a",
+    "edges": "",
+    "p_c": "a_grid",
+    "times": "at_a",
+}
+BLOCKS = {"curves": 1000, "widths": 1000, "finite": 1, "edges": 1, "p_c": 1000, "times": 1}
 # Of other models than the committee, whose thresholds take up to seconds each.
 NETWORK_BLOCK, NETWORK_COST = 4, 1000.0
-COSTS = {"curves": 1.0, "widths": 1.0, "finite": 1000.0, "edges": 2.0, "p_c": 0.1}
+TIME_SAMPLES = 2**13  # of the largest flow behind a BBP time
+COSTS = {"curves": 1.0, "widths": 1.0, "finite": 1000.0, "edges": 2.0, "p_c": 0.1, "times": 7000.0}
 
 
 class Point(NamedTuple):
-    """A row: of which map ("curves", "widths", "finite", "edges", "p_c"), at which N (0: infinite) and width p (0: none)."""
+    """A row: of which map ("curves", "widths", "finite", "edges", "p_c", "times"), at which N (0: infinite) and width p
+    (0: none)."""
 
     map: str
     n: int
@@ -110,6 +120,25 @@ def _finite(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     }
 
 
+def _times(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    """BBP times at the cells (alpha, a) of a width, alpha outermost."""
+    cells = [divmod(sample, len(given["a"])) for sample in samples]
+    found = [
+        bbp_time(
+            network(models.build({**given, "p": int(given["p"]), "a": given["a"][j]})),
+            given["alpha"][i],
+            samples=TIME_SAMPLES,
+            seed=given["seed"],
+        )
+        for i, j in cells
+    ]
+    return {
+        "bbp_time": np.array([each.time for each in found]),
+        "bbp_time_error": np.array([each.error for each in found]),
+        "bbp_time_kind": np.array([each.kind for each in found], dtype=object),
+    }
+
+
 def _edges(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     if any(name in given for name in models.DEFAULTS):
         return {"a_c": np.full(1, np.nan), "alpha_c": np.full(1, np.nan)}  # the committee's alone
@@ -144,6 +173,10 @@ KINDS = {
     "finite": Kind(_finite, (Field("alpha_bbp_n", _ROW), Field("alpha_bbp_n_error", _ROW))),
     "edges": Kind(_edges, (Field("a_c", _ROW), Field("alpha_c", _ROW))),
     "p_c": Kind(_widths, (Field("p_c", _ROW, "i8", 0),)),
+    "times": Kind(
+        _times,
+        (Field("bbp_time", _ROW), Field("bbp_time_error", _ROW), Field("bbp_time_kind", _ROW, TEXT, "")),
+    ),
 }
 
 
@@ -157,9 +190,15 @@ class PhaseExperiment(engine.Experiment):
     unit_of = "points"
 
     @property
+    def times(self) -> list[float]:
+        """The alphas at which BBP times are wanted; a record of none does not name them."""
+        return self.settings.get("time", [])
+
+    @property
     def samples(self) -> int:  # type: ignore[override]
         """The longest row."""
-        return max(len(self.settings["a_grid"]), len(self.settings["at_a"]))
+        cells = len(self.settings["at_a"]) * len(self.times)
+        return max(len(self.settings["a_grid"]), cells)
 
     def records(self) -> list[dict[str, Any]]:
         """The settings."""
@@ -178,6 +217,8 @@ class PhaseExperiment(engine.Experiment):
         yield from (Point("widths", 0, float(p)) for p in self.settings["widths"])
         for n in self.settings["n"]:
             yield from (Point("finite", n, float(p)) for p in self.settings["p"] if p != "inf")
+        if self.times:
+            yield from (Point("times", 0, float(p)) for p in self.settings["p"] if p != "inf")
 
     def kind(self, point: engine.Point) -> Kind:
         """By the map that the row is of."""
@@ -192,6 +233,8 @@ class PhaseExperiment(engine.Experiment):
             found["a"] = self.settings[GRIDS[of]]
         if of == "finite":
             found |= {"n": n, "draws": self.settings["draws"], "seed": self.settings["seed"]}
+        if of == "times":
+            found |= {"alpha": self.times, "seed": self.settings["seed"]}
         return found
 
     def block(self, point: engine.Point) -> int:
@@ -201,6 +244,8 @@ class PhaseExperiment(engine.Experiment):
 
     def wanted(self, results: Results, point: engine.Point) -> int:
         """The length of the row."""
+        if point[0] == "times":
+            return len(self.times) * len(self.settings["at_a"])
         return len(self.settings[GRIDS[point[0]]]) if GRIDS[point[0]] else 1
 
     def assemble(self, results: Results) -> xr.Dataset:
@@ -230,6 +275,9 @@ class PhaseExperiment(engine.Experiment):
             found |= {
                 name: (("n", "p", "finite_a"), values) for name, values in self._finite(results).items()
             }
+        if self.times:
+            coordinates["alpha"] = np.array(self.times, dtype=np.float64)
+            found |= {name: (("p", "alpha", "at_a"), values) for name, values in self._times(results).items()}
         attributes = {"format": FORMAT, "p_star": settings["p_star"], "config": json.dumps(settings)}
         finished = int(all(self.complete(results, point) for point in points))
         return described(
@@ -248,7 +296,11 @@ class PhaseExperiment(engine.Experiment):
 
     def held(self, found: xr.Dataset) -> engine.Held:
         """Its record, and why thresholds failed."""
-        names = [name for name in ("reason", "widths_reason", "alpha_bbp_n_reason") if name in found]
+        names = [
+            name
+            for name in ("reason", "widths_reason", "alpha_bbp_n_reason", "bbp_time_reason")
+            if name in found
+        ]
         reasons = [text for name in names for text in found[name].values.ravel() if text]
         return engine.Held([dataset.config(found)], bool(found.attrs.get("finished", 1)), reasons)
 
@@ -259,7 +311,9 @@ class PhaseExperiment(engine.Experiment):
     def describe(self, point: engine.Point) -> str:
         """What the row is of."""
         of, n, p = point
-        name = {"finite": f"n = {n:.3g}", "p_c": "p_c", "edges": "a_c"}.get(of, "alpha_BBP")
+        name = {"finite": f"n = {n:.3g}", "p_c": "p_c", "edges": "a_c", "times": "BBP time"}.get(
+            of, "alpha_BBP"
+        )
         return f"{name}, p = {p:g}"
 
     def group(self, point: engine.Point) -> str:
@@ -295,6 +349,28 @@ class PhaseExperiment(engine.Experiment):
         reason = np.where(rows["status"] == FAILED, rows["reason"], "").astype(object)
         return found | {"alpha_bbp_n_reason": reason}
 
+    def _times(self, results: Results) -> dict[str, NDArray[Any]]:
+        """Columns (p, alpha, a) of BBP times; p = inf has none."""
+        settings = self.settings
+        shape = (len(self.times), len(settings["at_a"]))
+        found: dict[str, list[NDArray[Any]]] = {}
+        for p in settings["p"]:
+            if p == "inf":
+                row = {
+                    field.name: field.empty({"sample": np.prod(shape, dtype=int)})
+                    for field in KINDS["times"].columns
+                }
+            else:
+                row = self._gathered(results, Point("times", 0, float(p)))
+            for name, values in row.items():
+                found.setdefault(name, []).append(np.reshape(values, shape))
+        stacked = {name: np.stack(rows) for name, rows in found.items()}
+        return {
+            f"bbp_time_{name}" if name == "reason" else name: v
+            for name, v in stacked.items()
+            if name != "status"
+        }
+
 
 def build(given: Mapping[str, Any]) -> PhaseExperiment:
     """A `PhaseExperiment` from options by name, defaults filled in; ParameterError on a bad one."""
@@ -305,8 +381,10 @@ def build(given: Mapping[str, Any]) -> PhaseExperiment:
         raise ParameterError(f"p_star must be below 2^63 to be written, got {shown(settings['p_star'])}")
     special = [name for name, value in models.DEFAULTS.items() if settings[name] != value]
     settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
-        "n": settings["n"] or []
+        "n": settings["n"] or [],
     }
+    if not settings["time"]:
+        del settings["time"]
     if special:
         _check_networks(settings, special)
     return PhaseExperiment(settings)

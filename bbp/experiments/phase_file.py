@@ -12,6 +12,9 @@
     n, finite_a                    coordinates of the finite-N thresholds, if any were asked for
     alpha_bbp_n, alpha_bbp_n_error (n, p, finite_a), NaN for p = inf, and where it failed
     alpha_bbp_n_reason             (n, p, finite_a) why it failed, or empty
+    bbp_time, bbp_time_error       (p, alpha, at_a), alpha a coordinate, if asked for: when gradient flow loses (or gains) the
+                                   outlier at N = infinity, NaN where it does not
+    bbp_time_kind, bbp_time_reason (p, alpha, at_a) "lost", "born", "none", "no edge", "unresolved"; why it failed, or empty
     width, at_a                    coordinates of the lines: alpha_BBP against p at a few a
     widths_alpha_bbp, ...          (width, at_a): what the lines up to alpha_0 are over (p, a)
     attributes                     p_star, versions (JSON), commit, finished, config (JSON)

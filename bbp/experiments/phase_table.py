@@ -42,6 +42,8 @@ def table(phase: xr.Dataset) -> str:
         lines += finite_table(phase)
         if np.isinf(phase.p).any():
             lines += ["p = inf has no threshold at finite N: its labels have no finite-p fluctuation", ""]
+    if "bbp_time" in phase:
+        lines += time_table(phase)
     lines.append(f"shown: {chosen.size} of {size} a for each p; the file holds all")
     return "\n".join(lines)
 
@@ -53,6 +55,18 @@ def finite_table(phase: xr.Dataset) -> list[str]:
     for (n, p, a), (alpha, error) in zip(found.index, found.to_numpy(), strict=True):
         if np.isfinite(alpha):
             lines.append(f"{n:12d}  {p:4g}  {a:9.4g}  {alpha:12.6f}  {error:9.6f}")
+    return [*lines, ""]
+
+
+def time_table(phase: xr.Dataset) -> list[str]:
+    """Lines of the BBP times, one for each width, alpha and a."""
+    lines = [f"{'p':>4}  {'alpha':>9}  {'a':>9}  {'BBP time':>9}  {'error':>8}  kind"]
+    found = phase[["bbp_time", "bbp_time_error", "bbp_time_kind"]].to_dataframe(["p", "alpha", "at_a"])
+    for (p, alpha, a), (time, error, kind) in zip(found.index, found.to_numpy(), strict=True):
+        if kind:
+            lines.append(
+                f"{p:4g}  {alpha:9.4g}  {a:9.4g}  {time:9.4f}  {error:8.4f}  {kind}".replace("nan", "  -")
+            )
     return [*lines, ""]
 
 

@@ -34,6 +34,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("bbp-phase", "p"): "critical",
     ("bbp-phase", "a"): "critical_widths",
     ("bbp-phase", "n p finite_a"): "finite",
+    ("bbp-phase", "p alpha at_a"): "times",
     ("bbp-phase", "widths: width at_a"): "widths",
     ("bbp-compare", "n alpha"): "observables",
     ("bbp-compare", "alpha"): "theory",

@@ -90,6 +90,9 @@ WORDS: dict[str, str] = {
     "p_c": "smallest width whose transition is discontinuous",
     "alpha_bbp_n": "alpha of the transition at finite N",
     "alpha_bbp_n_reason": "why it was not found",
+    "bbp_time": "time of gradient flow at which the outlier is lost or born, N = infinity",
+    "bbp_time_kind": "what happens to the outlier",
+    "bbp_time_reason": "why it was not found",
     # descents
     "step": "number of the step",
     "hessian_step": "number of the step at which the Hessian was looked at",

@@ -109,9 +109,10 @@ def theory_lines(values: Axes | None, overlaps: Axes | None, source: xr.Dataset)
 def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
     """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a.
 
-    Thresholds at finite N, if the file has them, stand in a row below, again a panel for each a.
+    Thresholds at finite N and BBP times, if the file has them, stand in a row below, again a panel for each a.
     """
-    cuts, sizes = phase.sizes["at_a"], phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0
+    cuts, of_n = phase.sizes["at_a"], phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0
+    sizes = of_n + (cuts if "bbp_time" in phase else 0)
     top = 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts
     fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
     main, *axes = phase_panels(fig, cuts, sizes, width)
@@ -128,8 +129,10 @@ def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
     if cuts:
         handles, labels = axes[0].get_legend_handles_labels()
         axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.16), ncols=2)
-    for index, ax in enumerate(axes[cuts:]):
+    for index, ax in enumerate(axes[cuts : cuts + of_n]):
         finite_panel(ax, phase, index)
+    for index, ax in enumerate(axes[cuts + of_n :]):
+        time_panel(ax, phase, index)
     return fig
 
 
@@ -252,6 +255,26 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     ax.set_xlabel(r"input dimension $N$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")
     ax.set_title(f"$a = {a:g}$", loc="right", pad=3.0)
+
+
+def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
+    """When gradient flow loses the outlier, of each finite p at one a, against alpha; dotted: alpha_BBP at N = inf."""
+    at, p_star = phase.isel(at_a=index), int(phase.attrs["p_star"])
+    for row, p in enumerate(phase.p.values):
+        time, error = (at[name].values[row] for name in ("bbp_time", "bbp_time_error"))
+        if np.isfinite(time).any():
+            look = phase_plots.width_look(row, p)
+            ax.errorbar(
+                phase.alpha.values, time, error, color=look["color"], marker=look.get("marker"), markersize=3.4,
+                label=phase_plots.width_name(p),
+            )  # fmt: skip
+            if not models.special(dataset.config(phase)):
+                limit = bbp_threshold(Committee(p, p_star, float(at.at_a)))
+                ax.axvline(limit.alpha, color=look["color"], linestyle=":", linewidth=0.9)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(r"$\alpha$")
+    ax.set_ylabel("outlier lost at time $t$")
+    ax.set_title(f"$a = {float(at.at_a):g}$", loc="right", pad=3.0)
 
 
 def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:

@@ -50,7 +50,8 @@ def _phase(found: xr.Dataset) -> list[Panel]:
     cuts: list[Panel] = [partial(_cut, lines, index, network) for index in range(lines.sizes["a"])]
     sizes = range(found.sizes["finite_a"] if "alpha_bbp_n" in found else 0)
     finite: list[Panel] = [partial(_finite, found, index) for index in sizes]
-    return [lambda ax: layout.threshold_panel(ax, found), *cuts, *finite]
+    times: list[Panel] = [partial(_time, found, index) for index in range(len(cuts)) if "bbp_time" in found]
+    return [lambda ax: layout.threshold_panel(ax, found), *cuts, *finite, *times]
 
 
 def _cut(lines: xr.Dataset, index: int, network: bool, ax: Axes) -> None:
@@ -60,6 +61,10 @@ def _cut(lines: xr.Dataset, index: int, network: bool, ax: Axes) -> None:
 
 def _finite(found: xr.Dataset, index: int, ax: Axes) -> None:
     layout.finite_panel(ax, found, index)
+
+
+def _time(found: xr.Dataset, index: int, ax: Axes) -> None:
+    layout.time_panel(ax, found, index)
 
 
 def _compare(found: xr.Dataset) -> list[Panel]:

@@ -20,6 +20,7 @@ from theory.finite.threshold import alpha_bbp_finite
 from theory.general.spectrum import threshold
 from theory.model import Committee
 from theory.model.network import Network
+from theory.path import TransitionTime
 
 OPTIONS = ["--p", "inf,1,8", "--a-grid", "0.01,0.5,2", "--at-a", "1", "--widths", "1,4,inf"]
 
@@ -264,6 +265,27 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
     assert f"{expected.alpha:.6f}" in capsys.readouterr().out
     panel = plot.draw(path).axes[-1]
     np.testing.assert_array_equal(panel.containers[0].lines[0].get_ydata(), found.alpha_bbp_n[:, 0, 0])
+
+
+def test_bbp_times_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
+    """Which is which: the theory is replaced by a number that says where it was asked."""
+
+    def asked(model, alpha, samples, seed):
+        return TransitionTime(alpha + 10 * model.a, "lost", 0.1 * seed, 3.0, 1.0)
+
+    monkeypatch.setattr(experiment, "bbp_time", asked)
+    path = tmp_path / "times.h5"
+    options = ["--p", "1,inf", "--a-grid", "0.5", "--at-a", "0.5,1", "--widths", "1", "--time", "1.5,2,3"]
+    assert phase.main([*options, "--seed", "3", "--out", str(path)]) == 0
+    found = dataset.open(path)
+    assert found.bbp_time.dims == ("p", "alpha", "at_a")
+    expected = [[6.5, 11.5], [7, 12], [8, 13]]
+    np.testing.assert_allclose(found.bbp_time[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(found.bbp_time_error[0], 0.3)
+    assert np.isnan(found.bbp_time[1]).all() and set(found.bbp_time_kind.values.ravel()) == {"lost", ""}
+    assert "BBP time" in capsys.readouterr().out
+    panel = plot.draw(path).axes[-1]
+    np.testing.assert_allclose(panel.containers[0].lines[0].get_ydata(), [11.5, 12, 13])
 
 
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
