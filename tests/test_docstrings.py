@@ -50,7 +50,7 @@ USED = {
     "sims.operator.operator": ["hessian_operator"],
     "sims.sampling": ["sample_point"],
     "sims.signal": ["gap", "overlaps", "signal_vectors"],
-    "bbp.store": ["describe", "load"],
+    "bbp.store": ["load"],
 }
 
 
