@@ -5,7 +5,7 @@ from typing import Any
 
 from theory.answers import Threshold
 from theory.general.alpha_zero import alpha_zero
-from theory.general.any_weight import GeneralSpectrum, activation_weight, general_spectrum
+from theory.general.any_weight import activation_weight, general_spectrum
 from theory.general.density import DensityCurve, density, density_curve
 from theory.general.first_order import gradient_overlap
 from theory.general.maps import model_map
@@ -22,7 +22,6 @@ __all__ = [
     "Activation",
     "Covariance",
     "DensityCurve",
-    "GeneralSpectrum",
     "Labels",
     "Loss",
     "Network",
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 # First names: all thresholds are one class, and `theory.Spectrum` is along alpha.
-_FORMER = {"ModelMap": Threshold, "ModelThreshold": Threshold, "Spectrum": Found}
+_FORMER = {"GeneralSpectrum": Found, "ModelMap": Threshold, "ModelThreshold": Threshold, "Spectrum": Found}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,25 +20,26 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
 from theory.general.clouds import SOBOL_DIMENSIONS
 from theory.general.dyson import Dyson
 from theory.general.floor import floor
 from theory.general.lowest import lowest
+from theory.general.points import UNBOUNDED, Solved, scattered
+from theory.general.results import Found
 from theory.general.spikes import SpikeBlock
 from theory.general.support import Extreme, Support, edge_of
 
 Array = NDArray[np.float64]
 Weight = Callable[[Array, Array, Array], Array]
-_Run = tuple[str, tuple[NDArray, ...]]
 
 _LEVELS = 30  # log2 of the points of one scrambling that SciPy can draw
 _DIVERGES = 4  # dimensions up to which E (q_min + f)^-2 diverges where the infimum is taken at a finite place
@@ -46,29 +47,6 @@ _INSIDE = 1e3
 _ROUNDING = 1e-9
 _SPLIT = 10.0  # neighbours this many errors apart may be one outlier, split
 _CARRIED = 0.2  # share of one point in the condition for the edge beyond which the points do not resolve it
-
-
-@dataclass(frozen=True)
-class GeneralSpectrum:
-    """Left edge and outliers of a general weight at one alpha, each with an error (`*_error`, one standard deviation).
-
-    edge, edge_error          in units of the weights
-    kind                      "sharp" | "smooth" | "no edge": the weight is unbounded below | "unresolved": too few points, or
-                              a smooth edge at p > 1 without a given infimum
-    outliers (r,)             eigenvalues left of the edge, lowest first; only those found in every scrambling
-    overlaps (r,)             squared overlap with the whole spike space (teacher and student directions)
-    teacher_share (r,)        share of that overlap that lies on teacher directions
-    """
-
-    edge: float
-    edge_error: float
-    kind: str
-    outliers: Array
-    outliers_error: Array
-    overlaps: Array
-    overlaps_error: Array
-    teacher_share: Array
-    teacher_share_error: Array
 
 
 def general_spectrum(
@@ -82,8 +60,8 @@ def general_spectrum(
     points: int = 2**14,
     scramblings: int = 8,
     seed: int = 0,
-) -> GeneralSpectrum:
-    """Left edge and outliers of H for weight(lam (n, p), u (n, p_star), noise (n, noise)) -> (n, p, p) or (n,).
+) -> Found:
+    """Left edge and outliers of H, one by one, for weight(lam (n, p), u (n, p_star), noise (n, noise)) -> (n, p, p) or (n,).
 
     weight       vectorised over n points; (n,) only for p = 1
     infimum      lower bound of the weight's eigenvalues that it approaches; None: it is looked for. For p > 1 a given one
@@ -116,32 +94,27 @@ def general_spectrum(
         search = _floor_of if isinstance(weight, Hashable) else _bottom
         bottom = search(weight, p, p_star, noise)
     if not np.isfinite(bottom.value):
-        return _without_edge()
+        return Found.without_edge("points", UNBOUNDED)
 
     def other(shift: Array) -> Extreme:
         return _bottom(weight, p, p_star, noise, shift)
 
     given = infimum is not None
     law = Support(other, bottom, given or p == 1)
-    runs: list[_Run] = []
+    runs = []
     for repeat in range(scramblings):
         qmc = importlib.import_module(
             "scipy.stats.qmc"
         )  # late: it takes most of the time of importing theory
         uniform = qmc.Sobol(p + p_star + noise, rng=np.random.default_rng([seed, repeat])).random_base2(level)
         runs.append(_solve(weight, alpha, uniform, p, p_star, law, given))
-    kinds, many = {kind for kind, _ in runs}, [len(columns[1]) for _, columns in runs]
-    factor = stdtrit(scramblings - 1, 0.975) / 1.959964 / np.sqrt(scramblings)
-    columns = []
-    for part in range(4):
-        values = _column(runs, part, min(many))
-        columns.append((values.mean(axis=0), factor * values.std(axis=0, ddof=1)))
-    (edge, edge_error), *rest = columns
-    for part, (mean, error) in enumerate(rest):
-        rest[part] = mean, _with_splitting(mean, error, _groups(*rest[0]))
-    kind = kinds.pop() if len(kinds) == 1 else "unresolved"
-    return GeneralSpectrum(
-        float(edge[0]), float(edge_error[0]), kind, *(array for pair in rest for array in pair)
+    found = scattered(runs)
+    groups = _groups(found.outliers, found.outliers_error)
+    return replace(
+        found,
+        outliers_error=_with_splitting(found.outliers, found.outliers_error, groups),
+        overlaps_error=_with_splitting(found.overlaps, found.overlaps_error, groups),
+        teacher_share_error=_with_splitting(found.teacher_share, found.teacher_share_error, groups),
     )
 
 
@@ -160,10 +133,6 @@ def _with_splitting(mean: Array, error: Array, groups: list[slice]) -> Array:
     for group in groups:
         wider[group] = np.hypot(error[group], mean[group] - mean[group].mean())
     return wider
-
-
-def _without_edge() -> GeneralSpectrum:
-    return GeneralSpectrum(np.nan, 0.0, "no edge", *(np.zeros(0) for _ in range(6)))
 
 
 def _takes_three(weight: Weight, p: int, p_star: int, noise: int) -> None:
@@ -270,7 +239,7 @@ def _weights(weight: Weight, lam: Array, u: Array, xi: Array) -> Array:
 
 def _solve(
     weight: Weight, alpha: float, uniform: Array, p: int, p_star: int, law: Support, given: bool
-) -> _Run:
+) -> Solved:
     normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
     lam, u, xi = np.split(normals, [p, p + p_star], axis=1)
     f = _weights(weight, lam, u, xi)
@@ -291,10 +260,5 @@ def _solve(
         kind = "unresolved" if carried.max() > _CARRIED else kind
     found = SpikeBlock(dyson, np.concatenate([u, lam], axis=1)).spikes(edge.state, edge.value)
     share = np.sum(found.directions[:, :p_star] ** 2, axis=(1, 2))
-    return kind, (np.array([edge.value]), found.values, found.overlaps, share)
-
-
-def _column(runs: list[_Run], part: int, shared: int) -> Array:
-    """One quantity of every run, (runs, r), NaN where a run found fewer outliers."""
-    width = 1 if part == 0 else shared
-    return np.array([np.append(columns[part], np.full(width, np.nan))[:width] for _, columns in runs])
+    rows = np.stack([found.values, found.overlaps, share, 1 - share, np.ones(len(share))], axis=1)
+    return Solved(edge.value, kind, rows)

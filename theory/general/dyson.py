@@ -26,6 +26,7 @@ method below is the same Kleinman iteration with the M terms summed.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,19 +52,29 @@ class DysonEdge:
     """Left edge of the spectrum of a matrix Dyson equation.
 
     value       the edge, in units of the weights
-    q           Q = -G^{-1} at the edge, (p, p)
-    null        the positive semidefinite null vector E of the whitened derivative, (p, p), Frobenius norm 1
-    curvature   d^2 z / d g^2 at the edge along the physical branch, g = tr G / p; negative
+    kind        "sharp"; of a law too (`theory.general.support`) "smooth", "atom" or "unresolved"
+    state       the sums there, None for an atom
+    null        the positive semidefinite null vector E of the whitened derivative, (p, p), Frobenius norm 1; None but where it
+                was solved for
+    curvature   d^2 z / d g^2 at a sharp edge along the physical branch, g = tr G / p; negative
     residual    largest entry of the whitened equation and of rho - 1: what is left unsolved
     iterations  evaluations of the M weights that it took
     """
 
     value: float
-    q: Array
-    null: Array
-    curvature: float
-    residual: float
-    iterations: int
+    kind: str = "sharp"
+    state: State | None = None
+    null: Any = None
+    curvature: float = math.nan
+    residual: float = 0.0
+    iterations: int = 0
+
+    @property
+    def q(self) -> Array:
+        """Q = -G^{-1} at the edge, (p, p)."""
+        if self.state is None:
+            raise ParameterError("an atom at 0 has no resolvent")
+        return self.state.q
 
     @property
     def g(self) -> Array:
@@ -226,7 +237,7 @@ class Dyson:
         # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(Q^{-1} E)) per squared step, and tr G by tr(Q^{-1} E).
         pull, fall = float(state.coordinates(state.inverse_q) @ e), float(state.z_slope(z) @ e)
         curvature = float(w @ e) * self.p**2 / (pull**2 * fall)
-        return DysonEdge(z, state.q, state.matrix(e), curvature, size, steps)
+        return DysonEdge(z, "sharp", state, state.matrix(e), curvature, size, steps)
 
     def solve(self, z: float) -> Array:
         """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""

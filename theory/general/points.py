@@ -25,13 +25,13 @@ from scipy.special import stdtrit
 from theory.answers import Threshold
 from theory.checks import NotConverged
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
-from theory.general.dyson import Dyson, State
+from theory.general.dyson import Dyson, DysonEdge, State
 from theory.general.extremes import bottom, support
 from theory.general.levels import Levels
 from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import Found, zero_of
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
-from theory.general.support import CloudEdge, Support, edge_of
+from theory.general.support import Support, edge_of
 from theory.late_scipy import brentq
 from theory.model.network import Network
 
@@ -59,7 +59,7 @@ _ROUGHLY, _NEARLY = (
     0.03,
 )  # relative distances in Q at which smooth edges are verified, in the scan and at the root
 _AHEAD = 1e-3  # steps in log alpha of the tangent: what three points leave is 1e-6
-_UNBOUNDED = "no left edge: the weight is unbounded below"
+UNBOUNDED = "no left edge: the weight is unbounded below"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class CloudProblem:
             orbits = orbit_labels(model, teachers, len(block.teacher) - teachers)
             self.spikes.append(SpikeBlock(self.unit, block.vectors, orbits))
 
-    def edge(self, alpha: float) -> tuple[Dyson, CloudEdge]:
+    def edge(self, alpha: float) -> tuple[Dyson, DysonEdge]:
         """Equation and edge at alpha. Raises NotConverged."""
         dyson = self.unit.scaled(alpha)
         edge = edge_of(dyson, self.law, self.start)
@@ -105,7 +105,7 @@ class CloudProblem:
                 rows.append([value, overlap, float(teacher), float(student), block.degeneracy])
         return Solved(edge.value, edge.kind, clustered(np.array(sorted(rows)).reshape(-1, 5)))
 
-    def margin(self, alpha: float) -> tuple[float, CloudEdge, float]:
+    def margin(self, alpha: float) -> tuple[float, DysonEdge, float]:
         """Largest margin of a direction that carries the teacher, the edge, and the overlap that its outlier starts with."""
         dyson, edge = self.edge(alpha)
         if edge.state is None:
@@ -199,7 +199,7 @@ def point_spectrum(model: Network, alpha: float) -> Found:
     """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf."""
     fit(model)
     if not math.isfinite(bottom(model).value):
-        return Found.without_edge("points", _UNBOUNDED)
+        return Found.without_edge("points", UNBOUNDED)
     law, start = support(model), None
     if dimensions(model) > _DIMENSIONS:
         runs = []
@@ -294,7 +294,7 @@ def point_threshold(model: Network) -> Threshold:
     """`theory.general.spectrum.threshold` by clouds of points."""
     fit(model)
     if not math.isfinite(bottom(model).value):
-        return Threshold(math.nan, "no edge", math.nan, route="points", reason=_UNBOUNDED)
+        return Threshold(math.nan, "no edge", math.nan, route="points", reason=UNBOUNDED)
     law, product = support(model), dimensions(model) <= _DIMENSIONS
     coarse = CloudProblem(
         model,

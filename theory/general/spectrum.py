@@ -31,7 +31,7 @@ from theory.exact.transition import bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic
 from theory.general.laws import across, floor_of, isotropic, node_law, panel_law
-from theory.general.points import point_spectrum, point_threshold
+from theory.general.points import UNBOUNDED, point_spectrum, point_threshold
 from theory.general.quadratic import QuadraticLaw
 from theory.general.results import Found
 from theory.model.network import Network, network
@@ -43,7 +43,6 @@ _ENOUGH = 1e-9  # with which product rules are content
 _PANELS = (1e-8, 120_000), (1e-10, 300_000), (1e-12, 700_000)  # tolerances and most nodes, in turn
 _NEARER = 8  # times that d is lowered, each time by a factor of 30
 Solve = Callable[[Isotropic], tuple[Any, float | None]]
-_UNBOUNDED = "no left edge: the weight is unbounded below"
 _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
@@ -89,7 +88,7 @@ class Nodes:
     def at(self, model: Network, alpha: float) -> Found:
         """By `Isotropic` on nodes."""
         if not math.isfinite(floor_of(model).value):
-            return Found.without_edge("nodes", _UNBOUNDED)
+            return Found.without_edge("nodes", UNBOUNDED)
         if not across(model):
             return Found(math.nan, 0.0, "unresolved", "nodes", reason=_ALONG)
         return _refined(model, lambda law: _of(law, alpha, "nodes"), _merged)
@@ -97,7 +96,7 @@ class Nodes:
     def threshold(self, model: Network) -> Threshold:
         """As `at`."""
         if not math.isfinite(floor_of(model).value):
-            return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=_UNBOUNDED)
+            return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=UNBOUNDED)
         if not across(model):
             return Threshold(math.nan, "unresolved", math.nan, route="nodes", reason=_ALONG)
         return _refined(model, lambda law: _first(law, "nodes"), _merged_threshold)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.general.dyson import Dyson
+from theory.general.dyson import Dyson, DysonEdge
 from theory.general.state import State, newton_step
 
 Array = NDArray[Any]
@@ -113,15 +113,7 @@ class Support:
         return found.value
 
 
-class CloudEdge(NamedTuple):
-    """Edge of the law on a cloud: value, kind, and the sums at Q there (None for an atom)."""
-
-    value: float
-    kind: str
-    state: State | None
-
-
-def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None) -> CloudEdge:
+def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None) -> DysonEdge:
     """Left edge and its kind; `start` is (Q, z) of a neighbouring problem. Raises NotConverged where it is not found."""
     lowest = float(dyson.values.min())
     if lowest < law.bottom.value - _BELOW * abs(law.bottom.value):
@@ -132,9 +124,9 @@ def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None
             return found
     edge = _stationary(dyson, start)
     if edge is not None and law.admissible(edge[1].q):
-        return CloudEdge(edge[0], "sharp", edge[1])
+        return DysonEdge(edge[0], "sharp", edge[1])
     if law.q_min == 0:
-        return CloudEdge(0.0, "atom", None)
+        return DysonEdge(0.0, "atom", None)
     if not law.scalar:
         again = None if edge is None else _smooth(dyson, law, (edge[1].q, edge[0]))
         again = again or _walked(dyson, law)
@@ -142,15 +134,15 @@ def edge_of(dyson: Dyson, law: Support, start: tuple[Array, float] | None = None
             return again
     if edge is None:
         raise NotConverged("left edge not found", -law.q_min)
-    return CloudEdge(edge[0], "unresolved", edge[1])
+    return DysonEdge(edge[0], "unresolved", edge[1])
 
 
-def _at_bottom(dyson: Dyson, law: Support) -> CloudEdge | None:
+def _at_bottom(dyson: Dyson, law: Support) -> DysonEdge | None:
     """The smooth edge at Q = q_min I; an improbable infimum, where averages diverge, shows at no number of points."""
     state = dyson.state(law.q_min * np.eye(dyson.p))
     if state is None or state.top(state.centre())[0] > 1:
         return None
-    return CloudEdge(state.centre(), "smooth", state)
+    return DysonEdge(state.centre(), "smooth", state)
 
 
 def _stationary(dyson: Dyson, start: tuple[Array, float] | None) -> tuple[float, State] | None:
@@ -164,7 +156,7 @@ def _stationary(dyson: Dyson, start: tuple[Array, float] | None) -> tuple[float,
     return None if state is None else (edge.value, state)
 
 
-def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> CloudEdge | None:
+def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> DysonEdge | None:
     """The end of the branch where it touches the support; once more where it turns out to touch another weight there. None
     where the branch does not reach so far."""
     q = law.q_min * np.eye(dyson.p) if start is None else start[0]
@@ -181,8 +173,8 @@ def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> Cl
     return None
 
 
-def _touched(law: Support, value: float, state: State) -> CloudEdge:
-    return CloudEdge(value, "smooth" if law.lowest(state.q)[2] else "unresolved", state)
+def _touched(law: Support, value: float, state: State) -> DysonEdge:
+    return DysonEdge(value, "smooth" if law.lowest(state.q)[2] else "unresolved", state)
 
 
 def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, State] | None:
@@ -209,7 +201,7 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
     return None
 
 
-def _walked(dyson: Dyson, law: Support) -> CloudEdge | None:
+def _walked(dyson: Dyson, law: Support) -> DysonEdge | None:
     """The smooth edge by bisection of z along the branch: Q(z) falls as z rises, and with it the smallest eigenvalue of Q + F.
     Extremes are looked for again where the branch was left. None where that is before the support is reached."""
     start = _on_branch(dyson, law)
