@@ -19,7 +19,8 @@ from theory.general.isotropic import Averages, Block, Isotropic
 
 Array = NDArray[Any]
 
-_BELOW = 1e-9  # relative distance by which rounding may put a node below the infimum
+_BELOW = 1e-6  # relative distance by which rounding may put a node below the infimum,
+_ROUNDED = 1e-9  # and share of nodes where that may be more: a + y is then rounding itself
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class NodeLaw:
     def above(self) -> Array:
         """f - infimum (n,). Raises NotConverged where a weight lies below it."""
         above = self.f + self.q_min
-        lowest = float(np.min(above))
-        if lowest < -_BELOW * max(self.q_min, self.scale):
+        lowest, below = float(np.min(above)), above < -_BELOW * max(self.q_min, self.scale)
+        if np.sum(self.coefficients[below]) > _ROUNDED:
             raise NotConverged(f"a weight lies {-lowest:.3g} below the infimum that was found", -self.q_min)
         return np.maximum(above, 0.0)
 
