@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-import pandas as pd
+from collections.abc import Sequence
 
 from bbp.console import program
-from bbp.console.errors import FileError
-from bbp.console.grids import integer
-from bbp.console.text import plain
-from bbp.exports import text
-from bbp.exports.tables import quantities, tables
-from bbp.files import atomic, dataset, outputs
-from theory.checks import ParameterError
 
 EXAMPLE = """  bbp export sweep.h5 --csv --out sweep.csv
   bbp export phase.h5 --table widths --latex
   bbp export compare.h5 --columns alpha,n,lowest,theory_n_lowest --out lowest.tex
   bbp export compare.h5 --json | jq .rows[0]
   bbp export sweep.h5 --list"""
-ENDINGS = {".csv": "csv", ".tex": "latex", ".json": "json"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,68 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write one table of the file."""
-    form = _form(args, None if args.out is None else Path(args.out))
-    out = None if args.out is None else outputs.destination(args.out)
-    for name in ("out", "columns", "table"):
-        if args.list and getattr(args, name) is not None:
-            raise ParameterError(f"{name} is for a table, and --list prints their names")
-    if out is not None:
-        outputs.require_apart({"out": out}, [args.file])
-        outputs.require_free(out, force=args.force)
-    found = tables(dataset.open(args.file))
-    if args.list:
-        for name, each in found.items():
-            program.show(f"{name:14} {len(each):8d} rows: {', '.join(quantities(each))}")
-        return program.OK
-    digits = text.DIGITS[form] if args.digits is None else min(integer("digits", args.digits), 17)
-    name, table = _chosen(found, args.table)
-    if args.columns is not None:
-        table = _cut(name, table, args.columns)
-    elif form == "latex":
-        table, left = text.fitting(table)
-        if left:
-            program.log.info("left out, empty or beyond a page: %s (--columns chooses)", ", ".join(left))
-    written = text.FORMS[form](name, table, digits)
-    if out is None:
-        sys.stdout.write(written if form == "json" else plain(written))
-    else:
-        atomic.prepare_directory(out.parent)
-        atomic.write_bytes(out, written.encode())
-        program.show(f"wrote {args.out}")
-    return program.OK
-
-
-def _form(args: argparse.Namespace, out: Path | None) -> str:
-    named = next((form for form in text.FORMS if getattr(args, form)), None)
-    ending = ENDINGS.get(out.suffix.lower() if out is not None else "", named)
-    if named and named != ending:
-        raise ParameterError(f"out ends in {out.suffix if out else ''}, but --{named} is asked for")
-    return ending or "csv"
-
-
-def _chosen(found: Mapping[str, pd.DataFrame], name: str | None) -> tuple[str, pd.DataFrame]:
-    if not found:
-        raise FileError("the file holds no table")
-    if name is None:
-        return next(iter(found.items()))
-    if name not in found:
-        raise ParameterError(
-            f"no table {name!r}{program.nearest(name, list(found))}; there are {', '.join(found)}"
-        )
-    return name, found[name]
-
-
-def _cut(name: str, table: pd.DataFrame, asked: str) -> pd.DataFrame:
-    """The table's columns of these names, in this order."""
-    held, names = quantities(table), [each.strip() for each in asked.split(",")]
-    for each in names:
-        if each not in held:
-            near = program.nearest(each, held)
-            raise ParameterError(f"no column {each!r}{near}; {name} has {', '.join(held)}")
-        if names.count(each) > 1:
-            raise ParameterError(f"columns names {each} twice")
-    return text.chosen(table, names)
+    """The work, whose libraries --help does not wait for."""
+    return importlib.import_module("bbp.exports.export").run(args)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,16 +10,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from bbp.console import grids
 from bbp.console.errors import FileError
 from bbp.console.progress import log
 from bbp.files import regular
-from bbp.files.variables import KINDS as KINDS
 from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, named, shown
 from theory.exact.outliers import teacher_branch
@@ -30,6 +28,9 @@ from theory.model.activations import ACTIVATIONS
 from theory.model.covariance import covariance
 from theory.model.losses import LOSSES
 from theory.model.network import Network
+
+if TYPE_CHECKING:  # half a second, which --help need not wait for
+    import xarray as xr
 
 Model = Committee | Network
 DEFAULTS: dict[str, Any] = {
