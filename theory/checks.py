@@ -12,6 +12,9 @@ import numpy as np
 LARGEST = 1e300  # of a whole number: beyond it floats overflow
 TEACHERS = 1e40  # of p_star: thresholds grow like its square
 RATIOS = 1e100  # of alpha = M/N, whose square must not overflow
+# Decorates public functions: NumPy's defaults for floating-point errors, whatever the caller has set by np.seterr.
+numpy_defaults = np.errstate(divide="warn", over="warn", under="ignore", invalid="warn")
+
 NORMALISATIONS = 1e-100, 1e60  # between which the averages over labels neither overflow nor underflow
 
 
@@ -35,6 +38,30 @@ def positive(name: str, value: Any) -> Any:
 def finite(name: str, value: Any) -> Any:
     """`value` as float (or float64 array of its shape), all finite; else ParameterError."""
     return _real_array(name, value, np.isfinite, "finite")
+
+
+def real(name: str, value: Any) -> np.ndarray:
+    """`value` as float64 array, however it comes (big-endian, narrow, a list); ParameterError if it is masked or no numbers."""
+    return np.asarray(_real_array(name, value, lambda v: np.ones(v.shape, bool), "real numbers"))
+
+
+def upper_half_plane(name: str, value: Any) -> Any:
+    """`value` as complex128 array, Im > 0 and 1e-300 <= |value| <= 1e300; else ParameterError."""
+    wanted = "finite and not 0, with positive imaginary part"
+    if np.ma.is_masked(value):
+        raise ParameterError(f"{name} must have no masked entries, got {shown(value)}")
+    try:
+        if isinstance(value, str | bytes | bool) or np.asarray(value).dtype.kind not in "iufcO":
+            raise TypeError
+        array = np.asarray(value, dtype=np.complex128)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be complex, {wanted}, got {shown(value)}") from None
+    with np.errstate(all="ignore"):
+        size = np.abs(array)
+    good = (array.imag > 0) & (size >= 1 / LARGEST) & (size <= LARGEST)
+    if not np.all(good):
+        raise ParameterError(f"{name} must be {wanted}, got {complex(array[~good].flat[0])!r}")
+    return array
 
 
 def one(name: str, value: Any) -> float:

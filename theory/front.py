@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.answers import Edge, Outlier, Spectrum
-from theory.checks import ParameterError, one, ratio
+from theory.checks import ParameterError, numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge
 from theory.exact.density.density import density as committee_density
 from theory.exact.density.weight_law import DIGITS
@@ -29,6 +29,7 @@ from theory.model.network import Network, network
 __all__ = ["alpha_zero", "atom", "density", "edge", "outliers", "spectrum", "threshold"]
 
 
+@numpy_defaults
 def edge(model: Network, alpha: float) -> Edge:
     """Left edge of the bulk of the Hessian at alpha = M/N.
 
@@ -55,6 +56,7 @@ def edge(model: Network, alpha: float) -> Edge:
     return Edge(float(found.edge), str(found.kind), float(found.edge_error), found.route, found.reason)
 
 
+@numpy_defaults
 def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
     """All eigenvalues left of the bulk at alpha = M/N, lowest first, () if there is none; equal ones are one Outlier.
 
@@ -85,6 +87,7 @@ def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
     )
 
 
+@numpy_defaults
 def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     """Edge and lowest outlier along alpha (any shape): the arrays that a sweep file keeps. NaN where there is none.
 
@@ -96,6 +99,7 @@ def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     return lowest_branch(model, alpha)
 
 
+@numpy_defaults
 def density(
     model: Network,
     alpha: ArrayLike,
@@ -136,6 +140,7 @@ def density(
     return float(rho) if rho.ndim == 0 else rho
 
 
+@numpy_defaults
 def atom(model: Network, alpha: ArrayLike) -> Any:
     """Mass of the eigenvalue 0, shape of alpha: 1 less alpha or the share of input directions that vary, whichever is less.
 
@@ -148,6 +153,7 @@ def atom(model: Network, alpha: ArrayLike) -> Any:
     return float(mass) if mass.ndim == 0 else mass
 
 
+@numpy_defaults
 def alpha_zero(model: Network, method: str = "overlap") -> float | None:
     """alpha_0, where a discontinuous transition would lose its overlap, by "overlap" or "continuation", or None.
 

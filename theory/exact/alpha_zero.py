@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.answers import Threshold
-from theory.checks import choice
+from theory.checks import choice, numpy_defaults
 from theory.exact.averages import (
     Widths,
     continued,
@@ -59,6 +59,7 @@ def alpha_zero(model: Network, method: str = "overlap") -> float | None:
     return None if np.isnan(value) else value
 
 
+@numpy_defaults
 def alpha_zero_map(
     p: ArrayLike,
     p_star: ArrayLike = 1,

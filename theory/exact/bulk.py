@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.answers import Edge
-from theory.checks import ParameterError, broadcast, count, finite, one, ratio
+from theory.checks import ParameterError, broadcast, count, finite, numpy_defaults, one, ratio
 from theory.exact.averages import (
     Widths,
     average,
@@ -105,6 +105,7 @@ def _by_size(models: Widths, narrow: Callable[[Array], Array], wide: Callable[[A
     return value
 
 
+@numpy_defaults
 def bulk_edge(model: Network, alpha: float) -> Edge:
     """Left edge of the bulk at alpha = M/N: sharp or smooth.
 
@@ -119,6 +120,7 @@ def bulk_edge(model: Network, alpha: float) -> Edge:
     return Edge(value, kind)
 
 
+@numpy_defaults
 def edge_resolvent(model: Network, alpha: float) -> float:
     """Resolvent trace g at the left edge: -p/2 (-1 for p = inf) where it is smooth, above it where sharp.
 
@@ -135,6 +137,7 @@ def _edge(model: Network, alpha: float) -> tuple[float, str, float]:
     return float(value[0]), str(kind[0]), float(g[0])
 
 
+@numpy_defaults
 def edges(model: Network, alpha: ArrayLike) -> tuple[Array, Array, Array]:
     """Values, kinds (texts) and resolvent traces of the left edges at alpha (any shape)."""
     models, alphas, shape = problems(model, alpha)
@@ -148,6 +151,7 @@ def edges(model: Network, alpha: ArrayLike) -> tuple[Array, Array, Array]:
     return found[0].reshape(shape), found[1].reshape(shape), found[2].reshape(shape)
 
 
+@numpy_defaults
 def z_of_g(model: Network, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
     """z(g) = 1/g + alpha K(g), or its first or second derivative in g, for g_min <= g < 0.
 
@@ -181,6 +185,7 @@ def z_of_g(model: Network, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) 
     return float(z) if z.ndim == 0 else z
 
 
+@numpy_defaults
 def riemannian_shift(model: Network, alpha: ArrayLike) -> Array:
     """What the whole spectrum moves by on the product of spheres: -alpha (2/p) E[yhat (yhat - y)/(a + y)], shape of alpha.
 

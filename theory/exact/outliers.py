@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.answers import Outlier, Spectrum
-from theory.checks import one, ratio
+from theory.checks import numpy_defaults, one, ratio
 from theory.exact.averages import (
     Kernel,
     Widths,
@@ -39,6 +39,7 @@ _CLOSE = 0.03  # edge and outlier this close in r = (1-t)/t, relative to 1 + r: 
 _GAUSS = 12
 
 
+@numpy_defaults
 def outlier(model: Network, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, p p_star eigenvalues in one place, or None where all of the spectrum is the bulk.
 
@@ -59,6 +60,7 @@ def outlier(model: Network, alpha: float) -> Outlier | None:
     )
 
 
+@numpy_defaults
 def outlier_resolvent(model: Network, alpha: float) -> float:
     """Resolvent trace g at the teacher outlier, NaN where there is none.
 
@@ -75,6 +77,7 @@ def _root(model: Network, alpha: float) -> tuple[Widths, Array, Array]:
     return models, alphas, outlier_root(models, alphas, edge_root(models, alphas))
 
 
+@numpy_defaults
 def teacher_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
 
@@ -95,6 +98,7 @@ def teacher_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     return Spectrum(*(v.reshape(shape) for v in columns))
 
 
+@numpy_defaults
 def edge_gap(model: Network, alpha: ArrayLike) -> Array:
     """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
 
@@ -123,13 +127,13 @@ def edge_gap(model: Network, alpha: ArrayLike) -> Array:
 def squared_overlap(models: Widths, alpha: Array, r: Array) -> Array:
     """q2 at the outlier r = (1-t)/t; models, alpha and r 1-D of one length."""
     w, v = average([kernel_w, kernel_v], models, *split(r))
-    rest = 1 - alpha * w
+    rest = np.maximum(1 - alpha * w, 0)
     near = np.flatnonzero(rest < _SMALL)
     if near.size:
         alpha_near = alpha[near].astype(np.longdouble)
         r_near = _polished(models.take(near), alpha_near, r[near], kernel_u, kernel_u_slope)
         (w_near,) = average([kernel_w], models.take(near), *split(r_near))
-        rest[near] = (1 - alpha_near * w_near).astype(np.float64)
+        rest[near] = np.maximum(1 - alpha_near * w_near, 0).astype(np.float64)
     return rest / (rest + alpha * v)
 
 

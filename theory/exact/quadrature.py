@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, roots_hermitenorm
 
-from theory.checks import ParameterError, count, positive, shown
+from theory.checks import ParameterError, count, numpy_defaults, positive, shown
 
 Array = NDArray[np.float64]
 
@@ -22,9 +22,14 @@ _STEP = (
     1 / 16
 )  # of the trapezoid rule in the transformed variable: 1e-14 for integrands analytic off the ends
 _WIDEST = 1e8  # k beyond which the logarithm of the density has lost half of its digits
+_FEW, _ROOTS = (
+    150,
+    100_000,
+)  # nodes up to which NumPy's rule is exact (it overflows at 371), and SciPy's quick
 _REACH = 3.6  # tanh-sinh weights fall below 1e-36 of their peak beyond it
 
 
+@numpy_defaults
 def chi_square_law(k: int, breaks: Sequence[float] = ()) -> tuple[Array, Array]:
     """Law of y ~ chi^2_k / k: nodes (n,) and probabilities (n,), double exponential between the `breaks`.
 
@@ -48,9 +53,13 @@ def chi_square_law(k: int, breaks: Sequence[float] = ()) -> tuple[Array, Array]:
     return r[keep] ** 2 / k, probability[keep]
 
 
+@numpy_defaults
 def normal_law(nodes: int) -> tuple[Array, Array]:
     """Gauss-Hermite law of a standard normal: nodes (n,) and probabilities (n,), exact for degree below 2n."""
-    x, w = np.polynomial.hermite_e.hermegauss(count("nodes", nodes))
+    many = count("nodes", nodes)
+    if many > _ROOTS:
+        raise ParameterError(f"nodes must be at most {_ROOTS:g}, got {shown(many)}")
+    x, w = np.polynomial.hermite_e.hermegauss(many) if many <= _FEW else roots_hermitenorm(many)
     return x, w / w.sum()
 
 

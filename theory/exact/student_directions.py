@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from theory.checks import one, ratio
+from theory.checks import numpy_defaults, one, ratio
 from theory.exact.averages import average, kernel_k, kernel_yhat_phi
 from theory.exact.bulk import problems
 from theory.exact.conditions import edge_root, split
@@ -42,6 +42,7 @@ class StudentDirection:
     overlap: float | None = None
 
 
+@numpy_defaults
 def student_outliers(model: Network, alpha: float) -> list[StudentDirection]:
     """The three kinds of student directions and, for each, that no eigenvalue leaves the bulk (for any model and alpha).
 

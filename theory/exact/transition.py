@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.answers import Threshold
-from theory.checks import TEACHERS, ParameterError, normalisation, variance, widths
+from theory.checks import TEACHERS, ParameterError, normalisation, numpy_defaults, variance, widths
 from theory.exact.averages import (
     Widths,
     average,
@@ -40,6 +40,7 @@ _NEAR = 1e-12  # |log W/U| below which the kind is that of a against a_c: its ow
 _SMALL = 0.03  # below this (U - W)/U is computed again in extended precision
 
 
+@numpy_defaults
 def bbp_threshold(model: Network) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
 
@@ -52,6 +53,7 @@ def bbp_threshold(model: Network) -> Threshold:
     return Threshold(float(found.alpha[0]), str(found.kind[0]), float(found.jump[0]))
 
 
+@numpy_defaults
 def threshold_map(
     p: ArrayLike, p_star: ArrayLike = 1, a: ArrayLike = 1.0, noise: ArrayLike = 0.0
 ) -> Threshold:
@@ -68,6 +70,7 @@ def threshold_map(
     return Threshold(found.alpha.reshape(shape), found.kind.reshape(shape), found.jump.reshape(shape))
 
 
+@numpy_defaults
 def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1, noise: ArrayLike = 0.0) -> Array:
     """a_c, the normalisation where the transition changes kind: continuous for a < a_c, discontinuous from a_c on.
 
@@ -112,6 +115,7 @@ def _critical(models: Widths) -> Array:
     return (a_c - rest / slope).astype(np.float64) * beyond
 
 
+@numpy_defaults
 def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
     """p_c, the smallest width p whose transition is discontinuous: an int, or int64 array of the broadcast shape.
 

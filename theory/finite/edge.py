@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.checks import ParameterError, count, finite, one, ratio
+from theory.checks import ParameterError, count, finite, numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.exact.committee import finite_committee
 from theory.exact.quadrature import chi_square_law
@@ -64,6 +64,7 @@ class FiniteEdge:
     std: float
 
 
+@numpy_defaults
 def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module docstring.
 
@@ -84,6 +85,7 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
 
 
+@numpy_defaults
 def edge_scale(model: Network, alpha: float, n: int) -> float:
     """kappa = (p n)^{2/3} (2 / |z''(g_edge)|)^{1/3}, inverse units of the Hessian.
 
@@ -104,6 +106,7 @@ def edge_scale(model: Network, alpha: float, n: int) -> float:
     )
 
 
+@numpy_defaults
 def label_variance(model: Network, g: float) -> float:
     """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over one sample's labels, for -p/2 <= g < 0; units of the Hessian^2.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import NotConverged, ParameterError, count, one, positive, ratio, shown
+from theory.checks import NotConverged, ParameterError, count, numpy_defaults, one, positive, ratio, shown
 from theory.exact.committee import finite_committee
 from theory.finite.draw import EXTREMES
 from theory.finite.elsewhere import none_above
@@ -103,6 +103,7 @@ def has_bulk(model: Network, n: int) -> bool:
     return int(model.p) * (n - int(model.p) - model.p_star) > int(model.degeneracy) + 1
 
 
+@numpy_defaults
 def finite_law(model: Network, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
 
@@ -199,6 +200,7 @@ class FiniteCurve:
     doubt: tuple[str | None, ...] = ()
 
 
+@numpy_defaults
 def finite_curve(
     model: Network, alphas: ArrayLike, n: int, *, draws: int = 100, seed: int = 0, threads: int = 1
 ) -> FiniteCurve:
@@ -211,6 +213,8 @@ def finite_curve(
     True
     """
     grid = np.atleast_1d(np.asarray(positive("alphas", alphas), dtype=np.float64))
+    if grid.ndim != 1 or not grid.size:
+        raise ParameterError(f"alphas must be one number or a list of at least one, got shape {grid.shape}")
 
     def row(alpha: float) -> list[float]:
         try:

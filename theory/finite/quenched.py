@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
-from theory.checks import ParameterError, count, finite, generator, one, ratio
+from theory.checks import ParameterError, count, finite, generator, numpy_defaults, one, ratio
 from theory.exact.committee import committee_weights, finite_committee
 from theory.finite.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson, DysonEdge
@@ -46,6 +46,9 @@ from theory.general.state import State
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
+
+_NORMS = 0.1, 10.0  # of rows, squared, over n: further from 1 the factor 1/n has been left out, or put twice
+_ASYMMETRY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Quenched:
         return float(np.nanmin(np.append(self.outliers, self.edge)))
 
 
+@numpy_defaults
 def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLike | None = None) -> Quenched:
     """Edge, outliers and overlaps predicted for one draw of labels: preactivations lam (M, p), u (M, p_star), dimension n.
 
@@ -142,6 +146,13 @@ def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
     r = projections.shape[1]
     if overlaps.shape != (r, r):
         raise ParameterError(f"gram must have shape ({r}, {r}), got {overlaps.shape}")
+    norms = np.diag(overlaps)
+    if np.any((norms < _NORMS[0]) | (norms > _NORMS[1])):
+        raise ParameterError(
+            f"gram must be W W^T / n of rows of norm sqrt(n), its diagonal near 1, got {norms.min():g} to {norms.max():g} there"
+        )
+    if np.any(np.abs(overlaps - overlaps.T) > _ASYMMETRY * norms.max()):
+        raise ParameterError("gram must be symmetric, got one that is not")
     try:
         factor = np.linalg.cholesky(overlaps)
     except np.linalg.LinAlgError:
@@ -171,6 +182,7 @@ def gram_factor(model: Network, n: int, rng: np.random.Generator) -> Array:
     return factor
 
 
+@numpy_defaults
 def mean_margin(model: Network, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
     """Mean over the p p_star directions of the signal of the margin edge - Xi(edge).
 
@@ -215,6 +227,7 @@ class QuenchedMean:
     draws: int
 
 
+@numpy_defaults
 def quenched_mean(model: Network, alpha: float, n: int, draws: int, rng: np.random.Generator) -> QuenchedMean:
     """Quenched predictions averaged over `draws` draws of round(alpha n) labels in dimension n.
 

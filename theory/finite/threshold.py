@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import NotConverged, ParameterError, choice, count, shown
+from theory.checks import NotConverged, ParameterError, choice, count, numpy_defaults, shown
 from theory.exact.committee import committee_labels, finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.extreme_labels import WIDEST, LabelTail
@@ -51,6 +51,7 @@ class FiniteThreshold:
     doubt: Any = ""
 
 
+@numpy_defaults
 def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> FiniteThreshold:
     """alpha at which half of the draws of `model` in dimension n, a number or an array from 100 to 1e12, are informative.
 
@@ -72,6 +73,7 @@ def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: in
     return _at_sizes(at, n)
 
 
+@numpy_defaults
 def margin_threshold(
     model: Network,
     n: ArrayLike,

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import airy
 
-from theory.checks import ParameterError, finite
+from theory.checks import ParameterError, finite, numpy_defaults
 from theory.finite.tracy_widom_table import COEFFICIENTS, LEFT, LENGTH, RIGHT
 from theory.late_scipy import brentq
 
@@ -33,7 +33,7 @@ MEAN = -1.2065335745820
 VARIANCE = 1.607781034581
 
 _AIRY_END = 15.0  # Ai beyond it is below 1e-17
-_LEFT, _RIGHT = -20.0, 40.0  # F1 is 0 and 1 beyond, to 1e-70
+_LEFT, _RIGHT = -20.0, 105.0  # F1 is 0 and 1 beyond, to 1e-310
 
 
 def tracy_widom_scale(levels: float, curvature: float) -> float:
@@ -48,6 +48,7 @@ def tracy_widom_scale(levels: float, curvature: float) -> float:
     return float(float(levels) ** (2 / 3) * (2 / abs(curvature)) ** (1 / 3))
 
 
+@numpy_defaults
 def tracy_widom_cdf(s: ArrayLike) -> Any:
     """P(TW1 <= s), absolute accuracy 2e-14; s of any shape. Raises ParameterError unless s is finite.
 
@@ -57,15 +58,17 @@ def tracy_widom_cdf(s: ArrayLike) -> Any:
     return _over(s, lambda v: np.exp(-np.exp(_series(v, 0))), lambda v: np.exp(_log_cdf(v)))
 
 
+@numpy_defaults
 def tracy_widom_sf(s: ArrayLike) -> Any:
     """P(TW1 > s), to a relative 1e-12 on the right; s of any shape. Raises ParameterError unless s is finite.
 
     >>> round(float(tracy_widom_sf(-1.0)), 6)
     0.41621
     """
-    return _over(s, lambda v: -np.expm1(-np.exp(_series(v, 0))), lambda v: -np.expm1(_log_cdf(v)))
+    return _over(s, lambda v: -np.expm1(-np.exp(_series(v, 0))), lambda v: abs(np.expm1(_log_cdf(v))))
 
 
+@numpy_defaults
 def tracy_widom_pdf(s: ArrayLike) -> Any:
     """Density of TW1, absolute accuracy 1e-13; s of any shape. Raises ParameterError unless s is finite.
 
@@ -75,6 +78,7 @@ def tracy_widom_pdf(s: ArrayLike) -> Any:
     return _over(s, lambda v: np.exp(_series(v, 1)), _pdf)
 
 
+@numpy_defaults
 def tracy_widom_quantile(probability: ArrayLike) -> Any:
     """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 - 1e-12.
 

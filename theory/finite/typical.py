@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 
-from theory.checks import NotConverged, count, one, positive, ratio
+from theory.checks import NotConverged, count, numpy_defaults, one, positive, ratio
 from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u
 from theory.exact.bulk import unit
 from theory.exact.committee import finite_committee
@@ -49,6 +49,7 @@ _NEAREST = 1e-3  # t at which the tabulated walk starts
 _FARTHEST = 6.0  # t beyond which no walk is followed
 
 
+@numpy_defaults
 def typical_edge(model: Network, alpha: float, n: int) -> float:
     """Mean over draws of labels of the quenched left edge in dimension n, either kind of edge, by the formula above.
 
@@ -62,6 +63,7 @@ def typical_edge(model: Network, alpha: float, n: int) -> float:
     return float(np.mean(_walk(finite_committee(model)).ends(alpha, n)[0]))
 
 
+@numpy_defaults
 def alpha_bbp_typical(model: Network, n: ArrayLike) -> Any:
     """BBP threshold in dimension n (a number or an array) by the formula above: where the typical mean margin is 0.
 
@@ -166,6 +168,7 @@ def _walk(model: Network) -> _Walk:
     return _Walk(model)
 
 
+@numpy_defaults
 def pole_probability(model: Network, delta: ArrayLike) -> Any:
     """P(delta y > a + c (1 + delta) yhat): the probability that one label has its pole below 1 + delta, any
     shape. Raises ParameterError unless delta is positive, and for p = inf.

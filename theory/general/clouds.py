@@ -92,7 +92,7 @@ def product_cloud(model: Network, h: float) -> Cloud:
             CloudBlock(np.sqrt(square)[:, None], np.ones(1, bool), np.zeros((1, 1)), model.p_star),
             CloudBlock(own, np.zeros(p, bool), np.eye(p)),
         )
-        return Cloud(model.weights(lam, y), probability, blocks)
+        return Cloud(model.weights_at(lam, y), probability, blocks)
     return _cloud(model, v[:, :p], v[:, p : p + model.p_star], None, xi, probability)
 
 
@@ -130,10 +130,10 @@ def _both(x: Any, centre: float, radius: float) -> tuple[Any, Any]:
 def _centre(model: Network) -> float:
     """The preactivation of the student at which the weights are lowest, 0 where it does not matter or is far out."""
     lam, y = bottom_place(model)
-    values, vectors = np.linalg.eigh(model.weights(lam[None, :], np.array([y]))[0])
+    values, vectors = np.linalg.eigh(model.weights_at(lam[None, :], np.array([y]))[0])
     place = float(lam[np.argmax(np.abs(vectors[:, 0]))])
     moved = lam - np.where(lam == place, place, 0.0)
-    (lower,) = np.linalg.eigvalsh(model.weights(moved[None, :], np.array([y])))[:, 0]
+    (lower,) = np.linalg.eigvalsh(model.weights_at(moved[None, :], np.array([y])))[:, 0]
     return place if abs(place) < 4 and lower > values[0] + 1e-6 * abs(values[0]) else 0.0
 
 
@@ -160,7 +160,7 @@ def _cloud(
     else:
         y = model.outputs(u, zeta, xi)
     lam = np.concatenate([u, own], axis=1) @ model.mixing().T
-    f = model.weights(lam, y)
+    f = model.weights_at(lam, y)
     p, p_star = own.shape[1], u.shape[1]
     mixing = model.mixing()
     if p_star == 1 or model.overlap != 0.0:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import ParameterError, count, finite, one, positive, ratio
+from theory.checks import ParameterError, count, finite, numpy_defaults, one, positive, ratio
 from theory.exact.density import density as committee_density
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.laws import isotropic, weight_nodes
@@ -67,6 +67,7 @@ class DensityCurve:
     spectrum: Found
 
 
+@numpy_defaults
 def density(model: Network, alpha: float, lam: ArrayLike, tolerance: float | None = None) -> Array:
     """Bulk density rho(lam), shape of lam, per unit of the Hessian ((p/2) H for p = inf), without the `atom` at 0.
 
@@ -100,6 +101,7 @@ def atom(model: Network, alpha: float) -> float:
     return max(0.0, 1 - min(alpha, varied))
 
 
+@numpy_defaults
 def density_curve(
     model: Network,
     alpha: float,

@@ -71,7 +71,7 @@ def _searched(model: Network, shift: bytes) -> Lowest:
 
     def smallest(x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
-            f = model.weights(*mapped(x, y)) + moved
+            f = model.weights_at(*mapped(x, y)) + moved
         bad = ~np.all(np.isfinite(f), axis=(1, 2))
         f[bad] = 0.0
         values = np.linalg.eigvalsh(f)[:, 0]
@@ -101,7 +101,7 @@ def _search(model: Network, shift: Array) -> Lowest:
 def _extreme(model: Network, shift: Array) -> Extreme:
     found = _search(model, shift)
     lam, y = _map(model)(found.x[None, :], np.array([found.y]))
-    weights = model.weights(_orders(lam[0]) if _all_pairs(model) else lam, y)
+    weights = model.weights_at(_orders(lam[0]) if _all_pairs(model) else lam, y)
     return Extreme(found.value, weights, _closed(model, lam[0], float(y[0])))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from theory.checks import ratio
+from theory.checks import numpy_defaults, ratio
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -34,6 +34,7 @@ _LEVEL, _SCRAMBLINGS = 13, 8  # Sobol points in more: three to four digits
 _CARRIES = 1e-10  # squared overlap at alpha = 1 from which rounding is no excuse
 
 
+@numpy_defaults
 def gradient_overlap(model: Network, alpha: ArrayLike) -> Array:
     """Squared overlap of the spherical gradient at initialisation with the teacher, mean over the students; shape of alpha.
 

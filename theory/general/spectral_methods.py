@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.answers import Edge, Outlier, Threshold
-from theory.checks import ParameterError, count, finite, function, one, positive, ratio, shown
+from theory.checks import ParameterError, count, finite, function, numpy_defaults, one, positive, ratio, shown
 from theory.exact.quadrature import chi_square_law
 from theory.general.isotropic import Isotropic
 from theory.general.nodes import given_law
@@ -104,6 +104,7 @@ def subset(cut: float = 1.0) -> Preprocessing:
     return Preprocessing(f"subset({cut:g})", lambda y: np.where(y > cut, 1.0, 0.0), 1.0, (cut,))
 
 
+@numpy_defaults
 def preprocessing_law(method: Preprocessing, p_star: int = 1) -> Isotropic:
     """Equations of (-T(y), y): right edges and outliers of D are minus the left ones of this law.
 
@@ -123,6 +124,7 @@ def preprocessing_law(method: Preprocessing, p_star: int = 1) -> Isotropic:
     return given_law(-values, y, probability, -method.supremum, p_star)
 
 
+@numpy_defaults
 def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> Edge:
     """Right edge of the bulk of D.
 
@@ -135,6 +137,7 @@ def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> Edge:
     return Edge(-value, kind, route="nodes")
 
 
+@numpy_defaults
 def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> Outlier | None:
     """The p_star-fold outlier of D right of the bulk, with its squared overlap with the teacher space; or None.
 
@@ -150,6 +153,7 @@ def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> Ou
     return Outlier(-found[0].value, found[0].overlap, multiplicity=p_star) if found else None
 
 
+@numpy_defaults
 def spectral_threshold(method: Preprocessing, p_star: int = 1) -> Threshold | None:
     """Smallest alpha at which the outlier leaves the bulk of D, its kind and the overlap just above; or None.
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.answers import Spectrum, Threshold
-from theory.checks import NotConverged, one, ratio
+from theory.checks import NotConverged, numpy_defaults, one, ratio
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier, teacher_branch
@@ -125,6 +125,7 @@ def route(model: Network) -> str:
     return "nodes" if isotropic(model) else "points"
 
 
+@numpy_defaults
 def spectrum(model: Network, alpha: float) -> Found:
     """Left edge and all outliers of the Hessian of a model at alpha = M/N, in units of the Hessian ((p/2) H for p = inf).
 
@@ -141,6 +142,7 @@ def spectrum(model: Network, alpha: float) -> Found:
         return Found(math.nan, math.nan, "unresolved", taken, reason=str(failure))
 
 
+@numpy_defaults
 def threshold(model: Network) -> Threshold:
     """alpha_BBP: the smallest alpha above which an outlier that carries the teacher lies left of the bulk.
 
@@ -165,6 +167,7 @@ def typical_threshold(model: Network) -> Threshold:
     return _refined(model, lambda law: _first(law, "nodes"), _merged_threshold, rare=False)
 
 
+@numpy_defaults
 def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     """Edge and lowest outlier at every alpha (any shape). Of quadratic committees all at once.
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import (
     TEACHERS,
@@ -30,6 +30,7 @@ from theory.checks import (
     generator,
     normalisation,
     one,
+    real,
     shown,
     variance,
     width,
@@ -248,6 +249,8 @@ class Network:
     def outputs(self, u: Array, zeta: Array | None = None, xi: Array | None = None, xp: Any = np) -> Array:
         """Teacher outputs y (...) of preactivations u (..., p_star); zeta (..., p_star) and xi (...) are the normals of
         noise and output_noise, None leaves that noise out. xp is the namespace of the arrays, numpy or jax.numpy."""
+        if xp is np:
+            u = real("u", u)
         if zeta is not None and self.noise:
             u = u + math.sqrt(self.noise) * zeta
         y = xp.mean(self.teacher.value(u, xp), axis=-1)
@@ -256,23 +259,25 @@ class Network:
     def weight_parts(self, lam: Array, y: Array, xp: Any = np) -> tuple[Array, Array, Array]:
         """Weights as F = diag(diagonal) + coefficient gradient gradient^T: diagonal (..., p), coefficient (...) and gradient
         (..., p) of preactivations lam (..., p) and teacher outputs y (...). xp is the namespace of the arrays."""
+        if xp is np:
+            lam, y = real("lam", lam), real("y", y)
         p = lam.shape[-1]
         yhat = xp.mean(self.student.value(lam, xp), axis=-1)
         first, second = self.rule.first(y, yhat, self.a, xp), self.rule.second(y, yhat, self.a, xp)
         return first[..., None] * self.student.second(lam, xp) / p, second, self.student.first(lam, xp) / p
 
-    def weights(self, lam: Array, y: Array, xp: Any = np) -> Array:
+    def weights(self, lam: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         """Weights F (..., p, p) of preactivations lam (..., p) and teacher outputs y (...), those of `outputs` of u.
 
-        Leading shapes broadcast. Raises ParameterError on other shapes, of u in the place of y too, or entries not finite.
+        Leading shapes broadcast. Raises ParameterError on other shapes, of u in the place of y too, on entries that are not
+        finite, and on entries so large that a weight is none.
 
         >>> model = Network(2, 1, 0.5)
         >>> lam, u, y = model.draw_labels(5, np.random.default_rng(0))
         >>> model.weights(lam, y).shape
         (5, 2, 2)
         """
-        if xp is np:
-            lam, y = np.asarray(finite("lam", lam)), np.asarray(finite("y", y))
+        lam, y = np.asarray(finite("lam", lam)), np.asarray(finite("y", y))
         if lam.ndim < 1 or lam.shape[-1] != self.p < math.inf:
             raise ParameterError(f"lam must have shape (..., {self.p}), got {lam.shape}")
         if y.ndim != lam.ndim - 1:
@@ -280,6 +285,14 @@ class Network:
                 f"y must be the teacher's outputs, model.outputs(u), with one axis less than lam, got shape {y.shape}"
             )
         broadcast(lam=lam[..., 0], y=y)
+        with np.errstate(all="ignore"):
+            f = self.weights_at(lam, y)
+        if not np.all(np.isfinite(f)):
+            raise ParameterError("lam and y must be small enough for weights that do not overflow")
+        return np.asarray(f)
+
+    def weights_at(self, lam: Array, y: Array, xp: Any = np) -> Array:
+        """The same, unchecked; xp is the namespace of the arrays, numpy or jax.numpy."""
         diagonal, coefficient, gradient = self.weight_parts(lam, y, xp)
         outer = gradient[..., :, None] * gradient[..., None, :]
         return coefficient[..., None, None] * outer + diagonal[..., None] * xp.eye(
@@ -288,6 +301,8 @@ class Network:
 
     def losses(self, lam: Array, y: Array, xp: Any = np) -> Array:
         """Losses (...) of the same arguments; the Hessian is that of their sum."""
+        if xp is np:
+            lam, y = real("lam", lam), real("y", y)
         return self.rule.value(y, xp.mean(self.student.value(lam, xp), axis=-1), self.a, xp)
 
     def draw_labels(self, m: int, rng: np.random.Generator) -> Labels:

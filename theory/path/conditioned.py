@@ -101,7 +101,7 @@ def conditioned(
             f"{used.forces.shape[1]} of {len(lam)} samples"
         )
     p, unit = lam.shape[1], inner / used.n
-    dyson = ProjectedDyson(model.weights(lam, y), 1 / inner, used.forces)
+    dyson = ProjectedDyson(model.weights_at(lam, y), 1 / inner, used.forces)
     edge, block = dyson.edge(), ProjectedSpikes(dyson, used.images)
     state = block.at(edge)
     assert isinstance(state, ProjectedState)

@@ -164,7 +164,7 @@ def _margins(
     flow = _Flow(model, alpha, m, words)
     time = 0.0
     while True:
-        weights = model.weights(flow.lam, flow.y)
+        weights = model.weights_at(flow.lam, flow.y)
         yield time, flow.margin(weights)
         if time >= until:
             return

@@ -20,7 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import ParameterError, broadcast, count, finite, ratio, shown
+from theory.checks import (
+    ParameterError,
+    broadcast,
+    count,
+    finite,
+    numpy_defaults,
+    ratio,
+    shown,
+    upper_half_plane,
+)
 from theory.exact.bulk import bulk_edge, edges
 from theory.exact.committee import committee
 from theory.exact.density.resolvent import SKELETON, solve, solve_near, solve_sorted
@@ -28,6 +37,7 @@ from theory.exact.density.trace import trace
 from theory.exact.density.weight_law import (
     DIGITS,
     WeightLaw,
+    deep_law,
     excess_density,
     student_law,
     teacher_law,
@@ -41,13 +51,22 @@ Complex = NDArray[np.complex128]
 
 FEWEST = 8  # digits that may be asked for
 SMALLEST, LARGEST = 1e-100, 1e100  # |z| beyond these: the leading law, as squares of t must not overflow
-CRITICAL = (
-    1e-25  # |z| below this follow the power law of alpha = 1, as the nodes of small f run out (rel. 1e-6)
-)
+CRITICAL = 1e-100  # |z| below this follow the power law of alpha = 1
+BESIDE = (
+    1e-15,
+    1e-9,
+)  # |z| below these times 1 - alpha and its square: t is that of the atom and its first correction
+DEEP, NEAR_ONE = (
+    1e-22,
+    1e-11,
+)  # |z| and |alpha - 1| below these: t feels weights so small that other laws have no nodes there
+HIGHEST, LOST = 256, 1e-6  # moment, and the share of it that rounding may be
 WIDEST = 1e8  # the nodes of the law of f are as many as the square root of p or p_star
+ONE = 1e-13  # |alpha - 1| below this is rounding
 ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
 
+@numpy_defaults
 def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     """Resolvent g(z) = (1/pN) E Tr (z - H)^{-1} as N -> inf, for Im z > 0.
 
@@ -59,20 +78,21 @@ def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     (0.303683-0.608968j)
     """
     scale, law = _scale(model), weight_law(model)
-    alphas, points = broadcast(alpha=ratio("alpha", alpha), z=_upper_half_plane(z))
+    alphas, points = broadcast(alpha=_ratio(alpha), z=upper_half_plane("z", z))
     shape, alphas, points = points.shape, alphas.ravel(), points.ravel() * (scale + 0j)
-    far, origin = np.abs(points) > LARGEST, (np.abs(points) < SMALLEST) & (alphas < 1)
+    far, origin = np.abs(points) > LARGEST, _beside_atom(alphas, points)
     inner = ~(far | origin)
     t = -np.where(origin, 1 - alphas, 1.0) / points
     for i in np.flatnonzero(origin):
-        rest = math.pi * _limit_at_zero(law, float(alphas[i]))
+        rest = math.pi * _limit_at_zero(law, float(alphas[i]), abs(points[i]))
         t[i] += 1j * rest if math.isfinite(rest) else 0.0
     moved, factor = _off_critical(alphas[inner], points[inner])
-    t[inner] = factor * solve(law, alphas[inner], moved)
+    t[inner] = factor * _solve(law, alphas[inner], moved)
     g = (-scale * t).reshape(shape)
     return complex(g) if g.ndim == 0 else g
 
 
+@numpy_defaults
 def density(model: Network, alpha: ArrayLike, lam: ArrayLike, *, digits: int = DIGITS) -> Any:
     """Density of eigenvalues, -(1/pi) Im g(lambda + i0) as N -> inf, without the atom at 0 (see `atom`).
 
@@ -88,13 +108,14 @@ def density(model: Network, alpha: ArrayLike, lam: ArrayLike, *, digits: int = D
     >>> density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.191582])
     """
-    alphas, lams = broadcast(alpha=ratio("alpha", alpha), lam=finite("lam", lam))
+    alphas, lams = broadcast(alpha=_ratio(alpha), lam=finite("lam", lam))
     shape = lams.shape
     t, scale = bulk_resolvent(model, alphas.ravel(), lams.ravel(), digits)
     rho = (scale * t.imag / math.pi).reshape(shape)
     return float(rho) if rho.ndim == 0 else rho
 
 
+@numpy_defaults
 def bulk_resolvent(
     model: Network,
     alpha: Any,
@@ -112,11 +133,11 @@ def bulk_resolvent(
     energy = np.clip(lam, -LARGEST, LARGEST) * scale
     left, right = _edges(law, alphas)
     blur = ROUNDING * np.abs(energy)
-    origin = (np.abs(energy) < SMALLEST) & (alphas < 1)
+    origin = _beside_atom(alphas, energy)
     inside = (energy - blur > left) & (energy + blur < right) & ~origin
     t = np.zeros(energy.shape, dtype=np.complex128)
     for i in np.flatnonzero(origin):
-        t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i])))
+        t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i]), abs(energy[i])))
     if known is not None and np.any(inside):
         t[inside] = _solve_near(
             law, float(alphas[0]), energy[inside], float(left[0]), known[0] * scale, known[1]
@@ -127,6 +148,7 @@ def bulk_resolvent(
     return t, scale
 
 
+@numpy_defaults
 def bulk_curve(model: Network, alpha: float, u: Real, digits: int = DIGITS) -> tuple[Real, Complex]:
     """Real energies lam (n,), in units of the Hessian, and t = -(2/p) g there, from u (n,) = Re(-1/t), increasing, not 0.
 
@@ -152,6 +174,7 @@ def atom(model: Network, alpha: ArrayLike) -> Any:
     return float(mass) if mass.ndim == 0 else mass
 
 
+@numpy_defaults
 def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
     """k-th moment of the spectrum, int lambda^k d(mu) = lim (1/pN) E Tr H^k, the atom included; k >= 0.
 
@@ -165,22 +188,37 @@ def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
     """
     scale, alpha = _scale(model), np.asarray(ratio("alpha", alpha))
     k = count("k", k, 0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        cumulants = [alpha * value for value in weight_moments(model, k)]
-        moments = [np.ones_like(alpha)]
-        for n in range(1, k + 1):
-            total = np.zeros_like(alpha)
-            power = [np.ones_like(alpha)] + [np.zeros_like(alpha)] * (
-                n - 1
-            )  # series of (sum_i m_i x^i)^s, here s = 0
-            for s in range(1, n + 1):
-                power = [sum(moments[i] * power[j - i] for i in range(j + 1)) for j in range(n - s + 1)]
-                total = total + cumulants[s - 1] * power[n - s]
-            moments.append(total)
-        value = moments[k] / scale**k
+    if k > HIGHEST:
+        raise ParameterError(f"k must be at most {HIGHEST}, got {shown(k)}")
+    with np.errstate(all="ignore"):
+        cumulants = weight_moments(model, k)
+        # of absolute values beside, whose rounding bounds that of the sums
+        found, size = (
+            _moments(alpha.ravel(), c).reshape(alpha.shape) for c in (cumulants, np.abs(cumulants))
+        )
+        value = found / scale**k
     if not np.all(np.isfinite(value)):
         raise ParameterError(f"k = {k} is too high a moment for this model: it overflows")
+    if np.any(k * np.finfo(float).eps * size > LOST * np.abs(found)):
+        raise ParameterError(
+            f"k = {k} is too high a moment for this model: terms of both signs leave no digits"
+        )
     return float(value) if value.ndim == 0 else value
+
+
+def _moments(alpha: Real, cumulants: Real) -> Real:
+    """The last moment at alpha (n,), from E f^k, k = 1, 2, ..."""
+    k = len(cumulants)
+    moments = np.zeros((k + 1, alpha.size))
+    powers = np.zeros((k + 1, k + 1, alpha.size))  # [x^j] (sum_i m_i x^i)^s at [s, j]
+    moments[0], powers[:, 0] = 1.0, 1.0
+    for n in range(1, k + 1):
+        s = np.arange(1, n + 1)
+        moments[n] = alpha * np.einsum("s,sa->a", cumulants[:n], powers[s, n - s])
+        # (sum)^s = (sum)^(s-1) + (sum - 1) (sum)^(s-1), for those s that higher moments ask for at this order
+        grown = np.einsum("ia,sia->sa", moments[1 : n + 1], powers[: k - n + 1, n - 1 :: -1][:, :n])
+        powers[1 : k - n + 2, n] = np.cumsum(grown, axis=0)
+    return moments[k]
 
 
 # ---- units, arguments --------------------------------------------------------------------------------------
@@ -195,24 +233,17 @@ def _scale(model: Network) -> float:
     return 1.0 if math.isinf(p) else p / 2
 
 
+def _ratio(alpha: ArrayLike) -> Any:
+    """alpha, checked; one that is 1 but for rounding is 1, as the law next to 0 is another on either side of it."""
+    alpha = ratio("alpha", alpha)
+    return np.where(np.abs(np.asarray(alpha) - 1) < ONE, 1.0, alpha)
+
+
 def _digits(digits: Any) -> int:
     digits = count("digits", digits, FEWEST)
     if digits > DIGITS:
         raise ParameterError(f"digits must be at most {DIGITS}, got {digits}")
     return digits
-
-
-def _upper_half_plane(z: Any) -> Any:
-    try:
-        array = np.asarray(z, dtype=np.complex128)
-    except (TypeError, ValueError):
-        raise ParameterError(f"z must be complex with positive imaginary part, got {shown(z)}") from None
-    size = np.abs(array)
-    good = (array.imag > 0) & (size >= 1e-300) & (size <= 1e300)
-    if not np.all(good):
-        culprit = complex(array[~good].flat[0])
-        raise ParameterError(f"z must be finite and not 0, with positive imaginary part, got {culprit!r}")
-    return array
 
 
 # ---- the real line -----------------------------------------------------------------------------------------
@@ -222,13 +253,26 @@ def _solve_real(law: WeightLaw, alpha: Real, energy: Real, left: Real) -> Comple
     """t at energies (n,) inside the support: alpha by alpha where many energies share one, the others together."""
     t = np.empty(energy.shape, dtype=np.complex128)
     values, group, members = np.unique(alpha, return_inverse=True, return_counts=True)
-    crowded = members[group] > SKELETON
-    t[~crowded] = solve(law, alpha[~crowded], energy[~crowded].astype(np.complex128))
+    crowded = (members[group] > SKELETON) & ~_is_deep(alpha, energy)
+    t[~crowded] = _solve(law, alpha[~crowded], energy[~crowded].astype(np.complex128))
     for index in np.flatnonzero(members > SKELETON):
-        mine = np.flatnonzero(group == index)
+        mine = np.flatnonzero((group == index) & crowded)
         distinct, back = np.unique(energy[mine], return_inverse=True)
         t[mine] = solve_sorted(law, float(values[index]), distinct, float(left[mine[0]]))[back]
     return t
+
+
+def _solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
+    """t at z (n,), by the law that has the nodes for it."""
+    t, deep = np.empty(z.shape, dtype=np.complex128), _is_deep(alpha, z)
+    t[~deep] = solve(law, alpha[~deep], z[~deep])
+    if np.any(deep):
+        t[deep] = solve(deep_law(law.model), alpha[deep], z[deep])
+    return t
+
+
+def _is_deep(alpha: Real, z: Any) -> Any:
+    return (np.abs(z) < DEEP) & (np.abs(alpha - 1) < NEAR_ONE)
 
 
 def _solve_near(
@@ -236,7 +280,7 @@ def _solve_near(
 ) -> Complex:
     """t at energies (n,) inside the support, from what is known at other places: those where t is 0 or infinite help nobody."""
     good = np.isfinite(known) & (known.imag > 0) & (known.real != 0)
-    if alpha == 1 or np.sum(good) < 2:
+    if abs(alpha - 1) < NEAR_ONE or np.sum(good) < 2:
         moved, factor = _off_critical(np.full(energy.shape, alpha), energy)
         return factor * _solve_real(law, np.full(energy.shape, alpha), moved, np.full(energy.shape, left))
     order = np.argsort(places[good])
@@ -291,16 +335,23 @@ def _right_edge(law: WeightLaw, alpha: float) -> float:
     return -1 / t + alpha * float(law.transform(np.array([t], dtype=np.complex128))[0].real[0])
 
 
-def _limit_at_zero(law: WeightLaw, alpha: float) -> float:
-    """Density at 0 for alpha < 1: alpha q(0)/(1 - alpha), q the density of f (t -> inf in Z(t) = lambda)."""
+def _beside_atom(alpha: Real, z: Any) -> Any:
+    """Where, for alpha < 1, z is so close to the atom at 0 that t is -(1 - alpha)/z and its first correction."""
+    gap = np.maximum(1 - alpha, 0)
+    return (alpha < 1) & (np.abs(z) < np.maximum(SMALLEST, np.minimum(BESIDE[0] * gap, BESIDE[1] * gap**2)))
+
+
+def _limit_at_zero(law: WeightLaw, alpha: float, distance: float) -> float:
+    """Density this close to 0 for alpha < 1: alpha q(f)/(1 - alpha) at f = lambda/(1 - alpha), q the density of f."""
     model = law.model
-    if model.p + model.p_star <= 2:
+    if model.p + model.p_star <= 2 and distance == 0:
         return math.inf
+    near = max(distance / (1 - alpha), 1e-150)
     if math.isinf(model.p):
         (teacher,) = teacher_law(model)
         weight = (1 + model.a) * float(np.exp(teacher.log_density(np.array([1.0])))[0])
     else:
         weight = float(
-            excess_density(student_law(model), teacher_law(model), model.a, np.array([1e-100]), law.rule)[0]
+            excess_density(student_law(model), teacher_law(model), model.a, np.array([near]), law.rule)[0]
         )
     return alpha * weight / (1 - alpha)

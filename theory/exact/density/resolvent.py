@@ -50,14 +50,17 @@ def solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
     shrink = np.full(z.size, SHRINK)
     result = np.empty(z.size, dtype=np.complex128)
     todo = np.arange(z.size)
-    floor = 1e-13 * (np.abs(z) + (alpha >= 1))  # for alpha < 1, t ~ 1/z: follow z down to any scale
+    floor = 1e-13 * (
+        np.abs(z) + np.where(alpha >= 1, np.minimum((alpha - 1) ** 2, 1), 0)
+    )  # t turns at these scales
     for _ in range(STAGES):
         here = t[todo]
         derivative = 1 / here**2 + alpha[todo] * law.transform(here)[1]
         target = eta[todo] * shrink[todo]
         final = (target < floor[todo]) | ((shrink[todo] <= SHRINK) & _in_reach(here, derivative, eta[todo]))
         target[final] = 0.0
-        guess = here + 1j * (target - eta[todo]) / derivative
+        with np.errstate(divide="ignore", invalid="ignore"):  # no guess: the last point serves
+            guess = here + 1j * (target - eta[todo]) / derivative
         guess = np.where(guess.imag > 0.2 * here.imag, guess, here)
         new, good = newton(law, alpha[todo], z[todo] + 1j * target, guess, loose=~final)
         eta[todo[good]], t[todo[good]] = target[good], new[good]

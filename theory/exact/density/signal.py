@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.checks import ParameterError, count, finite, one, ratio
+from theory.checks import ParameterError, count, finite, numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge
 from theory.exact.committee import finite_committee
 from theory.exact.density.density import bulk_resolvent, density
@@ -32,6 +32,7 @@ from theory.model.network import Network
 _FINE = 801  # nodes of the integrals
 
 
+@numpy_defaults
 def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
     """rho_s at energies lam inside the bulk: density of squared overlap with one signal direction, as N -> inf; 0 outside.
 
@@ -51,6 +52,7 @@ def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
     return float(rho[0]) if energy.ndim == 0 else rho.reshape(energy.shape)
 
 
+@numpy_defaults
 def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
     """Mean squared overlap of the k-th lowest level of the bulk in dimension n, k = 1, 2, ... (any shape), were levels still:
 

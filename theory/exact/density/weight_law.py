@@ -49,6 +49,7 @@ class Rule:
     """How finely the law is cut into nodes: the logarithms of all errors are proportional to `digits`, the digits kept."""
 
     digits: int = DIGITS
+    depth: int = 0  # decades of small f beyond those of the digits
 
     @property
     def step(self) -> float:
@@ -63,7 +64,7 @@ class Rule:
     @property
     def smallest(self) -> float:
         """Probability left out below the first node."""
-        return 10.0 ** -(self.digits + 2)
+        return 10.0 ** -(self.digits + 2 + self.depth)
 
     @property
     def far(self) -> float:
@@ -268,6 +269,12 @@ def _times(matrix: Complex, vector: Complex) -> Complex:
 def weight_law(model: Network, digits: int = DIGITS) -> WeightLaw:
     """The law of f for a model, computed once for so many digits."""
     return _law(model, teacher_law(model), Rule(digits))
+
+
+@lru_cache(maxsize=16)
+def deep_law(model: Network) -> WeightLaw:
+    """The same with nodes of f down to 1e-60, for alpha = 1 next to lambda = 0, where t goes to infinity."""
+    return _law(model, teacher_law(model), Rule(depth=45))
 
 
 @lru_cache(maxsize=64)
