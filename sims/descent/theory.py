@@ -25,13 +25,13 @@ from sims.pinned import pinned
 from theory.checks import NotConverged, ParameterError
 from theory.finite.quenched import quenched
 from theory.path import closure, conditioned, force
-from theory.path.used import MOMENTS
 
 Array = NDArray[np.float64]
 PARTS = {
     "quenched": ("edge", "outlier", "overlap"),
     "conditioned": ("edge", "lowest", "lowest_error", "overlap", "overlap_error"),
 }
+RECORDS = 64  # of those before a moment, whose forces are conditioned on
 NAMES = tuple(f"{route}_{part}" for route, parts in PARTS.items() for part in parts)
 
 
@@ -67,7 +67,7 @@ def predicted_along(
     rows: dict[int, tuple[float, ...]] = {}
     for at in {max(r for r in moved if r <= moment) for moment in moments}:
         earlier = [r for r in moved if r < at]
-        spread = np.unique(np.rint(np.linspace(0, max(len(earlier) - 1, 0), MOMENTS)).astype(int))
+        spread = np.unique(np.rint(np.linspace(0, max(len(earlier) - 1, 0), RECORDS)).astype(int))
         kept = [force(model, data @ students[earlier[i]].T, y) for i in spread if earlier]
         kept += [totals[at].T[: instance.m]] if at else []
         rows[at] = quenched_at(model, data, teacher, students[at])
