@@ -63,6 +63,27 @@ def share_at(
     return Answer(share, error, share, doubt(model, alpha, n))
 
 
+def quantile(
+    model: Network,
+    alpha: float,
+    n: int,
+    share: float,
+    *,
+    of: str = "overlap",
+    draws: int = 400,
+    seed: int = 0,
+) -> float:
+    """Value of `of` ("lowest", "overlap" or another field of FiniteLaw) below which this share of draws lies at (alpha, N).
+
+    Raises ParameterError, NotConverged.
+
+    >>> 0 < quantile(Network(1, 1, 0.5), 4.0, 100, 0.5, draws=40) < 1
+    True
+    """
+    share = _fraction("share", share)
+    return float(finite_law(model, alpha, n, draws=draws, seed=seed).quantile(of, share))
+
+
 def alpha_at(
     model: Network,
     n: int,
