@@ -199,6 +199,9 @@ def _bounded(model: Network, rare: bool) -> Floor:
 
 def _law(model: Network, found: Floor, built: _Built) -> NodeLaw:
     f, coefficients, rows, blocks = built
+    there = np.isfinite(f)  # not at labels so rare that a + y is 0 to rounding
+    if not np.all(there) and np.sum(coefficients[~there]) < 1e-9:
+        f, coefficients, rows = f[there], coefficients[there], tuple(row[:, there] for row in rows)
     q_min = max(0.0, -found.value)
     scale = float(np.sqrt(coefficients @ f**2 / np.sum(np.abs(coefficients))))
     scale = min(scale, float(np.max(np.abs(f)))) if q_min == 0 else max(q_min, 1e-300)
