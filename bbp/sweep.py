@@ -65,7 +65,8 @@ def sweep(
 
     Returns
     -------
-    What the sweep file holds.
+    xarray.Dataset
+        What the sweep file holds: samples over (n, alpha, sample, eigenpair), several models as the dimension `model`; theory.
 
     Raises
     ------
