@@ -109,7 +109,7 @@ def test_the_atom_is_treated_by_itself():
     )  # what a rule that does not know of the atom makes of it
 
 
-@pytest.mark.parametrize("steps", [79, 82, 200])
+@pytest.mark.parametrize("steps", [*(pytest.param(s, marks=pytest.mark.slow) for s in (79, 200)), 82])
 def test_a_rank_below_the_number_of_steps(steps):
     """80 of 400 eigenvalues are not 0: the steps come to an end at 81, and what they found does not depend on how many
     more were allowed."""
