@@ -9,6 +9,8 @@ import xarray as xr
 
 from bbp.experiments import models
 from bbp.files import dataset
+from theory.finite.validity import UNKNOWN, doubt
+from theory.model import Committee
 
 ROWS = 6  # rows of the table for each p
 
@@ -55,6 +57,8 @@ def finite_table(phase: xr.Dataset) -> list[str]:
     for (n, p, a), (alpha, error) in zip(found.index, found.to_numpy(), strict=True):
         if np.isfinite(alpha):
             lines.append(f"{n:12d}  {p:4g}  {a:9.4g}  {alpha:12.6f}  {error:9.6f}")
+            said = doubt(Committee(p, int(phase.attrs["p_star"]), a), alpha, n)
+            lines += [f"{'':12}  {UNKNOWN}: {said}"] if said else []
     return [*lines, ""]
 
 
