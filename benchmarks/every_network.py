@@ -109,7 +109,7 @@ def lowest(model: Network, rng: np.random.Generator) -> tuple[float, bool]:
             width = np.concatenate([width[order] * 0.7, spread * 0.7])
         del place
         found.append(best)
-    return found[-1], found[-1] < 2 * found[0] and found[-1] < -1
+    return found[-1], found[-1] < -1e9 or (found[-1] < 2 * found[0] and found[-1] < -1)
 
 
 def _smallest(model: Network, lam: Any, u: Any) -> Any:
