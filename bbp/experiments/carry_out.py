@@ -218,6 +218,9 @@ def describe(experiment: Experiment, how: engine.Execution) -> str:
     lines.append(
         f"about {program.duration(seconds)}{share}{compiled} scaled from samples timed on this machine"
     )
+    alone = scale * work + compiling + closing
+    if processes > 1 and alone < seconds:
+        lines.append(f"in one process about {program.duration(alone)}: they cost more here than they gain")
     lines += experiment.notes()
     try:
         check_memory(experiment, how)

@@ -75,4 +75,4 @@ def test_gram():
     with pytest.raises(ParameterError, match="gram"):
         quenched(model, lam, u, 50, np.eye(2))
     with pytest.raises(ParameterError, match="positive definite"):
-        quenched(model, lam, u, 50, -np.eye(5))
+        quenched(model, lam, u, 50, 2 * np.ones((5, 5)) - np.eye(5))
