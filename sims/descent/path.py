@@ -137,14 +137,13 @@ def _descend(
 ) -> Path:
     def one(sample: tuple[Array, Loss, Array]) -> Path:
         path = _one(*sample, rules, functions, nodes, dynamics, keeping)
-        return (
-            path if keeping else path._replace(used=None)
-        )  # an array of no entries cannot be split in batches
+        # an array of no entries cannot be split in batches
+        return path if keeping else path._replace(used=jnp.zeros(()))
 
     path = jax.lax.map(one, (data, loss, student), batch_size=None if group == 1 else group)
-    return (
-        path if keeping else path._replace(used=jnp.zeros((*path.student.shape[:3], 0), path.student.dtype))
-    )
+    if keeping:
+        return path
+    return path._replace(used=jnp.zeros((*path.student.shape[:3], 0), path.student.dtype))
 
 
 def _one(
