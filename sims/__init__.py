@@ -1,4 +1,8 @@
-"""Finite-N samples of the Hessian in JAX: draws, matrix, eigenpairs, overlaps. Switches JAX to 64 bits."""
+"""Finite-N samples of the Hessian in JAX. Switches JAX to 64 bits.
+
+`draw` gives one teacher, student and data, `hessian` their matrix, `lowest` its lowest eigenpairs, `density_of_states` its
+spectral measure. `sample` does the first and third for many samples; `descend` follows a method of first order.
+"""
 
 from theory.checks import ParameterError
 
@@ -9,6 +13,11 @@ except ValueError as error:  # of a variable of the environment that JAX reads: 
 
 jax.config.update("jax_enable_x64", True)
 
-from sims.dynamics.run import descend  # noqa: E402  (JAX is switched first)
+from sims import hessian  # noqa: E402  (JAX is switched first)
+from sims.density import density_of_states  # noqa: E402
+from sims.dynamics.run import descend  # noqa: E402
+from sims.instance import draw  # noqa: E402
+from sims.sampling import lowest  # noqa: E402
+from sims.sampling import sample_point as sample  # noqa: E402
 
-__all__ = ["descend"]
+__all__ = ["density_of_states", "descend", "draw", "hessian", "lowest", "sample"]

@@ -34,10 +34,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
-from sims.checks import has, reals
+from sims.checks import has, of_type, reals
 from sims.dense.eigen import power_of_two
+from sims.instance import Instance
 from sims.krylov.solver import OPERATOR, BlockOperator
 from sims.krylov.units import in_units
+from sims.operator.operator import hessian_operator
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count, finite, one, positive
 
@@ -169,6 +171,37 @@ def lanczos_quadrature(
     weights = found.weights * scale
     np.put_along_axis(weights, at, atom + excess * scale, axis=1)
     return replace(found, weights=weights, atom=atom)
+
+
+def density_of_states(drawn: Instance, *, probes: int = 8, steps: int = 100, seed: int = 0) -> Quadrature:
+    """The spectral measure of the Hessian of one draw, without its matrix.
+
+    Parameters
+    ----------
+    drawn : Instance
+        Of `sims.draw`, with its data or without.
+    probes, steps, seed : int
+        As in `lanczos_quadrature`.
+
+    Returns
+    -------
+    Quadrature
+        Nodes and weights; its `density(x, width)` is the smoothed density of eigenvalues and its error.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On an unfit argument.
+
+    >>> from sims.instance import draw
+    >>> from theory.model import Network
+    >>> found = density_of_states(draw(Network(p=2), 12, 2.5), probes=2, steps=6)
+    >>> round(float(found.fraction_below(1e9)[0]), 9)
+    1.0
+    """
+    return lanczos_quadrature(
+        hessian_operator(of_type("drawn", drawn, Instance)), probes=probes, steps=steps, seed=seed
+    )
 
 
 @pinned

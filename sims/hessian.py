@@ -8,13 +8,16 @@ y and yhat = mean_k s(lam_k) and a loss l(y, yhat), l' and l'' its derivatives i
 
 Of the committee, s = x^2 and l = (y - yhat)^2 / (2 (a + y)): F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y).
 
-The pN x pN matrix is ordered block-major: index k N + i is component i of student row k.
+The pN x pN matrix is ordered block-major: index k N + i is component i of student row k. The module is also the function
+`hessian`: `sims.hessian(sims.draw(...))`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +27,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from sims.blas import blas
-from sims.checks import reals
+from sims.checks import of_type, reals
 from sims.instance import Instance, Model, finite_p, labels_inside, preactivations, teacher_noise
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError
@@ -163,6 +166,34 @@ def _dense(data: jax.Array, F: jax.Array) -> jax.Array:
     )
 
 
+def hessian(drawn: Instance) -> NDArray:
+    """The Hessian of one draw, as a matrix on the host.
+
+    Parameters
+    ----------
+    drawn : Instance
+        Of `sims.draw`, with its data.
+
+    Returns
+    -------
+    NDArray (pN, pN)
+        In the units of the loss and the dtype of the draw, symmetric.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        For a draw without data.
+
+    >>> from sims.instance import draw
+    >>> from theory.model import Network
+    >>> hessian(draw(Network(p=2), 12, 2.5)).shape
+    (24, 24)
+    """
+    if of_type("drawn", drawn, Instance).data is None:
+        raise ParameterError("the draw must hold its data for a matrix: draw(..., data=True)")
+    return dense_blas(np.asarray(drawn.data)[: drawn.m], weights_of(drawn))
+
+
 @pinned
 def loss(
     model: Model,
@@ -246,3 +277,6 @@ def _mirrored(lower: NDArray) -> NDArray:
         for i in range(j + TILE, n, TILE):
             lower[j : j + TILE, i : i + TILE] = lower[i : i + TILE, j : j + TILE].T
     return lower
+
+
+sys.modules[__name__].__class__ = type("Hessian", (ModuleType,), {"__call__": staticmethod(hessian)})

@@ -276,11 +276,32 @@ def draw(
     data: bool = True,
     shared: bool = False,
 ) -> Instance:
-    """One instance at (N, alpha). data = False leaves the rows to be drawn when needed.
+    """One draw of teacher, student and data at (N, alpha).
 
-    shared = True leaves alpha out of the key: teacher, student and the rows of the data are then those of
-    every other alpha (a larger alpha has more rows). Raises ParameterError on p = inf, p_star > N, M = 0
-    or an unfit argument.
+    Parameters
+    ----------
+    model : Network
+        Of finite p.
+    n, alpha : int, float
+        Input dimension N, and M / N: M is the nearest integer to alpha N.
+    seed, sample : int
+        Which draw: a function of (seed, N, alpha, sample) alone.
+    dtype : str
+        "float64" or "float32", of the arrays.
+    data : bool
+        False leaves the rows to be drawn when needed.
+    shared : bool
+        True leaves alpha out of the key: teacher, student and rows are then those of every other alpha, of which a larger one
+        has more rows.
+
+    Returns
+    -------
+    Instance
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On p = inf, p_star > N, M = 0 or an unfit argument.
 
     >>> drawn = draw(Committee(2, 1, 1.0), 12, 2.5, seed=1)
     >>> drawn.m, drawn.student.shape, drawn.teacher.shape, drawn.data.shape

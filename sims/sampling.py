@@ -84,16 +84,37 @@ def sample_point(
     solver: str = "auto",
     batch: int | None = None,
 ) -> PointResult:
-    """Draw and solve the given samples at (N, alpha): see PointResult.
+    """Draw and solve the given samples at (N, alpha). One whose solve fails is recorded (status 2, reason); the others go on.
 
-    samples     indices, each a draw of its own with the key of (seed, N, alpha, index)
-    eigenpairs  k, at most p N; default p p_star + 4, or p N if that is less
-    dtype       "float64", or "float32" (eigenvalues then carry errors of about 1e-5; refused where a is so small that
-                they would be wrong, `sims.resolution`)
-    batch       draws held at once, default 1; changes memory and time, no result
+    Parameters
+    ----------
+    model : Network
+        Of finite p.
+    n, alpha : int, float
+        Input dimension N, and M / N.
+    samples : sequence of int
+        Indices, each a draw of its own with the key of (seed, N, alpha, index).
+    seed : int
+        Of all draws.
+    eigenpairs : int
+        k, at most p N; default p p_star + 4, or p N if that is less.
+    dtype : str
+        "float64", or "float32" (eigenvalues then carry errors of about 1e-5; refused where a is so small that they would be
+        wrong, `sims.resolution`).
+    solver : str
+        "auto", or a name of `SOLVERS`.
+    batch : int
+        Draws held at once, default 1; changes memory and time, no result.
 
-    A sample whose solve fails is recorded (status 2, reason) and the others go on. Raises ParameterError
-    on an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
+    Returns
+    -------
+    PointResult
+        Arrays over the S samples and their k eigenpairs.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
 
     >>> from theory.model import Committee
     >>> found = sample_point(Committee(2, 1, 1.0), 12, 2.5, range(2), seed=1)
@@ -113,6 +134,44 @@ def sample_point(
     while some := list(islice(drawn, size)):
         records += _solve(some, k, name)
     return _collected(indices, records, k, name)
+
+
+@pinned
+def lowest(drawn: Instance, k: int, *, solver: str = "auto") -> Eigenpairs:
+    """The k lowest eigenpairs of the Hessian of one draw, with eigenvectors.
+
+    Parameters
+    ----------
+    drawn : Instance
+        Of `sims.draw`. Without data it is solved matrix-free.
+    k : int
+        At most p N.
+    solver : str
+        "auto" as in `sample_point`, or a name of `SOLVERS`.
+
+    Returns
+    -------
+    Eigenpairs
+        values (k,) in units of the Hessian; vectors (pN, k), block-major; signal.q2 (k,), squared overlaps with the teacher.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On an unfit argument, or a dense solver and no data.
+
+    >>> from theory.model import Network
+    >>> found = lowest(instance.draw(Network(p=2), 12, 2.5), 3)
+    >>> found.values.shape, found.vectors.shape, found.signal.q2.shape
+    ((3,), (24, 3), (3,))
+    """
+    checks.of_type("drawn", drawn, Instance)
+    alpha, dtype = drawn.m / drawn.n, drawn.student.dtype
+    k, name, _ = _request(drawn.model, drawn.n, alpha, k, dtype, solver, None)
+    if SOLVERS[name].rows and drawn.data is None:
+        if solver != "auto":
+            raise ParameterError(f"the draw must hold its data for the {name} solver: draw(..., data=True)")
+        name = "krylov"
+    return SOLVERS[name].solve([drawn], k)[0]
 
 
 @pinned

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+import sims
 from sims import hessian, instance, memory
 from sims.activations import activation_of
 from sims.dense.eigen import lowest_dense
@@ -51,6 +52,9 @@ def calls():
             sample_point,
             {**point, **seeds, "samples": [0], "eigenpairs": 2, "solver": "dense", "batch": 1},
         ),
+        "lowest": (sims.lowest, {"drawn": drawn, "k": 2, "solver": "dense"}),
+        "hessian": (sims.hessian, {"drawn": drawn}),
+        "density_of_states": (sims.density_of_states, {"drawn": drawn, "probes": 2, "steps": 4, "seed": 0}),
         "bytes_needed": (
             bytes_needed,
             {**point, "eigenpairs": 2, "dtype": "float64", "solver": "dense", "batch": 1},
