@@ -26,8 +26,8 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from benchmarks.programs import HALVES, programs
-from sims.instance import gemm_width
 from sims.operator import sharded
+from sims.operator.halves import gemm_width
 from sims.operator.rows import block_size
 from sims.pinned import settings
 

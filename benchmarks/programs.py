@@ -13,12 +13,13 @@ import numpy as np
 
 import sims
 from sims.hessian import functions_of
-from sims.instance import gemm_width, padded
+from sims.instance import padded
 from sims.krylov.settings import Plan, Settings
+from sims.operator.halves import gemm_width
 from theory.model import Committee, network
 
 COMPILED = type(jax.jit(lambda: 0))
-HALVES = "sims.instance.row_halves"
+HALVES = "sims.operator.halves.row_halves"
 
 
 class Program(NamedTuple):

@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from sims.instance import Model, finite_p, gemm_width, real_dtype, samples_of
+from sims.instance import Model, finite_p, real_dtype, samples_of
 from sims.krylov.settings import Plan, Settings, mixes
+from sims.operator.halves import gemm_width
 from sims.operator.rows import block_size
 from theory.checks import count
 

@@ -15,13 +15,12 @@ from sims.instance import (
     Instance,
     Model,
     data_key,
-    gemm_width,
     input_roots,
     padded,
     real_dtype,
     row_block,
-    row_halves,
 )
+from sims.operator.halves import gemm_width, row_halves
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
 
@@ -38,7 +37,7 @@ class Rows:
     """Blocks of rows of the data, all of one shape (size, n); rows from M on are zero or carry weight zero.
 
     On a GPU a block is a pair of halves of its columns, each filled up to a width that products need no copy for
-    (`sims.instance.row_halves`); `times` and `across` take either form.
+    (`sims.operator.halves.row_halves`); `times` and `across` take either form.
 
     stored  one pair (block, its transpose (n, size) or None) for each block; None: drawn when needed
     key     key of the rows (`data_key`), for blocks drawn when needed

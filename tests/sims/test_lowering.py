@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.programs import HALVES, Program, compiled_functions, programs
 from sims.descent import path
-from sims.instance import row_block, row_halves
+from sims.instance import row_block
+from sims.operator.halves import row_halves
 from sims.pinned import settings
 
 WIDE = {"_parts", "_in_units", "_small", "_rotate", "weight_parts", "_sweep", "_normals"}  # float64 by design
@@ -79,4 +80,4 @@ def test_halves_are_the_rows(n, dtype):
     joined = np.concatenate([first[:, :h], second[:, : n - h]], axis=1)
     eps = np.finfo(dtype).eps  # the same words; XLA may fuse the transform otherwise
     np.testing.assert_allclose(joined, whole, rtol=8 * eps, atol=8 * eps)
-    assert HALVES == "sims.instance.row_halves"
+    assert HALVES == "sims.operator.halves.row_halves"

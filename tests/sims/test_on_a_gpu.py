@@ -10,9 +10,10 @@ from bbp.engine import executors
 from sims import hessian, memory
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
-from sims.instance import draw, padded, row_halves
+from sims.instance import draw, padded
 from sims.krylov import memory as krylov_memory
 from sims.krylov.sample import preferred_solver, solve_krylov
+from sims.operator.halves import row_halves
 from sims.operator.operator import hessian_operator
 from sims.operator.rows import block_size
 from sims.operator.sharded import sharded_operator
