@@ -16,7 +16,8 @@ from scipy.integrate import cubature
 
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier
-from theory.general import Network, activation_weight, general_spectrum, model_map, spectrum
+from theory.general import Network, general_spectrum, model_map, spectrum
+from theory.general.any_weight import Weight
 from theory.general.clouds import sobol_cloud
 from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic
@@ -48,17 +49,16 @@ def speed() -> None:
             continue
         model = Network(a=2.0, activation=entry)
         seconds, found = timed(lambda model=model: fresh(model))
-        weight = activation_weight(
-            lambda x, e=entry: e.value(x, np),
-            lambda x, e=entry: e.first(x, np),
-            lambda x, e=entry: e.second(x, np),
-            2.0,
-        )
-        other, points = timed(lambda weight=weight: general_spectrum(weight, 3.0))
+        other, points = timed(lambda model=model: general_spectrum(weight_of(model), 3.0))
         print(
             f"{name:<12}{found.edge:>17.12f}{found.edge_error:>10.1e}{seconds:>9.3f}"
             f"{abs(points.edge - found.edge):>13.1e}{other:>9.3f}{other / seconds:>7.1f}"
         )
+
+
+def weight_of(model: Network) -> Weight:
+    """The weights of a Network as any weight."""
+    return lambda lam, u, xi: model.weights(lam, model.outputs(u))
 
 
 class CubatureLaw:
@@ -155,12 +155,7 @@ def coverage() -> None:
     rng, tally = np.random.default_rng(1), Tally()
     for case in range(CASES):
         model, alpha = Committee(1, 1, float(np.exp(rng.uniform(-1, 1)))), float(np.exp(rng.uniform(-0.7, 2)))
-        found = general_spectrum(
-            lambda lam, u, xi, model=model: model.weights(lam, model.outputs(u)),
-            alpha,
-            points=2**11,
-            seed=case,
-        )
+        found = general_spectrum(weight_of(model), alpha, points=2**11, seed=case)
         tally.add(found, bulk_edge(model, alpha), outlier(model, alpha))
     print(f"\nnominal 95 % intervals of {CASES} committees cover: {tally}")
 

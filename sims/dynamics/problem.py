@@ -1,7 +1,7 @@
 """What a method of first order asks: products with the data, and the loss, its gradient and its curvature made of them.
 
-The data are anything with `push` (b, N) -> (M, b) and `pull` (M, b) -> (b, N): a `Matrix` of NumPy or JAX, or data that are
-drawn as they are asked for (`theory.path.deferred`). The loss is in units of its own slope. Functions of the outputs y and yhat
+The data are known by products (`theory.path.Data`): a `Matrix` of NumPy or JAX, or data that are drawn as they are asked for
+(`theory.path.deferred`). The loss is in units of its own slope. Functions of the outputs y and yhat
 are evaluated in float64 whatever the data are: a loss of a = 1e46 is no number of float32, and (M,) numbers cost nothing beside
 the data. Everything is written for the arrays it is given: NumPy's on the host, JAX's in a compiled program.
 """
@@ -9,7 +9,7 @@ the data. Everything is written for the arrays it is given: NumPy's on the host,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,25 +20,12 @@ from sims.dynamics.arrays import counted
 from sims.dynamics.sphere import Array, row_products, tangent
 from sims.hessian import Functions, functions_of, parts_of
 from sims.pinned import pinned
-from theory.model import Committee
+from theory.model import Network
+from theory.path import Data
 
-QUADRATIC = functions_of(Committee())
+QUADRATIC = functions_of(Network())
 ONE_BY_ONE = 4  # vectors up to which products one by one are faster than a product of matrices of so few rows
 _GAUSS = np.polynomial.legendre.leggauss(4)
-
-
-class Data(Protocol):
-    """Data X (M, N), known by products."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the products."""
-
-    def push(self, vectors: Array) -> Array:
-        """X v of b vectors (b, N): (M, b)."""
-
-    def pull(self, forces: Array) -> Array:
-        """X' f of b forces (M, b): (b, N)."""
 
 
 class Matrix(NamedTuple):

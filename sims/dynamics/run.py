@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sims.dynamics.methods import Method, Ruled
-from sims.dynamics.problem import Data, Loss, Matrix, Problem, loss_unit, nodes_of
+from sims.dynamics.problem import Loss, Matrix, Problem, loss_unit, nodes_of
 from sims.dynamics.sphere import Array
 from sims.dynamics.state import RUNNING
 from sims.hessian import functions_of
@@ -16,6 +16,7 @@ from sims.instance import Model, draw, outputs, real_dtype
 from sims.memory import planned_bytes
 from sims.pinned import pinned
 from theory.checks import choice, count
+from theory.path import Data
 from theory.path.deferred import Deferred
 
 DATA = ("matrix", "deferred")
@@ -137,7 +138,7 @@ def descend(
 
     Parameters
     ----------
-    model : Committee or Network of finite p.
+    model : Network of finite p.
     n, alpha : input dimension N, and M / N.
     method : see `sims.dynamics.methods`; None: gradient flow.
     steps, time : the trajectory ends where either is reached, or the method ends by itself.

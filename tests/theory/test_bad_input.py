@@ -30,12 +30,12 @@ from theory import (
 )
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
 from theory.exact.density import density
-from theory.exact.quadrature import chi_square_law, normal_law
+from theory.exact.quadrature import chi_square_law
 from theory.finite.edge import edge_scale, finite_edge, label_variance
 from theory.finite.quenched import mean_margin, quenched, quenched_mean
 from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 from theory.finite.typical import alpha_bbp_typical, pole_probability, typical_edge
-from theory.general.any_weight import activation_weight, general_spectrum
+from theory.general.any_weight import general_spectrum
 from theory.general.dyson import Dyson
 from theory.general.nodes import given_law
 from theory.general.spectral_methods import (
@@ -264,7 +264,6 @@ def test_dimensions_too_large_to_draw():
         lambda: chi_square_law(1, None), lambda: chi_square_law(1, [-1.0]), lambda: chi_square_law(1, "1"),
         lambda: chi_square_law(1, [math.nan]), lambda: chi_square_law(HUGE), lambda: chi_square_law(10**9),
         lambda: chi_square_law(None),
-        lambda: normal_law(0), lambda: normal_law("3"),
     ],
 )  # fmt: skip
 def test_finite_size(call):
@@ -320,27 +319,6 @@ def difference(lam, u, xi):
 )  # fmt: skip
 def test_general(arguments):
     refused(general_spectrum, **({"weight": difference, "alpha": 2.0, "points": 64} | arguments))
-
-
-@cases(
-    "arguments",
-    [
-        {"value": None}, {"first": 1.0}, {"second": "x"}, {"a": 0.0}, {"a": "1"}, {"a": [1.0]}, {"a": None},
-        {"noise": -1.0}, {"noise": math.nan}, {"noise": "1"}, {"noise": [1.0]}, {"noise": None},
-    ],
-)  # fmt: skip
-def test_activation(arguments):
-    good = {"value": np.square, "first": lambda x: 2 * x, "second": lambda x: 2 + 0 * x, "a": 1.0}
-    refused(activation_weight, **(good | arguments), name=next(iter(arguments)))
-
-
-def test_activations_that_return_nonsense():
-    good = {"value": np.square, "first": lambda x: 2 * x, "second": lambda x: 2 + 0 * x, "a": 1.0}
-    for name in ("value", "first", "second"):
-        for answer in (None, 1.0, "x", 1j, [1.0]):
-            weight = activation_weight(**(good | {name: lambda x, v=answer: v}))
-            refused(general_spectrum, weight, 2.0, points=64, name=name)
-    refused(general_spectrum, activation_weight(**good, noise=0.1), 2.0, points=64, name="noise")
 
 
 def test_messages_are_short_and_in_one_line():

@@ -1,4 +1,4 @@
-"""Nodes and probabilities of the one-dimensional laws that labels follow: chi-square with breaks, Gauss-Hermite.
+"""Nodes and probabilities of the one-dimensional laws that labels follow: chi-square with breaks.
 
 A law is a pair (nodes, probabilities), each (n,), such that E[h] = sum(probabilities * h(nodes)). The chi-square
 rule is double exponential on every piece between the breaks, so functions that jump, kink or diverge (integrably) at
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, roots_hermitenorm
+from scipy.special import gammaln
 
 from theory.checks import ParameterError, count, numpy_defaults, positive, shown
 
@@ -22,10 +22,6 @@ _STEP = (
     1 / 16
 )  # of the trapezoid rule in the transformed variable: 1e-14 for integrands analytic off the ends
 _WIDEST = 1e8  # k beyond which the logarithm of the density has lost half of its digits
-_FEW, _ROOTS = (
-    150,
-    100_000,
-)  # nodes up to which NumPy's rule is exact (it overflows at 371), and SciPy's quick
 _REACH = 3.6  # tanh-sinh weights fall below 1e-36 of their peak beyond it
 
 
@@ -51,16 +47,6 @@ def chi_square_law(k: int, breaks: Sequence[float] = ()) -> tuple[Array, Array]:
     probability = step * np.exp(log_density)
     keep = probability > 0
     return r[keep] ** 2 / k, probability[keep]
-
-
-@numpy_defaults
-def normal_law(nodes: int) -> tuple[Array, Array]:
-    """Gauss-Hermite law of a standard normal: nodes (n,) and probabilities (n,), exact for degree below 2n."""
-    many = count("nodes", nodes)
-    if many > _ROOTS:
-        raise ParameterError(f"nodes must be at most {_ROOTS:g}, got {shown(many)}")
-    x, w = np.polynomial.hermite_e.hermegauss(many) if many <= _FEW else roots_hermitenorm(many)
-    return x, w / w.sum()
 
 
 def _tanh_sinh(lo: float, hi: float) -> tuple[Array, Array]:

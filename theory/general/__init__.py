@@ -5,7 +5,7 @@ from typing import Any
 
 from theory.answers import Threshold
 from theory.general.alpha_zero import alpha_zero
-from theory.general.any_weight import activation_weight, general_spectrum
+from theory.general.any_weight import general_spectrum
 from theory.general.density import DensityCurve, density, density_curve
 from theory.general.first_order import gradient_overlap
 from theory.general.maps import model_map
@@ -25,7 +25,6 @@ __all__ = [
     "Labels",
     "Loss",
     "Network",
-    "activation_weight",
     "alpha_zero",
     "density",
     "density_curve",
@@ -41,7 +40,15 @@ __all__ = [
 _FORMER = {"GeneralSpectrum": Found, "ModelMap": Threshold, "ModelThreshold": Threshold, "Spectrum": Found}
 
 
+_GONE = {
+    "ScalarLaw": "theory.general.nodes.given_law(weight, spike, probability, infimum)",
+    "activation_weight": "lambda lam, u, xi: model.weights(lam, model.outputs(u)), model = Network(activation=..., a=...)",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name in _FORMER:
         return _FORMER[name]
+    if name in _GONE:  # of an AttributeError `from theory.general import ...` would show no words
+        raise ImportError(f"theory.general.{name} is now {_GONE[name]}")
     raise AttributeError(f"module 'theory.general' has no attribute {name!r}")

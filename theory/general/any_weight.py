@@ -185,47 +185,6 @@ def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None
     return Extreme(deep.value, weights(place[None, :]), not inside or d > _DIVERGES)
 
 
-def activation_weight(
-    value: Callable, first: Callable, second: Callable, a: float, noise: float = 0.0
-) -> Weight:
-    """Weight of networks y = mean_l s(u_l), yhat = mean_k s(lam_k) with the loss (y - yhat)^2 / (2 (a + y)).
-
-    F = [ grad yhat grad yhat^T - (y - yhat) Hess yhat ] / (a + y);  `value`, `first`, `second` are s, s', s''.
-    noise  standard deviation of Gaussian noise added to y (needs noise=1 in `general_spectrum`)
-    Raises ParameterError on bad arguments; the weight raises it where a function does not keep the shape of its argument.
-
-    >>> cube = activation_weight(lambda x: x**3, lambda x: 3 * x**2, lambda x: 6 * x, a=20.0)
-    >>> cube(np.ones((4, 2)), np.ones((4, 1)), np.zeros((4, 0))).shape
-    (4, 2, 2)
-    """
-    a, noise = one("a", positive("a", a)), one("noise", finite("noise", noise))
-    if noise < 0:
-        raise ParameterError(f"noise must be at least 0, got {noise}")
-    for name, each in (("value", value), ("first", first), ("second", second)):
-        function(name, each)
-
-    def weight(lam: Array, u: Array, xi: Array) -> Array:
-        if noise and not xi.shape[1]:
-            raise ParameterError(
-                "noise must be at least 1 in general_spectrum for a weight with label noise, got 0"
-            )
-        p = lam.shape[1]
-        y = _applied("value", value, u).mean(axis=1) + (noise * xi[:, 0] if noise else 0.0)
-        yhat, slope = _applied("value", value, lam).mean(axis=1), _applied("first", first, lam) / p
-        f = slope[:, :, None] * slope[:, None, :]
-        f[:, np.arange(p), np.arange(p)] -= (y - yhat)[:, None] * _applied("second", second, lam) / p
-        return f / (a + y)[:, None, None]
-
-    return weight
-
-
-def _applied(name: str, function: Callable, at: Array) -> Array:
-    values = np.asarray(finite(name, function(at)))
-    if values.shape != at.shape:
-        raise ParameterError(f"{name} must keep the shape {at.shape} of its argument, got {values.shape}")
-    return values
-
-
 def _weights(weight: Weight, lam: Array, u: Array, xi: Array) -> Array:
     """Weights (n, p, p), checked for shape and finite entries."""
     n, p = lam.shape

@@ -35,14 +35,18 @@ ROWS = 1e-10  # the same for the vectors
 MOMENTS = 24  # forces of a path that stand for all, beside their sum
 
 
-class Products(Protocol):
-    """Data known by their products, as `theory.path.deferred.Deferred`."""
+class Data(Protocol):
+    """Data X (M, N) known by products, as `theory.path.deferred.Deferred`; arrays of NumPy, or of JAX in `sims.dynamics`."""
 
-    def push(self, vectors: NDArray[Any]) -> NDArray[Any]:
-        """X v of vectors (b, N): (M, b)."""
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the products."""
 
-    def pull(self, forces: NDArray[Any]) -> NDArray[Any]:
-        """X' f of forces (M, b): (b, N)."""
+    def push(self, vectors: Any) -> Any:
+        """X v of b vectors (b, N): (M, b)."""
+
+    def pull(self, forces: Any) -> Any:
+        """X' f of b forces (M, b): (b, N)."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Used:
 
 
 def closure(
-    data: ArrayLike | Products,
+    data: ArrayLike | Data,
     teacher: ArrayLike,
     students: ArrayLike,
     forces: NDArray[Any] | Sequence[ArrayLike] = (),
@@ -82,7 +86,7 @@ def closure(
 
     Parameters
     ----------
-    data : the matrix X (M, N), or an object with its products (`Products`).
+    data : the matrix X (M, N), or an object with its products (`Data`).
     teacher, students : rows (p_star, N) and (p, N) of norm sqrt(N).
     forces : columns (M, b), or a sequence of them: every f whose X' f the method has used, or enough of them (see the module).
     others : further vectors (b, N) known to the method: the start, vectors of noise. Any norm.

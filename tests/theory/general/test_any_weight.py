@@ -7,24 +7,24 @@ from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.exact.committee import committee_weights
 from theory.exact.outliers import outlier
-from theory.general.any_weight import activation_weight, general_spectrum
-from theory.model import Committee
+from theory.general.any_weight import general_spectrum
+from theory.model import Network
 
-TANH = (np.tanh, lambda x: 1 / np.cosh(x) ** 2, lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2)
-SQUARE = (np.square, lambda x: 2 * x, lambda x: np.full_like(x, 2.0))
+TANH = Network(activation="tanh", a=50.0)
 
 
-def _committee(case):
-    model = Committee(case["p"], case["p_star"], case["a"])
-    return model, lambda lam, u, xi: model.weights(lam, model.outputs(u))
+def weight_of(model):
+    return lambda lam, u, xi: model.weights(lam, model.outputs(u))
 
 
 @pytest.mark.parametrize("row", [1, *(pytest.param(row, marks=pytest.mark.slow) for row in (4, 5, 7))])
 def test_committee(reference, row):
     """Within 5 of the stated errors, which are themselves below 1e-3 (edge) and 5e-3 (degenerate outliers)."""
     case = reference["points"][row]
-    model, weight = _committee(case)
-    found = general_spectrum(weight, case["alpha"], model.p, model.p_star, infimum=-2 / model.p, points=2**12)
+    model = Network(case["p"], case["p_star"], case["a"])
+    found = general_spectrum(
+        weight_of(model), case["alpha"], model.p, model.p_star, infimum=-2 / model.p, points=2**12
+    )
     assert found.kind == case["edge_kind"]
     assert found.edge_error < 1e-3 * max(1, abs(case["edge"])) + 1e-3
     assert abs(found.edge - case["edge"]) < 5 * found.edge_error
@@ -42,17 +42,10 @@ def test_a_smooth_edge_of_wide_students_needs_no_infimum():
     """p = 2, a = 1, alpha = 0.8: where Q meets the end of the support, found by search, is the committee's smooth edge.
 
     Within 5 of the stated error, 7 degrees of freedom: false-alarm rate 2e-3; fixed seed."""
-    model = Committee(2, 1, 1.0)
-    found = general_spectrum(lambda lam, u, xi: model.weights(lam, model.outputs(u)), 0.8, 2, points=2**12)
+    model = Network(2, 1, 1.0)
+    found = general_spectrum(weight_of(model), 0.8, 2, points=2**12)
     assert found.kind == bulk_edge(model, 0.8).kind == "smooth"
     assert abs(found.edge - bulk_edge(model, 0.8).value) < 5 * found.edge_error < 0.02
-
-
-def test_square_activation_is_the_committee():
-    rng = np.random.default_rng(0)
-    lam, u = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
-    weight = activation_weight(*SQUARE, a=0.4)(lam, u, np.empty((50, 0)))
-    np.testing.assert_allclose(weight, committee_weights(0.4, lam, np.mean(u**2, axis=1)), rtol=1e-12)
 
 
 def _dense(n, alpha, weight, noise, rng):
@@ -68,8 +61,8 @@ def _dense(n, alpha, weight, noise, rng):
 @pytest.mark.parametrize(
     ("weight", "noise", "alpha"),
     [
-        pytest.param(activation_weight(*TANH, a=50.0), 0, 6.0, marks=pytest.mark.slow),
-        (lambda lam, u, xi: activation_weight(*SQUARE, a=0.5)(lam, u + 0.5 * xi, xi[:, :0]), 1, 6.0),
+        pytest.param(weight_of(TANH), 0, 6.0, marks=pytest.mark.slow),
+        (lambda lam, u, xi: committee_weights(0.5, lam, (u + 0.5 * xi)[:, 0] ** 2), 1, 6.0),
     ],
     ids=["tanh", "noise before the square"],
 )
@@ -90,7 +83,12 @@ def test_samples(weight, noise, alpha):
 
 def test_label_noise_makes_the_weight_unbounded_below():
     """a + y falls below 0 for some labels, however rare they are."""
-    found = general_spectrum(activation_weight(*SQUARE, a=0.5, noise=0.1), 4.0, noise=1, points=2**10)
+    found = general_spectrum(
+        lambda lam, u, xi: committee_weights(0.5, lam, u[:, 0] ** 2 + 0.1 * xi[:, 0]),
+        4.0,
+        noise=1,
+        points=2**10,
+    )
     assert found.kind == "no edge"
     assert np.isnan(found.edge)
 
@@ -102,8 +100,8 @@ def test_no_false_sharp_edge(alpha):
     """p = 1, a = 2, no infimum given: points alone called the edge sharp, 0.05 away, with an outlier that is not there.
 
     Within 4 of the stated error, 7 degrees of freedom: false-alarm rate 1e-3 for each; fixed seed."""
-    model = Committee(a=2.0)
-    found = general_spectrum(lambda lam, u, xi: model.weights(lam, model.outputs(u)), alpha)
+    model = Network(a=2.0)
+    found = general_spectrum(weight_of(model), alpha)
     assert found.kind == "smooth"
     assert abs(found.edge - bulk_edge(model, alpha).value) < 4 * found.edge_error
     assert found.edge_error < 1e-3
@@ -119,7 +117,7 @@ def test_a_weight_with_other_arguments(weight):
 
 def test_tanh_outlier_mixes_teacher_and_student():
     """No sample reaches these digits: two lattices of different seeds must agree within their errors."""
-    runs = [general_spectrum(activation_weight(*TANH, a=50.0), 6.0, points=2**12, seed=s) for s in (0, 1)]
+    runs = [general_spectrum(weight_of(TANH), 6.0, points=2**12, seed=s) for s in (0, 1)]
     gap = abs(runs[0].teacher_share[0] - runs[1].teacher_share[0])
     assert gap < 5 * np.hypot(runs[0].teacher_share_error[0], runs[1].teacher_share_error[0])
     assert 0.28 < runs[0].teacher_share[0] < 0.31
@@ -151,13 +149,8 @@ def test_intervals_cover():
     rng = np.random.default_rng(5)
     inside = []
     for case in range(40):
-        model, alpha = Committee(1, 1, np.exp(rng.uniform(-1, 1))), np.exp(rng.uniform(-0.7, 2))
-        found = general_spectrum(
-            lambda lam, u, xi, model=model: model.weights(lam, model.outputs(u)),
-            alpha,
-            points=2**11,
-            seed=case,
-        )
+        model, alpha = Network(1, 1, np.exp(rng.uniform(-1, 1))), np.exp(rng.uniform(-0.7, 2))
+        found = general_spectrum(weight_of(model), alpha, points=2**11, seed=case)
         edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
         assert found.kind in (edge.kind, "unresolved")
         inside.append(abs(found.edge - edge.value) < 1.96 * found.edge_error)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.cases import cases
 from theory.checks import ParameterError
-from theory.exact.quadrature import chi_square_law, normal_law
+from theory.exact.quadrature import chi_square_law
 from theory.general.nodes import given_law
 
 MARCHENKO_PASTUR = given_law(1.0, 1.0, 1.0)
@@ -115,11 +115,6 @@ def test_chi_square_law(k, breaks):
     y, probability = chi_square_law(k, breaks)
     moments = [probability @ y**j for j in range(3)]
     assert moments == pytest.approx([1, 1, 1 + 2 / k], rel=1e-12)
-
-
-def test_normal_law():
-    x, probability = normal_law(20)
-    assert [probability @ x**j for j in (0, 1, 2, 4, 6)] == pytest.approx([1, 0, 1, 3, 15], abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,30 @@
+"""Names that users were told before: they work, or one line says the new one."""
+
+import importlib
+
+import pytest
+
+import theory.finite
+import theory.general
+
+
+def test_modules_of_finite_n_are_the_same_objects():
+    former = importlib.import_module("theory.finite_n.law")  # before its package: as a user's first line
+    assert former is importlib.import_module("theory.finite.law")
+    assert importlib.import_module("theory.finite_n") is theory.finite
+    assert importlib.import_module("theory.quenched").quenched is theory.finite.quenched
+
+
+def test_first_names_of_the_front():
+    assert (
+        theory.bbp_threshold is theory.threshold and theory.general.Spectrum is theory.general.results.Found
+    )
+    assert theory.bulk_edge is theory.edge and theory.teacher_branch is theory.spectrum
+    model = theory.Network(a=0.5)
+    assert [theory.outlier(model, 3.0)] == list(theory.outliers(model, 3.0))
+
+
+@pytest.mark.parametrize("name", ["ScalarLaw", "activation_weight"])
+def test_what_went_says_what_takes_its_place(name):
+    with pytest.raises(ImportError, match=rf"^theory\.general\.{name} is now [^\n]+$"):
+        getattr(theory.general, name)
