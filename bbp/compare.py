@@ -100,10 +100,28 @@ def compare(
     progress: bool = True,
     **options: Any,
 ) -> Any:
-    """Compare the samples of sweep files with theory: a Dataset (bbp.analysis.comparison.compare), or a list, one a model.
+    """Compare the samples of sweep files with theory.
 
-    `out` is the file of the numbers (--save of `bbp compare`), and `options` are the others: `draws`, `repeats`, `seed`, ...;
-    the rest is as in `bbp.sweep`.
+    Parameters
+    ----------
+    files : path, or several
+        Sweep files.
+    out : path
+        The file of the numbers (--save of `bbp compare`).
+    executor, progress
+        As in `bbp.sweep`.
+    **options
+        The other options of `bbp compare`, with _ for -: `draws`, `repeats`, `seed`, ...
+
+    Returns
+    -------
+    xarray.Dataset
+        As `bbp.analysis.comparison.compare`; a list of them, one a model, where there are several.
+
+    Raises
+    ------
+    theory.checks.ParameterError, KeyboardInterrupt
+        As `bbp.sweep`.
     """
     names = [str(files)] if isinstance(files, str | Path) else [str(name) for name in files]
     door = Door("compare", [option for option in COMPARE if option.name not in ("save", "width")], "", "")

@@ -43,8 +43,24 @@ def descent(
 ) -> Any:
     """Gradient descent against alpha, and the Hessian along it.
 
-    Parameters and what is returned, raised and kept are as in `bbp.sweep`, for one model; `options` are those of `bbp descent`:
-    `start`, `dynamics`, `steps`, ...
+    Parameters
+    ----------
+    model, alpha, n, samples, seed
+        As in `bbp.sweep`, of one model.
+    out, executor, progress
+        As in `bbp.sweep`.
+    **options
+        Those of `bbp descent`, with _ for -: `start`, `dynamics`, `steps`, ...
+
+    Returns
+    -------
+    xarray.Dataset
+        What the file holds.
+
+    Raises
+    ------
+    theory.checks.ParameterError, KeyboardInterrupt
+        As `bbp.sweep`.
     """
     own = {"n": n, "samples": samples, "seed": seed} | ({} if alpha is None else {"alpha_grid": alpha})
     return DOOR.call(own | options, model, out=out, executor=executor, progress=progress)

@@ -33,7 +33,22 @@ def phase(
 ) -> Any:
     """Phase diagram over widths p and normalisations a.
 
-    `options` are those of `bbp phase`, with _ for -: `p`, `a_grid`, `at_a`, `widths`, `n`, ...; the rest is as in `bbp.sweep`.
+    Parameters
+    ----------
+    out, executor, progress
+        As in `bbp.sweep`.
+    **options
+        Those of `bbp phase`, with _ for -: `p`, `a_grid`, `at_a`, `widths`, `n`, ...
+
+    Returns
+    -------
+    xarray.Dataset
+        What the file holds.
+
+    Raises
+    ------
+    theory.checks.ParameterError, KeyboardInterrupt
+        As `bbp.sweep`.
     """
     return DOOR.call(options, out=out, executor=executor, progress=progress)
 

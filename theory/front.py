@@ -35,13 +35,22 @@ def edge(model: Network, alpha: float) -> Edge:
 
     Parameters
     ----------
-    model   any Network
-    alpha   M/N, one number; many at once: `spectrum`
+    model : Network
+    alpha : float
+        M/N, one number; many at once: `spectrum`.
 
-    Returns an Edge: value (units of the Hessian, of (p/2) H for p = inf), kind, error, route. Holds for every alpha > 0; for
-    alpha < 1 the atom of mass 1 - alpha at 0 is not part of the bulk.
+    Returns
+    -------
+    Edge
+        value (units of the Hessian, of (p/2) H for p = inf), kind, error, route. Holds for every alpha > 0; for alpha < 1 the
+        atom of mass 1 - alpha at 0 is not part of the bulk.
 
-    Raises ParameterError unless model is a Network and alpha one positive number; NotConverged.
+    Raises
+    ------
+    ParameterError
+        Unless model is a Network and alpha one positive number.
+    NotConverged
+        Where no rule of averages settles.
 
     >>> found = edge(Network(1, 1, 1.0), 1.5)
     >>> round(found.value, 6), found.kind, found.error, found.route
@@ -58,9 +67,22 @@ def edge(model: Network, alpha: float) -> Edge:
 
 @numpy_defaults
 def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
-    """All eigenvalues left of the bulk at alpha = M/N, lowest first, () if there is none; equal ones are one Outlier.
+    """All eigenvalues left of the bulk at alpha = M/N; equal ones are one Outlier.
 
-    Parameters and errors as of `edge`.
+    Parameters
+    ----------
+    model, alpha
+        As in `edge`.
+
+    Returns
+    -------
+    tuple of Outlier
+        Lowest first, () if there is none.
+
+    Raises
+    ------
+    ParameterError, NotConverged
+        As `edge`.
 
     >>> outliers(Network(1, 1, 1.0), 1.0)
     ()
@@ -89,9 +111,25 @@ def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
 
 @numpy_defaults
 def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
-    """Edge and lowest outlier along alpha (any shape): the arrays that a sweep file keeps. NaN where there is none.
+    """Edge and lowest outlier along alpha: the arrays that a sweep file keeps.
 
-    Raises ParameterError unless model is a Network and every alpha positive; NotConverged.
+    Parameters
+    ----------
+    model : Network
+    alpha : array of float
+        M/N, any shape.
+
+    Returns
+    -------
+    Spectrum
+        Arrays of the shape of alpha, NaN where there is no edge or no outlier.
+
+    Raises
+    ------
+    ParameterError
+        Unless model is a Network and every alpha positive.
+    NotConverged
+        As `edge`.
 
     >>> spectrum(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
     array([   nan, 0.1495, 0.2838])
@@ -112,15 +150,25 @@ def density(
 
     Parameters
     ----------
-    model      any Network
-    alpha      M/N: one number, or an array that broadcasts with values for a quadratic committee without options
-    values     eigenvalues, any shape
-    digits     8 to 15, of quadratic committees without options: see `theory.exact.density.density`
-    tolerance  of other models, NaN where it is not reached: see `theory.general.density`
+    model : Network
+    alpha : float
+        M/N: one number, or an array that broadcasts with values for a quadratic committee without options.
+    values : array of float
+        Eigenvalues, any shape.
+    digits : int
+        8 to 15, of quadratic committees without options: see `theory.exact.density.density`.
+    tolerance : float
+        Of other models, NaN where it is not reached: see `theory.general.density`.
 
-    Returns the density, of the shape of values (a float for one of them); exactly 0 outside the support.
+    Returns
+    -------
+    float or array
+        Of the shape of values; exactly 0 outside the support.
 
-    Raises ParameterError on unfit arguments and for a model of which nodes are not known.
+    Raises
+    ------
+    ParameterError
+        On unfit arguments, and for a model of which nodes are not known.
 
     >>> density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.191582])
@@ -155,9 +203,24 @@ def atom(model: Network, alpha: ArrayLike) -> Any:
 
 @numpy_defaults
 def alpha_zero(model: Network, method: str = "overlap") -> float | None:
-    """alpha_0, where a discontinuous transition would lose its overlap, by "overlap" or "continuation", or None.
+    """alpha_0, where a discontinuous transition would lose its overlap.
 
-    alpha_BBP for a continuous transition. Raises ParameterError for another method.
+    Parameters
+    ----------
+    model : Network
+    method : str
+        "overlap": where the tangent of the overlap at alpha_BBP meets 0; "continuation": where the conditions of a sharp edge
+        and of the outlier, continued beyond the smooth edge, hold together.
+
+    Returns
+    -------
+    float or None
+        alpha_BBP for a continuous transition, None where there is none.
+
+    Raises
+    ------
+    ParameterError
+        For another method.
 
     >>> round(alpha_zero(Network(2, 1, 1.0)), 4)
     0.9021

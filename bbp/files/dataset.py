@@ -94,11 +94,24 @@ def packed(found: xr.Dataset) -> bytes:
 def open(path: str | Path, kind: str | None = None, *, locking: Locking = None) -> xr.Dataset:
     """The result in the file at `path`: sweep, phase diagram, descents, comparison or the data of a figure.
 
-    kind      refuse any other, such as "bbp-sweep"
-    locking   True: refuse a file that another process has open for writing, and one whose file system has no locks;
-              "best-effort": the former only; False, None: take no lock, the checksum tells a file half written
+    Parameters
+    ----------
+    path : str or Path
+    kind : str
+        Refuse any other, such as "bbp-sweep".
+    locking : bool or "best-effort"
+        True: refuse a file that another process has open for writing, and one whose file system has no locks; "best-effort":
+        the former only; False, None: take no lock, the checksum tells a file half written.
 
-    Raises FileError, one line: no such file, not HDF5, truncated, foreign, damaged, of a newer version.
+    Returns
+    -------
+    xarray.Dataset
+        In memory, checked.
+
+    Raises
+    ------
+    FileError
+        In one line: no such file, not HDF5, truncated, foreign, damaged, of a newer version.
 
     >>> open("data/finite_size/c200.h5").sizes["sample"]
     500

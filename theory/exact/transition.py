@@ -59,8 +59,24 @@ def threshold_map(
 ) -> Threshold:
     """alpha_BBP, its kind and the overlap jump for arrays of p, p_star, a and noise that broadcast against one another.
 
-    p (inf allowed) and p_star are widths, a is positive, noise is the variance added before the teacher's square. Raises
-    ParameterError on any entry that is not.
+    Parameters
+    ----------
+    p, p_star : arrays
+        Widths of student (inf allowed) and teacher.
+    a : array
+        Normalisation of the loss, positive.
+    noise : array
+        Variance added before the teacher's square.
+
+    Returns
+    -------
+    Threshold
+        Of arrays of the common shape.
+
+    Raises
+    ------
+    ParameterError
+        On any entry that is unfit.
 
     >>> threshold_map([1, 2, np.inf], 1, 1.0).alpha.round(4)
     array([1.1349, 1.0184, 1.    ])

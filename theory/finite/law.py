@@ -108,8 +108,27 @@ def finite_law(model: Network, alpha: float, n: int, *, draws: int = 200, seed: 
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
 
     Draws are the same random numbers at every alpha, their labels coupled (theory.finite.coupled_labels), so that curves
-    along alpha are smooth. Cost: draws times round(alpha N) p labels, about 1 ms a draw at 2,000. Raises ParameterError on
-    unfit arguments (p = inf among them, or fewer than 2 draws), NotConverged where the bulk has too few levels left of 0.
+    along alpha are smooth. Cost: draws times round(alpha N) p labels, about 1 ms a draw at 2,000.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options, of finite p.
+    alpha, n : float, int
+        M/N, and the input dimension N.
+    draws, seed : int
+        At least 2 draws; the seed of their random numbers.
+
+    Returns
+    -------
+    FiniteLaw
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments.
+    NotConverged
+        Where the bulk has too few levels left of 0.
 
     >>> law = finite_law(Network(1, 1, 0.5), 3.0, 200, draws=40)
     >>> bool(law.mean("overlap")[0] > 0.15), law.lowest.shape

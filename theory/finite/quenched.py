@@ -83,14 +83,33 @@ class Quenched:
 
 @numpy_defaults
 def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLike | None = None) -> Quenched:
-    """Edge, outliers and overlaps predicted for one draw of labels: preactivations lam (M, p), u (M, p_star), dimension n.
+    """Edge, outliers and overlaps predicted for one draw of preactivations.
 
-    For lam, u of an actual sample (students and teacher rows applied to its data) the prediction is for that sample.
+    For those of an actual sample (students and teacher rows applied to its data) the prediction is for that sample.
 
-    gram  overlaps (r, r) of the rows, teacher first and students after, over n; without it they count as orthogonal, which
-          leaves out a term of order 1/N for an actual sample, and none for labels drawn independently.
-    Raises ParameterError on bad shapes or a gram that is not positive definite, n not above p + p_star; NotConverged where no
-    weight is negative (a handful of samples).
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    lam, u : arrays (M, p) and (M, p_star)
+        Preactivations of student and teacher.
+    n : int
+        Input dimension N.
+    gram : array (r, r)
+        Overlaps of the rows, teacher first and students after, over n; without it they count as orthogonal, which leaves out a
+        term of order 1/N for an actual sample, and none for labels drawn independently.
+
+    Returns
+    -------
+    Quenched
+        Edge, outliers and overlaps in units of the Hessian.
+
+    Raises
+    ------
+    ParameterError
+        On bad shapes, a gram that is not positive definite, n not above p + p_star.
+    NotConverged
+        Where no weight is negative (a handful of samples).
 
     >>> model = Network(1, 1, 0.5)
     >>> lam, u, _ = model.draw_labels(600, np.random.default_rng(0))

@@ -73,9 +73,25 @@ def quantile(
     draws: int = 400,
     seed: int = 0,
 ) -> float:
-    """Value of `of` ("lowest", "overlap" or another field of FiniteLaw) below which this share of draws lies at (alpha, N).
+    """Value of an observable below which a share of draws lies at (alpha, N).
 
-    Raises ParameterError, NotConverged.
+    Parameters
+    ----------
+    model, alpha, n, draws, seed
+        As in `theory.finite.law.finite_law`.
+    share : float
+        Between 0 and 1.
+    of : str
+        "lowest", "overlap" or another field of FiniteLaw.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError, NotConverged
+        As `theory.finite.law.finite_law`.
 
     >>> 0 < quantile(Network(1, 1, 0.5), 4.0, 100, 0.5, draws=40) < 1
     True

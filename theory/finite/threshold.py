@@ -57,8 +57,28 @@ def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: in
 
     By theory.finite.law at every n: all labels of a draw up to n = 5,000, extreme ones and others that stand for the rest
     beyond (theory.finite.many_labels). `margin_threshold` differs from it for p p_star = 1 by less than the width of the
-    transition, for more directions by up to 0.3 at small n. Raises ParameterError on bad arguments or p = inf, NotConverged
-    where no threshold is found.
+    transition, for more directions by up to 0.3 at small n.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    n : int, or an array
+        Input dimension N.
+    draws, seed : int
+        As in `theory.finite.law.finite_law`.
+
+    Returns
+    -------
+    FiniteThreshold
+        Of the shape of n.
+
+    Raises
+    ------
+    ParameterError
+        On bad arguments or p = inf.
+    NotConverged
+        Where no threshold is found.
 
     >>> found = alpha_bbp_finite(Network(1, 1, 0.5), 100, draws=10)
     >>> bool(0 < found.alpha < 3)

@@ -146,7 +146,19 @@ def spectrum(model: Network, alpha: float) -> Found:
 def threshold(model: Network) -> Threshold:
     """alpha_BBP: the smallest alpha above which an outlier that carries the teacher lies left of the bulk.
 
-    Raises ParameterError unless model is a Network.
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    Threshold
+        alpha, kind, jump of the squared overlap, error, alpha_0, route and reason.
+
+    Raises
+    ------
+    ParameterError
+        Unless model is a Network.
 
     >>> found = threshold(Network(a=2.0))
     >>> found.kind, round(found.alpha, 4), round(found.jump, 4)

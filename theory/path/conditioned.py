@@ -74,10 +74,14 @@ def conditioned(
 
     Parameters
     ----------
-    model : Network (or Committee) of finite p, inputs without covariance.
+    model : Network of finite p, inputs without covariance.
     used : what is known: images, components of teacher and students, forces.
     y : teacher outputs (M,) where they have noise; None: those of the teacher's preactivations.
     outliers : how many of those that exist are wanted at most; None: p p_star + p.
+
+    Returns
+    -------
+    Conditioned
 
     Raises
     ------

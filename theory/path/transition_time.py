@@ -85,6 +85,10 @@ def bbp_time(
     scramblings : independent runs, at least 4.
     seed : of the scramblings and of the data.
 
+    Returns
+    -------
+    TransitionTime
+
     Raises
     ------
     ParameterError

@@ -91,6 +91,10 @@ def closure(
     forces : columns (M, b), or a sequence of them: every f whose X' f the method has used, or enough of them (see the module).
     others : further vectors (b, N) known to the method: the start, vectors of noise. Any norm.
 
+    Returns
+    -------
+    Used
+
     Raises
     ------
     ParameterError
@@ -125,7 +129,18 @@ def closure(
 
 
 def force(model: Network, lam: Array, y: Array) -> Array:
-    """l' s'(lam) / p (M, p), the derivatives of the loss in preactivations lam (M, p): what a gradient multiplies X' with."""
+    """l' s'(lam) / p, the derivatives of the loss in preactivations: what a gradient multiplies X' with.
+
+    Parameters
+    ----------
+    model : Network
+    lam, y : arrays (M, p) and (M,)
+        Preactivations of the student, outputs of the teacher.
+
+    Returns
+    -------
+    array (M, p)
+    """
     first = model.rule.first(y, np.mean(model.student.value(lam, np), axis=1), model.a, np)
     return np.asarray(first[:, None] * model.student.first(lam, np) / lam.shape[1])
 
