@@ -147,8 +147,8 @@ def lanczos_quadrature(
 
     >>> from sims.instance import draw
     >>> from sims.operator.operator import hessian_operator
-    >>> from theory.model import Committee
-    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> from theory.model import Network
+    >>> operator = hessian_operator(draw(Network(2, 1, 1.0), 12, 2.5, seed=1))
     >>> lanczos_quadrature(operator, probes=2, steps=6).nodes.shape
     (2, 6)
     """

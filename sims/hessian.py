@@ -85,10 +85,10 @@ def parts_of(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[A
 
 @pinned
 def weights(model: Model, lam: ArrayLike, u: ArrayLike) -> jax.Array:
-    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Committee.weights`.
+    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Network.weights`.
 
-    >>> from theory.model import Committee
-    >>> weights(Committee(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
+    >>> from theory.model import Network
+    >>> weights(Network(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
     (5, 2, 2)
     """
     lam = reals("lam", lam, None, finite_p(model))
@@ -202,7 +202,7 @@ def loss(
     data: ArrayLike,
     y: ArrayLike | None = None,
 ) -> jax.Array:
-    """The loss written out, sum_mu l(y, yhat); for a Committee (1/2) sum_mu (y - yhat)^2 / (a + y).
+    """The loss written out, sum_mu l(y, yhat); for the quadratic committee (1/2) sum_mu (y - yhat)^2 / (a + y).
 
     student (p, N), teacher (p_star, N), data (M, N); y (M,) outputs with noise, by default the teacher's without.
     """

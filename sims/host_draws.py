@@ -38,8 +38,8 @@ def draw_on_host(
 
     Raises ParameterError as `draw` does, before the first.
 
-    >>> from theory.model import Committee
-    >>> [drawn.m for drawn in draw_on_host(Committee(2, 1, 1.0), 12, 2.5, [0, 3], seed=1)]
+    >>> from theory.model import Network
+    >>> [drawn.m for drawn in draw_on_host(Network(2, 1, 1.0), 12, 2.5, [0, 3], seed=1)]
     [30, 30]
     """
     instance.finite_p(model)

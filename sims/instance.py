@@ -34,7 +34,6 @@ from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
 from sims.threefry import fold
 from theory.checks import ParameterError, count, flag, positive, shown
-from theory.model import Committee
 from theory.model.network import Network, network
 
 # The map from keys to draws. Its number rises with every change after which a key gives other variates (the layout of keys,
@@ -46,7 +45,7 @@ WEIGHTS, DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what i
 _WIDEST = 2**31
 WORD = 2**32  # how many numbers a word of a key tells apart
 T = TypeVar("T")
-Model = Committee | Network
+Model = Network
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Instance:
     """One draw. Rows of student and teacher have norm sqrt(N), unless the model's Gram matrix says otherwise; teacher rows
     are orthogonal.
 
-    model    the Committee or Network
+    model    the Network
     m        number of samples M
     student  (p, N)
     teacher  (p_star, N)
@@ -268,7 +267,7 @@ def draw(
     theory.checks.ParameterError
         On p = inf, p_star > N, M = 0 or an unfit argument.
 
-    >>> drawn = draw(Committee(2, 1, 1.0), 12, 2.5, seed=1)
+    >>> drawn = draw(Network(2, 1, 1.0), 12, 2.5, seed=1)
     >>> drawn.m, drawn.student.shape, drawn.teacher.shape, drawn.data.shape
     (30, (2, 12), (1, 12), (128, 12))
     """

@@ -33,8 +33,8 @@ MOST = 2**21  # labels' entries drawn at most
 def weight_spread(model: Model, m: int) -> float:
     """Largest weight over the most negative one among DRAWS m labels, or MOST entries; infinite where none is negative.
 
-    >>> from theory.model import Committee
-    >>> weight_spread(Committee(1, 1, 1.0), 100) < 100 < weight_spread(Committee(1, 1, 1e-3), 100)
+    >>> from theory.model import Network
+    >>> weight_spread(Network(1, 1, 1.0), 100) < 100 < weight_spread(Network(1, 1, 1e-3), 100)
     True
     """
     wide, p = network(model), finite_p(model)

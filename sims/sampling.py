@@ -116,8 +116,8 @@ def sample_point(
     theory.checks.ParameterError
         On an unfit argument, M = 0, p_star > N, p = inf, and on what would not fit in memory.
 
-    >>> from theory.model import Committee
-    >>> found = sample_point(Committee(2, 1, 1.0), 12, 2.5, range(2), seed=1)
+    >>> from theory.model import Network
+    >>> found = sample_point(Network(2, 1, 1.0), 12, 2.5, range(2), seed=1)
     >>> found.eigenvalues.shape, found.status.tolist()
     ((2, 6), [1, 1])
     """

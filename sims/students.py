@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import ParameterError
-from theory.model import Committee
 from theory.model.network import Network, network
 
 
-def placed(model: Committee | Network, rows: NDArray, teacher: NDArray) -> NDArray:
+def placed(model: Network, rows: NDArray, teacher: NDArray) -> NDArray:
     """Students (p, N) at the model's overlaps with the teacher (p_star, N), from rows (p, N) drawn at random.
 
     Without overlap and Gram matrix the rows themselves, which meet the teacher by chance, O(N^{-1/2}). With an overlap R

@@ -1,9 +1,11 @@
 """Spectral theory of the Hessian of teacher-student networks at random initialisation. NumPy and SciPy only.
 
 `edge`, `outliers`, `threshold`, `spectrum` and `density` say of any `Network` what N = infinity has. Finite N is in
-`theory.finite`, spectral methods and any weight of one's own are in `theory.general`.
+`theory.finite`, the Hessian along a method in `theory.path`, minima in `theory.minima`, spectral methods and any weight of
+one's own in `theory.general`.
 """
 
+import importlib
 from typing import Any
 
 from theory.answers import Edge, Outlier, Spectrum, Threshold
@@ -64,4 +66,6 @@ del outlier
 def __getattr__(name: str) -> Any:
     if name in _FORMER:
         return _FORMER[name]
+    if name in ("finite", "minima", "path"):  # packages that are imported when they are first asked for
+        return importlib.import_module(f"theory.{name}")
     raise AttributeError(f"module 'theory' has no attribute {name!r}")

@@ -107,8 +107,8 @@ def lowest_krylov(
 
     >>> from sims.instance import draw
     >>> from sims.operator.operator import hessian_operator
-    >>> from theory.model import Committee
-    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> from theory.model import Network
+    >>> operator = hessian_operator(draw(Network(2, 1, 1.0), 12, 2.5, seed=1))
     >>> lowest_krylov(operator, 3).values.shape
     (3,)
     """

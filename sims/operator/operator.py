@@ -178,8 +178,8 @@ def hessian_operator(
     size, mirror as in `sims.operator.rows.rows_of`.
 
     >>> from sims.instance import draw
-    >>> from theory.model import Committee
-    >>> operator = hessian_operator(draw(Committee(2, 1, 1.0), 12, 2.5, seed=1))
+    >>> from theory.model import Network
+    >>> operator = hessian_operator(draw(Network(2, 1, 1.0), 12, 2.5, seed=1))
     >>> operator.order, operator(np.ones((1, 2, 12, 3))).shape
     (24, (1, 2, 12, 3))
     """

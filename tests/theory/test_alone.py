@@ -14,7 +14,8 @@ spent = time.process_time() - begun
 assert spent < 0.3, f"importing theory takes {spent:.2f} s beyond NumPy and SciPy"
 assert not {"scipy.optimize", "scipy.stats", "scipy.interpolate"} & set(sys.modules)
 from theory import Network, density, edge, outliers, threshold
-from theory.finite import law, quantile, quenched, threshold as at_n
+law, at_n = theory.finite.law, theory.finite.threshold
+assert theory.finite.quantile and theory.finite.quenched and theory.path.closure and theory.minima.complexity
 model = Network(activation="tanh", a=2.0)
 assert edge(model, 3.0).route == "nodes" and len(outliers(model, 3.0)) == 1
 assert threshold(Network()).kind == "continuous" and density(Network(), 1.5, 0.5) > 0

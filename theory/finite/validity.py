@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from theory.model import Committee
+from theory.model import Network
 
 WIDEST = (4, 8, 12)  # p, p_star, p p_star of the widest models compared with dense samples
 LEAST_ORDER = 100  # p N
@@ -12,15 +12,15 @@ LEAST_A, LEAST_ALPHA = 0.08, 0.3  # for p > 1
 UNKNOWN = "finite-N theory is not known to hold"
 
 
-def doubt(model: Committee, alpha: float, n: float) -> str | None:
+def doubt(model: Network, alpha: float, n: float) -> str | None:
     """Why the finite-N law is not known to hold at (alpha, N), in a few words; None where it lies in the range of comparisons.
 
     In that range means of the overlap of the p p_star lowest vectors met those of dense samples within 10 %, those of the
     lowest eigenvalue within 0.35 of its standard deviation (docs/finite_n.md, benchmarks/finite_law.py).
 
-    >>> doubt(Committee(2, 1, 0.5), 2.0, 200) is None
+    >>> doubt(Network(2, 1, 0.5), 2.0, 200) is None
     True
-    >>> doubt(Committee(6, 1, 0.5), 2.0, 200)
+    >>> doubt(Network(6, 1, 0.5), 2.0, 200)
     'not compared with samples for p = 6, p* = 1'
     """
     p, p_star = model.p, model.p_star
@@ -35,10 +35,10 @@ def doubt(model: Committee, alpha: float, n: float) -> str | None:
     return None
 
 
-def doubts(model: Committee, alphas: Iterable[float], sizes: Iterable[float]) -> str:
+def doubts(model: Network, alphas: Iterable[float], sizes: Iterable[float]) -> str:
     """What `doubt` says of a grid, in one line with the sizes it is said of; empty where it says nothing.
 
-    >>> doubts(Committee(2, 1, 0.5), [1.0, 2.0], [20, 100])
+    >>> doubts(Network(2, 1, 0.5), [1.0, 2.0], [20, 100])
     'N = 20: p N = 40 is below 100: shares can be 0.3 off'
     """
     found: dict[str, list[str]] = {}
