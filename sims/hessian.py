@@ -1,10 +1,10 @@
 """The Hessian of the loss in the student weights: weights F, dense matrix, the loss written out.
 
 Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435, section 2 (the loss), differentiated twice; for any network with outputs
-y and yhat = mean_k s(lam_k) and a loss l(y, yhat), l' and l'' its derivatives in yhat (`theory.model.network`):
+y and yhat = sum_k c_k s(lam_k + b_k), c = 1/p and b = 0 unless given, and a loss l(y, yhat) of derivatives l', l'' in yhat:
 
     H_{qq'} = sum_mu F^mu_{qq'} x^mu x^mu^T
-    F = diag(l' s''(lam) / p) + l'' (s'(lam) / p) (s'(lam) / p)^T = diag(d) + c g g^T
+    F = diag(l' c s''(lam + b)) + l'' (c s'(lam + b)) (c s'(lam + b))^T = diag(d) + l'' g g^T
 
 Of the committee, s = x^2 and l = (y - yhat)^2 / (2 (a + y)): F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y).
 
@@ -32,6 +32,7 @@ from sims.instance import Instance, Model, finite_p, labels_inside, preactivatio
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError
 from theory.model.network import network
+from theory.model.readout import read, shifted, weighed
 
 BLOCK = 256  # rows in one symmetric rank update
 GENERAL = 128  # N up to which a block is one general product: the fixed costs of symmetric updates are a third of theirs
@@ -45,11 +46,29 @@ class Functions(NamedTuple):
     activation  s, s', s'' of the student, of (x, xp)
     teacher     s* of the teacher
     loss        l, l', l'' in yhat, of (y, yhat, a, xp)
+    readout     weights c of the students' outputs, None for 1/p
+    bias        b, added to the students' preactivations, None for 0
+    target      f*(u, xp) in the place of the mean of s*, or None
     """
 
     activation: tuple[Callable, Callable, Callable]
     teacher: Callable
     loss: tuple[Callable, Callable, Callable]
+    readout: tuple[float, ...] | None = None
+    bias: tuple[float, ...] | None = None
+    target: Callable | None = None
+
+    def student_outputs(self, lam: Any, xp: Any) -> Any:
+        """yhat (...) of preactivations lam (..., p), arrays of the namespace xp."""
+        return read(self.activation[0](shifted(lam, self.bias, xp), xp), self.readout, xp)
+
+    def slopes(self, lam: Any, xp: Any) -> Any:
+        """Derivatives (..., p) of yhat in lam."""
+        return weighed(self.activation[1](shifted(lam, self.bias, xp), xp), self.readout, xp)
+
+    def teacher_outputs(self, u: Any, xp: Any) -> Any:
+        """Outputs y (...) of the teacher's preactivations u (..., p_star), without output noise."""
+        return xp.mean(self.teacher(u, xp), axis=-1) if self.target is None else self.target(u, xp)
 
 
 def functions_of(model: Model) -> Functions:
@@ -60,6 +79,9 @@ def functions_of(model: Model) -> Functions:
         (student.value, student.first, student.second),
         wide.teacher.value,
         (rule.value, rule.first, rule.second),
+        wide.readout,
+        wide.bias,
+        None if wide.target is None else wide.target.value,
     )
 
 
@@ -75,12 +97,11 @@ def weight_parts(
 
 def parts_of(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[Any, Any, Any]:
     """`weight_parts` of arrays in the namespace xp, NumPy's or JAX's."""
-    p = lam.shape[-1]
-    s, first, second = functions.activation
-    yhat = xp.mean(s(lam, xp), axis=-1)
+    yhat = functions.student_outputs(lam, xp)
     _, pull, curvature = functions.loss
-    d = pull(y, yhat, a, xp)[..., None] * second(lam, xp) / p
-    return d, curvature(y, yhat, a, xp), first(lam, xp) / p
+    bent = functions.activation[2](shifted(lam, functions.bias, xp), xp)
+    d = weighed(pull(y, yhat, a, xp)[..., None] * bent, functions.readout, xp)
+    return d, curvature(y, yhat, a, xp), functions.slopes(lam, xp)
 
 
 @pinned
@@ -93,8 +114,8 @@ def weights(model: Model, lam: ArrayLike, u: ArrayLike) -> jax.Array:
     """
     lam = reals("lam", lam, None, finite_p(model))
     u = reals("u", u, np.shape(lam)[0], model.p_star)
-    y = jnp.mean(network(model).teacher.value(jnp.asarray(u), jnp), axis=-1)
-    return _assembled(*weight_parts(functions_of(model), model.a, lam, y))
+    functions = functions_of(model)
+    return _assembled(*weight_parts(functions, model.a, lam, functions.teacher_outputs(jnp.asarray(u), jnp)))
 
 
 @jax.jit

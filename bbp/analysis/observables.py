@@ -20,8 +20,9 @@ NAMES = ("lowest", "overlap", "phi", "phi_group", "gap")
 
 
 def mean_overlap(model: Model, overlaps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """q2 of each sample: the mean of overlaps (..., eigenpair) over the p p_star lowest eigenvectors."""
-    return overlaps[..., : int(model.degeneracy)].mean(axis=-1)
+    """q2 of each sample: the mean of overlaps (..., eigenpair) over the p p_star lowest eigenvectors,
+    of the lowest alone where they are unlike (`models.group`)."""
+    return overlaps[..., : models.group(model)].mean(axis=-1)
 
 
 def observables(sweep: xr.Dataset) -> xr.Dataset:
@@ -39,7 +40,7 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
     and every other number over the samples that the sweep holds, by its own name; of one over eigenpairs the lowest's.
     """
     model = models.of(sweep)
-    size, done = int(model.degeneracy), sweep.status.values == DONE
+    size, done = models.group(model), sweep.status.values == DONE
     dims = sweep.status.dims
     values, overlaps = (
         np.where(done[..., None], sweep[name].transpose(*dims, "eigenpair").values, np.nan)

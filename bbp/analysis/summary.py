@@ -57,7 +57,7 @@ def table(sweep: xr.Dataset) -> str:
     seen, model = summarise(sweep), models.of(sweep)
     lines = [f"{models.words(model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
     levels, shares = _places(seen.lowest_error.values), _places(seen.overlap_error.values)
-    head = _head(int(model.degeneracy))
+    head = _head(models.group(model))
     for n in seen.n.values:
         lines += ["", f"N = {n}", head]
         for alpha in seen.alpha.values:

@@ -40,7 +40,10 @@ DEFAULTS: dict[str, Any] = {
     "noise": 0.0,
     "covariance": None,
     "overlap": 0.0,
+    "readout": None,
+    "bias": None,
 }
+STUDENT_NUMBERS = "readout", "bias"  # of a Network a tuple, here text
 _LARGEST_FILE = 2**22
 _APART = 0.04  # mean distance between eigenvalues drawn and those of theory, of which users are told
 _SPARE = 0.01  # that shares may miss 1 by, for want of digits
@@ -49,6 +52,9 @@ _SPARE = 0.01  # that shares may miss 1 by, for want of digits
 def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Model:
     """The model of these options (those of DEFAULTS among `more`); ParameterError, with the reason, if there is none."""
     given = {name: more[name] for name in DEFAULTS if more.get(name) is not None}
+    for name in STUDENT_NUMBERS:
+        if isinstance(given.get(name), str):
+            given[name] = tuple(float(number) for number in given[name].split(","))
     return Network(p=p, p_star=p_star, a=a, **given)
 
 
@@ -59,6 +65,10 @@ def given(model: Any, options: Mapping[str, Any]) -> Model:
     both = [name for name in ("p", "p_star", "a", "a_grid", *DEFAULTS) if name in options]
     if both:
         raise ParameterError(f"{both[0]} is the model's: give the one or the other")
+    if model.target is not None:
+        raise ParameterError(
+            "target must be None here: files cannot keep a function of your own (sims.sampling samples it)"
+        )
     if math.isinf(model.p):
         raise ParameterError("p must be finite to sample, got inf (bbp phase knows p = inf)")
     return model if isinstance(model, Committee) else model.committee or model
@@ -82,7 +92,8 @@ def record(model: Model) -> dict[str, Any]:
     if model.is_committee:
         return own
     whole = model.record()
-    return own | {name: whole[name] for name, value in DEFAULTS.items() if whole[name] != value}
+    whole |= {name: _listed(whole[name]) for name in STUDENT_NUMBERS if name in whole}
+    return own | {name: whole[name] for name, value in DEFAULTS.items() if whole.get(name, value) != value}
 
 
 def words(model: Model) -> str:
@@ -171,6 +182,16 @@ def network_threshold(model: Model) -> Threshold:
         return Threshold(math.nan, "unresolved", math.nan)
 
 
+def group(model: Model) -> int:
+    """How many of the lowest eigenvectors samples are averaged over: the p p_star that carry the teacher, which lie together;
+    1 where readouts, biases or a target set them apart.
+
+    >>> group(Committee(2, 3, 0.5)), group(Network(2, 3, 0.5, readout=(1.0, 0.2)))
+    (6, 1)
+    """
+    return int(model.degeneracy) if model.is_mean else 1
+
+
 def centre(model: Model) -> float:
     """An alpha around which to look: alpha_BBP, or p*, where there is none."""
     alpha, _ = transition(model)
@@ -204,6 +225,26 @@ def overlap(name: str, value: Any) -> float:
     if isinstance(value, bool) or not -1 <= number <= 1:
         raise ParameterError(f"{name} must be a number from -1 to 1, got {shown(value)}")
     return number
+
+
+def student_numbers(name: str, value: Any) -> str:
+    """A number for each student, as text with commas between them.
+
+    >>> student_numbers("readout", "1, -0.5")
+    '1.0,-0.5'
+    """
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    try:
+        numbers = [math.nan if isinstance(part, bool) else float(part) for part in parts]
+    except (TypeError, ValueError):
+        numbers = []
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise ParameterError(f"{name} must be a number for each student such as 1,-0.5, got {shown(value)}")
+    return _listed(numbers)
+
+
+def _listed(numbers: Iterable[float]) -> str:
+    return ",".join(map(repr, numbers))
 
 
 def inputs(name: str, value: Any) -> str:

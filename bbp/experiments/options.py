@@ -260,6 +260,20 @@ MODEL = (
     Option(
         "overlap", 0.0, models.overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"
     ),
+    Option(
+        "readout",
+        None,
+        models.student_numbers,
+        "weights c of the students' outputs, one for each, written --readout=1,-0.5 (1/p)",
+        metavar="C,C",
+    ),
+    Option(
+        "bias",
+        None,
+        models.student_numbers,
+        "added to the students' preactivations, one for each, written --bias=-0.5,0.5 (0)",
+        metavar="B,B",
+    ),
 )
 BATCH = Option("batch", None, integer(), "samples held together (chosen by memory)")
 SAMPLES = integer(1, MOST_SAMPLES)

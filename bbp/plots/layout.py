@@ -58,7 +58,7 @@ def sweep_figure(sweep: xr.Dataset, *, width: str = "double") -> Figure:
 def sweep_panels(values: Axes | None, overlaps: Axes | None, sweep: xr.Dataset) -> None:
     """The lowest eigenvalues on one axes and the squared overlap on the other, of which either may be None."""
     model, alpha, seen = models.of(sweep), sweep.alpha.values, observables(sweep)
-    group = int(model.degeneracy)
+    group = models.group(model)
     theory_lines(values, overlaps, sweep)
     at_n = "theory_n_lowest" in sweep and bool(np.isfinite(sweep.theory_n_lowest).any())
     more = seen.sizes["eigenpair"] > group

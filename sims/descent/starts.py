@@ -129,7 +129,7 @@ def spectral_refusal(model: Model) -> str:
     """
     wide = network(model)
     known = {
-        "a quadratic teacher": wide.teacher.name == "quadratic",
+        "a quadratic teacher": wide.teacher.name == "quadratic" and wide.target is None,
         "no noise": wide.noise == 0 and wide.output_noise == 0,
         "inputs without covariance": wide.covariance is None,
     }

@@ -21,6 +21,7 @@ from sims.dynamics.sphere import Array, row_products, tangent
 from sims.hessian import Functions, functions_of, parts_of
 from sims.pinned import pinned
 from theory.model import Network
+from theory.model.readout import read, shifted
 from theory.path import Data
 
 QUADRATIC = functions_of(Network())
@@ -101,7 +102,7 @@ class Problem(NamedTuple):
     def outputs(self, lam: Array) -> Array:
         """yhat (M,) in float64 of preactivations lam (M, p)."""
         xp = lam.__array_namespace__()
-        return xp.mean(self.functions.activation[0](lam, xp), axis=-1).astype(np.float64)
+        return self.functions.student_outputs(lam, xp).astype(np.float64)
 
     def pulls(self, yhat: Array) -> Array:
         """l' (M,) at outputs yhat."""
@@ -118,7 +119,7 @@ class Problem(NamedTuple):
 
     def forces(self, lam: Array) -> Array:
         """Its derivatives (M, p) in the preactivations."""
-        slopes = self.functions.activation[1](lam, lam.__array_namespace__()) / lam.shape[-1]
+        slopes = self.functions.slopes(lam, lam.__array_namespace__())
         return self.pulls(self.outputs(lam)).astype(lam.dtype)[:, None] * slopes
 
     def gradient(self, lam: Array) -> Array:
@@ -152,8 +153,9 @@ class Problem(NamedTuple):
 
     def drop(self, start: Array, change: Array) -> Array:
         """The change of the loss from preactivations `start` (M, p) to `start + change`, to rounding of itself."""
-        xp, slope = start.__array_namespace__(), self.functions.activation[1]
-        moved = xp.mean(change_of(lambda lam: slope(lam, xp), start, change, self.nodes[0]), axis=-1)
+        xp, slope, inner = start.__array_namespace__(), self.functions.activation[1], self.functions
+        shift = shifted(start, inner.bias, xp)
+        moved = read(change_of(lambda x: slope(x, xp), shift, change, self.nodes[0]), inner.readout, xp)
         drop = change_of(self.pulls, self.outputs(start), moved.astype(np.float64), self.nodes[1])
         return xp.sum(self.loss.kept * drop).astype(change.dtype)
 

@@ -241,7 +241,9 @@ def _shared_functions(models: Sequence[Model]) -> Functions:
     first = functions_of(models[0])
     for model in models[1:]:
         if functions_of(model) != first:
-            raise ParameterError("points must share activation, teacher_activation and loss")
+            raise ParameterError(
+                "points must share activation, teacher_activation, loss, readout, bias and target"
+            )
         for name in ("overlap", "gram", "covariance"):
             if getattr(network(model), name) != getattr(network(models[0]), name):
                 raise ParameterError(f"points must share {name}")
@@ -306,12 +308,12 @@ def _parts(
 
     def one(a: jax.Array, before: jax.Array, after: jax.Array) -> tuple[jax.Array, jax.Array]:
         heard = u if zeta is None else u + jnp.sqrt(before) * zeta
-        y = jnp.mean(functions.teacher(heard, jnp), axis=-1)
+        y = functions.teacher_outputs(heard, jnp)
         d, c, _ = weight_parts(functions, a, lam, y if xi is None else y + jnp.sqrt(after) * xi)
         return d, c
 
     d, c = jax.vmap(one)(*numbers)
-    g = functions.activation[1](lam, jnp) / p
+    g = functions.slopes(lam, jnp)
     inside = start + jnp.arange(len(lam)) < m[:, None]
     d, c = jnp.where(inside[:, :, None], d, 0), jnp.where(inside, c, 0)
     largest = jnp.max(jnp.abs(d), axis=(1, 2)) + jnp.max(jnp.abs(c) * jnp.sum(g**2, axis=-1), axis=1)

@@ -18,7 +18,7 @@ from sims.sampling import sample_point
 from sims.signal import student_shares
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
-from theory.model import Committee
+from theory.model import Committee, Target
 from theory.model.network import Network
 
 N, ALPHA = 9, 2.5
@@ -38,10 +38,17 @@ MODELS = {
     "levels and noise": Network(1, 1, a=0.5, noise=0.3, covariance="levels:0.4@0.667,2.2@0.333"),
     "overlap": Network(2, 1, a=1.0, overlap=0.6),
     "Gram matrix": Network(2, 2, a=1.0, overlap=((0.5, 0.1), (-0.2, 0.3)), gram=((1.0, 0.4), (0.4, 1.2))),
+    "readout, bias and target": Network(
+        2, 2, a=2.0, activation="tanh", readout=(1, -0.5), bias=(0.5, -0.2), noise=0.2,
+        target=Target("product", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1.0, 1.0),
+    ),
     "all": Network(2, 1, a=2.0, activation="tanh", noise=0.1, covariance="mp:0.5", overlap=-0.5),
 }  # fmt: skip
 # By the same weights as the matrix: with and without teachers, noise and covariance is enough.
-PRODUCTS = [MODELS[name] for name in ("tanh", "noise after", "levels and noise", "Gram matrix", "all")]
+PRODUCTS = [
+    MODELS[name]
+    for name in ("tanh", "noise after", "levels and noise", "Gram matrix", "readout, bias and target", "all")
+]
 # Second derivatives of these activations are those of theory/, tested there; the others are parts of "all" and "Gram matrix".
 SLOW = (
     "power law",

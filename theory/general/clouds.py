@@ -54,7 +54,8 @@ class Cloud:
 def dimensions(model: Network) -> int:
     """Dimensions of the average: student preactivations and what the teacher shows."""
     free = model.overlap == 0.0 and model.gram is None
-    teacher = 1 if free and model.teacher.name in _POLYNOMIAL else model.p_star
+    polynomial = model.target is None and model.teacher.name in _POLYNOMIAL
+    teacher = 1 if free and polynomial else model.p_star
     return int(model.p) + teacher + (1 if model.output_noise else 0)
 
 
@@ -143,7 +144,8 @@ def _cloud(
     """The cloud of student directions own (n, p) and teacher preactivations u (n, p_star).
 
     Without zeta and with noise, u stands for u' = (u + noise)/sqrt(1 + Delta) and the parts of u that u' leaves open are
-    added as pairs of points. Free equal teachers give one block of their mean and p_star - 1 of a difference.
+    added as pairs of points. Free equal teachers give one block of their mean and p_star - 1 of a difference; a target need not
+    treat them alike.
     """
     if zeta is None and model.noise:
         hidden = math.sqrt(model.noise / (1 + model.noise))
@@ -163,7 +165,7 @@ def _cloud(
     f = model.weights_at(lam, y)
     p, p_star = own.shape[1], u.shape[1]
     mixing = model.mixing()
-    if p_star == 1 or model.overlap != 0.0:
+    if p_star == 1 or model.overlap != 0.0 or model.target is not None:
         blocks: tuple[CloudBlock, ...] = (
             CloudBlock(
                 np.concatenate([u, own], axis=1),

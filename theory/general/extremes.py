@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.general.lowest import Lowest, lowest
+from theory.general.orbits import equal_students
 from theory.general.support import Extreme, Support
-from theory.model.activations import outputs_of, taken
 from theory.model.network import Network
+from theory.model.readout import shifted
 
 Array = NDArray[Any]
 
@@ -30,7 +31,7 @@ def support(model: Network) -> Support:
 
 def scalar(model: Network) -> bool:
     """Whether G is a multiple of I by symmetry: signs of the preactivations and permutations of the students."""
-    return model.p == 1 or (model.student.parity == "even" and model.overlap == 0.0 and model.gram is None)
+    return model.p == 1 or (model.even_students and equal_students(model))
 
 
 @lru_cache(maxsize=64)
@@ -79,18 +80,17 @@ def _searched(model: Network, shift: bytes) -> Lowest:
         return values
 
     def outputs(x: Array) -> Array:
-        return np.mean(model.student.value(mapped(x, np.zeros(len(x)))[0], np), axis=-1)
+        return model.student_outputs(mapped(x, np.zeros(len(x)))[0])
 
-    reach = outputs_of(model.teacher, model.output_noise > 0)
     unit, bounded = model.a if model.rule.has_a else 1.0, bool(np.any(moved))
     known = _known(model) if bounded else ()
-    return lowest(smallest, p if free else p + model.p_star, reach, outputs, unit, bounded, known)
+    return lowest(smallest, p if free else p + model.p_star, model.reach, outputs, unit, bounded, known)
 
 
 def _known(model: Network) -> list[tuple[Array, float]]:
     """Where the weights themselves are lowest, one student there, or all of them."""
     found = _search(model, np.zeros((int(model.p), int(model.p))))
-    one = found.x[int(np.argmax(np.abs(model.student.second(found.x, np))))]
+    one = found.x[int(np.argmax(np.abs(model.student.second(shifted(found.x, model.bias, np), np))))]
     return [(found.x, found.y), (np.full_like(found.x, one), found.y)]
 
 
@@ -101,7 +101,8 @@ def _search(model: Network, shift: Array) -> Lowest:
 def _extreme(model: Network, shift: Array) -> Extreme:
     found = _search(model, shift)
     lam, y = _map(model)(found.x[None, :], np.array([found.y]))
-    weights = model.weights_at(_orders(lam[0]) if _all_pairs(model) else lam, y)
+    alike = _all_pairs(model) and equal_students(model)
+    weights = model.weights_at(_orders(lam[0]) if alike else lam, y)
     return Extreme(found.value, weights, _closed(model, lam[0], float(y[0])))
 
 
@@ -115,9 +116,15 @@ def _orders(lam: Array) -> Array:
 
 def _closed(model: Network, lam: Array, y: float) -> bool:
     """Whether averages of (Q + F)^-2 exist: the place lies at infinity, or in many dimensions."""
-    low, high = outputs_of(model.teacher, model.output_noise > 0)
-    if np.any(np.abs(lam) >= _FAR) or abs(y) >= _FAR_OUTPUT or y >= high:
+    low, high = model.reach
+    if np.any(np.abs(lam) >= _FAR) or abs(y) >= _FAR_OUTPUT:
+        return True
+    if model.target is not None and (
+        y <= low or y >= high
+    ):  # an end may be taken on a set of one codimension
+        return not model.attains(y) or len(lam) + 1 > _DIVERGES
+    if y >= high:
         return True
     if y <= low:
-        return not taken(model.teacher, y) or len(lam) + model.p_star > _DIVERGES
+        return not model.attains(y) or len(lam) + model.p_star > _DIVERGES
     return len(lam) + 1 > _DIVERGES

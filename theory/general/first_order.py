@@ -26,6 +26,7 @@ from scipy.special import ndtri
 
 from theory.checks import numpy_defaults, ratio
 from theory.model.network import Network, network
+from theory.model.readout import shifted, weighed
 
 Array = NDArray[Any]
 
@@ -90,9 +91,10 @@ def _sums(model: Network, v: Array, hidden: Array, mixing: Array, probability: A
     zeta, xi = hidden[:, :noisy], hidden[:, noisy] if model.output_noise else None
     y = model.outputs(v[:, : model.p_star], zeta if noisy else None, xi)
     lam = v @ mixing.T
-    outputs = model.student.value(lam, np)
-    yhat = np.full(len(v), _mean_output(model)) if math.isinf(model.p) else outputs.mean(axis=1)
-    c = model.rule.first(y, yhat, model.a, np)[:, None] * model.student.first(lam, np)
+    yhat = np.full(len(v), _mean_output(model)) if math.isinf(model.p) else model.student_outputs(lam)
+    slopes = model.student.first(shifted(lam, model.bias, np), np)
+    slopes = slopes if model.readout is None else weighed(slopes, model.readout, np)
+    c = model.rule.first(y, yhat, model.a, np)[:, None] * slopes
     return (c * probability[:, None]).T @ v, probability @ c**2
 
 

@@ -49,9 +49,9 @@ _DIVERGES = (
 
 
 def isotropic(model: Network) -> bool:
-    """Whether G is a multiple of the identity and the averages have two dimensions: see the module's first line."""
+    """Whether G is a multiple of the identity, the averages have two dimensions and both outputs are means of activations."""
     through_y = model.p_star == 1 or model.teacher.name in _POLYNOMIAL
-    if not through_y or model.output_noise:
+    if not through_y or model.output_noise or not model.is_mean:
         return False
     if model.p == 1:
         return model.p_star == 1 or model.overlap == 0.0

@@ -23,8 +23,14 @@ Array = NDArray[Any]
 
 def symmetric_students(model: Network) -> bool:
     """Whether the model stays the same when its students are permuted, teachers with them where they overlap."""
-    alike = model.gram is None and not isinstance(model.overlap, tuple)
-    return alike and (model.overlap == 0.0 or model.p_star in (1, model.p))
+    alike = model.gram is None and not isinstance(model.overlap, tuple) and equal_students(model)
+    together = model.p_star == model.p and model.target is None
+    return alike and (model.overlap == 0.0 or model.p_star == 1 or together)
+
+
+def equal_students(model: Network) -> bool:
+    """Whether all students enter the output alike: equal readouts, equal biases."""
+    return all(numbers is None or len(set(numbers)) == 1 for numbers in (model.readout, model.bias))
 
 
 def orbit_labels(model: Network, teachers: int, owns: int) -> NDArray[np.intp] | None:
@@ -32,7 +38,7 @@ def orbit_labels(model: Network, teachers: int, owns: int) -> NDArray[np.intp] |
     -1 for those that vanish. None for a model without symmetry."""
     if not symmetric_students(model):
         return None
-    even = model.student.parity == "even" and model.overlap == 0.0
+    even = model.even_students
     return _labels(int(model.p), teachers, owns, model.overlap != 0.0 and teachers == model.p > 1, even)
 
 
@@ -61,7 +67,7 @@ def invariant_span(model: Network) -> Array | None:
     p = int(model.p)
     if p == 1 or not symmetric_students(model):
         return None
-    even = model.student.parity == "even" and model.overlap == 0.0
+    even = model.even_students
     kept = [np.eye(p)] if even else [np.eye(p), np.ones((p, p)) - np.eye(p)]
     return np.stack([symmetric(p).coordinates(m / np.linalg.norm(m)) for m in kept], axis=1)
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.general.floor import Floor, floor
-from theory.general.laws import outputs_of
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -74,7 +73,7 @@ def labels(model: Network, overlap: float, h: float) -> Labels:
         zeta, xi = (more[:, None], None) if model.noise else (None, more)
     u = overlap * lam + math.sqrt(1 - overlap**2) * v
     y = model.outputs(u[:, None], zeta, xi)
-    yhat, slope = model.student.value(lam, np), model.student.first(lam, np)
+    yhat, slope = model.student_outputs(lam[:, None]), model.slopes(lam[:, None])[:, 0]
     force = model.rule.first(y, yhat, model.a, np) * slope
     weight = sample_weight(model, lam, y)
     low = infimum(model).value
@@ -101,7 +100,7 @@ def infimum(model: Network) -> Floor:
         with np.errstate(all="ignore"):
             return sample_weight(model, x, y)
 
-    return floor(weight, outputs_of(model.teacher, bool(model.output_noise)))
+    return floor(weight, model.reach)
 
 
 def _axis(radius: float, h: float) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import Covariance, covariance
 from theory.model.losses import LOSSES, Loss
 from theory.model.network import Committee, Labels, Network, network
+from theory.model.target import Target
 
 __all__ = [
     "ACTIVATIONS",
@@ -17,6 +18,7 @@ __all__ = [
     "Labels",
     "Loss",
     "Network",
+    "Target",
     "covariance",
     "network",
 ]

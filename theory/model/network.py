@@ -8,6 +8,10 @@ network has weights that are diagonal plus rank one, with l' and l'' the derivat
 
     F = l'' grad yhat grad yhat^T + l' Hess yhat = diag(l' s''(lam) / p) + l'' (s'(lam) / p) (s'(lam) / p)^T.
 
+With a readout c, biases b and a `target` f* outputs are yhat = sum_k c_k s(lam_k + b_k) and y = f*(u_1 .. u_p*), and
+
+    F = diag(l' c s''(lam + b)) + l'' (c s'(lam + b)) (c s'(lam + b))^T.
+
 The quadratic committee (`theory.exact.committee`) is the Network of all defaults: `Committee(p, p_star, a)` gives it.
 """
 
@@ -35,13 +39,16 @@ from theory.checks import (
     variance,
     width,
 )
-from theory.model.activations import Activation, activation
+from theory.model.activations import Activation, activation, outputs_of, taken
 from theory.model.covariance import Covariance, covariance
 from theory.model.losses import Loss, loss
+from theory.model.readout import read, shifted, student_numbers, weighed
+from theory.model.target import Target, target
 
 Array = Any
 Matrix = tuple[tuple[float, ...], ...]
 
+_LATER = "readout", "bias", "target"  # fields that records of before do not have
 _SPARE = 1e-9  # by how much rounding may make a Gram matrix indefinite
 
 
@@ -70,11 +77,15 @@ class Network:
     gram                (p, p) matrix Q of the students' products w_k.w_j / N, kept as nested tuples; None: rows of norm
                         sqrt(N) that share nothing but what R makes them share
     output_noise        variance of Gaussian noise added to y itself
+    readout             (p,) weights c of the students' outputs, kept as a tuple; None: their mean, c = 1/p
+    bias                (p,) numbers b added to the students' preactivations, kept as a tuple; None: 0
+    target              a Target f*(u_1 .. u_p*) in the place of the mean of the teacher's activations; noise is added to every
+                        u_l before it
 
     Raises ParameterError on anything unfit, and on what cannot be combined:
     * a loss that needs a + y > 0 with output_noise, or with a teacher whose outputs may fall below -a: the loss of such
       labels is negative and without bound, or undefined;
-    * p = inf with an overlap or Gram matrix.
+    * p = inf with an overlap, Gram matrix, readout or bias; a target with a teacher_activation.
 
     >>> model = Network(p=2, activation="tanh", a=2.0, noise=0.3)
     >>> model.degeneracy, model
@@ -92,6 +103,9 @@ class Network:
     overlap: float | Matrix = 0.0
     gram: Matrix | None = None
     output_noise: float = 0.0
+    readout: tuple[float, ...] | None = None
+    bias: tuple[float, ...] | None = None
+    target: Target | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", width("p", self.p))
@@ -110,6 +124,12 @@ class Network:
             object.__setattr__(self, "covariance", None if law.is_identity else law)
         object.__setattr__(self, "overlap", _overlap(self.overlap, (self.p, self.p_star)))
         object.__setattr__(self, "gram", _gram(self.gram, self.p))
+        object.__setattr__(self, "readout", student_numbers("readout", self.readout, self.p, 1 / self.p))
+        object.__setattr__(self, "bias", student_numbers("bias", self.bias, self.p, 0.0))
+        if self.target is not None:
+            if self.teacher_activation is not None:
+                raise ParameterError("teacher_activation must be left at None with a target, which has none")
+            object.__setattr__(self, "target", target(self.target).tried(self.p_star))
         self._check_loss(rule)
         self._check_students()
 
@@ -125,14 +145,15 @@ class Network:
                 f"output_noise must be 0 with the {rule.name} loss, which needs a + y > 0: Gaussian noise added to y "
                 f"itself makes it negative for some labels, got {self.output_noise}; noise (before the activation) is fit"
             )
-        if math.isinf(self.teacher.infimum):
+        taught = self.teacher if self.target is None else self.target
+        if math.isinf(taught.infimum):
             raise ParameterError(
-                f"loss must be another for a {self.teacher.name} teacher, whose y has no lower bound: the {rule.name} one "
+                f"loss must be another for a {taught.name} teacher, whose y has no lower bound: the {rule.name} one "
                 "needs a + y > 0"
             )
-        if self.a + self.teacher.infimum < 0:
+        if self.a + taught.infimum < 0:
             raise ParameterError(
-                f"a must be at least {-self.teacher.infimum:g} for a {self.teacher.name} teacher with the {rule.name} loss, "
+                f"a must be at least {-taught.infimum:g} for a {taught.name} teacher with the {rule.name} loss, "
                 f"which needs a + y > 0, got {self.a}"
             )
 
@@ -150,9 +171,14 @@ class Network:
 
     @classmethod
     def of(
-        cls, record: Mapping[str, Any], activations: Iterable[Activation] = (), losses: Iterable[Loss] = ()
+        cls,
+        record: Mapping[str, Any],
+        activations: Iterable[Activation] = (),
+        losses: Iterable[Loss] = (),
+        targets: Iterable[Target] = (),
     ) -> Network:
-        """The Network that a `record` describes; activations and losses of one's own are found by name among those given.
+        """The Network that a `record` describes; activations, losses and targets of one's own are found by name among those
+        given.
 
         Raises ParameterError on unknown keys or names, and as the constructor.
 
@@ -168,6 +194,8 @@ class Network:
                 values[key] = activation(values[key], activations)
         if "loss" in values:
             values["loss"] = loss(values["loss"], losses)
+        if values.get("target") is not None:
+            values["target"] = target(values["target"], targets)
         return cls(**values)
 
     def __repr__(self) -> str:
@@ -180,8 +208,10 @@ class Network:
         return f"Network({', '.join(f'{k}={_short(v)}' for k, v in own.items() if k in changed)})"
 
     def record(self) -> dict[str, Any]:
-        """The fields as plain numbers, texts, lists and None (p = inf as math.inf), from which `of` makes an equal Network."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        """The fields as plain numbers, texts, lists and None (p = inf as math.inf), from which `of` makes an equal Network;
+        readout, bias and target only where there are such."""
+        whole = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return {name: value for name, value in whole.items() if name not in _LATER or value is not None}
 
     @property
     def student(self) -> Activation:
@@ -190,8 +220,31 @@ class Network:
 
     @property
     def teacher(self) -> Activation:
-        """The teacher's activation."""
+        """The teacher's activation; without meaning where there is a target."""
         return activation(self.activation if self.teacher_activation is None else self.teacher_activation)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Lowest and highest output y: the whole line with output noise."""
+        if self.target is not None and not self.output_noise:
+            return self.target.infimum, self.target.supremum
+        return outputs_of(self.teacher, self.output_noise > 0)
+
+    def attains(self, end: float) -> bool:
+        """Whether an end of `reach` is an output at finite u."""
+        return taken(self.teacher, end) if self.target is None else self.target.attained
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether both outputs are means of activations: no readout, no bias, no target."""
+        return self.readout is None and self.bias is None and self.target is None
+
+    @property
+    def even_students(self) -> bool:
+        """Whether the loss stays the same when one student changes its sign: even activations without bias or overlap."""
+        return (
+            self.student.parity == "even" and self.bias is None and self.overlap == 0.0 and self.gram is None
+        )
 
     @property
     def rule(self) -> Loss:
@@ -206,9 +259,10 @@ class Network:
     @property
     def is_quadratic(self) -> bool:
         """Whether the exact theory of the quadratic committee holds: quadratic activations, the normalised loss and
-        students without overlap. Noise and covariance are allowed."""
+        students without overlap, both outputs means. Noise and covariance are allowed."""
         names = self.student.name, self.teacher.name, self.rule.name
-        return names == ("quadratic", "quadratic", "normalised") and self.gram is None and self.overlap == 0.0
+        plain = self.gram is None and self.overlap == 0.0 and self.is_mean
+        return names == ("quadratic", "quadratic", "normalised") and plain
 
     @property
     def is_committee(self) -> bool:
@@ -253,7 +307,7 @@ class Network:
             u = real("u", u)
         if zeta is not None and self.noise:
             u = u + math.sqrt(self.noise) * zeta
-        y = xp.mean(self.teacher.value(u, xp), axis=-1)
+        y = xp.mean(self.teacher.value(u, xp), axis=-1) if self.target is None else self.target.value(u, xp)
         return y if xi is None or not self.output_noise else y + math.sqrt(self.output_noise) * xi
 
     def weight_parts(self, lam: Array, y: Array, xp: Any = np) -> tuple[Array, Array, Array]:
@@ -261,10 +315,19 @@ class Network:
         (..., p) of preactivations lam (..., p) and teacher outputs y (...). xp is the namespace of the arrays."""
         if xp is np:
             lam, y = real("lam", lam), real("y", y)
-        p = lam.shape[-1]
-        yhat = xp.mean(self.student.value(lam, xp), axis=-1)
+        yhat = self.student_outputs(lam, xp)
         first, second = self.rule.first(y, yhat, self.a, xp), self.rule.second(y, yhat, self.a, xp)
-        return first[..., None] * self.student.second(lam, xp) / p, second, self.student.first(lam, xp) / p
+        x = shifted(lam, self.bias, xp)
+        diagonal = weighed(first[..., None] * self.student.second(x, xp), self.readout, xp)
+        return diagonal, second, self.slopes(lam, xp)
+
+    def student_outputs(self, lam: Array, xp: Any = np) -> Array:
+        """yhat (...) of preactivations lam (..., p)."""
+        return read(self.student.value(shifted(lam, self.bias, xp), xp), self.readout, xp)
+
+    def slopes(self, lam: Array, xp: Any = np) -> Array:
+        """Derivatives (..., p) of yhat in lam (..., p)."""
+        return weighed(self.student.first(shifted(lam, self.bias, xp), xp), self.readout, xp)
 
     def weights(self, lam: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         """Weights F (..., p, p) of preactivations lam (..., p) and teacher outputs y (...), those of `outputs` of u.
@@ -303,7 +366,7 @@ class Network:
         """Losses (...) of the same arguments; the Hessian is that of their sum."""
         if xp is np:
             lam, y = real("lam", lam), real("y", y)
-        return self.rule.value(y, xp.mean(self.student.value(lam, xp), axis=-1), self.a, xp)
+        return self.rule.value(y, self.student_outputs(lam, xp), self.a, xp)
 
     def draw_labels(self, m: int, rng: np.random.Generator) -> Labels:
         """Labels of m samples as N -> inf. Raises ParameterError unless m is a count, rng a numpy.random.Generator, p finite.
@@ -345,11 +408,13 @@ def _teachers(value: Any) -> int:
 
 def _plain(value: Any) -> Any:
     """A field as a number, text, list or None."""
-    if isinstance(value, Activation | Loss):
+    if isinstance(value, Activation | Loss | Target):
         return value.name
     if isinstance(value, Covariance):
         return value.spec
-    return [list(row) for row in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [list(row) if isinstance(row, tuple) else row for row in value]
+    return value
 
 
 def _short(value: Any) -> str:

@@ -191,11 +191,7 @@ class _Flow:
         own, self.u = points[:, :p], points[:, p : p + p_star]
         zeta, xi = points[:, p + p_star : p + p_star + noisy], points[:, -1]
         self.y = model.outputs(self.u, zeta if noisy else None, xi if model.output_noise else None)
-        self.plain = (
-            model.student.parity == model.teacher.parity == "even"
-            and model.gram is None
-            and model.overlap == 0.0
-        )
+        self.plain = model.even_students and model.teacher.parity == "even" and model.target is None
         known = own if self.plain else np.hstack([self.u, own])
         rows = np.linalg.qr(rng.standard_normal((self.n, known.shape[1])))[0].T
         dtype, tolerance = (np.float32, 1e-5) if self.plain else (np.float64, 1e-7)

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, finite
 from theory.model import Network
+from theory.model.readout import shifted, weighed
 
 Array = NDArray[np.float64]
 
@@ -129,7 +130,7 @@ def closure(
 
 
 def force(model: Network, lam: Array, y: Array) -> Array:
-    """l' s'(lam) / p, the derivatives of the loss in preactivations: what a gradient multiplies X' with.
+    """l' c s'(lam + b), the derivatives of the loss in preactivations: what a gradient multiplies X' with.
 
     Parameters
     ----------
@@ -141,8 +142,9 @@ def force(model: Network, lam: Array, y: Array) -> Array:
     -------
     array (M, p)
     """
-    first = model.rule.first(y, np.mean(model.student.value(lam, np), axis=1), model.a, np)
-    return np.asarray(first[:, None] * model.student.first(lam, np) / lam.shape[1])
+    first = model.rule.first(y, model.student_outputs(lam), model.a, np)
+    slopes = model.student.first(shifted(lam, model.bias, np), np)
+    return np.asarray(weighed(first[:, None] * slopes, model.readout, np))
 
 
 def moments(number: int) -> list[int]:

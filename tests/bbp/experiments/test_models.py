@@ -8,11 +8,14 @@ import pytest
 
 from bbp import store
 from bbp.analysis import theory_curves
+from bbp.analysis.observables import observables
 from bbp.experiments import models
 from bbp.files import variables
 from theory import Committee
+from theory.checks import ParameterError
 from theory.general import ACTIVATIONS, LOSSES
 from theory.general.spectrum import spectrum
+from theory.model import Target
 from theory.model.network import Network
 
 SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "20", "--samples", "2"]
@@ -205,3 +208,23 @@ def test_a_covariance_that_samples_do_not_have(bbp, tmp_path):
         "sweep", "--covariance", "levels:0.9@0.996,25.9@0.004", "--n", "100", "--out", tmp_path / "x.h5"
     )
     assert lost.code == 2 and "for no coordinate of a sample at N = 100: N must be 250 or more" in lost.err
+
+
+def test_readouts_and_biases_in_programs(bbp, tmp_path):
+    """The sweep file holds them as text; theory beside samples is that of the network, q2 that of the lowest vector alone."""
+    options = ["--p", "2", "--activation", "tanh", "--loss", "squared", "--readout=1,-0.5", "--bias", "0.2,0"]
+    path = tmp_path / "s.h5"
+    assert bbp(*SWEEP, *options, "--out", str(path)).code == 0
+    model = Network(2, activation="tanh", loss="squared", readout=(1, -0.5), bias=(0.2, 0))
+    found = store.load(path)
+    assert models.of(found) == model
+    assert (found.readout, found.bias) == ("1.0,-0.5", "0.2,0.0")
+    np.testing.assert_allclose(found.theory_edge, models.theory_along(model, np.array([2.0, 4.0])).edge)
+    np.testing.assert_array_equal(observables(found).overlap, found.overlaps[..., 0])
+    refused = bbp(*SWEEP, *options[2:], "--out", str(tmp_path / "t.h5"))
+    assert refused.code == 2 and "readout must be one number for each of 1 students" in refused.err
+    with pytest.raises(ParameterError, match="readout must be a number for each student"):
+        models.student_numbers("readout", "1,x")
+    target = Target("first", lambda u, xp: u[..., 0])
+    with pytest.raises(ParameterError, match="target must be None here"):
+        models.given(Network(loss="squared", target=target), {})
