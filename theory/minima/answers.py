@@ -107,7 +107,23 @@ def complexity(
 
 
 def label_law(minima: Minima, model: Network) -> LabelLaw:
-    """The law of the labels of the minima that `complexity` found for a model. Raises ParameterError where it found none."""
+    """The law of the labels of minima.
+
+    Parameters
+    ----------
+    minima : Minima
+        What `complexity` found for the model.
+    model : Network
+
+    Returns
+    -------
+    LabelLaw
+
+    Raises
+    ------
+    ParameterError
+        Where it found none.
+    """
     if minima.saddle is None:
         raise ParameterError(f"minima must have a law of labels, got kind {minima.kind!r}")
     nodes = labels(network(model), minima.overlap, minima.step)
@@ -115,7 +131,24 @@ def label_law(minima: Minima, model: Network) -> LabelLaw:
 
 
 def most_numerous(model: Network, alpha: float, low: float = -0.99, high: float = 0.99) -> Minima:
-    """The minima of largest complexity over overlaps in [low, high]. Raises as `complexity`."""
+    """The minima of largest complexity over overlaps with the teacher.
+
+    Parameters
+    ----------
+    model, alpha
+        As in `complexity`.
+    low, high : float
+        The overlaps lie in [low, high].
+
+    Returns
+    -------
+    Minima
+
+    Raises
+    ------
+    ParameterError
+        As `complexity`.
+    """
     low, high = (one(name, finite(name, value)) for name, value in (("low", low), ("high", high)))
     if not -1 < low < high < 1:
         raise ParameterError(f"low and high must be rising and inside (-1, 1), got {low} and {high}")
@@ -143,9 +176,23 @@ def threshold(
 ) -> tuple[float, float, str]:
     """alpha from which on the most numerous minima at an overlap are unstable towards the teacher, its error, and their kind.
 
-    The kind is "none" where the stability does not change between low and high, "unresolved" where the minima could not be
-    told, "no
-    edge" for weights without a lower bound; alpha and error are NaN then. Raises as `complexity`.
+    Parameters
+    ----------
+    model, overlap
+        As in `complexity`.
+    low, high : float
+        Between which alpha are looked at.
+
+    Returns
+    -------
+    tuple of alpha, error, kind
+        The kind is "none" where the stability does not change between low and high, "unresolved" where the minima could not be
+        told, "no edge" for weights without a lower bound; alpha and error are NaN then.
+
+    Raises
+    ------
+    ParameterError
+        As `complexity`.
 
     >>> alpha, error, kind = threshold(Network(a=0.5))
     >>> round(alpha, 2), kind
