@@ -30,6 +30,7 @@ from theory.checks import ParameterError, shown
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
 from theory.finite.threshold import alpha_bbp_finite
+from theory.finite.validity import doubt
 from theory.general.clouds import fit
 from theory.general.spectrum import route
 from theory.model import Committee, losses
@@ -279,6 +280,8 @@ class PhaseExperiment(engine.Experiment):
             coordinates["alpha"] = np.array(self.times, dtype=np.float64)
             found |= {name: (("p", "alpha", "at_a"), values) for name, values in self._times(results).items()}
         attributes = {"format": FORMAT, "p_star": settings["p_star"], "config": json.dumps(settings)}
+        if settings["n"] and (said := self._doubts(found["alpha_bbp_n"][1])):
+            attributes["theory_n_doubt"] = said
         finished = int(all(self.complete(results, point) for point in points))
         return described(
             xr.Dataset(
@@ -348,6 +351,15 @@ class PhaseExperiment(engine.Experiment):
         found = {name: np.where(good, rows[name], np.nan) for name in ("alpha_bbp_n", "alpha_bbp_n_error")}
         reason = np.where(rows["status"] == FAILED, rows["reason"], "").astype(object)
         return found | {"alpha_bbp_n_reason": reason}
+
+    def _doubts(self, alphas: NDArray[Any]) -> str:
+        """Where the finite-N law behind the thresholds (n, p, a) is not known to hold, in one line; empty where it is."""
+        said: dict[str, None] = {}
+        for index, alpha in np.ndenumerate(alphas):
+            n, p, a = (self.settings[name][i] for name, i in zip(("n", "p", "at_a"), index, strict=True))
+            if np.isfinite(alpha) and (reason := doubt(Committee(p, self.settings["p_star"], a), alpha, n)):
+                said[f"N = {n:g}, p = {p:g}, a = {a:g}: {reason}"] = None
+        return "; ".join(said)
 
     def _times(self, results: Results) -> dict[str, NDArray[Any]]:
         """Columns (p, alpha, a) of BBP times; p = inf has none."""

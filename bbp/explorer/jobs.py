@@ -15,6 +15,7 @@ import numpy as np
 from bbp.explorer.state import State
 from theory.checks import NotConverged, ParameterError
 from theory.finite.law import finite_law
+from theory.finite.validity import UNKNOWN, doubts
 from theory.model import Committee
 
 Message = dict[str, Any]
@@ -47,12 +48,11 @@ def finite_curve(request: Message) -> Iterator[Message]:
     """
     state, alphas = State.of(request["state"]), [float(alpha) for alpha in request["alphas"]]
     draws = draws_of(state, alphas[-1])
-    rows: list[list[float]] = []
+    model, rows = Committee(state.p, state.p_star, state.a), list[list[float]]()
+    said = f": {UNKNOWN}" if doubts(model, alphas, [state.n]) else ""
     for index, alpha in enumerate(alphas):
         with contextlib.suppress(NotConverged):
-            law = finite_law(
-                Committee(state.p, state.p_star, state.a), alpha, state.n, draws=draws, seed=SEED
-            )
+            law = finite_law(model, alpha, state.n, draws=draws, seed=SEED)
             rows.append([alpha])
             for name in ("lowest", "overlap"):
                 middle, spread = law.mean(name)[0], law.std(name)
@@ -60,8 +60,8 @@ def finite_curve(request: Message) -> Iterator[Message]:
         yield {
             "kind": "progress",
             "done": (index + 1) / len(alphas),
-            "text": f"finite-N curve, {draws} draws",
+            "text": f"finite-N curve, {draws} draws{said}",
         }
     names = ("alpha", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high")
     table = np.array(rows).reshape(-1, len(names))
-    yield {"kind": "result", "columns": dict(zip(names, table.T, strict=True)), "draws": draws}
+    yield {"kind": "result", "columns": dict(zip(names, table.T, strict=True)), "draws": draws, "doubt": said}

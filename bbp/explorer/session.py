@@ -340,8 +340,10 @@ class Session:
             self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
         elif message["kind"] == "result":
             self._show(Answer(sources={"finite": message["columns"]}))
-            draws = message["draws"]
-            words = f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws} draws."
+            draws = f"{message['draws']} draws{message['doubt']}"
+            words = (
+                f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws}."
+            )
             self._tell(**{"finite-words": words})
         elif message["kind"] == "failed":
             self._tell(**{"finite-words": f"{message['text']}."})

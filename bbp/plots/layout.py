@@ -30,6 +30,7 @@ from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
 from theory.exact.transition import bbp_threshold
+from theory.finite.validity import UNKNOWN
 from theory.model import Committee
 
 Array = NDArray[np.float64]
@@ -53,6 +54,12 @@ def sweep_figure(sweep: xr.Dataset, *, width: str = "double") -> Figure:
         ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
     legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
     return fig
+
+
+def name_doubt(ax: Axes, found: xr.Dataset) -> None:
+    """A line of the legend where the finite-N theory of a file is not known to hold."""
+    if found.attrs.get("theory_n_doubt"):
+        ax.plot([], [], " ", label=UNKNOWN)
 
 
 def sweep_panels(values: Axes | None, overlaps: Axes | None, sweep: xr.Dataset) -> None:
@@ -82,6 +89,7 @@ def sweep_panels(values: Axes | None, overlaps: Axes | None, sweep: xr.Dataset) 
     if values is not None:
         if at_n:
             sweep_plots.name_bands(values)
+            name_doubt(values, sweep)
         name_model(values, model)
         which = (
             rf"eigenvalues $\lambda_1$ and $\lambda_{{{group + 1}}}$"
@@ -251,6 +259,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
             phase_plots.finite_curve(ax, phase.n.values, alpha, error, p=p, index=row)
             limit = bbp_threshold(Committee(p, p_star, a))
             phase_plots.limit_line(ax, limit.alpha, limit.kind, p=p, index=row)
+    name_doubt(ax, phase)
     plain_log_axis(ax)
     ax.set_xlabel(r"input dimension $N$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")

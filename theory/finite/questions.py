@@ -60,7 +60,7 @@ def share_at(
     """
     level = 0.5 if _kind(of) in YES_OR_NO else _fraction("q2", q2)
     share, error = finite_law(model, alpha, n, draws=draws, seed=seed).share_above(level, of)
-    return Answer(share, error, share, doubt(model, alpha, n))
+    return Answer(share, error, share, doubt(model, alpha, n, of))
 
 
 def quantile(
@@ -132,7 +132,7 @@ def alpha_at(
         missing, math.log(max(centre * _LOWEST, 1.5 / n)), math.log(centre), math.log(centre * _HIGHEST)
     )
     place, error, share = _root(missing, low, high, wanted, draws, step=0.15, sign=1.0)
-    return Answer(math.exp(place), math.exp(place) * error, share, doubt(model, math.exp(place), n))
+    return Answer(math.exp(place), math.exp(place) * error, share, doubt(model, math.exp(place), n, of))
 
 
 def n_at(
@@ -167,7 +167,7 @@ def n_at(
         missing, low, high, wanted, draws, step=0.3, sign=1.0 if last >= first else -1.0
     )
     n = round(math.exp(place))
-    return Answer(float(n), n * error, share, doubt(model, alpha, n))
+    return Answer(float(n), n * error, share, doubt(model, alpha, n, of))
 
 
 def _root(

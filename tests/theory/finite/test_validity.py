@@ -35,3 +35,10 @@ def test_answers_say_it():
     ):
         assert said == "p N = 40 is below 100: shares can be 0.3 off"
     assert finite_law(model, 3.0, 100, draws=4).doubt is None
+
+
+def test_shares_of_the_lowest_vector_alone_are_known_less_well():
+    model = Committee(2, 4, 0.6)
+    assert doubt(model, 14.0, 150) is None
+    assert "lowest vector alone" in doubt(model, 14.0, 150, "overlap_lowest")
+    assert doubt(Committee(1, 4, 0.6), 14.0, 150, "overlap_lowest") is None
