@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from sims.blas import blas
 from sims.checks import of_type, reals
-from sims.instance import Instance, Model, finite_p, labels_inside, preactivations, teacher_noise
+from sims.instance import Instance, finite_p, labels_inside, preactivations, teacher_noise
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError
-from theory.model.network import network
+from theory.model.network import Network, network
 from theory.model.readout import read, shifted, weighed
 
 BLOCK = 256  # rows in one symmetric rank update
@@ -71,7 +71,7 @@ class Functions(NamedTuple):
         return xp.mean(self.teacher(u, xp), axis=-1) if self.target is None else self.target(u, xp)
 
 
-def functions_of(model: Model) -> Functions:
+def functions_of(model: Network) -> Functions:
     """The functions of a model. Raises ParameterError on what is no model."""
     wide = network(model)
     student, rule = wide.student, wide.rule
@@ -105,7 +105,7 @@ def parts_of(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[A
 
 
 @pinned
-def weights(model: Model, lam: ArrayLike, u: ArrayLike) -> jax.Array:
+def weights(model: Network, lam: ArrayLike, u: ArrayLike) -> jax.Array:
     """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Network.weights`.
 
     >>> from theory.model import Network
@@ -217,7 +217,7 @@ def hessian(drawn: Instance) -> NDArray:
 
 @pinned
 def loss(
-    model: Model,
+    model: Network,
     student: ArrayLike,
     teacher: ArrayLike,
     data: ArrayLike,

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from sims import instance
 from sims.checks import indices
-from sims.instance import Instance, Model
+from sims.instance import Instance
 from sims.pinned import pinned
 from sims.students import placed
 from sims.threefry import fold
 from theory.checks import count
+from theory.model.network import Network
 
 STREAM = (
     2**16
@@ -32,7 +33,7 @@ _FEWEST, _MOST = 8, 1024  # rows of a call
 
 
 def draw_on_host(
-    model: Model, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
+    model: Network, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
 ) -> Iterator[Instance]:
     """The instances that `sims.instance.draw` gives for these samples, bit for bit, as NumPy arrays, one after the other.
 
@@ -60,7 +61,7 @@ def rows_in_call(n: int) -> int:
 
 
 def _instances(
-    model: Model, n: int, m: int, samples: list[int], point: NDArray, dtype: str
+    model: Network, n: int, m: int, samples: list[int], point: NDArray, dtype: str
 ) -> Iterator[Instance]:
     p, height = instance.finite_p(model), 2 * max(int(model.p), model.p_star)
     roots = instance.input_roots(model, n)

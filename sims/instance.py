@@ -45,7 +45,6 @@ WEIGHTS, DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what i
 _WIDEST = 2**31
 WORD = 2**32  # how many numbers a word of a key tells apart
 T = TypeVar("T")
-Model = Network
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Instance:
     words    (2,) of the key of the draw; `data_key(key)` is that of its rows
     """
 
-    model: Model
+    model: Network
     m: int
     student: jax.Array
     teacher: jax.Array
@@ -92,7 +91,7 @@ class Instance:
         return input_roots(self.model, self.n)
 
 
-def input_roots(model: Model, n: int) -> NDArray[np.float64] | None:
+def input_roots(model: Network, n: int) -> NDArray[np.float64] | None:
     """Square roots (n,) of the eigenvalues of Sigma at N = n, by which coordinates of N(0, I_N / N) are multiplied: ascending,
     at the quantiles (i + 1/2) / N of the model's law, rescaled to tr Sigma = N. None for Sigma = 1."""
     law = getattr(model, "covariance", None)
@@ -230,7 +229,7 @@ def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Arr
 
 @pinned
 def draw(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     *,
@@ -290,7 +289,7 @@ def draw(
     return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, words)
 
 
-def room_for_teacher(model: Model, n: int) -> None:
+def room_for_teacher(model: Network, n: int) -> None:
     """ParameterError where N is too small for orthogonal teacher rows."""
     if model.p_star > n:
         raise ParameterError(
@@ -320,7 +319,7 @@ def weights_from(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
 
 @pinned
 def teacher_noise(
-    model: Model, key: jax.Array, start: int, count: int
+    model: Network, key: jax.Array, start: int, count: int
 ) -> tuple[jax.Array | None, jax.Array | None]:
     """Normals of the noise of samples start .. start + count - 1 of the draw with `key`, float64: zeta (count, p_star) of
     `noise` and xi (count,) of `output_noise`; None where the model has none.
@@ -384,7 +383,7 @@ def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.f
     return both[:, :p], both[:, p:]
 
 
-def finite_p(model: Model) -> int:
+def finite_p(model: Network) -> int:
     """The student's width as an int; ParameterError for p = inf, and for what is no model."""
     if math.isinf(network(model).p):
         raise ParameterError("p must be finite to draw samples, got inf")

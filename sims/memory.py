@@ -11,13 +11,14 @@ from sims import limits
 from sims.dense.eigen import WIDEST
 from sims.dense.overlap_bound import STEPS
 from sims.hessian import BLOCK
-from sims.instance import Model, finite_p, padded, real_dtype, samples_of
+from sims.instance import finite_p, padded, real_dtype, samples_of
 from theory.checks import ParameterError, count
+from theory.model.network import Network
 
 ROOM = 0.9  # share of the free memory that may be planned for
 
 
-def dense_bytes(model: Model, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
+def dense_bytes(model: Network, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
     """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
 
     CPU: the matrix (reduced in place), a block of it, the data, some rows of them scaled, the weights, the

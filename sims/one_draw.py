@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sims.checks import of_type
 from sims.dense.eigen import Code
-from sims.instance import Model, data_key, draw, finite_p, samples_of
+from sims.instance import data_key, draw, finite_p, samples_of
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
@@ -33,7 +33,7 @@ from sims.resolution import require_resolved
 from theory.checks import ParameterError, count, flag, positive, shown
 from theory.model.network import Network
 
-Point = tuple[Model, float]
+Point = tuple[Network, float]
 MANY = 4  # points from which a product of all their vectors takes longer than reading the data
 
 
@@ -156,7 +156,7 @@ def converged(result: GridResult) -> bool:
     return bool(np.all(result.codes == Code.CONVERGED))
 
 
-def _checked(points: Sequence[Point]) -> tuple[Model, float]:
+def _checked(points: Sequence[Point]) -> tuple[Network, float]:
     try:
         points = [(model, positive("alpha", alpha)) for model, alpha in points]
     except ParameterError:

@@ -20,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from sims.instance import Model, finite_p, real_dtype, samples_of
+from sims.instance import finite_p, real_dtype, samples_of
 from sims.krylov.settings import FLOOR
 from theory.checks import ParameterError
-from theory.model.network import network
+from theory.model.network import Network, network
 
 ERROR = 0.1  # of the lowest eigenvalues, by the bound
 DRAWS = 64  # samples whose labels are looked at
 MOST = 2**21  # labels' entries drawn at most
 
 
-def weight_spread(model: Model, m: int) -> float:
+def weight_spread(model: Network, m: int) -> float:
     """Largest weight over the most negative one among DRAWS m labels, or MOST entries; infinite where none is negative.
 
     >>> from theory.model import Network
@@ -46,7 +46,7 @@ def weight_spread(model: Model, m: int) -> float:
     return float(largest / -lowest) if lowest < 0 else math.inf
 
 
-def require_resolved(model: Model, n: int, alpha: float, dtype: Any) -> None:
+def require_resolved(model: Network, n: int, alpha: float, dtype: Any) -> None:
     """ParameterError if `dtype` is float32 and does not resolve the lowest eigenvalues at (N, alpha).
 
     Where no weight is negative there is nothing to compare with, and nothing is refused.

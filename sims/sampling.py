@@ -21,7 +21,7 @@ from sims import checks, instance, solvers
 from sims.dense.all_overlaps import side_by_side
 from sims.dense.eigen import Code, Eigenpairs
 from sims.host_draws import draw_on_host
-from sims.instance import Instance, Model
+from sims.instance import Instance
 from sims.krylov.sample import preferred_solver
 from sims.memory import require_fit
 from sims.pinned import pinned
@@ -29,6 +29,7 @@ from sims.resolution import require_resolved
 from sims.signal import student_shares_together
 from sims.solvers import Solver
 from theory.checks import ParameterError, choice, count
+from theory.model.network import Network
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
@@ -73,7 +74,7 @@ SOLVERS: Mapping[str, Solver] = MappingProxyType(
 
 @pinned
 def sample_point(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     samples: Sequence[int],
@@ -176,7 +177,7 @@ def lowest(drawn: Instance, k: int, *, solver: str = "auto") -> Eigenpairs:
 
 @pinned
 def bytes_needed(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     *,
@@ -204,7 +205,7 @@ class _Record(NamedTuple):
 
 
 def _request(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     eigenpairs: int | None,
@@ -222,14 +223,14 @@ def _request(
     return k, name, 1 if batch is None else count("batch", batch)
 
 
-def _bytes_of(model: Model, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
+def _bytes_of(model: Network, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
     def need(n: int) -> int:
         return SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
 
     return need
 
 
-def _together(model: Model, n: int, name: str) -> int:
+def _together(model: Network, n: int, name: str) -> int:
     """How many samples are solved together."""
     return side_by_side(instance.finite_p(model) * n) if _dense_on_host(name) else 1
 
@@ -239,7 +240,7 @@ def _dense_on_host(name: str) -> bool:
 
 
 def _draws(
-    model: Model, n: int, alpha: float, seed: int, indices: list[int], dtype: Any, name: str
+    model: Network, n: int, alpha: float, seed: int, indices: list[int], dtype: Any, name: str
 ) -> Iterator[Instance]:
     if _dense_on_host(name):
         return draw_on_host(model, n, alpha, indices, seed=seed, dtype=dtype)

@@ -22,7 +22,7 @@ from sims.dense.eigen import Code, Eigenpairs, lowest_dense
 from sims.dynamics.problem import gradient_of
 from sims.dynamics.sphere import riemannian_hessian, row_products
 from sims.hessian import dense_blas, functions_of
-from sims.instance import Instance, Model, outputs
+from sims.instance import Instance, outputs
 from sims.krylov.sample import RELATIVE, TOL
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator.operator import HessianOperator, weighted
@@ -30,7 +30,7 @@ from sims.operator.rows import Rows, cut_rows
 from sims.pinned import pinned
 from sims.signal import overlaps
 from theory.checks import ParameterError
-from theory.model.network import network
+from theory.model.network import Network, network
 
 Array = NDArray[np.float64]
 FRAMES = ("plain", "riemannian")
@@ -52,7 +52,7 @@ class Lowest(NamedTuple):
 
 @pinned
 def hessians(
-    model: Model, data: Array, teacher: Array, student: Array, y: Array | None = None
+    model: Network, data: Array, teacher: Array, student: Array, y: Array | None = None
 ) -> tuple[Array, Array]:
     """The plain and the Riemannian Hessian (pN, pN) at student (p, N); data (M, N), teacher (p_star, N).
 

@@ -28,11 +28,12 @@ from sims.descent import starts
 from sims.descent.path import Code, Rules, descend
 from sims.descent.theory import NAMES, predicted_along
 from sims.hessian import functions_of
-from sims.instance import Instance, Model, draw, finite_p, outputs, padded, real_dtype, samples_of
+from sims.instance import Instance, draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
 from sims.memory import planned_bytes
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, one, shown
+from theory.model.network import Network
 
 Array = NDArray[np.float64]
 Start = Callable[[Instance, Array, Array], Array]
@@ -150,7 +151,7 @@ STARTS: dict[str, Start] = {
 
 
 def bytes_needed(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     *,
@@ -181,7 +182,7 @@ def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
 
 @pinned
 def sample_descents(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     samples: Sequence[int],

@@ -19,10 +19,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sims.checks import reals
-from sims.instance import Model
 from theory.checks import ParameterError, count, function
 from theory.general.spectral_methods import optimal
-from theory.model.network import network
+from theory.model.network import Network, network
 
 Array = NDArray[np.float64]
 OPTIMAL = optimal()
@@ -102,7 +101,7 @@ def student_from(directions: Array, p: int, other: Array, *, spread: float = 0.1
     return rows * (np.sqrt(n) / np.linalg.norm(rows, axis=-1, keepdims=True))
 
 
-def signed(model: Model, data: Array, y: Array, student: Array) -> Array:
+def signed(model: Network, data: Array, y: Array, student: Array) -> Array:
     """The student (p, N) with each row in turn turned round where that lowers the loss; data (M, N), y (M,).
 
     Where the loss is even in a row, as in the committee's, nothing is turned: both losses are the same number.
@@ -122,7 +121,7 @@ def signed(model: Model, data: Array, y: Array, student: Array) -> Array:
     return found
 
 
-def spectral_refusal(model: Model) -> str:
+def spectral_refusal(model: Network) -> str:
     """Why the spectral method's optimal weights do not suit a model; empty where they do.
 
     T(y) = 1 - 1/y are the weights of the outputs y = mean_l u_l^2 of inputs N(0, 1/N), whatever the student and the loss are.

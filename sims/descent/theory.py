@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from sims.descent import hessians as landscape
 from sims.descent import starts
-from sims.instance import Instance, Model, outputs
+from sims.instance import Instance, outputs
 from sims.pinned import pinned
 from theory.checks import NotConverged, ParameterError
 from theory.finite.quenched import quenched
+from theory.model.network import Network
 from theory.path import closure, conditioned, force
 
 Array = NDArray[np.float64]
@@ -80,7 +81,7 @@ def predicted_along(
     return dict(zip(NAMES, np.array(found).reshape(-1, len(NAMES)).T, strict=True))
 
 
-def quenched_at(model: Model, data: Array, teacher: Array, student: Array) -> tuple[float, float, float]:
+def quenched_at(model: Network, data: Array, teacher: Array, student: Array) -> tuple[float, float, float]:
     """Edge, lowest outlier and overlap of the labels of one student (p, N); NaN for other models than quadratic committees."""
     plain, rows, n = replace(model, overlap=0.0, gram=None), np.concatenate([teacher, student]), data.shape[1]
     if not plain.is_committee:
@@ -93,7 +94,7 @@ def quenched_at(model: Model, data: Array, teacher: Array, student: Array) -> tu
 
 
 def conditioned_at(
-    model: Model, data: Array, teacher: Array, student: Array, forces: list[Array], others: Array, y: Array
+    model: Network, data: Array, teacher: Array, student: Array, forces: list[Array], others: Array, y: Array
 ) -> tuple[float, ...]:
     """Edge, lowest eigenvalue and its overlap, these with errors, given forces and other vectors used; NaN where not known."""
     try:

@@ -12,10 +12,11 @@ from sims.dynamics.problem import Loss, Matrix, Problem, loss_unit, nodes_of
 from sims.dynamics.sphere import Array
 from sims.dynamics.state import RUNNING
 from sims.hessian import functions_of
-from sims.instance import Model, draw, outputs, real_dtype
+from sims.instance import draw, outputs, real_dtype
 from sims.memory import planned_bytes
 from sims.pinned import pinned
 from theory.checks import choice, count
+from theory.model.network import Network
 from theory.path import Data
 from theory.path.deferred import Deferred
 
@@ -64,7 +65,7 @@ class Track(NamedTuple):
     teacher: Array
 
 
-def problem_of(model: Model, data: Data, y: Array) -> Problem:
+def problem_of(model: Network, data: Data, y: Array) -> Problem:
     """The problem of a model, data known by products, and outputs y (M,) with their noise."""
     functions, y = functions_of(model), np.asarray(y, np.float64)
     loss = Loss(y, np.ones_like(y), np.float64(model.a), np.float64(loss_unit(functions, model.a)))
@@ -84,7 +85,7 @@ def trajectory(
 
 @pinned
 def drawn(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     *,
@@ -117,7 +118,7 @@ def drawn(
 
 
 def descend(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     method: Method | None = None,

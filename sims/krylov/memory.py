@@ -7,11 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from sims.instance import Model, finite_p, real_dtype, samples_of
+from sims.instance import finite_p, real_dtype, samples_of
 from sims.krylov.settings import Plan, Settings, mixes
 from sims.operator.halves import gemm_width
 from sims.operator.rows import block_size
 from theory.checks import count
+from theory.model.network import Network
 
 PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
 
@@ -48,7 +49,7 @@ def solver_bytes(order: int, plan: Plan, dtype: Any, sets: int = 1) -> int:
 
 
 def krylov_bytes(
-    model: Model,
+    model: Network,
     n: int,
     alpha: float,
     *,

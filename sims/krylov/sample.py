@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from sims.dense.eigen import Code, Eigenpairs
-from sims.instance import Instance, Model, finite_p, real_dtype
+from sims.instance import Instance, finite_p, real_dtype
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import signal_overlaps
 from sims.krylov.solver import Settings, lowest_krylov
@@ -17,6 +17,7 @@ from sims.operator.operator import HessianOperator, hessian_operator
 from sims.operator.sharded import sharded_operator
 from sims.pinned import pinned
 from theory.checks import count
+from theory.model.network import Network
 
 DENSE = {"cpu": 4000, "gpu": 12_000}  # orders p N up to which dense solves take seconds, and give every rank
 TOL = {
@@ -26,7 +27,7 @@ TOL = {
 RELATIVE = {"float64": 1e-7, "float32": 1e-5}  # the same in units of |H|, for a large, where H is small
 
 
-def preferred_solver(model: Model, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
+def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
     """ "dense" while the order p N is small enough in time and memory, else "krylov"."""
     platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
     n = count("n", n)
@@ -62,18 +63,18 @@ def operator_of(drawn: Instance, stored: bool) -> HessianOperator:
     return hessian_operator(drawn, stored=stored)
 
 
-def stores(model: Model, n: int, alpha: float, k: int, dtype: Any) -> bool:
+def stores(model: Network, n: int, alpha: float, k: int, dtype: Any) -> bool:
     """Whether the data of one sample fit in memory, over all devices, beside the solver."""
     return fits(_bytes(model, n, alpha, k, dtype, stored=True))
 
 
-def point_bytes(model: Model, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
+def point_bytes(model: Network, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
     """Peak bytes on one device of one matrix-free sample, in the layout that `solve_krylov` would choose."""
     stored = stores(model, n, alpha, eigenpairs, dtype)
     return _bytes(model, n, alpha, eigenpairs, dtype, stored=stored)
 
 
-def _bytes(model: Model, n: int, alpha: float, k: int, dtype: Any, *, stored: bool) -> int:
+def _bytes(model: Network, n: int, alpha: float, k: int, dtype: Any, *, stored: bool) -> int:
     settings = Settings(tol=TOL[str(real_dtype(dtype))])
     devices = jax.device_count()
     return krylov_bytes(

@@ -37,14 +37,13 @@ from sims.dense.eigen import power_of_two
 from sims.hessian import Functions, functions_of, weight_parts
 from sims.instance import (
     Instance,
-    Model,
     finite_p,
     teacher_noise,
 )
 from sims.operator.rows import Block, Rows, across, rows_of, single, times
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, shown
-from theory.model.network import network
+from theory.model.network import Network, network
 
 _FEW = 16  # student rows that are written out one by one in a compiled step
 
@@ -193,7 +192,7 @@ def weighted(
     rows: Rows,
     student: Any,
     teacher: Any,
-    points: Sequence[tuple[Model, int]],
+    points: Sequence[tuple[Network, int]],
     *,
     key: jax.Array | None = None,
 ) -> HessianOperator:
@@ -236,7 +235,7 @@ def weighted(
     return HessianOperator(rows, kept, p, units)
 
 
-def _shared_functions(models: Sequence[Model]) -> Functions:
+def _shared_functions(models: Sequence[Network]) -> Functions:
     """The functions that all models have; ParameterError unless they differ in a and noise alone."""
     first = functions_of(models[0])
     for model in models[1:]:

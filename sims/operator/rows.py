@@ -13,7 +13,6 @@ import numpy as np
 from sims.checks import of_type, stream_key
 from sims.instance import (
     Instance,
-    Model,
     data_key,
     input_roots,
     padded,
@@ -23,6 +22,7 @@ from sims.instance import (
 from sims.operator.halves import gemm_width, row_halves
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
+from theory.model.network import Network
 
 Block = jax.Array | tuple[jax.Array, jax.Array]  # (size, n), or halves of its columns
 BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
@@ -55,7 +55,7 @@ class Rows:
     key: jax.Array
     roots: jax.Array | None = None
 
-    def of(self, model: Model) -> Rows:
+    def of(self, model: Network) -> Rows:
         """These rows as the inputs of a model: with the roots of its covariance."""
         roots = input_roots(model, self.n)
         return self if roots is None else replace(self, roots=jnp.asarray(roots, self.dtype))

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from sims.descent.path import Path, descend
 from sims.hessian import dense_blas
 from sims.host_draws import draw_on_host
-from sims.instance import Instance, Model, labels
+from sims.instance import Instance, labels
 from theory.model import Committee
+from theory.model.network import Network
 
 
 def host_draw(
-    model: Model, n: int, alpha: float, *, sample: int = 0, seed: int = 0, dtype: str = "float64"
+    model: Network, n: int, alpha: float, *, sample: int = 0, seed: int = 0, dtype: str = "float64"
 ) -> Instance:
     """The instance of `draw`, bit for bit and as NumPy arrays, by a program that is compiled for N alone."""
     return next(draw_on_host(model, n, alpha, [sample], seed=seed, dtype=dtype))
