@@ -23,7 +23,7 @@ from bbp.analysis import comparison, spectrum
 from bbp.console import grids, program
 from bbp.console.door import callable_as
 from bbp.console.errors import FileError, RunError
-from bbp.experiments import descent_file, models, phase_file
+from bbp.experiments import descent_file, models, own, phase_file
 from bbp.experiments.models import Model
 from bbp.experiments.options import MODEL
 from bbp.files import atomic, dataset, outputs
@@ -240,6 +240,8 @@ def _figure(args: argparse.Namespace) -> Figure:
         option.name: getattr(args, option.name) for option in MODEL if getattr(args, option.name) is not None
     }
     given = [name for name in ("p", "p_star", "a") if getattr(args, name) is not None] + list(special)
+    if args.file is not None:
+        given = [name for name in given if not _provided(name, special.get(name))]
     if args.file is not None and given:
         raise ParameterError(f"{given[0]} is for a spectrum without FILE: {args.file!r} has its own model")
     if args.spectrum is None:
@@ -264,6 +266,13 @@ def _figure(args: argparse.Namespace) -> Figure:
         },
     )
     return draw_spectrum(model, alpha, width=args.width)
+
+
+def _provided(name: str, value: str | None) -> bool:
+    """Whether an option says where a function of one's own lies: it is then at hand for the model of a file."""
+    if name not in own.KINDS or value is None:
+        return False
+    return own.read(name, value) is not None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,11 +22,12 @@ def theory_curves(source: xr.Dataset) -> xr.Dataset:
 
     theory_edge, theory_outlier (alpha) in units of the Hessian, NaN where there is none; theory_overlap with the teacher, as
     the overlaps of samples: 0 without an outlier, NaN where theory is silent. Where a point takes seconds
-    (theory.general.spectrum.route "points"), or one does not converge, they are those of the file, and at alpha_BBP the outlier
+    (theory.general.spectrum.route "points"), one does not converge, or the model's own function is not at hand,
+    they are those of the file, and at alpha_BBP the outlier
     starts at the edge, between two points of the file.
     """
     model = models.of(source)
-    found = None if _slow(model) else _computed(source, model)
+    found = None if models.lacking(model) or _slow(model) else _computed(source, model)
     return _of_file(source) if found is None or not found.theory_edge.notnull().any() else found
 
 

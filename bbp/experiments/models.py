@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bbp.console import grids
 from bbp.console.errors import FileError
 from bbp.console.progress import log
+from bbp.experiments import own
 from bbp.files import regular
 from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, named, shown
@@ -26,7 +27,7 @@ from theory.general.spectrum import lowest_branch, threshold
 from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
 from theory.model.covariance import covariance
-from theory.model.losses import LOSSES
+from theory.model.losses import LOSSES, Loss
 from theory.model.network import Network
 
 if TYPE_CHECKING:  # half a second, which --help need not wait for
@@ -55,6 +56,9 @@ def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Mode
     for name in STUDENT_NUMBERS:
         if isinstance(given.get(name), str):
             given[name] = tuple(float(number) for number in given[name].split(","))
+    for name in own.KINDS:
+        if isinstance(given.get(name), own.Text):
+            given[name] = given[name].entry
     return Network(p=p, p_star=p_star, a=a, **given)
 
 
@@ -71,13 +75,18 @@ def given(model: Any, options: Mapping[str, Any]) -> Model:
         )
     if math.isinf(model.p):
         raise ParameterError("p must be finite to sample, got inf (bbp phase knows p = inf)")
-    return model if isinstance(model, Committee) else model.committee or model
+    parts: dict[str, Any] = {name: getattr(model, name) for name in own.KINDS}
+    parts = {name: part and own.recorded(part) for name, part in parts.items()}
+    return replace(model, **parts)
 
 
 def build(record: Mapping[str, Any]) -> Model:
     """The model of a record or of a file's attributes; ValueError, KeyError or ParameterError if it has none."""
     p, p_star, a = (_number(record, name, finite=name != "p") for name in ("p", "p_star", "a"))
     more = {name: _attribute(record[name], default) for name, default in DEFAULTS.items() if name in record}
+    for name in own.KINDS:
+        if source := record.get(f"{name}_source"):
+            more[name] = own.found(name, record[name], str(source))
     return make(p, p_star, a, more)
 
 
@@ -88,12 +97,27 @@ def of(found: xr.Dataset) -> Model:
 
 def record(model: Model) -> dict[str, Any]:
     """The model as plain data, from which `build` makes it again: widths, a, and what makes it no committee."""
-    own = {"p": model.p, "p_star": model.p_star, "a": model.a}
+    sizes = {"p": model.p, "p_star": model.p_star, "a": model.a}
     if model.is_committee:
-        return own
+        return sizes
     whole = model.record()
     whole |= {name: _listed(whole[name]) for name in STUDENT_NUMBERS if name in whole}
-    return own | {name: whole[name] for name, value in DEFAULTS.items() if whole.get(name, value) != value}
+    for name in own.KINDS:
+        if part := getattr(model, name):
+            whole[name] = own.read(name, part) or whole[name]
+    held = {name: whole[name] for name, value in DEFAULTS.items() if whole.get(name, value) != value}
+    return sizes | held | sources(held)
+
+
+def sources(record: Mapping[str, Any]) -> dict[str, str]:
+    """Hashes of the objects of one's own in a record, each under the name of the object with _source."""
+    texts = {name: record[name] for name in own.KINDS if isinstance(record.get(name), own.Text)}
+    return {f"{name}_source": text.entry.source for name, text in texts.items()}
+
+
+def lacking(model: Model) -> bool:
+    """Whether an activation or loss of one's own is not at hand: stored numbers are all there is."""
+    return any(own.is_absent(part) for name in own.KINDS if (part := getattr(model, name)))
 
 
 def words(model: Model) -> str:
@@ -103,8 +127,8 @@ def words(model: Model) -> str:
     'p=2 p*=1 a=0.5'
     """
     held = record(model)
-    own = [f"p={model.p}", f"p*={model.p_star}", *([f"a={model.a:g}"] if has_a(held) else [])]
-    return " ".join([*own, *(f"{name}={short(value)}" for name, value in special(held).items())])
+    sizes = [f"p={model.p}", f"p*={model.p_star}", *([f"a={model.a:g}"] if has_a(held) else [])]
+    return " ".join([*sizes, *(f"{name}={short(value)}" for name, value in special(held).items())])
 
 
 def has_a(record: Mapping[str, Any]) -> bool:
@@ -113,8 +137,10 @@ def has_a(record: Mapping[str, Any]) -> bool:
     >>> has_a({"p": 2}), has_a({"p": 2, "loss": "squared"})
     (True, False)
     """
-    entry = LOSSES.get(record.get("loss") or DEFAULTS["loss"])
-    return entry is None or entry.has_a
+    name = record.get("loss") or DEFAULTS["loss"]
+    if source := record.get("loss_source"):
+        return bool(getattr(own.found("loss", name, str(source)), "has_a", True))
+    return name not in LOSSES or LOSSES[name].has_a
 
 
 def special(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,13 +225,18 @@ def centre(model: Model) -> float:
 
 
 def activation(name: str, value: Any) -> str:
-    """The name of an activation."""
-    return named(name, value, ACTIVATIONS)
+    """The name of an activation, which holds the object where it is one of one's own."""
+    return own.read(name, value) or named(name, value, ACTIVATIONS)
 
 
 def loss(name: str, value: Any) -> str:
-    """The name of a loss."""
-    return named(name, value, LOSSES)
+    """The name of a loss, which holds the object where it is one of one's own."""
+    return own.read(name, value) or named(name, value, LOSSES)
+
+
+def rule(name: str) -> Loss:
+    """The loss of that name, as `loss` reads it."""
+    return cast(Loss, name.entry) if isinstance(name, own.Text) else LOSSES[name]
 
 
 def variance(name: str, value: Any) -> float:

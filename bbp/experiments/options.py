@@ -230,18 +230,29 @@ def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
     return tuple(replace(row, decides=False) for row in rows)
 
 
+OWN = "one's own: FILE.py:NAME or package.module:NAME"
 MODEL = (
     Option(
         "activation",
         "quadratic",
         models.activation,
-        f"of the student: {', '.join(ACTIVATIONS)}",
+        f"of the student: {', '.join(ACTIVATIONS)}; {OWN} (an Activation, or a function of one number)",
         metavar="NAME",
     ),
     Option(
-        "teacher_activation", None, models.activation, "of the teacher (that of the student)", metavar="NAME"
+        "teacher_activation",
+        None,
+        models.activation,
+        "of the teacher, likewise (that of the student)",
+        metavar="NAME",
     ),
-    Option("loss", "normalised", models.loss, ", ".join(LOSSES), metavar="NAME"),
+    Option(
+        "loss",
+        "normalised",
+        models.loss,
+        f"{', '.join(LOSSES)}; {OWN} (a Loss, or a function of y, ŷ and a)",
+        metavar="NAME",
+    ),
     Option(
         "noise",
         0.0,

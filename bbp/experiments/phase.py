@@ -33,7 +33,7 @@ from theory.finite.threshold import alpha_bbp_finite
 from theory.finite.validity import doubt
 from theory.general.clouds import fit
 from theory.general.spectrum import route
-from theory.model import Committee, losses
+from theory.model import Committee
 from theory.model.network import network
 from theory.path import bbp_time
 
@@ -230,6 +230,7 @@ class PhaseExperiment(engine.Experiment):
         of, n, p = point
         found = {"map": of, "p": "inf" if math.isinf(p) else p, "p_star": self.settings["p_star"]}
         found |= {name: self.settings[name] for name in models.DEFAULTS if name in self.settings}
+        found |= models.sources(found)
         if GRIDS[of]:
             found["a"] = self.settings[GRIDS[of]]
         if of == "finite":
@@ -395,6 +396,7 @@ def build(given: Mapping[str, Any]) -> PhaseExperiment:
     settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
         "n": settings["n"] or [],
     }
+    settings |= models.sources(settings)
     if not settings["time"]:
         del settings["time"]
     if special:
@@ -408,7 +410,7 @@ def _defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = (
         {"p": "1,2,inf", "widths": "1,2,3,4,inf", "a_grid": "1.5:15:5:log", "at_a": "2,10"} if mixed else {}
     )
-    if not losses.loss(settings["loss"]).has_a:
+    if not models.rule(settings["loss"]).has_a:
         found |= {"a_grid": "1", "at_a": "1"}
     if settings["overlap"]:
         found |= {"p": "1,2", "widths": "1,2,3,4"}  # p = inf has no overlap

@@ -93,7 +93,8 @@ def options_of(model: Committee | Network) -> dict[str, Any]:
     if model.is_committee:
         return values
     unlike = model.teacher_activation, model.gram, model.output_noise or None
-    if any(part is not None for part in unlike) or not model.is_mean:
+    own = bool(model.student.source or model.rule.source)
+    if own or any(part is not None for part in unlike) or not model.is_mean:
         return values | {"activation": "other"}
     specs = {covariance(name).spec: name for name in COVARIANCES if name != "identity"}
     if model.covariance is not None:

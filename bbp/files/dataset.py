@@ -72,7 +72,11 @@ def packed(found: xr.Dataset) -> bytes:
     """The bytes of the HDF5 file that holds `found`, without a checksum."""
     found = described(found)
     form = str(found.attrs["format"])
-    attributes = {name: value for name, value in found.attrs.items() if name != "config"}
+    attributes = {
+        name: str(value) if isinstance(value, str) else value
+        for name, value in found.attrs.items()
+        if name != "config"
+    }
     auxiliary = " ".join(str(name) for name in found.coords if name not in found.dims)
     with h5py.File("in memory", "w", driver="core", backing_store=False, track_order=True) as file:
         scales = {str(dim): _scale(file, form, found, str(dim)) for dim in found.dims}

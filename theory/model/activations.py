@@ -41,10 +41,11 @@ class Activation:
     parity    "even", "odd" or "none": even ones decouple teacher and student directions
     growth    the power of |x| with which |s| grows at infinity
     infimum   lower end of the values of s (-inf where there is none): what a + y may come down to
+    source    hash of what it was made of, for one of one's own that a program has recorded
 
     Raises ParameterError where a function fails on an array or does not keep its shape, where one is not the derivative of
     the one before (the second of a ReLU, whose first jumps), or where the stated parity or infimum is not that of the values.
-    Two activations are equal when name, parity, growth and infimum are.
+    Two activations are equal when name, parity, growth, infimum and source are.
 
     >>> cube = Activation("cube", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3)
     >>> float(cube.second(2.0, np))
@@ -58,6 +59,7 @@ class Activation:
     parity: str = "none"
     growth: float = 0.0
     infimum: float = -math.inf
+    source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -118,12 +120,12 @@ def outputs_of(entry: Activation, unbounded: bool = False) -> tuple[float, float
     """Range of the values of an activation, from its values over all scales; the whole line with output noise."""
     if unbounded:
         return -math.inf, math.inf
-    lowest, highest = -_supremum(lambda x: -entry.value(x, np)), _supremum(lambda x: entry.value(x, np))
+    lowest, highest = -supremum(lambda x: -entry.value(x, np)), supremum(lambda x: entry.value(x, np))
     stated = entry.infimum
     return (stated if abs(lowest - stated) <= _STATED * (1 + abs(stated)) else lowest), highest
 
 
-def _supremum(function: Callable[[Array], Array]) -> float:
+def supremum(function: Callable[[Array], Array]) -> float:
     """Supremum of a function of x over all scales: one that the last decades no longer raise, else inf."""
     x = np.concatenate([-_DECADES[::-1], np.linspace(-10, 10, 401), _DECADES])
     values = function(x)

@@ -34,9 +34,10 @@ class Loss:
     second    d2l/dyhat2
     has_a     whether the loss has the parameter a
     positive  whether it is defined only where a + y > 0
+    source    hash of what it was made of, for one of one's own that a program has recorded
 
     Raises ParameterError where a function fails or does not keep the shape of y, or where one is not the derivative of the one
-    before. Two losses are equal when name, has_a and positive are.
+    before. Two losses are equal when name, has_a, positive and source are.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Loss:
     second: Function = field(compare=False, repr=False)
     has_a: bool = True
     positive: bool = False
+    source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():

@@ -1,0 +1,276 @@
+"""Activations and losses of one's own: from FILE.py:NAME or package.module:NAME, as text in records, and back.
+
+A record keeps the name of such an object and the hash of its source. The text of a record remembers the object while it lives,
+and takes it along to other processes, so that what is computed there needs no file. A record that was read from a file finds
+the object by its hash among those that this program has seen, or by its name where that says where it lies.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import importlib
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from bbp.console.errors import FileError
+from bbp.files import regular
+from theory.checks import ParameterError, shown
+from theory.model.activations import ACTIVATIONS, Activation, supremum
+from theory.model.losses import LOSSES, Loss
+
+Entry = Activation | Loss
+KINDS: dict[str, type] = {"activation": Activation, "teacher_activation": Activation, "loss": Loss}
+_TABLES: dict[type, Mapping[str, Any]] = {Activation: ACTIVATIONS, Loss: LOSSES}
+_LIBRARIES = {"jax", "numpy", "scipy", "sims", "theory", "bbp"}  # their versions are recorded
+_LARGEST_FILE = 2**22
+_PROBE = np.linspace(0.01, 6.0, 600)
+_seen: dict[str, Entry] = {}  # by hash of the source
+_named: dict[tuple[str, str], Entry] = {}  # by that and name
+
+
+class Text(str):
+    """The name of an object of one's own, with the object: text in JSON and files, the object in other processes."""
+
+    entry: Entry
+
+    def __new__(cls, entry: Entry) -> Text:
+        """The name of the entry."""
+        text = super().__new__(cls, entry.name)
+        text.entry = entry
+        return text
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _unpacked, (_packed(self.entry),)
+
+
+@lru_cache(maxsize=64)
+def _packed(entry: Entry) -> bytes:
+    return cloudpickle.dumps(entry)
+
+
+@lru_cache(maxsize=64)  # one object however many units bring it: programs compiled for it are found again
+def _unpacked(packed: bytes) -> Text:
+    return Text(_remembered(cloudpickle.loads(packed)))
+
+
+def recorded(entry: Entry) -> Entry:
+    """The entry of a table as it is, one of one's own with the hash of its source; ParameterError if a table has its name.
+
+    >>> recorded(ACTIVATIONS["tanh"]) is ACTIVATIONS["tanh"]
+    True
+    """
+    table = _TABLES[type(entry)]
+    if table.get(entry.name) is entry or entry.source:
+        return entry
+    if entry.name in table:
+        raise ParameterError(f"{_kind(entry)} {entry.name!r} of one's own must have a name of its own")
+    return _remembered(replace(entry, source=_hash(entry)))
+
+
+def read(kind: str, value: Any) -> Text | None:
+    """The object that `value` is, or names as FILE.py:NAME or package.module:NAME; None for other text, and one of a table.
+
+    Raises ParameterError where there is no such object, and where it is none of this kind.
+    """
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, Activation | Loss):
+        entry = recorded(_fit(kind, value))
+        return Text(entry) if entry.source else None
+    if isinstance(value, types.FunctionType):
+        return Text(recorded(_of_function(kind, value.__name__, value)))
+    if not isinstance(value, str) or ":" not in value:
+        return None
+    return Text(_loaded(kind, value))
+
+
+def found(kind: str, name: Any, source: str) -> Entry:
+    """The object of a record; one that can say no more than its name where it is not at hand, or has changed."""
+    if isinstance(name, Text):
+        return name.entry
+    if source not in _seen and ":" in name:
+        try:
+            _loaded(kind, name)
+        except (ParameterError, FileError) as error:
+            return _absent(kind, name, source, str(error))
+    if source in _seen:
+        held = _named.get((source, str(name)))
+        return held or _remembered(replace(_seen[source], name=str(name)))
+    reason = "its source is another now" if ":" in name else "it was given as an object"
+    return _absent(kind, name, source, reason)
+
+
+def is_absent(entry: Entry) -> bool:
+    """Whether nothing but the name of this object is known."""
+    return isinstance(entry.value, _Absent)
+
+
+class _Absent:
+    """The function of an object that is not at hand: whoever needs it is told in a line."""
+
+    def __init__(self, words: str):
+        self.words = words
+
+    def __call__(self, *args: Any) -> Any:
+        raise ParameterError(self.words)
+
+
+def _absent(kind: str, name: str, source: str, reason: str) -> Entry:
+    option = kind.replace("_", "-")
+    call = _Absent(
+        f"this needs the {kind.replace('_', ' ')} {name!r}: give --{option} FILE.py:NAME ({reason})"
+    )
+    entry: Any = object.__new__(KINDS[kind])  # nothing of it can be checked
+    parts = {"name": name, "value": call, "first": call, "second": call, "source": source}
+    more = {"infimum": 0.0} if KINDS[kind] is Activation else {}
+    for part, value in (parts | more).items():
+        object.__setattr__(entry, part, value)
+    return entry
+
+
+def _loaded(kind: str, text: str) -> Entry:
+    place, _, name = text.rpartition(":")
+    if not place or not name.isidentifier():
+        raise ParameterError(f"{kind} must be FILE.py:NAME or package.module:NAME, got {shown(text)}")
+    module = _from_file(kind, place) if place.endswith(".py") else _imported(kind, place)
+    if not hasattr(module, name):
+        raise ParameterError(f"{kind}: {place!r} has no {name!r}")
+    value = getattr(module, name)
+    if not callable(value) and not isinstance(value, Activation | Loss):
+        raise ParameterError(f"{kind}: {name!r} must be {_expected(kind)}, got {shown(value)}")
+    made = value if isinstance(value, Activation | Loss) else _of_function(kind, name, value)
+    return _remembered(replace(_fit(kind, made), name=text, source=_hash(made)))
+
+
+def _from_file(kind: str, place: str) -> types.ModuleType:
+    try:
+        content = regular.read_regular(Path(place).expanduser(), _LARGEST_FILE)
+    except FileError as error:
+        raise FileError(f"{kind}: {error}") from None
+    return _executed(kind, place, str(Path(place).expanduser().resolve()), content)
+
+
+@lru_cache(maxsize=16)
+def _executed(kind: str, place: str, path: str, content: bytes) -> types.ModuleType:
+    """The module of a file. It stays out of sys.modules: its functions then go to other processes as they are, not by name."""
+    module = types.ModuleType(f"_own_{hashlib.sha256(path.encode()).hexdigest()[:12]}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # dataclasses look here while it runs
+    try:
+        exec(compile(content, path, "exec"), module.__dict__)
+    except Exception as error:
+        raise ParameterError(f"{kind}: {place!r} fails: {type(error).__name__}: {shown(error)}") from None
+    finally:
+        del sys.modules[module.__name__]
+    return module
+
+
+def _imported(kind: str, place: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(place)
+    except Exception as error:
+        raise ParameterError(f"{kind}: no module {place!r}: {shown(error)}") from None
+
+
+@lru_cache(maxsize=16)
+def _of_function(kind: str, name: str, value: Any) -> Entry:
+    """What sims makes of a plain function, with parity and infimum of its values."""
+    if KINDS[kind] is Loss:
+        has_a = len(inspect.signature(value).parameters) > 2
+        return importlib.import_module("sims.losses").loss_of(name, value, has_a=has_a)
+    entry: Activation = importlib.import_module("sims.activations").activation_of(name, value)
+    right, left = entry.value(_PROBE, np), entry.value(-_PROBE, np)
+    signs = {"even": 1, "odd": -1}.items()
+    parity = next(
+        (word for word, sign in signs if np.allclose(left, sign * right, rtol=1e-9, atol=1e-12)), "none"
+    )
+    return replace(entry, parity=parity, infimum=-supremum(lambda x: -entry.value(x, np)))
+
+
+def _expected(kind: str) -> str:
+    if KINDS[kind] is Loss:
+        return "a Loss or a function of y, yhat and a"
+    return "an Activation or a function of one number"
+
+
+def _fit(kind: str, entry: Entry) -> Entry:
+    if not isinstance(entry, KINDS[kind]):
+        raise ParameterError(f"{kind} must be {_expected(kind)}, got {shown(entry)}")
+    return entry
+
+
+def _kind(entry: Entry) -> str:
+    return "loss" if isinstance(entry, Loss) else "activation"
+
+
+def _remembered(entry: Entry) -> Entry:
+    """The one that was seen first of those with this source and name."""
+    _seen.setdefault(entry.source, entry)
+    return _named.setdefault((entry.source, entry.name), entry)
+
+
+def _hash(entry: Entry) -> str:
+    """Of the statements that define the functions of an entry, and of the functions and constants that these name."""
+    said = (entry.has_a, entry.positive) if isinstance(entry, Loss) else (entry.parity, entry.infimum)
+    parts = [repr(said)]
+    done: set[int] = set()
+    for part in ("value", "first", "second"):
+        parts += _sources(getattr(entry, part), done)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _sources(function: Any, done: set[int]) -> Iterator[str]:
+    """Text of a function and of what it refers to; of those of libraries only what they hold of one's own."""
+    if id(function) in done:
+        return
+    done.add(id(function))
+    if hasattr(function, "__wrapped__"):
+        yield from _sources(function.__wrapped__, done)
+    if not isinstance(function, types.FunctionType):
+        return
+    own = (function.__module__ or "").partition(".")[0] not in _LIBRARIES
+    if own:
+        yield _statement(function)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield from _value(name, cell.cell_contents, done, plain=own)
+    if own:
+        for name in sorted(_names(function.__code__) & set(function.__globals__)):
+            yield from _value(name, function.__globals__[name], done, plain=True)
+
+
+def _value(name: str, value: Any, done: set[int], *, plain: bool) -> Iterator[str]:
+    if isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__"):
+        yield from _sources(value, done)
+    elif plain and isinstance(value, bool | int | float | complex | str | tuple | list | dict | np.ndarray):
+        yield f"{name} = {value.tolist() if isinstance(value, np.ndarray) else value!r}"
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = (_names(const) for const in code.co_consts if isinstance(const, types.CodeType))
+    return set(code.co_names).union(*inner) - set(dir(builtins))
+
+
+def _statement(function: types.FunctionType) -> str:
+    """The statement of a module or cell in which a function is defined, without comments; its code where no text is kept."""
+    line = function.__code__.co_firstlineno
+    try:
+        tree = ast.parse("".join(inspect.findsource(function)[0]))
+    except (OSError, SyntaxError, TypeError):
+        return f"{function.__code__.co_code!r} {function.__code__.co_consts!r}"
+    first = (
+        min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        for node in tree.body
+    )
+    held = [node for node, at in zip(tree.body, first, strict=True) if at <= line]
+    return ast.unparse(held[-1]) if held else ""

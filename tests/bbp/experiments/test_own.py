@@ -1,0 +1,204 @@
+"""Activations and losses of one's own: through sweep, resume, other processes, files and figures."""
+
+import shutil
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import bbp as package
+from bbp import store
+from bbp.experiments import models, own
+from bbp.files import dataset
+from sims import sampling
+from sims.activations import activation_of
+from sims.losses import loss_of
+from theory.checks import ParameterError
+from theory.general import LOSSES, threshold
+from theory.model.network import Network
+
+MINE = """
+import jax.numpy as jnp
+from theory.general import Activation
+
+K = 10.0
+
+def wiggle(x):
+    return x**2 / (1 + x**2 / K)
+
+level = Activation(  # a square that levels off, alike
+    "levelling square",
+    lambda x, xp: x**2 / (1 + x**2 / K),
+    lambda x, xp: 2 * x / (1 + x**2 / K) ** 2,
+    lambda x, xp: 2 / (1 + x**2 / K) ** 2 - 8 / K * x**2 / (1 + x**2 / K) ** 3,
+    "even",
+    infimum=0.0,
+)
+
+def forgiving(y, yhat, a):
+    return a**2 * (jnp.sqrt(1 + ((yhat - y) / a) ** 2) - 1)
+
+def squared(y, yhat):
+    return (y - yhat) ** 2 / 2
+
+three = 3
+"""
+SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "12", "--samples", "4", "--a", "0.5", "--quiet"]
+HOW = {"alpha": [2, 4], "n": 12, "samples": 4, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    """A program that has seen no object yet."""
+    monkeypatch.setattr(own, "_seen", {})
+    monkeypatch.setattr(own, "_named", {})
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path / "mine.py"
+
+
+@pytest.fixture
+def known_theory(monkeypatch):
+    """Theory through a function of JAX takes seconds: tests of files and processes go without."""
+    monkeypatch.setattr(models, "transition", lambda model: (2.5, "continuous"))
+    monkeypatch.setattr(models, "theory_along", lambda model, alpha: models.Theory(*np.ones((5, len(alpha)))))
+
+
+def forget():
+    own._seen.clear()
+    own._named.clear()
+
+
+def test_a_function_and_its_activation_are_one(mine):
+    """Parity and infimum are found, and the Hessians are those of the closed forms."""
+    names = "wiggle", "level"
+    both = [Network(2, a=0.5, activation=own.read("activation", f"mine.py:{name}").entry) for name in names]
+    assert [(each.student.parity, each.student.infimum) for each in both] == [("even", 0.0)] * 2
+    found = [sampling.sample_point(each, 12, 2.0, range(3), 0).eigenvalues for each in both]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9, atol=1e-9)
+    assert own.read("loss", "mine.py:squared").entry.has_a is False
+
+
+def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory):
+    out = mine.with_name("s.h5")
+    words = [*SWEEP, "--activation", "mine.py:level", "--out", out]
+    assert bbp(*words).code == 0
+    first = store.load(out)
+    assert first.attrs["activation"] == "mine.py:level" and len(first.attrs["activation_source"]) == 16
+    two = mine.with_name("two.h5")
+    assert bbp(*words[:-1], two, "--processes", "2", "--block", "2").code == 0
+    same(store.load(two), first)
+    assert models.of(first).student.value(2.0, np) == pytest.approx(4 / 1.4)
+    mine.write_text(MINE.replace("# a square that levels off, alike", "# A SQUARE"))
+    assert bbp(*words).code == 0  # a comment changes nothing
+    mine.write_text(MINE.replace("K = 10.0", "K = 11.0"))  # what the function refers to does
+    for more in ([], ["--resume"]):
+        said = bbp(*words, *more)
+        assert said.code == 2 and "activation_source" in said.err and said.err.count("\n") == 1
+    away = mine.with_name("away")
+    shutil.move(mine, mine.with_name("moved.py"))
+    forget()
+    for program in (
+        ["info", out],
+        ["plot", out, "--out", f"{away}.png"],
+        ["compare", out, "--repeats", "100"],
+    ):
+        said = bbp(*program)
+        assert said.code == 0 and not said.err.startswith("bbp"), said.err
+    spectrum = ["plot", out, "--spectrum", "4", "--out", f"{away}.svg"]
+    said = bbp(*spectrum)
+    assert said.code == 2 and said.err.count("\n") == 1
+    assert "needs the activation 'mine.py:level': give --activation FILE.py:NAME" in said.err
+    said = bbp(*spectrum, "--activation", "moved.py:level")
+    assert said.code == 2 and "no such file: 'mine.py'" in said.err  # moved.py has K = 11
+    mine.with_name("moved.py").write_text(MINE)
+    assert bbp(*spectrum, "--activation", "moved.py:level").code == 0
+
+
+def test_an_own_loss_through_file_and_figure(bbp, mine, known_theory):
+    out = mine.with_name("s.h5")
+    assert bbp(*SWEEP, "--loss", "mine.py:forgiving", "--out", out).code == 0
+    held = store.load(out)
+    assert models.of(held).rule.name == held.attrs["loss"] == "mine.py:forgiving"
+    assert bbp("plot", out, "--out", out.with_suffix(".png")).code == 0
+
+
+def test_a_phase_of_ones_own(bbp, mine):
+    out = mine.with_name("p.h5")
+    grid = ["--p", "1", "--a-grid", "1", "--at-a", "1", "--widths", "1", "--out", out]
+    assert bbp("phase", *grid, "--activation", "mine.py:level").code == 0
+    level = own.read("activation", "mine.py:level").entry
+    assert dataset.open(out).alpha_bbp.item() == pytest.approx(
+        threshold(Network(a=1.0, activation=level)).alpha
+    )
+
+
+def test_objects_from_python(mine, same, known_theory):
+    def made(k):
+        return Network(
+            2,
+            a=0.5,
+            activation=activation_of("wig", lambda x: x**2 / (1 + x**2 / k), parity="even", infimum=0.0),
+        )
+
+    out, model = mine.with_name("s.h5"), made(10.0)
+    found = package.sweep(model, out=out, processes=2, block=2, **HOW)
+    same(found, package.sweep(made(10.0), **HOW))
+    assert package.open(out).attrs["activation"] == "wig"
+    with pytest.raises(ParameterError, match="activation_source"):
+        package.sweep(made(11.0), out=out, **HOW)
+    changed = package.sweep(made(11.0), **HOW)
+    assert not np.allclose(changed.eigenvalues, found.eigenvalues)
+    forget()
+    assert models.lacking(models.of(package.open(out)))
+
+
+def test_an_object_goes_where_its_file_is_not(mine):
+    text = own.read("activation", "mine.py:wiggle")
+    sent = cloudpickle.dumps(
+        {"activation": text, "activation_source": text.entry.source, "p": 1, "p_star": 1, "a": 0.5}
+    )
+    mine.unlink()
+    forget()
+    assert models.build(cloudpickle.loads(sent)).student.value(2.0, np) == pytest.approx(4 / 1.4)
+
+
+def test_losses_by_jax_are_those_of_the_closed_forms():
+    y, yhat = np.linspace(0.1, 3, 7), np.linspace(-1, 2, 7)
+    found = loss_of("own", lambda y, yhat, a: (y - yhat) ** 2 / (2 * (a + y)), positive=True)
+    for part in ("value", "first", "second"):
+        np.testing.assert_allclose(
+            getattr(found, part)(y, yhat, 0.5, np),
+            getattr(LOSSES["normalised"], part)(y, yhat, 0.5, np),
+            atol=1e-14,
+        )
+    with pytest.raises(ParameterError, match="that JAX can differentiate"):
+        loss_of("bad", lambda y, yhat, a: np.tanh(yhat))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("activation", "nowhere.py:f", "activation: no such file: 'nowhere.py'"),
+        ("activation", "mine.py:nothing", "activation: 'mine.py' has no 'nothing'"),
+        ("activation", "mine.py:three", "must be an Activation or a function of one number, got 3"),
+        ("activation", "mine.py:", "activation must be FILE.py:NAME"),
+        ("activation", "no.such.module:f", "activation: no module 'no.such.module'"),
+        ("activation", "mine.py:forgiving", "must be a function of one number"),
+        ("loss", "mine.py:level", "loss must be a Loss or a function of y, yhat and a"),
+        ("loss", "broken.py:f", "loss: 'broken.py' fails: ZeroDivisionError"),
+    ],
+)
+def test_what_is_no_such_object_is_refused_in_a_line(bbp, mine, option, value, message):
+    mine.with_name("broken.py").write_text("1 / 0")
+    said = bbp(*SWEEP, f"--{option}", value, "--out", mine.with_name("s.h5"))
+    assert said.code == 2 and message in said.err and said.err.count("\n") == 1
+
+
+def test_a_name_of_the_table_is_not_for_ones_own():
+    with pytest.raises(ParameterError, match="must have a name of its own"):
+        package.sweep(Network(activation=activation_of("tanh", lambda x: x**2, infimum=0.0)), **HOW)
