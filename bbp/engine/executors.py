@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -32,7 +32,7 @@ from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine.tasks import Result, Unit, compute, failure, made
 from sims.cores import ONE_CORE
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 
 LOOK_SECONDS = 1.0  # between looks at signals and workers while no result comes
 TRIES = 4  # workers that a unit may take down before it counts as failed: as many as dask allows
@@ -51,6 +51,23 @@ def here(units: Iterable[Unit]) -> Iterator[Result]:
     for unit in units:
         signals.check()
         yield compute(unit)
+
+
+def given(executor: Any) -> Executor:
+    """`executor`, if it runs units; ParameterError if it is no executor, or forks: JAX has threads, and its forks may hang.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> isinstance(given(ThreadPoolExecutor(1)), Executor)
+    True
+    """
+    if not callable(getattr(executor, "submit", None)):
+        raise ParameterError(f"executor must be a concurrent.futures.Executor, got {shown(executor)}")
+    context = getattr(executor, "_mp_context", None)
+    if isinstance(executor, ProcessPoolExecutor) and context and context.get_start_method() == "fork":
+        raise ParameterError(
+            "executor must not fork, JAX has threads: ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))"
+        )
+    return executor
 
 
 def results(

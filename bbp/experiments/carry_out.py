@@ -16,7 +16,7 @@ from bbp.console import program
 from bbp.console.program import log
 from bbp.engine import cache
 from bbp.engine import run as engine
-from bbp.engine.executors import gpus
+from bbp.engine.executors import given, gpus
 from bbp.engine.experiment import Division, Experiment, pending
 from bbp.engine.tasks import Point, Results, compute
 from sims.cores import allotted
@@ -122,7 +122,7 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
         division=Division(settings["block"], hints, parallel, index, count),
         workers=workers,
         scheduler=settings["scheduler"],
-        executor=settings.get("executor"),
+        executor=None if settings.get("executor") is None else given(settings["executor"]),
         patience=engine.PATIENCE if settings["wait"] is None else settings["wait"],
         locking=settings["locking"],
         cache=None if settings["merge"] else cache.directory(settings["cache"]),

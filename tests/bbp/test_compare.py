@@ -113,6 +113,9 @@ def test_what_would_mix_silently_is_not_joined():
     small = made_up(n=(50,), samples=3)
     for parts, message in (
         ([], "no result to join"),
+        ("a.h5", "parts must be a list"),
+        (small, "parts must be a list"),
+        (None, "parts must be a list"),
         ([small.assign_attrs(prng="one"), small.assign_attrs(prng="two")], "different prng"),
         ([small.assign_attrs(dtype="float32"), small.assign_attrs(dtype="float64")], "different dtype"),
         (

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -297,3 +298,17 @@ def test_a_process_each_has_its_gpu():
     with executors.Processes(2, gpus=["3", "5", "7"]) as pool:
         seen = [pool.submit(os.getenv, "CUDA_VISIBLE_DEVICES") for _ in range(2)]
         assert [future.result() for future in seen] == ["3", "5"]
+
+
+def test_what_runs_no_units_or_forks_is_refused():
+    with pytest.raises(ParameterError, match=r"executor must be a concurrent.futures.Executor, got 3"):
+        executors.given(3)
+    fork, spawn = map(multiprocessing.get_context, ("fork", "spawn"))
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=fork) as pool:
+        with pytest.raises(ParameterError, match="executor must not fork"):
+            carry_out.obtain(
+                sweep.build({"alpha": [1.0], "n": [20], "samples": 1}),
+                checked(SWEEP, {}) | {"executor": pool},
+            )
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        assert executors.given(pool) is pool
