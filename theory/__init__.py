@@ -17,7 +17,7 @@ from theory.exact.outliers import edge_gap, outlier
 from theory.exact.student_directions import StudentDirection, student_outliers
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
 from theory.front import alpha_zero, atom, density, edge, outliers, spectrum, threshold
-from theory.model import Activation, Committee, Covariance, Loss, Network
+from theory.model import Activation, Committee, Covariance, Loss, Network, Target
 
 __all__ = [
     "Activation",
@@ -31,6 +31,7 @@ __all__ = [
     "ParameterError",
     "Spectrum",
     "StudentDirection",
+    "Target",
     "Threshold",
     "alpha_zero",
     "alpha_zero_map",

@@ -10,6 +10,7 @@ from scipy import stats
 
 from sims import hessian, instance
 from sims.activations import activation_of
+from sims.dynamics.problem import whole
 from sims.krylov.solver import Settings
 from sims.one_draw import sample_grid
 from sims.operator.operator import hessian_operator
@@ -20,6 +21,7 @@ from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.model import Committee, Target
 from theory.model.network import Network
+from theory.path.used import force
 
 N, ALPHA = 9, 2.5
 PARTS = ("value", "first", "second")  # of an activation
@@ -74,6 +76,18 @@ def autodiff(drawn):
         return hessian.loss(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, data, y)
 
     return np.asarray(jax.jit(jax.hessian(flat))(drawn.student.ravel()))
+
+
+def test_descents_know_readouts_and_biases():
+    """Forces and differences of the loss against the theory's, which are tested against the loss written out."""
+    model, rng = MODELS["readout, bias and target"], np.random.default_rng(3)
+    lam, _, y = model.draw_labels(40, rng)
+    change = 0.1 * rng.standard_normal(lam.shape)
+    problem = whole(np.eye(40), y, model.a, hessian.functions_of(model))
+    unit = problem.loss.unit
+    np.testing.assert_allclose(problem.forces(lam) * unit, force(model, lam, y), rtol=1e-12)
+    drop = np.sum(model.losses(lam + change, y) - model.losses(lam, y))
+    np.testing.assert_allclose(problem.drop(lam, change) * unit, drop, rtol=1e-8)
 
 
 @ids
