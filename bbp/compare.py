@@ -28,7 +28,15 @@ from theory.checks import ParameterError
 EXAMPLE = """  bbp sweep --alpha-grid 0.8:2:13 --n 200,400,800 --a 0.5 --samples 64 --out results/sizes.h5
   bbp compare results/sizes.h5 --out sizes.png --save results/sizes-compare.h5
   bbp compare results/sizes.h5 --draws 1000 --save results/sizes-compare.h5 --resume"""
-ALONE = ("out", "width", "force", "processes")  # of how to run: what needs no file of numbers
+ALONE = (
+    "out",
+    "width",
+    "force",
+    "processes",
+    "activation",
+    "teacher_activation",
+    "loss",
+)  # of how to run: what needs no file of numbers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

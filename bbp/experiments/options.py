@@ -15,7 +15,7 @@ from typing import Any
 
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
-from bbp.experiments import models
+from bbp.experiments import models, own
 from bbp.files import outputs
 from theory.checks import ParameterError, normalisation, shown
 from theory.model.activations import ACTIVATIONS
@@ -401,5 +401,13 @@ COMPARE = (
         ),
         Option("out", None, path, "figure to draw: .png, .pdf, .svg, .eps or .pgf (one model only)", metavar="FIG"),
         Option("width", "double", choice("single", "double"), "columns of print"),
+        *(
+            Option(
+                name, None, models.loss if name == "loss" else models.activation,
+                f"where the {name.replace('_', ' ')} of one's own lies, for finer curves of the figure, if not where FILE.h5"
+                " says", metavar="FILE.py:NAME",
+            )
+            for name in own.KINDS
+        ),
     ),
 )  # fmt: skip

@@ -116,6 +116,9 @@ def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory):
     said = bbp(*spectrum, "--activation", "moved.py:level")
     assert said.code == 2 and "no such file: 'mine.py'" in said.err  # moved.py has K = 11
     mine.with_name("moved.py").write_text(MINE)
+    assert models.lacking(models.of(store.load(out)))
+    assert bbp("compare", out, "--repeats", "100", "--activation", "moved.py:level").code == 0
+    assert not models.lacking(models.of(store.load(out)))
     assert bbp(*spectrum, "--activation", "moved.py:level").code == 0
 
 
