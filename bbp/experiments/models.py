@@ -70,9 +70,7 @@ def given(model: Any, options: Mapping[str, Any]) -> Model:
     if both:
         raise ParameterError(f"{both[0]} is the model's: give the one or the other")
     if model.target is not None:
-        raise ParameterError(
-            "target must be None here: files cannot keep a function of your own (sims.sampling samples it)"
-        )
+        raise ParameterError("target must be None here: files keep none yet (sims.sample samples it)")
     if math.isinf(model.p):
         raise ParameterError("p must be finite to sample, got inf (bbp phase knows p = inf)")
     parts: dict[str, Any] = {name: getattr(model, name) for name in own.KINDS}
