@@ -250,7 +250,7 @@ MODEL = (
         "loss",
         "normalised",
         models.loss,
-        f"{', '.join(LOSSES)}; {OWN} (a Loss, or a function of y, ŷ and a)",
+        f"{', '.join(LOSSES)}; {OWN} (a Loss, or a function of y, yhat and a)",
         metavar="NAME",
     ),
     Option(
