@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 
 SINGLY = 5000
 EXTREMES, REST = 500, 1000
+_SMALL = 0.1  # length of all overlaps of a student together up to which their effect is linear
 
 
 @dataclass(frozen=True)
@@ -102,16 +103,33 @@ def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> DrawnLabe
     nodes = np.array(tail.nodes)
     nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * mass), 1.0))) * m
     nodes = nodes if nodes[2].any() else nodes[:, :0]
-    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: the change of
-    # those drawn counts for all, which is linear in overlaps; what it is a change of, the same labels without, counts the less.
+    # Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: those drawn stand
+    # for them, the effect being linear in overlaps. Overlaps are stretched as far as they stay small. Where that is not enough,
+    # the change by overlaps counts several times, and what it is a change of, the same labels without, so much less.
     rest = weights * (weights != 1)
     stand = (m * mass / np.maximum(rest.sum(axis=1), 1))[:, None]
-    bare = np.where((rest > 0)[..., None], normals, np.repeat([1.0, 0.0], [p, model.p_star]))
-    seen = _with_overlaps(model, normals, _factors(model, n, chosen, seed))
-    normals = np.concatenate([seen, bare], axis=1)
-    basis = np.concatenate([basis, basis], axis=1)
-    weights = np.concatenate([np.where(rest > 0, stand * rest, weights), (1 - stand) * rest], axis=1)
+    stretch = np.minimum(stand, _SMALL * math.sqrt(n / (p + model.p_star)))
+    times, factors = stand / stretch, _factors(model, n, chosen, seed)
+    seen = np.where(
+        (rest > 0)[..., None],
+        _with_overlaps(model, basis, _stretched(factors, stretch[:, 0])),
+        _with_overlaps(model, basis, factors),
+    )
+    if np.any(times > 1):
+        bare = np.where((rest > 0)[..., None], normals, np.repeat([1.0, 0.0], [p, model.p_star]))
+        seen, basis = np.concatenate([seen, bare], axis=1), np.concatenate([basis, basis], axis=1)
+        weights = np.concatenate([np.where(rest > 0, times * rest, weights), (1 - times) * rest], axis=1)
+    normals = seen
     return DrawnLabels(normals, basis, _lowest_weight(model, normals), weights, nodes)
+
+
+def _stretched(factors: Array, times: Array) -> Array:
+    """Students (q, p, p_star + p) whose overlaps with one another and with the teacher are `times` (q,) times as large."""
+    p = factors.shape[1]
+    own = np.zeros_like(factors)
+    own[:, range(p), range(-p, 0)] = factors[:, range(p), range(-p, 0)]
+    longer = own + times[:, None, None] * (factors - own)
+    return np.asarray(longer / np.linalg.norm(longer, axis=2, keepdims=True))
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from theory.finite import many_labels
 from theory.finite.extreme_labels import LabelTail
 from theory.finite.law import finite_law
 from theory.finite.quenched import mean_margin
+from theory.finite.questions import share_at
 from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 from theory.finite.typical import alpha_bbp_typical
 from theory.general.dyson import Dyson
@@ -191,3 +192,13 @@ def test_law_at_a_hundred_million_dimensions_is_the_outlier():
     found, law = outlier(model, 3.0), finite_law(model, 3.0, 10**8, draws=4)
     assert abs(law.lowest.mean() / found.value - 1) < 3e-3  # the chord at its middle
     assert abs(law.overlap.mean() - found.overlap) < 2e-3
+
+
+def test_a_discontinuous_threshold_creeps_up_to_large_n():
+    """p = 1, a = 2, N = 1e6, alpha_BBP = 1.69: half of the draws are informative at 1.25(2), next to none at 0.7, all at 1.5.
+
+    Of 60 draws 9 are let pass at 0.7, where 6 of 100 were found, and 6 not informative at 1.5: 3 standard deviations."""
+    seen = [
+        share_at(Committee(1, 1, 2.0), alpha, 10**6, of="informative", draws=60).share for alpha in (0.7, 1.5)
+    ]
+    assert seen[0] <= 9 / 60 and seen[1] >= 54 / 60
