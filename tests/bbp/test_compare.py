@@ -259,6 +259,7 @@ compare.main(sys.argv[2:])
 """
 
 
+@pytest.mark.slow
 def test_killed_while_it_draws_and_equal_to_the_uninterrupted(drawn, tmp_path):
     assert main([*drawn, "--save", "whole.h5"]) == 0
     assert np.isfinite(dataset.open("whole.h5").theory_n_lowest).all()

@@ -154,6 +154,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard(tmp_path):
     """Processes do not run the program that started them."""
     (tmp_path / "script.py").write_text(SCRIPT)

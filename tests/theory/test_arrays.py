@@ -106,6 +106,7 @@ def test_floating_point_errors_may_raise():
         moment(MODEL, 1.5, 8)
 
 
+@pytest.mark.slow
 def test_density_next_to_alpha_one():
     """t ~ lambda^(-1/2) at alpha = 1, with a logarithm for p = p* = 1; 0 takes c/(alpha - 1) from alpha > 1 on."""
     lam = np.array([-1.0, 1e-80, 1e-40, 1e-23, 1e-21, 0.5])

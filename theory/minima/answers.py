@@ -26,6 +26,7 @@ _FLOOR = 1e-14
 _ALIKE = 1e-3  # difference of two steps above which an extremum is one of the nodes, not of the integrals
 _STRIDE = 0.1  # of the logarithm of the loss
 _TURNS = 9
+_FACTOR = 0.25  # of the logarithm of alpha, in whose steps a threshold is looked for
 _EDGE = 1e-6  # probability of the law at the rim of the nodes above which the nodes do not hold it
 
 
@@ -194,14 +195,17 @@ def threshold(
     ParameterError
         As `complexity`.
 
-    >>> alpha, error, kind = threshold(Network(a=0.5))
+    >>> alpha, error, kind = threshold(Network(a=0.5), low=4.8, high=5.7)
     >>> round(alpha, 2), kind
     (5.25, 'marginal')
     """
     model, _, overlap = _checked(model, low, overlap)
     if not math.isfinite(infimum(model).value):
         return math.nan, math.nan, "no edge"
-    grid = np.geomspace(ratio("low", low), ratio("high", high), 24)
+    low, high = one("low", ratio("low", low)), one("high", ratio("high", high))
+    if not low < high:
+        raise ParameterError(f"low and high must be rising, got {low} and {high}")
+    grid = np.geomspace(low, high, 2 + math.ceil(math.log(high / low) / _FACTOR))
     found = _along(model, grid[::-1], overlap)[::-1]
     signs = [m.instability > 0 if m.saddle is not None else None for m in found]
     for i in range(len(grid) - 1):

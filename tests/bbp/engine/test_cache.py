@@ -97,6 +97,7 @@ def test_of_many_programs_those_used_last_stay(home, monkeypatch):
         assert {path.name for path in home.glob(f"*-{end}")} == {f"{number}-{end}" for number in (1, 4, 5, 6)}
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_share_it_and_a_third_compiles_nothing(home):
     def start():
         words = [sys.executable, "-c", PROGRAM]

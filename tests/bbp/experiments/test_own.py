@@ -130,6 +130,7 @@ def test_an_own_loss_through_file_and_figure(bbp, mine, known_theory):
     assert bbp("plot", out, "--out", out.with_suffix(".png")).code == 0
 
 
+@pytest.mark.slow
 def test_a_phase_of_ones_own(bbp, mine):
     out = mine.with_name("p.h5")
     grid = ["--p", "1", "--a-grid", "1", "--at-a", "1", "--widths", "1", "--out", out]

@@ -166,6 +166,7 @@ def check(bbp, kind, data, about):
     assert time.monotonic() - start < 60, about
 
 
+@pytest.mark.slow
 def test_a_sample_of_all_changes(bbp, there, originals):
     every = list(cases(originals))
     assert len(every) > 2000

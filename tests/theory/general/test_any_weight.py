@@ -141,6 +141,7 @@ def test_bad_input(arguments, message):
         general_spectrum(lambda lam, u, xi: lam[:, 0] - u[:, 0], **call)
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """40 committees with known answers, 40 edges and about 25 outliers and overlaps each: nominal 95 % intervals cover 90 to
     99.9 %. Of 90 independent draws fewer are inside with probability 3e-2, all of them with 1e-2; seeds are fixed.

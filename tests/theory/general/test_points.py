@@ -127,6 +127,7 @@ def test_averages_over_symmetries_are_those_of_all_images():
     np.testing.assert_allclose(orbit_average(xi, orbit_labels(model, 1, 3)), images, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_overlap_hides_what_is_left():
     """p = 2 at overlap 0.4 was told to have none."""
     found = threshold(Network(2, overlap=0.4))
