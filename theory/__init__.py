@@ -13,8 +13,7 @@ from theory.checks import NotConverged, ParameterError
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.bulk import riemannian_shift, z_of_g
 from theory.exact.density.density import moment, stieltjes
-from theory.exact.outliers import edge_gap, outlier
-from theory.exact.student_directions import StudentDirection, student_outliers
+from theory.exact.outliers import StudentDirection, edge_gap, outlier, student_outliers
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
 from theory.front import alpha_zero, atom, density, edge, outliers, spectrum, threshold
 from theory.model import Activation, Committee, Covariance, Loss, Network, Target

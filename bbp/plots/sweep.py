@@ -96,7 +96,7 @@ def name_bands(ax: Axes) -> None:
 def between(alpha: ArrayLike, *curves: ArrayLike) -> tuple[Array, list[Array]]:
     """Smooth curves (alpha,) on a finer grid: monotone cubics through the points that all have, those themselves if under 3.
 
-    For theory at finite N, whose means are smooth in alpha (theory.finite.coupled_labels), not for samples.
+    For theory at finite N, whose means are smooth in alpha (theory.finite.many_labels), not for samples.
     """
     rows = [np.asarray(curve, dtype=np.float64) for curve in curves]
     known = np.all(np.isfinite(rows), axis=0)

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from theory.exact.committee import committee_weights
 from theory.finite import random_numbers
-from theory.finite.label_bulk import Labels, edge_of
-from theory.finite.label_control import label_excess
+from theory.finite.label_bulk import Labels, edge_of, label_excess
 from theory.finite.many_labels import drawn_labels
 from theory.model.network import Network
 
@@ -39,7 +38,7 @@ class Draw:
     labels, whole           those of the bulk, in the dimensions left to it; all, in N - p - p_star
     t_edge, edge (q,)       of all labels: t, and the energy in the units of the bulk's dimension (NaN without an edge)
     extremes (q,)           how many labels are told by themselves
-    excess (q, 2)           of the sums of theory.finite.label_control over all labels; NaN where draws share them
+    excess (q, 2)           of the sums of theory.finite.label_bulk over all labels; NaN where draws share them
     v (q, m, w)             projections of the samples on the w directions: the teacher's, the students', the extreme labels'
     extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
     present (q, w)          directions that there are, as draws differ in how many extreme labels they have

@@ -18,7 +18,7 @@ from theory.checks import NotConverged, ParameterError, count, numpy_defaults, o
 from theory.exact.committee import finite_committee
 from theory.finite.draw import EXTREMES
 from theory.finite.elsewhere import none_above
-from theory.finite.label_control import controlled_mean
+from theory.finite.label_bulk import controlled_mean
 from theory.finite.many_labels import held
 from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
@@ -46,7 +46,7 @@ class FiniteLaw:
                              of every other eigenvector (for p p_star = 1 the order parameter phi of the paper)
     among (draws,)           whether the eigenvector of largest overlap is among the p p_star lowest
     first (draws,)           whether it is the lowest one (phi of the paper)
-    excess (draws, 2)        of sums over a draw's labels, for means (theory.finite.label_control)
+    excess (draws, 2)        of sums over a draw's labels, for means (theory.finite.label_bulk)
     doubt                    why the law is not known to hold there, or None (theory.finite.validity)
     """
 
@@ -63,7 +63,7 @@ class FiniteLaw:
     def mean(self, name: str) -> tuple[float, float]:
         """Mean of a field over labels and all else, and its standard error, which is less than that of the plain mean of draws.
 
-        What the labels of the draws happen to be is corrected for (theory.finite.label_control), unless all share theirs or
+        What the labels of the draws happen to be is corrected for (theory.finite.label_bulk), unless all share theirs or
         some have no edge. NaN where too few have one.
         """
         kept = self._kept(name)
@@ -107,7 +107,7 @@ def has_bulk(model: Network, n: int) -> bool:
 def finite_law(model: Network, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
 
-    Draws are the same random numbers at every alpha, their labels coupled (theory.finite.coupled_labels), so that curves
+    Draws are the same random numbers at every alpha, their labels coupled (theory.finite.many_labels), so that curves
     along alpha are smooth. Cost: draws times round(alpha N) p labels, about 1 ms a draw at 2,000.
 
     Parameters

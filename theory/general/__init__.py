@@ -4,11 +4,10 @@ laws, spectral methods."""
 from typing import Any
 
 from theory.answers import Threshold
-from theory.general.alpha_zero import alpha_zero
+from theory.general.alpha_zero import alpha_zero, model_map
 from theory.general.any_weight import general_spectrum
 from theory.general.density import DensityCurve, density, density_curve
 from theory.general.first_order import gradient_overlap
-from theory.general.maps import model_map
 from theory.general.results import Found
 from theory.general.spectrum import lowest_branch, spectrum, threshold
 from theory.model.activations import ACTIVATIONS, Activation

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from theory.checks import ParameterError
 from theory.exact.quadrature import chi_square_law
-from theory.general.extremes import bottom_place
+from theory.general.support import bottom_place
 from theory.model.network import Network
 
 SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has

@@ -26,12 +26,11 @@ from theory.answers import Threshold
 from theory.checks import NotConverged
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.dyson import Dyson, DysonEdge, State
-from theory.general.extremes import bottom, support
 from theory.general.levels import Levels
 from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import Found, zero_of
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
-from theory.general.support import Support, edge_of
+from theory.general.support import Support, bottom, edge_of, support
 from theory.late_scipy import brentq
 from theory.model.network import Network
 

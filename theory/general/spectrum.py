@@ -10,6 +10,11 @@ Routes, the most exact that holds is taken (`route`):
 
 Kinds of the edge are "sharp" and "smooth", "atom" (no weight is negative and alpha <= 1), "no edge" (weights unbounded below)
 and "unresolved". Kinds of a threshold are "continuous", "discontinuous", "none", "no edge" and "unresolved".
+
+`QuadraticLaw` is the law of weights of the quadratic committee: the exact averages of `theory.exact.averages`. Noise before
+the teacher's square and a covariance of the inputs keep all digits: the averages are those of one Laplace integral. Units are
+those of the Hessian, or of (p/2) H for p = inf. Students never have outliers of their own on the left
+(`theory.exact.outliers`: K <= X, whatever the covariance), so the one block is the teacher's.
 """
 
 from __future__ import annotations
@@ -25,14 +30,14 @@ from numpy.typing import ArrayLike, NDArray
 from theory.answers import Spectrum, Threshold
 from theory.checks import NotConverged, numpy_defaults, one, ratio
 from theory.exact.alpha_zero import alpha_zero_map
-from theory.exact.bulk import bulk_edge
+from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
+from theory.exact.bulk import bulk_edge, unit
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.general.first_order import carried_by_gradient
-from theory.general.isotropic import Isotropic
+from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import across, floor_of, isotropic, node_law, panel_law
 from theory.general.points import UNBOUNDED, point_spectrum, point_threshold
-from theory.general.quadratic import QuadraticLaw
 from theory.general.results import Found
 from theory.model.network import Network, network
 
@@ -314,3 +319,32 @@ def _merged_threshold(rough: Threshold, fine: Threshold) -> Threshold:
         jump_error=0.0 if fine.kind == "none" else abs(fine.jump - rough.jump),
         alpha_0_error=0.0 if fine.kind == "none" else abs(fine.alpha_0 - rough.alpha_0),
     )
+
+
+class QuadraticLaw:
+    """Averages of a quadratic Network (`is_quadratic`) with any noise."""
+
+    closed = True
+
+    def __init__(self, model: Any):
+        self.models = Widths.of([model.p], model.p_star, model.a, model.noise)
+        self.unit = unit(model)
+        self.q_min = self.scale = self.unit
+        one = np.eye(1)
+        self.blocks: tuple[Block, ...] = (Block("teacher", one, 0 * one, model.degeneracy),)
+
+    def at(self, d: float) -> Averages:
+        """K, K2, X and X2 at q = unit + d: with t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""
+        q = self.unit + d
+        t, rest = self.unit / q, d / q
+        k, w, u, v = (
+            float(value[0])
+            for value in average(
+                [kernel_k, kernel_w, kernel_u, kernel_v], self.models, np.array([t]), np.array([rest])
+            )
+        )
+        scale = self.unit
+        x = scale * (k - u / t)
+        return Averages(
+            scale * k, scale**2 * w / t**2, [np.array([[x]])], [np.array([[scale**2 * v / t**2]])]
+        )

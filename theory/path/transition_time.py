@@ -30,8 +30,8 @@ from scipy.special import ndtri
 
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
 from theory.general.dyson import Dyson
-from theory.general.extremes import bottom
 from theory.general.spikes import SpikeBlock
+from theory.general.support import bottom
 from theory.late_scipy import brentq, monotone_cubic
 from theory.model import Network, network
 from theory.path.deferred import Deferred

@@ -10,8 +10,7 @@ from tests.cases import cases
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.exact.committee import committee_labels
-from theory.exact.outliers import edge_gap, outlier, outlier_resolvent, teacher_branch
-from theory.exact.student_directions import student_outliers
+from theory.exact.outliers import edge_gap, outlier, outlier_resolvent, student_outliers, teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.model import Committee, Network
 

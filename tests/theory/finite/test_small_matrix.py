@@ -14,11 +14,10 @@ from theory.finite import small_matrix
 from theory.finite.anisotropy import add_tilt, label_sectors, soften, tilt
 from theory.finite.block_noise import block_covariance
 from theory.finite.bulk_block import hats, kept_levels, kept_part, signal_block, t_at
-from theory.finite.coupled_labels import coupled_labels, lengths
 from theory.finite.draw import EXTREMES, draw
 from theory.finite.label_bulk import Labels, edge_of, label_bulk
 from theory.finite.law import finite_law, law_of_labels
-from theory.finite.many_labels import drawn_labels
+from theory.finite.many_labels import coupled_labels, drawn_labels, lengths
 from theory.finite.quenched import draw_gram
 from theory.finite.small_matrix import small_pairs
 from theory.model import Committee

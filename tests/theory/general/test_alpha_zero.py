@@ -10,7 +10,7 @@ from theory.checks import ParameterError
 from theory.general import Network, alpha_zero, model_map, threshold
 from theory.general.isotropic import Isotropic
 from theory.general.points import point_threshold
-from theory.general.quadratic import QuadraticLaw
+from theory.general.spectrum import QuadraticLaw
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from scipy.optimize import brentq
 
 from theory.general import Activation, Network, spectrum, threshold
 from theory.general.clouds import product_cloud, sobol_cloud
-from theory.general.extremes import support
 from theory.general.orbits import orbit_average, orbit_labels
 from theory.general.points import CloudProblem, point_spectrum, point_threshold
 from theory.general.spectrum import route
+from theory.general.support import support
 
 STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any cloud
 

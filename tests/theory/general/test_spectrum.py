@@ -10,8 +10,7 @@ from theory.checks import ParameterError
 from theory.general import Network, spectrum, threshold
 from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import node_law
-from theory.general.quadratic import QuadraticLaw
-from theory.general.spectrum import lowest_branch, route
+from theory.general.spectrum import QuadraticLaw, lowest_branch, route
 from theory.model.covariance import Covariance, covariance
 
 STEP = 0.08  # of the product rules where they are compared with exact averages

@@ -32,8 +32,7 @@ from theory.checks import (
 )
 from theory.exact.bulk import bulk_edge, edges
 from theory.exact.committee import committee
-from theory.exact.density.resolvent import SKELETON, solve, solve_near, solve_sorted
-from theory.exact.density.trace import trace
+from theory.exact.density.resolvent import SKELETON, solve, solve_near, solve_sorted, trace
 from theory.exact.density.weight_law import (
     DIGITS,
     WeightLaw,

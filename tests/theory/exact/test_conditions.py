@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from theory.checks import NotConverged
-from theory.roots import Newton
+from theory.exact.conditions import Newton
 
 INF = np.full(3, np.inf)
 

@@ -5,8 +5,7 @@ import pytest
 
 from theory import Committee
 from theory.exact.committee import committee_labels
-from theory.finite.label_bulk import Labels
-from theory.finite.label_control import controlled_mean, label_excess
+from theory.finite.label_bulk import Labels, controlled_mean, label_excess
 from theory.finite.law import finite_law, law_of_labels
 
 
