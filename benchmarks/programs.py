@@ -86,7 +86,7 @@ def programs(
     parts = shape(1, size, p), shape(1, size), shape(size, p)
     parts64 = tuple(shape(*part.shape, of=np.float64) for part in parts)
     columns, vectors = shape(n, p * k), shape(order, k)
-    rows, mirror = shape(width, order), None
+    rows, mirror = shape(width, gemm_width(order)), None
     operator, krylov = "sims.operator.operator.", "sims.krylov."
     return [
         Program(HALVES, (key, word), {"count": size, "n": n, "dtype": dtype}),

@@ -2,7 +2,8 @@
 
 The basis is kept in chunks of equal shape, filled from the left and zero beyond: every step on a chunk is compiled once,
 whatever the dimension reached. On the CPU each chunk is kept row-major and column-major: XLA's product with a thin matrix runs
-at full speed only for the operand whose rows are contiguous along the contracted index.
+at full speed only for the operand whose rows are contiguous along the contracted index. On a GPU its rows are filled with zeros
+to a width that products need no copy for (`sims.operator.halves.gemm_width`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, qr
 
+from sims.operator.halves import gemm_width
+from sims.operator.rows import across, times
 from sims.pinned import HIGHEST
 
 Chunk = tuple[jax.Array, jax.Array | None]
@@ -74,7 +77,9 @@ class Basis:
         self._chunks, self.dimension, self.recent = chunks, mixing.shape[1], ()
 
     def _chunk(self, columns: jax.Array) -> Chunk:
-        return columns.T if not self.mirror else jnp.array(columns.T), columns if self.mirror else None
+        if self.mirror:
+            return jnp.array(columns.T), columns
+        return jnp.pad(columns.T, ((0, 0), (0, gemm_width(self.n) - self.n))), None
 
 
 @dataclass(frozen=True)
@@ -184,9 +189,8 @@ def _mixed(columns: jax.Array, mixing: jax.Array) -> jax.Array:
 
 @jax.jit
 def _project(rows: jax.Array, mirror: jax.Array | None, columns: jax.Array) -> tuple[jax.Array, jax.Array]:
-    coefficients = jnp.matmul(rows, columns, precision=HIGHEST)
-    across = rows.T if mirror is None else mirror
-    return columns - jnp.matmul(across, coefficients, precision=HIGHEST), coefficients
+    coefficients = times(rows, columns)
+    return columns - across(rows, mirror, coefficients, len(columns)), coefficients
 
 
 @jax.jit
@@ -214,8 +218,7 @@ def apart(columns: jax.Array, block: int) -> list[jax.Array]:
 def _add_combination(
     total: jax.Array, rows: jax.Array, mirror: jax.Array | None, mixing: jax.Array
 ) -> jax.Array:
-    across = rows.T if mirror is None else mirror
-    return total + jnp.matmul(across, mixing, precision=HIGHEST)
+    return total + across(rows, mirror, mixing, len(total))
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
