@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import checks, instance, solvers
+from sims import card, checks, instance, solvers
 from sims.dense.all_overlaps import side_by_side
 from sims.dense.eigen import Code, Eigenpairs
 from sims.host_draws import draw_on_host
@@ -125,13 +125,13 @@ def sample_point(
     n = count("n", n)
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = checks.indices("samples", samples)
-    need = _bytes_of(model, alpha, k, dtype, name)
-    require_fit(lambda at: size * need(at), n, instance.finite_p(model), dense=SOLVERS[name].dense)
+    need = _bytes_of(model, alpha, k, dtype, name, size)
+    require_fit(need, n, instance.finite_p(model), dense=SOLVERS[name].dense)
     if not indices:
         instance.draw_key(seed, n, alpha, 0)  # an unfit seed is refused even for no samples
     records = []
     drawn = _draws(model, n, alpha, seed, indices, dtype, name)
-    size = max(size, _together(model, n, name))
+    size = max(size, _together(model, n, name, dtype))
     while some := list(islice(drawn, size)):
         records += _solve(some, k, name)
     return _collected(indices, records, k, name)
@@ -189,7 +189,7 @@ def bytes_needed(
     """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones."""
     n = count("n", n)
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
-    return size * _bytes_of(model, alpha, k, dtype, name)(n)
+    return _bytes_of(model, alpha, k, dtype, name, size)(n)
 
 
 class _Record(NamedTuple):
@@ -223,16 +223,24 @@ def _request(
     return k, name, 1 if batch is None else count("batch", batch)
 
 
-def _bytes_of(model: Network, alpha: float, k: int, dtype: Any, name: str) -> Callable[[int], int]:
+def _bytes_of(model: Network, alpha: float, k: int, dtype: Any, name: str, size: int) -> Callable[[int], int]:
+    """Bytes, as a function of N, of the samples held at once: `size`, or those that a device solves together."""
+
     def need(n: int) -> int:
-        return SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
+        held = size if jax.default_backend() == "cpu" else max(size, _together(model, n, name, dtype))
+        return held * SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
 
     return need
 
 
-def _together(model: Network, n: int, name: str) -> int:
+def _together(model: Network, n: int, name: str, dtype: Any) -> int:
     """How many samples are solved together."""
-    return side_by_side(instance.finite_p(model) * n) if _dense_on_host(name) else 1
+    order = instance.finite_p(model) * n
+    if not SOLVERS[name].dense:
+        return 1
+    if _dense_on_host(name):
+        return side_by_side(order)
+    return card.solved_together(order, instance.real_dtype(dtype).itemsize)
 
 
 def _dense_on_host(name: str) -> bool:

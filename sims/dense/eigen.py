@@ -127,17 +127,29 @@ def lowest_dense(
         raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {n}")
     check_order(n)
     if isinstance(hessian, jax.Array) and jax.default_backend() != "cpu":
-        unit = _unit(float(jnp.max(jnp.abs(hessian))))
-        found = _on_device(hessian if unit == 1 else hessian / unit, k, signal)
-        if found.code is Code.CONVERGED:
-            return found.times(unit)
-        hessian = np.array(hessian, order="F")
+        return lowest_on_device(hessian[None], k, [signal])[0]
     matrix = (
         np.asarray(hessian)
         if overwrite and not isinstance(hessian, jax.Array)
         else np.array(hessian, order="F")
     )
     return lowest_together([matrix], k, [signal])[0]
+
+
+def lowest_on_device(hessians: jax.Array, k: int, signals: Sequence[NDArray | None]) -> list[Eigenpairs]:
+    """`lowest_dense` of the first of a stack (b, n, n), as many as there are signals, by one call of the device's `eigh`.
+
+    What fails the checks is solved on the host.
+    """
+    units = [_unit(size) for size in np.asarray(jnp.max(jnp.abs(hessians), axis=(1, 2))).tolist()]
+    if any(unit != 1 for unit in units):
+        hessians = hessians / jnp.asarray(units, hessians.dtype)[:, None, None]
+    return [
+        pairs.times(unit)
+        if pairs.code is Code.CONVERGED
+        else lowest_together([np.array(hessians[i], order="F")], k, [signals[i]], [unit])[0]
+        for i, (pairs, unit) in enumerate(zip(_on_device(hessians, k, signals), units, strict=False))
+    ]
 
 
 def lowest_together(
@@ -325,16 +337,27 @@ def _whole(matrix: NDArray, k: int, signal: ArrayLike | None) -> Eigenpairs:
     return _from_all(full, values, vectors, k, signal, "eigh")
 
 
-def _on_device(hessian: jax.Array, k: int, signal: ArrayLike | None) -> Eigenpairs:
-    values, vectors = jnp.linalg.eigh(hessian)
-    product = jnp.matmul(hessian, vectors[:, :k], precision=HIGHEST)
-    overlaps = None
-    if signal is not None:
-        amplitude = jnp.matmul(vectors.T, jnp.asarray(signal), precision=HIGHEST)
-        overlaps = _grouped(np.asarray(values), np.asarray(jnp.sum(amplitude**2, axis=1)), k)
-    norm = float(jnp.maximum(abs(values[0]), abs(values[-1])))
-    low, vectors = np.asarray(values[:k]), np.asarray(vectors[:, :k])
-    return _checked_one(low, vectors, np.asarray(product), norm, "device eigh", overlaps)
+def _on_device(hessians: jax.Array, k: int, signals: Sequence[ArrayLike | None]) -> list[Eigenpairs]:
+    number = len(signals)
+    values, vectors = jnp.linalg.eigh(hessians)
+    low = vectors[:number, :, :k]
+    products = np.asarray(jnp.matmul(hessians[:number], low, precision=HIGHEST))
+    overlaps: list[Overlaps | None] = [None] * number
+    if signals[0] is not None:
+        directions = jnp.asarray(np.stack([np.asarray(signal) for signal in signals]))
+        amplitudes = jnp.matmul(jnp.swapaxes(vectors[:number], 1, 2), directions, precision=HIGHEST)
+        raw = np.asarray(jnp.sum(amplitudes**2, axis=2))
+        overlaps = [_grouped(*both, k) for both in zip(np.asarray(values)[:number], raw, strict=True)]
+    found = np.asarray(values)[:number]
+    return _checked(
+        found[:, :k],
+        np.swapaxes(np.asarray(low), 1, 2),
+        np.swapaxes(products, 1, 2),
+        np.max(np.abs(found), axis=1),
+        np.ones(number),
+        "device eigh",
+        overlaps,
+    )
 
 
 def _from_all(
@@ -343,8 +366,9 @@ def _from_all(
     overlaps = None
     if signal is not None:
         overlaps = _grouped(values, np.sum((vectors.T @ np.asarray(signal)) ** 2, axis=1), k)
-    norm = float(max(abs(values[0]), abs(values[-1])))
-    return _checked_one(values[:k], vectors[:, :k], full @ vectors[:, :k], norm, method, overlaps)
+    low, norms = vectors[:, :k], np.max(np.abs(values), keepdims=True)
+    products = (full @ low).T[None]
+    return _checked(values[None, :k], low.T[None], products, norms, np.ones(1), method, [overlaps])[0]
 
 
 def _grouped(values: NDArray, raw: NDArray, k: int) -> Overlaps:
@@ -384,14 +408,6 @@ def _checked(
         )
         for i, (code, size, own) in enumerate(zip(codes, skew.tolist(), overlaps, strict=True))
     ]
-
-
-def _checked_one(
-    values: NDArray, vectors: NDArray, product: NDArray, norm: float, method: str, overlaps: Overlaps | None
-) -> Eigenpairs:
-    """The same for one matrix, in units of itself: vectors and product H V (n, k)."""
-    norms, units = np.array([norm]), np.ones(1)
-    return _checked(values[None], vectors.T[None], product.T[None], norms, units, method, [overlaps])[0]
 
 
 def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:

@@ -7,8 +7,9 @@ from typing import Any
 
 import jax
 
-from sims.dense.eigen import Code, Eigenpairs
-from sims.instance import Instance, finite_p, real_dtype
+from sims import card
+from sims.dense.eigen import WIDEST, Code, Eigenpairs
+from sims.instance import Instance, finite_p, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.signal import signal_overlaps
 from sims.krylov.solver import Settings, lowest_krylov
@@ -19,7 +20,7 @@ from sims.pinned import pinned
 from theory.checks import count
 from theory.model.network import Network
 
-DENSE = {"cpu": 4000, "gpu": 12_000}  # orders p N up to which dense solves take seconds, and give every rank
+DENSE = 4000  # orders p N up to which dense solves take seconds on a CPU, and give every rank
 TOL = {
     "float64": 1e-6,
     "float32": 1e-4,
@@ -29,11 +30,14 @@ RELATIVE = {"float64": 1e-7, "float32": 1e-5}  # the same in units of |H|, for a
 
 def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
     """ "dense" while the order p N is small enough in time and memory, else "krylov"."""
-    platform = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    n = count("n", n)
-    if finite_p(model) * n > DENSE[platform]:
-        return "krylov"
-    return "dense" if fits(dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype)) else "krylov"
+    p, n = finite_p(model), count("n", n)
+    if jax.default_backend() == "cpu":
+        fast = p * n <= DENSE
+    else:
+        fast = p * n <= WIDEST["gpu"] and card.prefers_dense(
+            samples_of(alpha, n), n, p, real_dtype(dtype).itemsize
+        )
+    return "dense" if fast and fits(dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype)) else "krylov"
 
 
 @pinned

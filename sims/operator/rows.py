@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sims import card
 from sims.checks import of_type, stream_key
 from sims.instance import (
     Instance,
@@ -25,11 +26,10 @@ from theory.checks import ParameterError, count
 from theory.model.network import Network
 
 Block = jax.Array | tuple[jax.Array, jax.Array]  # (size, n), or halves of its columns
-BLOCK_BYTES = {"cpu": 16 << 20, "gpu": 1 << 30}  # data in one block of rows that is drawn at every pass
-STORED_BYTES = {
-    "cpu": 256 << 20,
-    "gpu": 1 << 30,
-}  # of one that is kept: larger, for fewer and faster products
+# data in one block of rows that is drawn at every pass
+BLOCK_BYTES = {"cpu": 16 << 20, "gpu": card.BLOCK_BYTES}
+# of one that is kept: larger on a CPU, for fewer and faster products
+STORED_BYTES = {"cpu": 256 << 20, "gpu": card.BLOCK_BYTES}
 
 
 @dataclass(frozen=True)

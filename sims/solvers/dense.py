@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import hessian
+from sims import card, hessian
 from sims.blas import threads_for
-from sims.dense.eigen import Eigenpairs, lowest_dense, lowest_together, power_of_two
+from sims.dense.eigen import Eigenpairs, lowest_on_device, lowest_together, power_of_two
 from sims.instance import Instance
 from sims.memory import dense_bytes
 from sims.pinned import pinned
@@ -44,15 +44,22 @@ def _together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
         data = [np.asarray(one.data)[: one.m] for one in drawn]
         matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]
         return lowest_together(matrices, k, signals, units)
-    found = [_on_device(*parts, k) for parts in zip(drawn, weights, signals, strict=True)]
+    order, dtype = drawn[0].student.size, drawn[0].student.dtype
+    width, found = card.solved_together(order, dtype.itemsize), []
+    for start in range(0, len(drawn), width):
+        here = slice(start, start + width)
+        made = [_on_device(*both) for both in zip(drawn[here], weights[here], strict=True)]
+        # always so many, for the numbers of a matrix not to depend on its company
+        made += [jnp.eye(order, dtype=dtype)] * (width - len(made))
+        found += lowest_on_device(jnp.stack(made), k, signals[here])
     return [pairs.times(unit) for pairs, unit in zip(found, units, strict=True)]
 
 
-def _on_device(drawn: Instance, weights: NDArray, signal: NDArray, k: int) -> Eigenpairs:
+def _on_device(drawn: Instance, weights: NDArray) -> jax.Array:
     assert drawn.data is not None  # sample_point draws it for this solver
     padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
     padded[: drawn.m] = weights
-    return lowest_dense(hessian.dense(drawn.data, jnp.asarray(padded)), k, signal)
+    return hessian.dense(drawn.data, jnp.asarray(padded))
 
 
 SOLVER = Solver(solve_together, dense_bytes, dense=True)

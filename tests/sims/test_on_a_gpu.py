@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bbp.engine import executors
-from sims import hessian, memory
+from sims import card, hessian, memory
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
 from sims.instance import draw, padded
@@ -17,6 +17,7 @@ from sims.operator.halves import row_halves
 from sims.operator.operator import hessian_operator
 from sims.operator.rows import block_size
 from sims.operator.sharded import sharded_operator
+from sims.sampling import bytes_needed, sample_point
 from theory.model import Committee
 
 MODEL = Committee(2, 1, 0.3)
@@ -89,7 +90,31 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     on_gpu()
     assert block_size(10**6, 10**4, "float32") != host[0]
     assert krylov_memory.data_bytes(100, 1000, "float32", stored=True) == host[1] / 2
-    assert preferred_solver(MODEL, 200, 2.0, 4) == "dense"
+    chosen = [preferred_solver(MODEL, n, 2.0, 4, "float32") for n in (200, 4000, 20_000)]
+    assert chosen == ["dense", "dense", "krylov"]
+
+
+def test_a_sample_does_not_depend_on_its_company(on_gpu):
+    """Matrices are solved together, always as many."""
+    on_gpu()
+    together, alone = (sample_point(MODEL, 30, 2.0, samples, seed=3) for samples in (range(3), [1]))
+    np.testing.assert_array_equal(together.eigenvalues[1], alone.eigenvalues[0])
+    np.testing.assert_array_equal(together.overlaps[1], alone.overlaps[0])
+    model = {"eigenpairs": 4, "dtype": "float64"}
+    one = memory.dense_bytes(MODEL, 30, 2.0, **model)
+    assert bytes_needed(MODEL, 30, 2.0, **model) == card.solved_together(60, 8) * one > one
+
+
+@pytest.mark.parametrize("item", [4, 8])
+def test_choices_follow_from_the_data_sheet(item):
+    """A slower memory moves each of them; a dense solve is left where a search is PATIENCE times as fast."""
+    n = next(n for n in range(1000, 20_000, 100) if not card.prefers_dense(2 * n, n, 2, item))
+    ratio = card.dense_seconds(2 * n, item) / card.search_seconds(2 * n, n, 2, 8, item)
+    assert card.PATIENCE < ratio < 1.1 * card.PATIENCE
+    kept, drawn = (card.product_seconds(10**5, 10**5, 16, item, stored=stored) for stored in (True, False))
+    assert kept < drawn
+    many = card.solved_together(500, item)
+    assert card.dense_seconds(500, item, together=many) < card.dense_seconds(500, item) / 10
 
 
 @pytest.mark.parametrize(
@@ -97,8 +122,8 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     [({"bytes_limit": 9000, "bytes_in_use": 2000}, 7000), ({"bytes_limit": 9000}, 9000), (None, None)],
 )
 def test_free_memory_is_what_the_pool_of_the_card_leaves(on_gpu, monkeypatch, stats, free):
-    card = SimpleNamespace(memory_stats=lambda: stats, platform="gpu", device_kind="NVIDIA H100")
-    monkeypatch.setattr(jax, "devices", lambda: [card])
+    device = SimpleNamespace(memory_stats=lambda: stats, platform="gpu", device_kind="NVIDIA H100")
+    monkeypatch.setattr(jax, "devices", lambda: [device])
     on_gpu()
     assert memory.available_bytes() == free
     assert executors.device() == "gpu: NVIDIA H100"

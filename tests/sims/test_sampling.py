@@ -119,7 +119,7 @@ def test_a_device_that_returns_rubbish_is_found_out(monkeypatch):
     matrix = jax.numpy.asarray(np.diag(np.arange(30.0)) - 3.0)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     for rubbish in (np.full((30, 30), np.nan), np.ones((30, 30)), np.zeros((30, 30))):
-        monkeypatch.setattr(jax.numpy.linalg, "eigh", lambda h, v=rubbish: (np.arange(30.0), v))
+        monkeypatch.setattr(jax.numpy.linalg, "eigh", lambda h, v=rubbish: (np.arange(30.0)[None], v[None]))
         found = eigen.lowest_dense(matrix, 3)
         assert found.code is eigen.Code.CONVERGED and found.stats["method"] == "tridiagonal"
         np.testing.assert_allclose(found.values, np.linalg.eigvalsh(matrix)[:3], atol=1e-12)

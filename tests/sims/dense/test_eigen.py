@@ -222,7 +222,8 @@ def test_the_bound_on_orthonormality_grows_with_the_order():
     vectors = np.eye(n)[:, :2]
     for skew, code in ((7e-13, Code.CONVERGED), (1e-10, Code.INACCURATE)):
         vectors[0, 1] = skew
-        checked = eigen._checked_one(np.zeros(2), vectors, np.zeros((n, 2)), 1.0, "none", None)
+        rows, one = vectors.T[None], np.ones(1)
+        (checked,) = eigen._checked(np.zeros((1, 2)), rows, 0 * rows, one, one, "none", [None])
         assert checked.code is code and checked.stats["orthonormality"] == skew
 
 
