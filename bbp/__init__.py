@@ -39,7 +39,7 @@ _PROGRAMS = (
     "descent",
     "compare",
     "plot",
-)  # modules, and functions: see bbp.console.door.callable_as
+)  # modules, and functions: see bbp.console.program.callable_as
 
 
 def __getattr__(name: str) -> Any:

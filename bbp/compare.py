@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from bbp.console import options, program
-from bbp.console.door import Door, callable_as
 from bbp.console.errors import FileError
-from bbp.console.program import log
+from bbp.console.options import Door
+from bbp.console.program import callable_as, log
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
 from bbp.files import atomic, outputs

@@ -9,24 +9,19 @@ unfinished run goes on with --resume.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.door import Door, callable_as
+from bbp.console.options import Door
+from bbp.console.program import callable_as
 from bbp.experiments.options import DESCENT
 
 EXAMPLE = """  bbp descent                                              a first look at p = 2: about a minute
   bbp descent --p 1 --alpha-grid 0.5:6:12 --n 200 --samples 40 --start random --out results/p1.h5
   bbp plot results/descent.h5 --out descent.pdf"""
 DOOR = Door("descent", DESCENT, __doc__ or "", EXAMPLE)
-add_arguments, run = DOOR.add_arguments, DOOR.run
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp descent`; its exit code."""
-    return DOOR.main(argv)
+add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
 
 
 def descent(

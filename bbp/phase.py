@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.door import Door, callable_as
+from bbp.console.options import Door
+from bbp.console.program import callable_as
 from bbp.experiments.options import PHASE
 
 SUMMARY = (
@@ -20,12 +20,7 @@ EXAMPLE = """\
   bbp phase --p 1,2 --at-a 0.5,1.5 --n 1e3,1e4,1e6 --out finite.h5
   bbp plot phase.h5 --out phase.pdf"""
 DOOR = Door("phase", PHASE, SUMMARY, EXAMPLE)
-add_arguments, run = DOOR.add_arguments, DOOR.run
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp phase`; its exit code."""
-    return DOOR.main(argv)
+add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
 
 
 def phase(

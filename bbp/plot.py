@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from bbp import store
 from bbp.analysis import comparison, spectrum
 from bbp.console import grids, program
-from bbp.console.door import callable_as
 from bbp.console.errors import FileError, RunError
+from bbp.console.program import callable_as
 from bbp.experiments import descent_file, models, own, phase_file
 from bbp.experiments.models import Model
 from bbp.experiments.options import MODEL

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bbp.analysis.bootstrap import Estimate, fraction
-from bbp.analysis.observables import of_samples
+from bbp.analysis.summary import of_samples
 from bbp.console import grids, program
 from bbp.experiments.options import MODEL
 from sims.memory import ROOM, available_bytes

@@ -22,9 +22,9 @@ from pathlib import Path
 import xarray as xr
 
 from bbp.console.errors import FileError
+from bbp.engine.tasks import REASON, STATUS, Field
 from bbp.experiments import models
-from bbp.files import dataset, product, table
-from bbp.files.table import Field
+from bbp.files import dataset, product
 
 FORMAT = "bbp-sweep"
 OUTER = ("n", "alpha")  # the axes of the points; a unit of work has those that follow
@@ -34,10 +34,10 @@ COLUMNS = (
     Field("eigenvalues", _PAIRS),
     Field("overlaps", _PAIRS),
     Field("residuals", _PAIRS),
-    Field("student_shares", _PAIRS, optional=True),
+    Field("student_shares", _PAIRS),
     Field("max_overlap_rank", ("sample",), "i8", -1),
-    table.STATUS,
-    table.REASON,
+    STATUS,
+    REASON,
 )
 
 

@@ -8,12 +8,12 @@ the same command finds a finished file and shows it; an unfinished run goes on w
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.door import Door, callable_as
+from bbp.console.options import Door
+from bbp.console.program import callable_as
 from bbp.experiments.options import SWEEP
 
 EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 alphas around alpha_BBP, under a minute
@@ -21,12 +21,7 @@ EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 a
   bbp sweep --config sweep.toml --workers 4 --resume
   bbp sweep --config sweep.toml --task 3/10      one of ten tasks of a job array; then the same with --merge"""
 DOOR = Door("sweep", SWEEP, __doc__ or "", EXAMPLE, rivals=(("a", "a_grid"), ("workers", "scheduler")))
-add_arguments, run = DOOR.add_arguments, DOOR.run
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp sweep`; its exit code."""
-    return DOOR.main(argv)
+add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
 
 
 def sweep(

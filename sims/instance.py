@@ -29,10 +29,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sims.blas import blas
 from sims.checks import of_type, reals
-from sims.normal import normal_halves, normal_row
 from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
-from sims.threefry import fold
+from sims.threefry import fold, normal_halves, normal_row
 from theory.checks import ParameterError, count, flag, positive, shown
 from theory.model.network import Network, network
 
@@ -182,7 +181,7 @@ def row_block(
 def _halves(
     key: jax.Array, start: jax.Array | int, count: int, n: int, dtype: str
 ) -> tuple[jax.Array, jax.Array]:
-    """`row_block` in two halves (count, ceil(n / 2)), as `sims.normal.normal_halves` has them."""
+    """`row_block` in two halves (count, ceil(n / 2)), as `sims.threefry.normal_halves` has them."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(count, dtype=jnp.uint32))
     return scaled_halves(keys, n, dtype)
 

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 
 from sims import limits
+from sims.dense.all_overlaps import STEPS
 from sims.dense.eigen import WIDEST
-from sims.dense.overlap_bound import STEPS
 from sims.hessian import BLOCK
 from sims.instance import finite_p, padded, real_dtype, samples_of
 from theory.checks import ParameterError, count
@@ -22,7 +22,7 @@ def dense_bytes(model: Network, n: int, alpha: float, *, eigenpairs: int, dtype:
     """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
 
     CPU: the matrix (reduced in place), a block of it, the data, some rows of them scaled, the weights, the
-    sweep of `sims.dense.all_overlaps` or the basis of `sims.dense.overlap_bound`, the vectors. GPU: the matrix, its
+    sweep of `sims.dense.all_overlaps` or the basis of `sims.dense.all_overlaps`, the vectors. GPU: the matrix, its
     vectors, the workspace of syevd (2 n^2) and the blocks it is built from, with the padded data.
     """
     p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize

@@ -23,7 +23,7 @@ from sims.checks import of_type
 from sims.dense.eigen import Code
 from sims.instance import data_key, draw, finite_p, samples_of
 from sims.krylov.memory import krylov_bytes
-from sims.krylov.signal import mean_overlaps
+from sims.krylov.sample import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.memory import require_fit
 from sims.operator.operator import HessianOperator, weighted

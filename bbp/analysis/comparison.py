@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bbp.analysis.bootstrap import FEWEST, PARTS, Estimate
 from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
-from bbp.analysis.observables import estimates, observables
-from bbp.analysis.threads import theory_threads
+from bbp.analysis.finite_theory import theory_threads
+from bbp.analysis.summary import estimates, observables
 from bbp.experiments import models
 from bbp.experiments.models import Model
 from bbp.files import provenance

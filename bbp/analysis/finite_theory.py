@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import importlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.analysis.threads import theory_threads
 from theory.finite.law import FiniteCurve, finite_curve, has_bulk
 from theory.model import Committee
 
@@ -45,3 +46,18 @@ def draws_of(model: Committee, n: Sequence[int], alpha: Array, size: int) -> int
     labels = float(np.sum(alpha)) * size * (int(model.p) + model.p_star) * len(n)
     draws = min(MOST_DRAWS, int(LABELS / labels))
     return draws if draws >= FEWEST_DRAWS else 0
+
+
+@contextlib.contextmanager
+def theory_threads() -> Iterator[int]:
+    """How many threads of Python there are cores for, while BLAS has one thread.
+
+    `sims`, which knows both, brings JAX: it is imported where theory is computed, not where files are read and drawn.
+
+    >>> with theory_threads() as threads:
+    ...     threads >= 1
+    True
+    """
+    blas, limits = (importlib.import_module(f"sims.{name}") for name in ("blas", "limits"))
+    with blas.one_thread():
+        yield limits.allotted()

@@ -2,18 +2,25 @@
 
 An `Option` either decides the numbers, and is then part of the record that a file keeps and that two runs must agree on,
 or says only how they are computed. Values stay text until `checked` reads them, on the command line as in a TOML file.
+
+A `Door` leads to an experiment: a program, and a function of Python, made of a table of options and what builds it from them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bbp.console import grids, program
-from bbp.files import outputs, toml
+from bbp.console import grids, program, signals
+from bbp.console.errors import FileError
+from bbp.files import outputs
+from bbp.files.atomic import read_regular
 from theory import checks
 from theory.checks import ParameterError, shown
 
@@ -90,7 +97,7 @@ def read_toml(path: str | Path, options: Sequence[Option]) -> dict[str, Any]:
     """The options in a TOML file; keys are the long option names, with - or _. FileError, ParameterError."""
     names = [option.name for option in options if not option.flag and option.name != "task"]
     found: dict[str, Any] = {}
-    for key, value in toml.table(path).items():
+    for key, value in table(path).items():
         name = key.replace("-", "_")
         if name not in names:
             raise ParameterError(f"{str(path)!r}: unknown key {key!r}{program.nearest(name, names)}")
@@ -173,3 +180,102 @@ def directory(name: str, value: Any) -> str:
     if "\0" in value or (found.exists() and not found.is_dir()):
         raise ParameterError(f"{name} must be the name of a directory, got {shown(value)}")
     return str(found)
+
+
+LARGEST = 2**20  # bytes: options take a few lines
+
+
+def table(path: str | Path) -> dict[str, Any]:
+    """The top table of the TOML file at `path`; a byte-order mark is skipped. FileError, one line, if it is not one."""
+    try:
+        text = read_regular(path, LARGEST).decode("utf-8-sig")
+        return tomllib.loads(text)
+    except FileError as error:
+        raise FileError(f"cannot read the configuration: {error}") from None
+    except RecursionError:
+        raise FileError(f"{str(path)!r} is not TOML that is read here: it is nested too deeply") from None
+    except ValueError as error:  # no UTF-8, no TOML, or an integer of thousands of digits
+        raise FileError(f"{str(path)!r} is not TOML: {error}") from None
+
+
+@dataclass(frozen=True)
+class Door:
+    """A program `bbp NAME` that runs what `build(given)` of `bbp.experiments.NAME` makes of its options.
+
+    options   the table
+    rivals    pairs of options of which the one on the command line wins over the other in a TOML file
+    summary, example   of --help
+    """
+
+    name: str
+    options: Sequence[Option]
+    summary: str
+    example: str
+    rivals: Sequence[tuple[str, str]] = ()
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """The options, from their table."""
+        add(parser, self.options)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Carry out the command; 0 done, 1 if samples failed."""
+        values = given(args, self.options, self.rivals)
+        how = checked(self.options, values)
+        # Only now JAX and SciPy are imported: --help and wrong options are answered at once.
+        experiment = importlib.import_module(f"bbp.experiments.{self.name}").build(values)
+        return importlib.import_module("bbp.experiments.carry_out").carry_out(experiment, how)
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """The command; its exit code."""
+        return program.program(
+            self.name, self.add_arguments, self.run, argv, summary=self.summary, example=self.example
+        )
+
+    def call(
+        self,
+        given: Mapping[str, Any],
+        *what: Any,
+        out: Any = None,
+        executor: Executor | None = None,
+        progress: bool = True,
+    ) -> Any:
+        """What the program would put into its file, from Python.
+
+        given      options by name, as the command line has them but with _ for -, of text or of numbers, lists, arrays
+        what       more for `build`
+        out        the file to write; None keeps nothing on disk
+        executor   runs the units of work
+        progress   False: no bar and no messages but errors
+
+        ParameterError on a wrong option; FileError, RunError as the program; Interrupted, a KeyboardInterrupt, on Ctrl-C.
+        """
+        names = [option.name for option in self.options if option.name not in SHELL_ONLY]
+        values = {name: _plain(value) for name, value in given.items()}
+        for name in values:
+            if name not in names:
+                raise ParameterError(f"{self.name} has no option {name!r}{program.nearest(name, names)}")
+        how = checked(self.options, values)
+        how |= {"out": None if out is None else outputs.destination(out), "executor": executor}
+        name = f"bbp.{self.name}"
+        with signals.heeded(name), program.messages(name, quiet=not progress):
+            experiment = importlib.import_module(f"bbp.experiments.{self.name}").build(values, *what)
+            engine = importlib.import_module("bbp.experiments.carry_out")
+            found, said = engine.obtain(experiment, how)
+            if said:
+                program.log.info("%s", said)
+            engine.tell_failures(experiment, found, kept=bool(said))
+            return found
+
+
+SHELL_ONLY = ("out", "save", "task", "merge", "dry_run")  # options that are for the shell
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numbers of NumPy as lists and numbers."""
+    return (
+        value.tolist()
+        if hasattr(value, "tolist")
+        else list(value)
+        if isinstance(value, tuple | range)
+        else value
+    )

@@ -4,7 +4,7 @@ A command is a module bbp/NAME.py with
 
     add_arguments(parser)   its options, each with help and a default
     run(args) -> int        the work; the result is the exit code (0 well done, 1 something failed)
-    main(argv=None) -> int  `return cli.program("NAME", add_arguments, run, argv, summary=..., example=...)`
+    main(argv=None) -> int  `return program.program("NAME", add_arguments, run, argv, summary=..., example=...)`
 
 and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME`, `python -m bbp.NAME`.
 Wrong arguments raise `ParameterError`, unusable files `bbp.console.errors.FileError`, failed runs
@@ -18,11 +18,13 @@ import argparse
 import difflib
 import errno
 import importlib
+import inspect
 import os
 import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
 from bbp import __version__
@@ -30,7 +32,7 @@ from bbp.console import signals, streams
 from bbp.console.commands import COMMANDS, overview
 from bbp.console.errors import Interrupted, RunError
 from bbp.console.progress import STDERR, Progress, duration, log, messages
-from bbp.console.text import one_line, plain
+from bbp.console.streams import one_line, plain
 from theory.checks import NotConverged, ParameterError
 
 __all__ = ["Parser", "Progress", "dispatch", "duration", "guarded", "log", "messages", "program", "show"]
@@ -223,3 +225,9 @@ def _complain(prog: str, error: object, code: int) -> int:
     signals.claim()
     STDERR.write(f"{prog}: error: {one_line(error)}\n")
     return code
+
+
+def callable_as(name: str, function: Callable[..., Any]) -> None:
+    """Make the module `name` callable as this function: `bbp.sweep` is what `python -m bbp.sweep` runs, and a function."""
+    own = {"__call__": staticmethod(function), "__signature__": inspect.signature(function)}
+    sys.modules[name].__class__ = type("Program", (ModuleType,), own)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 from bbp.console import signals, streams
-from bbp.console.text import plain
+from bbp.console.streams import plain
 
 SPARSE_SECONDS = 30.0
 

@@ -1,6 +1,6 @@
 """The parts of an unfinished run: one file per finished unit, in the directory FILE.h5.parts beside the output.
 
-A part is a zip of arrays (npz, no pickles) with a seal behind it (bbp.files.seal), landed by temporary file, fsync and
+A part is a zip of arrays (npz, no pickles) with a seal behind it (bbp.files.atomic), landed by temporary file, fsync and
 rename. It states what it holds (experiment, point, samples and all that decides its numbers), and that is checked, with
 the type and shape of every column, when it is read: parts of any block size, in any order, from any number of processes
 make up one run, and none counts for another point or another run. A damaged one is set aside and computed again.
@@ -24,10 +24,9 @@ import numpy as np
 from bbp.console.errors import FileError
 from bbp.console.program import log
 from bbp.engine.experiment import Experiment, canonical, differences
-from bbp.engine.tasks import Point, Result
-from bbp.files import atomic, seal
-from bbp.files.regular import read_regular
-from bbp.files.table import DONE, FAILED
+from bbp.engine.tasks import DONE, FAILED, Point, Result
+from bbp.files import atomic
+from bbp.files.atomic import read_regular
 
 PLAN, FORMAT, VERSION = "plan.json", "bbp-parts", 2
 LOCK, OWNER = "run.lock", "run.owner"  # of a run; of a task "3-of-10.lock"
@@ -110,7 +109,7 @@ class Parts:
         }
         np.savez(buffer, about=np.array(json.dumps(about)), **columns)  # type: ignore[arg-type]
         name = part_name(result.point, result.first, result.count)
-        atomic.write_bytes(self.path / name, seal.sealed(buffer.getvalue()))
+        atomic.write_bytes(self.path / name, atomic.sealed(buffer.getvalue()))
 
     def load(self, experiment: Experiment | None = None, *, set_aside: bool = False) -> Iterator[Result]:
         """Every sound part of the experiment, in order of name; without one, whatever run they are of.
@@ -180,9 +179,9 @@ def part_name(point: Point, first: int, count: int) -> str:
 
 def _read(name: str, data: bytes, experiment: Experiment | None) -> Result:
     """The result in a part; an exception of whatever type if it is not sound, or of another run."""
-    if not seal.fits(data):
+    if not atomic.fits(data):
         raise ValueError("its contents do not match their checksum")
-    data = data[: -seal.LENGTH]
+    data = data[: -atomic.LENGTH]
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
         if any(item.compress_type != zipfile.ZIP_STORED for item in packed.infolist()):
             raise ValueError("it is compressed, as no part is")

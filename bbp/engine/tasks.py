@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.files import provenance, table
-from bbp.files.table import DONE, FAILED, TEXT, Field
+from bbp.files import provenance
+from bbp.files.variables import DONE, FAILED, NOT_RUN
 
 Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a trip through JSON
 Columns = dict[str, NDArray[Any]]
@@ -23,6 +23,44 @@ Columns = dict[str, NDArray[Any]]
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 KEPT = 2**28  # bytes at the top of the heap
 MAPPED = 2**25  # arrays from this size on are mapped: the most that malloc takes
+
+
+TEXT = "O"  # the dtype of text, as h5py gives it
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of what a unit of work gives, declared once: its axes, type, and what stands for a sample that was not run.
+
+    dims   names of its axes, outermost first
+    dtype  "f8", "i8", "i1" or TEXT
+    fill   what stands where nothing was computed
+    words  what it is, where bbp.files.variables does not say it
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: str = "f8"
+    fill: Any = np.nan
+    words: str = ""
+
+    def empty(self, sizes: Mapping[str, int], outer: Sequence[str] = ()) -> NDArray[Any]:
+        """An array of `fill` over its axes, with those of `outer` before them; lengths by name in `sizes`."""
+        return np.full([sizes[dim] for dim in (*outer, *self.dims)], self.fill, dtype=self.dtype)
+
+    def check(self, values: NDArray[Any], shape: Sequence[int]) -> None:
+        """ValueError unless `values` is of the declared type and of this shape."""
+        kind = "O" if values.dtype.kind in "OU" else values.dtype.kind
+        wanted = np.dtype(self.dtype)
+        if kind != wanted.kind or (kind != "O" and values.dtype.itemsize != wanted.itemsize):
+            raise ValueError(f"{self.name} is of type {values.dtype}, not {self.dtype}")
+        if values.shape != tuple(shape):
+            raise ValueError(f"{self.name} has shape {values.shape}, not {tuple(shape)}")
+
+
+# How a sample ended, in the columns of every experiment.
+STATUS = Field("status", ("sample",), "i1", NOT_RUN)
+REASON = Field("reason", ("sample",), TEXT, "")
 
 
 def no_axes(given: Mapping[str, Any]) -> dict[str, int]:
@@ -61,7 +99,7 @@ class Kind:
     def columns(self) -> tuple[Field, ...]:
         """All columns, with how each sample ended."""
         own = {each.name for each in self.fields}
-        return (*self.fields, *(each for each in (table.STATUS, table.REASON) if each.name not in own))
+        return (*self.fields, *(each for each in (STATUS, REASON) if each.name not in own))
 
 
 @dataclass(frozen=True)

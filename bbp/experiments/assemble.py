@@ -11,10 +11,9 @@ import numpy as np
 import xarray as xr
 
 from bbp.analysis.finite_theory import finite_theory
-from bbp.engine.tasks import Result, Results
+from bbp.engine.tasks import Field, Result, Results
 from bbp.experiments import models
-from bbp.files import provenance, table
-from bbp.files.table import Field
+from bbp.files import provenance
 from bbp.files.variables import described
 from bbp.store import COLUMNS, FORMAT, OUTER
 from sims.instance import STREAM
@@ -36,7 +35,7 @@ def columns(
     places   for each point: its index over `outer`, the point, and how many of its samples count
     """
     sizes = {name: len(values) for name, values in axes.items()}
-    found = {field.name: field.empty(sizes) for field in table.over(outer, fields)}
+    found = {field.name: field.empty(sizes, outer) for field in fields}
     for index, point, number in places:
         if results.any(point):
             for name, values in results.gather(point, number, fields, sizes).items():

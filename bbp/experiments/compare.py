@@ -23,15 +23,14 @@ from bbp.analysis.join import join
 from bbp.console import options
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import UNIT_SECONDS
-from bbp.engine.tasks import Columns, Kind, Results
+from bbp.engine.tasks import Columns, Field, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.cost import law_seconds
 from bbp.experiments.options import COMPARE
 from bbp.files import dataset, product
-from bbp.files.table import Field
 from bbp.files.variables import FILL
 from bbp.store import FORMAT
-from sims.cores import allotted
+from sims.limits import allotted
 
 
 class Point(NamedTuple):

@@ -20,8 +20,7 @@ from bbp.engine import executors
 from bbp.engine import experiment as engine
 from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import assemble, models
-from bbp.experiments.descent_file import COLUMNS, FORMAT, OUTER
-from bbp.experiments.descent_table import table
+from bbp.experiments.descent_file import COLUMNS, FORMAT, OUTER, table
 from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.files import dataset, provenance
 from bbp.files.variables import FAILED, described

@@ -20,12 +20,20 @@
                                  created, seconds, finished, config (JSON)
 
 In the file (`bbp.files.dataset`) conditioned_edge is /conditioned/edge and config is /config.
+
+`table` closes `bbp descent`: recovery against alpha, what became of the rest, and where recovery begins.
 """
 
 from __future__ import annotations
 
-from bbp.files import table
-from bbp.files.table import Field
+import numpy as np
+import xarray as xr
+
+from bbp.analysis.bootstrap import Estimate
+from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
+from bbp.engine.tasks import REASON, STATUS, Field
+from bbp.experiments import models
+from bbp.exports.digits import matched, with_interval
 
 FORMAT = "bbp-descent"
 OUTER = ("n", "start", "alpha")  # the axes of the points
@@ -39,14 +47,69 @@ COLUMNS = (
     Field("eigenvalues", _HESSIANS),
     Field("overlaps", _HESSIANS),
     *(
-        Field(f"{route}_{part}", ("sample", "hessian_step"), optional=True)
+        Field(f"{route}_{part}", ("sample", "hessian_step"))
         for route, parts in {
             "quenched": ("edge", "outlier", "overlap"),
             "conditioned": ("edge", "lowest", "lowest_error", "overlap", "overlap_error"),
         }.items()
         for part in parts
     ),
-    table.STATUS,
+    STATUS,
     Field("code", ("sample",), "i1", -1),
-    table.REASON,
+    REASON,
 )
+
+
+def table(found: xr.Dataset, threshold: float = THRESHOLD) -> str:
+    """Recovery against alpha for each N and start, and where it begins."""
+    lines = [
+        f"{models.words(models.of(found))}: {models.threshold_words(found.alpha_bbp, found.kind)}",
+        f"recovered: final overlap above {threshold:g}; elsewhere: ended below; moving: below, out of steps;",
+        "means with bootstrap errors, shares with 95 % intervals",
+    ]
+    for n in found.n.values.tolist():
+        for start in found.start.values.tolist():
+            lines += ["", *_rows(found, n, start, recovery(found, n, start, threshold))]
+    return "\n".join(lines)
+
+
+def _rows(found: xr.Dataset, n: int, start: str, seen: Recovery) -> list[str]:
+    lines = [
+        f"N = {n}, start {start}",
+        f"{'alpha':>9}  {'m2 at start':>16}  {'m2 at end':>16}  {'recovered':>20}  {'elsewhere':>9}  {'moving':>6}",
+    ]
+    for i, alpha in enumerate(seen.alpha):
+        first, last, share = seen.initial[i], seen.final[i], seen.success[i]
+        lines.append(
+            f"{alpha:9.4g}  {first.value:7.4f} ± {first.error:6.4f}  {last.value:7.4f} ± {last.error:6.4f}"
+            f"  {with_interval(share.value, share.low, share.high):>20}"
+            f"  {seen.elsewhere[i].value:9.2f}  {seen.moving[i].value:6.2f}"
+        )
+    lines += _half(found, seen)
+    onset = f"{seen.onset:.4g}" if np.isfinite(seen.onset) else "-"
+    lines.append(f"the final m2 stays above that of random students from alpha = {onset} on")
+    return lines
+
+
+def _half(found: xr.Dataset, seen: Recovery) -> list[str]:
+    """Where half of the samples recover; between where and where if some still move, which may yet."""
+    share = np.array([each.value for each in seen.success])
+    moving = np.array([each.value for each in seen.moving])
+    late = _place(seen.midpoint, seen.alpha, share)
+    if not np.any(moving > 0):
+        return [f"half of the samples recover {late}"]
+    early = _place(seen.midpoint_if_moving_recover, seen.alpha, share + moving)
+    steps = found.step.values[-1]
+    return [
+        f"half of the samples recover {early} if all do that still moved after {steps} steps,",
+        f"{late} if none does: --steps gives them more",
+    ]
+
+
+def _place(middle: Estimate, alpha: np.ndarray, share: np.ndarray) -> str:
+    if not np.isfinite(middle.value):
+        below = np.isfinite(share[0]) and share[0] > 0.5
+        return f"below alpha = {alpha[0]:g}" if below else f"not up to alpha = {alpha[-1]:g}"
+    if not np.isfinite(middle.error):
+        return f"near alpha = {middle.value:.3g} (too near an end of the grid for an error)"
+    return "at alpha = " + " ± ".join(matched(middle.value, middle.error))

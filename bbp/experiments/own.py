@@ -24,7 +24,7 @@ import cloudpickle
 import numpy as np
 
 from bbp.console.errors import FileError
-from bbp.files import regular
+from bbp.files import atomic
 from theory.checks import ParameterError, shown
 from theory.model.activations import ACTIVATIONS, Activation, supremum
 from theory.model.losses import LOSSES, Loss
@@ -155,7 +155,7 @@ def _loaded(kind: str, text: str) -> Entry:
 
 def _from_file(kind: str, place: str) -> types.ModuleType:
     try:
-        content = regular.read_regular(Path(place).expanduser(), _LARGEST_FILE)
+        content = atomic.read_regular(Path(place).expanduser(), _LARGEST_FILE)
     except FileError as error:
         raise FileError(f"{kind}: {error}") from None
     return _executed(kind, place, str(Path(place).expanduser().resolve()), content)

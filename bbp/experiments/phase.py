@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 
 from bbp.console import options
 from bbp.engine import experiment as engine
-from bbp.engine.tasks import Columns, Kind, Results
+from bbp.engine.tasks import REASON, TEXT, Columns, Field, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.options import PHASE
-from bbp.experiments.phase_file import FORMAT
-from bbp.experiments.phase_table import table
+from bbp.experiments.phase_file import FORMAT, table
 from bbp.files import dataset, provenance
-from bbp.files.table import REASON, TEXT, Field
 from bbp.files.variables import DONE, FAILED, described
 from theory.checks import ParameterError, shown
 from theory.exact.alpha_zero import alpha_zero_map

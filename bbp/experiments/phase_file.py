@@ -20,12 +20,21 @@
     attributes                     p_star, versions (JSON), commit, finished, config (JSON)
 
 In the file (`bbp.files.dataset`) widths_alpha_bbp is /widths/alpha_bbp and config is /config.
+
+`table` closes `bbp phase`: a few rows for each p, the tricritical points, and thresholds at finite N.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import xarray as xr
+
+from bbp.experiments import models
+from bbp.files import dataset
+from theory.finite.validity import UNKNOWN, doubt
+from theory.model import Committee
 
 FORMAT = "bbp-phase"
 MAP = ("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind", "reason")  # over (p, a)
@@ -40,3 +49,79 @@ def widths(phase: xr.Dataset) -> xr.Dataset:
 def discontinuous(found: xr.Dataset) -> np.ndarray:
     """(p, a) whether q2 jumps."""
     return found.kind.values == "discontinuous"
+
+
+ROWS = 6  # rows of the table for each p
+
+
+def table(phase: xr.Dataset) -> str:
+    """A few rows for each p, spread over a, and the tricritical point of each."""
+    lines: list[str] = []
+    special = models.special(dataset.config(phase))
+    network = " ".join(f"{name}={models.short(value)}" for name, value in special.items())
+    head = f"{'a':>9}  {'alpha_BBP':>12}  {'kind':<13}  {'jump':>8}  {'alpha_0 (overlap)':>17}"
+    if not network:
+        head += f"  {'(continuation)':>14}"
+    size = phase.sizes["a"]
+    chosen = np.unique(np.linspace(0, size - 1, min(ROWS, size)).round().astype(int))
+    for p in phase.p.values:
+        row = phase.sel(p=p)
+        more = network or tricritical_words(float(row.a_c), float(row.alpha_c))
+        lines += [f"p = {p:g}, p* = {phase.attrs['p_star']}: {more}", head]
+        for at in (row.isel(a=column) for column in chosen):
+            cells = [
+                f"{float(at.a):9.4g}",
+                _or_dash(at.alpha_bbp, 12, ".10g"),
+                f"{at.kind.item():<13}",
+                _or_dash(at.jump, 8, ".5f"),
+                _or_dash(at.alpha_0_overlap, 17),
+                "" if network else _or_dash(at.alpha_0_continuation, 14),
+            ]
+            lines.append("  ".join(cells).rstrip())
+        lines.append("")
+    if "alpha_bbp_n" in phase:
+        lines += finite_table(phase)
+        if np.isinf(phase.p).any():
+            lines += ["p = inf has no threshold at finite N: its labels have no finite-p fluctuation", ""]
+    if "bbp_time" in phase:
+        lines += time_table(phase)
+    lines.append(f"shown: {chosen.size} of {size} a for each p; the file holds all")
+    return "\n".join(lines)
+
+
+def finite_table(phase: xr.Dataset) -> list[str]:
+    """Lines of the thresholds at finite N, one for each N, p and a."""
+    lines = [f"{'N':>12}  {'p':>4}  {'a':>9}  {'alpha_BBP(N)':>12}  {'error':>9}"]
+    found = phase[["alpha_bbp_n", "alpha_bbp_n_error"]].to_dataframe(["n", "p", "finite_a"])
+    for (n, p, a), (alpha, error) in zip(found.index, found.to_numpy(), strict=True):
+        if np.isfinite(alpha):
+            lines.append(f"{n:12d}  {p:4g}  {a:9.4g}  {alpha:12.6f}  {error:9.6f}")
+            said = doubt(Committee(p, int(phase.attrs["p_star"]), a), alpha, n)
+            lines += [f"{'':12}  {UNKNOWN}: {said}"] if said else []
+    return [*lines, ""]
+
+
+def time_table(phase: xr.Dataset) -> list[str]:
+    """Lines of the BBP times, one for each width, alpha and a."""
+    lines = [f"{'p':>4}  {'alpha':>9}  {'a':>9}  {'BBP time':>9}  {'error':>8}  kind"]
+    found = phase[["bbp_time", "bbp_time_error", "bbp_time_kind"]].to_dataframe(["p", "alpha", "at_a"])
+    for (p, alpha, a), (time, error, kind) in zip(found.index, found.to_numpy(), strict=True):
+        if kind:
+            lines.append(
+                f"{p:4g}  {alpha:9.4g}  {a:9.4g}  {time:9.4f}  {error:8.4f}  {kind}".replace("nan", "  -")
+            )
+    return [*lines, ""]
+
+
+def tricritical_words(a_c: float, alpha_c: float) -> str:
+    """Where the kind changes, in words."""
+    if a_c == 0:
+        return "discontinuous at every a"
+    if not math.isfinite(a_c):
+        return "continuous at every a"
+    return f"continuous below a_c = {a_c:.9g}, discontinuous above; alpha_BBP(a_c) = {alpha_c:.9g}"
+
+
+def _or_dash(number: xr.DataArray, width: int, digits: str = ".6f") -> str:
+    value = float(number)
+    return f"{'-' if math.isnan(value) else f'{value:{digits}}':>{width}}"

@@ -15,7 +15,7 @@ import xarray as xr
 from bbp import store
 from bbp.analysis import summary
 from bbp.analysis.finite_theory import draws_of
-from bbp.analysis.observables import mean_overlap
+from bbp.analysis.summary import mean_overlap
 from bbp.console import grids, options
 from bbp.engine import executors
 from bbp.engine import experiment as engine
@@ -28,9 +28,9 @@ from bbp.files import dataset
 from bbp.files.product import combined, split
 from bbp.files.variables import FAILED
 from sims import sampling
-from sims.cores import allotted
 from sims.instance import STREAM, finite_p, samples_of
 from sims.krylov.sample import preferred_solver
+from sims.limits import allotted
 from theory.checks import ParameterError, shown
 
 __all__ = ["Point", "SweepExperiment", "build", "differences"]

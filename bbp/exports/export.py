@@ -12,7 +12,7 @@ import pandas as pd
 from bbp.console import program
 from bbp.console.errors import FileError
 from bbp.console.grids import integer
-from bbp.console.text import plain
+from bbp.console.streams import plain
 from bbp.exports import text
 from bbp.exports.tables import quantities, tables
 from bbp.files import atomic, dataset, outputs

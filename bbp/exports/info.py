@@ -1,10 +1,14 @@
-"""What is in a file: what `bbp info` prints."""
+"""What `bbp info` prints of a file: model, coordinates, origin, options, datasets with their dimensions."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,11 +17,11 @@ from bbp import store
 from bbp.analysis import summary
 from bbp.console import program
 from bbp.console.errors import FileError
+from bbp.console.progress import duration
 from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
 from bbp.experiments import models
-from bbp.exports import about
 from bbp.files import dataset, product
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 
@@ -36,14 +40,14 @@ def run(args: argparse.Namespace) -> int:
     if form != store.FORMAT:
         if args.table or args.json:
             raise FileError(f"{args.file!r} is a {form} file: --table and --json are for sweeps")
-        program.show(about.about(found))
+        program.show(about(found))
         return program.OK
     sweeps = product.split(found)
     if args.json:
         print(json.dumps([dataset.config(sweep) for sweep in sweeps], indent=1))
         return program.OK
     program.show("\n\n".join(describe(sweep) for sweep in sweeps))
-    program.show("\n" + "\n".join(about.listed(found)))
+    program.show("\n" + "\n".join(listed(found)))
     if args.table:
         program.show("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
     return program.OK
@@ -88,3 +92,110 @@ def _unfinished(path: Path, parts: Parts) -> str:
         f"{str(path)!r}, a {plan['experiment']}, is not written yet: {results.samples} samples in"
         f" {len(results.units)} units are kept in {str(parts.path)!r}, {results.failed} failed"
     )
+
+
+WIDE = 110  # characters of a line
+MOST = 4  # values of a coordinate that are spelled out
+_KNOWN = {
+    "format",
+    "format_version",
+    "sha256",
+    "versions",
+    "commit",
+    "created",
+    "finished",
+    "seconds",
+    "Conventions",
+    "config",
+}
+_MODEL = ("p", "p_star", "a", "alpha_bbp", "kind")
+
+
+def about(found: xr.Dataset) -> str:
+    """The lines about a result: labels in one column, variables in others."""
+    attributes, config = found.attrs, dataset.config(found)
+    lines = {"format": f"{attributes['format']}, version {attributes.get('format_version')}"}
+    lines |= _model(attributes, config)
+    named = {"figure": attributes.get("figure"), "claim": attributes.get("caption")}
+    lines |= {name: text for name, text in named.items() if text}
+    lines |= {str(name): _coordinate(found[name].values) for name in found.coords}
+    others = sorted(set(attributes) - _KNOWN - set(_MODEL) - {"figure", "caption"})
+    lines |= {name: str(attributes[name]) for name in others}
+    lines |= _origin(attributes)
+    given = {name: value for name, value in config.items() if value is not None}
+    lines["options"] = ", ".join(f"{name} {_short(value)}" for name, value in given.items())
+    return "\n".join([aligned(lines), "", *listed(found)])
+
+
+def listed(found: xr.Dataset) -> Iterable[str]:
+    """A line for each variable, with what it is over, its type and what it is."""
+    rows = [("variable", "over", "type", "what it is")]
+    for name, values in found.data_vars.items():
+        dims = ", ".join(f"{dim} {length}" for dim, length in values.sizes.items())
+        kind = "text" if values.dtype.kind in "OUT" else str(values.dtype)
+        words = str(values.attrs.get("long_name", ""))
+        rows.append((str(name), f"({dims})" if dims else "one value", kind, words))
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, [*wide, 0], strict=True)]
+        yield "  ".join(cells).rstrip()
+
+
+def aligned(lines: Mapping[str, str]) -> str:
+    """Labels in one column and text in the next, folded at the width of a screen.
+
+    >>> print(aligned({"format": "bbp-phase", "format_version": "1"}))
+    format          bbp-phase
+    format_version  1
+    """
+    left = max(13, *(len(label) + 1 for label in lines)) + 1
+    folded = []
+    for label, text in lines.items():
+        rows = textwrap.wrap(str(text), WIDE - left, break_on_hyphens=False) or [""]
+        folded += [f"{label:{left}}{rows[0]}", *(" " * left + row for row in rows[1:])]
+    return "\n".join(folded)
+
+
+def _model(attributes: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, str]:
+    named = {"p": "p", "p_star": "p*", "a": "a"}
+    if not models.has_a(config):
+        del named["a"]
+    words = [f"{short}={attributes[name]:g}" for name, short in named.items() if name in attributes]
+    words += [f"{name}={models.short(value)}" for name, value in models.special(config).items()]
+    lines = {"model": " ".join(words)} if words else {}
+    if "alpha_bbp" in attributes:
+        lines["alpha_BBP"] = f"{attributes['alpha_bbp']:.6g} ({attributes.get('kind')})"
+    return lines
+
+
+def _origin(attributes: Mapping[str, Any]) -> dict[str, str]:
+    lines = {"finished": "yes" if attributes.get("finished") else "no"}
+    if "created" in attributes:
+        lines["written"] = f"{attributes['created']} at commit {attributes.get('commit', 'unknown')}"
+    if isinstance(attributes.get("seconds"), float):
+        lines["computed in"] = duration(attributes["seconds"])
+    try:
+        versions = json.loads(str(attributes.get("versions", "{}")))
+    except (ValueError, RecursionError):
+        versions = {}
+    if isinstance(versions, dict) and versions:
+        lines["versions"] = ", ".join(f"{name} {number}" for name, number in versions.items())
+    return lines
+
+
+def _coordinate(values: np.ndarray) -> str:
+    if values.size <= MOST or values.dtype.kind in "OUT":
+        return ", ".join(_number(value) for value in values[:20]) or "none"
+    return f"{_number(values[0])} to {_number(values[-1])}, {values.size} values"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}" if math.isfinite(value) else str(float(value))
+    return str(value)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and len(value) > MOST:
+        return f"[{_number(value[0])}, ..., {_number(value[-1])}] ({len(value)})"
+    return json.dumps(value)

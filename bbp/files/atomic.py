@@ -1,7 +1,15 @@
-"""Files that land whole or not at all: temporary file beside the target, fsync, rename, fsync of the directory.
+"""Bytes of files: they land whole or not at all, with a checksum, and are read with care.
 
-What is temporary has a name that nobody else gives (`temporary`), and is locked while it is written: what a killed
-process has left is known by its name, and by its lock that nobody holds.
+What is written goes to a temporary file beside the target, fsync, rename, fsync of the directory. It has a name that nobody
+else gives (`temporary`), and is locked while it is written: what a killed process has left is known by its name, and by its
+lock that nobody holds.
+
+The checksum lies behind the last byte (`sealed`), and is verified before anything else looks at the file. HDF5 writes the
+length of its part of a file into the file's head and takes no notice of what follows, so a sealed file opens in every program
+that reads HDF5 (a block in front of it would hide its signature from some). A program that changes the file overwrites or
+drops the seal, or leaves one that no longer fits.
+
+Files of others are opened without waiting, refused unless regular, bounded in size (`read_regular`).
 """
 
 from __future__ import annotations
@@ -152,3 +160,82 @@ def _is_left(path: Path, written: float) -> bool:
         return time.time() - written > STALE_SECONDS if free is None else free
     finally:
         os.close(handle)
+
+
+_WORD = b"\nbbp seal"
+_MARK = _WORD + b": sha256 of all bytes before this line "
+LENGTH = len(_MARK) + 64 + 1
+
+
+def sealed(data: bytes) -> bytes:
+    """`data` and its seal."""
+    return data + _MARK + hashlib.sha256(data).hexdigest().encode() + b"\n"
+
+
+def fits(data: bytes) -> bool | None:
+    """Whether the seal at the end of `data` is that of what lies before it, and whole; None where there is no seal."""
+    seal = data[-LENGTH:]
+    if not seal.startswith(_MARK) or len(seal) < LENGTH:
+        return False if _WORD in seal else None
+    return hashlib.sha256(memoryview(data)[:-LENGTH]).hexdigest().encode() == seal[len(_MARK) : -1]
+
+
+_WAITLESS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_SAME = getattr(os, "O_NOFOLLOW", 0)
+
+
+def open_regular(
+    path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = True, mode: int = 0o666
+) -> int:
+    """A descriptor of the regular file at `path`; FileError, one line, for a FIFO, a device, a directory, nothing.
+
+    follow   False refuses a symbolic link at the end of `path`, so that what is written is what is named
+    """
+    name = repr(str(path))
+    try:
+        handle = os.open(path, flags | _WAITLESS | (0 if follow else _SAME), mode)
+    except OSError as error:
+        raise FileError(_reason(name, path, error)) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        directory = stat.S_ISDIR(os.fstat(handle).st_mode)
+        os.close(handle)
+        raise FileError(
+            f"{name} is a directory, not a file" if directory else f"{name} is not a regular file"
+        )
+    return handle
+
+
+def read_regular(path: str | Path, limit: int | None = None, *, follow: bool = True) -> bytes:
+    """The bytes of the regular file at `path`; FileError, one line, if it is none, has more than `limit` or cannot be read."""
+    handle = open_regular(path, follow=follow)
+    try:
+        size = os.fstat(handle).st_size
+        if limit is not None and size > limit:
+            raise FileError(f"{str(path)!r} has {size} bytes, more than the {limit} that are read")
+        with open(handle, "rb", closefd=False) as file:
+            data = file.read(size + 1)
+            if len(data) > size:  # it grows while it is read
+                data += file.read() if limit is None else file.read(max(0, limit - len(data)))
+            return data
+    except OSError as error:
+        raise FileError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    finally:
+        os.close(handle)
+
+
+def _reason(name: str, path: str | Path, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        parts = f"{path}.parts"
+        if not os.path.isdir(parts):
+            return f"no such file: {name}"
+        return (
+            f"no such file: {name}, but {parts!r} holds an unfinished run: its command with --resume goes on, with --merge"
+            " --partial writes what there is"
+        )
+    if error.errno == errno.ELOOP:
+        return f"{name} is a symbolic link" if os.path.islink(path) else f"{name} is a loop of links"
+    if error.errno == errno.ENXIO:
+        return f"{name} is not a regular file"
+    if error.errno == errno.EISDIR:
+        return f"{name} is a directory, not a file"
+    return f"{name} cannot be read: {(error.strerror or str(error)).lower()}"

@@ -7,8 +7,8 @@ read it without this package. The attribute `format` ("bbp-sweep", ...) says wha
 * the attribute `config` (JSON of every option that decides the numbers) is the dataset /config: attributes end at 64 KiB;
 * numbers that may be missing are NaN in memory, and in integer datasets the `_FillValue` (`bbp.files.variables.FILL`).
 
-A file is written whole or not at all, and the checksum of all its bytes stands behind them (`bbp.files.seal`): a flipped bit is
-found before HDF5 sees the file. A program that changes the file drops the checksum, and the file is then read as it is.
+A file is written whole or not at all, and the checksum of all its bytes stands behind them (`bbp.files.atomic`): a flipped bit
+is found before HDF5 sees the file. A program that changes the file drops the checksum, and the file is then read as it is.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import xarray as xr
 
 from bbp.console.errors import FileError
 from bbp.console.progress import log
-from bbp.files import atomic, look, seal
+from bbp.files import atomic, look
+from bbp.files.atomic import open_regular, read_regular
 from bbp.files.product import combined
-from bbp.files.regular import open_regular, read_regular
 from bbp.files.variables import (
     CONVENTIONS,
     DONE,
@@ -65,7 +65,7 @@ _SCALE = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS
 
 def write(path: str | Path, found: xr.Dataset) -> None:
     """Write a result to `path`, whole or not at all (OSError); `found.attrs["format"]` says what it is."""
-    atomic.write_bytes(Path(path), seal.sealed(packed(found)))
+    atomic.write_bytes(Path(path), atomic.sealed(packed(found)))
 
 
 def packed(found: xr.Dataset) -> bytes:
@@ -306,7 +306,7 @@ def _verified(path: str | Path, locking: Locking) -> bytes:
     starts = (0, *(512 << power for power in range(20)))
     if not any(data[start : start + len(_SIGNATURE)] == _SIGNATURE for start in starts):
         raise FileError(f"{name} is not an HDF5 file")
-    sound = seal.fits(data)
+    sound = atomic.fits(data)
     if sound is False:
         words = "is damaged: its contents do not match their checksum"
         raise FileError(

@@ -17,7 +17,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bbp.analysis.observables import of_samples
+from bbp.analysis.summary import of_samples
 from bbp.experiments.models import Model
 from bbp.files import dataset, provenance
 from bbp.late_sims import instances, sample_point

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.analysis.edge_statistics import quenched_sample
-from bbp.files.table import DONE
+from bbp.engine.tasks import DONE
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.late_sims import sample_point
 from bbp.plots import layout, style

@@ -18,8 +18,8 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from bbp.analysis.observables import observables
 from bbp.analysis.spectrum import Pool, Spectrum
+from bbp.analysis.summary import observables
 from bbp.analysis.theory_curves import theory_curves
 from bbp.experiments import models
 from bbp.experiments.models import Model

@@ -4,7 +4,7 @@ On the CPU: Householder reduction to a tridiagonal matrix T (sytrd), the k lowes
 and inverse iteration), and only those k vectors carried back (ormqr). This is what SciPy's `eigh` does
 for a subset. It differs in keeping T: squared overlaps of ALL eigenvectors with a few given directions cost O(n^2)
 (`sims.dense.all_overlaps`) where `eigh` would form n vectors, and at large orders a bound in O(n) on what the others can have
-(`sims.dense.overlap_bound`) may spare even that. On a GPU: the device's own `eigh`, whose result JAX does not check; here it
+(`sims.dense.all_overlaps`) may spare even that. On a GPU: the device's own `eigh`, whose result JAX does not check; here it
 is.
 """
 
@@ -24,8 +24,15 @@ from scipy.linalg import eigh, eigh_tridiagonal
 
 from sims.blas import blas, threads_for
 from sims.checks import reals
-from sims.dense.all_overlaps import Spectrum, group_means, groups, lowest_vectors, spectra_overlaps
-from sims.dense.overlap_bound import SEPARATE, settled
+from sims.dense.all_overlaps import (
+    SEPARATE,
+    Spectrum,
+    group_means,
+    groups,
+    lowest_vectors,
+    settled,
+    spectra_overlaps,
+)
 from sims.dense.reduction import Reduced, carried, same, tridiagonal
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count, flag

@@ -25,8 +25,7 @@ from jax import Array
 from sims.checks import reals
 from sims.dynamics import flow, steps
 from sims.dynamics.problem import QUADRATIC, Loss, Matrix, Problem, loss_unit, nodes_of
-from sims.dynamics.rules import NAMES, Rules
-from sims.dynamics.state import RUNNING, Code, Numbers, State, begin
+from sims.dynamics.state import NAMES, RUNNING, Code, Numbers, Rules, State, begin
 from sims.hessian import Functions
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from sims import checks
 from sims.checks import of_type
-from sims.cores import allotted
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.descent.path import Code, Rules, descend
@@ -30,6 +29,7 @@ from sims.descent.theory import NAMES, predicted_along
 from sims.hessian import functions_of
 from sims.instance import Instance, draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
+from sims.limits import allotted
 from sims.memory import planned_bytes
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, one, shown

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sims.dynamics.arrays import counted, either
-from sims.dynamics.problem import Problem
+from sims.dynamics.problem import Problem, counted, either
 from sims.dynamics.sphere import Array, retract, row_products, tangent
 from sims.dynamics.state import Code, Numbers, State, power_iterated, refreshed, verdict
 

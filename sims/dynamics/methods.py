@@ -22,9 +22,8 @@ import numpy as np
 
 from sims.dynamics import flow, steps
 from sims.dynamics.problem import Problem
-from sims.dynamics.rules import Rules
 from sims.dynamics.sphere import Array, retract, tangent
-from sims.dynamics.state import RUNNING, Code, begin
+from sims.dynamics.state import RUNNING, Code, Rules, begin
 from theory.checks import ParameterError, one, positive
 
 RENEWED = 64  # gradients between two estimates of the largest curvature by the flow on the host

@@ -1,9 +1,9 @@
 """What a method of first order asks: products with the data, and the loss, its gradient and its curvature made of them.
 
 The data are known by products (`theory.path.Data`): a `Matrix` of NumPy or JAX, or data that are drawn as they are asked for
-(`theory.path.deferred`). The loss is in units of its own slope. Functions of the outputs y and yhat
-are evaluated in float64 whatever the data are: a loss of a = 1e46 is no number of float32, and (M,) numbers cost nothing beside
-the data. Everything is written for the arrays it is given: NumPy's on the host, JAX's in a compiled program.
+(`theory.path.deferred`). The loss is in units of its own slope. Functions of the outputs y and yhat are evaluated in float64
+whatever the data are: a loss of a = 1e46 is no number of float32, and (M,) numbers cost nothing beside the data. Everything is
+written for the arrays it is given: NumPy's on the host, JAX's in a compiled program, and so are loops (`counted`, `repeated`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from sims.dense.eigen import power_of_two
-from sims.dynamics.arrays import counted
 from sims.dynamics.sphere import Array, row_products, tangent
 from sims.hessian import Functions, functions_of, parts_of
 from sims.pinned import pinned
@@ -230,3 +229,32 @@ def nodes_of(functions: Functions, a: float) -> tuple[int, int]:
         _nodes(lambda x: s(x, np), lambda x: first(x, np)),
         _nodes(lambda x: value(np.ones(3), x, b, np), lambda x: pull(np.ones(3), x, b, np)),
     )
+
+
+def counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) -> Any:
+    """jax.lax.fori_loop, or the same by Python where the carried arrays are NumPy's."""
+    if _compiled(start):
+        return jax.lax.fori_loop(lower, upper, body, start)
+    for i in range(int(lower), int(upper)):
+        start = body(i, start)
+    return start
+
+
+def repeated(holds: Callable[[Any], Any], body: Callable[[Any], Any], start: Any) -> Any:
+    """jax.lax.while_loop, or the same by Python where the carried arrays are NumPy's."""
+    if _compiled(start):
+        return jax.lax.while_loop(holds, body, start)
+    while holds(start):
+        start = body(start)
+    return start
+
+
+def either(condition: Any, new: Any, old: Any) -> Any:
+    """Leaf by leaf, `new` where the condition holds and else `old`: trees of arrays of one shape."""
+    if isinstance(condition, jax.Array):
+        return jax.tree.map(lambda a, b: jax.numpy.where(condition, a, b), new, old)
+    return new if condition else old
+
+
+def _compiled(start: Any) -> bool:
+    return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(start))

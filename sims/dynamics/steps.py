@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sims.dynamics.arrays import either, repeated
-from sims.dynamics.problem import Problem
+from sims.dynamics.problem import Problem, either, repeated
 from sims.dynamics.sphere import Array, retract
 from sims.dynamics.state import Code, Numbers, State, power_iterated, refreshed, verdict
 

@@ -1,4 +1,9 @@
-"""Samples too large for a dense Hessian: which solver, which layout of the data, and what can still be said of ranks."""
+"""Samples too large for a dense Hessian: which solver, which layout of the data, and what can still be said of ranks.
+
+Of overlaps with the signal the lowest pairs say q2, and which vector has most of it. Eigenvalues nearer than their residuals,
+or rounding, are one degenerate space, whose basis is arbitrary: its members are given its mean overlap, as in the dense path
+(`sims.dense.eigen.Overlaps`). The rank of the largest is that in the whole spectrum, or -1 where the pairs do not settle it.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,22 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sims import card
-from sims.dense.eigen import WIDEST, Code, Eigenpairs
+from sims.checks import reals
+from sims.dense.all_overlaps import MARGIN, STEPS, group_means, groups, point_mass
+from sims.dense.eigen import WIDEST, Code, Eigenpairs, Overlaps
+from sims.density import measure_of
 from sims.instance import Instance, finite_p, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
-from sims.krylov.signal import signal_overlaps
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.memory import dense_bytes, fits
-from sims.operator.operator import HessianOperator, hessian_operator
+from sims.operator.operator import HessianOperator, hessian_operator, interleaved
 from sims.operator.sharded import sharded_operator
 from sims.pinned import pinned
+from sims.signal import overlaps, signal_vectors
 from theory.checks import count
 from theory.model.network import Network
 
@@ -46,7 +56,7 @@ def solve_krylov(drawn: Instance, k: int) -> Eigenpairs:
 
     The data are stored where they fit and drawn again at every product where they do not, with rows over
     all devices where JAX sees several. Residuals to TOL, or RELATIVE |H| where that is less. Overlaps with the signal
-    come with them (`sims.krylov.signal`).
+    come with them (`sims.krylov.sample`).
     """
     dtype = str(real_dtype(drawn.student.dtype))
     stored = stores(drawn.model, drawn.n, drawn.m / drawn.n, k, dtype)
@@ -91,3 +101,88 @@ def _bytes(model: Network, n: int, alpha: float, k: int, dtype: Any, *, stored: 
         settings=settings,
         devices=1 if jax.default_backend() == "cpu" else devices,
     )
+
+
+CERTAIN = 0.8  # of the largest q2: pairs found to a residual leave a little of themselves in the rest
+CLEAR = 100  # widths that the bound on the next eigenvalue must lie above the highest space for that to be complete
+KEPT = 1024  # Lanczos vectors kept for the bound on overlaps: fewer than the basis that found the pairs
+
+
+@pinned
+def signal_overlaps(operator: HessianOperator, pairs: Eigenpairs, teacher: jax.Array) -> Overlaps:
+    """q2 (k,) of pairs found by `sims.krylov.solver`, and the rank of the largest.
+
+    The rank is -1 where pairs did not converge, where two spaces share the largest q2, where its space may go on above
+    the pairs, and where neither the sum of all q2 (`certified_rank`) nor a bound on the others (`bounded_rank`) settles it.
+    """
+    q2 = mean_overlaps(pairs, teacher)
+    rank = leader(pairs, q2)
+    if rank < 0 or pairs.code is not Code.CONVERGED:
+        return Overlaps(q2, -1)
+    signal = signal_vectors(teacher, operator.p)
+    if certified_rank(q2, signal.shape[1]) < 0 and bounded_rank(operator, pairs.vectors, q2, signal) < 0:
+        rank = -1
+    return Overlaps(q2, rank)
+
+
+@pinned
+def mean_overlaps(pairs: Eigenpairs, teacher: jax.Array) -> NDArray[np.float64]:
+    """q2 (k,), the mean over its space where a value is degenerate (over what was found of the highest space)."""
+    raw = np.asarray(overlaps(pairs.vectors, teacher), np.float64)
+    return (
+        group_means(raw, *groups(pairs.values, _width(pairs))) if np.all(np.isfinite(pairs.values)) else raw
+    )
+
+
+def leader(pairs: Eigenpairs, q2: NDArray) -> int:
+    """Index of the first vector of the space with the largest q2 among those found; -1 for a tie or an open space."""
+    starts, _ = groups(pairs.values, _width(pairs))
+    means = q2[starts]
+    best = int(np.argmax(means))
+    others = np.delete(means, best)
+    if len(others) and np.max(others) > means[best] - MARGIN:
+        return -1
+    last = best == len(starts) - 1
+    # stats["above"] is an upper bound on the next eigenvalue, and is absent where there is none
+    if last and pairs.stats.get("above", np.inf) - pairs.values[-1] <= CLEAR * _width(pairs):
+        return -1
+    return int(starts[best])
+
+
+def certified_rank(q2: ArrayLike, degeneracy: int) -> int:
+    """Rank in the whole spectrum of the vector of largest q2, from the lowest vectors alone; -1 if they do not say.
+
+    q2 over all eigenvectors add up to p p_star and none exceeds 1. The largest one computed is the largest of all if it
+    is above what is left for the rest.
+    """
+    found = reals("q2", q2, None, dtype=np.float64)
+    left = min(1.0, count("degeneracy", degeneracy) - float(np.sum(found)))
+    return int(np.argmax(found)) if len(found) and float(np.max(found)) > left + MARGIN else -1
+
+
+@pinned
+def bounded_rank(operator: HessianOperator, vectors: NDArray, q2: NDArray, signal: NDArray) -> int:
+    """Rank of the largest of q2 (k,) in the whole spectrum, if a bound shows that no other vector has as much; else -1.
+
+    vectors (p N, k) found, signal (p N, r), both block-major. What the vectors leave of the signal has its measure on the
+    other eigenvectors, and a few Lanczos steps from it bound what one of them can have (`sims.dense.all_overlaps`). The steps
+    are taken where the largest q2 is a quarter or more of what is left, which is where they can settle it.
+    """
+    rest = signal - vectors @ (vectors.T @ signal)
+    total: NDArray[np.float64] = np.einsum("ir,ir->r", rest, rest, dtype=np.float64)
+    largest, left = float(np.max(q2)), float(np.sum(total))
+    steps = min(STEPS, operator.order, KEPT // len(total))
+    if largest < left / 4 or steps < 1:
+        return -1
+    kept = total > MARGIN**2
+    bound = float(np.sum(total[~kept]))
+    if np.any(kept):
+        measures = measure_of(operator, interleaved(rest[:, kept], operator.p), steps).weights
+        bound += float(sum(share * point_mass(w) for share, w in zip(total[kept], measures, strict=True)))
+    return int(np.argmax(q2)) if bound < CERTAIN * largest else -1
+
+
+def _width(pairs: Eigenpairs) -> float:
+    """Values nearer than this are one degenerate space."""
+    rounding = 16 * float(np.finfo(pairs.vectors.dtype).eps) * pairs.stats.get("norm", 0.0)
+    return max(rounding, float(np.max(pairs.residuals)))

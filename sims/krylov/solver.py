@@ -33,12 +33,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sims.checks import has
-from sims.cores import allotted
 from sims.dense.eigen import Code, Eigenpairs
 from sims.krylov.basis import orthonormal
-from sims.krylov.settings import Plan, Settings, mixes, plan_tol
+from sims.krylov.settings import Plan, Settings, in_units, mixes, plan_tol
 from sims.krylov.space import WAIT, Space
-from sims.krylov.units import in_units
+from sims.limits import allotted
 from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
 

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sims.normal import box_muller
 from sims.pinned import pinned
-from sims.threefry import encrypted
+from sims.threefry import box_muller, encrypted
 
 
 @pinned

@@ -15,7 +15,7 @@ from bbp.analysis.bootstrap import bootstrap
 from bbp.analysis.comparison import THEORY_N, compare
 from bbp.analysis.comparison_table import table
 from bbp.analysis.join import join
-from bbp.analysis.observables import observables
+from bbp.analysis.summary import observables
 from bbp.compare import main
 from bbp.engine.parts import Parts
 from bbp.experiments import models

@@ -13,8 +13,7 @@ from bbp import plot
 from bbp.analysis import recovery
 from bbp.engine import run
 from bbp.experiments import descent, models
-from bbp.experiments.descent_file import COLUMNS
-from bbp.experiments.descent_table import table
+from bbp.experiments.descent_file import COLUMNS, table
 from bbp.files import dataset, variables
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout

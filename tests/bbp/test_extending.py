@@ -104,8 +104,8 @@ def edit(path, old, new):
 def observable(place):
     edit(
         place / "bbp/store.py",
-        "    table.STATUS,\n",
-        '    Field("spread", ("sample",), optional=True, words="eigenvalues kept: highest less lowest"),\n    table.STATUS,\n',
+        "    STATUS,\n",
+        '    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),\n    STATUS,\n',
     )
     edit(
         place / "bbp/experiments/sweep.py",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bbp import info, plot, sweep
-from bbp.exports.about import aligned
+from bbp.exports.info import aligned
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -13,8 +13,7 @@ from sims.descent.samples import sample_descents
 from sims.dynamics.sphere import retract, riemannian_hessian, row_products, tangent
 from sims.host_draws import draw_on_host
 from sims.krylov.memory import krylov_bytes
-from sims.krylov.sample import preferred_solver
-from sims.krylov.signal import certified_rank
+from sims.krylov.sample import certified_rank, preferred_solver
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.memory import dense_bytes
 from sims.one_draw import sample_grid

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sims import cores, limits
+from sims import limits
 from sims.descent import samples
 from sims.krylov import solver
 
@@ -10,7 +10,7 @@ from sims.krylov import solver
 @pytest.fixture
 def groups(monkeypatch, tmp_path):
     """A function that makes up this process's control groups, `groups(version, path, files)`, on 16 cores without Slurm."""
-    monkeypatch.setattr(cores, "_affinity", lambda: 16)
+    monkeypatch.setattr(limits, "_affinity", lambda: 16)
     for name in ("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -53,7 +53,7 @@ def two(quota):
 )
 def test_cores_are_the_least_quota_on_the_way_to_the_root(groups, version, files, expected):
     groups(version, "/job/step", files)
-    assert cores.allotted() == expected
+    assert limits.allotted() == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_slurm_says_how_many(groups, monkeypatch, told, expected):
     groups(2, "/", {})
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    assert cores.allotted() == expected
+    assert limits.allotted() == expected
 
 
 def test_threads_are_as_many_as_cores_are_allotted(monkeypatch):

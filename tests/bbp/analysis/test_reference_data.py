@@ -10,7 +10,7 @@ import xarray as xr
 from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.finite_size import phi_crossing, shift_law
 from bbp.analysis.join import join
-from bbp.analysis.observables import observables
+from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files.variables import NOT_RUN
 from theory.exact.bulk import bulk_edge

@@ -18,7 +18,7 @@ import bbp as package
 from bbp import store
 from bbp.console import program
 from bbp.console.errors import FileError
-from bbp.files import dataset, seal
+from bbp.files import atomic, dataset
 from tests.cases import cases
 
 PROGRAMS = sorted(
@@ -170,7 +170,7 @@ def good_bytes():
     found["reason"] = grid, np.full((1, 2, 2), "", object)
     axes = {"n": [8], "alpha": [1.0, 2.0], "sample": [0, 1], "eigenpair": range(5)}
     about = {"p": 1, "p_star": 1, "a": 0.5, "alpha_bbp": 1.38, "kind": "continuous", "seed": 0, "finished": 1}
-    return seal.sealed(dataset.packed(xr.Dataset(found, axes, about | {"format": "bbp-sweep"})))
+    return atomic.sealed(dataset.packed(xr.Dataset(found, axes, about | {"format": "bbp-sweep"})))
 
 
 def good(path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bbp.console import progress, streams, text
+from bbp.console import progress, streams
 from bbp.files import dataset
 
 INLINE = "module://matplotlib_inline.backend_inline"
@@ -135,12 +135,12 @@ def test_streams_are_prepared_once_and_again(monkeypatch):
     ],
 )
 def test_a_message_is_one_plain_short_line(given, said):
-    assert text.one_line(given) == said
+    assert streams.one_line(given) == said
 
 
 def test_a_long_message_keeps_its_end():
-    found = text.one_line(" ".join(["word"] * 1000) + " (--force replaces it)")
-    assert len(found) <= text.LONGEST and found.endswith("(--force replaces it)")
+    found = streams.one_line(" ".join(["word"] * 1000) + " (--force replaces it)")
+    assert len(found) <= streams.LONGEST and found.endswith("(--force replaces it)")
 
 
 LONG = "9" * 5000

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bbp.engine.tasks import Kind
-from bbp.files.table import Field
+from bbp.engine.tasks import Field, Kind
 
 FIELDS = (Field("values", ("sample", "column"), np.float64, np.nan),)
 

@@ -8,7 +8,7 @@ import pytest
 
 from bbp import store
 from bbp.analysis import theory_curves
-from bbp.analysis.observables import observables
+from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files import variables
 from theory import Committee

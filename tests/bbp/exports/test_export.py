@@ -14,8 +14,8 @@ from bbp import export, phase
 from bbp.analysis import summary
 from bbp.analysis.comparison import compare
 from bbp.exports import text
-from bbp.exports.heads import heads
 from bbp.exports.tables import quantities, tables
+from bbp.exports.text import heads
 from bbp.files import dataset, product
 from theory.model import Committee
 

@@ -16,7 +16,7 @@ from bbp import phase, store
 from bbp.analysis import comparison
 from bbp.console import program
 from bbp.console.errors import FileError
-from bbp.files import dataset, regular, seal
+from bbp.files import atomic, dataset
 
 DATA = Path(__file__).parents[3] / "data"
 KINDS = "sweep", "phase", "descent", "compare", "figure"
@@ -40,7 +40,7 @@ def edited(data, change):
     buffer = io.BytesIO(data)
     with h5py.File(buffer, "r+") as file:
         change(file)
-    return seal.sealed(buffer.getvalue())
+    return atomic.sealed(buffer.getvalue())
 
 
 # What takes the place of a dataset.
@@ -218,7 +218,7 @@ def test_a_flipped_bit_of_a_sealed_file_never_reaches_hdf5(there, originals, sha
     monkeypatch.setattr(dataset, "_opened", None)
     path, rng = there / "x.h5", random.Random(3)
     for kind, data in originals.items():
-        data = data if seal.fits(data) else seal.sealed(data)
+        data = data if atomic.fits(data) else atomic.sealed(data)
         for _ in range(share // len(originals)):
             place = rng.randrange(len(data))
             flipped = bytearray(data)
@@ -259,7 +259,7 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path, make):
     else:
         path.symlink_to({"dangling": "nowhere", "loop": path, "device": "/dev/zero"}[make])
     with pytest.raises(FileError, match=r"^[^\n]+$"):
-        regular.read_regular(path, 1000)
+        atomic.read_regular(path, 1000)
 
 
 def test_what_files_hold_commands_no_terminal(bbp, there, originals):

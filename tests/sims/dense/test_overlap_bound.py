@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import eigh
 
 from sims import hessian, instance, sampling
-from sims.dense import eigen, overlap_bound, reduction
+from sims.dense import all_overlaps, eigen, reduction
 from sims.dense.eigen import Code
 from sims.signal import signal_vectors
 from tests.cases import cases
@@ -68,12 +68,12 @@ def test_the_gauss_rule_of_three_points():
     """T = [[0, 1], [1, 0]] and a third axis apart: masses 1/2 at 1 and -1, both held by the rule of two steps."""
     d, e = np.array([0.0, 0.0, 5.0]), np.array([1.0, 0.0])
     s = np.array([[2.0], [0.0], [0.0]])
-    alpha, beta = overlap_bound.lanczos(d, e, s[:, 0], 3)
+    alpha, beta = all_overlaps.lanczos(d, e, s[:, 0], 3)
     np.testing.assert_allclose(alpha, [0, 0], atol=1e-15)  # ended by the invariant subspace
     np.testing.assert_allclose(beta, [1])
-    assert overlap_bound.overlap_bound(d, e, s, 3) == pytest.approx(4.0)  # two neighbours of 2 each
-    assert overlap_bound.overlap_bound(d, e, s, 1) == pytest.approx(4.0)
-    assert overlap_bound.overlap_bound(d, e, np.zeros((3, 2)), 3) == 0
+    assert all_overlaps.overlap_bound(d, e, s, 3) == pytest.approx(4.0)  # two neighbours of 2 each
+    assert all_overlaps.overlap_bound(d, e, s, 1) == pytest.approx(4.0)
+    assert all_overlaps.overlap_bound(d, e, np.zeros((3, 2)), 3) == 0
 
 
 @cases("axes", [False, True])
@@ -90,16 +90,16 @@ def test_no_overlap_outside_the_lowest_is_above_the_bound(n, kind, axes):
             rest = rotated - vectors[:, :k] @ (vectors[:, :k].T @ rotated)
             largest = np.max(all_q2[k:], initial=0.0)
             for steps in (1, 2, 16, 64, 200):
-                assert largest <= overlap_bound.overlap_bound(d, e, rest, steps) + 1e-8
+                assert largest <= all_overlaps.overlap_bound(d, e, rest, steps) + 1e-8
             if k < n and all_q2[k:].size:
-                assert not overlap_bound.settled(d, e, rest, largest)
+                assert not all_overlaps.settled(d, e, rest, largest)
 
 
 def test_lanczos_keeps_its_vectors_orthogonal():
     """The rule of n steps has the eigenvalues of T for nodes, though some are found long before the last step."""
     rng = np.random.default_rng(4)
     d, e, rotated, values, _ = tridiagonal_of(spiked(100, rng), directions(100, 1, rng, False))
-    alpha, beta = overlap_bound.lanczos(d, e, rotated[:, 0], 200)
+    alpha, beta = all_overlaps.lanczos(d, e, rotated[:, 0], 200)
     assert len(alpha) == 100 and len(beta) == 99
     nodes = np.linalg.eigvalsh(np.diag(alpha) + np.diag(beta, -1) + np.diag(beta, 1))
     np.testing.assert_allclose(nodes, values, atol=1e-12 * np.max(np.abs(values)))

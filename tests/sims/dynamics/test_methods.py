@@ -11,10 +11,9 @@ from scipy import stats
 from sims.dynamics import flow, steps
 from sims.dynamics.methods import Descent, MessagePassing, PowerIteration, Ruled
 from sims.dynamics.problem import Matrix, Problem
-from sims.dynamics.rules import Rules
 from sims.dynamics.run import descend, drawn, problem_of, trajectory
 from sims.dynamics.sphere import retract
-from sims.dynamics.state import begin
+from sims.dynamics.state import Rules, begin
 from theory.checks import ParameterError
 from theory.general.spectral_methods import optimal
 from theory.model import Committee, Network

@@ -8,9 +8,8 @@ from sims.hessian import dense_blas
 from sims.instance import draw, labels
 from sims.krylov import sample as large
 from sims.krylov.memory import data_bytes, krylov_bytes, solver_bytes
-from sims.krylov.sample import preferred_solver, stores
+from sims.krylov.sample import bounded_rank, certified_rank, preferred_solver, stores
 from sims.krylov.settings import Plan, Settings
-from sims.krylov.signal import bounded_rank, certified_rank
 from sims.krylov.solver import lowest_krylov
 from sims.one_draw import converged, sample_grid, shared_draw
 from sims.operator.operator import hessian_operator
