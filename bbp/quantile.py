@@ -16,7 +16,8 @@ import numpy as np
 from bbp.analysis.bootstrap import Estimate, fraction
 from bbp.analysis.summary import of_samples
 from bbp.console import grids, program
-from bbp.experiments.options import MODEL
+from bbp.console.options import integer
+from bbp.experiments.options import MODEL, MOST_DRAWS, MOST_SAMPLES
 from sims.memory import ROOM, available_bytes
 from sims.sampling import sample_point
 from theory.checks import ParameterError
@@ -71,26 +72,29 @@ def run(args: argparse.Namespace) -> int:
     options = {
         "q2": grids.number("q2", args.q2),
         "of": args.of,
-        "draws": grids.integer("draws", args.draws, 10),
-        "seed": grids.integer("seed", args.seed, 0),
+        "draws": integer(10, MOST_DRAWS)("draws", args.draws),
+        "seed": grids.seed(args.seed),
     }
-    samples = None if args.samples is None else grids.integer("samples", args.samples, 2)
+    samples = None if args.samples is None else integer(2, MOST_SAMPLES)("samples", args.samples)
     n = grids.integer("n", args.n) if "n" in given else 0
     alpha = grids.number("alpha", args.alpha) if "alpha" in given else math.nan
     share = grids.number("share", args.share) if "share" in given else math.nan
-    if not math.isnan(alpha) and n:
+
+    def room(alpha: float, n: int) -> None:
         _require_room(model, alpha, n)
+
     if "n" not in given:
-        answer = n_at(model, alpha, share=share, **options)
+        answer = n_at(model, alpha, share=share, before=room, **options)
         n = int(answer.value)
         program.show(
             f"N = {n} ± {_digits(answer.error)}: {_words(answer.share, options)} at alpha = {alpha:g}"
         )
     elif "alpha" not in given:
-        answer = alpha_at(model, n, share=share, **options)
+        answer = alpha_at(model, n, share=share, before=room, **options)
         alpha = answer.value
         program.show(f"alpha = {_with_error(answer)}: {_words(answer.share, options)} at N = {n}")
     else:
+        room(alpha, n)
         answer = share_at(model, alpha, n, **options)
         program.show(f"share = {_with_error(answer)} at alpha = {alpha:g}, N = {n}: {_what(options)}")
     program.show(LAW)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import inspect
+import re
+import textwrap
 from pathlib import Path
 
 import reference
@@ -39,15 +42,43 @@ def more(docs: Path) -> str:
 
 
 def programs() -> str:
-    """Every command with its help text."""
+    """Every program: its words, its examples, and each option with a target of its own, all from its parser."""
     parts = []
     for name, summary in COMMANDS.items():
         module = importlib.import_module(f"bbp.{name}")
         parser = Parser(prog=f"bbp {name}")
         module.add_arguments(parser)
-        parts += [f"## bbp {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", "```text"]
-        parts += [parser.format_help().rstrip(), "```", ""]
+        words = inspect.cleandoc(getattr(module, "SUMMARY", module.__doc__)).partition("\n\n")[2]
+        parts += [f"## bbp {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", _markdown(words), ""]
+        parts += ["```text", textwrap.dedent(module.EXAMPLE).rstrip(), "```", "", f"```{{program}} bbp {name}", "```", ""]
+        for group in parser._action_groups:
+            actions = [action for action in group._group_actions if action.dest != "help"]
+            if actions and group.title not in ("options", "positional arguments"):
+                parts += [f"**{str(group.title).capitalize()}**", ""]
+            for action in actions:
+                parts += [f"````{{option}} {_written(action)}", _help(action), "````", ""]
     return "\n".join(parts)
+
+
+def _written(action: argparse.Action) -> str:
+    """An argument as it is typed: --n N, -o FILE, FILE.h5."""
+    value = action.metavar or action.dest.upper()
+    if not action.option_strings:
+        return str(value)
+    if action.nargs == 0:
+        return ", ".join(action.option_strings)
+    shown = f"[{value}]" if action.nargs == "?" else str(value)
+    return ", ".join(f"{text} {shown}" for text in action.option_strings)
+
+
+def _help(action: argparse.Action) -> str:
+    words = (action.help or "") % {**vars(action), "prog": "bbp"}
+    return _markdown(words)
+
+
+def _markdown(text: str) -> str:
+    """Plain words as Markdown: what would be markup stands as it is."""
+    return re.sub(r"([\\*_<>\[\]{}$`|#~])", r"\\\1", text)
 
 
 def layouts() -> str:

@@ -35,6 +35,9 @@ FOREIGN = (
     " .png .pdf .svg .eps .pgf .ps .jpg .jpeg .zip .gz"
 ).split()  # endings of what is not HDF5
 MOST_SAMPLES = 10**6  # at a point
+MOST_DRAWS = 10**6
+MOST_FLOW_ALPHA = 100
+MOST_PROCESSES = 10**4
 
 
 def alphas(name: str, value: Any) -> Any:
@@ -42,9 +45,12 @@ def alphas(name: str, value: Any) -> Any:
     return AUTO if value is True or value == AUTO else list(grids.numbers("alpha", value))
 
 
-def some_alphas(name: str, value: Any) -> list[float]:
-    """A grid of alpha."""
-    return list(grids.numbers("alpha", value))
+def flow_alphas(name: str, value: Any) -> list[float]:
+    """A grid of alpha at which flows can be followed: their steps are the shorter the larger alpha is."""
+    found = grids.numbers("alpha", value)
+    if found[-1] > MOST_FLOW_ALPHA:
+        raise ParameterError(f"{name}: alpha must be at most {MOST_FLOW_ALPHA}, got {found[-1]!r}")
+    return list(found)
 
 
 def named(read: Any, other: str) -> Any:
@@ -123,7 +129,7 @@ def normalisations(name: str, value: Any) -> list[float]:
 
 def some_draws(name: str, value: Any) -> int:
     """A number of draws: none, or enough for an error."""
-    found = integer(0)(name, value)
+    found = integer(0, MOST_DRAWS)(name, value)
     if found == 1:
         raise ParameterError(f"{name} must be 0 or an integer of at least 2, got {shown(value)}")
     return found
@@ -163,7 +169,7 @@ def locking(name: str, value: Any) -> bool | str:
 
 def processes(name: str, value: Any) -> int | None:
     """How many; None for AUTO."""
-    return None if value == AUTO else grids.integer(name, value, 1)
+    return None if value == AUTO else integer(1, MOST_PROCESSES)(name, value)
 
 
 def seconds(name: str, value: Any) -> float:
@@ -193,14 +199,14 @@ def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
         out = Option("out", out, data_file, "the file to write", metavar="FILE.h5")
     rows = (
         out,
-        Option("block", None, integer(), "samples a unit of work (as many as take some seconds)"),
+        Option("block", None, integer(1, MOST_SAMPLES), "samples a unit of work (as many as take some seconds)"),
         *more,
         Option(
             "processes", AUTO, processes,
             "processes on this machine, one core each (auto: the cores allotted, where that ends sooner)", metavar="N",
         ),
         Option(
-            "workers", None, integer(), "processes on this machine, each with a GPU of its own where there are GPUs",
+            "workers", None, integer(1, MOST_PROCESSES), "processes on this machine, each with a GPU of its own where there are GPUs",
             metavar="N",
         ),
         Option("scheduler", None, text, "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS"),
@@ -286,7 +292,7 @@ MODEL = (
         metavar="B,B",
     ),
 )
-BATCH = Option("batch", None, integer(), "samples held together (chosen by memory)")
+BATCH = Option("batch", None, integer(1, MOST_SAMPLES), "samples held together (chosen by memory)")
 SAMPLES = integer(1, MOST_SAMPLES)
 SWEEP = (
     Option(
@@ -359,7 +365,7 @@ DESCENT = (
     *execution(
         "results/descent.h5",
         BATCH,
-        Option("threads", None, integer(), "threads, one batch each (one a core on a CPU, else 1)"),
+        Option("threads", None, integer(1, MOST_PROCESSES), "threads, one batch each (one a core on a CPU, else 1)"),
         Option(
             "threshold", 0.5, fraction,
             "a sample has recovered when the largest share of a student row in the teacher's span (m2 for p* = 1) ends"
@@ -381,9 +387,9 @@ PHASE = (
         "n", None, large_sizes, "input dimensions, such as 1e3,1e6: thresholds at finite N for every p at --at-a",
         metavar="LIST",
     ),
-    Option("draws", 100, integer(2), "draws of labels for each of those"),
+    Option("draws", 100, integer(2, MOST_DRAWS), "draws of labels for each of those"),
     Option(
-        "time", None, some_alphas,
+        "time", None, flow_alphas,
         "alphas, such as 1.5:5:8: the time at which gradient flow loses the outlier, for every finite p at --at-a (ten seconds"
         " each)", metavar="GRID",
     ),
@@ -392,7 +398,7 @@ PHASE = (
 )  # fmt: skip
 COMPARE = (
     Option("draws", 64, some_draws, "draws of labels for the finite-N theory; 0 leaves it out"),
-    Option("repeats", 1000, integer(100), "bootstrap repeats, at least 100"),
+    Option("repeats", 1000, integer(100, MOST_DRAWS), "bootstrap repeats, at least 100"),
     Option("seed", 0, seed, "of the bootstrap and of the labels"),
     *execution(
         Option(

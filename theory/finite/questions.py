@@ -109,10 +109,11 @@ def alpha_at(
     of: str = "overlap",
     draws: int = 400,
     seed: int = 0,
+    before: Callable[[float, int], None] | None = None,
 ) -> Answer:
     """alpha at which a share of the draws at N has `of` above q2, with its error: see `share_at`.
 
-    Raises ParameterError on unfit arguments, NotConverged where no alpha up to 64 alpha_BBP has that share.
+    `before` is called with (alpha, N) ahead of each set of draws, and may refuse it. Raises ParameterError on unfit arguments, NotConverged where no alpha up to 64 alpha_BBP has that share.
 
     >>> found = alpha_at(Network(1, 1, 0.5), 100, share=0.5, draws=40)
     >>> 0.5 < found.value < 4
@@ -121,10 +122,11 @@ def alpha_at(
     wanted, n, centre = _fraction("share", share), count("n", n), bbp_threshold(finite_committee(model)).alpha
 
     def missing(log_alpha: float) -> float:
+        alpha = math.exp(log_alpha)
+        if before is not None:
+            before(alpha, n)
         try:
-            return (
-                share_at(model, math.exp(log_alpha), n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
-            )
+            return share_at(model, alpha, n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
         except NotConverged:
             return -wanted  # too few labels for an edge: nothing to see
 
@@ -144,15 +146,19 @@ def n_at(
     of: str = "overlap",
     draws: int = 200,
     seed: int = 0,
+    before: Callable[[float, int], None] | None = None,
 ) -> Answer:
     """Smallest N, between max(20, 60 / p) and 10,000, from which a share of the draws at alpha has `of` above q2 (or, where
-    overlaps fall with N, the largest N up to which it has); NotConverged where neither end of the range brackets it.
+    overlaps fall with N, the largest N up to which it has); NotConverged where neither end of the range brackets it. `before` as
+    in `alpha_at`.
     """
     wanted, alpha = _fraction("share", share), one("alpha", positive("alpha", alpha))
     least, most = max(_SIZES[0], -(-_LEAST_ORDER // int(finite_committee(model).p))), _SIZES[1]
 
     def missing(log_n: float) -> float:
         n = round(math.exp(log_n))
+        if before is not None:
+            before(alpha, n)
         try:
             return share_at(model, alpha, n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
         except NotConverged:

@@ -16,6 +16,17 @@ ODD = [
     (["quantile", "--n", "1e299", "--alpha", "3"], "alpha N must be below 2^63 samples"),
     (["quantile", "--n", "40", "--alpha", "1e100"], "alpha N must be below 2^63 samples"),
     (["quantile", "--n", "40", "--alpha", "1e12"], "a draw of labels at alpha = 1e+12, N = 40 takes 8.2e+06 GiB"),
+    (["quantile", "--alpha", "1e12", "--share", "0.5"], "a draw of labels at alpha = 1e+12, N = 60 takes 1.23e+07 GiB"),
+    (["quantile", "--n", "1e19", "--share", "0.5"], "alpha N must be below 2^63 samples"),
+    (["quantile", "--n", "40", "--alpha", "2", "--draws", "1e300"], "draws must be at most 1000000"),
+    (["quantile", "--n", "40", "--alpha", "2", "--seed", "1e300"], "seed must be below 2^63"),
+    (["sweep", *ONE, "--dry-run", "--batch", "1e299"], "batch must be at most 1000000"),
+    (["sweep", *ONE, "--dry-run", "--block", "1e18"], "block must be at most 1000000"),
+    (["sweep", *ONE, "--dry-run", "--processes", "1e18"], "processes must be at most 10000"),
+    (["sweep", *ONE, "--dry-run", "--workers", "1e18"], "workers must be at most 10000"),
+    (["descent", *ONE, "--dry-run", "--threads", "1e18"], "threads must be at most 10000"),
+    (["phase", "--dry-run", "--draws", "1e18"], "draws must be at most 1000000"),
+    (["phase", "--dry-run", "--time", "1e18"], "time: alpha must be at most 100"),
 ]  # fmt: skip
 
 
