@@ -50,7 +50,15 @@ def programs() -> str:
         module.add_arguments(parser)
         words = inspect.cleandoc(getattr(module, "SUMMARY", module.__doc__)).partition("\n\n")[2]
         parts += [f"## bbp {name}", "", f"{summary[0].upper()}{summary[1:]}.", "", _markdown(words), ""]
-        parts += ["```text", textwrap.dedent(module.EXAMPLE).rstrip(), "```", "", f"```{{program}} bbp {name}", "```", ""]
+        parts += [
+            "```text",
+            textwrap.dedent(module.EXAMPLE).rstrip(),
+            "```",
+            "",
+            f"```{{program}} bbp {name}",
+            "```",
+            "",
+        ]
         for group in parser._action_groups:
             actions = [action for action in group._group_actions if action.dest != "help"]
             if actions and group.title not in ("options", "positional arguments"):

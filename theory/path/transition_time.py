@@ -106,7 +106,9 @@ def bbp_time(
     level = max(8, round(math.log2(count("samples", samples))))
     least = 4 * (int(model.p) + model.p_star + 1)  # dimensions of the smallest run
     if 2 ** (level - 2) < least * alpha:
-        raise ParameterError(f"alpha must be at most {2 ** (level - 2) / least:g} with so many samples, got {alpha!r}")
+        raise ParameterError(
+            f"alpha must be at most {2 ** (level - 2) / least:g} with so many samples, got {alpha!r}"
+        )
     runs = range(count("scramblings", scramblings, 4))
     seed = count("seed", seed, 0)
     if not math.isfinite(bottom(model).value):
