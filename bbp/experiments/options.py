@@ -354,7 +354,7 @@ DESCENT = (
         "stop a descent, too, where the loss per sample is at most this; 0: only where its gradient is 1e-6", metavar="E",
     ),
     Option("records", 40, integer(2), "points of the path kept, log-spaced in steps"),
-    Option("hessians", 8, integer(2), "points of the path with a Hessian"),
+    Option("hessians", 8, integer(2, MOST_SAMPLES), "points of the path with a Hessian"),
     Option("eigenpairs", None, integer(0), "lowest eigenpairs kept of each Hessian; 0 for none (default p p* + 2)"),
     Option(
         "theory", False, truth,

@@ -149,8 +149,8 @@ def n_at(
     before: Callable[[float, int], None] | None = None,
 ) -> Answer:
     """Smallest N, between max(20, 60 / p) and 10,000, from which a share of the draws at alpha has `of` above q2 (or, where
-    overlaps fall with N, the largest N up to which it has); NotConverged where neither end of the range brackets it. `before` as
-    in `alpha_at`.
+    overlaps fall with N, the largest N up to which it has); NotConverged where neither end of the range brackets it.
+    `before` as in `alpha_at`.
     """
     wanted, alpha = _fraction("share", share), one("alpha", positive("alpha", alpha))
     least, most = max(_SIZES[0], -(-_LEAST_ORDER // int(finite_committee(model).p))), _SIZES[1]
