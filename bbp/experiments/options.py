@@ -206,8 +206,8 @@ def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
             "processes on this machine, one core each (auto: the cores allotted, where that ends sooner)", metavar="N",
         ),
         Option(
-            "workers", None, integer(1, MOST_PROCESSES), "processes on this machine, each with a GPU of its own where there are GPUs",
-            metavar="N",
+            "workers", None, integer(1, MOST_PROCESSES),
+            "processes on this machine, each with a GPU of its own where there are GPUs", metavar="N",
         ),
         Option("scheduler", None, text, "address of a dask scheduler, such as tcp://host:8786", metavar="ADDRESS"),
         Option(

@@ -113,7 +113,8 @@ def alpha_at(
 ) -> Answer:
     """alpha at which a share of the draws at N has `of` above q2, with its error: see `share_at`.
 
-    `before` is called with (alpha, N) ahead of each set of draws, and may refuse it. Raises ParameterError on unfit arguments, NotConverged where no alpha up to 64 alpha_BBP has that share.
+    `before` is called with (alpha, N) ahead of each set of draws, and may refuse it.
+    Raises ParameterError on unfit arguments, NotConverged where no alpha up to 64 alpha_BBP has that share.
 
     >>> found = alpha_at(Network(1, 1, 0.5), 100, share=0.5, draws=40)
     >>> 0.5 < found.value < 4
