@@ -30,7 +30,7 @@ if start.is_program():
 __version__ = "0.3.0"
 
 # What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
-_PUBLIC = {"open": "bbp.files.dataset", "join": "bbp.analysis.join"}
+_PUBLIC = {"open": "bbp.files.dataset"}
 
 
 _PROGRAMS = (
@@ -38,6 +38,8 @@ _PROGRAMS = (
     "phase",
     "descent",
     "compare",
+    "join",
+    "fit",
     "plot",
 )  # modules, and functions: see bbp.console.program.callable_as
 

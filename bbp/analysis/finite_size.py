@@ -110,31 +110,43 @@ def phi_crossing(
 
 
 def midpoint(alpha: Array, hits: Array, rng: np.random.Generator, repeats: int = 200) -> Estimate:
-    """alpha at which half of the samples (alpha, sample) are hits; NaN where the grid does not hold it.
+    """alpha at which half of the samples (alpha, sample) are hits: `rise`, without its width."""
+    return rise(alpha, hits, rng, repeats)[0]
 
-    By the fit logit(fraction) = linear in alpha (binomial maximum likelihood): the first crossing of the line through measured
-    fractions comes too early, since of several noisy points the first to exceed 1/2 is taken (by 0.04 at 12 samples a point).
-    Errors by resampling the counts. A crossing so near an end of the grid that one resampling in ten misses it has no error.
+
+def rise(
+    alpha: Array, hits: Array, rng: np.random.Generator, repeats: int = 200
+) -> tuple[Estimate, Estimate]:
+    """alpha at which half of the samples (alpha, sample) hit, NaN where the grid does not hold it; and the width of the rise.
+
+    By the fit logit(fraction) = (alpha - middle) / width (binomial maximum likelihood): the first crossing of the line through
+    measured fractions comes too early, since of several noisy points the first to exceed 1/2 is taken (by 0.04 at 12 samples a
+    point). Errors by resampling the counts. A crossing so near an end of the grid that one in ten misses it has no error.
     """
     trials = np.isfinite(hits).sum(axis=1).astype(np.float64)
     if np.any(trials < 2):
-        return NOTHING
+        return NOTHING, NOTHING
     successes = np.nansum(hits, axis=1)
     scale = float(np.ptp(alpha)) or 1.0
     x = (alpha - alpha.mean()) / scale
 
-    def half(counts: Array) -> Array:
+    def fitted(counts: Array) -> Array:
         level, slope = logit_fit(x, counts, trials, degree=1).T
-        at = np.divide(-level, slope, out=np.full_like(slope, np.nan), where=slope > 0)
-        return np.where((x.min() < at) & (at < x.max()), alpha.mean() + scale * at, np.nan)
+        with np.errstate(divide="ignore"):
+            at, width = (
+                np.where(slope > 0, value / slope, np.nan) for value in (-level, np.ones_like(level))
+            )
+        inside = (x.min() < at) & (at < x.max())
+        return np.where(inside, np.stack([alpha.mean() + scale * at, scale * width]), np.nan)
 
-    value = float(half(successes))
+    values = fitted(successes)
     jeffreys = (successes + 0.5) / (trials + 1)
     drawn = rng.binomial(trials.astype(np.int64), jeffreys, size=(repeats, len(trials)))
-    replicates = half(drawn.astype(np.float64))
-    if np.mean(np.isfinite(replicates)) < 0.9:
-        return Estimate(value, np.nan, np.nan, np.nan)
-    return from_replicates(value, replicates)
+    replicates = fitted(drawn.astype(np.float64))
+    if np.mean(np.isfinite(replicates[0])) < 0.9:
+        return Estimate(float(values[0]), np.nan, np.nan, np.nan), NOTHING
+    middle, width = (from_replicates(float(v), r) for v, r in zip(values, replicates, strict=True))
+    return middle, width
 
 
 def logit_fit(x: Array, successes: Array, trials: Array, degree: int = 2, ridge: float = 1e-2) -> Array:

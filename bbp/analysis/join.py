@@ -21,6 +21,7 @@ SAME = (
     "prng",
     "dtype",
 )  # attributes that must agree: numbers of different kinds are not one ensemble
+SAMPLED = "bbp-sweep", "bbp-descent"
 ROUNDING = 1e-5  # relative to the largest, by which two computations of one draw may differ
 
 
@@ -57,7 +58,7 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
         held = list(dict.fromkeys(str(part.attrs.get(name)) for part in opened))
         if len(held) > 1:
             raise ParameterError(f"results of different {name} are not joined: {', '.join(held)}")
-    if not all("sample" in part.dims for part in opened):
+    if opened[0].attrs.get("format") not in SAMPLED:
         raise ParameterError(
             f"only samples are joined (sweeps, descents), not a {opened[0].attrs.get('format')} result"
         )

@@ -4,6 +4,8 @@ COMMANDS = {
     "sweep": "sample Hessians over alpha beside the theory, into one HDF5 file",
     "phase": "thresholds alpha_BBP, their kind and overlap jump over (p, a)",
     "compare": "finite-N samples against theory: a table and a figure",
+    "fit": "laws in N of what samples of several sizes say",
+    "join": "several sweeps, or descents, in one file",
     "quantile": "at which alpha, in what share of draws, at which N the signal shows",
     "plot": "the figure that fits a file",
     "export": "a table of any file as CSV, LaTeX or JSON",

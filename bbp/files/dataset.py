@@ -270,7 +270,7 @@ def _require(form: str, found: xr.Dataset) -> None:
                 bool(np.isin(found[name].astype(str), (*KINDS, "")).all()),
                 f"{name} is not {' or '.join(KINDS)}",
             )
-    elif form != "bbp-figure" and "model" not in found.dims:
+    elif form != "bbp-figure" and "model" not in found.dims and (form != "bbp-fit" or "p" in found.attrs):
         for name in ("p", "p_star", "a"):
             _must(_number(found.attrs, name) > 0, f"attribute {name} is not positive")
         kind = found.attrs["kind"]

@@ -31,7 +31,10 @@ FLAGS = {
     "on_grid": ((0, 1), "not_on_the_grid_of_this_model on_its_grid", "int8"),
     "shift_decisive": ((0, 1), "not_decisive decisive", "int64"),
 }
-TEXT = ("reason", "kind", "start", "frame", "shift_kind", "shift_preferred", "host", "device")
+TEXT = (
+    "reason", "kind", "start", "frame", "shift_kind", "shift_preferred", "host", "device",
+    "law", "quantity", "words", "verdict", "why",
+)  # fmt: skip
 WORDS: dict[str, str] = {
     "model": "number of the model",
     "n": "input dimension N",
@@ -119,6 +122,24 @@ WORDS: dict[str, str] = {
     "shift_degrees": "degrees of freedom of each fit",
     "alpha_zero_n": "size N with alphas close above alpha_BBP",
     "alpha_zero_sampled_value": "alpha_0 of samples",
+    # laws in N
+    "row": "number of the fitted series",
+    "law": "f of the law limit + c f(N)",
+    "quantity": "what is fitted",
+    "words": "the same, in words",
+    "at_alpha": "alpha, or NaN where over all",
+    "theory_limit": "theory at N = infinity",
+    "taken_limit": "limit of the laws, or NaN where fitted",
+    "verdict": "the law that is left, or nothing",
+    "why": "why it is, or none is",
+    "value": "value",
+    "error": "its standard error",
+    "limit": "limit at N = infinity",
+    "coefficient": "c",
+    "exponent": "x of N^-x",
+    "chi2": "chi-square of the fit",
+    "degrees": "its degrees of freedom",
+    "p_value": "probability of a chi-square as large",
     # recovery
     "recovered": "share of samples that recover the teacher",
     "elsewhere": "share of samples that end without it",
@@ -165,6 +186,18 @@ REQUIRED: dict[str, dict[str, str]] = {
         "shift": "shift",
         "alpha_zero_n": "alpha_zero_n",
     },
+    "bbp-fit": dict.fromkeys(
+        ("quantity", "words", "verdict", "why", "at_alpha", "theory_limit", "taken_limit", "row"), "row"
+    )
+    | dict.fromkeys(("value", "error", "samples"), "row n")
+    | {
+        f"{name}{part}": "row law"
+        for name in ("limit", "coefficient", "exponent")
+        for part in PARTS
+        if part != "_std"
+    }
+    | dict.fromkeys(("chi2", "degrees", "p_value"), "row law")
+    | {"n": "n", "law": "law"},
     "bbp-figure": {},
 }
 

@@ -1,0 +1,144 @@
+"""Laws in N of what samples of several sizes say: exponents and constants with intervals, and which law is left.
+
+Reads sweeps or descents (several files are joined) or a phase diagram with thresholds at finite N. For every number, at every
+alpha, each law limit + c f(N), f = N^-1/2, N^-2/3, 1/N, 1/log N or N^-x, is fitted through the sizes and tested by its
+chi-square. A law is named only where every other is rejected, at four sizes or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bbp.console import grids, program
+from bbp.console.door import callable_as
+from bbp.console.errors import FileError
+from bbp.files import atomic, outputs
+from theory.checks import ParameterError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+EXAMPLE = """  bbp fit results/n200.h5 results/n400.h5 results/n800.h5 results/n1600.h5
+  bbp fit results/sizes.h5 --of overlap,threshold --alpha 1.2
+  bbp fit results/sizes.h5 --of overlap --limit free
+  bbp fit results/phase.h5 --save results/laws.h5"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `bbp fit`."""
+    add = parser.add_argument
+    add(
+        "files", nargs="+", metavar="FILE.h5", help="sweeps, descents, or a phase diagram; several are joined"
+    )
+    add(
+        "--of", metavar="LIST",
+        help="of sweeps: lowest (against the outlier or the edge), overlap (q2), threshold (alpha where phi is 1/2), width (of"
+        " the rise of phi), or another observable of the file; of descents and phase diagrams: threshold (default: these)",
+    )  # fmt: skip
+    add("--alpha", metavar="LIST", help="only these alphas of the file (default: all)")
+    add(
+        "--limit",
+        default="theory",
+        help="at N = infinity: theory (fitted where it knows none), free (fitted), or a number (default %(default)s)",
+    )
+    add("--seed", default="0", help="of the resampling behind errors of thresholds (default %(default)s)")
+    add("--model", metavar="INDEX", help="only this one of several models")
+    add("--save", metavar="FILE.h5", help="file of the numbers to write (one model only)")
+    add("--force", action="store_true", help="replace files that exist")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit, print, write."""
+    of = None if args.of is None else [name.strip() for name in args.of.split(",")]
+    model = None if args.model is None else grids.integer("model", args.model, 0)
+    limit = args.limit if args.limit in ("theory", "free") else _number(args.limit)
+    seed = grids.seed(args.seed)
+    save = None if args.save is None else outputs.destination(args.save)
+    if save is not None:
+        if save.suffix not in (".h5", ".hdf5"):
+            raise ParameterError(f"save must end in .h5 or .hdf5, got {args.save!r}")
+        outputs.require_apart({"save": save}, args.files)
+        outputs.require_free(save, force=args.force)
+    found = _fits(args.files, model, {"of": of, "alpha": args.alpha, "limit": limit, "seed": seed})
+    if save is not None and len(found) > 1:
+        raise FileError(f"the files hold {len(found)} models: a file shows one (--model INDEX)")
+    words = importlib.import_module("bbp.analysis.scaling_table")
+    program.show("\n\n".join(words.table(one) for one in found))
+    if save is not None:
+        atomic.prepare_directory(save.parent)
+        importlib.import_module("bbp.files.dataset").write(save, found[0])
+        program.log.info("wrote %s", save)
+    return program.OK
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"limit must be theory, free or a number, got {text!r}") from None
+
+
+def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> list[xr.Dataset]:
+    """The fits of each model of files or results, joined where there are several."""
+    scaling = importlib.import_module("bbp.analysis.scaling")
+    dataset, product = (importlib.import_module(f"bbp.files.{name}") for name in ("dataset", "product"))
+    if given["alpha"] is not None:
+        given = {**given, "alpha": grids.numbers("alpha", given["alpha"])}
+    opened = [dataset.open(one) if isinstance(one, str | Path) else one for one in sources]
+    whole = opened[0] if len(opened) == 1 else importlib.import_module("bbp.analysis.join").join(opened)
+    parts = product.split(whole)
+    if model is not None:
+        if not 0 <= model < len(parts):
+            raise ParameterError(f"model must be an index below {len(parts)}, got {model}")
+        parts = [parts[model]]
+    return [scaling.fit(part, **given) for part in parts]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program `bbp fit`."""
+    return program.program("fit", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+
+
+def fit(
+    source: Any,
+    *,
+    of: Sequence[str] | None = None,
+    alpha: Sequence[float] | None = None,
+    limit: str | float = "theory",
+    seed: int = 0,
+    model: int | None = None,
+) -> Any:
+    """Laws in N of results of several sizes.
+
+    Parameters
+    ----------
+    source : xarray.Dataset, path, or several of either
+        Sweeps or descents, joined where there are several (`bbp.join`), or a phase diagram with thresholds at finite N.
+    of, alpha, limit, seed
+        See `bbp.analysis.scaling.fit`.
+    model
+        Only the model of this index, of several.
+
+    Returns
+    -------
+    xarray.Dataset
+        As `bbp.analysis.scaling.fit`; a list of them, one a model, where there are several.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        As `bbp.analysis.scaling.fit` and `bbp.join`; FileError for what is no file of bbp's.
+    """
+    several = source if isinstance(source, list | tuple) else [source]
+    found = _fits(several, model, {"of": of, "alpha": alpha, "limit": limit, "seed": seed})
+    return found[0] if len(found) == 1 else found
+
+
+callable_as(__name__, fit)
+if __name__ == "__main__":
+    sys.exit(main())
