@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bbp.console import grids, program
-from bbp.console.door import callable_as
+from bbp.console.program import callable_as
 from bbp.console.errors import FileError
 from bbp.files import atomic, outputs
 from theory.checks import ParameterError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bbp.console import program
-from bbp.console.door import callable_as
+from bbp.console.program import callable_as
 from bbp.files import atomic, outputs
 
 EXAMPLE = """  bbp join results/seed0.h5 results/seed1.h5 --out results/both.h5

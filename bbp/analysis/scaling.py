@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import FEWEST, PARTS, Estimate, fraction
 from bbp.analysis.finite_size import rise
 from bbp.analysis.laws import FREE, SHAPES, Verdict, fit_law, verdict
-from bbp.analysis.observables import observables
 from bbp.analysis.recovery import recovery
-from bbp.analysis.summary import mean_and_error
+from bbp.analysis.summary import mean_and_error, observables
 from bbp.experiments import models
 from bbp.files import dataset, provenance
 from bbp.files.variables import described, words_of
@@ -187,10 +186,13 @@ def _of_sweep(
 
 
 def _theory(sweep: xr.Dataset, name: str, j: int) -> float:
-    """What theory says of an observable at N = infinity; NaN where it says nothing."""
-    edge, outlier, overlap = (
-        float(sweep[f"theory_{part}"].values[j]) for part in ("edge", "outlier", "overlap")
-    )
+    """What theory says of an observable at N = infinity; NaN where it says nothing. The file's, whose digits are its machine's,
+    unless theory takes microseconds."""
+    parts = ("edge", "outlier", "overlap")
+    edge, outlier, overlap = (float(sweep[f"theory_{part}"].values[j]) for part in parts)
+    if models.of(sweep).is_committee:
+        found = models.theory_along(models.of(sweep), sweep.alpha.values[j : j + 1])
+        edge, outlier, overlap = (float(getattr(found, part)[0]) for part in parts)
     if name == "lowest":
         return outlier if math.isfinite(outlier) else edge
     if name == "overlap":

@@ -8,9 +8,13 @@ import xarray as xr
 
 from bbp import fit
 from bbp.analysis.laws import SHAPES
+from bbp.experiments import models
 from bbp.files import dataset
 from tests.bbp.conftest import _made_up
 from theory.checks import ParameterError
+from theory.exact.bulk import bulk_edge
+from theory.exact.outliers import outlier
+from theory.model import Committee
 
 DATA = Path(__file__).parents[2] / "data"
 SIZES = (100, 200, 400, 800, 1600)
@@ -24,11 +28,12 @@ def scaled(law="N^-2/3", samples=64, seed=0, noise=0.02):
     rng = np.random.default_rng(seed)
     n = np.array(SIZES, dtype=float)[:, None, None]
     shape = SHAPES[law](n, 0.4) * (1 + noise * rng.standard_normal((5, 3, samples)))
-    limit = np.array([-2.2, -2.1, -1.9])[:, None]
+    theory = models.theory_along(models.of(sweep), sweep.alpha.values)
+    limit = np.where(np.isfinite(theory.outlier), theory.outlier, theory.edge)[:, None]
     values = sweep.eigenvalues.values.copy() + 30
     values[..., 0] = limit + 2 * shape
     overlaps = np.zeros_like(values)
-    overlaps[..., 0] = np.array([0, 0, 0.1])[:, None] + 0.5 * shape
+    overlaps[..., 0] = np.nan_to_num(theory.overlap)[:, None] + 0.5 * shape
     alpha = sweep.alpha.values[:, None]
     phi = rng.random((5, 3, samples)) < 1 / (1 + np.exp(-(alpha - 1.2 - 3 / n**0.5) * n**0.5 / 5))
     grid = ("n", "alpha", "sample")
@@ -50,9 +55,13 @@ def row(found, quantity, alpha=None):
 def test_laws_of_a_sweep_are_found_with_theory_s_limits(law):
     found = fit(scaled(law), of=["lowest", "overlap"])
     assert set(found.verdict.values) == {law}
-    for alpha, limit, overlap in ((0.5, -2.2, 0.0), (2.0, -1.9, 0.1)):
+    here = outlier(Committee(1, 1, 0.5), 2.0)
+    for alpha, limit, overlap in (
+        (0.5, bulk_edge(Committee(1, 1, 0.5), 0.5).value, 0.0),
+        (2.0, here.value, here.overlap),
+    ):
         lowest, q2 = row(found, "lowest", alpha), row(found, "overlap", alpha)
-        assert (float(lowest.taken_limit), float(q2.taken_limit)) == (limit, overlap)
+        assert (float(lowest.taken_limit), float(q2.taken_limit)) == pytest.approx((limit, overlap), rel=1e-9)
         for one, true in ((lowest, 2.0), (q2, 0.5)):
             each = one.sel(law=law)
             assert abs(float(each.coefficient) - true) < 4 * float(each.coefficient_error)
@@ -80,9 +89,9 @@ def test_thresholds_and_widths_of_phi():
 def test_a_free_limit_is_measured_and_a_given_one_is_taken():
     found = fit(scaled(), of=["overlap"], alpha=[2.0], limit="free")
     one = found.sel(law="N^-2/3").isel(row=0)
-    assert np.isnan(found.taken_limit).all() and float(found.theory_limit[0]) == 0.1
-    assert float(one.limit_low) < 0.1 < float(one.limit_high)
-    given = fit(scaled(), of=["overlap"], alpha=2.0, limit=0.2)
+    assert np.isnan(found.taken_limit).all() and float(found.theory_limit[0]) > 0.1
+    assert float(one.limit_low) < float(found.theory_limit[0]) < float(one.limit_high)
+    given = fit(scaled(), of=["overlap"], alpha=2.0, limit=0.3)
     assert given.verdict.values.tolist() == [""] and given.why.values.tolist() == ["every law is rejected"]
 
 
@@ -112,7 +121,7 @@ def test_the_program_prints_and_writes(bbp, tmp_path):
     files = sorted(REFERENCE.glob("smooth*.h5"))
     said = bbp("fit", *files, "--of", "lowest,overlap", "--save", out)
     assert said.code == 0 and "not decided: 1/log N and N^-x are not rejected" in said.out
-    assert "N = 200, 400, 800, 1600; limit -1.81976 (theory's)" in said.out and "rejected" in said.out
+    assert "N = 200, 400, 800, 1600; limit -1.81977 (theory's)" in said.out and "rejected" in said.out
     assert max(map(len, said.out.splitlines())) <= 120
     again = dataset.open(out)
     assert again.quantity.values.tolist() == ["lowest", "overlap"] and again.attrs["format"] == "bbp-fit"
