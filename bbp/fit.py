@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bbp.console import grids, program
-from bbp.console.program import callable_as
 from bbp.console.errors import FileError
+from bbp.console.program import callable_as
 from bbp.files import atomic, outputs
 from theory.checks import ParameterError
 
