@@ -24,7 +24,6 @@ from bbp.console import grids, program
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import callable_as
 from bbp.experiments import descent_file, models, own, phase_file
-from bbp.experiments.models import Model
 from bbp.experiments.options import MODEL
 from bbp.files import atomic, dataset, outputs
 from bbp.gallery import base
@@ -33,6 +32,7 @@ from bbp.plots import descent as descent_plots
 from bbp.plots import layout, options, panels, style
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError, shown
+from theory.model import Network
 
 SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
 EXAMPLE = """\
@@ -70,7 +70,7 @@ def draw(source: str | Path | xr.Dataset, *, width: str = "double", model: int |
         return DRAWERS[form](found, width)
 
 
-def draw_spectrum(source: xr.Dataset | Model, alpha: float, *, width: str = "double") -> Figure:
+def draw_spectrum(source: xr.Dataset | Network, alpha: float, *, width: str = "double") -> Figure:
     """The spectrum at alpha: theory, and the eigenvalues of a sweep's samples there if `source` is a sweep."""
     if isinstance(source, xr.Dataset):
         found = spectrum.of_sweep(source, alpha)

@@ -24,7 +24,7 @@ from theory.checks import ParameterError
 from theory.finite.law import law_bytes
 from theory.finite.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
 from theory.finite.validity import UNKNOWN
-from theory.model import Committee
+from theory.model import Network
 
 LAW = "± is of the number of draws alone; how far the law lies from samples, docs/finite_n.md says (--samples checks)"
 EXAMPLE = """  bbp quantile --n 800 --p 2 --a 1.5 --q2 0.1 --share 0.9      alpha at which 90 % of draws have q2 > 0.1
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     widths = grids.widths("p", args.p)
     if len(widths) != 1:
         raise ParameterError(f"p must be one width, got {args.p!r}")
-    model = Committee(widths[0], grids.integer("p_star", args.p_star), grids.number("a", args.a))
+    model = Network(widths[0], grids.integer("p_star", args.p_star), grids.number("a", args.a))
     options = {
         "q2": grids.number("q2", args.q2),
         "of": args.of,
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     return program.OK
 
 
-def _require_room(model: Committee, alpha: float, n: int) -> None:
+def _require_room(model: Network, alpha: float, n: int) -> None:
     """ParameterError where a draw's labels would not fit in memory."""
     need, free = law_bytes(model, alpha, n), available_bytes()
     if free is not None and need > ROOM * free:
@@ -118,7 +118,7 @@ def _require_room(model: Committee, alpha: float, n: int) -> None:
 
 
 def sampled(
-    model: Committee, alpha: float, n: int, samples: int, *, q2: float, of: str, seed: int, draws: int = 0
+    model: Network, alpha: float, n: int, samples: int, *, q2: float, of: str, seed: int, draws: int = 0
 ) -> Estimate:
     """Share of so many samples for which `of` is above q2 (or holds), with Wilson's interval. Raises ParameterError."""
     d, order = int(model.degeneracy), int(model.p) * n

@@ -17,13 +17,13 @@ from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit, alpha_zero_sample
 from bbp.analysis.finite_theory import theory_threads
 from bbp.analysis.summary import estimates, observables
 from bbp.experiments import models
-from bbp.experiments.models import Model
 from bbp.files import provenance
 from bbp.files.variables import DONE, described
 from theory.checks import ParameterError
 from theory.exact.alpha_zero import alpha_zero
 from theory.exact.bulk import bulk_edge
 from theory.finite.law import finite_curve, has_bulk
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def theory_n_curve(sweep: xr.Dataset, draws: int, seed: int = 0) -> dict[str, Ar
 
 
 def theory_n_row(
-    model: Model, n: int, alpha: Array, draws: int, seed: int, threads: int | None = None
+    model: Network, n: int, alpha: Array, draws: int, seed: int, threads: int | None = None
 ) -> dict[str, Array]:
     """Finite-N theory along alpha (alpha,) at one N, by name of THEORY_N; NaN where the law does not exist.
 

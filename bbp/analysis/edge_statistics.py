@@ -19,7 +19,7 @@ from bbp.late_sims import instances
 from theory.checks import ParameterError
 from theory.finite.quenched import Quenched, quenched
 from theory.finite.tracy_widom import tracy_widom_cdf
-from theory.model import Committee
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ def _quenched(sweep: xr.Dataset, n: int, alpha: float, k: int) -> tuple[float, f
     return found.edge, found.scale
 
 
-def quenched_sample(model: Committee, n: int, alpha: float, seed: int, sample: int) -> Quenched:
+def quenched_sample(model: Network, n: int, alpha: float, seed: int, sample: int) -> Quenched:
     """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
     found = instances().draw(model, n, alpha, seed=seed, sample=sample)
     lam, u = instances().labels(found)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.finite.law import FiniteCurve, finite_curve, has_bulk
-from theory.model import Committee
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ LABELS = 5_000_000  # drawn in all for one model: some seconds
 NAMES = ("lowest", "lowest_error", "lowest_std", "overlap", "overlap_error", "overlap_std", "informative")
 
 
-def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:
+def finite_theory(model: Network, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:
     """Fields of theory_n by name, each (n, alpha): see theory.finite.law.FiniteCurve; NaN where it would take too long.
 
     And `draws` (n,), how many they are means over: 0 where left out.
@@ -41,7 +41,7 @@ def finite_theory(model: Committee, n: Sequence[int], alpha: Array, seed: int = 
     return found
 
 
-def draws_of(model: Committee, n: Sequence[int], alpha: Array, size: int) -> int:
+def draws_of(model: Network, n: Sequence[int], alpha: Array, size: int) -> int:
     """Draws for N = size, one of n; 0 where it would take too long."""
     labels = float(np.sum(alpha)) * size * (int(model.p) + model.p_star) * len(n)
     draws = min(MOST_DRAWS, int(LABELS / labels))

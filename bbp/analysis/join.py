@@ -15,6 +15,7 @@ from bbp.experiments import models
 from bbp.files import dataset, product
 from bbp.files.variables import DONE, NOT_RUN
 from theory.checks import ParameterError, shown
+from theory.model import Network
 
 SAME = (
     "format",
@@ -62,7 +63,7 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
         raise ParameterError(
             f"only samples are joined (sweeps, descents), not a {opened[0].attrs.get('format')} result"
         )
-    groups: dict[models.Model, list[xr.Dataset]] = {}
+    groups: dict[Network, list[xr.Dataset]] = {}
     for part in (one for several in opened for one in product.split(several)):
         groups.setdefault(models.of(part), []).append(part)
     return product.combined([_of_model(group) for group in groups.values()])

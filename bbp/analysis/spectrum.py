@@ -11,7 +11,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.experiments import models
-from bbp.experiments.models import Model
 from bbp.files.variables import DONE
 from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
@@ -20,7 +19,6 @@ from theory.exact.density.density import atom, density
 from theory.exact.outliers import outlier
 from theory.general.density import density_curve
 from theory.general.spectrum import route
-from theory.model import Committee
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -73,7 +71,7 @@ class Spectrum:
     others    the rest of the outliers, students' own among them
     """
 
-    model: Model
+    model: Network
     alpha: float
     lam: Array
     rho: Array
@@ -94,7 +92,7 @@ class Spectrum:
         return float(self.edge.value) if np.isfinite(self.edge.value) else float(self.lam.min())
 
 
-def of_model(model: Model, alpha: float, pool: Pool | None = None) -> Spectrum:
+def of_model(model: Network, alpha: float, pool: Pool | None = None) -> Spectrum:
     """The theory's spectrum from left of everything to where `MASS` of the bulk is reached.
 
     Raises ParameterError where the density of the model is not known, with the reason.
@@ -148,7 +146,7 @@ def _place(sweep: xr.Dataset, alpha: float) -> int:
     return nearest
 
 
-def _bulk(model: Committee, alpha: float, edge: float, mass: float) -> tuple[Array, Array]:
+def _bulk(model: Network, alpha: float, edge: float, mass: float) -> tuple[Array, Array]:
     """(lambda, rho) from the edge to the right, over stretches that double until they hold `mass` (or there are many).
 
     The stretches bring their own grids, finest at the edge, where the density is steep. A pole of the density is left out.

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bbp.analysis.bootstrap import PARTS, bootstrap, fraction
 from bbp.experiments import models
-from bbp.experiments.models import Model
 from bbp.exports.digits import decimals
 from bbp.files.variables import DONE, FAILED, described
+from theory.model import Network
 
 
 def summarise(sweep: xr.Dataset) -> xr.Dataset:
@@ -106,7 +106,7 @@ if TYPE_CHECKING:  # bbp.info has no need of JAX
 NAMES = ("lowest", "overlap", "phi", "phi_group", "gap")
 
 
-def mean_overlap(model: Model, overlaps: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_overlap(model: Network, overlaps: NDArray[np.float64]) -> NDArray[np.float64]:
     """q2 of each sample: the mean of overlaps (..., eigenpair) over the p p_star lowest eigenvectors,
     of the lowest alone where they are unlike (`models.group`)."""
     return overlaps[..., : models.group(model)].mean(axis=-1)
@@ -156,7 +156,7 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
 _OWN = ("overlaps", "residuals", "max_overlap_rank", "status")
 
 
-def of_samples(model: Model, found: PointResult) -> xr.Dataset:
+def of_samples(model: Network, found: PointResult) -> xr.Dataset:
     """`observables` of one point's samples, each (sample,)."""
     pairs = {name: (("sample", "eigenpair"), getattr(found, name)) for name in ("eigenvalues", "overlaps")}
     rank = np.where(found.max_overlap_rank < 0, np.nan, found.max_overlap_rank)

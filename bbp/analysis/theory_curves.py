@@ -7,8 +7,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.experiments import models
-from bbp.experiments.models import Model
 from theory.general.spectrum import route
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -31,11 +31,11 @@ def theory_curves(source: xr.Dataset) -> xr.Dataset:
     return _of_file(source) if found is None or not found.theory_edge.notnull().any() else found
 
 
-def _slow(model: Model) -> bool:
+def _slow(model: Network) -> bool:
     return not model.is_committee and route(model) not in FINE
 
 
-def _computed(source: xr.Dataset, model: Model) -> xr.Dataset:
+def _computed(source: xr.Dataset, model: Network) -> xr.Dataset:
     low, high = float(source.alpha.min()), float(source.alpha.max())
     margin = 0.03 * (high - low) if high > low else 0.2 * low
     taken = "exact" if model.is_committee else route(model)
@@ -43,7 +43,8 @@ def _computed(source: xr.Dataset, model: Model) -> xr.Dataset:
     sides = source.alpha_bbp * np.array([1 - SIDE[taken], 1 + SIDE[taken]])
     alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
     found = models.theory_along(model, alpha)
-    return _curves(alpha, found.edge, found.outlier, _filled(found.edge, found.outlier, found.overlap))
+    edge, outlier = found["edge"], found["outlier"]
+    return _curves(alpha, edge, outlier, _filled(edge, outlier, found["overlap"]))
 
 
 def _of_file(source: xr.Dataset) -> xr.Dataset:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from bbp.files.variables import described
 from bbp.store import COLUMNS, FORMAT, OUTER
 from sims.instance import STREAM
 from theory.finite.validity import doubts
+from theory.model import Network
 
 Places = Sequence[tuple[tuple[int, ...], tuple[Any, ...], int]]
 
@@ -45,7 +45,7 @@ def columns(
 
 
 def sweep(
-    model: models.Model,
+    model: Network,
     axes: Mapping[str, Any],
     places: Places,
     results: Results,
@@ -67,12 +67,10 @@ def sweep(
     )
 
 
-def with_theory(found: xr.Dataset, model: models.Model) -> xr.Dataset:
+def with_theory(found: xr.Dataset, model: Network) -> xr.Dataset:
     """The same samples with theory at N = infinity, and of a committee at their N, along n and alpha."""
     (threshold, kind), along = models.transition(model), models.theory_along(model, found.alpha.values)
-    theory: dict[str, Any] = {
-        f"theory_{field.name}": ("alpha", getattr(along, field.name)) for field in fields(along)
-    }
+    theory: dict[str, Any] = {f"theory_{name}": ("alpha", values) for name, values in along.items()}
     if model.is_committee:
         at_n = finite_theory(model, found.n.values.tolist(), found.alpha.values, found.attrs["seed"])
         theory |= {f"theory_n_{name}": (OUTER[: values.ndim], values) for name, values in at_n.items()}

@@ -31,6 +31,7 @@ from sims.descent.starts import spectral_refusal
 from sims.instance import STREAM, samples_of
 from sims.memory import require_fit
 from theory.checks import ParameterError
+from theory.model import Network
 
 PER_POINT = (
     "alpha_grid",
@@ -125,7 +126,7 @@ class DescentExperiment(engine.Experiment):
     name = "descent"
 
     @cached_property
-    def model(self) -> models.Model:
+    def model(self) -> Network:
         """Student, teacher and normalisation."""
         return models.build(self.settings)
 
@@ -298,7 +299,7 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
     return DescentExperiment(settings, **shown)
 
 
-def _alphas(value: Any, model: models.Model) -> list[float]:
+def _alphas(value: Any, model: Network) -> list[float]:
     if value != AUTO:
         return list(value)
     centre = models.centre(model)

@@ -1,14 +1,13 @@
 """A model as plain data, in options, records, parts and files; the only place that turns one into the other.
 
-A quadratic committee with nothing special about it is a `Committee`, anything else a `theory.model.network.Network`. Records
-hold only what differs from a committee, so that those of before there were other models are the same.
+Records hold only what differs from the quadratic committee, so that those of before there were other models are the same.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +23,6 @@ from theory.checks import NotConverged, ParameterError, named, shown
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.general.spectrum import lowest_branch, threshold
-from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
 from theory.model.covariance import covariance
 from theory.model.losses import LOSSES, Loss
@@ -33,7 +31,6 @@ from theory.model.network import Network
 if TYPE_CHECKING:  # half a second, which --help need not wait for
     import xarray as xr
 
-Model = Committee | Network
 DEFAULTS: dict[str, Any] = {
     "activation": "quadratic",
     "teacher_activation": None,
@@ -44,13 +41,14 @@ DEFAULTS: dict[str, Any] = {
     "readout": None,
     "bias": None,
 }
+ALONG = "edge", "outlier", "overlap", "teacher_share", "student_share"  # of theory beside samples
 STUDENT_NUMBERS = "readout", "bias"  # of a Network a tuple, here text
 _LARGEST_FILE = 2**22
 _APART = 0.04  # mean distance between eigenvalues drawn and those of theory, of which users are told
 _SPARE = 0.01  # that shares may miss 1 by, for want of digits
 
 
-def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Model:
+def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Network:
     """The model of these options (those of DEFAULTS among `more`); ParameterError, with the reason, if there is none."""
     given = {name: more[name] for name in DEFAULTS if more.get(name) is not None}
     for name in STUDENT_NUMBERS:
@@ -62,9 +60,9 @@ def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Mode
     return Network(p=p, p_star=p_star, a=a, **given)
 
 
-def given(model: Any, options: Mapping[str, Any]) -> Model:
+def given(model: Any, options: Mapping[str, Any]) -> Network:
     """A model that was passed as an object; ParameterError for another object, and for options that say otherwise."""
-    if not isinstance(model, Committee | Network):
+    if not isinstance(model, Network):
         raise ParameterError(f"model must be one of the theory's, such as theory.Network, got {shown(model)}")
     both = [name for name in ("p", "p_star", "a", "a_grid", *DEFAULTS) if name in options]
     if both:
@@ -78,7 +76,7 @@ def given(model: Any, options: Mapping[str, Any]) -> Model:
     return replace(model, **parts)
 
 
-def build(record: Mapping[str, Any]) -> Model:
+def build(record: Mapping[str, Any]) -> Network:
     """The model of a record or of a file's attributes; ValueError, KeyError or ParameterError if it has none."""
     p, p_star, a = (_number(record, name, finite=name != "p") for name in ("p", "p_star", "a"))
     more = {name: _attribute(record[name], default) for name, default in DEFAULTS.items() if name in record}
@@ -88,12 +86,12 @@ def build(record: Mapping[str, Any]) -> Model:
     return make(p, p_star, a, more)
 
 
-def of(found: xr.Dataset) -> Model:
+def of(found: xr.Dataset) -> Network:
     """The model of a result, from its attributes; ValueError, KeyError or ParameterError if it has none."""
     return build(found.attrs)
 
 
-def record(model: Model) -> dict[str, Any]:
+def record(model: Network) -> dict[str, Any]:
     """The model as plain data, from which `build` makes it again: widths, a, and what makes it no committee."""
     sizes = {"p": model.p, "p_star": model.p_star, "a": model.a}
     if model.is_committee:
@@ -113,15 +111,15 @@ def sources(record: Mapping[str, Any]) -> dict[str, str]:
     return {f"{name}_source": text.entry.source for name, text in texts.items()}
 
 
-def lacking(model: Model) -> bool:
+def lacking(model: Network) -> bool:
     """Whether an activation or loss of one's own is not at hand: stored numbers are all there is."""
     return any(own.is_absent(part) for name in own.KINDS if (part := getattr(model, name)))
 
 
-def words(model: Model) -> str:
+def words(model: Network) -> str:
     """The model in words: "p=2 p*=1 a=0.3", and what makes it no committee.
 
-    >>> words(Committee(2, 1, 0.5))
+    >>> words(Network(2, 1, 0.5))
     'p=2 p*=1 a=0.5'
     """
     held = record(model)
@@ -159,36 +157,23 @@ def threshold_words(alpha: float, kind: str) -> str:
     return f"alpha_BBP = {alpha:.6g} ({kind})" if math.isfinite(alpha) else f"no alpha_BBP ({kind})"
 
 
-@dataclass(frozen=True)
-class Theory:
-    """What theory says along alpha (alpha,), NaN where there is none.
+def theory_along(model: Network, alpha: np.ndarray) -> dict[str, np.ndarray]:
+    """What theory says along alpha (alpha,) by name: edge, lowest outlier, overlap, teacher_share and student_share, NaN where
+    there is none.
 
     overlap and teacher_share are the squared overlap of the outlier with the signal space, as in `overlaps` of samples;
     student_share is that with the span of the students, as in their `student_shares`.
     """
-
-    edge: np.ndarray
-    outlier: np.ndarray
-    overlap: np.ndarray
-    teacher_share: np.ndarray
-    student_share: np.ndarray
-
-
-def theory_along(model: Model, alpha: np.ndarray) -> Theory:
-    """Edge, lowest outlier and its overlap of any model."""
-    if model.is_committee:
-        branch = teacher_branch(model, alpha)
-        return Theory(branch.edge, branch.outlier, branch.overlap, branch.overlap, 0 * branch.overlap)
     try:
-        found = lowest_branch(model, alpha)
+        found = teacher_branch(model, alpha) if model.is_committee else lowest_branch(model, alpha)
     except NotConverged as error:
         log.warning("no theory beside the samples: %s", error)
-        return Theory(*np.full((5, len(alpha)), np.nan))
-    teacher, student = found.overlap * found.teacher_share, found.overlap * found.student_share
-    return Theory(found.edge, found.outlier, teacher, teacher, student)
+        return dict.fromkeys(ALONG, np.full(len(alpha), np.nan))
+    student = found.overlap * found.student_share
+    return dict(zip(ALONG, (found.edge, found.outlier, found.q2, found.q2, student), strict=True))
 
 
-def transition(model: Model) -> tuple[float, str]:
+def transition(model: Network) -> tuple[float, str]:
     """alpha_BBP, NaN where there is none, and its kind, one of KINDS."""
     if model.is_committee:
         found = bbp_threshold(model)
@@ -197,7 +182,7 @@ def transition(model: Model) -> tuple[float, str]:
     return other.alpha, other.kind
 
 
-def network_threshold(model: Model) -> Threshold:
+def network_threshold(model: Network) -> Threshold:
     """`theory.general.spectrum.threshold`, of kind "unresolved" where it did not converge (and a warning says so)."""
     try:
         return threshold(model)
@@ -206,17 +191,17 @@ def network_threshold(model: Model) -> Threshold:
         return Threshold(math.nan, "unresolved", math.nan)
 
 
-def group(model: Model) -> int:
+def group(model: Network) -> int:
     """How many of the lowest eigenvectors samples are averaged over: the p p_star that carry the teacher, which lie together;
     1 where readouts, biases or a target set them apart.
 
-    >>> group(Committee(2, 3, 0.5)), group(Network(2, 3, 0.5, readout=(1.0, 0.2)))
+    >>> group(Network(2, 3, 0.5)), group(Network(2, 3, 0.5, readout=(1.0, 0.2)))
     (6, 1)
     """
     return int(model.degeneracy) if model.is_mean else 1
 
 
-def centre(model: Model) -> float:
+def centre(model: Network) -> float:
     """An alpha around which to look: alpha_BBP, or p*, where there is none."""
     alpha, _ = transition(model)
     return alpha if math.isfinite(alpha) else float(max(model.p_star, 1))
@@ -289,7 +274,7 @@ def inputs(name: str, value: Any) -> str:
     return law.spec
 
 
-def check_inputs(model: Model, sizes: Iterable[int]) -> None:
+def check_inputs(model: Network, sizes: Iterable[int]) -> None:
     """ParameterError where samples at N cannot have the model's inputs; a warning where they differ much from theory's."""
     if model.covariance is None:
         return

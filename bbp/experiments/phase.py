@@ -31,7 +31,7 @@ from theory.finite.threshold import alpha_bbp_finite
 from theory.finite.validity import doubt
 from theory.general.clouds import fit
 from theory.general.spectrum import route
-from theory.model import Committee
+from theory.model import Network
 from theory.model.network import network
 from theory.path import bbp_time
 
@@ -111,7 +111,7 @@ def _row_of_networks(given: Mapping[str, Any], a: Sequence[float]) -> Columns:
 
 
 def _finite(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
-    each = [Committee(float(given["p"]), given["p_star"], given["a"][sample]) for sample in samples]
+    each = [Network(float(given["p"]), given["p_star"], given["a"][sample]) for sample in samples]
     found = [alpha_bbp_finite(m, given["n"], draws=given["draws"], seed=given["seed"]) for m in each]
     return {
         "alpha_bbp_n": np.array([one.alpha for one in found]),
@@ -356,7 +356,7 @@ class PhaseExperiment(engine.Experiment):
         said: dict[str, None] = {}
         for index, alpha in np.ndenumerate(alphas):
             n, p, a = (self.settings[name][i] for name, i in zip(("n", "p", "at_a"), index, strict=True))
-            if np.isfinite(alpha) and (reason := doubt(Committee(p, self.settings["p_star"], a), alpha, n)):
+            if np.isfinite(alpha) and (reason := doubt(Network(p, self.settings["p_star"], a), alpha, n)):
                 said[f"N = {n:g}, p = {p:g}, a = {a:g}: {reason}"] = None
         return "; ".join(said)
 

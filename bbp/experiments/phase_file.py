@@ -34,7 +34,7 @@ import xarray as xr
 from bbp.experiments import models
 from bbp.files import dataset
 from theory.finite.validity import UNKNOWN, doubt
-from theory.model import Committee
+from theory.model import Network
 
 FORMAT = "bbp-phase"
 MAP = ("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind", "reason")  # over (p, a)
@@ -96,7 +96,7 @@ def finite_table(phase: xr.Dataset) -> list[str]:
     for (n, p, a), (alpha, error) in zip(found.index, found.to_numpy(), strict=True):
         if np.isfinite(alpha):
             lines.append(f"{n:12d}  {p:4g}  {a:9.4g}  {alpha:12.6f}  {error:9.6f}")
-            said = doubt(Committee(p, int(phase.attrs["p_star"]), a), alpha, n)
+            said = doubt(Network(p, int(phase.attrs["p_star"]), a), alpha, n)
             lines += [f"{'':12}  {UNKNOWN}: {said}"] if said else []
     return [*lines, ""]
 

@@ -32,6 +32,7 @@ from sims.instance import STREAM, finite_p, samples_of
 from sims.krylov.sample import preferred_solver
 from sims.limits import allotted
 from theory.checks import ParameterError, shown
+from theory.model import Network
 
 __all__ = ["Point", "SweepExperiment", "build", "differences"]
 
@@ -102,7 +103,7 @@ class SweepExperiment(engine.Experiment):
     """
 
     settings: dict[str, Any]
-    models: tuple[models.Model, ...]
+    models: tuple[Network, ...]
     alphas: tuple[tuple[float, ...], ...]
     eigenpairs: tuple[int, ...]
 
@@ -359,11 +360,11 @@ def _check_work(settings: Mapping[str, Any]) -> None:
         raise ParameterError(f"there must be at most {MOST_POINTS} points (model, n, alpha), got {points}")
 
 
-def _alphas(value: Any, model: models.Model) -> tuple[float, ...]:
+def _alphas(value: Any, model: Network) -> tuple[float, ...]:
     return grids.around(models.centre(model)) if value == AUTO else tuple(value)
 
 
-def _eigenpairs(pairs: int | None, model: models.Model) -> int:
+def _eigenpairs(pairs: int | None, model: Network) -> int:
     least = int(model.degeneracy) + sampling.MARGIN
     if pairs is not None and pairs < least:
         raise ParameterError(

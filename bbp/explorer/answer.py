@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bbp.explorer import curves, networks, phase_map
 from bbp.explorer.state import State, command, plain, python_lines
 from theory.general.results import Found
-from theory.model import Committee
 from theory.model.network import Network
 
 Columns = dict[str, Any]
@@ -130,7 +129,7 @@ def diagram(state: State) -> Answer:
     return Answer(sources=sources)
 
 
-def _spectrum(state: State, model: Committee, found: Answer) -> None:
+def _spectrum(state: State, model: Network, found: Answer) -> None:
     alpha = state.alpha
     whole, near = curves.spectrum(model, alpha)
     edge, out = whole.edge, whole.outlier
@@ -321,7 +320,7 @@ def marks(places: Any, top: float, zoom_top: float) -> Columns:
     }
 
 
-def _branches(state: State, model: Committee, found: Answer) -> None:
+def _branches(state: State, model: Network, found: Answer) -> None:
     here = curves.point(model)
     branch = curves.branch(model, curves.axis_end(model, state.alpha))
     threshold = here.threshold

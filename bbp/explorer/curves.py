@@ -21,7 +21,7 @@ from theory.exact.density.density import atom, bulk_curve, bulk_resolvent
 from theory.exact.density.weight_law import weight_law
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold, critical_normalisation
-from theory.model import Committee
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class Window:
 
 
 @lru_cache(maxsize=256)
-def point(model: Committee) -> Point:
+def point(model: Network) -> Point:
     """Threshold and alpha_0 of a model."""
     threshold = bbp_threshold(model)
     if threshold.kind == "continuous":  # both are alpha_BBP by definition
@@ -75,7 +75,7 @@ def point(model: Committee) -> Point:
     return Point(threshold, zeros[0], zeros[1])
 
 
-def _alpha_zero(model: Committee, threshold: Threshold, method: str) -> float | None:
+def _alpha_zero(model: Network, threshold: Threshold, method: str) -> float | None:
     """`theory.exact.alpha_zero` with the threshold at hand, which is half of its work."""
     value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=threshold))
     return None if math.isnan(value) else value
@@ -87,14 +87,14 @@ def critical(p: float, p_star: int, noise: float) -> float:
     return float(critical_normalisation(p, p_star, noise))
 
 
-def axis_end(model: Committee, alpha: float) -> float:
+def axis_end(model: Network, alpha: float) -> float:
     """Where the axis of alpha ends: it moves in steps of two, so that it stands still while alpha moves a little."""
     end = REACH * point(model).threshold.alpha
     return end * 2.0 ** max(0, math.ceil(math.log2(1.02 * alpha / end)))
 
 
 @lru_cache(maxsize=64)
-def branch(model: Committee, end: float) -> Branch:
+def branch(model: Network, end: float) -> Branch:
     """Edge, outlier and overlap from end/200 to `end`, with alpha_BBP itself twice, for the jump and the kink there."""
     start = point(model).threshold.alpha
     below = np.linspace(end / 200, start, 1 + max(20, int(BRANCH_POINTS * start / end)))[:-1]
@@ -106,7 +106,7 @@ def branch(model: Committee, end: float) -> Branch:
 
 
 @lru_cache(maxsize=64)
-def spectrum(model: Committee, alpha: float) -> tuple[Spectrum, Window]:
+def spectrum(model: Network, alpha: float) -> tuple[Spectrum, Window]:
     """Density with edge, atom and outlier; and the same close to the edge, from left of all as far as right of it."""
     edge, out, zero = bulk_edge(model, alpha), outlier(model, alpha), float(atom(model, alpha))
     lowest = edge.value if out is None else out.value
@@ -124,7 +124,7 @@ def spectrum(model: Committee, alpha: float) -> tuple[Spectrum, Window]:
     return whole, window
 
 
-def density_nodes(model: Committee, alpha: float, count: int) -> Array:
+def density_nodes(model: Network, alpha: float, count: int) -> Array:
     """Where to look at the density: `count` distances from the edge, to where `MASS` of the bulk is reached.
 
     Half of the nodes lie at equal shares of the mass, which may be far from a smooth edge; half crowd at the edge, where rho
@@ -133,7 +133,7 @@ def density_nodes(model: Committee, alpha: float, count: int) -> Array:
     return _look(model, alpha, bulk_edge(model, alpha), count)[0]
 
 
-def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
+def shares(model: Network, alpha: float, count: int) -> tuple[Array, Array]:
     """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
 
     The shares 2 x^3 - x^4, x even, lie evenly in the bulk and crowd at the edge, where the density is a root, in places
@@ -150,14 +150,14 @@ def shares(model: Committee, alpha: float, count: int) -> tuple[Array, Array]:
     return nodes, _densities(model, alpha, edge.value + nodes, known)[0]
 
 
-def _densities(model: Committee, alpha: float, lam: Array, known: Any) -> tuple[Array, tuple[Array, Any]]:
+def _densities(model: Network, alpha: float, lam: Array, known: Any) -> tuple[Array, tuple[Array, Any]]:
     """Density at rising lam, with that of the neighbours where it is infinite; and the resolvent, known from then on."""
     t, scale = bulk_resolvent(model, alpha, lam, DIGITS, known)
     good = np.isfinite(t)
     return np.interp(lam, lam[good], scale * t.imag[good] / math.pi), (lam, t)
 
 
-def _look(model: Committee, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
+def _look(model: Network, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
     """`density_nodes`; and the places of the first look that found them, at distances in geometric progression and about
     the mean, with the resolvent there."""
     scale = 1.0 if math.isinf(model.p) else model.p / 2

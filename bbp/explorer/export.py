@@ -34,7 +34,7 @@ from theory.exact.bulk import bulk_edge, edge_resolvent
 from theory.exact.density.density import density
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold, critical_normalisation, threshold_map
-from theory.model import Committee
+from theory.model import Network
 
 Array = NDArray[np.float64]
 SPECTRA, STEPS = ("log_distance", "log_density"), 65535
@@ -175,11 +175,11 @@ def computed(grid: Grid) -> Iterator[tuple[str, Array]]:
     with Progress(len(grid.pairs) * (grid.curves + grid.models), unit="models") as progress:
         for index, (width, teacher) in enumerate(grid.pairs):
             for column, a in enumerate(grid.a_curves):
-                model = Committee(width, teacher, float(a))
+                model = Network(width, teacher, float(a))
                 branches[:, index, column] = _branch(model, bbp_threshold(model).alpha * grid.branch)
                 progress.advance()
             for column, a in enumerate(grid.a):
-                model = Committee(width, teacher, float(a))
+                model = Network(width, teacher, float(a))
                 for row, ratio in enumerate(grid.ratios):
                     alpha = ratio * bbp_threshold(model).alpha
                     spectra[:, index, column, row] = _spectrum(model, alpha, grid.nodes)
@@ -188,7 +188,7 @@ def computed(grid: Grid) -> Iterator[tuple[str, Array]]:
     yield from zip(SPECTRA, spectra, strict=True)
 
 
-def _branch(model: Committee, alpha: Array) -> Array:
+def _branch(model: Network, alpha: Array) -> Array:
     """Edge, outlier, overlap (3, n) at alpha, where the threshold stands twice; the outlier is the edge where there is none."""
     middle = int(np.flatnonzero(np.diff(alpha) == 0)[0])
     alpha = alpha.copy()
@@ -199,7 +199,7 @@ def _branch(model: Committee, alpha: Array) -> Array:
     return np.array([found.edge, outside, np.where(bound, 0.0, np.nan_to_num(found.overlap))])
 
 
-def _spectrum(model: Committee, alpha: float, nodes: int) -> Array:
+def _spectrum(model: Network, alpha: float, nodes: int) -> Array:
     """Logarithms of the distances from the edge and of the density there (2, nodes)."""
     return np.log(curves.shares(model, alpha, nodes))
 
@@ -243,7 +243,7 @@ def accuracy(grid: Grid, tables: dict[str, Array]) -> dict[str, float]:
     for _ in range(grid.checks):
         pair = int(rng.integers(len(grid.pairs)))
         a = float(np.exp(rng.uniform(*np.log(grid.a_range))))
-        model = Committee(*grid.pairs[pair], a)
+        model = Network(*grid.pairs[pair], a)
         start = bbp_threshold(model).alpha
         held = math.exp(np.interp(math.log(a), np.log(grid.a_fine), np.log(tables["alpha_bbp"][pair])))
         alpha = held * float(rng.uniform(grid.branch[0], grid.branch[-1]))
@@ -263,7 +263,7 @@ def accuracy(grid: Grid, tables: dict[str, Array]) -> dict[str, float]:
     return worst | {"density": float(np.max(misplaced)), "density_median": float(np.median(misplaced))}
 
 
-def _misplaced(grid: Grid, tables: dict[str, Array], pair: int, model: Committee, ratio: float) -> float:
+def _misplaced(grid: Grid, tables: dict[str, Array], pair: int, model: Network, ratio: float) -> float:
     """Share of the mass that the interpolated density puts in the wrong place: integral |rho - exact| / integral exact."""
     i, w = cubic(np.log(grid.a), math.log(model.a))
     j, v = cubic(np.log(grid.ratios), math.log(ratio))

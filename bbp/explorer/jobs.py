@@ -16,7 +16,7 @@ from bbp.explorer.state import State
 from theory.checks import NotConverged, ParameterError
 from theory.finite.law import finite_law
 from theory.finite.validity import UNKNOWN, doubts
-from theory.model import Committee
+from theory.model import Network
 
 Message = dict[str, Any]
 
@@ -48,7 +48,7 @@ def finite_curve(request: Message) -> Iterator[Message]:
     """
     state, alphas = State.of(request["state"]), [float(alpha) for alpha in request["alphas"]]
     draws = draws_of(state, alphas[-1])
-    model, rows = Committee(state.p, state.p_star, state.a), list[list[float]]()
+    model, rows = Network(state.p, state.p_star, state.a), list[list[float]]()
     said = f": {UNKNOWN}" if doubts(model, alphas, [state.n]) else ""
     for index, alpha in enumerate(alphas):
         with contextlib.suppress(NotConverged):

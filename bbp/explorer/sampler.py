@@ -15,7 +15,7 @@ from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import State
 from sims import instance, sampling
 from theory.finite.quenched import quenched
-from theory.model import Committee
+from theory.model import Network
 
 Message = dict[str, Any]
 
@@ -56,7 +56,7 @@ def draw_sample(request: Message) -> Iterator[Message]:
     }
 
 
-def _predicted(model: Committee, state: State, request: Message) -> dict[str, float | NDArray[np.float64]]:
+def _predicted(model: Network, state: State, request: Message) -> dict[str, float | NDArray[np.float64]]:
     """Edge, outliers and overlap that quenched theory gives for the labels of the sample."""
     drawn = instance.draw(model, state.n, state.alpha, seed=request["seed"], sample=request["sample"])
     lam, u = instance.labels(drawn)

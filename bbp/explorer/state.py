@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from theory.checks import ParameterError, choice, shown
-from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
 from theory.model.losses import LOSSES
 from theory.model.network import Network
@@ -222,12 +221,10 @@ class State:
         return cls(**values), ("In the link: " + "; ".join(wrong[:3]) + ".") if wrong else ""
 
     @property
-    def model(self) -> Committee | Network:
-        """The model of the state: a Committee where every option has its default. Raises ParameterError where they clash."""
+    def model(self) -> Network:
+        """The model of the state. Raises ParameterError where they clash."""
         given = {control.name: getattr(self, control.name) for control in OPTIONS if self.changed(control)}
-        return (
-            Network(self.p, self.p_star, self.a, **given) if given else Committee(self.p, self.p_star, self.a)
-        )
+        return Network(self.p, self.p_star, self.a, **given)
 
     @property
     def quadratic(self) -> bool:

@@ -20,7 +20,6 @@ from bbp.experiments import models
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, text_of
 from theory.checks import ParameterError
-from theory.model import Committee
 from theory.model.covariance import covariance
 from theory.model.network import Network
 
@@ -87,7 +86,7 @@ def _held(sweep: xr.Dataset) -> Held:
     return Held(models.words(model), values, columns)
 
 
-def options_of(model: Committee | Network) -> dict[str, Any]:
+def options_of(model: Network) -> dict[str, Any]:
     """The options of a model as the controls have them, defaults included; what a page has no control for is called other."""
     values = {control.name: getattr(State(), control.name) for control in OPTIONS}
     if model.is_committee:

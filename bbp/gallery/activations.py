@@ -32,7 +32,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
         # Zero up to the threshold; points crowd above it, where the curve is steep.
         above = threshold * (1 + 1e-6) + (LAST - threshold) * np.linspace(0, 1, POINTS) ** 2
         fine = np.array([FIRST, threshold, *above])
-        overlap = np.append([0.0, 0.0], models.theory_along(model, above).overlap)
+        overlap = np.append([0.0, 0.0], models.theory_along(model, above)["overlap"])
         arrays[f"{name}_fine"] = (f"{name}_fine",), fine
         arrays[f"{name}_theory"] = (f"{name}_fine",), overlap
         arrays[f"{name}_alpha_bbp"] = (), np.float64(threshold)

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bbp.analysis.summary import of_samples
-from bbp.experiments.models import Model
 from bbp.files import dataset, provenance
 from bbp.late_sims import instances, sample_point
+from theory.model import Network
 
 Array = NDArray[Any]
 Named = tuple[tuple[str, ...], Any]  # names of the dimensions, array (or a NumPy number)
@@ -93,7 +93,7 @@ def rounded(alphas: Array) -> Array:
 
 
 def sampled(
-    model: Model,
+    model: Network,
     n: int,
     alphas: Sequence[float] | Array,
     samples: int,

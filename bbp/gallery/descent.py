@@ -13,7 +13,7 @@ from bbp.late_sims import descents, sample_descents
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory.exact.transition import bbp_threshold
-from theory.model import Committee
+from theory.model import Network
 
 KINDS = {"continuous": 0.5, "discontinuous": 1.5}  # normalisation a, at p = 2
 WIDTHS = (1, 2, 4)
@@ -30,7 +30,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
         "n": ((), np.int64(n)),
     }
     for kind, a in KINDS.items():
-        models = [Committee(p, 1, a) for p in WIDTHS]
+        models = [Network(p, 1, a) for p in WIDTHS]
         final = [
             [_final(model, n, float(alpha), samples, effort.seed, rules) for alpha in ALPHA]
             for model in models
@@ -40,7 +40,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return arrays
 
 
-def _final(model: Committee, n: int, alpha: float, samples: int, seed: int, rules: Any) -> np.ndarray:
+def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Any) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
     found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
     return np.where(found.code == descents().Code.NOT_FINITE, np.nan, found.m2[:, -1])

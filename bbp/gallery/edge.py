@@ -16,11 +16,11 @@ from bbp.plots import layout, style
 from theory.checks import NotConverged
 from theory.finite.edge import edge_scale, finite_edge
 from theory.finite.tracy_widom import tracy_widom_cdf
-from theory.model import Committee
+from theory.model import Network
 
 # The edge is at t = 0.72, far from the poles of single labels (t > 1), and alpha far below alpha_BBP = 2.17: where either is
 # near, samples of these sizes are not yet in the limit.
-MODEL, ALPHA = Committee(1, 1, 0.1), 1.2
+MODEL, ALPHA = Network(1, 1, 0.1), 1.2
 
 
 def build(effort: Effort) -> Mapping[str, Named]:

@@ -13,9 +13,9 @@ from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from theory.exact.transition import bbp_threshold
 from theory.finite.threshold import alpha_bbp_finite, margin_threshold
-from theory.model import Committee
+from theory.model import Network
 
-MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
+MODELS = {"continuous": Network(1, 1, 0.5), "discontinuous": Network(1, 1, 2.0)}
 RANGES = {"continuous": (0.7, 1.35), "discontinuous": (0.3, 1.05)}
 SIZES = np.array([100, 300, 1000, 10**4, 10**6, 10**8])  # of theory
 ASIDE = 1.15  # factor of N by which points of one N are drawn side by side

@@ -13,9 +13,9 @@ from bbp.plots import sweep as sweep_plots
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.finite.law import finite_curve
-from theory.model import Committee
+from theory.model import Network
 
-MODELS = {"continuous": Committee(2, 1, 0.7), "discontinuous": Committee(2, 1, 1.5)}
+MODELS = {"continuous": Network(2, 1, 0.7), "discontinuous": Network(2, 1, 1.5)}
 DRAWS, POINTS = 100, 14  # of the law, with common random numbers along alpha
 
 

@@ -17,9 +17,9 @@ from bbp.plots import sweep as sweep_plots
 from theory.exact.alpha_zero import alpha_zero
 from theory.exact.transition import bbp_threshold
 from theory.finite.law import finite_law
-from theory.model import Committee
+from theory.model import Network
 
-MODELS = {"continuous": Committee(1, 1, 0.5), "discontinuous": Committee(1, 1, 2.0)}
+MODELS = {"continuous": Network(1, 1, 0.5), "discontinuous": Network(1, 1, 2.0)}
 RANGES = {"continuous": (0.75, 1.3), "discontinuous": (0.5, 1.1)}  # of alpha_BBP: where phi rises at these N
 
 DRAWS = 1200  # of the law, with common random numbers along alpha
@@ -58,7 +58,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return arrays
 
 
-def predicted(model: Committee, sizes: Sequence[int], alpha: Array) -> Array:
+def predicted(model: Network, sizes: Sequence[int], alpha: Array) -> Array:
     """phi of theory.finite.law (n, alpha)."""
     return np.array(
         [[finite_law(model, float(at), n, draws=DRAWS).mean("first")[0] for at in alpha] for n in sizes]

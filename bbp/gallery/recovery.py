@@ -16,7 +16,7 @@ from bbp.gallery.base import Array, Data, Effort, Entry, Named
 from bbp.late_sims import descents, sample_descents
 from bbp.plots import layout, style
 from theory.exact.transition import bbp_threshold
-from theory.model import Committee
+from theory.model import Network
 
 A = 0.5
 ALPHA = {1: (2.0, 2.5, 3.0, 3.5), 2: (1.2, 1.4, 1.6, 1.8, 2.0, 2.2)}
@@ -34,9 +34,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
         for j, n in enumerate(sizes):
             samples = effort.count(24, PAPER.get(n, 48))
             for k, alpha in enumerate(ALPHA[p]):
-                found = sample_descents(
-                    Committee(p, 1, A), n, alpha, range(samples), effort.seed, rules=rules
-                )
+                found = sample_descents(Network(p, 1, A), n, alpha, range(samples), effort.seed, rules=rules)
                 add(counts, (i, j, k), found.projection[:, -1], found.code)
     return counts
 
@@ -51,7 +49,7 @@ def empty(sizes: tuple[int, ...]) -> dict[str, Named]:
         "p": (("p",), np.array(list(ALPHA))),
         "n": (("n",), np.array(sizes)),
         "alpha": (("p", "place"), alpha),
-        "alpha_bbp": (("p",), np.array([bbp_threshold(Committee(p, 1, A)).alpha for p in ALPHA])),
+        "alpha_bbp": (("p",), np.array([bbp_threshold(Network(p, 1, A)).alpha for p in ALPHA])),
         **{
             name: (("p", "n", "place"), np.zeros(shape, np.int64))
             for name in ("samples", "recovered", "moving")

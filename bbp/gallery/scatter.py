@@ -17,12 +17,12 @@ from theory.checks import NotConverged
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier
 from theory.finite.tracy_widom import MEAN as TRACY_WIDOM_MEAN
-from theory.model import Committee
+from theory.model import Network
 
 CASES = {
-    "continuous": (Committee(1, 1, 0.5), 3.0),
-    "split": (Committee(2, 1, 0.3), 2.5),
-    "discontinuous": (Committee(2, 1, 1.5), 1.8),
+    "continuous": (Network(1, 1, 0.5), 3.0),
+    "split": (Network(2, 1, 0.3), 2.5),
+    "discontinuous": (Network(2, 1, 1.5), 1.8),
 }
 
 
@@ -45,7 +45,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return arrays
 
 
-def _predicted(model: Committee, n: int, alpha: float, seed: int, sample: int) -> float:
+def _predicted(model: Network, n: int, alpha: float, seed: int, sample: int) -> float:
     try:
         found = quenched_sample(model, n, alpha, seed, sample)
     except NotConverged:

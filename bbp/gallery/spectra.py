@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from bbp.analysis import spectrum
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
 from bbp.plots import layout, style
-from theory.model import Committee
+from theory.model import Network
 
 CASES = {
-    "sharp": (Committee(2, 1, 0.3), 2.5),
-    "smooth": (Committee(2, 1, 1.5), 0.8),
-    "beyond": (Committee(2, 1, 1.5), 2.0),
+    "sharp": (Network(2, 1, 0.3), 2.5),
+    "smooth": (Network(2, 1, 1.5), 0.8),
+    "beyond": (Network(2, 1, 1.5), 2.0),
 }
 
 

@@ -16,7 +16,7 @@ from bbp.plots import phase as phase_plots
 from bbp.plots import sweep as sweep_plots
 from theory.exact.outliers import teacher_branch
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
-from theory.model import Committee
+from theory.model import Network
 
 HESSIANS = {1: 0.5, 2: 0.3, 8: 0.1}  # student width -> normalisation
 ALPHA = np.linspace(0.3, 4, 140)
@@ -27,12 +27,12 @@ def build(effort: Effort) -> Mapping[str, Named]:
     """q2 of the outliers of three Hessians and the p = infinity one, and of two spectral methods; samples of both routes."""
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(10, 40)
     curves = [
-        teacher_branch(Committee(p, 1, a), ALPHA).overlap for p, a in [*HESSIANS.items(), (math.inf, 0.1)]
+        teacher_branch(Network(p, 1, a), ALPHA).overlap for p, a in [*HESSIANS.items(), (math.inf, 0.1)]
     ]
     methods = [[spectral_outlier(method, float(a)) for a in ALPHA] for method in (optimal(), trimmed(6.0))]
     overlaps = [[0.0 if found is None else found.overlap for found in row] for row in methods]
     rows = [[_spectral(n, float(a), effort.seed, s) for s in range(samples)] for a in POINTS]
-    model = Committee(2, 1, HESSIANS[2])
+    model = Network(2, 1, HESSIANS[2])
     return {
         "alpha": (("alpha",), ALPHA),
         "p": (("p",), np.array([*HESSIANS, math.inf])),
@@ -49,7 +49,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
     """Squared overlap of the top eigenvector of sum T(y) x x^T, T optimal, with the teacher, on one draw."""
-    instance = instances().draw(Committee(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
+    instance = instances().draw(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
     _, u = instances().labels(instance)
     data = np.asarray(instance.data)[: instance.m]
     vector = np.linalg.eigh((data.T * optimal()(u[:, 0] ** 2)) @ data)[1][:, -1]

@@ -22,7 +22,6 @@ from bbp.analysis.spectrum import Pool, Spectrum
 from bbp.analysis.summary import observables
 from bbp.analysis.theory_curves import theory_curves
 from bbp.experiments import models
-from bbp.experiments.models import Model
 from bbp.experiments.phase_file import discontinuous, widths
 from bbp.files import dataset
 from bbp.plots import phase as phase_plots
@@ -31,7 +30,7 @@ from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
 from theory.exact.transition import bbp_threshold
 from theory.finite.validity import UNKNOWN
-from theory.model import Committee
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -257,7 +256,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
         alpha, error = (at[f"alpha_bbp_n{part}"].values[:, row] for part in ("", "_error"))
         if np.isfinite(alpha).any():
             phase_plots.finite_curve(ax, phase.n.values, alpha, error, p=p, index=row)
-            limit = bbp_threshold(Committee(p, p_star, a))
+            limit = bbp_threshold(Network(p, p_star, a))
             phase_plots.limit_line(ax, limit.alpha, limit.kind, p=p, index=row)
     name_doubt(ax, phase)
     plain_log_axis(ax)
@@ -278,7 +277,7 @@ def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
                 label=phase_plots.width_name(p),
             )  # fmt: skip
             if not models.special(dataset.config(phase)):
-                limit = bbp_threshold(Committee(p, p_star, float(at.at_a)))
+                limit = bbp_threshold(Network(p, p_star, float(at.at_a)))
                 ax.axvline(limit.alpha, color=look["color"], linestyle=":", linewidth=0.9)
     ax.set_ylim(bottom=0)
     ax.set_xlabel(r"$\alpha$")
@@ -366,7 +365,7 @@ def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> lis
     return lettered(list(np.ravel(fig.subplots(*shape, sharex=share_x and stacked))))
 
 
-def name_model(ax: Axes, model: Model, more: str = "") -> None:
+def name_model(ax: Axes, model: Network, more: str = "") -> None:
     """The model above the upper right corner: p, p*, a where its loss has one, and what is added."""
     record = models.record(model)
     parts = [phase_plots.width_name(model.p), f"$p^* = {model.p_star}$"]

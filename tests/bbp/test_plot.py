@@ -93,7 +93,7 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     model, alpha = Network(activation="tanh", a=50.0), np.array([1.57, 2.06, 2.54])
     alpha_bbp, kind = models.transition(model)
     along = models.theory_along(model, alpha)
-    theory = {f"theory_{name}": ("alpha", getattr(along, name)) for name in ("edge", "outlier", "overlap")}
+    theory = {f"theory_{name}": ("alpha", along[name]) for name in ("edge", "outlier", "overlap")}
     own = models.record(model) | {"alpha_bbp": alpha_bbp, "kind": kind}
     sweep = made_up(MODEL, alphas=alpha).assign(theory).assign_attrs(own)
     curves = theory_curves(sweep)
@@ -104,7 +104,7 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     )
     assert curves.alpha[above][0] - alpha_bbp < 1e-6 and curves.theory_overlap[above][0] < 1e-6
     sampled = models.theory_along(model, curves.alpha.values[-1:])
-    assert curves.theory_overlap[-1] == sampled.overlap[0]  # with the teacher, as samples have it
+    assert curves.theory_overlap[-1] == sampled["overlap"][0]  # with the teacher, as samples have it
 
 
 def test_what_is_not_drawn_is_not_in_the_legend(made_up):

@@ -59,8 +59,12 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
     model, alpha = Network(a=50.0, activation="tanh"), np.array([1.0, 6.0])
     found, along = spectrum(model, 6.0), models.theory_along(model, alpha)
     assert 0 < found.teacher_share[0] < 0.5
-    np.testing.assert_allclose(along.overlap, [np.nan, found.overlaps[0] * found.teacher_share[0]], rtol=1e-8)
-    np.testing.assert_allclose(along.student_share[1], found.overlaps[0] * found.student_share[0], rtol=1e-8)
+    np.testing.assert_allclose(
+        along["overlap"], [np.nan, found.overlaps[0] * found.teacher_share[0]], rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        along["student_share"][1], found.overlaps[0] * found.student_share[0], rtol=1e-8
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,7 +223,7 @@ def test_readouts_and_biases_in_programs(bbp, tmp_path):
     found = store.load(path)
     assert models.of(found) == model
     assert (found.readout, found.bias) == ("1.0,-0.5", "0.2,0.0")
-    np.testing.assert_allclose(found.theory_edge, models.theory_along(model, np.array([2.0, 4.0])).edge)
+    np.testing.assert_allclose(found.theory_edge, models.theory_along(model, np.array([2.0, 4.0]))["edge"])
     np.testing.assert_array_equal(observables(found).overlap, found.overlaps[..., 0])
     refused = bbp(*SWEEP, *options[2:], "--out", str(tmp_path / "t.h5"))
     assert refused.code == 2 and "readout must be one number for each of 1 students" in refused.err

@@ -65,7 +65,9 @@ def mine(tmp_path, monkeypatch):
 def known_theory(monkeypatch):
     """Theory through a function of JAX takes seconds: tests of files and processes go without."""
     monkeypatch.setattr(models, "transition", lambda model: (2.5, "continuous"))
-    monkeypatch.setattr(models, "theory_along", lambda model, alpha: models.Theory(*np.ones((5, len(alpha)))))
+    monkeypatch.setattr(
+        models, "theory_along", lambda model, alpha: dict.fromkeys(models.ALONG, np.ones(len(alpha)))
+    )
 
 
 def forget():
