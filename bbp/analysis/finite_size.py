@@ -132,7 +132,7 @@ def rise(
 
     def fitted(counts: Array) -> Array:
         level, slope = logit_fit(x, counts, trials, degree=1).T
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             at, width = (
                 np.where(slope > 0, value / slope, np.nan) for value in (-level, np.ones_like(level))
             )
