@@ -192,7 +192,7 @@ def _theory(sweep: xr.Dataset, name: str, j: int) -> float:
     edge, outlier, overlap = (float(sweep[f"theory_{part}"].values[j]) for part in parts)
     if models.of(sweep).is_committee:
         found = models.theory_along(models.of(sweep), sweep.alpha.values[j : j + 1])
-        edge, outlier, overlap = (float(getattr(found, part)[0]) for part in parts)
+        edge, outlier, overlap = (float(found[part][0]) for part in parts)
     if name == "lowest":
         return outlier if math.isfinite(outlier) else edge
     if name == "overlap":

@@ -29,11 +29,11 @@ def scaled(law="N^-2/3", samples=64, seed=0, noise=0.02):
     n = np.array(SIZES, dtype=float)[:, None, None]
     shape = SHAPES[law](n, 0.4) * (1 + noise * rng.standard_normal((5, 3, samples)))
     theory = models.theory_along(models.of(sweep), sweep.alpha.values)
-    limit = np.where(np.isfinite(theory.outlier), theory.outlier, theory.edge)[:, None]
+    limit = np.where(np.isfinite(theory["outlier"]), theory["outlier"], theory["edge"])[:, None]
     values = sweep.eigenvalues.values.copy() + 30
     values[..., 0] = limit + 2 * shape
     overlaps = np.zeros_like(values)
-    overlaps[..., 0] = np.nan_to_num(theory.overlap)[:, None] + 0.5 * shape
+    overlaps[..., 0] = np.nan_to_num(theory["overlap"])[:, None] + 0.5 * shape
     alpha = sweep.alpha.values[:, None]
     phi = rng.random((5, 3, samples)) < 1 / (1 + np.exp(-(alpha - 1.2 - 3 / n**0.5) * n**0.5 / 5))
     grid = ("n", "alpha", "sample")
