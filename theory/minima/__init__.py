@@ -3,6 +3,7 @@ them.
 
 For p = 1 on the sphere; any activation and loss, noise included. See `theory.minima.saddle` for the equations."""
 
-from theory.minima.answers import Minima, complexity, label_law, most_numerous, threshold
+from theory.minima.answers import Minima, complexity, label_law, most_numerous
+from theory.minima.transition import threshold
 
 __all__ = ["Minima", "complexity", "label_law", "most_numerous", "threshold"]

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.general.floor import Floor, floor
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -34,8 +32,8 @@ class Labels:
     loss       l
     sideways   l' (u - m lambda), what pulls the student towards the teacher
     log_prior  logarithm of the probability of the node before any conditioning
-    infimum    of F over all labels there can be
     overlap    m
+    step       h, of lambda and v
     """
 
     lam: Array
@@ -45,8 +43,8 @@ class Labels:
     loss: Array
     sideways: Array
     log_prior: Array
-    infimum: float
     overlap: float
+    step: float
 
     @property
     def u(self) -> Array:
@@ -55,7 +53,7 @@ class Labels:
 
 
 def labels(model: Network, overlap: float, h: float) -> Labels:
-    """The nodes of a model of p = p_star = 1 at step h. Raises ValueError where its weights are unbounded below."""
+    """The nodes of a model of p = p_star = 1 at step h."""
     noisy = bool(model.noise or model.output_noise)
     t, log_t = _axis(_RADIUS, 2 * h if noisy else h)
     lam, v = (x.ravel() for x in np.meshgrid(t, t, indexing="ij"))
@@ -76,12 +74,9 @@ def labels(model: Network, overlap: float, h: float) -> Labels:
     yhat, slope = model.student_outputs(lam[:, None]), model.slopes(lam[:, None])[:, 0]
     force = model.rule.first(y, yhat, model.a, np) * slope
     weight = sample_weight(model, lam, y)
-    low = infimum(model).value
-    if not math.isfinite(low):
-        raise ValueError("weights without a lower bound have no edge")
     return Labels(
-        lam, v, weight, force, model.rule.value(y, yhat, model.a, np), force * (u - overlap * lam), log_prior,
-        min(low, float(weight.min())), overlap,
+        lam, v, weight, force, model.rule.value(y, yhat, model.a, np), force * (u - overlap * lam), log_prior, overlap,
+        2 * h if noisy else h,
     )  # fmt: skip
 
 
@@ -89,18 +84,6 @@ def sample_weight(model: Network, lam: Array, y: Array) -> Array:
     """F of one student, arrays of one shape."""
     diagonal, coefficient, gradient = model.weight_parts(np.asarray(lam)[..., None], y)
     return diagonal[..., 0] + coefficient * gradient[..., 0] ** 2
-
-
-@lru_cache(maxsize=64)
-def infimum(model: Network) -> Floor:
-    """Infimum of F over all preactivations and outputs; -inf where it has no lower bound."""
-
-    def weight(x: Array, y: Array) -> Array:
-        x, y = np.broadcast_arrays(x, y)
-        with np.errstate(all="ignore"):
-            return sample_weight(model, x, y)
-
-    return floor(weight, model.reach)
 
 
 def _axis(radius: float, h: float) -> tuple[Array, Array]:

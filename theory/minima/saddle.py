@@ -15,10 +15,15 @@ alpha E[F/(1 + r F)] - 1/r = s. Labels have exp(N alpha entropy) arrangements. S
 
     A = E l'^2,   alpha E[F/(1 + rF) - lambda l'] = 1/r,   E[l' (u - m lambda)] = 0,   E l = e.
 
-s lies left of the bulk while r is on the physical branch, alpha E[(r F/(1 + r F))^2] <= 1 and r < 1/|inf F|: the minima then
-have a gap ("stable"). Otherwise the most numerous sit at the edge ("marginal"). That s is the edge brings a multiplier rho of
-the Dyson equation: Z gets the factor exp(-rho (F/(1 + rF) - lambda l')) and Phi the term rho/r. Stationarity in r is then
-alpha E[(r F/(1 + r F))^2] = 1 (a sharp edge), or r stays at its end 1/|inf F| (a smooth one).
+A minimum has no sample with 1 + r F < 0: the rank-one term of one such sample alone makes an eigenvalue below s. So the law
+of labels lives where 1 + r F > 0, and (1 + r F) stands for its positive part. That no label falls elsewhere costs what the
+Kullback-Leibler divergence says, and r may be larger than 1/|inf F|: weights need no lower bound, and minima have no smooth
+edge, since they avoid the rare labels that would make one.
+
+s lies left of the bulk while r is on the physical branch, alpha E[(r F/(1 + r F))^2] <= 1: the minima then have a gap
+("stable"). Otherwise the most numerous sit at the edge ("marginal"). That s is the edge brings a multiplier rho < 0 of the
+Dyson equation: Z gets the factor exp(-rho (F/(1 + rF) - lambda l')), which vanishes with all its derivatives where 1 + r F
+does, and Phi the term rho/r. Stationarity in r is then alpha E[(r F/(1 + r F))^2] = 1.
 Same subject by another route: Maillard, Bonnaire, Biroli, arXiv 2602.17779.
 """
 
@@ -38,18 +43,23 @@ from theory.minima.labels import Labels
 Array = NDArray[np.float64]
 
 _TOL = 1e-10  # of the equations, each of order one
-# Shares of the largest r, shares of the prior's E l'^2, and rho, from which the equations are solved where nothing near is
-# known
-_STARTS = (0.5, 0.6, -0.15), (0.9, 0.3, -0.2), (0.2, 1.5, -0.05), (0.9, 0.1, -0.5), (0.5, 0.05, -0.1)
+# r, E l'^2 and rho in natural units, from which the equations are solved where nothing near is known: about where quadratic
+# networks have them between alpha = 1.2 and 20
+_STARTS = (
+    (0.8, 1.0, -0.3), (0.5, 2.0, -0.25), (1.4, 0.8, -0.12), (0.3, 4.0, -0.13), (1.0, 3.0, -0.15), (0.55, 12.0, -0.09),
+    (0.15, 12.0, -0.06), (0.07, 50.0, -0.02), (2.4, 0.4, -0.05), (1.5, 4.0, -0.07),
+)  # fmt: skip
+_LOW, _MIDDLE = 0.05, 0.5  # quantiles of the weights and of |l'| that are these units
 _CALLS = 60
 _BALANCING = 12
 _SAME = 1e-8
+_WIDE = 0.3  # least width of the law across l' = 0, in steps of the nodes: a narrower one is of single nodes
 _FAR = 200.0  # entries beyond it are no answer
 
 
 @dataclass(frozen=True)
 class Saddle:
-    """One extremum. a is E l'^2; rho is 0 for gapped minima; beta 0 where the loss is free; end: r is 1/|inf F|.
+    """One extremum. a is E l'^2; rho is 0 for gapped minima; beta 0 where the loss is free.
 
     probability  (n,) of the tilted law at the nodes
     margin       alpha E[(r F/(1 + r F))^2]: at most 1 on the physical branch
@@ -61,34 +71,28 @@ class Saddle:
     b: float
     beta: float
     rho: float
-    end: bool
     probability: Array
     margin: float
 
 
-def extrema(nodes: Labels, alpha: float, loss: float | None, near: Iterable[Saddle] = ()) -> list[Saddle]:
-    """The extrema on the physical branch, the highest first: the count is a supremum over laws of labels.
+def extremum(nodes: Labels, alpha: float, loss: float | None, near: Iterable[Saddle] = ()) -> Saddle | None:
+    """The extremum on the physical branch.
 
-    Those near are continued where they can be; else the equations are solved from many places. Empty where that finds
-    nothing.
+    Those near are continued where they can be; else the equations are solved from many places. None where that finds nothing.
     """
     for starts in ([_Start.of(found) for found in near], _spread(nodes, alpha)):
-        found = [
-            solved
-            for kind in ("sharp", "smooth", "gapped")
-            if kind != "smooth" or nodes.infimum < 0
-            for solved in _solutions(_Problem(nodes, alpha, loss, kind), starts)
-        ]
-        if found:
-            return sorted(found, key=lambda saddle: -saddle.value)
-    return []
+        for start in starts:
+            for kind in ("stable", "marginal"):  # where there are stable ones the edge holds nobody back
+                found = _solved(_Problem(nodes, alpha, loss, kind), start)
+                if found is not None:
+                    return found
+    return None
 
 
 def continued(nodes: Labels, alpha: float, loss: float | None, found: Saddle) -> Saddle | None:
     """The extremum of the same kind that is reached from one found at other nodes, alpha or loss; None where that fails."""
-    kind = "gapped" if not found.rho else "smooth" if found.end else "sharp"
-    solved = _solutions(_Problem(nodes, alpha, loss, kind), [_Start.of(found)])
-    return solved[0] if solved else None
+    kind = "marginal" if found.rho else "stable"
+    return _solved(_Problem(nodes, alpha, loss, kind), _Start.of(found))
 
 
 def tilted(
@@ -134,14 +138,21 @@ class _Start(NamedTuple):
 
 
 def _spread(nodes: Labels, alpha: float) -> list[_Start]:
-    prior = np.exp(nodes.log_prior)
-    scale = float(prior @ nodes.force**2)
-    end = -1 / nodes.infimum if nodes.infimum < 0 else 2 / float(prior @ nodes.weight)
+    low = _quantile(nodes.weight, nodes.log_prior, _LOW)
+    r0 = 1 / abs(low) if low < 0 else 2 / float(np.exp(nodes.log_prior) @ nodes.weight)
+    a0 = _quantile(np.abs(nodes.force), nodes.log_prior, _MIDDLE) ** 2
+    a0 = a0 if a0 > 0 else float(np.exp(nodes.log_prior) @ nodes.force**2)
     starts = []
-    for share, times, rho in _STARTS:
-        a, r = times * scale, share * end
-        starts.append(_Start(a, r, _balanced(nodes, alpha, a, r, rho), rho=rho))
+    for r, a, rho in _STARTS:
+        b = _balanced(nodes, alpha, a * a0, r * r0, rho * r0)
+        starts.append(_Start(a * a0, r * r0, b, rho=rho * r0))
     return starts
+
+
+def _quantile(values: Array, log_prior: Array, share: float) -> float:
+    """The value that a share of the samples have below it."""
+    order = np.argsort(values)
+    return float(values[order][np.searchsorted(np.cumsum(np.exp(log_prior[order])), share)])
 
 
 def _balanced(nodes: Labels, alpha: float, a: float, r: float, rho: float) -> float:
@@ -162,36 +173,25 @@ def _balanced(nodes: Labels, alpha: float, a: float, r: float, rho: float) -> fl
 
 @dataclass(frozen=True)
 class _Problem:
-    """The equations of one kind of extremum, in unknowns that are any real numbers: log A; r by the logistic of its share
-    of the
-    largest, or its logarithm where no weight is negative; b; log(-rho); beta."""
+    """The equations of one kind of extremum, in unknowns that are any real numbers: log A, log r, b, log(-rho), beta."""
 
     nodes: Labels
     alpha: float
     loss: float | None
-    kind: str  # gapped | sharp | smooth
-
-    @property
-    def end(self) -> float:
-        """The largest r."""
-        return -1 / self.nodes.infimum if self.nodes.infimum < 0 else math.inf
+    kind: str  # stable | marginal
 
     @property
     def names(self) -> list[str]:
         """The unknowns."""
-        held = {"r": self.kind != "smooth", "rho": self.kind != "gapped", "beta": self.loss is not None}
+        held = {"rho": self.kind == "marginal", "beta": self.loss is not None}
         return [name for name in ("a", "r", "b", "rho", "beta") if held.get(name, True)]
 
     def numbers(self, x: Array) -> tuple[dict[str, float], Array]:
         """A, r, b, beta, rho at x, and the derivative of each unknown by its entry of x."""
-        found = {"r": self.end, "rho": 0.0, "beta": 0.0} | dict(zip(self.names, map(float, x), strict=True))
+        found = {"rho": 0.0, "beta": 0.0} | dict(zip(self.names, map(float, x), strict=True))
         slope = np.ones(len(x))
-        found["a"] = math.exp(found["a"])
-        slope[0] = found["a"]
-        if "r" in self.names:
-            share = math.exp(found["r"]) if math.isinf(self.end) else 1 / (1 + math.exp(-found["r"]))
-            found["r"] = share if math.isinf(self.end) else self.end * share
-            slope[1] = found["r"] * (1 if math.isinf(self.end) else 1 - share)
+        found["a"], found["r"] = math.exp(found["a"]), math.exp(found["r"])
+        slope[:2] = found["a"], found["r"]
         if "rho" in self.names:
             found["rho"] = -math.exp(found["rho"])
             slope[self.names.index("rho")] = found["rho"]
@@ -199,11 +199,9 @@ class _Problem:
 
     def entries(self, start: _Start) -> Array:
         """The x of a start."""
-        share = min(max(start.r / self.end, 1e-6), 1 - 1e-6)
-        r = math.log(start.r) if math.isinf(self.end) else math.log(share / (1 - share))
         values = {
             "a": math.log(start.a),
-            "r": r,
+            "r": math.log(start.r),
             "b": start.b,
             "rho": math.log(-start.rho),
             "beta": start.beta,
@@ -237,7 +235,7 @@ class _Problem:
             (square / a, 1.0, {"a": -float(p @ square) / a**2}),
             (alpha * r * dyson, 1.0, {"r": alpha * float(p @ (dyson - r * resolved**2))}),
         ]
-        if self.kind == "sharp":
+        if self.kind == "marginal":
             own = 2 * alpha * r * float(p @ (resolved**2 - r * resolved**3))
             rows.append((alpha * (r * resolved) ** 2, 1.0, {"r": own}))
         rows.append((n.sideways[kept] / math.sqrt(a), 0.0, {}))
@@ -259,22 +257,22 @@ def _resolved(nodes: Labels, r: float, p: Array) -> Array:
     return np.divide(nodes.weight, one, out=np.zeros_like(one), where=(one > 0) & (p > 0))
 
 
-def _solutions(problem: _Problem, starts: Iterable[_Start]) -> list[Saddle]:
-    """The different extrema of one kind on the physical branch that are reached from the starts."""
-    found: list[Saddle] = []
-    for start in starts:
-        x = problem.entries(start)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            solved: Any = root(
-                problem.miss, x, jac=True, method="hybr", options={"xtol": 1e-14, "maxfev": _CALLS}
-            )
-            right = np.all(np.isfinite(solved.x)) and np.abs(problem.miss(solved.x)[0]).max() < _TOL
-        if not right:
-            continue
-        saddle = _saddle(problem, solved.x)
-        if saddle.margin <= 1 + _SAME and all(abs(saddle.value - other.value) > _SAME for other in found):
-            found.append(saddle)
-    return found
+def _solved(problem: _Problem, start: _Start) -> Saddle | None:
+    """The extremum of one kind that is reached from a start; None unless on the physical branch, and held by many nodes."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        solved: Any = root(
+            problem.miss,
+            problem.entries(start),
+            jac=True,
+            method="hybr",
+            options={"xtol": 1e-14, "maxfev": _CALLS},
+        )
+        if not np.all(np.isfinite(solved.x)) or np.abs(problem.miss(solved.x)[0]).max() >= _TOL:
+            return None
+    saddle = _saddle(problem, solved.x)
+    steep = float(saddle.probability @ np.abs(problem.nodes.weight))
+    wide = math.sqrt(problem.alpha * saddle.a) > _WIDE * problem.nodes.step * steep
+    return saddle if wide and saddle.margin <= 1 + _SAME else None
 
 
 def _saddle(problem: _Problem, x: Array) -> Saddle:
@@ -283,6 +281,4 @@ def _saddle(problem: _Problem, x: Array) -> Saddle:
     p, _ = tilted(n, alpha, at["a"], at["r"], at["b"], at["beta"], at["rho"])
     margin = alpha * float(p @ (at["r"] * _resolved(n, at["r"], p)) ** 2)
     value = phi(n, alpha, problem.loss, at["a"], at["r"], at["b"], at["beta"], at["rho"])
-    return Saddle(
-        float(value), at["a"], at["r"], at["b"], at["beta"], at["rho"], problem.kind == "smooth", p, margin
-    )
+    return Saddle(float(value), at["a"], at["r"], at["b"], at["beta"], at["rho"], p, margin)

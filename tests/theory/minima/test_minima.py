@@ -9,11 +9,13 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from tests.cases import cases
+from theory.answers import Threshold
 from theory.checks import ParameterError
 from theory.minima import complexity, label_law, most_numerous, threshold
 from theory.minima.answers import Minima
 from theory.minima.labels import labels
 from theory.minima.saddle import Saddle, phi, tilted
+from theory.minima.stability import towards_teacher
 from theory.model import Activation, Network
 
 LINE = Activation(
@@ -84,7 +86,7 @@ def test_marginal_minima_sit_at_the_edge_of_their_own_bulk(found):
     g = -np.linspace(0.5, 1.5, 4001) * found.saddle.r
     g = g[g > -0.5]
     z = np.array([1 / x + 4.0 * law.probability @ (f / (1 - x * f)) for x in g])
-    assert found.kind == "marginal" and not found.smooth
+    assert found.kind == "marginal"
     assert z.max() == pytest.approx(found.multiplier, abs=1e-6)
 
 
@@ -98,10 +100,70 @@ def test_marginal_minima_become_unstable_towards_the_teacher(a, alpha):
     assert below.instability < 0 < above.instability
 
 
-def test_a_smooth_edge_keeps_r_at_its_end():
-    at = complexity(QUADRATIC, 2.5)
-    assert at.smooth and at.saddle.r == pytest.approx(0.5, rel=1e-12) and at.saddle.margin < 1
-    assert at.complexity == pytest.approx(0.0747200, abs=1e-6)
+@cases("model, alpha", [(QUADRATIC, 2.5), (Network(loss="squared"), 4.0)])
+def test_labels_that_no_minimum_can_have_are_left_out(model, alpha):
+    """r beyond 1/|inf F|, which is -2 for the one and has no bound for the other: the law keeps to 1 + r F > 0, and the edge of
+    the bulk that it makes is the multiplier."""
+    at = complexity(model, alpha)
+    law, r = label_law(at, model), at.saddle.r
+    f = model.weights(law.lam[:, None], law.u**2)[:, 0, 0]
+    assert at.kind == "marginal" and r > 0.5 if model == QUADRATIC else np.min(f) < -50
+    assert np.max(law.probability[1 + r * f <= 0]) == 0
+    kept = law.probability > 0
+    p, f = law.probability[kept], f[kept]
+    z = np.array([alpha * (p @ (f / (1 + x * f))) - 1 / x for x in r * np.linspace(0.8, 1, 201)])
+    assert np.argmax(z) == 200 and z[-1] == pytest.approx(at.multiplier, abs=1e-8 * abs(at.multiplier))
+
+
+def test_minima_without_a_bound_on_weights_at_other_nodes():
+    """The complexity of intensity phase retrieval, its double integral by another rule: midpoints in lambda and u at half the
+    step, where the law's numbers are given."""
+    model = Network(loss="squared")
+    at = complexity(model, 4.0)
+    s, h = at.saddle, at.step / 2
+    t = h * (np.arange(-round(9 / h), round(9 / h)) + 0.5)
+    lam, u = (x.ravel() for x in np.meshgrid(t, t, indexing="ij"))
+    f, force = 2 * (3 * lam**2 - u**2), 2 * lam * (lam**2 - u**2)
+    one = 1 + s.r * f
+    exponent = (
+        -(lam**2 + u**2) / 2 - force**2 / (8 * s.a) - s.r * lam * force - s.rho * (f / one - lam * force)
+    )
+    weight = np.where(one > 0, one * np.exp(np.where(one > 0, exponent, -np.inf)), 0)
+    value = (
+        -0.5 * math.log(4 * s.a)
+        - math.log(s.r)
+        + 4 * math.log(weight.sum() * h**2 / (2 * math.pi))
+        + s.rho / s.r
+    )
+    assert value == pytest.approx(at.complexity, abs=10 * at.error)
+    assert at.error < 1e-4
+
+
+def test_overlap_with_the_teacher_is_a_slope(found):
+    """1/(1 - dXi/dz) by differences along z(r), at a law that has a gap."""
+    stable = complexity(QUADRATIC, 4.0, loss=0.05)
+    nodes, s = labels(QUADRATIC, 0.0, stable.step), stable.saddle
+
+    def at(r: float) -> tuple[float, float]:
+        f = nodes.weight
+        z = 4.0 * (s.probability @ (f / (1 + r * f))) - 1 / r
+        return z, stable.multiplier - towards_teacher(nodes, 4.0, replace(s, r=r))[0]
+
+    (z0, xi0), (z1, xi1) = at(s.r * (1 - 1e-5)), at(s.r * (1 + 1e-5))
+    assert towards_teacher(nodes, 4.0, s)[1] == pytest.approx(1 / (1 - (xi1 - xi0) / (z1 - z0)), rel=1e-6)
+    assert at(s.r)[0] == pytest.approx(stable.multiplier, abs=1e-8)
+    assert (
+        found.kind == "marginal"
+        and towards_teacher(labels(QUADRATIC, 0.3, found.step), 4.0, found.saddle)[1] < 1e-6
+    )
+
+
+def test_thresholds_are_answers_of_theory():
+    at = threshold(QUADRATIC, low=4.9, high=5.5)
+    assert isinstance(at, Threshold) and (at.kind, at.jump, at.until) == ("continuous", 0, math.inf)
+    assert at.alpha == pytest.approx(5.2541366, abs=1e-6) and at.error < 1e-6 and at.alpha_0 == at.alpha
+    below = threshold(QUADRATIC, low=3.5, high=4.5)
+    assert below.kind == "none" and "stable towards" in below.reason and math.isnan(below.alpha)
 
 
 def test_lower_losses_have_fewer_minima_and_then_a_gap():
@@ -119,13 +181,12 @@ def test_noise_of_the_teacher_is_one_axis_more():
     assert noisy.complexity == pytest.approx(plain.complexity, abs=max(1e-6, 3 * noisy.error))
 
 
-@cases("model", [Network(activation="softplus", loss="squared"), Network(activation="he3", loss="squared")])
-def test_no_edge_no_minima(model):
-    at = complexity(model, 3.0)
-    assert at.kind == "no edge" and math.isnan(at.complexity)
-    assert threshold(model)[2] == "no edge"
+def test_where_there_is_no_extremum():
+    """Fewer samples than dimensions: minima are not points."""
+    at = complexity(QUADRATIC, 0.4)
+    assert at.kind == "unresolved" and math.isnan(at.complexity)
     with pytest.raises(ParameterError, match="must have a law"):
-        label_law(at, model)
+        label_law(at, QUADRATIC)
 
 
 @cases(
