@@ -78,12 +78,6 @@ def normal_halves(key: jax.Array, n: int, dtype: Any = "float64") -> tuple[jax.A
     return box_muller(jax.random.bits(key, (2, -(-n // 2)), word), dtype)
 
 
-@pinned
-def from_bits(words: jax.Array, dtype: Any) -> jax.Array:
-    """Variates (2 h,) from uniform words (2, h), uint64 for float64 and uint32 for float32."""
-    return jnp.concatenate(box_muller(words, dtype))
-
-
 def box_muller(words: Any, dtype: Any) -> tuple[jax.Array, jax.Array]:
     """Two variates of each pair of words: words[0], words[1] of any shape. Inside a `pinned` function only."""
     size = 8 * jnp.dtype(dtype).itemsize

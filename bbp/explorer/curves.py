@@ -124,15 +124,6 @@ def spectrum(model: Network, alpha: float) -> tuple[Spectrum, Window]:
     return whole, window
 
 
-def density_nodes(model: Network, alpha: float, count: int) -> Array:
-    """Where to look at the density: `count` distances from the edge, to where `MASS` of the bulk is reached.
-
-    Half of the nodes lie at equal shares of the mass, which may be far from a smooth edge; half crowd at the edge, where rho
-    rises like a square root.
-    """
-    return _look(model, alpha, bulk_edge(model, alpha), count)[0]
-
-
 def shares(model: Network, alpha: float, count: int) -> tuple[Array, Array]:
     """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
 
@@ -158,8 +149,9 @@ def _densities(model: Network, alpha: float, lam: Array, known: Any) -> tuple[Ar
 
 
 def _look(model: Network, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
-    """`density_nodes`; and the places of the first look that found them, at distances in geometric progression and about
-    the mean, with the resolvent there."""
+    """Distances from the edge to look at, to where `MASS` of the bulk is reached: half at equal shares of the mass, half crowding
+    at the edge, where rho rises like a square root. And the places of the first look that found them, at distances in geometric
+    progression and about the mean, with the resolvent there."""
     scale = 1.0 if math.isinf(model.p) else model.p / 2
     start = scale / edge_resolvent(model, alpha)
     second = weight_law(model, DIGITS).transform(np.zeros(1, dtype=np.complex128))[1]  # -E f^2

@@ -55,7 +55,6 @@ LINES = (
     "recovery_bbp",
     "recovery_zero",
 )
-FIGURES = ("spectrum", "zoom", "lowest", "recovery", "phases")
 HEIGHT = 290  # pixels
 STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers stand
 TINY = 80  # where they may be as long as 1.000e-8

@@ -12,7 +12,7 @@ are sums that the sweep carries along, relative to the entry last reached:
 This solves (T - x) v = P_1 e_1, one step of inverse iteration from e_1. With x off by a rounding error delta, v is off by
 about delta sqrt(n / w) over the spread of the spectrum, w being the squared first entry of the eigenvector. After a
 Householder reduction e_1 is the first coordinate, on which the eigenvectors of a Hessian are spread like random ones (w
-near 1 / n). Where they are not, overlaps fail to add up to the number of directions; `spectrum_overlaps` checks it, and
+near 1 / n). Where they are not, overlaps fail to add up to the number of directions; `spectra_overlaps` checks it, and
 then takes LAPACK's vectors.
 
 All eigenvalues run side by side: O(n^2) for all, a small part of the time that finding the eigenvalues takes (sterf),
@@ -84,18 +84,14 @@ def side_by_side(n: int) -> int:
     return max(1, min(8, 1024 // padded(n)))
 
 
-def spectrum_overlaps(d: NDArray, e: NDArray, directions: NDArray, width: float) -> Spectrum:
-    """All eigenvalues of T and the squared overlaps of their vectors with directions (n, r).
-
-    width: eigenvalues nearer than this form one degenerate space, whose members are all given its mean overlap. Falls back
-    on LAPACK's vectors where the overlaps do not add up. Raises LinAlgError if that fails.
-    """
-    return spectra_overlaps([(d, e, directions, width)])[0]
-
-
 @pinned
 def spectra_overlaps(problems: Sequence[tuple[NDArray, NDArray, NDArray, float]]) -> list[Spectrum]:
-    """`spectrum_overlaps` of each (d, e, directions, width), all of one order and number of directions."""
+    """All eigenvalues of T and the squared overlaps of their vectors with directions (n, r), of each (d, e, directions, width).
+
+    All are of one order and number of directions. Eigenvalues nearer than `width` form one degenerate space, whose members
+    are all given its mean overlap. Falls back on LAPACK's vectors where the overlaps do not add up. Raises LinAlgError
+    if that fails.
+    """
     given = [(d, e, np.asarray(s, dtype=np.float64), all_values(d, e)) for d, e, s, _ in problems]
     # where T splits exactly, a sweep from one end sees one part only
     swept = [i for i, (d, e, _, _) in enumerate(given) if len(d) > SMALL and np.all(e)]

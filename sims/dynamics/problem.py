@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sims.dense.eigen import power_of_two
-from sims.dynamics.sphere import Array, row_products, tangent
+from sims.dynamics.sphere import Array, tangent
 from sims.hessian import Functions, functions_of, parts_of
 from sims.pinned import pinned
 from theory.model import Network
@@ -178,30 +178,6 @@ def gradient_of(
 ) -> Array:
     """Gradient (p, N) of the loss in the surrounding space; data (M, N), lam (M, p), y (M,)."""
     return whole(data, y, a, functions).gradient(lam)
-
-
-@pinned
-def riemannian_gradient(
-    student: Array, data: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC
-) -> Array:
-    """Gradient (p, N) of the loss on the product of spheres at student (p, N)."""
-    problem = whole(data, y, a, functions)
-    return tangent(student, problem.gradient(problem.preactivations(student)))
-
-
-@pinned
-def hessian_product(
-    student: Array,
-    vector: Array,
-    data: Array,
-    lam: Array,
-    y: Array,
-    a: float | Array,
-    functions: Functions = QUADRATIC,
-) -> Array:
-    """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.sphere)."""
-    problem = whole(data, y, a, functions)
-    return problem.product(student, vector, lam, row_products(student, problem.gradient(lam)))
 
 
 def change_of(slope: Callable[[Any], Any], start: Array, step: Array, nodes: int) -> Array:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.descent.path import Path, descend
-from sims.hessian import dense_blas
+from sims.dynamics.problem import QUADRATIC, whole
+from sims.dynamics.sphere import row_products, tangent
+from sims.hessian import Functions, dense_blas
 from sims.host_draws import draw_on_host
 from sims.instance import Instance, labels
 from theory.model import Committee
@@ -79,3 +81,23 @@ def projector_error(
         near = all_vectors[:, np.abs(all_values - value) <= width]
         worst = max(worst, float(np.linalg.norm(vector - near @ (near.T @ vector))))
     return worst
+
+
+def riemannian_gradient(student: Any, data: Any, y: Any, a: float, functions: Functions = QUADRATIC) -> Any:
+    """Gradient (p, N) of the loss on the product of spheres at student (p, N)."""
+    problem = whole(data, y, a, functions)
+    return tangent(student, problem.gradient(problem.preactivations(student)))
+
+
+def hessian_product(
+    student: Any,
+    vector: Any,
+    data: Any,
+    lam: Any,
+    y: Any,
+    a: float,
+    functions: Functions = QUADRATIC,
+) -> Any:
+    """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.sphere)."""
+    problem = whole(data, y, a, functions)
+    return problem.product(student, vector, lam, row_products(student, problem.gradient(lam)))

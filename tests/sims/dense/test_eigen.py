@@ -112,7 +112,7 @@ def test_the_sweep_meets_stemr_where_pivots_vanish():
     n = 257
     d, e = np.zeros(n), np.ones(n - 1)
     s = directions_of(n, 2, np.random.default_rng(3))
-    found = all_overlaps.spectrum_overlaps(d, e, s, 1e-15)
+    found = all_overlaps.spectra_overlaps([(d, e, s, 1e-15)])[0]
     values, overlaps = found.values, found.overlaps
     x = np.arange(1, n + 1) * np.pi / (n + 1)
     modes = np.sqrt(2 / (n + 1)) * np.sin(np.outer(np.arange(1, n + 1), x))

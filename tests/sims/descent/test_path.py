@@ -14,11 +14,10 @@ from scipy.integrate import solve_ivp
 from sims import hessian, instance
 from sims.descent import hessians
 from sims.descent.path import Code, Rules
-from sims.dynamics.problem import hessian_product, riemannian_gradient
 from sims.dynamics.sphere import retract, tangent
 from tests.cases import cases
 from tests.sims.instances import descended as descend
-from tests.sims.instances import host_draw
+from tests.sims.instances import hessian_product, host_draw, riemannian_gradient
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network

@@ -9,9 +9,8 @@ from scipy.integrate import solve_ivp
 
 from sims.descent.path import Code, Rules
 from sims.dynamics.flow import DAMPING, chebyshev_step
-from sims.dynamics.problem import riemannian_gradient
 from tests.sims.instances import descended as descend
-from tests.sims.instances import host_draw
+from tests.sims.instances import host_draw, riemannian_gradient
 from theory.model import Committee
 
 
