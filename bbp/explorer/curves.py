@@ -149,8 +149,8 @@ def _densities(model: Network, alpha: float, lam: Array, known: Any) -> tuple[Ar
 
 
 def _look(model: Network, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
-    """Distances from the edge to look at, to where `MASS` of the bulk is reached: half at equal shares of the mass, half
-    crowding at the edge, where rho rises like a square root. And the places of the first look that found them, at distances in geometric
+    """Distances from the edge to look at, to where `MASS` of the bulk is reached, half at equal shares of mass, half crowding
+    at the edge, where rho rises like a root. And the places of the first look that found them, at distances in geometric
     progression and about the mean, with the resolvent there."""
     scale = 1.0 if math.isinf(model.p) else model.p / 2
     start = scale / edge_resolvent(model, alpha)
