@@ -17,7 +17,9 @@ Of a product over (p, p_star, a) all that depends on the model has the dimension
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
@@ -39,6 +41,17 @@ COLUMNS = (
     STATUS,
     REASON,
 )
+
+
+def own_column(name: str, observable: Any) -> Field:
+    """The column of an observable of one's own (`sims.observables`), which `name` says where it lies."""
+    said = (inspect.getdoc(observable.value.value) or name).split("\n\n")[0]
+    return Field(
+        observable.name,
+        _PAIRS if observable.of_pairs else ("sample",),
+        optional=True,
+        words=" ".join(said.split()),
+    )
 
 
 def load(path: str | Path, model: int | None = None, *, locking: dataset.Locking = None) -> xr.Dataset:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from sims.host_draws import draw_on_host
 from sims.instance import Instance
 from sims.krylov.sample import preferred_solver
 from sims.memory import require_fit
+from sims.observables import Observable
 from sims.pinned import pinned
 from sims.resolution import require_resolved
 from sims.signal import student_shares_together
@@ -50,6 +51,7 @@ class PointResult:
     codes             (S,) `sims.dense.eigen.Code` of the solve
     reasons           S strings, empty where done
     solver            the solver used
+    measured          observables that were asked for, by name, (S,) or (S, k); NaN where a solve gave nothing
     """
 
     samples: NDArray[np.int64]
@@ -62,6 +64,7 @@ class PointResult:
     reasons: tuple[str, ...]
     solver: str
     student_shares: NDArray[np.float64]
+    measured: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 SOLVERS: Mapping[str, Solver] = MappingProxyType(
@@ -84,6 +87,7 @@ def sample_point(
     dtype: Any = "float64",
     solver: str = "auto",
     batch: int | None = None,
+    observables: Sequence[Observable] = (),
 ) -> PointResult:
     """Draw and solve the given samples at (N, alpha). One whose solve fails is recorded (status 2, reason); the others go on.
 
@@ -106,6 +110,8 @@ def sample_point(
         "auto", or a name of `SOLVERS`.
     batch : int
         Draws held at once, default 1; changes memory and time, no result.
+    observables : sequence of Observable
+        What else is measured on the eigenpairs of each sample (`sims.observables`).
 
     Returns
     -------
@@ -133,8 +139,8 @@ def sample_point(
     drawn = _draws(model, n, alpha, seed, indices, dtype, name)
     size = max(size, _together(model, n, name, dtype))
     while some := list(islice(drawn, size)):
-        records += _solve(some, k, name)
-    return _collected(indices, records, k, name)
+        records += _solve(some, k, name, observables)
+    return _collected(indices, records, k, name, observables)
 
 
 @pinned
@@ -202,6 +208,7 @@ class _Record(NamedTuple):
     rank: int
     code: Code
     reason: str
+    measured: tuple[NDArray, ...]
 
 
 def _request(
@@ -256,19 +263,24 @@ def _draws(
     return (instance.draw(model, n, alpha, seed=seed, sample=i, dtype=dtype, data=rows) for i in indices)
 
 
-def _solve(drawn: list[Instance], k: int, name: str) -> list[_Record]:
+def _solve(drawn: list[Instance], k: int, name: str, observables: Sequence[Observable] = ()) -> list[_Record]:
     """Records of these samples, solved together; one that fails costs the others nothing but another try."""
     try:
         solved = SOLVERS[name].solve(drawn, k)
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
         if len(drawn) > 1:
-            return [record for one in drawn for record in _solve([one], k, name)]
+            return [record for one in drawn for record in _solve([one], k, name, observables)]
         first, blank = (str(error).splitlines() or [""])[0], np.full(k, np.nan)
-        return [_Record(blank, blank, blank, blank, -1, Code.FAILED, f"{type(error).__name__}: {first}")]
-    return _records(drawn, solved, k)
+        none = tuple(blank if one.of_pairs else blank[0] for one in observables)
+        return [
+            _Record(blank, blank, blank, blank, -1, Code.FAILED, f"{type(error).__name__}: {first}", none)
+        ]
+    return _records(drawn, solved, k, observables)
 
 
-def _records(drawn: list[Instance], solved: Sequence[Eigenpairs], k: int) -> list[_Record]:
+def _records(
+    drawn: list[Instance], solved: Sequence[Eigenpairs], k: int, observables: Sequence[Observable]
+) -> list[_Record]:
     vectors = [pairs.vectors for pairs in solved]
     shares = student_shares_together(vectors, [np.asarray(one.student) for one in drawn])
     blank = np.full(k, np.nan)
@@ -281,8 +293,12 @@ def _records(drawn: list[Instance], solved: Sequence[Eigenpairs], k: int) -> lis
             -1 if pairs.signal is None else pairs.signal.rank,
             pairs.code,
             "" if pairs.code is Code.CONVERGED else _reason(pairs),
+            tuple(
+                each.of(pairs.values, pairs.vectors, np.asarray(one.teacher), np.asarray(one.student))
+                for each in observables
+            ),
         )
-        for pairs, own in zip(solved, shares, strict=True)
+        for one, pairs, own in zip(drawn, solved, shares, strict=True)
     ]
 
 
@@ -292,9 +308,11 @@ def _reason(pairs: Eigenpairs) -> str:
     return f"{pairs.code.name.lower().replace('_', ' ')}: {', '.join(details)}"
 
 
-def _collected(indices: list[int], records: list[_Record], k: int, name: str) -> PointResult:
+def _collected(
+    indices: list[int], records: list[_Record], k: int, name: str, observables: Sequence[Observable]
+) -> PointResult:
     fields: Iterable[Sequence] = zip(*records, strict=True) if records else [()] * len(_Record._fields)
-    values, residuals, overlaps, shares, ranks, ended, reasons = fields
+    values, residuals, overlaps, shares, ranks, ended, reasons, measured = fields
 
     def table(rows: Sequence[NDArray]) -> NDArray[np.float64]:
         return np.array(rows, np.float64).reshape(-1, k)
@@ -311,4 +329,10 @@ def _collected(indices: list[int], records: list[_Record], k: int, name: str) ->
         reasons=tuple(reasons),
         solver=name,
         student_shares=table(shares),
+        measured={
+            one.name: np.array([row[i] for row in measured], np.float64).reshape(
+                (-1, k) if one.of_pairs else -1
+            )
+            for i, one in enumerate(observables)
+        },
     )

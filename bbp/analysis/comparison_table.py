@@ -12,6 +12,7 @@ import xarray as xr
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import crossings, has_theory_n, zeros
 from bbp.analysis.finite_size import LAWS, Crossing, verdict
+from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
 from bbp.files import dataset
@@ -37,7 +38,7 @@ ONLY = "finite-N theory, here left out, is for the quadratic committee only"
 
 
 def _line(cells: Mapping[str, str]) -> str:
-    return " ".join(f"{cell:>{WIDTHS[name]}}" for name, cell in cells.items())
+    return " ".join(f"{cell:>{WIDTHS.get(name, max(10, len(name)))}}" for name, cell in cells.items())
 
 
 def table(comparison: xr.Dataset) -> str:
@@ -62,7 +63,7 @@ def table(comparison: xr.Dataset) -> str:
             _row(comparison, i, j)
             for j in range(comparison.sizes["alpha"])
             if comparison.samples.values[i, j]
-        ]
+        ] + _own(comparison, i)
     lines += [*_crossings(comparison), *_shifts(comparison), *_zeros(comparison)]
     return "\n".join(
         line if len(line) <= COLUMNS else textwrap.fill(line, COLUMNS, subsequent_indent="    ")
@@ -98,6 +99,18 @@ def _row(c: xr.Dataset, i: int, j: int) -> str:
         cells["q2_N"] = _plain(at["theory_n_overlap"], at["theory_n_overlap_error"])
         cells["phi_N"] = _number(at["theory_n_phi_group"], 2)
     return _line({name: cells[name] for name in WIDTHS if name in cells})
+
+
+def _own(c: xr.Dataset, i: int) -> list[str]:
+    """Observables of one's own at one N, a row for each alpha."""
+    own = own_names(c)
+    if not own:
+        return []
+    lines = [_line({"alpha": "alpha"} | {name: name for name in own})]
+    for j in np.flatnonzero(c.samples.values[i]):
+        cells = {name: _plain(c[name].values[i, j], c[f"{name}_error"].values[i, j]) for name in own}
+        lines.append(_line({"alpha": f"{c.alpha.values[j]:.4g}"} | cells))
+    return lines
 
 
 def _crossings(c: xr.Dataset) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.files import dataset, product
 from bbp.files.variables import DONE, NOT_RUN
@@ -73,6 +74,10 @@ def _of_model(parts: list[xr.Dataset]) -> xr.Dataset:
     if len(parts) == 1:
         return parts[0]
     pairs = min(part.sizes["eigenpair"] for part in parts)
+    for name in dict.fromkeys(name for part in parts for name in own_names(part)):
+        held = {part[name].attrs["source"] for part in parts if name in part}
+        if len(held) > 1:
+            raise ParameterError(f"observables of one name and of different sources are not joined: {name}")
     streams: dict[Any, list[xr.Dataset]] = {}
     for part in parts:
         for seed, own in _streams(part.isel(eigenpair=slice(pairs))):

@@ -59,7 +59,9 @@ def table(sweep: xr.Dataset) -> str:
     seen, model = summarise(sweep), models.of(sweep)
     lines = [f"{models.words(model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
     levels, shares = _places(seen.lowest_error.values), _places(seen.overlap_error.values)
-    head = _head(models.group(model))
+    own = own_names(seen)
+    head = "  ".join([_head(models.group(model)), *(f"{name:>18}" for name in own)])
+    digits = {name: _places(seen[f"{name}_error"].values) for name in own}
     for n in seen.n.values:
         lines += ["", f"N = {n}", head]
         for alpha in seen.alpha.values:
@@ -71,6 +73,7 @@ def table(sweep: xr.Dataset) -> str:
                 _measured(row["overlap"], row["overlap_error"], shares),
                 *(_number(row[name], levels) for name in ("theory_edge", "theory_outlier")),
                 _number(row["theory_overlap"], shares),
+                *(_measured(row[name], row[f"{name}_error"], digits[name]) for name in own),
             ]
             lines.append("  ".join(cells))
     return "\n".join(lines)
@@ -153,6 +156,11 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(found, {dim: sweep[dim] for dim in dims if dim in sweep.coords})
 
 
+def own_names(found: xr.Dataset) -> list[str]:
+    """The observables of one's own that a sweep, its averages or its comparison hold, by name."""
+    return [str(name) for name, values in found.data_vars.items() if "observable" in values.attrs]
+
+
 _OWN = ("overlaps", "residuals", "max_overlap_rank", "status")
 
 
@@ -183,5 +191,7 @@ def estimates(sweep: xr.Dataset, *, repeats: int = 1000, seed: int = 0) -> xr.Da
         ]
         for part in PARTS:
             end = "" if part == "value" else f"_{part}"
-            found[name + end] = ("n", "alpha"), np.array([[getattr(e, part) for e in row] for row in each])
+            attributes = {} if end else seen[name].attrs
+            cells = np.array([[getattr(e, part) for e in row] for row in each])
+            found[name + end] = ("n", "alpha"), cells, attributes
     return xr.Dataset(found, {"n": seen.n, "alpha": seen.alpha})

@@ -51,15 +51,17 @@ def sweep(
     results: Results,
     record: Mapping[str, Any],
     finished: bool,
+    fields: Sequence[Field] = COLUMNS,
 ) -> xr.Dataset:
     """The sweep of a model, of all that has been run, with the theory beside it (bbp.store).
 
     axes, places   see `columns`
     record         the model's configuration, defaults filled in
+    fields         what units gave
     """
     own = {point for _, point, _ in places}
     units = [unit for unit in results.units if unit.point in own]
-    found = columns(results, COLUMNS, OUTER, axes, places).assign(_units(units))
+    found = columns(results, fields, OUTER, axes, places).assign(_units(units))
     more = {"format": FORMAT, "seed": record["seed"], "dtype": record["dtype"], "device": devices(units)}
     more |= {"prng": STREAM, "finished": int(finished), "config": json.dumps(dict(record))}
     return with_theory(

@@ -24,7 +24,7 @@ from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.general.spectrum import lowest_branch, threshold
 from theory.model.activations import ACTIVATIONS
-from theory.model.covariance import covariance
+from theory.model.covariance import Covariance, covariance
 from theory.model.losses import LOSSES, Loss
 from theory.model.network import Network
 
@@ -45,6 +45,7 @@ ALONG = "edge", "outlier", "overlap", "teacher_share", "student_share"  # of the
 STUDENT_NUMBERS = "readout", "bias"  # of a Network a tuple, here text
 _LARGEST_FILE = 2**22
 _APART = 0.04  # mean distance between eigenvalues drawn and those of theory, of which users are told
+MOST_LEVELS = 2 * 1000  # numbers of a covariance in levels: attributes of a file end at 64 KiB
 _SPARE = 0.01  # that shares may miss 1 by, for want of digits
 
 
@@ -112,7 +113,7 @@ def sources(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def lacking(model: Network) -> bool:
-    """Whether an activation or loss of one's own is not at hand: stored numbers are all there is."""
+    """Whether an activation, loss or covariance of one's own is not at hand: stored numbers are all there is."""
     return any(own.is_absent(part) for name in own.KINDS if (part := getattr(model, name)))
 
 
@@ -262,14 +263,24 @@ def _listed(numbers: Iterable[float]) -> str:
 
 
 def inputs(name: str, value: Any) -> str:
-    """The covariance of the inputs as text: levels, power, mp, or a path after `file:`, whose numbers become levels."""
-    if not isinstance(value, str):
-        raise ParameterError(f"{name} must be text such as power:1.2, got {shown(value)}")
-    if value.startswith("file:"):
+    """The covariance of the inputs as text: levels, power, mp, a path after `file:`, whose numbers become levels, or the name
+    of a function of one's own."""
+    if isinstance(value, list):
+        value = Covariance.of(value)
+    if isinstance(value, str) and value.startswith("file:"):
         value = _levels(name, value.removeprefix("file:"))
+    elif not isinstance(value, str) or value.rpartition(":")[2].isidentifier():
+        value = own.read(name, value) or value
+    if isinstance(value, own.Text):
+        return value
     law = covariance(value)
-    shares = [float(part.partition("@")[2]) for part in value.split(",") if "@" in part]
-    if law.kind == "levels" and shares and abs(math.fsum(shares) - 1) > _SPARE:
+    if len(law.parameters) > MOST_LEVELS:
+        raise ParameterError(
+            f"{name} must have at most {MOST_LEVELS // 2} different eigenvalues, or be a function of N, got"
+            f" {len(law.parameters) // 2}"
+        )
+    shares = [float(part.partition("@")[2]) for part in str(value).split(",") if "@" in part]
+    if isinstance(value, str) and law.kind == "levels" and shares and abs(math.fsum(shares) - 1) > _SPARE:
         raise ParameterError(f"{name} must have shares that sum to 1, got {math.fsum(shares):g}")
     return law.spec
 

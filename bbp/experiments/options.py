@@ -16,7 +16,7 @@ from typing import Any
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
 from bbp.experiments import models, own
-from bbp.files import outputs
+from bbp.files import outputs, variables
 from theory.checks import ParameterError, normalisation, shown
 from theory.model.activations import ACTIVATIONS
 from theory.model.losses import LOSSES
@@ -120,6 +120,25 @@ def starts(name: str, value: Any) -> Any:
     if len(set(names)) < len(names):
         raise ParameterError(f"{name} names one start twice, got {shown(value)}")
     return names
+
+
+def observables(name: str, value: Any) -> list[str]:
+    """Observables of one's own, of different names: functions, or FILE.py:NAME with commas between them."""
+    each = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    found: dict[str, str] = {}
+    for one in each:
+        named = own.read(name, one)
+        if not isinstance(named, own.Text):
+            raise ParameterError(f"{name} must be a function or FILE.py:NAME, got {shown(one)}")
+        short = named.short
+        if not short.isidentifier() or variables.words_of(short) or short.startswith(variables.PREFIXES):
+            raise ParameterError(
+                f"{name} must have a name that no variable of a file has, got {shown(short)}"
+            )
+        if short in found:
+            raise ParameterError(f"{name} must be functions of different names, got {short!r} twice")
+        found[short] = named
+    return list(found.values())
 
 
 def normalisations(name: str, value: Any) -> list[float]:
@@ -271,7 +290,8 @@ MODEL = (
         None,
         models.inputs,
         "of the inputs, scaled to mean 1: levels:0.4@0.667,2.2@0.333 (eigenvalue@share) | power:1.2 (eigenvalue ~ rank^-1.2"
-        " over ranks from 1 to 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues",
+        " over ranks from 1 to 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues | one's own: FILE.py:NAME or"
+        " package.module:NAME (eigenvalues, a Covariance, or a function of N that gives N eigenvalues)",
         metavar="SPEC",
     ),
     Option(
@@ -322,6 +342,12 @@ SWEEP = (
     Option(
         "refine", 0, integer(0, MOST_REFINED), "rounds of refinement: halve the step of alpha where q2 changes most",
         metavar="R",
+    ),
+    Option(
+        "observable", None, observables,
+        f"numbers kept of each sample, or of each of its eigenpairs, beside the overlaps: {OWN}, functions of some of values,"
+        " vectors, teacher, student (docs/tutorials/own_network.md), with commas between them",
+        metavar="NAME",
     ),
     *execution("results/sweep.h5", BATCH),
 )  # fmt: skip
@@ -409,7 +435,7 @@ COMPARE = (
         Option("width", "double", choice("single", "double"), "columns of print"),
         *(
             Option(
-                name, None, models.loss if name == "loss" else models.activation,
+                name, None, {"loss": models.loss, "covariance": models.inputs}.get(name, models.activation),
                 f"where the {name.replace('_', ' ')} of one's own lies, for finer curves of the figure, if not where FILE.h5"
                 " says", metavar="FILE.py:NAME",
             )

@@ -1,4 +1,5 @@
-"""Activations and losses of one's own: from FILE.py:NAME or package.module:NAME, as text in records, and back.
+"""Objects of one's own (activations, losses, covariances, observables, starts): from FILE.py:NAME or package.module:NAME, as
+text in records, and back.
 
 A record keeps the name of such an object and the hash of its source. The text of a record remembers the object while it lives,
 and takes it along to other processes, so that what is computed there needs no file. A record that was read from a file finds
@@ -15,7 +16,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,37 @@ from bbp.console.errors import FileError
 from bbp.files import atomic
 from theory.checks import ParameterError, shown
 from theory.model.activations import ACTIVATIONS, Activation, supremum
+from theory.model.covariance import OWN, Covariance
 from theory.model.losses import LOSSES, Loss
 
-Entry = Activation | Loss
-KINDS: dict[str, type] = {"activation": Activation, "teacher_activation": Activation, "loss": Loss}
+
+@dataclass(frozen=True)
+class Function:
+    """A function that a run calls with some of the things that it has, by the names of its arguments."""
+
+    name: str
+    value: Callable[..., Any] = field(compare=False, repr=False)
+    source: str = ""
+
+    def __call__(self, **things: Any) -> Any:
+        """Call it with those of these things that it takes."""
+        wanted = inspect.signature(self.value).parameters
+        return self.value(**{name: thing for name, thing in things.items() if name in wanted})
+
+
+Entry = Activation | Loss | Covariance | Function
+# Parts of a model, each by its name there.
+KINDS: dict[str, type] = {
+    "activation": Activation,
+    "teacher_activation": Activation,
+    "loss": Loss,
+    "covariance": Covariance,
+}
+# What a run calls, with what a function of each kind may take.
+CALLED: dict[str, tuple[str, ...]] = {
+    "observable": ("values", "vectors", "teacher", "student"),
+    "start": ("teacher", "student", "data", "y"),
+}
 _TABLES: dict[type, Mapping[str, Any]] = {Activation: ACTIVATIONS, Loss: LOSSES}
 _LIBRARIES = {"jax", "numpy", "scipy", "sims", "theory", "bbp"}  # their versions are recorded
 _LARGEST_FILE = 2**22
@@ -49,6 +77,11 @@ class Text(str):
         text = super().__new__(cls, entry.name)
         text.entry = entry
         return text
+
+    @property
+    def short(self) -> str:
+        """The name without the place where the object lies: that of a variable."""
+        return self.rpartition(":")[2]
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _unpacked, (_packed(self.entry),)
@@ -70,29 +103,32 @@ def recorded(entry: Entry) -> Entry:
     >>> recorded(ACTIVATIONS["tanh"]) is ACTIVATIONS["tanh"]
     True
     """
-    table = _TABLES[type(entry)]
-    if table.get(entry.name) is entry or entry.source:
+    table = _TABLES.get(type(entry), {})
+    if table.get(entry.name) is entry or entry.source or entry.value is None:
         return entry
     if entry.name in table:
         raise ParameterError(f"{_kind(entry)} {entry.name!r} of one's own must have a name of its own")
     return _remembered(replace(entry, source=_hash(entry)))
 
 
-def read(kind: str, value: Any) -> Text | None:
+def read(kind: str, value: Any) -> str | None:
     """The object that `value` is, or names as FILE.py:NAME or package.module:NAME; None for other text, and one of a table.
+
+    A covariance that a module holds in numbers is the text that describes it.
 
     Raises ParameterError where there is no such object, and where it is none of this kind.
     """
     if isinstance(value, Text):
         return value
-    if isinstance(value, Activation | Loss):
+    if isinstance(value, Entry):
         entry = recorded(_fit(kind, value))
         return Text(entry) if entry.source else None
-    if isinstance(value, types.FunctionType):
-        return Text(recorded(_of_function(kind, value.__name__, value)))
+    if callable(value):
+        return Text(recorded(_of_function(kind, getattr(value, "__name__", "function"), value)))
     if not isinstance(value, str) or ":" not in value:
         return None
-    return Text(_loaded(kind, value))
+    entry = _loaded(kind, value)
+    return entry.spec if isinstance(entry, Covariance) and not entry.source else Text(entry)
 
 
 def found(kind: str, name: Any, source: str) -> Entry:
@@ -132,7 +168,11 @@ def _absent(kind: str, name: str, source: str, reason: str) -> Entry:
         f"this needs the {kind.replace('_', ' ')} {name!r}: give --{option} FILE.py:NAME ({reason})"
     )
     entry: Any = object.__new__(KINDS[kind])  # nothing of it can be checked
-    parts = {"name": name, "value": call, "first": call, "second": call, "source": source}
+    parts = {"name": name, "value": call, "source": source}
+    if KINDS[kind] is Covariance:
+        parts |= {"kind": OWN, "parameters": ()}
+    else:
+        parts |= {"first": call, "second": call}
     more = {"infimum": 0.0} if KINDS[kind] is Activation else {}
     for part, value in (parts | more).items():
         object.__setattr__(entry, part, value)
@@ -146,11 +186,23 @@ def _loaded(kind: str, text: str) -> Entry:
     module = _from_file(kind, place) if place.endswith(".py") else _imported(kind, place)
     if not hasattr(module, name):
         raise ParameterError(f"{kind}: {place!r} has no {name!r}")
-    value = getattr(module, name)
-    if not callable(value) and not isinstance(value, Activation | Loss):
-        raise ParameterError(f"{kind}: {name!r} must be {_expected(kind)}, got {shown(value)}")
-    made = value if isinstance(value, Activation | Loss) else _of_function(kind, name, value)
+    made = _made(kind, name, getattr(module, name))
+    if made.value is None:  # a law in numbers, which a record holds as they are
+        return made
     return _remembered(replace(_fit(kind, made), name=text, source=_hash(made)))
+
+
+def _made(kind: str, name: str, value: Any) -> Entry:
+    """The entry of an object that a module holds."""
+    if isinstance(value, Entry):
+        return _fit(kind, value)
+    if callable(value):
+        return _of_function(kind, name, value)
+    if isinstance(value, list | tuple | np.ndarray) and kind == "covariance":
+        return Covariance.of(value)
+    if isinstance(value, list | tuple | np.ndarray) and kind == "start":
+        return Function(name, _Rows(np.array(value, dtype=np.float64)))
+    raise ParameterError(f"{kind}: {name!r} must be {_expected(kind)}, got {shown(value)}")
 
 
 def _from_file(kind: str, place: str) -> types.ModuleType:
@@ -183,9 +235,32 @@ def _imported(kind: str, place: str) -> types.ModuleType:
         raise ParameterError(f"{kind}: no module {place!r}: {shown(error)}") from None
 
 
+class _Rows:
+    """Students that a module holds as an array (p, N), or (samples, p, N), as a start."""
+
+    def __init__(self, rows: np.ndarray):
+        self.rows = rows
+
+    def __call__(self, sample: int) -> np.ndarray:
+        if self.rows.ndim == 3 and sample >= len(self.rows):
+            raise ParameterError(
+                f"the array of starts has {len(self.rows)} students, none for sample {sample}"
+            )
+        return self.rows[sample] if self.rows.ndim == 3 else self.rows
+
+
 @lru_cache(maxsize=16)
 def _of_function(kind: str, name: str, value: Any) -> Entry:
     """What sims makes of a plain function, with parity and infimum of its values."""
+    if not isinstance(value, types.FunctionType) and not hasattr(value, "__wrapped__"):
+        raise ParameterError(
+            f"{kind} must be {_expected(kind)}, written with def or lambda, got {shown(value)}"
+        )
+    if kind in CALLED:
+        _check_arguments(kind, name, value)
+        return Function(name, value)
+    if KINDS[kind] is Covariance:
+        return Covariance.of_function(name, value)
     if KINDS[kind] is Loss:
         has_a = len(inspect.signature(value).parameters) > 2
         return importlib.import_module("sims.losses").loss_of(name, value, has_a=has_a)
@@ -198,20 +273,34 @@ def _of_function(kind: str, name: str, value: Any) -> Entry:
     return replace(entry, parity=parity, infimum=-supremum(lambda x: -entry.value(x, np)))
 
 
+def _check_arguments(kind: str, name: str, value: Any) -> None:
+    """ParameterError unless the function can be called with what a run has of this kind."""
+    known = CALLED[kind]
+    for each in inspect.signature(value).parameters.values():
+        needed = each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        if (needed and each.name not in known) or each.kind is each.POSITIONAL_ONLY:
+            raise ParameterError(
+                f"{kind} {name} may take {', '.join(known)}, by these names, got {shown(each.name)}"
+            )
+
+
 def _expected(kind: str) -> str:
-    if KINDS[kind] is Loss:
-        return "a Loss or a function of y, yhat and a"
-    return "an Activation or a function of one number"
+    return {
+        "loss": "a Loss or a function of y, yhat and a",
+        "covariance": "eigenvalues, a Covariance or a function of N that gives N eigenvalues",
+        "observable": f"a function of some of {', '.join(CALLED['observable'])}",
+        "start": f"students (p, N) or a function of some of {', '.join(CALLED['start'])}",
+    }.get(kind, "an Activation or a function of one number")
 
 
 def _fit(kind: str, entry: Entry) -> Entry:
-    if not isinstance(entry, KINDS[kind]):
+    if not isinstance(entry, KINDS.get(kind, Function)):
         raise ParameterError(f"{kind} must be {_expected(kind)}, got {shown(entry)}")
     return entry
 
 
 def _kind(entry: Entry) -> str:
-    return "loss" if isinstance(entry, Loss) else "activation"
+    return type(entry).__name__.lower()
 
 
 def _remembered(entry: Entry) -> Entry:
@@ -222,11 +311,13 @@ def _remembered(entry: Entry) -> Entry:
 
 def _hash(entry: Entry) -> str:
     """Of the statements that define the functions of an entry, and of the functions and constants that these name."""
-    said = (entry.has_a, entry.positive) if isinstance(entry, Loss) else (entry.parity, entry.infimum)
-    parts = [repr(said)]
+    said: dict[type, tuple[str, ...]] = {Loss: ("has_a", "positive"), Activation: ("parity", "infimum")}
+    parts = [repr(tuple(getattr(entry, name) for name in said.get(type(entry), ())))]
     done: set[int] = set()
     for part in ("value", "first", "second"):
-        parts += _sources(getattr(entry, part), done)
+        parts += _sources(getattr(entry, part, None), done)
+    if isinstance(entry.value, _Rows):
+        parts += [str(entry.value.rows.shape), hashlib.sha256(entry.value.rows.tobytes()).hexdigest()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

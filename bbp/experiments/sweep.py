@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,11 +26,13 @@ from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.files import dataset
 from bbp.files.product import combined, split
+from bbp.files.table import Field
 from bbp.files.variables import FAILED
 from sims import sampling
 from sims.instance import STREAM, finite_p, samples_of
 from sims.krylov.sample import preferred_solver
 from sims.limits import allotted
+from sims.observables import Observable, tried
 from theory.checks import ParameterError, shown
 from theory.model import Network
 
@@ -62,8 +64,14 @@ class Point(NamedTuple):
 
 def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None) -> Columns:
     """Samples of one point: every column of `store.COLUMNS`, as sims.sampling gives it."""
+    model = models.build(given)
+    asked = given.get("observable") or ()
+    measures = [
+        Observable(text.short, text.entry, of == "eigenpair")
+        for text, of in zip(asked, given.get("observable_of", ()), strict=True)
+    ]
     found = sampling.sample_point(
-        models.build(given),
+        model,
         given["n"],
         given["alpha"],
         list(samples),
@@ -72,12 +80,13 @@ def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | No
         dtype=given["dtype"],
         solver=given["solver"],
         batch=batch,
+        observables=measures,
     )
     # An observable that sims.sampling gives under its declared name is taken from there; another is added here.
     columns = {
         field.name: getattr(found, field.name) for field in store.COLUMNS if hasattr(found, field.name)
     }
-    return columns | {"reason": found.reasons}
+    return columns | found.measured | {"reason": found.reasons}
 
 
 def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
@@ -100,12 +109,14 @@ class SweepExperiment(engine.Experiment):
     models       one model, or the product over p, p_star, a
     alphas       for each model, alpha in rising order
     eigenpairs   for each model, how many of the lowest eigenpairs
+    observables  those of one's own, in the order of the settings
     """
 
     settings: dict[str, Any]
     models: tuple[Network, ...]
     alphas: tuple[tuple[float, ...], ...]
     eigenpairs: tuple[int, ...]
+    observables: tuple[Observable, ...] = ()
 
     name = "sweep"
 
@@ -133,7 +144,7 @@ class SweepExperiment(engine.Experiment):
         """The configuration of one model as plain data: what its file stores, and what two runs must agree on."""
         own = models.record(self.models[index]) | {"alpha_grid": list(self.alphas[index])}
         own |= {"eigenpairs": self.eigenpairs[index]}
-        return {**_plain(self.settings), **own, "prng": STREAM}
+        return {**self._plain(), **own, "prng": STREAM}
 
     def records(self) -> list[dict[str, Any]]:
         """The configuration of every model."""
@@ -152,14 +163,29 @@ class SweepExperiment(engine.Experiment):
 
     def kind(self, point: engine.Point) -> Kind:
         """Samples of the Hessian."""
-        return KIND
+        return replace(KIND, fields=self.columns)
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """What is kept of each sample: `store.COLUMNS`, and observables of one's own."""
+        return (*store.COLUMNS, *map(store.own_column, self.settings["observable"] or (), self.observables))
+
+    def _plain(self) -> dict[str, Any]:
+        """Settings without those of the model, which its own record states; of observables what they are made of, too."""
+        plain = {name: value for name, value in self.settings.items() if name not in models.DEFAULTS}
+        if not self.observables:
+            return plain
+        return plain | {
+            "observable_source": [text.entry.source for text in self.settings["observable"]],
+            "observable_of": ["eigenpair" if one.of_pairs else "sample" for one in self.observables],
+        }
 
     def given(self, point: engine.Point) -> dict[str, Any]:
         """Model, N, alpha, seed, stream and all settings but those of the grid."""
         index, n, alpha = point
         if not 0 <= index < len(self.models):
             raise ValueError("this sweep has no such point")
-        record = {name: value for name, value in _plain(self.settings).items() if name not in PER_POINT}
+        record = {name: value for name, value in self._plain().items() if name not in PER_POINT}
         del record["alpha_grid"]
         own = models.record(self.models[index]) | {"eigenpairs": self.eigenpairs[index]}
         return record | own | {"n": n, "alpha": alpha, "prng": STREAM}
@@ -212,7 +238,12 @@ class SweepExperiment(engine.Experiment):
         points = [((i, j), Point(index, n, alpha)) for (i, n), (j, alpha) in of_grid]
         places = [(place, point, self.wanted(results, point)) for place, point in points]
         finished = all(self.complete(results, point) for _, point in points)
-        return assemble.sweep(self.models[index], axes, places, results, self.record(index), finished)
+        found = assemble.sweep(
+            self.models[index], axes, places, results, self.record(index), finished, self.columns
+        )
+        for text in self.settings["observable"] or ():
+            found[text.short].attrs |= {"observable": str(text), "source": text.entry.source}
+        return found
 
     def save(self, path: Path, found: xr.Dataset) -> None:
         """Write the sweep file."""
@@ -341,12 +372,14 @@ def build(given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
         eigenpairs=tuple(_eigenpairs(settings["eigenpairs"], model) for model in found),
     )
     _check_sizes(config)
-    return config
+    return replace(config, observables=_observables(config))
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those of the model, which its own record states."""
-    return {name: value for name, value in settings.items() if name not in models.DEFAULTS}
+def _observables(config: SweepExperiment) -> tuple[Observable, ...]:
+    """Observables of one's own, each tried on the shapes of a sample."""
+    model, n, k = config.models[0], config.n[0], config.eigenpairs[0]
+    named = config.settings["observable"] or ()
+    return tuple(tried(text.short, text.entry, int(model.p), model.p_star, n, k) for text in named)
 
 
 def _check_work(settings: Mapping[str, Any]) -> None:

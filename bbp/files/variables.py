@@ -147,6 +147,14 @@ WORDS: dict[str, str] = {
     "final": "mean m2 at the end",
     "initial": "mean m2 of the starts",
 }
+PREFIXES = (
+    "theory_",
+    "unit_",
+    "widths_",
+    "annealed_",
+    "quenched_",
+    "conditioned_",
+)  # of names that mean something
 _GRID = "n alpha sample"
 _PATH = "n start alpha sample step"
 _HESSIANS = "n start alpha sample hessian_step"

@@ -9,6 +9,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from bbp.analysis.comparison import has_theory_n
+from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.files import dataset
 from bbp.plots import layout, style
@@ -25,17 +26,21 @@ PANELS = {
 
 
 def compare_figure(comparison: xr.Dataset, *, width: str = "double") -> Figure:
-    """Four panels against alpha: lowest eigenvalue, q2, phi, gap. Black and grey: N = infinity.
+    """Panels against alpha: lowest eigenvalue, q2, phi, gap, observables of one's own. Black and grey: N = infinity.
 
     Points: samples with bootstrap errors (phi: 95 % intervals); lines and bands in the colour of an N: finite-N theory, mean,
     its standard error and, wide, one standard deviation of a draw.
     """
     with style.figure_style():
-        fig = style.new_figure(width, 5.0 if width == "double" else 8.6)
-        shape = (2, 2) if width == "double" else (4, 1)
-        axes = layout.lettered(list(np.ravel(fig.subplots(*shape))))
+        names = [*PANELS, *own_names(comparison)]
+        rows = -(-len(names) // 2) if width == "double" else len(names)
+        fig = style.new_figure(width, 0.4 + 2.3 * rows if width == "double" else 0.4 + 2.05 * rows)
+        grid = list(np.ravel(fig.subplots(rows, 2 if width == "double" else 1)))
+        for ax in grid[len(names) :]:
+            ax.remove()
+        axes = layout.lettered(grid[: len(names)])
         layout.theory_lines(axes[0], axes[1], comparison)
-        for ax, name in zip(axes, PANELS, strict=True):
+        for ax, name in zip(axes, names, strict=True):
             panel(ax, comparison, name)
         if has_theory_n(comparison):
             sweep_plots.name_bands(axes[0])
@@ -68,7 +73,7 @@ def panel(ax: Axes, comparison: xr.Dataset, name: str) -> None:
             sweep_plots.finite_band(ax, comparison.alpha.values, *rows, index=index)
     sweep_plots.mark_threshold(ax, comparison.alpha_bbp, comparison.kind)
     ax.set_xlabel(r"$\alpha = M/N$")
-    ax.set_ylabel(PANELS[name])
+    ax.set_ylabel(PANELS[name] if name in PANELS else layout.words_of(comparison, name))
 
 
 def measured(ax: Axes, comparison: xr.Dataset, name: str, index: int, *, label: str) -> ErrorbarContainer:

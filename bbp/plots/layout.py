@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from bbp.analysis.spectrum import Pool, Spectrum
-from bbp.analysis.summary import observables
+from bbp.analysis.summary import observables, own_names
 from bbp.analysis.theory_curves import theory_curves
 from bbp.experiments import models
 from bbp.experiments.phase_file import discontinuous, widths
@@ -34,6 +34,7 @@ from theory.model import Network
 
 Array = NDArray[np.float64]
 
+LONGEST_LABEL = 34  # letters on an axis
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 SLIVER = 0.25  # of a panel: what the samples' eigenvalues must cover of it to be drawn as a histogram
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
@@ -46,13 +47,40 @@ def sweep_figure(sweep: xr.Dataset, *, width: str = "double") -> Figure:
     that leave the bulk together; open points are the (p p_star + 1)-th eigenvalue, the lowest that stays.
     Coloured lines and bands: finite-N theory, the mean over draws, its error, and wider one draw's scatter.
     """
-    fig = style.new_figure(width, 3.0 if width == "double" else 4.9)
-    values, overlaps = panels(fig, 2, width, share_x=True)
+    own = own_names(sweep)
+    rows = 1 + -(-len(own) // 2) if width == "double" else 2 + len(own)
+    fig = style.new_figure(width, 0.5 + 2.5 * rows if width == "double" else 0.5 + 2.2 * rows)
+    grid = fig.subplots(rows, 2 if width == "double" else 1, sharex="col")
+    values, overlaps, *more = lettered(list(np.ravel(grid)))[: 2 + len(own)]
+    for ax in np.ravel(grid)[2 + len(own) :]:
+        ax.remove()
     sweep_panels(values, overlaps, sweep)
-    for ax in (values, overlaps):
-        ax.set_xlabel(r"$\alpha = M/N$" if width == "double" or ax is overlaps else "")
-    legend_above(fig, [values, overlaps], 4 if width == "double" else 2)
+    for ax, name in zip(more, own, strict=True):
+        quantity_panel(ax, sweep, name)
+    axes = [values, overlaps, *more]
+    for index, ax in enumerate(axes):
+        bottom = index >= len(axes) - (2 if width == "double" else 1)
+        ax.set_xlabel(r"$\alpha = M/N$" if bottom else "")
+        ax.tick_params(labelbottom=bottom)
+    legend_above(fig, axes, 4 if width == "double" else 2)
     return fig
+
+
+def quantity_panel(ax: Axes, sweep: xr.Dataset, name: str) -> None:
+    """The mean over samples of any observable of a sweep against alpha, for each N; of one over eigenpairs the lowest's."""
+    seen = observables(sweep)
+    sweep_plots.mark_threshold(ax, sweep.alpha_bbp, sweep.kind)
+    for index, n in enumerate(sweep.n.values):
+        sweep_plots.sampled_points(
+            ax, sweep.alpha.values, seen[name].values[index], index=index, label=f"samples, $N = {n}$"
+        )
+    ax.set_ylabel(words_of(sweep, name))
+
+
+def words_of(found: xr.Dataset, name: str) -> str:
+    """What the axis of an observable says: its words where they are few, else its name."""
+    words = str(found[name].attrs.get("long_name", name))
+    return words if len(words) <= LONGEST_LABEL else name
 
 
 def name_doubt(ax: Axes, found: xr.Dataset) -> None:

@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
+from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.experiments.phase_file import widths
 from bbp.files import dataset
@@ -42,7 +43,16 @@ def draw(found: xr.Dataset, ax: Axes, panel: str = "a") -> list[Artist]:
 
 
 def _sweep(found: xr.Dataset) -> list[Panel]:
-    return [lambda ax: layout.sweep_panels(ax, None, found), lambda ax: layout.sweep_panels(None, ax, found)]
+    own: list[Panel] = [partial(_quantity, found, name) for name in own_names(found)]
+    both = [
+        lambda ax: layout.sweep_panels(ax, None, found),
+        lambda ax: layout.sweep_panels(None, ax, found),
+    ]
+    return [*both, *own]
+
+
+def _quantity(found: xr.Dataset, name: str, ax: Axes) -> None:
+    layout.quantity_panel(ax, found, name)
 
 
 def _phase(found: xr.Dataset) -> list[Panel]:
@@ -68,7 +78,7 @@ def _time(found: xr.Dataset, index: int, ax: Axes) -> None:
 
 
 def _compare(found: xr.Dataset) -> list[Panel]:
-    return [partial(_observable, found, name) for name in compare.PANELS]
+    return [partial(_observable, found, name) for name in (*compare.PANELS, *own_names(found))]
 
 
 def _observable(found: xr.Dataset, name: str, ax: Axes) -> None:

@@ -8,33 +8,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import ParameterError, count, finite, positive, shown
+from theory.checks import ParameterError, count, finite, function, positive, shown
 
 Array = NDArray[np.float64]
 
 _NODES = 200  # Gauss-Legendre nodes of a smooth law
 _FINE = 100_000  # quantiles by which a law and its samples are compared
 _RANKS = 100.0  # of a power law: ratio of the last rank to the first
+OWN = "own"
+_LARGE = 4096  # N at which the eigenvalues of a function stand for their law
 
 
 @dataclass(frozen=True)
 class Covariance:
     """Law of the eigenvalues of Sigma, hashable; see `covariance` for the specs that make one.
 
-    kind        "levels", "power" or "mp"
-    parameters  levels: (eigenvalue, share) pairs in a row; power: exponent, ratio of ranks; mp: the ratio c
+    kind        "levels", "power" or "mp"; "own" of one made by `of_function`
+    parameters  levels and own: (eigenvalue, share) pairs in a row; power: exponent, ratio of ranks; mp: the ratio c
+    name        what records call a function
+    value       n -> n eigenvalues, in any order
+    source      hash of what that was made of, where a program has recorded it
     """
 
     kind: str
     parameters: tuple[float, ...]
+    name: str = ""
+    value: Callable[[int], Any] | None = field(default=None, compare=False, repr=False)
+    source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
+        if self.value is not None:
+            return
         if self.kind not in _CHECKS:
             raise ParameterError(f"covariance must be levels:, power: or mp:, got {shown(self.kind)}")
         values = np.atleast_1d(finite("covariance", self.parameters))
@@ -57,9 +68,27 @@ class Covariance:
         pairs = np.stack([levels, np.bincount(index, w)], axis=1)
         return cls("levels", tuple(pairs.ravel().tolist()))
 
+    @classmethod
+    def of_function(cls, name: str, value: Callable[[int], Any]) -> Covariance:
+        """Covariance whose N eigenvalues are value(N), rescaled to mean 1: samples have those, theory those of N = 4096.
+
+        Raises ParameterError where the function fails, gives other than N finite numbers of at least 0 that are not all 0, or
+        others when it is called again.
+
+        >>> Covariance.of_function("halves", lambda n: [0.5] * (n // 2) + [1.5] * (n // 2)).law()[0]
+        array([0.5, 1.5])
+        """
+        law = cls(OWN, (), str(name), function("covariance", value))
+        levels, shares = _gauss(law.eigenvalues(_LARGE))
+        if not np.array_equal(law.eigenvalues(_LARGE), law.eigenvalues(_LARGE)):
+            raise ParameterError(f"covariance {name} must give the same eigenvalues at every call")
+        return cls(OWN, tuple(np.stack([levels, shares], axis=1).ravel().tolist()), str(name), value)
+
     @property
     def spec(self) -> str:
-        """The text that `covariance` turns back into this law."""
+        """The text that `covariance` turns back into this law; the name of a function."""
+        if self.kind == OWN:
+            return self.name
         if self.kind == "levels":
             pairs = zip(self.parameters[::2], self.parameters[1::2], strict=True)
             return "levels:" + ",".join(f"{s:.17g}@{w:.17g}" for s, w in pairs)
@@ -68,7 +97,7 @@ class Covariance:
     @property
     def is_identity(self) -> bool:
         """Whether every eigenvalue is 1."""
-        return bool(np.all(self.law()[0] == 1))
+        return self.kind != OWN and bool(np.all(self.law()[0] == 1))
 
     def law(self) -> tuple[Array, Array]:
         """Eigenvalues (n,) and probabilities (n,) whose averages are those of the law, to 1e-13 for smooth functions."""
@@ -83,7 +112,10 @@ class Covariance:
         >>> covariance("levels:0.5@0.5,1.5@0.5").eigenvalues(4)
         array([0.5, 0.5, 1.5, 1.5])
         """
-        s = _QUANTILES[self.kind](self, (np.arange(count("n", n)) + 0.5) / n)
+        n = count("n", n)
+        if self.value is not None:
+            return _called(self.name, self.value, n)
+        s = _QUANTILES[self.kind](self, (np.arange(n) + 0.5) / n)
         for words, share, held in _parts(self, s):
             if not held:
                 raise ParameterError(
@@ -104,7 +136,7 @@ class Covariance:
         drawn = self.eigenvalues(n)
         within = max(1, _FINE // n)
         s = _QUANTILES[self.kind](self, (np.arange(n * within) + 0.5) / (n * within))
-        raw, w = _LAWS[self.kind](self)
+        raw, w = _LAWS[self.kind](self) if self.value is None else (np.ones(1), np.ones(1))
         return float(np.mean(np.abs(np.repeat(drawn, within) - s * w.sum() / (raw @ w))))
 
 
@@ -190,6 +222,57 @@ def _law(law: Covariance) -> tuple[Array, Array]:
     return s, w
 
 
+def _called(name: str, value: Callable[[int], Any], n: int) -> Array:
+    """value(n), ascending and of mean 1; ParameterError on what is no n eigenvalues, and where it fails."""
+    try:
+        found = np.asarray(value(n), dtype=np.float64)
+    except ParameterError:
+        raise
+    except Exception as error:
+        raise ParameterError(
+            f"covariance {name} fails at N = {n}: {type(error).__name__}: {shown(error)}"
+        ) from None
+    if found.shape != (n,):
+        raise ParameterError(f"covariance {name} must give N = {n} eigenvalues, got shape {found.shape}")
+    if not np.all(np.isfinite(found)) or np.any(found < 0) or not np.any(found > 0):
+        raise ParameterError(
+            f"covariance {name} must give finite eigenvalues of at least 0, not all 0, at N = {n}"
+        )
+    return np.sort(found / found.mean())
+
+
+def _gauss(values: Array) -> tuple[Array, Array]:
+    """Levels and shares of the same averages as `values` in equal shares: those themselves where they are few, else the nodes
+    of Gauss, of all polynomials up to degree 2 _NODES - 1: Lanczos' tridiagonal matrix of diag(values) from (1, .., 1)."""
+    levels, counts = np.unique(values, return_counts=True)
+    if len(levels) <= _NODES:
+        return levels, counts / len(values)
+    basis = np.zeros((_NODES, len(levels)))
+    diagonal, beside = np.zeros(_NODES), np.zeros(_NODES)
+    vector = np.sqrt(counts / len(values))
+    for k in range(_NODES):
+        basis[k] = vector
+        vector = levels * vector
+        diagonal[k] = vector @ basis[k]
+        for _ in range(2):  # orthogonal to all before: once leaves rounding behind
+            vector = vector - basis[: k + 1].T @ (basis[: k + 1] @ vector)
+        beside[k] = np.linalg.norm(vector)
+        vector = vector / beside[k]
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
+    return np.clip(nodes, 0, None), vectors[0] ** 2
+
+
+def _own_law(law: Covariance) -> tuple[Array, Array]:
+    if not law.parameters:
+        law.eigenvalues(1)  # says why there is none
+    return _levels_law(law)
+
+
+def _own_quantiles(law: Covariance, x: Array) -> Array:
+    """Those of the eigenvalues at N = _LARGE, of mean 1."""
+    return np.interp(x, (np.arange(_LARGE) + 0.5) / _LARGE, law.eigenvalues(_LARGE))
+
+
 def _levels_law(law: Covariance) -> tuple[Array, Array]:
     return np.array(law.parameters[::2]), np.array(law.parameters[1::2])
 
@@ -251,9 +334,11 @@ _LAWS: dict[str, Callable[[Covariance], tuple[Array, Array]]] = {
     "levels": _levels_law,
     "power": _power_law,
     "mp": _mp_law,
+    OWN: _own_law,
 }
 _QUANTILES: dict[str, Callable[[Covariance, Array], Array]] = {
     "levels": _levels_quantiles,
     "power": _power_quantiles,
     "mp": _mp_quantiles,
+    OWN: _own_quantiles,
 }

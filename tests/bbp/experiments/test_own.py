@@ -1,24 +1,27 @@
-"""Activations and losses of one's own: through sweep, resume, other processes, files and figures."""
+"""Objects of one's own: through sweep, resume, other processes, files and figures."""
 
+import functools
 import shutil
 
 import cloudpickle
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import bbp as package
 from bbp import store
 from bbp.experiments import models, own
 from bbp.files import dataset
-from sims import sampling
+from sims import instance, sampling
 from sims.activations import activation_of
 from sims.losses import loss_of
 from theory.checks import ParameterError
 from theory.general import LOSSES, threshold
 from theory.model.network import Network
 
-MINE = """
+MINE = '''
 import jax.numpy as jnp
+import numpy as np
 from theory.general import Activation
 
 K = 10.0
@@ -42,7 +45,27 @@ def squared(y, yhat):
     return (y - yhat) ** 2 / 2
 
 three = 3
-"""
+pair = [0.5, 1.5]
+
+def power(n):
+    return (1 + 99 * (np.arange(n) + 0.5) / n) ** -1.2
+
+def ipr(vectors):
+    """inverse participation ratio"""
+    return jnp.sum(vectors**4, axis=0)
+
+def apart(values):
+    return values[1] - values[0]
+
+def many(vectors):
+    return vectors.T[:, :12]
+
+def wrong(values):
+    return values[99]
+
+def gap(values):
+    return 0.0
+'''
 SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "12", "--samples", "4", "--a", "0.5", "--quiet"]
 HOW = {"alpha": [2, 4], "n": 12, "samples": 4, "progress": False}
 
@@ -208,3 +231,105 @@ def test_what_is_no_such_object_is_refused_in_a_line(bbp, mine, option, value, m
 def test_a_name_of_the_table_is_not_for_ones_own():
     with pytest.raises(ParameterError, match="must have a name of its own"):
         package.sweep(Network(activation=activation_of("tanh", lambda x: x**2, infimum=0.0)), **HOW)
+
+
+def test_a_covariance_of_ones_own(bbp, mine, same, known_theory):
+    """A function of N by name and hash, with the numbers of the same law in words; eigenvalues as they are."""
+    runs = {"own": "mine.py:power", "words": "power:1.2", "levels": "mine.py:pair"}
+    held = {}
+    for name, covariance in runs.items():
+        out = mine.with_name(f"{name}.h5")
+        assert bbp(*SWEEP, "--p", "2", "--covariance", covariance, "--out", out).code == 0
+        held[name] = store.load(out)
+    assert (
+        held["own"].attrs["covariance"] == "mine.py:power"
+        and len(held["own"].attrs["covariance_source"]) == 16
+    )
+    np.testing.assert_allclose(held["own"].eigenvalues, held["words"].eigenvalues, rtol=1e-9, atol=1e-12)
+    assert (
+        held["levels"].attrs["covariance"] == "levels:0.5@0.5,1.5@0.5"
+        and "covariance_source" not in held["levels"].attrs
+    )
+    same(package.sweep(**HOW, p=2, a=0.5, covariance=[0.5, 1.5]), held["levels"])
+    text = own.read("covariance", "mine.py:power")
+    sent = cloudpickle.loads(cloudpickle.dumps(text))
+    assert sent.entry == text.entry and np.array_equal(sent.entry.eigenvalues(12), text.entry.eigenvalues(12))
+    words = [*SWEEP, "--p", "2", "--covariance", "mine.py:power", "--out", mine.with_name("own.h5")]
+    mine.write_text(MINE.replace("-1.2", "-1.3"))
+    said = bbp(*words, "--resume")
+    assert said.code == 2 and "covariance_source" in said.err and said.err.count("\n") == 1
+    forget()
+    assert models.lacking(models.of(held["own"]))
+
+
+def test_observables_of_ones_own(bbp, mine, same, known_theory):
+    """In the file with names and sources; of eigenpairs and of samples; from JAX and NumPy; the same elsewhere."""
+    out, two = mine.with_name("s.h5"), mine.with_name("two.h5")
+    words = [*SWEEP, "--p", "2", "--observable", "mine.py:ipr,mine.py:apart"]
+    assert bbp(*words, "--out", out).code == 0
+    found = store.load(out)
+    assert found.ipr.dims == ("n", "alpha", "sample", "eigenpair") and found.apart.dims == (
+        "n",
+        "alpha",
+        "sample",
+    )
+    assert (
+        found.ipr.attrs["long_name"] == "inverse participation ratio"
+        and found.ipr.attrs["observable"] == "mine.py:ipr"
+    )
+    pairs = sampling.lowest(instance.draw(Network(2, a=0.5), 12, 2.0, sample=1), 6)
+    np.testing.assert_allclose(found.ipr[0, 0, 1], (pairs.vectors**4).sum(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(found.apart, found.eigenvalues[..., 1] - found.eigenvalues[..., 0], rtol=1e-12)
+    assert bbp(*words, "--out", two, "--processes", "2", "--block", "2").code == 0
+    same(store.load(two), found)
+    again = package.sweep(p=2, a=0.5, observable=[ipr, apart], **HOW)
+    for name in ("ipr", "apart"):
+        np.testing.assert_allclose(again[name], found[name], rtol=1e-12)
+    said = bbp("compare", out, "--repeats", "100", "--draws", "0", "--out", out.with_suffix(".png"))
+    assert said.code == 0 and " ipr " in said.out
+    artists = package.plot(package.open(out), Figure().add_subplot(), panel="c")
+    assert artists
+    mine.write_text(MINE.replace("vectors**4", "vectors**6"))
+    for more in ([], ["--resume"]):
+        said = bbp(*words, "--out", out, *more)
+        assert said.code == 2 and "observable_source" in said.err and said.err.count("\n") == 1
+    assert bbp(*words, "--seed", "1", "--out", two, "--force").code == 0
+    with pytest.raises(ParameterError, match="different sources are not joined: ipr"):
+        package.join([out, two])
+
+
+def ipr(vectors):
+    """Inverse participation ratio."""
+    return np.sum(vectors**4, axis=0)
+
+
+def apart(values):
+    return values[1] - values[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (lambda values: values[99], "must have a name that no variable of a file has, got '<lambda>'"),
+        ("mine.py:wiggle", "may take values, vectors, teacher, student, by these names, got 'x'"),
+        ("mine.py:many", "must give a number, or one for each of 6 eigenpairs, got shape (6, 12)"),
+        ("mine.py:wrong", "observable wrong fails: IndexError"),
+        ("mine.py:gap", "must have a name that no variable of a file has, got 'gap'"),
+        ("mine.py:ipr,mine.py:ipr", "functions of different names, got 'ipr' twice"),
+        (3, "observable must be a function or FILE.py:NAME, got 3"),
+        (functools.partial(ipr), "written with def or lambda, got functools.partial"),
+    ],
+)
+def test_what_is_no_observable_is_refused_in_a_line(mine, value, message):
+    with pytest.raises(ParameterError) as error:
+        package.sweep(p=2, observable=value, **HOW)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_sample_whose_observable_fails_costs_itself(known_theory):
+    def picky(values):
+        return 1.0 if values.shape == (6,) and values[0] == -1.0 else values[int(1e9)]
+
+    found = package.sweep(p=2, observable=picky, **HOW)
+    assert (found.status == 2).all() and "observable picky fails: IndexError" in found.reason.values.flat[0]
+    assert np.isnan(found.picky).all()
