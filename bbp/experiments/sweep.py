@@ -86,7 +86,8 @@ def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | No
     columns = {
         field.name: getattr(found, field.name) for field in store.COLUMNS if hasattr(found, field.name)
     }
-    return columns | found.measured | {"reason": found.reasons}
+    columns |= found.measured
+    return columns | {"reason": found.reasons}
 
 
 def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
