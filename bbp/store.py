@@ -49,7 +49,6 @@ def own_column(name: str, observable: Any) -> Field:
     return Field(
         observable.name,
         _PAIRS if observable.of_pairs else ("sample",),
-        optional=True,
         words=" ".join(said.split()),
     )
 
