@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import xarray as xr
@@ -19,14 +19,14 @@ from bbp.console import grids, options
 from bbp.engine import executors
 from bbp.engine import experiment as engine
 from bbp.engine.tasks import Columns, Kind, Results
-from bbp.experiments import assemble, models
+from bbp.experiments import assemble, models, own
 from bbp.experiments.descent_file import COLUMNS, FORMAT, OUTER, table
 from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.files import dataset, provenance
 from bbp.files.variables import FAILED, described
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
-from sims.descent.samples import bytes_needed, hessian_moments, sample_descents
+from sims.descent.samples import bytes_needed, hessian_moments, own_start, sample_descents
 from sims.descent.starts import spectral_refusal
 from sims.instance import STREAM, samples_of
 from sims.memory import require_fit
@@ -53,13 +53,14 @@ def compute(
     given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None, threads: int | None = None
 ) -> Columns:
     """Descents of one point: every column of `bbp.experiments.descent_file.COLUMNS`."""
+    start = given["start"]
     found = sample_descents(
         models.build(given),
         given["n"],
         given["alpha"],
         list(samples),
         given["seed"],
-        start=given["start"],
+        start=own_start(start, cast(own.Function, start.entry)) if isinstance(start, own.Text) else start,
         rules=_rules(given),
         eigenpairs=given["eigenpairs"],
         hessians=given["hessians"],
@@ -68,9 +69,8 @@ def compute(
         batch=batch,
         workers=threads,
     )
-    own = {"status", "steps_taken"}
-    own |= set(found.predicted)
-    columns = {field.name: getattr(found, field.name) for field in COLUMNS if field.name not in own}
+    apart = {"status", "steps_taken", *found.predicted}
+    columns = {field.name: getattr(found, field.name) for field in COLUMNS if field.name not in apart}
     return columns | found.predicted | {"steps_taken": found.steps}
 
 
@@ -157,8 +157,8 @@ class DescentExperiment(engine.Experiment):
     def given(self, point: engine.Point) -> dict[str, Any]:
         """The point, and all settings but those of the grid."""
         n, start, alpha = point
-        own = {name: value for name, value in self.settings.items() if name not in PER_POINT}
-        return own | {"n": n, "start": start, "alpha": alpha, "prng": STREAM}
+        kept = {name: value for name, value in self.settings.items() if name not in PER_POINT}
+        return kept | {"n": n, "start": start, "alpha": alpha, "prng": STREAM}
 
     def block(self, point: engine.Point) -> int:
         """A whole point: its samples share compiled programs and threads."""
@@ -169,7 +169,7 @@ class DescentExperiment(engine.Experiment):
         settings, (steps, hessian_steps) = self.settings, _steps(self.settings)
         axes: dict[str, NDArray[Any]] = {
             "n": np.array(settings["n"]),
-            "start": np.array(settings["start"], dtype=object),
+            "start": np.array([str(start) for start in settings["start"]], dtype=object),
             "alpha": np.array(settings["alpha_grid"]),
             "sample": np.arange(self.samples),
             "step": steps,
@@ -278,6 +278,8 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
         settings["start"] = [start for start in STARTS if not (reason and start == "spectral")]
     if reason and "spectral" in settings["start"]:
         raise ParameterError(reason)
+    if made := {str(start): start.entry.source for start in settings["start"] if isinstance(start, own.Text)}:
+        settings["start_source"] = made
     settings["alpha_grid"] = _alphas(settings["alpha_grid"], model)
     if settings["eigenpairs"] is None:
         settings["eigenpairs"] = int(model.degeneracy) + 2

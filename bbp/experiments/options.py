@@ -105,14 +105,17 @@ def any_widths(name: str, value: Any) -> list[int | str]:
 
 
 def starts(name: str, value: Any) -> Any:
-    """Where descents start: different names of STARTS, overlap:M of one number M, or AUTO."""
-    if value == AUTO:
+    """Where descents start: different names of STARTS, overlap:M of one number M, those of one's own, or AUTO."""
+    if isinstance(value, str) and value == AUTO:
         return AUTO
-    names = (
-        value.split(",") if isinstance(value, str) else list(value) if isinstance(value, list) else [value]
-    )
+    if isinstance(value, list) and value and not any(isinstance(one, str) or callable(one) for one in value):
+        value = own.read(name, value)  # students in numbers
+    given = value.split(",") if type(value) is str else value if isinstance(value, list) else [value]
+    names = [start if _is_overlap(start) else own.read(name, start) or start for start in given]
     for start in names:
-        if isinstance(start, str) and start.startswith("overlap:"):
+        if isinstance(start, own.Text):
+            continue
+        if _is_overlap(start):
             if not abs(grids.number(f"{name} overlap:M", start.removeprefix("overlap:"))) <= 1:
                 raise ParameterError(f"{name} overlap:M must lie between -1 and 1, got {shown(start)}")
         else:
@@ -139,6 +142,10 @@ def observables(name: str, value: Any) -> list[str]:
             raise ParameterError(f"{name} must be functions of different names, got {short!r} twice")
         found[short] = named
     return list(found.values())
+
+
+def _is_overlap(start: Any) -> bool:
+    return isinstance(start, str) and start.startswith("overlap:")
 
 
 def normalisations(name: str, value: Any) -> list[float]:
@@ -367,7 +374,8 @@ DESCENT = (
         "start", AUTO, starts,
         "where descents start: random (the drawn student, at --overlap), hessian (the lowest eigenvectors there), spectral"
         " (the optimal spectral method; for y = mean u^2 without noise or covariance), overlap:M (rows at the overlap M with"
-        " the teacher's, else as drawn); auto: the first three, as far as they hold for the model",
+        " the teacher's, else as drawn); auto: the first three, as far as they hold for the model; "
+        f"{OWN} (students (p, N) or (samples, p, N), or a function of some of teacher, student, data, y, sample)",
     ),
     Option(
         "dynamics", "flow", choice(*DYNAMICS),

@@ -26,7 +26,7 @@ import numpy as np
 
 from bbp.console.errors import FileError
 from bbp.files import atomic
-from theory.checks import ParameterError, shown
+from theory.checks import ParameterError, finite, shown
 from theory.model.activations import ACTIVATIONS, Activation, supremum
 from theory.model.covariance import OWN, Covariance
 from theory.model.losses import LOSSES, Loss
@@ -57,7 +57,7 @@ KINDS: dict[str, type] = {
 # What a run calls, with what a function of each kind may take.
 CALLED: dict[str, tuple[str, ...]] = {
     "observable": ("values", "vectors", "teacher", "student"),
-    "start": ("teacher", "student", "data", "y"),
+    "start": ("teacher", "student", "data", "y", "sample"),
 }
 _TABLES: dict[type, Mapping[str, Any]] = {Activation: ACTIVATIONS, Loss: LOSSES}
 _LIBRARIES = {"jax", "numpy", "scipy", "sims", "theory", "bbp"}  # their versions are recorded
@@ -123,6 +123,8 @@ def read(kind: str, value: Any) -> str | None:
     if isinstance(value, Entry):
         entry = recorded(_fit(kind, value))
         return Text(entry) if entry.source else None
+    if kind == "start" and isinstance(value, list | np.ndarray):
+        return Text(recorded(_made(kind, "array", value)))
     if callable(value):
         return Text(recorded(_of_function(kind, getattr(value, "__name__", "function"), value)))
     if not isinstance(value, str) or ":" not in value:
@@ -201,7 +203,9 @@ def _made(kind: str, name: str, value: Any) -> Entry:
     if isinstance(value, list | tuple | np.ndarray) and kind == "covariance":
         return Covariance.of(value)
     if isinstance(value, list | tuple | np.ndarray) and kind == "start":
-        return Function(name, _Rows(np.array(value, dtype=np.float64)))
+        rows = np.asarray(finite(kind, value))
+        if rows.ndim in (2, 3):
+            return Function(name, _Rows(rows))
     raise ParameterError(f"{kind}: {name!r} must be {_expected(kind)}, got {shown(value)}")
 
 

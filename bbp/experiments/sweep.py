@@ -20,13 +20,12 @@ from bbp.console import grids, options
 from bbp.engine import executors
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, differences
-from bbp.engine.tasks import Columns, Kind, Results
+from bbp.engine.tasks import Columns, Field, Kind, Results
 from bbp.experiments import assemble, models
 from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.files import dataset
 from bbp.files.product import combined, split
-from bbp.files.table import Field
 from bbp.files.variables import FAILED
 from sims import sampling
 from sims.instance import STREAM, finite_p, samples_of

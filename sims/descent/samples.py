@@ -36,7 +36,7 @@ from theory.checks import ParameterError, count, one, shown
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
-Start = Callable[[Instance, Array, Array], Array]
+Start = Callable[..., Array]
 
 MARGIN = 4  # eigenpairs beyond the p p_star that the memory for a Hessian is reckoned with
 
@@ -125,6 +125,31 @@ def overlap_start_with(overlap: float) -> Start:
     return start
 
 
+def own_start(name: str, value: Callable[..., Array]) -> Start:
+    """A start by a function of one's own, called with teacher=, student=, data=, y= and sample=, the number of the sample.
+
+    It gives a student (p, N), whose rows are scaled to norm sqrt(N). Where it fails, or gives anything else, the sample fails.
+    """
+
+    def start(instance: Instance, data: Array, y: Array, *, sample: int) -> Array:
+        drawn = np.asarray(instance.student, np.float64)
+        try:
+            given = value(teacher=np.asarray(instance.teacher), student=drawn, data=data, y=y, sample=sample)
+            found = np.asarray(given, np.float64)
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(f"{name} fails: {type(error).__name__}: {shown(str(error))}") from None
+        if found.shape != drawn.shape:
+            raise ParameterError(f"{name} must give a student of shape {drawn.shape}, got {found.shape}")
+        sizes = np.linalg.norm(found, axis=1, keepdims=True)
+        if not np.all(np.isfinite(sizes) & (sizes > 0)):
+            raise ParameterError(f"{name} must give finite rows that are not 0")
+        return found * (np.sqrt(found.shape[1]) / sizes)
+
+    return start
+
+
 def spectral_start_with(
     preprocessing: Callable[[Array], Array] = starts.OPTIMAL,
     *,
@@ -201,8 +226,8 @@ def sample_descents(
 ) -> DescentResult:
     """Descents of the samples with the given indices at (N, alpha).
 
-    start       a name in STARTS, "overlap:M" for the overlap M with the teacher, or a
-                function (instance, data (M, N), y (M,)) -> student (p, N)
+    start       a name in STARTS, "overlap:M" for the overlap M with the teacher, or a function
+                (instance, data (M, N), y (M,)) -> student (p, N), which may want the sample's number as sample=
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
     theory      whether theory is asked about each of those Hessians (`sims.descent.theory`)
     dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
@@ -252,7 +277,7 @@ def sample_descents(
 def _start(start: str | Start) -> Start:
     if callable(start):
         try:
-            inspect.signature(start).bind(None, None, None)
+            inspect.signature(start).bind(None, None, None, **_named(start, 0))
         except (TypeError, ValueError):
             raise ParameterError(
                 f"start must be a function (instance, data, y) or one of {', '.join(STARTS)}, got {shown(start)}"
@@ -263,6 +288,11 @@ def _start(start: str | Start) -> Start:
     if not isinstance(start, str) or start not in STARTS:
         raise ParameterError(f"start must be one of {', '.join(STARTS)}, overlap:M, got {shown(start)}")
     return STARTS[start]
+
+
+def _named(start: Start, sample: int) -> dict[str, int]:
+    """The number of the sample, for a start that takes it."""
+    return {"sample": sample} if "sample" in inspect.signature(start).parameters else {}
 
 
 def _number(text: str) -> float:
@@ -325,7 +355,7 @@ def _batch(
     data = jnp.stack([d.data for d in draws if d.data is not None])
     y = np.zeros(data.shape[:2])
     y[:, :m] = [outputs(d) for d in draws]
-    students, reasons = _starts(draws, data, y, m, _start(start))
+    students, reasons = _starts(draws, data, y, m, _start(start), indices)
     path = descend(
         data,
         jnp.asarray(y),
@@ -369,13 +399,14 @@ def _batch(
     }
 
 
-def _starts(draws, data, y, m, begin) -> tuple[Array, list[str]]:
+def _starts(draws, data, y, m, begin, indices) -> tuple[Array, list[str]]:
     """The starting students (S, p, N), and a reason where one could not be had (its student is then NaN)."""
     students, reasons = [], []
     for s, instance in enumerate(draws):
         rows, label = np.asarray(data[s, :m], dtype=np.float64), np.asarray(y[s, :m], dtype=np.float64)
         try:
-            student, reason = np.asarray(begin(instance, rows, label), dtype=np.float64), ""
+            given = begin(instance, rows, label, **_named(begin, indices[s]))
+            student, reason = np.asarray(given, dtype=np.float64), ""
         except (ParameterError, np.linalg.LinAlgError) as error:
             student, reason = np.full(instance.student.shape, np.nan), f"no start: {error}"
         students.append(student)

@@ -65,6 +65,12 @@ def wrong(values):
 
 def gap(values):
     return 0.0
+
+def near(teacher, student):
+    return student + 2 * teacher
+
+rows = np.zeros((2, 12))
+rows[0, :2], rows[1, :2] = (1, 1), (-1, 1)
 '''
 SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "12", "--samples", "4", "--a", "0.5", "--quiet"]
 HOW = {"alpha": [2, 4], "n": 12, "samples": 4, "progress": False}
@@ -333,3 +339,35 @@ def test_a_sample_whose_observable_fails_costs_itself(known_theory):
     found = package.sweep(p=2, observable=picky, **HOW)
     assert (found.status == 2).all() and "observable picky fails: IndexError" in found.reason.values.flat[0]
     assert np.isnan(found.picky).all()
+
+
+def test_starts_of_ones_own(bbp, mine, known_theory):
+    """From a function and from an array; each coordinate of `start` is its name, and its source decides on resume."""
+    out = mine.with_name("d.h5")
+    how = {"p": 2, "a": 0.5, "n": 12, "samples": 2, "steps": 5, "records": 2, "hessians": 2}
+    words = ["descent", "--alpha-grid", "2", "--quiet", *(f"--{name}={value}" for name, value in how.items())]
+    assert bbp(*words, "--start", "mine.py:near,mine.py:rows", "--out", out).code == 0
+    found = dataset.open(out)
+    assert found.start.values.tolist() == ["mine.py:near", "mine.py:rows"]
+    first = found.overlap_matrix.isel(n=0, alpha=0, step=0)
+    drawn = [instance.draw(Network(2, a=0.5), 12, 2.0, sample=sample) for sample in range(2)]
+    for sample, each in enumerate(drawn):
+        teacher, student = np.asarray(each.teacher), np.asarray(each.student)
+        near = student + 2 * teacher
+        near *= np.sqrt(12) / np.linalg.norm(near, axis=1, keepdims=True)
+        rows = np.sqrt(12 / 2) * np.stack(
+            [np.eye(2, 12)[0] + np.eye(2, 12)[1], np.eye(2, 12)[1] - np.eye(2, 12)[0]]
+        )
+        for name, rows_of in (("near", near), ("rows", rows)):
+            np.testing.assert_allclose(
+                first.sel(start=f"mine.py:{name}", sample=sample), rows_of @ teacher.T / 12, atol=1e-12
+            )
+    more = package.descent(**how, alpha=2, start=[[1.0] * 12, [0.0] * 11 + [1.0]], progress=False)
+    assert more.start.values.tolist() == ["array"] and (more.status == 1).all()
+    few = package.descent(**how, alpha=2, start=np.ones((1, 2, 12)), progress=False)
+    assert few.status.values.ravel().tolist() == [1, 2] and "none for sample 1" in few.reason.values.flat[1]
+    mine.write_text(MINE.replace("2 * teacher", "3 * teacher"))
+    said = bbp(*words, "--start", "mine.py:near,mine.py:rows", "--out", out)
+    assert said.code == 2 and "start_source" in said.err and said.err.count("\n") == 1
+    said = bbp(*words, "--start", "mine.py:ipr", "--out", mine.with_name("e.h5"))
+    assert said.code == 2 and "by these names, got 'vectors'" in said.err
