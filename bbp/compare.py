@@ -23,7 +23,7 @@ from bbp.console.program import callable_as, log
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
 from bbp.files import atomic, outputs
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 
 EXAMPLE = """  bbp sweep --alpha-grid 0.8:2:13 --n 200,400,800 --a 0.5 --samples 64 --out results/sizes.h5
   bbp compare results/sizes.h5 --out sizes.png --save results/sizes-compare.h5
@@ -131,7 +131,12 @@ def compare(
     theory.checks.ParameterError, KeyboardInterrupt
         As `bbp.sweep`.
     """
-    names = [str(files)] if isinstance(files, str | Path) else [str(name) for name in files]
+    each = list(files) if isinstance(files, list | tuple) else [files]
+    if not each or not all(isinstance(name, str | Path) and str(name) for name in each):
+        raise ParameterError(
+            f"files must be the name of a sweep file, or a list of several, got {shown(files)}"
+        )
+    names = [str(name) for name in each]
     door = Door("compare", [option for option in COMPARE if option.name not in ("save", "width")], "", "")
     found = door.call(options, names, out=out, executor=executor, progress=progress)
     return found[0] if found is not None and len(found) == 1 else found

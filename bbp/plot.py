@@ -280,13 +280,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return program.program("plot", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
 
 
-def plot(dataset: xr.Dataset, ax: Axes | None = None, *, panel: str = "a") -> list[Artist]:
+def plot(dataset: xr.Dataset | str | Path, ax: Axes | None = None, *, panel: str = "a") -> list[Artist]:
     """Draw one panel of a result on axes of one's own.
 
     Parameters
     ----------
     dataset
-        A sweep of one model, a phase diagram, a comparison or descents: what `bbp.open` gives.
+        A sweep of one model, a phase diagram, a comparison or descents: a file, or what `bbp.open` gives.
     ax
         Where; pyplot's current axes unless given.
     panel
@@ -303,9 +303,12 @@ def plot(dataset: xr.Dataset, ax: Axes | None = None, *, panel: str = "a") -> li
     theory.checks.ParameterError
         For a result without panels, several models, or a letter that it has not.
     """
+    found = dataset if isinstance(dataset, xr.Dataset) else store.dataset.open(dataset)
+    if ax is not None and not isinstance(ax, Axes):
+        raise ParameterError(f"ax must be axes of Matplotlib, got {shown(ax)}")
     if ax is None:
         ax = importlib.import_module("matplotlib.pyplot").gca()
-    return panels.draw(dataset, ax, panel)
+    return panels.draw(found, ax, panel)
 
 
 callable_as(__name__, plot)

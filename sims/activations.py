@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,21 +11,24 @@ import numpy as np
 
 from sims.pinned import pinned
 from theory.checks import ParameterError, function, shown
-from theory.model.activations import Activation
+from theory.model.activations import Activation, supremum
+
+_PROBE = np.linspace(0.01, 6.0, 600)  # where a parity is looked for
 
 
 def activation_of(
     name: str,
     value: Callable[[Any], Any],
     *,
-    parity: str = "none",
+    parity: str | None = None,
     growth: float = 0.0,
-    infimum: float = -math.inf,
+    infimum: float | None = None,
 ) -> Activation:
     """The Activation of a function s(x) of one number, written with jax.numpy; s' and s'' by automatic differentiation.
 
-    parity, growth, infimum as in `theory.model.activations.Activation`, which checks them. A closed form given there costs
-    theory less: here each of its calls goes through JAX. Raises ParameterError where JAX cannot differentiate the function.
+    parity, growth, infimum as in `theory.model.activations.Activation`, which checks them; parity and infimum are those of its
+    values unless given. A closed form given there costs theory less: here each of its calls goes through JAX. Raises
+    ParameterError where JAX cannot differentiate the function.
 
     >>> float(activation_of("sech", lambda x: 1 / jnp.cosh(x)).second(0.0, np))
     -1.0
@@ -47,6 +49,13 @@ def activation_of(
         raise ParameterError(
             f"value of {shown(name)} must be a function of one number that JAX can differentiate: {shown(error)}"
         ) from None
+    if parity is None:
+        right, left = parts[0](_PROBE, np), parts[0](-_PROBE, np)
+        signs = {"even": 1, "odd": -1}.items()
+        alike = (word for word, sign in signs if np.allclose(left, sign * right, rtol=1e-9, atol=1e-12))
+        parity = next(alike, "none")
+    if infimum is None:
+        infimum = -supremum(lambda x: -parts[0](x, np))
     return Activation(name, parts[0], parts[1], parts[2], parity, growth, infimum)
 
 

@@ -51,7 +51,7 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
     >>> join(["data/finite_size/far.h5", "data/finite_size/far1600.h5"]).n.values.tolist()
     [200, 400, 800, 1600]
     """
-    if isinstance(parts, str | bytes | Path | xr.Dataset) or not isinstance(parts, Iterable):
+    if isinstance(parts, str | bytes | Path | dict | xr.Dataset) or not isinstance(parts, Iterable):
         raise ParameterError(f"parts must be a list of files or results, got {shown(parts)}")
     opened = [part if isinstance(part, xr.Dataset) else dataset.open(part) for part in parts]
     if not opened:

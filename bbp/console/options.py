@@ -9,6 +9,7 @@ A `Door` leads to an experiment: a program, and a function of Python, made of a 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bbp.console import grids, program, signals
 from bbp.console.errors import FileError
@@ -34,7 +37,7 @@ class Option:
 
     name      as in records and TOML files; the command line writes it --with-dashes
     default   the value where it is not given, in the form a user would write
-    read      (name, value) -> the checked value; ParameterError on a bad one. None stays None
+    read      (name, value) -> the checked value; ParameterError on a bad one. None is not given, where that is the default
     words     what it is, for --help; the default is added to them
     decides   whether it decides the numbers
     metavar   what stands for the value in --help
@@ -116,14 +119,15 @@ def checked(
     for option in chosen:
         value = values.get(option.name, option.default)
         if option.alias:
-            if option.name in values:
+            if values.get(option.name) is not None:
                 if option.alias in values:
                     raise ParameterError(
                         f"{option.alias} and {option.name} are two names of one thing: give one of them"
                     )
                 found[option.alias] = option.read(option.name, value)
         else:
-            found[option.name] = value if value is None else option.read(option.name, value)
+            left = value is None and option.default is None
+            found[option.name] = value if left else option.read(option.name, value)
     return found
 
 
@@ -165,8 +169,8 @@ def text(name: str, value: Any) -> str:
 
 
 def truth(name: str, value: Any) -> bool:
-    """A flag."""
-    return bool(value)
+    """A flag: true or false."""
+    return checks.flag(name, value)
 
 
 def path(name: str, value: Any) -> Path:
@@ -250,7 +254,7 @@ class Door:
         ParameterError on a wrong option; FileError, RunError as the program; Interrupted, a KeyboardInterrupt, on Ctrl-C.
         """
         names = [option.name for option in self.options if option.name not in SHELL_ONLY]
-        values = {name: _plain(value) for name, value in given.items()}
+        progress, values = checks.flag("progress", progress), {n: _plain(value) for n, value in given.items()}
         for name in values:
             if name not in names:
                 raise ParameterError(f"{self.name} has no option {name!r}{program.nearest(name, names)}")
@@ -271,11 +275,10 @@ SHELL_ONLY = ("out", "save", "task", "merge", "dry_run")  # options that are for
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and numbers of NumPy as lists and numbers."""
-    return (
-        value.tolist()
-        if hasattr(value, "tolist")
-        else list(value)
-        if isinstance(value, tuple | range)
-        else value
-    )
+    """Arrays and numbers of NumPy, JAX and xarray as lists and numbers, types of numbers as their names."""
+    with contextlib.suppress(TypeError):  # a Dataset has no one array
+        if isinstance(value, np.dtype | type):
+            return value if np.dtype(value) == object else np.dtype(value).name
+        if hasattr(value, "__array__"):
+            return np.asarray(value).tolist()
+    return list(value) if isinstance(value, tuple | range) else value

@@ -30,7 +30,7 @@ from sims.descent.samples import bytes_needed, hessian_moments, own_start, sampl
 from sims.descent.starts import spectral_refusal
 from sims.instance import STREAM, samples_of
 from sims.memory import require_fit
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 from theory.model import Network
 
 PER_POINT = (
@@ -280,6 +280,8 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
         raise ParameterError(reason)
     if made := {str(start): start.entry.source for start in settings["start"] if isinstance(start, own.Text)}:
         settings["start_source"] = made
+        for start in settings["start"]:
+            _check_rows(start, model, settings)
     settings["alpha_grid"] = _alphas(settings["alpha_grid"], model)
     if settings["eigenpairs"] is None:
         settings["eigenpairs"] = int(model.degeneracy) + 2
@@ -296,9 +298,23 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
             raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
         if settings["eigenpairs"] > model.p * (n - 1):
             most, pairs = model.p * (n - 1), settings["eigenpairs"]
-            raise ParameterError(f"eigenpairs must be at most p (n - 1) = {most}, got {pairs} at n = {n}")
-    shown = options.checked([option for option in DESCENT if option.name == "threshold"], given)
-    return DescentExperiment(settings, **shown)
+            raise ParameterError(
+                f"eigenpairs must be at most p (n - 1) = {most}, got {shown(pairs)} at n = {n}"
+            )
+    told = options.checked([option for option in DESCENT if option.name == "threshold"], given)
+    return DescentExperiment(settings, **told)
+
+
+def _check_rows(start: Any, model: Network, settings: Mapping[str, Any]) -> None:
+    """ParameterError where students in numbers are not of the shape that every N and sample wants."""
+    function = start.entry if isinstance(start, own.Text) else None
+    rows: Any = function.rows if isinstance(function, own.Function) else None
+    for n in [] if rows is None else settings["n"]:
+        wanted = int(model.p), n
+        if rows.shape[-2:] != wanted or (rows.ndim == 3 and len(rows) < settings["samples"]):
+            raise ParameterError(
+                f"start {start} must have shape {wanted}, or {(settings['samples'], *wanted)}, got {rows.shape}"
+            )
 
 
 def _alphas(value: Any, model: Network) -> list[float]:

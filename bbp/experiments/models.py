@@ -68,8 +68,17 @@ def given(model: Any, options: Mapping[str, Any]) -> Network:
     both = [name for name in ("p", "p_star", "a", "a_grid", *DEFAULTS) if name in options]
     if both:
         raise ParameterError(f"{both[0]} is the model's: give the one or the other")
-    if model.target is not None:
-        raise ParameterError("target must be None here: files keep none yet (sims.sample samples it)")
+    unkept = {
+        "target": model.target is not None,
+        "gram": model.gram is not None,
+        "output_noise": model.output_noise != 0,
+        "overlap": isinstance(model.overlap, tuple),
+    }
+    for name in filter(unkept.get, unkept):
+        wanted = "one number" if name == "overlap" else "left out"
+        raise ParameterError(
+            f"{name} must be {wanted} here: files keep no such model yet (sims.sample samples it)"
+        )
     if math.isinf(model.p):
         raise ParameterError("p must be finite to sample, got inf (bbp phase knows p = inf)")
     parts: dict[str, Any] = {name: getattr(model, name) for name in own.KINDS}

@@ -112,6 +112,8 @@ def starts(name: str, value: Any) -> Any:
         value = own.read(name, value)  # students in numbers
     given = value.split(",") if type(value) is str else value if isinstance(value, list) else [value]
     names = [start if _is_overlap(start) else own.read(name, start) or start for start in given]
+    if not names:
+        raise ParameterError(f"{name} must be one start at least, got {shown(value)}")
     for start in names:
         if isinstance(start, own.Text):
             continue
@@ -125,7 +127,7 @@ def starts(name: str, value: Any) -> Any:
     return names
 
 
-def observables(name: str, value: Any) -> list[str]:
+def observables(name: str, value: Any) -> list[str] | None:
     """Observables of one's own, of different names: functions, or FILE.py:NAME with commas between them."""
     each = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
     found: dict[str, str] = {}
@@ -141,7 +143,7 @@ def observables(name: str, value: Any) -> list[str]:
         if short in found:
             raise ParameterError(f"{name} must be functions of different names, got {short!r} twice")
         found[short] = named
-    return list(found.values())
+    return list(found.values()) or None
 
 
 def _is_overlap(start: Any) -> bool:

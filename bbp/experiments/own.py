@@ -27,7 +27,7 @@ import numpy as np
 from bbp.console.errors import FileError
 from bbp.files import atomic
 from theory.checks import ParameterError, finite, shown
-from theory.model.activations import ACTIVATIONS, Activation, supremum
+from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import OWN, Covariance
 from theory.model.losses import LOSSES, Loss
 
@@ -39,6 +39,11 @@ class Function:
     name: str
     value: Callable[..., Any] = field(compare=False, repr=False)
     source: str = ""
+
+    @property
+    def rows(self) -> Any:
+        """The array that stands for the function, None where there is none."""
+        return self.value.rows if isinstance(self.value, _Rows) else None
 
     def __call__(self, **things: Any) -> Any:
         """Call it with those of these things that it takes."""
@@ -62,7 +67,6 @@ CALLED: dict[str, tuple[str, ...]] = {
 _TABLES: dict[type, Mapping[str, Any]] = {Activation: ACTIVATIONS, Loss: LOSSES}
 _LIBRARIES = {"jax", "numpy", "scipy", "sims", "theory", "bbp"}  # their versions are recorded
 _LARGEST_FILE = 2**22
-_PROBE = np.linspace(0.01, 6.0, 600)
 _seen: dict[str, Entry] = {}  # by hash of the source
 _named: dict[tuple[str, str], Entry] = {}  # by that and name
 
@@ -255,7 +259,7 @@ class _Rows:
 
 @lru_cache(maxsize=16)
 def _of_function(kind: str, name: str, value: Any) -> Entry:
-    """What sims makes of a plain function, with parity and infimum of its values."""
+    """What sims makes of a plain function."""
     if not isinstance(value, types.FunctionType) and not hasattr(value, "__wrapped__"):
         raise ParameterError(
             f"{kind} must be {_expected(kind)}, written with def or lambda, got {shown(value)}"
@@ -268,13 +272,7 @@ def _of_function(kind: str, name: str, value: Any) -> Entry:
     if KINDS[kind] is Loss:
         has_a = len(inspect.signature(value).parameters) > 2
         return importlib.import_module("sims.losses").loss_of(name, value, has_a=has_a)
-    entry: Activation = importlib.import_module("sims.activations").activation_of(name, value)
-    right, left = entry.value(_PROBE, np), entry.value(-_PROBE, np)
-    signs = {"even": 1, "odd": -1}.items()
-    parity = next(
-        (word for word, sign in signs if np.allclose(left, sign * right, rtol=1e-9, atol=1e-12)), "none"
-    )
-    return replace(entry, parity=parity, infimum=-supremum(lambda x: -entry.value(x, np)))
+    return importlib.import_module("sims.activations").activation_of(name, value)
 
 
 def _check_arguments(kind: str, name: str, value: Any) -> None:

@@ -362,9 +362,8 @@ def build(given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
         sizes = product(settings["p"], settings["p_star"], settings["a"])
         found = tuple(models.make(*each, settings) for each in sizes)
     else:
-        found = tuple(
-            models.given(each, given) for each in (model if isinstance(model, Sequence) else [model])
-        )
+        several = isinstance(model, list | tuple) and len(model) > 0
+        found = tuple(models.given(each, given) for each in (model if several else [model]))
     config = SweepExperiment(
         settings=settings,
         models=found,

@@ -41,6 +41,7 @@ from bbp.files.variables import (
     described,
     words_of,
 )
+from theory.checks import shown
 
 try:
     import fcntl
@@ -120,6 +121,8 @@ def open(path: str | Path, kind: str | None = None, *, locking: Locking = None) 
     >>> open("data/finite_size/c200.h5").sizes["sample"]
     500
     """
+    if not isinstance(path, str | os.PathLike):
+        raise FileError(f"path must be the name of a file, got {shown(path)}")
     with _explained(path):
         data = _verified(path, locking)
         with _opened(data) as file:
