@@ -364,8 +364,8 @@ def test_starts_of_ones_own(bbp, mine, known_theory):
             )
     more = package.descent(**how, alpha=2, start=[[1.0] * 12, [0.0] * 11 + [1.0]], progress=False)
     assert more.start.values.tolist() == ["array"] and (more.status == 1).all()
-    few = package.descent(**how, alpha=2, start=np.ones((1, 2, 12)), progress=False)
-    assert few.status.values.ravel().tolist() == [1, 2] and "none for sample 1" in few.reason.values.flat[1]
+    with pytest.raises(ParameterError, match=r"shape \(2, 12\), or \(2, 2, 12\), got \(1, 2, 12\)"):
+        package.descent(**how, alpha=2, start=np.ones((1, 2, 12)), progress=False)
     mine.write_text(MINE.replace("2 * teacher", "3 * teacher"))
     said = bbp(*words, "--start", "mine.py:near,mine.py:rows", "--out", out)
     assert said.code == 2 and "start_source" in said.err and said.err.count("\n") == 1
