@@ -32,6 +32,7 @@ from sims.pinned import pinned
 from sims.resolution import require_resolved
 from theory.checks import ParameterError, count, flag, positive, shown
 from theory.model.network import Network
+from theory.printing import Printed
 
 Point = tuple[Network, float]
 MANY = 4  # points from which a product of all their vectors takes longer than reading the data
@@ -54,8 +55,8 @@ class SharedDraw:
         return weighted(self.rows, self.student, self.teacher, pairs, key=self.key)
 
 
-@dataclass(frozen=True)
-class GridResult:
+@dataclass(frozen=True, repr=False)
+class GridResult(Printed):
     """Lowest eigenpairs of every point (P of them), k each, lowest first, in units of the Hessian.
 
     eigenvalues, overlaps, residuals  (P, k)

@@ -31,13 +31,14 @@ from sims.signal import student_shares_together
 from sims.solvers import Solver
 from theory.checks import ParameterError, choice, count
 from theory.model.network import Network
+from theory.printing import Printed
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 
 
-@dataclass(frozen=True)
-class PointResult:
+@dataclass(frozen=True, repr=False)
+class PointResult(Printed):
     """Samples at one point, S of them with k eigenpairs each, lowest first, in units of the Hessian.
 
     samples           (S,) indices

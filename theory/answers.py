@@ -17,8 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from theory.printing import Printed
 
-class _Answer:
+
+class _Answer(Printed):
     """Fields that had other names before say the new one."""
 
     _former: ClassVar[dict[str, str]] = {}
@@ -29,7 +31,7 @@ class _Answer:
         raise AttributeError(f"{type(self).__name__} has no {name}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Edge(_Answer):
     """Left edge of the bulk.
 
@@ -48,9 +50,10 @@ class Edge(_Answer):
     reason: str = ""
 
     _former: ClassVar[dict[str, str]] = {"g": "theory.exact.bulk.edge_resolvent(model, alpha)"}
+    _units: ClassVar[dict[str, str]] = {"value": "Hessian"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outlier(_Answer):
     """Eigenvalues left of the bulk that share one place.
 
@@ -75,9 +78,10 @@ class Outlier(_Answer):
         "degeneracy": "multiplicity",
         "g": "theory.exact.outliers.outlier_resolvent(model, alpha)",
     }
+    _units: ClassVar[dict[str, str]] = {"value": "Hessian"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Threshold(_Answer):
     """The BBP transition: of one model, or arrays of one shape for many (`threshold_map`).
 
@@ -109,6 +113,7 @@ class Threshold(_Answer):
         "alpha_error": "error",
         "overlap_error": "jump_error",
     }
+    _units: ClassVar[dict[str, str]] = {"until": "M/N"}
 
     @property
     def discontinuous(self) -> Any:
@@ -124,7 +129,7 @@ class Threshold(_Answer):
         return self.error <= tolerance * self.alpha and self.jump_error <= tolerance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spectrum(_Answer):
     """Edge and lowest outlier along alpha: arrays of the shape of alpha, NaN where there is no edge or no outlier.
 

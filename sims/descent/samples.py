@@ -34,6 +34,7 @@ from sims.memory import planned_bytes
 from sims.pinned import pinned
 from theory.checks import ParameterError, count, one, shown
 from theory.model.network import Network
+from theory.printing import Printed
 
 Array = NDArray[np.float64]
 Start = Callable[..., Array]
@@ -41,8 +42,8 @@ Start = Callable[..., Array]
 MARGIN = 4  # eigenpairs beyond the p p_star that the memory for a Hessian is reckoned with
 
 
-@dataclass(frozen=True)
-class DescentResult:
+@dataclass(frozen=True, repr=False)
+class DescentResult(Printed):
     """S descents at one (N, alpha) with R records and T Hessians along the path (T = 0: none wanted).
 
     overlap_matrix  (S, R, p, p_star)  w_k . w*_l / N

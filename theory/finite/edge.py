@@ -45,7 +45,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,12 +58,13 @@ from theory.exact.transition import bbp_threshold
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.finite.typical import typical_edge
 from theory.model.network import Network
+from theory.printing import Printed
 
 Array = NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True)
-class FiniteEdge:
+@dataclass(frozen=True, repr=False)
+class FiniteEdge(Printed):
     """Lowest bulk eigenvalue at finite N, units of the Hessian.
 
     kind       "sharp" or "smooth"
@@ -80,6 +81,8 @@ class FiniteEdge:
     scale: float
     mean: float
     std: float
+
+    _units: ClassVar[dict[str, str]] = dict.fromkeys(("mean", "std", "label_std"), "Hessian")
 
 
 @numpy_defaults

@@ -24,6 +24,7 @@ from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
 from theory.finite.validity import doubt
 from theory.model.network import Network
+from theory.printing import Printed
 
 Array = NDArray[np.float64]
 
@@ -35,8 +36,8 @@ FIELDS = (
 _AT_ONCE = 2**20  # label entries held at a time
 
 
-@dataclass(frozen=True)
-class FiniteLaw:
+@dataclass(frozen=True, repr=False)
+class FiniteLaw(Printed):
     """Draws of what one sample shows at (model, alpha, N), in units of the Hessian; NaN where a draw has no edge.
 
     lowest (draws,)          lowest eigenvalue
@@ -203,8 +204,8 @@ def law_of_labels(
     return _law(model, len(lam), count("n", n), draws, seed, np.stack([np.hstack([lam, u]), basis]))
 
 
-@dataclass(frozen=True)
-class FiniteCurve:
+@dataclass(frozen=True, repr=False)
+class FiniteCurve(Printed):
     """Along alpha (alpha,): means over draws, their standard errors, scatter of one draw; units and doubt as in FiniteLaw."""
 
     alpha: Array

@@ -44,6 +44,7 @@ from theory.general.dyson import Dyson, DysonEdge
 from theory.general.spikes import SpikeBlock
 from theory.general.state import State
 from theory.model.network import Network
+from theory.printing import Printed
 
 Array = NDArray[np.float64]
 
@@ -51,8 +52,8 @@ _NORMS = 0.1, 10.0  # of rows, squared, over n: further from 1 the factor 1/n ha
 _ASYMMETRY = 1e-6
 
 
-@dataclass(frozen=True)
-class Quenched:
+@dataclass(frozen=True, repr=False)
+class Quenched(Printed):
     """Predictions for one draw of labels, in units of the Hessian.
 
     edge                 left edge of the bulk, as teacher and students push it
@@ -219,8 +220,8 @@ def mean_margin(model: Network, lam: ArrayLike, y: ArrayLike, coefficients: Arra
     return edge.value - float(np.trace(SpikeBlock(dyson, np.sqrt(y)[:, None]).xi_at(edge))) / dyson.p
 
 
-@dataclass(frozen=True)
-class QuenchedMean:
+@dataclass(frozen=True, repr=False)
+class QuenchedMean(Printed):
     """Averages of quenched predictions over independent draws of labels, each with its standard error (`*_error`).
 
     edge, edge_std            mean and standard deviation over draws of the edge

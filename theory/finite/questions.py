@@ -19,6 +19,7 @@ from theory.exact.transition import bbp_threshold
 from theory.finite.law import finite_law
 from theory.finite.validity import doubt
 from theory.model.network import Network
+from theory.printing import Printed
 
 YES_OR_NO = ("informative", "among", "first")
 OBSERVABLES = ("overlap", "overlap_lowest", *YES_OR_NO)
@@ -30,8 +31,8 @@ _SEEN, _WIDER = 6.0, 4  # binomial errors of the rise of a share that gives its 
 _JUMP = 3.0  # binomial errors by which a share may miss the wanted one: beyond, it jumps past it
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Printed):
     """value and its error, from the finite number of draws; the share of draws found there; why the law may not hold there."""
 
     value: float

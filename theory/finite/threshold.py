@@ -25,6 +25,7 @@ from theory.finite.quenched import mean_margin
 from theory.finite.questions import alpha_at
 from theory.late_scipy import brentq
 from theory.model.network import Network
+from theory.printing import Printed
 
 Array = NDArray[np.floating[Any]]
 
@@ -35,8 +36,8 @@ _REST = 4000  # labels that stand for the fluctuation of those that are not extr
 _MARGINS = ("auto", "labels", "extremes")
 
 
-@dataclass(frozen=True)
-class FiniteThreshold:
+@dataclass(frozen=True, repr=False)
+class FiniteThreshold(Printed):
     """BBP threshold in dimension n. Fields are numbers, or arrays of the shape of n.
 
     alpha   where half of the draws are informative; of `margin_threshold`: where the mean over draws of the margin is zero

@@ -17,6 +17,7 @@ from theory.minima.labels import Labels, labels
 from theory.minima.saddle import Saddle
 from theory.minima.stability import towards_teacher
 from theory.model import Network, network
+from theory.printing import Printed
 
 Array = NDArray[np.float64]
 
@@ -30,8 +31,8 @@ _MORE = 4.0  # times alpha, where minima are looked for that are not found at al
 _EDGE = 1e-6  # probability of the law at the rim of the nodes above which the nodes do not hold it
 
 
-@dataclass(frozen=True)
-class Minima:
+@dataclass(frozen=True, repr=False)
+class Minima(Printed):
     """The minima at one alpha, overlap and (where it was asked for) loss.
 
     complexity   Sigma, of the mean number exp(N Sigma): annealed, an upper bound of what one sample has

@@ -33,12 +33,13 @@ from theory.model.network import network
 from theory.path.law import lowest_pairs
 from theory.path.projected import ProjectedDyson, ProjectedSpikes, ProjectedState
 from theory.path.used import Used
+from theory.printing import Printed
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Conditioned:
+@dataclass(frozen=True, repr=False)
+class Conditioned(Printed):
     """Predictions for the Hessian at one point of a path, in units of the Hessian.
 
     edge              left edge of the bulk, as the known directions push it

@@ -37,6 +37,7 @@ from theory.model import Network, network
 from theory.path.deferred import Deferred
 from theory.path.projected import ProjectedDyson, ProjectedSpikes
 from theory.path.used import closure, force, moments
+from theory.printing import Printed
 
 Array = NDArray[np.float64]
 
@@ -44,8 +45,8 @@ STEP = 1.5  # times 1 / L: below 2, where Heun's method turns unstable
 _AGREE = 0.9  # share of the scramblings in which the outlier must be lost
 
 
-@dataclass(frozen=True)
-class TransitionTime:
+@dataclass(frozen=True, repr=False)
+class TransitionTime(Printed):
     """When the largest margin of an outlier changes its sign along gradient flow.
 
     time    of the flow of the loss as it is written, NaN where there is none
