@@ -1,12 +1,13 @@
-"""Compile the programs of `sims` for an H200, or a card of 80 GB, on a machine without a GPU: what they would move and hold.
+"""Compile the programs of `sims` for a GPU on a machine without one: what they would move, hold and take there.
 
 pip install jax-cuda12-plugin jax-cuda12-pjrt nvidia-cuda-nvcc-cu12     of JAX's version; no driver
-python -m benchmarks.gpu_compile [--card h200|h100] [--only WORDS] [--quick]
+python -m benchmarks.gpu_compile [--card h100|h200] [--part NAME] [--only WORDS]
 
-Nothing here is measured. Printed for each program: what XLA plans (arguments, results, temporaries), kernels and library
-calls, copies and paddings of large arrays that stand alone, and the bytes that the kernels read and write, counted from the
-shapes of their operands. From these follows a roofline, at the published bandwidth and rates of the card. Without a card XLA
-cannot choose among kernels by timing them, so that a choice may differ on one.
+Nothing here is measured. For each program: bytes that XLA plans (arguments, results, temporaries), bytes that its kernels move,
+kernels and library calls, copies and paddings of large arrays that stand alone. From these a roofline, at the published rates
+of the card: seconds of a product, of a search, of a sample, of a step. What cuSOLVER does inside is not in the text:
+`sims.card.dense_seconds` is taken. Without a card XLA cannot choose among kernels by timing them, so that a choice may differ on
+one. "Two cores" is half of the processor time of `bbp.experiments.cost`, which was fitted to samples on an idle machine.
 """
 
 from __future__ import annotations
@@ -15,213 +16,261 @@ import argparse
 import os
 import re
 from collections import Counter
-from typing import Any, NamedTuple
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from benchmarks.programs import HALVES, programs
+from bbp.experiments import cost
+from benchmarks.compiled import Compiled, compiled, devices
+from benchmarks.programs import HALVES, Program, descents, programs, solves
+from sims import card as cards
+from sims import memory
+from sims.card import CARDS
+from sims.descent import samples
+from sims.instance import padded
+from sims.krylov import memory as krylov_memory
+from sims.krylov.settings import Plan, Settings
 from sims.operator import sharded
 from sims.operator.halves import gemm_width
 from sims.operator.rows import block_size
 from sims.pinned import settings
+from theory.model import Committee
 
-# Published: bytes, bytes a second, operations a second of float32 and float64 outside and inside tensor cores
-CARDS = {"h200": (141e9, 4.8e12, 67e12, 67e12), "h100": (80e9, 3.35e12, 67e12, 67e12)}
-DENSE = (
-    "hessian._dense",
-    "hessian._assembled",
-    "instance._place",
-)  # of runs that form the matrix, at small N
-_TARGET = """gpu_device_info {{
-  threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472
-  threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128 block_dim_limit_x: 2147483647 block_dim_limit_y: 65535
-  block_dim_limit_z: 65535 memory_bandwidth: {bandwidth} l2_cache_size: 52428800 clock_rate_ghz: 1.98
-  device_memory_size: {memory} shared_memory_per_block_optin: 232448 cuda_compute_capability {{ major: 9 }}
-  registers_per_core_limit: 65536 registers_per_block_limit: 65536
-}}
-runtime_version {{ major: 12 minor: 9 patch: 0 }} platform_name: "CUDA" dnn_version_info {{ major: 9 minor: 7 }}
-device_description_str: "NVIDIA {name}"
-"""
-_WIDTH = {
-    "f64": 8,
-    "s64": 8,
-    "u64": 8,
-    "f32": 4,
-    "s32": 4,
-    "u32": 4,
-    "bf16": 2,
-    "f16": 2,
-    "pred": 1,
-    "s8": 1,
-    "u8": 1,
-}
-_FREE = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element", "iota", "after-all"}
-_LARGE = 0.05  # of the largest array: copies and paddings above it are told
-_LINE = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*?)\)(?:,|$)")
+ADD = "sims.operator.operator._add_block"
+_DENSE = ("hessian._block", "hessian._joined", "hessian._assembled", "instance._place", "instance._spread")
+_HOST = ("host_draws", "all_overlaps", "instance._halves")  # in the table, run on a CPU alone
 
 
-class Compiled(NamedTuple):
-    """What XLA made of a program: bytes planned and bytes its kernels move, kernels by kind, library calls, large copies."""
+class Report:
+    """What is compiled for one card, and printed."""
 
-    arguments: int
-    results: int
-    temporaries: int
-    moved: int
-    kernels: Counter[str]
-    calls: list[str]
-    copies: list[str]
+    def __init__(self, name: str, only: str):
+        self.name, self.card, self.only = name, CARDS[name], only
+        self.sharding = jax.sharding.SingleDeviceSharding(devices(name)[0])
 
+    def line(self, program: Program, item: int, label: str = "") -> Compiled:
+        """Compile, and print a line where the name is asked for."""
+        found = compiled(program.lowered())
+        name = label or program.name.removeprefix("sims.")
+        if self.only in name:
+            kernels = ", ".join(f"{number} {kind}" for kind, number in sorted(found.kernels.items()))
+            calls = f"; calls {', '.join(sorted(set(found.calls)))}" if found.calls else ""
+            copies = f"; COPIES {', '.join(found.copies)}" if found.copies else ""
+            print(
+                f"  {name:34s} arguments {found.arguments / 1e6:9.1f} MB, results {found.results / 1e6:8.1f}, "
+                f"temporaries {found.temporaries / 1e6:8.1f}, moved {found.moved / 1e6:9.1f}, "
+                f"{1e3 * found.seconds(self.card, item):8.3f} ms; {kernels}{calls}{copies}",
+                flush=True,
+            )
+        return found
 
-def devices(card: str, number: int = 1) -> Any:
-    """Devices of that card that exist for the compiler only."""
-    memory, bandwidth, *_ = CARDS[card]
-    target = _TARGET.format(bandwidth=int(bandwidth), memory=int(memory), name=card.upper())
-    return topologies.get_topology_desc(
-        "name", "cuda", target_config=target, topology=f"{number}x1x1"
-    ).devices
-
-
-def compiled(lowered: Any) -> Compiled:
-    """Compile and read the result."""
-    made = lowered.compile()
-    plan, text = made.memory_analysis(), made.as_text()
-    sizes, kernels, calls, copies, moved = {}, Counter(), [], [], 0
-    entry = text[text.index("\nENTRY") :].splitlines()[1:]
-    found = [match for line in entry if (match := _LINE.match(line))]
-    for match in found:
-        sizes[match[1]] = sum(
-            _WIDTH.get(kind, 4) * int(np.prod([int(x) for x in shape.split(",") if x]))
-            for kind, shape in re.findall(r"(\w+)\[([\d,]*)\]", match[2])
-        )
-    largest = max(sizes.values(), default=1)
-    for match in found:
-        name, kind = match[1], match[3]
-        if kind in _FREE:
-            continue
-        kernels[kind] += 1
-        operands = [sizes.get(word, 0) for word in re.findall(r"%([\w.\-]+)", match[4])]
-        moved += sizes[name] + sum(operands)
-        if kind == "custom-call":
-            line = next(line for line in entry if f"{name} = " in line)
-            calls.append(re.search(r'custom_call_target="([^"]+)"', line)[1])
-        alone = kind in {"copy", "pad", "transpose", "convert"} or re.search(
-            r"pad_fusion|copy_fusion|transpose_fusion|wrapped_(copy|pad|convert|transpose|concat)", name
-        )
-        if alone and sizes[name] > _LARGE * largest:
-            copies.append(f"{name} {sizes[name] / 1e6:.0f} MB")
-    return Compiled(
-        plan.argument_size_in_bytes, plan.output_size_in_bytes, plan.temp_size_in_bytes, moved, kernels, calls, copies
-    )  # fmt: skip
-
-
-def told(name: str, found: Compiled) -> None:
-    """One line a program."""
-    kernels = ", ".join(f"{number} {kind}" for kind, number in sorted(found.kernels.items()))
-    calls = f"; calls {', '.join(sorted(set(found.calls)))}" if found.calls else ""
-    copies = f"; COPIES {', '.join(found.copies)}" if found.copies else ""
-    print(
-        f"  {name:34s} args {found.arguments / 1e6:9.1f} MB, results {found.results / 1e6:8.1f}, temporaries "
-        f"{found.temporaries / 1e6:8.1f}, moved {found.moved / 1e6:9.1f}; {kernels}{calls}{copies}",
-        flush=True,
-    )
-
-
-def krylov(card: str, n: int, alpha: float, p: int, dtype: str, only: str) -> None:
-    """The programs of a matrix-free run, and its product by the roofline."""
-    block, item = 8, np.dtype(dtype).itemsize
-    m = round(alpha * n)
-    sharding = jax.sharding.SingleDeviceSharding(devices(card)[0])
-    for stored in (True, False):
-        size = (
-            block_size(m, n, dtype, stored=stored)
-            if jax.default_backend() != "cpu"
-            else _gpu_block(m, n, item)
-        )
-        print(
-            f"N = {n}, alpha = {alpha}, p = {p}, {dtype}, "
-            f"rows {'kept' if stored else 'drawn at every product'}, blocks of {size}"
-        )
+    def search(self, n: int, alpha: float, p: int, dtype: str) -> None:
+        """The programs of a matrix-free run, its product, its memory."""
+        item, m, block = np.dtype(dtype).itemsize, round(alpha * n), 8
+        size = block_size(m, n, dtype)
+        print(f"\nN = {n}, alpha = {alpha}, p = {p}, {dtype}, {-(-m // size)} blocks of {size} rows")
         found = {}
-        for program in programs(n, alpha, p, dtype, block=block, size=size, sharding=sharding):
-            short = program.name.removeprefix("sims.")
-            if (
-                short in DENSE
-                or only not in short
-                or (not stored and program.name not in (HALVES, "sims.operator.operator._add_block"))
-            ):
-                continue
-            found[program.name] = compiled(program.lowered())
-            told(short, found[program.name])
-        add, draw = found.get("sims.operator.operator._add_block"), found.get(HALVES)
-        if add is None or draw is None:
-            continue
-        rows = 2 * size * gemm_width(-(-n // 2)) * item
-        moved = add.moved + (0 if stored else draw.moved)
-        _, bandwidth, single, double = CARDS[card]
+        for program in programs(n, alpha, p, dtype, block=block, size=size, sharding=self.sharding):
+            if not any(word in program.name for word in (*_DENSE, *_HOST)):
+                found[program.name] = self.line(program, item)
+        for stored in (True, False):
+            self._search(n, alpha, p, dtype, stored, found)
+
+    def _search(
+        self, n: int, alpha: float, p: int, dtype: str, stored: bool, found: dict[str, Compiled]
+    ) -> None:
+        item, m, block = np.dtype(dtype).itemsize, round(alpha * n), 8
+        size = block_size(m, n, dtype, stored=stored)
+        blocks, rows = -(-m // size), 2 * size * gemm_width(-(-n // 2)) * item
+        add, draw, along = found[ADD], found[HALVES], found["sims.krylov.basis._project"]
+        parts = [add] if stored else [add, draw]
+        product = blocks * sum(part.seconds(self.card, item) for part in parts)
+        moved = sum(part.moved for part in parts) / (2 * rows)
+        plan = Plan.of(p * n, np.dtype(dtype), 6, p, Settings())
+        steps = (
+            plan.basis / plan.width / 2 / 4
+        )  # chunks read a product: half of the basis, for four products at once
+        search = cards.PRODUCTS * (product + steps * along.seconds(self.card, item) + cards.STEP)
+        two = cost.KRYLOV * m * n * p / cards.PRODUCTS / 2 + (0 if stored else cost.DRAW * m * n / 2)
+        planned = self.planned(n, alpha, p, dtype, stored)
+        room = "" if planned <= memory.ROOM * self.card.memory else " (no room for them)"
+        reckoned = cards.search_seconds(m, n, p, block, item, stored=stored, card=self.card)
+        print(
+            f"rows {'kept' if stored else 'drawn at every product'}{room}: a product of {p * block} columns moves "
+            f"{moved:.2f} times the bytes of two passes, {1e3 * product:.2f} ms (two cores {1e3 * two:.0f} ms, "
+            f"{two / product:.0f} times); a search of {cards.PRODUCTS} products {search:.2f} s, a pair of six "
+            f"{search / 6:.2f} s (`auto` reckons {reckoned:.2f} s for the search)"
+        )
+        # XLA's own sizes of all that is alive when the basis is contracted: chunks old and new, columns combined, blocks
+        chunk = along.arguments - n * p * block * item
+        chunks = -(-plan.basis // plan.width) + -(-2 * plan.basis // 5 // plan.width) + 1
+        laid = found["sims.krylov.basis._laid"].temporaries + krylov_memory.PANELS * n * p * block * item
+        labels = (
+            found["sims.operator.operator._parts"].results + found["sims.operator.operator._in_units"].results
+        )
+        data = (blocks if stored else 2) * draw.results + add.temporaries
+        xla = data + blocks * labels + chunks * chunk + laid
+        self.told("memory of the search", planned, xla)
+
+    def planned(self, n: int, alpha: float, p: int, dtype: str, stored: bool) -> int:
+        """Bytes that the package plans for a search."""
+        kept = {"stored": stored, "settings": Settings(mixed=False)}
+        return krylov_memory.krylov_bytes(Committee(p), n, alpha, eigenpairs=6, dtype=dtype, **kept)
+
+    def told(self, what: str, plan: int, xla: int) -> None:
+        """Bytes planned by the package against those of XLA."""
+        far = "" if abs(plan / xla - 1) <= 0.1 else "  BEYOND 10 %"
+        print(
+            f"{what}: {plan / 1e9:.3f} GB planned, {xla / 1e9:.3f} GB by XLA's account, ratio {plan / xla:.3f}{far}"
+        )
+
+    def dense(self, n: int, p: int, dtype: str, alpha: float = 2.0) -> None:
+        """A dense sample: the draw, the matrix, the eigensolver of as many as are solved together."""
+        item, order, rows = np.dtype(dtype).itemsize, p * n, padded(round(alpha * n))
+        together = cards.solved_together(order, item)
+        print(f"\ndense, N = {n}, alpha = {alpha}, p = {p}, {dtype}: {together} together")
+        wanted = ("hessian._block", "hessian._joined", "instance.row_block", "instance._place")
+        size = int(np.gcd(rows, 1024))
+        table = programs(n, alpha, p, dtype, size=size, sharding=self.sharding)
+        found = {
+            name: self.line(program, item)
+            for program in table
+            for name in wanted
+            if name in program.name and (p > 1 or name != "hessian._joined")
+        }
+        solve = self.line(
+            solves(order, together, dtype, sharding=self.sharding), item, f"eigh of {together}, order {order}"
+        )
+        blocks = p * (p + 1) // 2
+        time = {name: one.seconds(self.card, item) for name, one in found.items()}
+        draw = rows / size * (time["instance.row_block"] + time["instance._place"])
+        build = blocks * time["hessian._block"] + time.get("hessian._joined", 0)
+        eigen = cards.dense_seconds(order, item, together=together, card=self.card)
+        two = cost.sample_seconds(p, n, alpha, "dense") / 2
+        total = draw + build + eigen
+        alone = draw + build + cards.dense_seconds(order, item, card=self.card)
+        print(
+            f"a sample {1e3 * total:.3f} ms (draw {1e3 * draw:.3f}, matrix {1e3 * build:.3f}, eigenpairs {1e3 * eigen:.3f}; "
+            f"two cores {1e3 * two:.1f} ms, {two / total:.0f} times); one alone {1e3 * alone:.3f} ms"
+        )
+        matrix, held = item * order**2, item * rows * (n + p**2)
+        made = found["hessian._block"]
+        build_peak = item * blocks * n**2 + made.temporaries
+        joined = item * blocks * n**2 + matrix if p > 1 else 0
+        workspace = 2 * matrix  # of syevd, which XLA does not know of
+        peak = max(build_peak, joined, solve.held / together + workspace) + held
+        plan = memory.dense_bytes(Committee(p), n, alpha, eigenpairs=p + 4, dtype=dtype)
+        self.told("memory of a sample, with the workspace of syevd", plan, int(peak))
+
+    def grid(self, n: int, p: int, dtype: str, sets: int = 16, block: int = 4) -> None:
+        """The shared grid: a product of all points in one pass."""
+        item, m = np.dtype(dtype).itemsize, round(1.5 * n)
+        size = block_size(m, n, dtype)
+        print(f"\nshared grid of {sets} alphas up to 1.5, N = {n}, p = {p}, {dtype}, blocks of {block}")
+        times = {}
+        for points, width in ((sets, block), (1, 8)):
+            table = programs(n, 1.5, p, dtype, block=width, size=size, sets=points, sharding=self.sharding)
+            (add,) = (
+                self.line(program, item, f"operator._add_block, {points}")
+                for program in table
+                if program.name == ADD
+            )
+            times[points] = -(-m // size) * add.seconds(self.card, item)
+        print(
+            f"a product of {sets} points {1e3 * times[sets]:.2f} ms, of one with blocks of 8 {1e3 * times[1]:.2f} ms: "
+            f"{times[sets] / times[1]:.1f} times (two cores 6.4 times, docs/large_n.md)"
+        )
+        peak = krylov_memory.krylov_bytes(Committee(p), n, 1.5, eigenpairs=4, dtype=dtype, sets=sets)
+        print(f"memory planned {peak / 1e9:.1f} GB")
+
+    def density(self, n: int, alpha: float, p: int, dtype: str) -> None:
+        """Density of states: 100 steps of 8 probes."""
+        item, m = np.dtype(dtype).itemsize, round(alpha * n)
+        size, order = block_size(m, n, dtype), p * n
+        print(f"\ndensity of states, N = {n}, alpha = {alpha}, p = {p}, {dtype}, 8 probes, 100 steps")
+
+        def shape(*sizes: int) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(sizes, dtype, sharding=self.sharding)
+
+        vectors, step = shape(order, 8), jax.ShapeDtypeStruct((), np.int64, sharding=self.sharding)
+        advance = self.line(
+            Program("sims.density._advance", (shape(100, order, 8), vectors, vectors, step)), item
+        )
+        table = programs(n, alpha, p, dtype, size=size, sharding=self.sharding)
+        (add,) = (self.line(program, item) for program in table if program.name == ADD)
         blocks = -(-m // size)
-        rate = single if dtype == "float32" else double
-        seconds = max(blocks * moved / bandwidth, 4 * m * n * p * block / rate)
+        product, own = blocks * add.seconds(self.card, item), advance.seconds(self.card, item)
+        two = cost.KRYLOV * m * n * p / cards.PRODUCTS / 2
         print(
-            f"  one product of {p * block} columns: {moved / (2 * rows):.2f} times the bytes of two passes over kept rows, "
-            f"{blocks} blocks, {1e3 * seconds:.1f} ms by the roofline of {card}; 100 products {100 * seconds:.1f} s",
-            flush=True,
+            f"100 steps {100 * (product + own):.2f} s: products {100 * product:.2f}, orthogonalisation {100 * own:.2f} "
+            f"(two cores, products alone, {100 * two:.1f} s)"
         )
 
-
-def _gpu_block(m: int, n: int, item: int) -> int:
-    """Rows of a block on a GPU, of 1 GiB at most."""
-    parts = max(1, -(-m * n * item // (1 << 30)))
-    return -(-m // parts // 128) * 128
-
-
-def dense(card: str, only: str) -> None:
-    """Batches of dense eigenproblems: which library call, and what it holds."""
-    if only and only not in "dense eigh":
-        return
-    sharding = jax.sharding.SingleDeviceSharding(devices(card)[0])
-    for n in (100, 500, 2000):
-        for p in (1, 2, 4):
-            for dtype in ("float32", "float64"):
-                matrix = jax.ShapeDtypeStruct((p * n, p * n), dtype, sharding=sharding)
-                told(f"eigh p N = {p * n}, {dtype}", compiled(jax.jit(jnp.linalg.eigh).lower(matrix)))
-
-
-def several(card: str, n: int, alpha: float, p: int) -> None:
-    """The product with rows over 2, 4 and 8 cards: what goes between them."""
-    for number in (2, 4, 8):
-        mesh = Mesh(np.array(devices(card, number)), (sharded.ROW,))
-        size, k = 256 * number, 8
-
-        def spec(
-            shape: tuple[int, ...], *axes: Any, of: Any = "float32", mesh: Mesh = mesh
-        ) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct(shape, of, sharding=NamedSharding(mesh, PartitionSpec(*axes)))
-
-        half = gemm_width(-(-n // 2))
-        row = sharded.ROW
-        arguments = (
-            spec((number, n, p * k), row),
-            (spec((size, half), row), spec((size, half), row)),
-            None,
-            spec((n, p * k)),
-            spec((1, size, p), None, row),
-            spec((1, size), None, row),
-            spec((size, p), row),
+    def descent(self, n: int, p: int, number: int, dtype: str, dynamics: str, alpha: float = 4.0) -> None:
+        """Descents side by side: one step of the innermost loop, which multiplies."""
+        item = np.dtype(dtype).itemsize
+        program = descents(n, alpha, p, number, dtype, dynamics=dynamics, sharding=self.sharding)
+        found = self.line(program, item, f"descent, {dynamics}, N = {n}, {number}, {dtype}")
+        if found.loop is not None:
+            again, number_of = found.loop, sum(found.loop.kernels.values())
+            rows = 2 * number * padded(round(alpha * n)) * n * item
+            copies = f"; COPIES {', '.join(again.copies)}" if again.copies else ""
+            print(
+                f"    a pass of its innermost loop with products moves {again.moved / 1e6:.1f} MB, "
+                f"{again.moved / rows:.2f} times two passes over the data, {1e6 * again.seconds(self.card, item):.0f} us; "
+                f"{number_of} kernels, {1e6 * cards.LAUNCH * number_of:.0f} us of starts{copies}"
+            )
+        plan = samples.bytes_needed(
+            Committee(p), n, alpha, batch=number, records=41, dtype=dtype, hessians=False
         )
-        add = sharded._adder(mesh, False).lower(*arguments).compile().as_text()
-        total = sharded._sum(mesh).lower(spec((number, n, p * k), row)).compile().as_text()
-        words = r"(all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(?:-start)?\("
-        print(
-            f"{number} cards: a block's share {Counter(re.findall(words, add)) or 'nothing between cards'}, the sum "
-            f"{dict(Counter(re.findall(words, total)))} of {4 * n * p * k / 1e6:.1f} MB a product",
-            flush=True,
-        )
+        drawn = (
+            number * padded(round(alpha * n)) * n * item
+        )  # the draws, beside the array that they are stacked in
+        self.told("    memory of the descents", plan, found.held + drawn)
+
+    def several(self, n: int, alpha: float, p: int, k: int = 8) -> None:
+        """The product with rows over 2, 4 and 8 cards: what goes between them."""
+        print("\nseveral cards")
+        for number in (2, 4, 8):
+            mesh = Mesh(np.array(devices(self.name, number)), (sharded.ROW,))
+            size = number * block_size(-(-round(alpha * n) // number), n, "float32")
+            half = gemm_width(-(-n // 2))
+
+            def spec(shape, where, mesh=mesh):
+                return jax.ShapeDtypeStruct(shape, np.float32, sharding=NamedSharding(mesh, where))
+
+            row, second = PartitionSpec(sharded.ROW), PartitionSpec(None, sharded.ROW)
+            arguments = (
+                spec((number, n, p * k), row),
+                (spec((size, half), row), spec((size, half), row)),
+                None,
+                spec((n, p * k), PartitionSpec()),
+                spec((1, size, p), second),
+                spec((1, size), second),
+                spec((size, p), row),
+            )
+            add = sharded._adder(mesh, False).lower(*arguments).compile().as_text()
+            total = sharded._sum(mesh).lower(spec((number, n, p * k), row)).compile().as_text()
+            words = r"(all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(?:-start)?\("
+            print(
+                f"{number} cards: a block's share {dict(Counter(re.findall(words, add))) or 'nothing between cards'}, the sum "
+                f"{dict(Counter(re.findall(words, total)))} of {4 * n * p * k / 1e6:.1f} MB a product",
+                flush=True,
+            )
+
+    def choices(self) -> None:
+        """What `auto` does on a GPU (`sims/card.py`): for a card of 80 GB, whatever card is there."""
+        print("\nchoices of `auto` on a GPU, computed (sims/card.py), alpha = 2:")
+        print(f"rows are kept where they fit; blocks of rows of {cards.BLOCK_BYTES >> 20} MiB")
+        for dtype, item in (("float32", 4), ("float64", 8)):
+            for p in (1, 2, 4):
+                last = max(n for n in range(100, 26_700, 100) if cards.prefers_dense(2 * n, n, p, item))
+                print(f"{dtype}, p = {p}: dense up to p N = {p * last}")
+            sizes = {order: cards.solved_together(order, item) for order in (100, 500, 1000, 2000, 4000)}
+            print(f"{dtype}: matrices solved together, by order: {sizes}")
 
 
 def main() -> None:
@@ -229,24 +278,57 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--card", choices=CARDS, default="h200", help="the card compiled for")
-    parser.add_argument("--only", default="", help="programs whose names hold these words")
-    parser.add_argument("--quick", action="store_true", help="N = 1e5 in float32 only")
+    names = ("search", "dense", "grid", "density", "descents", "cards", "choices")
+    parser.add_argument("--card", choices=CARDS, action="append", help="compiled for (default: each)")
+    parser.add_argument("--part", choices=names, action="append", help="of the report (default: all)")
+    parser.add_argument("--only", default="", help="print programs whose names hold these words")
     given = parser.parse_args()
-    print(f"compiled for {given.card} by jax {jax.__version__}; nothing is measured")
+    jax.default_backend()  # the CPU's, before the package is told of a GPU
+    parts = given.part or names
     with settings():
-        cases = [(100_000, 0.6, 2, "float32")]
-        if not given.quick:
-            cases += [
+        for name in given.card or CARDS:
+            print(
+                f"\n==== compiled for {name} by jax {jax.__version__}; nothing of it is measured but the two cores"
+            )
+            report(Report(name, given.only), parts)
+
+
+def report(made: Report, parts: tuple[str, ...]) -> None:
+    """The parts asked for. What the package plans, it plans as on a GPU."""
+    on_host, jax.default_backend = jax.default_backend, lambda: "gpu"
+    try:
+        if "search" in parts:
+            for case in (
+                (100_000, 0.6, 2, "float32"),
                 (10_000, 2.0, 1, "float32"),
                 (10_000, 2.0, 2, "float64"),
+                (100_000, 0.3, 1, "float64"),
                 (1_000_000, 0.2, 1, "float32"),
-            ]
-        for case in cases:
-            krylov(given.card, *case, given.only)
-        if not given.quick:
-            dense(given.card, given.only)
-        several(given.card, *cases[0][:3])
+            ):
+                made.search(*case)
+        if "dense" in parts:
+            for n in (100, 200, 500, 1000, 2000):
+                for p in (1, 2, 4):
+                    for dtype in ("float32", "float64"):
+                        made.dense(n, p, dtype)
+        if "grid" in parts:
+            for dtype in ("float32", "float64"):
+                made.grid(20_000, 2, dtype)
+        if "density" in parts:
+            made.density(10_000, 0.5, 1, "float64")
+            made.density(100_000, 0.6, 2, "float32")
+        if "descents" in parts:
+            print("\ndescents, alpha = 4, p = 2")
+            for n, number in ((100, 64), (1000, 16)):
+                for dtype in ("float32", "float64"):
+                    for dynamics in ("flow", "steps"):
+                        made.descent(n, 2, number, dtype, dynamics)
+        if "cards" in parts:
+            made.several(100_000, 0.6, 2)
+        if "choices" in parts:
+            made.choices()
+    finally:
+        jax.default_backend = on_host
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import jax
 import numpy as np
 
 import sims
+from sims.dynamics.problem import QUADRATIC, Loss, nodes_of
+from sims.dynamics.rules import Rules
 from sims.hessian import functions_of
 from sims.instance import padded
 from sims.krylov.settings import Plan, Settings
@@ -57,7 +59,15 @@ def compiled_functions() -> Iterator[str]:
 
 
 def programs(
-    n: int, alpha: float, p: int, dtype: str, *, block: int = 8, size: int = 256, sharding: Any = None
+    n: int,
+    alpha: float,
+    p: int,
+    dtype: str,
+    *,
+    block: int = 8,
+    size: int = 256,
+    sets: int = 1,
+    sharding: Any = None,
 ) -> list[Program]:
     """Every compiled function but the descent's with the shapes of one run on a GPU.
 
@@ -66,6 +76,7 @@ def programs(
     n, alpha, p, dtype : of the run, p_star = 1
     block : vectors of a Krylov block
     size : rows of a block of the data
+    sets : Hessians on the same data
     sharding : of every argument (`jax.sharding.SingleDeviceSharding`), None for the default
     """
 
@@ -75,31 +86,32 @@ def programs(
     model = network(Committee(p, 1, 0.3))
     functions, order, m = functions_of(model), p * n, padded(round(alpha * n))
     plan = Plan.of(order, np.dtype(dtype), min(4, block), p, Settings(block=block))
-    basis, width, k = min(plan.basis, 12 * block), plan.width, plan.block
+    width, k = plan.width, plan.block
     key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype, sharding=sharding)
     word, whole, real, real64 = (shape(of=of) for of in (np.uint32, np.int64, dtype, np.float64))
     some64 = shape(8, 128, of=np.float64)
-    mixing64 = shape(basis, k, of=np.float64), shape(k, of=np.float64)
-    both, reach = shape(p + 1, n), shape(1, of=np.int64)
-    numbers64 = (shape(1, of=np.float64),) * 3
+    mixing64 = shape(k, k, of=np.float64), shape(k, of=np.float64)
+    both, reach = shape(p + 1, n), shape(sets, of=np.int64)
+    numbers64 = (shape(sets, of=np.float64),) * 3
     halves = (shape(size, gemm_width(-(-n // 2))),) * 2
-    parts = shape(1, size, p), shape(1, size), shape(size, p)
+    parts = shape(sets, size, p), shape(sets, size), shape(size, p)
     parts64 = tuple(shape(*part.shape, of=np.float64) for part in parts)
-    columns, vectors = shape(n, p * k), shape(order, k)
+    columns, vectors = shape(n, sets * p * k), shape(order, k)
     rows, mirror = shape(width, gemm_width(order)), None
     operator, krylov = "sims.operator.operator.", "sims.krylov."
     return [
         Program(HALVES, (key, word), {"count": size, "n": n, "dtype": dtype}),
         Program(f"{operator}_parts", (functions, halves, both, numbers64, (None, None), reach, whole, p)),
-        Program(f"{operator}_in_units", (*parts64, shape(1, of=np.float64), dtype)),
+        Program(f"{operator}_in_units", (*parts64, shape(sets, of=np.float64), dtype)),
         Program(f"{operator}_first_block", (halves, mirror, columns, *parts)),
         Program(f"{operator}_add_block", (columns, halves, mirror, columns, *parts)),
-        Program(f"{operator}_to_columns", (shape(1, p, n, k),)),
-        Program(f"{operator}_from_columns", (columns, (1, p))),
+        Program(f"{operator}_to_columns", (shape(sets, p, n, k),)),
+        Program(f"{operator}_from_columns", (columns, (sets, p))),
         Program(f"{operator}_block_major", (vectors, p)),
         Program(f"{operator}_beside", ((vectors, vectors), n)),
         Program(f"{operator}_apart", (shape(n, 2 * p * k), 2, order)),
         Program(f"{operator}_scaled", (columns, shape(n))),
+        Program(f"{krylov}basis._laid", (shape(order, width),)),
         Program(f"{krylov}basis._gram", (vectors,)),
         Program(f"{krylov}basis._mixed", (vectors, shape(k, k))),
         Program(f"{krylov}basis._project", (rows, mirror, vectors)),
@@ -108,13 +120,14 @@ def programs(
         Program(f"{krylov}basis.apart", (shape(order, 2 * k), k)),
         Program(f"{krylov}basis._add_combination", (shape(order, k), rows, mirror, shape(width, k))),
         Program(f"{krylov}basis._write", (rows, mirror, vectors, whole)),
-        Program(f"{krylov}solver._small", (shape(order, basis), shape(order, basis))),
-        Program(f"{krylov}solver._rotate", (shape(order, basis), shape(order, basis), *mixing64)),
+        Program(f"{krylov}solver._small", (vectors, vectors)),
+        Program(f"{krylov}solver._rotate", (vectors, vectors, *mixing64)),
         Program("sims.signal._overlaps", (vectors, shape(1, n))),
         Program("sims.density._advance", (shape(32, order, 4), shape(order, 4), shape(order, 4), word)),
         Program("sims.hessian.weight_parts", (functions, real64, shape(m, p, of=np.float64), shape(m, of=np.float64))),
         Program("sims.hessian._assembled", (shape(m, p), shape(m), shape(m, p))),
-        Program("sims.hessian._dense", (shape(m, n), shape(m, p, p))),
+        Program("sims.hessian._block", (shape(m, n), shape(m))),
+        Program("sims.hessian._joined", ({(k, j): shape(n, n) for k in range(p) for j in range(k, p)},)),
         Program("sims.dense.all_overlaps._sweep", (some64, some64, shape(2, 8, 128, of=np.float64), some64)),
         Program("sims.instance.row_block", (key, word), {"count": size, "n": n, "dtype": dtype}),
         Program("sims.instance._halves", (key, word), {"count": size, "n": n, "dtype": dtype}),
@@ -125,3 +138,25 @@ def programs(
         Program("sims.descent.hessians._split", (vectors, shape(n, p, 1))),
         Program("sims.descent.hessians._joined", (vectors, vectors, shape(1, p, k), shape(n, p, 1), shape(1, p, 1), real)),
     ]  # fmt: skip
+
+
+def solves(order: int, together: int, dtype: str, *, sharding: Any = None) -> Program:
+    """The eigensolver of so many matrices at once."""
+    stack = jax.ShapeDtypeStruct((together, order, order), dtype, sharding=sharding)
+    return Program("jax.numpy.linalg.eigh", (stack,))
+
+
+def descents(
+    n: int, alpha: float, p: int, number: int, dtype: str, *, dynamics: str = "flow", sharding: Any = None
+) -> Program:
+    """Descents of so many samples side by side, with the arguments that `sims.descent.path.descend` gives on a GPU."""
+
+    def shape(*sizes: int, of: Any = dtype) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(sizes, of, sharding=sharding)
+
+    m, rules = padded(round(alpha * n)), Rules(dynamics=dynamics)
+    rows, each = shape(number, m, of=np.float64), shape(number, of=np.float64)
+    numbers = jax.tree.map(lambda x: shape(*x.shape, of=x.dtype), rules.numbers(np.dtype(dtype), np.asarray))
+    nodes = nodes_of(QUADRATIC, 0.3)
+    arrays = shape(number, m, n), Loss(rows, rows, each, each), shape(number, p, n), numbers
+    return Program("sims.descent.path._descend", (*arrays, number, QUADRATIC, nodes, rules.dynamics, False))

@@ -39,7 +39,7 @@ LAUNCH, STEP = 5e-6, 1e-3
 KERNELS = 12  # of a product with one block of rows, as compiled
 COLUMN = 4  # kernels for a column of a matrix that is reduced to tridiagonal form
 PRODUCTS = 150  # of a search, as at N = 4,000 (docs/accuracy.md)
-VARIATE = {4: 100, 8: 170}  # operations on integers for a normal variate of so many bytes
+VARIATE = 127  # operations for a normal variate, most of them on integers, as compiled
 PATIENCE = 4  # times as long as a search that a dense solve may take, for its ranks: some 4 on a CPU too, at p N = 4,000
 TOGETHER = (
     32  # matrices solved together at most: the host's work on a sample then takes longer than the card's
@@ -55,7 +55,7 @@ def product_seconds(
     """Of H V for V (n, columns) with data (m, n) of `item` bytes a number: what the slowest of memory and arithmetic takes."""
     numbers = m * n
     reading = 2 * numbers * item / card.bandwidth
-    drawing = 0.0 if stored else max(numbers * item / card.bandwidth, numbers * VARIATE[item] / card.integer)
+    drawing = 0.0 if stored else max(numbers * item / card.bandwidth, numbers * VARIATE / card.integer)
     return max(reading, 4 * numbers * columns / card.rate(item)) + drawing
 
 

@@ -161,7 +161,11 @@ def dense(data: ArrayLike, F: ArrayLike) -> jax.Array:
     >>> dense(jnp.ones((5, 3)), jnp.ones((5, 2, 2))).shape
     (6, 6)
     """
-    return _dense(*(jnp.asarray(array) for array in _rows_and_weights(data, F)))
+    data, F = (jnp.asarray(array) for array in _rows_and_weights(data, F))
+    p = F.shape[-1]
+    # a program each: of several in one program XLA writes all scaled rows out before it multiplies, on a GPU
+    blocks = {(k, j): _block(data, F[:, k, j]) for k in range(p) for j in range(k, p)}
+    return _joined(blocks) if p > 1 else blocks[0, 0]
 
 
 def _rows_and_weights(data: Any, F: Any) -> tuple[Any, Any]:
@@ -174,17 +178,17 @@ def _rows_and_weights(data: Any, F: Any) -> tuple[Any, Any]:
 
 
 @jax.jit
-def _dense(data: jax.Array, F: jax.Array) -> jax.Array:
-    p, n = F.shape[-1], data.shape[1]
-    blocks = {
-        (k, j): jnp.matmul(data.T, F[:, k, j, None] * data, precision=HIGHEST)
-        for k in range(p)
-        for j in range(k, p)
-    }
-    symmetric = {pair: (block + block.T) / 2 for pair, block in blocks.items()}
-    return jnp.block([[symmetric[min(k, j), max(k, j)] for j in range(p)] for k in range(p)]).reshape(
-        p * n, p * n
-    )
+def _block(data: jax.Array, f: jax.Array) -> jax.Array:
+    """X^T diag(f) X, symmetric to the bit."""
+    block = jnp.matmul(data.T, f[:, None] * data, precision=HIGHEST)
+    return (block + block.T) / 2
+
+
+@jax.jit
+def _joined(blocks: dict[tuple[int, int], jax.Array]) -> jax.Array:
+    """The matrix of blocks k <= j."""
+    p = 1 + max(k for k, _ in blocks)
+    return jnp.block([[blocks[min(k, j), max(k, j)] for j in range(p)] for k in range(p)])
 
 
 def hessian(drawn: Instance) -> NDArray:

@@ -221,8 +221,9 @@ def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Arr
     if jax.default_backend() == "cpu":
         return jax.device_put(draw_rows(key, m, n, dtype, length=padded(m)), may_alias=True)
     data = jnp.zeros((padded(m), n), dtype)
-    for start in range(0, m, ROWS):
-        data = _place(data, row_block(key, np.uint32(start), ROWS, n, dtype), start, m)
+    size = math.gcd(len(data), 1024)  # few calls, and few lengths
+    for start in range(0, m, size):
+        data = _place(data, row_block(key, np.uint32(start), size, n, dtype), start, m)
     return data
 
 

@@ -22,15 +22,21 @@ def dense_bytes(model: Network, n: int, alpha: float, *, eigenpairs: int, dtype:
     """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
 
     CPU: the matrix (reduced in place), a block of it, the data, some rows of them scaled, the weights, the
-    sweep of `sims.dense.all_overlaps` or the basis of `sims.dense.all_overlaps`, the vectors. GPU: the matrix, its
-    vectors, the workspace of syevd (2 n^2) and the blocks it is built from, with the padded data.
+    sweep of `sims.dense.all_overlaps` or the basis of its bound, the vectors. GPU: the data and the weights, padded, and the
+    most of three steps: blocks of the matrix (each a sum of shares, of rows scaled apart in float64), blocks beside the matrix,
+    the matrix in two copies with its vectors and the workspace of syevd (2 n^2).
     """
     p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
     order, signal = p * n, p * model.p_star
     columns = 4 * order * (eigenpairs + signal)
     if jax.default_backend() != "cpu":
-        return item * (5 * order**2 + 2 * padded(m) * n + columns + 3 * padded(m) * p**2)
+        rows, blocks = padded(m), p * (p + 1) // 2 * n**2
+        # as XLA splits products at alpha = 2 (`python -m benchmarks.gpu_compile --part dense`): more for longer ones
+        shares = 8 if item * n**2 <= 2**18 else 4 if item * n**2 <= 2**21 else 2
+        build = blocks + shares * n**2 + (rows * n if item == 8 else 0)
+        steps = max(build, blocks + order**2, 5 * order**2)
+        return item * (rows * n + 2 * rows * p**2 + columns + steps)
     sweeps = 8 * padded(order) * max(6 + 2 * signal, STEPS)
     block = n**2 if p > 1 else 0
     return item * (order**2 + block + (padded(m) + BLOCK) * n + columns) + 8 * m * 3 * p**2 + sweeps

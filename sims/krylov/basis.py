@@ -79,7 +79,7 @@ class Basis:
     def _chunk(self, columns: jax.Array) -> Chunk:
         if self.mirror:
             return jnp.array(columns.T), columns
-        return jnp.pad(columns.T, ((0, 0), (0, gemm_width(self.n) - self.n))), None
+        return _laid(columns), None
 
 
 @dataclass(frozen=True)
@@ -175,6 +175,12 @@ def _by_householder(columns: jax.Array, floor: float, rng: np.random.Generator) 
     back = np.empty_like(r)
     back[:, pivots] = r
     return Orthonormal(jnp.asarray(q, columns.dtype), back, q.shape[1] - rank)
+
+
+@jax.jit
+def _laid(columns: jax.Array) -> jax.Array:
+    n = len(columns)
+    return jnp.pad(columns, ((0, gemm_width(n) - n), (0, 0))).T
 
 
 @jax.jit

@@ -29,12 +29,12 @@ def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False)
     """
     item = real_dtype(dtype).itemsize
     size = block_size(m, n, dtype, stored=stored)
+    host = jax.default_backend() == "cpu"
     if not stored:
-        host = jax.default_backend() == "cpu"
         width = n if host else 2 * gemm_width(-(-n // 2))
         return DRAWN["cpu" if host else "gpu"] * size * width * item
-    copies = 2 if jax.default_backend() == "cpu" else 1
-    return -(-m // size) * size * n * copies * (item + (4 if mixed else 0))
+    width = 2 * n if host else 2 * gemm_width(-(-n // 2))
+    return -(-m // size) * size * width * (item + (4 if mixed else 0))
 
 
 def solver_bytes(order: int, plan: Plan, dtype: Any, sets: int = 1) -> int:
@@ -42,10 +42,10 @@ def solver_bytes(order: int, plan: Plan, dtype: Any, sets: int = 1) -> int:
     item = real_dtype(dtype).itemsize
     if order <= plan.smallest:
         return sets * 4 * 8 * order**2
-    copies = 2 if jax.default_backend() == "cpu" else 1
+    long, copies = (order, 2) if jax.default_backend() == "cpu" else (gemm_width(order), 1)
     columns = copies * (plan.basis + plan.width) + PANELS * plan.block
     contraction = 2 * copies * plan.basis // 5  # the old basis stands while the new one is formed
-    return sets * (order * item * (columns + contraction) + 4 * 8 * plan.basis**2)
+    return sets * (long * item * (columns + contraction) + 4 * 8 * plan.basis**2)
 
 
 def krylov_bytes(

@@ -6,18 +6,27 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.programs import HALVES, Program, compiled_functions, programs
+from benchmarks.programs import HALVES, Program, compiled_functions, descents, programs, solves
 from sims.descent import path
+from sims.dynamics.rules import NAMES
 from sims.instance import row_block
 from sims.operator.halves import row_halves
 from sims.pinned import settings
 
-WIDE = {"_parts", "_in_units", "_small", "_rotate", "weight_parts", "_sweep", "_normals"}  # float64 by design
-CALLS = {"cu_threefry2x32_ffi"}  # what JAX has on a GPU as a kernel of its own
+WIDE = {
+    "_parts",
+    "_in_units",
+    "_small",
+    "_rotate",
+    "weight_parts",
+    "_sweep",
+    "_normals",
+    "_descend",
+}  # float64 by design
+CALLS = {"cu_threefry2x32_ffi", "cusolver_syevd_ffi"}  # what JAX has on a GPU as a kernel of its own
 LARGEST_CONSTANT = 64  # numbers
 
 
-@pytest.fixture(scope="module")
 def descent() -> Program:
     """The program of a small descent, by the arguments that it is called with."""
 
@@ -31,7 +40,9 @@ def descent() -> Program:
     rng = np.random.default_rng(0)
     try:
         with pytest.raises(Called) as found:
-            path.descend(rng.normal(size=(2, 24, 9)), np.ones((2, 24)), rng.normal(size=(2, 2, 9)), 0.3)
+            path.descend(
+                rng.normal(size=(2, 128, 9)), np.ones((2, 128)), rng.normal(size=(2, 2, 9)), 0.3, group=2
+            )
     finally:
         path._descend = held
     return Program("sims.descent.path._descend", found.value.args)
@@ -50,17 +61,26 @@ def complaints(program: Program, text: str, dtype: str) -> list[str]:
 
 
 @pytest.mark.parametrize("p, dtype", [(1, "float32"), (2, "float64")])
-def test_every_program_lowers_for_cuda(descent, p, dtype):
+def test_every_program_lowers_for_cuda(p, dtype):
     """All are in the table of `benchmarks/programs.py`."""
     with settings():
         table = programs(200, 2.0, p, dtype)
-        missing = set(compiled_functions()) - {program.name for program in table} - {descent.name}
-        assert not missing
+        table += [solves(200, 4, dtype)] + [descents(9, 2.0, 2, 2, dtype, dynamics=name) for name in NAMES]
+        assert not set(compiled_functions()) - {program.name for program in table}
         found = []
         for program in table:
             found += complaints(program, program.lowered(lowering_platforms=("cuda",)).as_text(), dtype)
         assert not found
-        assert not complaints(descent, descent.lowered(lowering_platforms=("cuda",)).as_text(), "float64")
+
+
+def test_descents_of_the_table_are_those_that_run():
+    """The shapes and static arguments that `descend` calls its program with."""
+
+    def form(arguments):
+        return jax.tree.map(lambda x: (x.shape, x.dtype) if hasattr(x, "shape") else x, arguments)
+
+    with settings():
+        assert form(descent().arguments) == form(descents(9, 2.0, 2, 2, "float64").arguments)
 
 
 def test_what_would_be_complained_of():
