@@ -6,8 +6,8 @@ python -m benchmarks.gpu_compile [--card h100|h200] [--part NAME] [--only WORDS]
 Nothing here is measured. For each program: bytes that XLA plans (arguments, results, temporaries), bytes that its kernels move,
 kernels and library calls, copies and paddings of large arrays that stand alone. From these a roofline, at the published rates
 of the card: seconds of a product, of a search, of a sample, of a step. What cuSOLVER does inside is not in the text:
-`sims.card.dense_seconds` is taken. Without a card XLA cannot choose among kernels by timing them, so that a choice may differ on
-one. "Two cores" is half of the processor time of `bbp.experiments.cost`, which was fitted to samples on an idle machine.
+`sims.card.dense_seconds` is taken. Without a card XLA cannot choose among kernels by timing them, so that a choice may differ
+on one. "Two cores" is half of the processor time of `bbp.experiments.cost`, which was fitted to samples on an idle machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sims.pinned import settings
 from theory.model import Committee
 
 ADD = "sims.operator.operator._add_block"
-_DENSE = ("hessian._block", "hessian._joined", "hessian._assembled", "instance._place", "instance._spread")
+_DENSE = ("hessian._block", "hessian._joined", "hessian._assembled", "instance._place", "instance.row_block")
 _HOST = ("host_draws", "all_overlaps", "instance._halves")  # in the table, run on a CPU alone
 
 
@@ -287,9 +287,7 @@ def main() -> None:
     parts = given.part or names
     with settings():
         for name in given.card or CARDS:
-            print(
-                f"\n==== compiled for {name} by jax {jax.__version__}; nothing of it is measured but the two cores"
-            )
+            print(f"\n==== compiled for {name} by jax {jax.__version__}; nothing of it is measured")
             report(Report(name, given.only), parts)
 
 

@@ -22,8 +22,8 @@ from scipy.interpolate import CubicSpline
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from sims.dynamics.methods import Ruled
-from sims.dynamics.rules import Rules
 from sims.dynamics.run import Track, descend
+from sims.dynamics.state import Rules
 from theory.minima import Minima, complexity, label_law
 from theory.model import Network
 

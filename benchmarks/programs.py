@@ -13,7 +13,7 @@ import numpy as np
 
 import sims
 from sims.dynamics.problem import QUADRATIC, Loss, nodes_of
-from sims.dynamics.rules import Rules
+from sims.dynamics.state import Rules
 from sims.hessian import functions_of
 from sims.instance import padded
 from sims.krylov.settings import Plan, Settings

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.programs import HALVES, Program, compiled_functions, descents, programs, solves
 from sims.descent import path
-from sims.dynamics.rules import NAMES
+from sims.dynamics.state import NAMES
 from sims.instance import row_block
 from sims.operator.halves import row_halves
 from sims.pinned import settings
