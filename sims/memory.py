@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,29 @@ def fits(need: int) -> bool:
     """Whether `need` bytes may be planned for; True where the system does not say what is free."""
     planned = planned_bytes()
     return planned is None or need <= planned
+
+
+def exhausted(error: BaseException, need: Callable[[int], int] | None = None, n: int = 0) -> str | None:
+    """In a line that a device's memory was too small, if that is what `error` of JAX says; else None.
+
+    need  bytes as an increasing function of N, by which the N below `n` that fits is told
+    """
+    if "RESOURCE_EXHAUSTED" not in str(error):
+        return None
+    wanted = re.search(r"allocat\w+ ([\d.]+ ?\w*)", str(error))
+    device = jax.devices()[0]
+    stats = device.memory_stats() or {}
+    said = f"the memory of {device.device_kind} is too small"
+    if wanted:
+        said += f": {wanted[1].strip()} were asked for at once"
+    if "bytes_limit" in stats:
+        said += f", {stats['bytes_limit'] - stats.get('bytes_in_use', 0)} of {stats['bytes_limit']} bytes were free"
+    free = available_bytes()
+    largest = _largest(lambda at: need(at) <= ROOM * free, n) if need is not None and free is not None else 0
+    less = f"N = {largest} would fit" if largest else "a smaller N or batch, or float32, takes less"
+    if device.platform == "cpu":
+        return f"{said}; {less}"
+    return f"{said}; {less}; others may use the card too (nvidia-smi), of which JAX takes XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
 def require_fit(

@@ -23,7 +23,7 @@ from sims.dense.eigen import Code, Eigenpairs
 from sims.host_draws import draw_on_host
 from sims.instance import Instance
 from sims.krylov.sample import preferred_solver
-from sims.memory import require_fit
+from sims.memory import exhausted, require_fit
 from sims.observables import Observable
 from sims.pinned import pinned
 from sims.resolution import require_resolved
@@ -272,10 +272,11 @@ def _solve(drawn: list[Instance], k: int, name: str, observables: Sequence[Obser
         if len(drawn) > 1:
             return [record for one in drawn for record in _solve([one], k, name, observables)]
         first, blank = (str(error).splitlines() or [""])[0], np.full(k, np.nan)
+        one = drawn[0]
+        need = _bytes_of(one.model, one.m / one.n, k, one.student.dtype, name, 1)
+        reason = exhausted(error, need, one.n) or f"{type(error).__name__}: {first}"
         none = tuple(blank if one.of_pairs else blank[0] for one in observables)
-        return [
-            _Record(blank, blank, blank, blank, -1, Code.FAILED, f"{type(error).__name__}: {first}", none)
-        ]
+        return [_Record(blank, blank, blank, blank, -1, Code.FAILED, reason, none)]
     return _records(drawn, solved, k, observables)
 
 

@@ -19,7 +19,6 @@ import difflib
 import errno
 import importlib
 import inspect
-import os
 import re
 import sys
 import traceback
@@ -28,7 +27,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from bbp import __version__
-from bbp.console import signals, streams
+from bbp.console import devices, signals, streams
 from bbp.console.commands import COMMANDS, overview
 from bbp.console.errors import Interrupted, RunError
 from bbp.console.progress import STDERR, Progress, duration, log, messages
@@ -140,6 +139,7 @@ def program(
             args = parser.parse_args(argv)
         except SystemExit as stop:
             return signals.end(int(stop.code or 0))
+        devices.heed()
         with messages(parser.prog, quiet=args.quiet, verbose=args.verbose):
             return signals.end(guarded(parser.prog, lambda: run(args), verbose=args.verbose))
 
@@ -171,8 +171,7 @@ def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int
     except Exception as error:
         if verbose:
             traceback.print_exc(file=STDERR)
-        if _without_device(error):
-            reason = "; ".join(filter(None, [f"JAX finds no device to compute on{_platforms()}", str(error)]))
+        if reason := devices.missing(error) or devices.exhausted(error):
             return _complain(prog, reason, FAILED)
         hint = "" if verbose else " (--verbose shows the traceback)"
         return _complain(prog, f"unforeseen {type(error).__name__}: {one_line(error)}{hint}", FAILED)
@@ -187,21 +186,6 @@ def describe(error: OSError) -> str:
     """An OSError in words: "No space left on device: 'results/x.h5'"."""
     name = f": {error.filename!r}" if error.filename else ""
     return f"{error.strerror or one_line(error)}{name}"
-
-
-def _without_device(error: BaseException) -> bool:
-    """Whether `error` comes from JAX looking for its devices, whatever its type and words."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__") == "jax._src.xla_bridge":
-            return True
-        trace = trace.tb_next
-    return False
-
-
-def _platforms() -> str:
-    asked = os.environ.get("JAX_PLATFORMS")
-    return f" (JAX_PLATFORMS={asked})" if asked else ""
 
 
 def dispatch(argv: Sequence[str]) -> int:

@@ -27,7 +27,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from bbp.console import signals
+from bbp.console import devices, signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine.tasks import Result, Unit, compute, failure, made
@@ -275,7 +275,8 @@ def _stdout_on_stderr() -> Iterator[None]:
 
 
 def _begin(parent: int) -> None:
-    """In a process that starts: signals are for the program, and it ends with its parent."""
+    """In a process that starts: signals and messages are for the program, and it ends with its parent."""
+    devices.heed(tell=False)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -398,14 +399,9 @@ def gpus() -> list[str]:
     CUDA counts the names of that variable up to the first that is none ("NoDevFiles", "-1", nothing), and where there is
     no driver there is no GPU, whatever it says.
     """
-    if os.environ.get("JAX_PLATFORMS", "").startswith("cpu") or not _driver():
+    if os.environ.get("JAX_PLATFORMS", "").startswith("cpu") or not devices.driver():
         return []
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         names = [name.strip() for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
         return list(takewhile(_GPU.fullmatch, names))
     return [str(index) for index, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]
-
-
-def _driver() -> bool:
-    """Whether a driver of NVIDIA is loaded here, or passed into this container."""
-    return any(Path(place).exists() for place in ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.console import devices
 from bbp.files import provenance
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 
@@ -274,7 +275,8 @@ def _columns(unit: Unit, samples: range) -> Columns:
         return _declared(unit, len(samples), unit.kind.compute(unit.given, samples, **unit.hints))
     except Exception as error:
         if len(samples) == 1:
-            return _failed(unit, 1, f"{type(error).__name__}: {' '.join(str(error).split())}")
+            said = devices.exhausted(error) or f"{type(error).__name__}: {' '.join(str(error).split())}"
+            return _failed(unit, 1, said)
     parts = [_columns(unit, range(sample, sample + 1)) for sample in samples]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
