@@ -3,7 +3,8 @@ them.
 
 For p = 1 on the sphere; any activation and loss, noise included. See `theory.minima.saddle` for the equations."""
 
-from theory.minima.answers import Minima, complexity, label_law, most_numerous
+from theory.minima.answers import Minima, complexity, label_law
+from theory.minima.overlaps import most_numerous, reach
 from theory.minima.transition import threshold
 
-__all__ = ["Minima", "complexity", "label_law", "most_numerous", "threshold"]
+__all__ = ["Minima", "complexity", "label_law", "most_numerous", "reach", "threshold"]

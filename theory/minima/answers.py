@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import ParameterError, finite, one, positive, ratio, shown
-from theory.late_scipy import minimize_scalar
 from theory.minima import saddle
 from theory.minima.labels import Labels, labels
 from theory.minima.saddle import Saddle
@@ -125,47 +124,6 @@ def label_law(minima: Minima, model: Network) -> LabelLaw:
         raise ParameterError(f"minima must have a law of labels, got kind {minima.kind!r}")
     nodes = labels(network(model), minima.overlap, minima.step)
     return LabelLaw(nodes.lam, nodes.u, minima.saddle.probability)
-
-
-def most_numerous(model: Network, alpha: float, low: float = -0.99, high: float = 0.99) -> Minima:
-    """The minima of largest complexity over overlaps with the teacher.
-
-    Parameters
-    ----------
-    model, alpha
-        As in `complexity`.
-    low, high : float
-        The overlaps lie in [low, high].
-
-    Returns
-    -------
-    Minima
-
-    Raises
-    ------
-    ParameterError
-        As `complexity`.
-    """
-    low, high = (one(name, finite(name, value)) for name, value in (("low", low), ("high", high)))
-    if not -1 < low < high < 1:
-        raise ParameterError(f"low and high must be rising and inside (-1, 1), got {low} and {high}")
-    held: list[Minima] = []
-
-    def at(m: float) -> float:
-        found = complexity(model, alpha, m, near=held[-1:])
-        if found.saddle is not None:
-            held.append(found)
-        return -found.complexity if found.saddle is not None else math.inf
-
-    grid = np.linspace(low, high, 17)
-    values = np.array([at(float(m)) for m in grid])
-    if not held:
-        return complexity(model, alpha, float(grid[8]))
-    best = int(np.argmin(values))
-    left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(at, bounds=(left, right), method="bounded", options={"xatol": 1e-9})
-    m = float(found.x) if found.fun <= values[best] else float(grid[best])
-    return complexity(model, alpha, m, near=held[-1:])
 
 
 def _found(
