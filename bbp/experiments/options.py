@@ -53,6 +53,14 @@ def flow_alphas(name: str, value: Any) -> list[float]:
     return list(found)
 
 
+def minima_alphas(name: str, value: Any) -> list[float]:
+    """A grid of alpha at which minima are counted."""
+    found = list(grids.numbers("alpha", value))
+    if max(found) > MOST_COUNTED:
+        raise ParameterError(f"{name} must be at most {MOST_COUNTED:g}, got {shown(max(found))}")
+    return found
+
+
 def named(read: Any, other: str) -> Any:
     """The same reader, with another name in its messages."""
     return lambda name, value: read(other, value)
@@ -172,6 +180,7 @@ def large_sizes(name: str, value: Any) -> list[int]:
 
 
 MOST_REFINED = 1000
+MOST_COUNTED = 1e4  # alpha: the law of minima is narrower than theory's nodes long before
 LEAST_N, MOST_N = 100, 10**12  # what theory.finite.threshold takes
 
 
@@ -428,6 +437,11 @@ PHASE = (
         "time", None, flow_alphas,
         "alphas, such as 1.5:5:8: the time at which gradient flow loses the outlier, for every finite p at --at-a (ten seconds"
         " each)", metavar="GRID",
+    ),
+    Option(
+        "minima", None, minima_alphas,
+        "alphas, such as 2:6:9: how many minima the loss has at every --at-a, and from which alpha on they are unstable towards"
+        " the teacher (p = p* = 1; some seconds each)", metavar="GRID",
     ),
     Option("seed", 0, seed, "seed of those draws, and of the flows"),
     *execution("results/phase.h5"),

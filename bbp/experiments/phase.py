@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bbp.console import options
 from bbp.engine import experiment as engine
 from bbp.engine.tasks import REASON, TEXT, Columns, Field, Kind, Results
-from bbp.experiments import models
+from bbp.experiments import models, phase_minima
 from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import FORMAT, table
 from bbp.files import dataset, provenance
@@ -44,17 +44,30 @@ GRIDS = {
     "edges": "",
     "p_c": "a_grid",
     "times": "at_a",
+    "minima": "at_a",
+    "unstable": "at_a",
 }
-BLOCKS = {"curves": 1000, "widths": 1000, "finite": 1, "edges": 1, "p_c": 1000, "times": 1}
+BLOCKS = {
+    "curves": 1000,
+    "widths": 1000,
+    "finite": 1,
+    "edges": 1,
+    "p_c": 1000,
+    "times": 1,
+    "minima": 1,
+    "unstable": 1,
+}
 # Of other models than the committee, whose thresholds take up to seconds each.
 NETWORK_BLOCK, NETWORK_COST = 4, 1000.0
 TIME_SAMPLES = 2**13  # of the largest flow behind a BBP time
-COSTS = {"curves": 1.0, "widths": 1.0, "finite": 1000.0, "edges": 2.0, "p_c": 0.1, "times": 7000.0}
+COSTS = {
+    "curves": 1.0, "widths": 1.0, "finite": 1000.0, "edges": 2.0, "p_c": 0.1, "times": 7000.0, "minima": 3000.0,
+    "unstable": 4000.0,
+}  # fmt: skip
 
 
 class Point(NamedTuple):
-    """A row: of which map ("curves", "widths", "finite", "edges", "p_c", "times"), at which N (0: infinite) and width p
-    (0: none)."""
+    """A row: of which map (those of GRIDS), at which N (0: infinite) and width p (0: none)."""
 
     map: str
     n: int
@@ -176,6 +189,7 @@ KINDS = {
         _times,
         (Field("bbp_time", _ROW), Field("bbp_time_error", _ROW), Field("bbp_time_kind", _ROW, TEXT, "")),
     ),
+    **phase_minima.KINDS,
 }
 
 
@@ -194,9 +208,14 @@ class PhaseExperiment(engine.Experiment):
         return self.settings.get("time", [])
 
     @property
+    def minima(self) -> list[float]:
+        """The alphas at which minima are counted; likewise."""
+        return self.settings.get("minima", [])
+
+    @property
     def samples(self) -> int:  # type: ignore[override]
         """The longest row."""
-        cells = len(self.settings["at_a"]) * len(self.times)
+        cells = len(self.settings["at_a"]) * max(len(self.times), len(self.minima))
         return max(len(self.settings["a_grid"]), cells)
 
     def records(self) -> list[dict[str, Any]]:
@@ -218,6 +237,8 @@ class PhaseExperiment(engine.Experiment):
             yield from (Point("finite", n, float(p)) for p in self.settings["p"] if p != "inf")
         if self.times:
             yield from (Point("times", 0, float(p)) for p in self.settings["p"] if p != "inf")
+        if self.minima:
+            yield from (Point("minima", 0, 1.0), Point("unstable", 0, 1.0))
 
     def kind(self, point: engine.Point) -> Kind:
         """By the map that the row is of."""
@@ -235,6 +256,8 @@ class PhaseExperiment(engine.Experiment):
             found |= {"n": n, "draws": self.settings["draws"], "seed": self.settings["seed"]}
         if of == "times":
             found |= {"alpha": self.times, "seed": self.settings["seed"]}
+        if of == "minima":
+            found |= {"alpha": self.minima}
         return found
 
     def block(self, point: engine.Point) -> int:
@@ -244,8 +267,8 @@ class PhaseExperiment(engine.Experiment):
 
     def wanted(self, results: Results, point: engine.Point) -> int:
         """The length of the row."""
-        if point[0] == "times":
-            return len(self.times) * len(self.settings["at_a"])
+        if point[0] in ("times", "minima"):
+            return len(self.times if point[0] == "times" else self.minima) * len(self.settings["at_a"])
         return len(self.settings[GRIDS[point[0]]]) if GRIDS[point[0]] else 1
 
     def assemble(self, results: Results) -> xr.Dataset:
@@ -278,6 +301,10 @@ class PhaseExperiment(engine.Experiment):
         if self.times:
             coordinates["alpha"] = np.array(self.times, dtype=np.float64)
             found |= {name: (("p", "alpha", "at_a"), values) for name, values in self._times(results).items()}
+        if self.minima:
+            coordinates["minima_alpha"] = np.array(self.minima, dtype=np.float64)
+            cells, unstable = (self._gathered(results, Point(of, 0, 1.0)) for of in phase_minima.KINDS)
+            found |= phase_minima.variables(cells, unstable, len(self.minima))
         attributes = {"format": FORMAT, "p_star": settings["p_star"], "config": json.dumps(settings)}
         if settings["n"] and (said := self._doubts(found["alpha_bbp_n"][1])):
             attributes["theory_n_doubt"] = said
@@ -300,9 +327,11 @@ class PhaseExperiment(engine.Experiment):
         """Its record, and why thresholds failed."""
         names = [
             name
-            for name in ("reason", "widths_reason", "alpha_bbp_n_reason", "bbp_time_reason")
+            for name in (
+                "reason", "widths_reason", "alpha_bbp_n_reason", "bbp_time_reason", "minima_reason", "alpha_minima_reason"
+            )
             if name in found
-        ]
+        ]  # fmt: skip
         reasons = [text for name in names for text in found[name].values.ravel() if text]
         return engine.Held([dataset.config(found)], bool(found.attrs.get("finished", 1)), reasons)
 
@@ -313,9 +342,14 @@ class PhaseExperiment(engine.Experiment):
     def describe(self, point: engine.Point) -> str:
         """What the row is of."""
         of, n, p = point
-        name = {"finite": f"n = {n:.3g}", "p_c": "p_c", "edges": "a_c", "times": "BBP time"}.get(
-            of, "alpha_BBP"
-        )
+        names = {
+            "p_c": "p_c",
+            "edges": "a_c",
+            "times": "BBP time",
+            "minima": "minima",
+            "unstable": "alpha_minima",
+        }
+        name = f"n = {n:.3g}" if of == "finite" else names.get(of, "alpha_BBP")
         return f"{name}, p = {p:g}"
 
     def group(self, point: engine.Point) -> str:
@@ -395,8 +429,11 @@ def build(given: Mapping[str, Any]) -> PhaseExperiment:
         "n": settings["n"] or [],
     }
     settings |= models.sources(settings)
-    if not settings["time"]:
-        del settings["time"]
+    for name in ("time", "minima"):
+        if not settings[name]:
+            del settings[name]
+    if "minima" in settings:
+        phase_minima.check(settings)
     if special:
         _check_networks(settings, special)
     return PhaseExperiment(settings)

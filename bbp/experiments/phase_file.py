@@ -15,6 +15,12 @@
     bbp_time, bbp_time_error       (p, alpha, at_a), alpha a coordinate, if asked for: when gradient flow loses (or gains) the
                                    outlier at N = infinity, NaN where it does not
     bbp_time_kind, bbp_time_reason (p, alpha, at_a) "lost", "born", "none", "no edge", "unresolved"; why it failed, or empty
+    minima_complexity (_error),    (minima_alpha, at_a), minima_alpha a coordinate, if asked for: the most numerous minima of
+    _overlap, _loss, _force,       p = 1, as `theory.minima.Minima` has them; _reach: the largest overlap with the teacher at
+    _instability, _kind, _reach,   which there are minima, NaN where that is not found; _kind "marginal", "stable", "unresolved"
+    _reason
+    alpha_minima, _error, _jump,   (at_a): from which alpha on the most numerous minima orthogonal to the teacher are unstable
+    _kind, _reason                 towards it, as `theory.minima.threshold` has it
     width, at_a                    coordinates of the lines: alpha_BBP against p at a few a
     widths_alpha_bbp, ...          (width, at_a): what the lines up to alpha_0 are over (p, a)
     attributes                     p_star, versions (JSON), commit, finished, config (JSON)
@@ -31,7 +37,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from bbp.experiments import models
+from bbp.experiments import models, phase_minima
 from bbp.files import dataset
 from theory.finite.validity import UNKNOWN, doubt
 from theory.model import Network
@@ -85,6 +91,8 @@ def table(phase: xr.Dataset) -> str:
             lines += ["p = inf has no threshold at finite N: its labels have no finite-p fluctuation", ""]
     if "bbp_time" in phase:
         lines += time_table(phase)
+    if "minima_kind" in phase:
+        lines += phase_minima.table(phase)
     lines.append(f"shown: {chosen.size} of {size} a for each p; the file holds all")
     return "\n".join(lines)
 

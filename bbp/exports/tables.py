@@ -35,6 +35,8 @@ NAMES: dict[tuple[str, str], str] = {
     ("bbp-phase", "a"): "critical_widths",
     ("bbp-phase", "n p finite_a"): "finite",
     ("bbp-phase", "p alpha at_a"): "times",
+    ("bbp-phase", "minima_alpha at_a"): "minima",
+    ("bbp-phase", "at_a"): "minima_thresholds",
     ("bbp-phase", "widths: width at_a"): "widths",
     ("bbp-compare", "n alpha"): "observables",
     ("bbp-compare", "alpha"): "theory",

@@ -144,10 +144,13 @@ def theory_lines(values: Axes | None, overlaps: Axes | None, source: xr.Dataset)
 def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
     """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a.
 
-    Thresholds at finite N and BBP times, if the file has them, stand in a row below, again a panel for each a.
+    Thresholds at finite N, BBP times and minima, if the file has them, stand in a row below, again a panel for each a.
     """
     cuts, of_n = phase.sizes["at_a"], phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0
-    sizes = of_n + (cuts if "bbp_time" in phase else 0)
+    lower = [
+        panel for name, panel in (("bbp_time", time_panel), ("minima_kind", minima_panel)) if name in phase
+    ]
+    sizes = of_n + cuts * len(lower)
     top = 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts
     fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
     main, *axes = phase_panels(fig, cuts, sizes, width)
@@ -166,8 +169,8 @@ def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
         axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.16), ncols=2)
     for index, ax in enumerate(axes[cuts : cuts + of_n]):
         finite_panel(ax, phase, index)
-    for index, ax in enumerate(axes[cuts + of_n :]):
-        time_panel(ax, phase, index)
+    for place, ax in enumerate(axes[cuts + of_n :]):
+        lower[place // cuts](ax, phase, place % cuts)
     return fig
 
 
@@ -311,6 +314,25 @@ def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     ax.set_xlabel(r"$\alpha$")
     ax.set_ylabel("outlier lost at time $t$")
     ax.set_title(f"$a = {float(at.at_a):g}$", loc="right", pad=3.0)
+
+
+def minima_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
+    """Complexity of the most numerous minima at one a against alpha, open where the teacher makes saddles of them; dashed: from
+    where on; dotted: alpha_BBP of p = 1."""
+    at = phase.isel(at_a=index)
+    phase_plots.minima_curve(
+        ax,
+        phase.minima_alpha.values,
+        at.minima_complexity.values,
+        at.minima_instability.values > 0,
+        float(at.alpha_minima),
+    )
+    if not models.special(dataset.config(phase)):
+        limit = bbp_threshold(Network(1, 1, float(at.at_a))).alpha
+        ax.axvline(limit, color=style.GREY, linestyle=":", linewidth=0.9)
+    ax.set_xlabel(r"$\alpha$")
+    ax.set_ylabel(r"complexity $\Sigma$")
+    ax.set_title(f"$p = 1$, $a = {float(at.at_a):g}$", loc="right", pad=3.0)
 
 
 def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:

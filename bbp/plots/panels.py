@@ -61,7 +61,10 @@ def _phase(found: xr.Dataset) -> list[Panel]:
     sizes = range(found.sizes["finite_a"] if "alpha_bbp_n" in found else 0)
     finite: list[Panel] = [partial(_finite, found, index) for index in sizes]
     times: list[Panel] = [partial(_time, found, index) for index in range(len(cuts)) if "bbp_time" in found]
-    return [lambda ax: layout.threshold_panel(ax, found), *cuts, *finite, *times]
+    minima: list[Panel] = [
+        partial(_minima, found, index) for index in range(len(cuts)) if "minima_kind" in found
+    ]
+    return [lambda ax: layout.threshold_panel(ax, found), *cuts, *finite, *times, *minima]
 
 
 def _cut(lines: xr.Dataset, index: int, network: bool, ax: Axes) -> None:
@@ -75,6 +78,10 @@ def _finite(found: xr.Dataset, index: int, ax: Axes) -> None:
 
 def _time(found: xr.Dataset, index: int, ax: Axes) -> None:
     layout.time_panel(ax, found, index)
+
+
+def _minima(found: xr.Dataset, index: int, ax: Axes) -> None:
+    layout.minima_panel(ax, found, index)
 
 
 def _compare(found: xr.Dataset) -> list[Panel]:

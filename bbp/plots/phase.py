@@ -164,3 +164,17 @@ def limit_line(ax: Axes, alpha: float, kind: str, *, p: float, index: int = 0) -
     """Horizontal line at the N = inf threshold of one width: solid if continuous, dashed if not."""
     tint = width_look(index, p)["color"]
     return ax.axhline(alpha, color=tint, linestyle=style.KIND_LINES[kind], linewidth=0.8, zorder=1)
+
+
+def minima_curve(
+    ax: Axes, alpha: ArrayLike, complexity: ArrayLike, saddles: ArrayLike, unstable: float
+) -> Line2D:
+    """Complexity of minima, arrays (alpha,): open markers where they are saddles, a line where that begins (NaN: nowhere)."""
+    alpha, complexity, saddles = np.asarray(alpha), np.asarray(complexity), np.asarray(saddles, dtype=bool)
+    look: dict[str, Any] = {"color": style.colour(0), "marker": "o", "markersize": 3.4}
+    (line,) = ax.plot(alpha, complexity, **look)
+    ax.plot(alpha[saddles], complexity[saddles], linestyle="none", markerfacecolor="white", zorder=3, **look)
+    if math.isfinite(unstable):
+        ax.axvline(unstable, color=style.colour(0), linestyle="--", linewidth=0.9)
+    ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
+    return line

@@ -10,9 +10,12 @@ import xarray
 
 from bbp import phase, plot
 from bbp.experiments import phase as experiment
+from bbp.experiments import phase_minima
 from bbp.experiments.phase_file import discontinuous, widths
+from bbp.exports.tables import tables
 from bbp.files import dataset
 from tests.cases import cases
+from theory import Threshold, minima
 from theory.checks import NotConverged
 from theory.exact.alpha_zero import alpha_zero
 from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width
@@ -286,6 +289,77 @@ def test_bbp_times_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
     assert "BBP time" in capsys.readouterr().out
     panel = plot.draw(path).axes[-1]
     np.testing.assert_allclose(panel.containers[0].lines[0].get_ydata(), [11.5, 12, 13])
+
+
+def test_minima_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
+    """Which is which in file, tables and panel: the theory is replaced by numbers that say where it was asked."""
+
+    def counted(model, alpha):
+        at = alpha + 10 * model.a
+        return minima.Minima(
+            at, "marginal" if model.a < 1 else "unresolved", 0.1, 0.2, 0.3, 0.4, alpha - 5, 0.5
+        )
+
+    monkeypatch.setattr(phase_minima, "most_numerous", counted)
+    monkeypatch.setattr(phase_minima, "reach", lambda model, alpha, found: found.complexity / 100)
+    monkeypatch.setattr(
+        phase_minima, "threshold", lambda model: Threshold(7 + model.a, "discontinuous", 0.25, error=0.125)
+    )
+    path = tmp_path / "minima.h5"
+    options = [
+        "--p",
+        "1,2",
+        "--a-grid",
+        "0.5",
+        "--at-a",
+        "0.5,1",
+        "--widths",
+        "1",
+        "--minima",
+        "4,6",
+        "--processes",
+        "1",
+    ]
+    assert phase.main([*options, "--out", str(path)]) == 0
+    found, said = dataset.open(path), capsys.readouterr().out
+    assert found.minima_complexity.dims == ("minima_alpha", "at_a") and found.alpha_minima.dims == ("at_a",)
+    np.testing.assert_allclose(found.minima_complexity, [[9, 14], [11, 16]])
+    np.testing.assert_allclose(found.minima_reach, [[0.09, 0.14], [0.11, 0.16]])
+    np.testing.assert_allclose(found.minima_instability, [[-1, -1], [1, 1]])
+    numbers = "overlap", "loss", "force", "complexity_error"
+    assert [float(found[f"minima_{name}"][0, 0]) for name in numbers] == [0.1, 0.2, 0.3, 0.5]
+    assert found.minima_kind.values.tolist() == [["marginal", "unresolved"]] * 2
+    assert (
+        found.alpha_minima.values.tolist() == [7.5, 8]
+        and found.alpha_minima_error.values.tolist() == [0.125] * 2
+    )
+    assert found.alpha_minima_kind.values.tolist() == ["discontinuous"] * 2
+    assert found.alpha_minima_jump.values.tolist() == [0.25] * 2
+    line = next(line for line in said.splitlines() if "7.5000" in line)
+    assert line.split()[:3] == [
+        "0.5",
+        f"{bbp_threshold(Committee(1, 1, 0.5)).alpha:.6f}",
+        f"{bbp_threshold(Committee(1, 1, 0.5)).alpha:.6f}",
+    ]
+    panel = plot.draw(path).axes[-1]
+    np.testing.assert_array_equal(panel.lines[0].get_ydata(), found.minima_complexity[:, 1])
+    np.testing.assert_array_equal(panel.lines[1].get_ydata(), found.minima_complexity[1:, 1])
+    assert {"minima", "minima_thresholds"} <= set(tables(found))
+
+
+@cases(
+    "words, why",
+    [
+        ("--p-star 2", "p = p* = 1"),
+        ("--covariance mp:0.5", "without covariance"),
+        ("--overlap 0.2", "without overlap"),
+        ("--p-star 2 --p inf", "p = p* = 1"),
+    ],
+)
+def test_minima_of_other_models_are_refused(bbp, words, why):
+    said = bbp("phase", "--minima", "4", *words.split(), "--dry-run")
+    assert said.code == 2 and why in said.err and "Traceback" not in said.err
+    assert bbp("phase", "--minima", "0", "--dry-run").code == 2
 
 
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):

@@ -31,7 +31,7 @@ class _Crossing(NamedTuple):
     marginal: bool
 
 
-def threshold(model: Network, overlap: float = 0.0, low: float = 0.3, high: float = 60.0) -> Threshold:
+def threshold(model: Network, overlap: float = 0.0, low: float = 1.2, high: float = 60.0) -> Threshold:
     """Above which alpha the most numerous minima at an overlap are unstable towards the teacher.
 
     Parameters
