@@ -198,17 +198,16 @@ def threshold(quick: bool) -> None:
     for p, p_star, a, n, runs in THRESHOLDS[:: 2 if quick else 1]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([p, n])
         n, runs = (100, 10) if quick else (n, runs)
-        predicted, infinite = (
-            margin_threshold(model, n, draws=20 if quick else 120),
-            bbp_threshold(model).alpha,
-        )
+        draws, infinite = 20 if quick else 120, bbp_threshold(model).alpha
+        predicted = margin_threshold(model, n, draws=draws)
+        positive = margin_threshold(model, n, draws=draws, of="half").alpha
         alphas = np.linspace(0.55 * predicted.alpha, 1.1 * max(infinite, predicted.alpha), 6)
         ranks = [[np.argmax(dense(model, n, v, rng).overlaps) for _ in range(runs)] for v in alphas]
         fit = Logistic(alphas, np.mean(np.array(ranks) < model.degeneracy, axis=1), runs)
         (half, error), (one, e1), (two, e2) = fit.half(), fit.at(predicted.alpha), fit.at(infinite)
         print(
             f"{p:2d} {p_star:2d} {a:4g} {n:5d} {runs:4d}     | {half:.3f} +- {error:.3f}  |"
-            f" {predicted.alpha:.3f} +- {predicted.error:.3f}  ({predicted.half:.3f})  {one:.2f} +- {e1:.2f} |"
+            f" {predicted.alpha:.3f} +- {predicted.error:.3f}  ({positive:.3f})  {one:.2f} +- {e1:.2f} |"
             f" {infinite:.3f}  {two:.2f} +- {e2:.2f}",
             flush=True,
         )

@@ -5,6 +5,7 @@ Units are those of the Hessian, or of (p/2) H for p = inf. A route says how an a
     "exact"   quadratic committees: one Laplace integral (`theory.exact.averages`). Errors are 0: digits are those of rounding
     "nodes"   the resolvent is a multiple of the identity: averages in at most two dimensions, refined until nothing moves
     "points"  matrix Dyson equation on product rules or Sobol points
+    "draws"   at finite N: draws of labels (`theory.finite`)
 
 Errors are the last change of a refined rule, or a standard deviation over sets of points.
 """
@@ -83,7 +84,7 @@ class Outlier(_Answer):
 
 @dataclass(frozen=True, repr=False)
 class Threshold(_Answer):
-    """The BBP transition: of one model, or arrays of one shape for many (`threshold_map`).
+    """The BBP transition: of one model, or arrays of one shape for many (`threshold_map`) or for several N (`theory.finite`).
 
     alpha          alpha_BBP, the smallest M/N above which an outlier carries the teacher; NaN where there is none
     kind           "continuous" (sharp edge, the overlap grows from 0), "discontinuous" (smooth edge, it jumps), "none" (no
@@ -100,10 +101,10 @@ class Threshold(_Answer):
     alpha: Any
     kind: Any
     jump: Any
-    error: float = 0.0
+    error: Any = 0.0
     alpha_0: float = math.nan
     route: str = "exact"
-    reason: str = ""
+    reason: Any = ""
     jump_error: float = 0.0
     alpha_0_error: float = 0.0
     until: float = math.inf
@@ -112,6 +113,8 @@ class Threshold(_Answer):
         "overlap": "jump",
         "alpha_error": "error",
         "overlap_error": "jump_error",
+        "doubt": "reason",
+        "half": 'margin_threshold(model, n, of="half").alpha',
     }
     _units: ClassVar[dict[str, str]] = {"until": "M/N"}
 

@@ -5,7 +5,6 @@ import numpy as np
 from theory import Network, edge, outliers, spectrum, threshold
 from theory.answers import Edge, Threshold
 from theory.finite.law import finite_curve
-from theory.finite.threshold import FiniteThreshold
 
 MODEL = Network(2, 1, 0.3)
 
@@ -22,7 +21,7 @@ def test_errors_set_the_digits():
     assert str(Edge(-0.58565432, "smooth", 1.4e-4, "points")) == (
         "Edge(value=-0.58565 ± 0.0001, kind='smooth', route='points')"
     )
-    assert "alpha=0.71 ± 0.3" in str(FiniteThreshold(0.7089, 0.31, 0.7))
+    assert "alpha=0.71 ± 0.3" in str(Threshold(0.7089, "continuous", np.nan, 0.31, route="draws"))
     assert "alpha=nan, kind='none'" in str(Threshold(np.nan, "none", np.nan, reason="weights positive"))
 
 

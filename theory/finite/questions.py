@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -123,14 +124,10 @@ def alpha_at(
     """
     wanted, n, centre = _fraction("share", share), count("n", n), bbp_threshold(finite_committee(model)).alpha
 
+    lacks = _lacks(model, wanted, before, q2=q2, of=of, draws=draws, seed=seed)
+
     def missing(log_alpha: float) -> float:
-        alpha = math.exp(log_alpha)
-        if before is not None:
-            before(alpha, n)
-        try:
-            return share_at(model, alpha, n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
-        except NotConverged:
-            return -wanted  # too few labels for an edge: nothing to see
+        return lacks(math.exp(log_alpha), n)
 
     low, high = _bracket(
         missing, math.log(max(centre * _LOWEST, 1.5 / n)), math.log(centre), math.log(centre * _HIGHEST)
@@ -157,14 +154,10 @@ def n_at(
     wanted, alpha = _fraction("share", share), one("alpha", positive("alpha", alpha))
     least, most = max(_SIZES[0], -(-_LEAST_ORDER // int(finite_committee(model).p))), _SIZES[1]
 
+    lacks = _lacks(model, wanted, before, q2=q2, of=of, draws=draws, seed=seed)
+
     def missing(log_n: float) -> float:
-        n = round(math.exp(log_n))
-        if before is not None:
-            before(alpha, n)
-        try:
-            return share_at(model, alpha, n, q2=q2, of=of, draws=draws, seed=seed).share - wanted
-        except NotConverged:
-            return -wanted
+        return lacks(alpha, round(math.exp(log_n)))
 
     low, high = math.log(least), math.log(most)
     first, last = missing(low), missing(high)
@@ -176,6 +169,22 @@ def n_at(
     )
     n = round(math.exp(place))
     return Answer(float(n), n * error, share, doubt(model, alpha, n, of))
+
+
+def _lacks(
+    model: Network, wanted: float, before: Callable[[float, int], None] | None, **how: Any
+) -> Callable[[float, int], float]:
+    """(alpha, N) -> the share there less the wanted one."""
+
+    def at(alpha: float, n: int) -> float:
+        if before is not None:
+            before(alpha, n)
+        try:
+            return share_at(model, alpha, n, **how).share - wanted
+        except NotConverged:
+            return -wanted  # too few labels for an edge: nothing to see
+
+    return at
 
 
 def _root(

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, choice, count, numpy_defaults, shown
 from theory.exact.committee import committee_labels, finite_committee
 from theory.exact.transition import bbp_threshold
@@ -25,7 +25,6 @@ from theory.finite.quenched import mean_margin
 from theory.finite.questions import alpha_at
 from theory.late_scipy import brentq
 from theory.model.network import Network
-from theory.printing import Printed
 
 Array = NDArray[np.floating[Any]]
 
@@ -36,24 +35,8 @@ _REST = 4000  # labels that stand for the fluctuation of those that are not extr
 _MARGINS = ("auto", "labels", "extremes")
 
 
-@dataclass(frozen=True, repr=False)
-class FiniteThreshold(Printed):
-    """BBP threshold in dimension n. Fields are numbers, or arrays of the shape of n.
-
-    alpha   where half of the draws are informative; of `margin_threshold`: where the mean over draws of the margin is zero
-    error   its standard error from the scatter of the draws
-    half    of `margin_threshold`: where half of the draws have a positive margin, by bisection; else alpha
-    doubt   why the law behind alpha_bbp_finite is not known to hold there, or "" (theory.finite.validity)
-    """
-
-    alpha: Any
-    error: Any
-    half: Any
-    doubt: Any = ""
-
-
 @numpy_defaults
-def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> FiniteThreshold:
+def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> Threshold:
     """alpha at which half of the draws of `model` in dimension n, a number or an array from 100 to 1e12, are informative.
 
     By theory.finite.law at every n: all labels of a draw up to n = 5,000, extreme ones and others that stand for the rest
@@ -71,8 +54,9 @@ def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: in
 
     Returns
     -------
-    FiniteThreshold
-        Of the shape of n.
+    Threshold
+        Of the shape of n: alpha and its standard error from the scatter of the draws; the kind is that at N = infinity, the
+        jump is NaN; the reason says why the law is not known to hold there, or is empty (theory.finite.validity).
 
     Raises
     ------
@@ -87,11 +71,11 @@ def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: in
     """
     draws, seed, model = count("draws", draws, 2), count("seed", seed, 0), finite_committee(model)
 
-    def at(size: int) -> FiniteThreshold:
+    def at(size: int) -> tuple[float, float, str]:
         found = alpha_at(model, size, share=0.5, of="informative", draws=draws, seed=seed)
-        return FiniteThreshold(found.value, found.error, found.value, found.doubt or "")
+        return found.value, found.error, found.doubt or ""
 
-    return _at_sizes(at, n)
+    return _at_sizes(model, at, n)
 
 
 @numpy_defaults
@@ -103,8 +87,9 @@ def margin_threshold(
     seed: int = 0,
     method: str = "auto",
     extremes: int = 2000,
-) -> FiniteThreshold:
-    """alpha at which the mean margin over draws of labels vanishes in dimension n: a number or an array, from 100 to 1e12.
+    of: str = "mean",
+) -> Threshold:
+    """alpha at which the margin over draws of labels vanishes in dimension n: a number or an array, from 100 to 1e12.
 
     1e8 costs what 1e5 does; beyond 1e12 there is alpha_bbp_typical, which draws nothing.
 
@@ -112,6 +97,8 @@ def margin_threshold(
     method    "labels": every label drawn. "extremes": about `extremes` labels drawn one by one, the rest by its mean and
               Gaussian fluctuation (theory.finite.extreme_labels states the approximation), p <= 8. "auto": labels up to
               n = 3,000 and for p > 8.
+    of        "mean": where the mean margin vanishes, with its standard error. "half": where half of the draws have a positive
+              margin, by bisection, without an error (NaN)
     Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
 
     >>> found = margin_threshold(Network(1, 1, 0.5), 100, draws=2)
@@ -120,9 +107,12 @@ def margin_threshold(
     """
     draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
     model, method = finite_committee(model), choice("method", method, _MARGINS)
-    seed = count("seed", seed, 0)
+    seed, crossing = (
+        count("seed", seed, 0),
+        {"mean": _mean, "half": _half}[choice("of", of, ("mean", "half"))],
+    )
 
-    def at(size: int) -> FiniteThreshold:
+    def at(size: int) -> tuple[float, float, str]:
         labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
         rng = np.random.default_rng(seed)
         centre = bbp_threshold(model).alpha
@@ -136,22 +126,25 @@ def margin_threshold(
             while low * size > 2 and margins(low).mean() >= 0:  # far below the limit, where a is large
                 high, low = low, low / 3
             if margins(low).mean() < 0:
-                return _crossing(margins, low, high)
+                return *crossing(margins, low, high), ""
         raise NotConverged(f"no threshold found for n = {size} up to alpha = {8 * centre:.6g}", centre)
 
-    return _at_sizes(at, n)
+    return _at_sizes(model, at, n)
 
 
-def _at_sizes(at: Callable[[int], FiniteThreshold], n: Any) -> FiniteThreshold:
+def _at_sizes(model: Network, at: Callable[[int], tuple[float, float, str]], n: Any) -> Threshold:
     try:
         sizes = np.asarray(n)
     except ValueError:
         raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
+    each = [at(size) for size in [_size(v) for v in (sizes.ravel() if sizes.ndim else [n])]]
+    alpha, error, reason = zip(*each, strict=True)
+    kind, jump = bbp_threshold(model).kind, math.nan
     if not sizes.ndim:
-        return at(_size(n))
-    each = [at(size) for size in [_size(v) for v in sizes.ravel()]]
-    fields = ([getattr(r, name) for r in each] for name in ("alpha", "error", "half", "doubt"))
-    return FiniteThreshold(*(np.reshape(f, sizes.shape) for f in fields))
+        return Threshold(alpha[0], kind, jump, error[0], route="draws", reason=reason[0])
+    at_n = [np.reshape(column, sizes.shape) for column in (alpha, error, reason)]
+    kinds, jumps = (np.full(sizes.shape, value) for value in (kind, jump))
+    return Threshold(at_n[0], kinds, jumps, at_n[1], route="draws", reason=at_n[2])
 
 
 def _size(n: Any) -> int:
@@ -163,20 +156,21 @@ def _size(n: Any) -> int:
     return size
 
 
-def _crossing(margins: Callable[[float], Array], low: float, high: float) -> FiniteThreshold:
+def _mean(margins: Callable[[float], Array], low: float, high: float) -> tuple[float, float]:
+    """Where the mean margin vanishes, and the standard error."""
     alpha = brentq(lambda v: margins(v).mean(), low, high, xtol=1e-5 * low)
     step, here = 0.03 * alpha, margins(alpha)
     slope = float((margins(alpha + step) - margins(alpha - step)).mean()) / (2 * step)
     error = here.std(ddof=1) / math.sqrt(len(here)) / slope
-    return FiniteThreshold(float(alpha), float(error), _half(margins, low, high))
+    return float(alpha), float(error)
 
 
-def _half(margins: Callable[[float], Array], low: float, high: float) -> float:
+def _half(margins: Callable[[float], Array], low: float, high: float) -> tuple[float, float]:
     """Where the share of draws with a positive margin passes 1/2, by bisection; the middle of what is left."""
     for _ in range(14):
         middle = (low + high) / 2
         low, high = (middle, high) if np.mean(margins(middle) > 0) < 0.5 else (low, middle)
-    return (low + high) / 2
+    return (low + high) / 2, math.nan
 
 
 def _by_labels(

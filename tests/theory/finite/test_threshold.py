@@ -89,7 +89,11 @@ def test_threshold_at_large_n():
     continuous = Committee(1, 1, 0.5)
     found = margin_threshold(continuous, 10**8, draws=6, extremes=300)
     assert abs(found.alpha - bbp_threshold(continuous).alpha) < 5 * found.error < 0.01
-    assert found.half == pytest.approx(found.alpha, abs=0.01)
+    half = margin_threshold(continuous, 10**8, draws=6, extremes=300, of="half")
+    assert half.alpha == pytest.approx(found.alpha, abs=0.01)
+    assert (found.kind, found.route, math.isnan(found.jump)) == ("continuous", "draws", True)
+    with pytest.raises(AttributeError, match='of="half"'):
+        _ = found.half
 
 
 def test_discontinuous_threshold_sits_far_below_its_limit():
@@ -105,6 +109,7 @@ def test_discontinuous_threshold_sits_far_below_its_limit():
     [
         ({"n": 5}, "n must be"),
         ({"n": 100, "method": "guess"}, "method must be one of"),
+        ({"n": 100, "of": "third"}, "of must be one of"),
         ({"n": 100, "draws": 1}, "draws must be"),
         ({"n": 10**6, "method": "extremes", "model": Committee(9, 1, 1.0)}, "p must be at most"),
         ({"n": 10**8, "method": "labels"}, "n must be at most"),
@@ -129,7 +134,7 @@ def test_thresholds_far_below_the_limit_are_found(a):
 def test_half_of_fresh_draws_have_a_positive_margin_at_half():
     """200 fresh draws at the half-point of 60: a share within 4 sigma of both (0.15) of 1/2."""
     model, n = Committee(1, 1, 2.0), 300
-    half = margin_threshold(model, n, draws=60).half
+    half = margin_threshold(model, n, draws=60, of="half").alpha
     rng = np.random.default_rng(99)
     positive = []
     for _ in range(200):
