@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 from bbp.console import grids, program
 from bbp.console.errors import RunError
+from bbp.experiments import own
 from bbp.files import atomic, outputs
-from theory.checks import ParameterError
+from theory.checks import ParameterError, shown
 
 EXAMPLE = """  bbp explore                            opens a page in the browser
   bbp explore results/sweep.h5           with the samples of this file over the curves
@@ -47,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write one file that needs no server, and end: about a minute of one core, with progress on the way",
     )
     parser.add_argument("--force", action="store_true", help="with --export: replace an existing file")
+    for name in own.KINDS:
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            metavar="FILE.py:NAME",
+            help=f"where a {name.replace('_', ' ')} of one's own lies, for links and for FILE.h5 if not where it says",
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,6 +70,11 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {args.export} ({size / 2**20:.1f} MiB)")
         return program.OK
     port = None if args.port is None else _port(args.port)
+    for name in own.KINDS:
+        if (value := getattr(args, name)) is not None and not isinstance(own.read(name, value), own.Text):
+            raise ParameterError(
+                f"{name} must be one's own here, FILE.py:NAME or package.module:NAME, got {shown(value)}"
+            )
     sweepfile = importlib.import_module("bbp.explorer.sweepfile")
     held = sweepfile.read(args.file) if args.file is not None else []
     server = importlib.import_module("bbp.explorer.server")
@@ -92,6 +104,7 @@ def _exclude(args: argparse.Namespace) -> None:
         "--origin": args.origin,
         "--no-browser": args.no_browser,
         "--host": args.host != LOCAL,
+        **{f"--{name.replace('_', '-')}": getattr(args, name) for name in own.KINDS},
     }
     given = [name for name, value in options.items() if value]
     if given:

@@ -153,6 +153,14 @@ def found(kind: str, name: Any, source: str) -> Entry:
     return _absent(kind, name, source, reason)
 
 
+def known(kind: str, name: Any) -> Text | None:
+    """The object of this name that this program has seen last, if it is at hand."""
+    if isinstance(name, Text):
+        return name
+    seen = [entry for (_, each), entry in _named.items() if each == name]
+    return next((Text(entry) for entry in reversed(seen) if isinstance(entry, KINDS[kind])), None)
+
+
 def is_absent(entry: Entry) -> bool:
     """Whether nothing but the name of this object is known."""
     return isinstance(entry.value, _Absent)

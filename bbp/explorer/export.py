@@ -107,7 +107,7 @@ def render(grid: Grid) -> str:
     state = State(p=2, p_star=1, a=0.3, alpha=2.0)
     if state.p not in grid.widths:
         state = replace(state, p=grid.widths[0])
-    doc, board = Document(), figures.board(grid.widths)
+    doc, board = Document(), figures.board(grid.widths, live=False)
     first = answer(state)
     rows = [float(np.searchsorted(grid.widths, state.p))]
     first.sources["present"] = {"a": [state.a], "row": rows}

@@ -40,6 +40,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "finite": ("alpha", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high"),
     "drawn": ("alpha", "lowest", "overlap"),
     "sweep": ("alpha", "n", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high"),
+    "quantity": ("alpha", "n", "value", "low", "high"),
     "phases": ("image",),
     "thresholds": ("p", "a", "alpha_bbp", "alpha_0", "a_c"),
     "a_c": ("a", "row"),
@@ -88,8 +89,8 @@ def empty(name: str) -> Columns:
     return {key: [] for key in COLUMNS[name]}
 
 
-def board(widths: Sequence[float] = WIDTHS) -> Board:
-    """The five figures, empty; `widths` are the rows of the phase diagram."""
+def board(widths: Sequence[float] = WIDTHS, *, live: bool = True) -> Board:
+    """The figures, empty; `widths` are the rows of the phase diagram; a live page has one of a sweep file's quantities."""
     sources = {name: ColumnDataSource(empty(name), name=name) for name in COLUMNS}
     lines = {name: Span(location=0.0, dimension="height", visible=False, name=name) for name in LINES}
     figures = {
@@ -99,6 +100,8 @@ def board(widths: Sequence[float] = WIDTHS) -> Board:
         "recovery": _recovery(sources, lines),
         "phases": _phases(sources, widths),
     }
+    if live:
+        figures["quantity"] = _quantity(sources)
     for name in ("lowest", "recovery", "phases"):
         figures[name].js_on_event(
             Tap, CustomJS(args={"name": name}, code="bbp.tapped(name, cb_obj.x, cb_obj.y)")
@@ -261,6 +264,20 @@ def _recovery(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
     lines["recovery_zero"].update(line_color=style.PURPLE, line_dash=[2, 3], line_width=2)
     panel.add_layout(lines["recovery_zero"])
     _hover(panel, [curve, *_sampled(panel, sources, "overlap")])
+    return panel
+
+
+def _quantity(sources: Mapping[str, Any]) -> Any:
+    """Means over the samples of an open file of what the page's select says."""
+    panel = _panel(
+        "quantity", "α = M/N", "mean over samples", [("α", "@alpha{0.000}"), ("N", "@n"), ("", "@value")]
+    )
+    source, look = sources["quantity"], {"line_color": style.ORANGE}
+    points = panel.scatter(
+        "alpha", "value", source=source, size=7, marker="square", fill_color=None, line_width=2, **look
+    )
+    panel.segment("alpha", "low", "alpha", "high", source=source, line_width=1, **look)
+    _hover(panel, [points])
     return panel
 
 

@@ -88,7 +88,8 @@ class Session:
         self._branch_of: object = None  # what the curves over alpha of a model with options belong to
         self._closed = False
         found = answer(state)
-        found.sources["sweep"] = self._samples_held()
+        self._chosen = ""  # the quantity of an open file that is shown
+        self._lay_over(found)
         self._sent = Answer()
         self._board.show(found.unlike(self._sent))
         self._sent.sources |= {
@@ -185,7 +186,7 @@ class Session:
             found.axes["lowest"] = self._sent.axes["lowest"]
         else:
             self._branch_of = None
-        found.sources["sweep"] = self._samples_held()
+        self._lay_over(found)
         serial = {"serial": message["serial"], "more": later}
         self._show(found, values=state.values(), theory=1e3 * (time.perf_counter() - began), **serial)
         if later:
@@ -222,9 +223,13 @@ class Session:
 
     def _close_file(self, message: Message) -> None:
         self._held = []
-        self._show(Answer(sources={"sweep": self._samples_held()}))
+        self._show(self._lay_over(Answer()))
         self._tell_of_sweep()
         self._tell(**{"sweep-words": "Its samples lie over the curves."})
+
+    def _choose(self, message: Message) -> None:
+        self._chosen = str(message["name"])
+        self._show(self._lay_over(Answer()))
 
     _handlers: ClassVar = {
         "state": _move,
@@ -232,6 +237,7 @@ class Session:
         "cancel": _cancel,
         "open": _open,
         "close": _close_file,
+        "quantity": _choose,
     }
 
     # ---- samples ----
@@ -353,19 +359,41 @@ class Session:
     def _opened(self, name: str, state: State, message: Message) -> None:
         if message["kind"] == "result":
             self._held = message["held"]
-            self._show(Answer(sources={"sweep": self._samples_held()}))
+            self._show(self._lay_over(Answer()))
             self._tell_of_sweep(name)
         elif message["kind"] == "failed":
             self._tell(**{"sweep-words": f"{message['text']}."})
 
     def _samples_held(self) -> figures.Columns:
         """Points of the open file that belong to the page's model."""
-        fitting = [held.columns for held in self._held if held.fits(self._state)]
-        return fitting[0] if fitting else figures.empty("sweep")
+        held = self._held_here()
+        return held.columns if held else figures.empty("sweep")
+
+    def _held_here(self) -> Held | None:
+        return next((held for held in self._held if held.fits(self._state)), None)
+
+    def _quantities(self) -> list[list[str]]:
+        """Names and words of the quantities of the page's model in the open file, the one that is shown first."""
+        held = self._held_here()
+        named = [[name, words] for name, (words, _) in held.quantities.items()] if held else []
+        return sorted(named, key=lambda row: row[0] != self._chosen)
+
+    def _lay_over(self, found: Answer) -> Answer:
+        """Put the points of the open file that belong to the page's model into an answer."""
+        held, named = self._held_here(), self._quantities()
+        found.sources |= {"sweep": self._samples_held(), "quantity": figures.empty("quantity")}
+        if held and named:
+            columns = held.quantities[named[0][0]][1]
+            found.sources["quantity"] = columns
+            if len(columns["alpha"]):
+                low, high = float(columns["low"].min()), float(columns["high"].max())
+                room = 0.08 * (high - low) or 0.1 * abs(high) or 0.1
+                found.axes["quantity"] = (0.0, 1.05 * float(columns["alpha"].max()), low - room, high + room)
+        return found
 
     def _tell_of_sweep(self, name: str = "") -> None:
         if not self._held:
-            self._tell(models=[])
+            self._tell(models=[], quantities=[])
             return
         opened, points = f"{name}: " if name else "", len(self._samples_held()["alpha"])
         words = (
@@ -374,7 +402,7 @@ class Session:
             else "samples of other models: choose one."
         )
         models = [{"text": held.text, "values": held.values} for held in self._held]
-        self._tell(**{"sweep-words": opened + words, "models": models})
+        self._tell(**{"sweep-words": opened + words, "models": models, "quantities": self._quantities()})
 
     # ---- sending ----
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import urlencode
 
+from bbp.experiments import own
 from theory.checks import ParameterError, choice, shown
 from theory.model.activations import ACTIVATIONS
 from theory.model.losses import LOSSES
@@ -68,7 +69,12 @@ class Control:
     def checked(self, value: Any) -> int | float | str:
         """`value` (a number or text of one, or an option) within the bounds; ParameterError, one line, otherwise."""
         if self.options:
-            return choice(self.label, value, self.options)
+            mine = own.known(self.name, value) if self.name in own.KINDS else None
+            if mine is None and isinstance(value, str) and ":" in value and value not in self.options:
+                raise ParameterError(
+                    f"{self.label} {shown(value)} is not at hand: start with bbp explore --{self.name} FILE.py:NAME"
+                )
+            return mine or choice(self.label, value, self.options)
         number = self._number(value)
         if math.isinf(number) and number > 0 and self.infinite:
             return math.inf
@@ -224,6 +230,7 @@ class State:
     def model(self) -> Network:
         """The model of the state. Raises ParameterError where they clash."""
         given = {control.name: getattr(self, control.name) for control in OPTIONS if self.changed(control)}
+        given = {name: value.entry if isinstance(value, own.Text) else value for name, value in given.items()}
         return Network(self.p, self.p_star, self.a, **given)
 
     @property
@@ -277,16 +284,20 @@ def python_lines(state: State) -> str:
 
 def _network_lines(state: State) -> str:
     names = ["p", "p_star", "a", *(control.name for control in OPTIONS if state.changed(control))]
-    given = ", ".join(f"{name}={_python(getattr(state, name))}" for name in names)
+    given = ", ".join(f"{name}={_python(name, getattr(state, name))}" for name in names)
+    mine = any(isinstance(getattr(state, name), own.Text) for name in names)
     return (
         ("import math\n" if math.isinf(state.p) else "")
+        + ("from bbp.experiments import own\n" if mine else "")
         + "from theory import Network, edge, outliers, threshold\n\n"
         + f"model = Network({given})\nprint(threshold(model))\nprint(edge(model, {plain(state.alpha)}))\n"
         + f"print(outliers(model, {plain(state.alpha)}))"
     )
 
 
-def _python(value: Any) -> str:
+def _python(name: str, value: Any) -> str:
+    if isinstance(value, own.Text):
+        return f"own.read({name!r}, {str(value)!r}).entry"
     return "math.inf" if isinstance(value, float) and math.isinf(value) else repr(value)
 
 

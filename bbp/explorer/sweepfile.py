@@ -6,7 +6,7 @@ import base64
 import binascii
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bbp import store
 from bbp.analysis.summary import summarise
-from bbp.experiments import models
+from bbp.experiments import models, own
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, text_of
 from theory.checks import ParameterError
@@ -29,11 +29,13 @@ MODELS = 12  # of a product that the page offers
 
 @dataclass(frozen=True)
 class Held:
-    """One model of an opened file: how the page names it, values of a state that shows it, columns of its points."""
+    """One model of an opened file: how the page names it, values of a state that shows it, columns of its points; and of every
+    quantity that averages over its samples have, by name, its words and columns (`bbp.explorer.figures.COLUMNS`)."""
 
     text: str
     values: dict[str, Any]
     columns: dict[str, NDArray[np.float64]]
+    quantities: dict[str, tuple[str, dict[str, NDArray[np.float64]]]] = field(default_factory=dict)
 
     def fits(self, state: State) -> bool:
         """Whether these are samples of the state's model."""
@@ -83,7 +85,19 @@ def _held(sweep: xr.Dataset) -> Held:
     values = {"p": text_of(model.p), "p_star": model.p_star, "a": model.a} | options_of(model)
     limits = BY_NAME["n"]
     values["n"] = int(np.clip(sweep.n.values.max(), limits.low, limits.high))
-    return Held(models.words(model), values, columns)
+    return Held(models.words(model), values, columns, _quantities(averages))
+
+
+def _quantities(averages: xr.Dataset) -> dict[str, tuple[str, dict[str, NDArray[np.float64]]]]:
+    found = {}
+    n, alpha = np.meshgrid(averages.n.values.astype(np.float64), averages.alpha.values, indexing="ij")
+    for name in (name for name in averages.data_vars if f"{name}_error" in averages):
+        middle, error = averages[name].values, np.nan_to_num(averages[f"{name}_error"].values)
+        good = np.isfinite(middle)
+        columns = {"alpha": alpha, "n": n, "value": middle, "low": middle - error, "high": middle + error}
+        words = str(averages[name].attrs.get("long_name", name))
+        found[str(name)] = words, {key: values[good] for key, values in columns.items()}
+    return found
 
 
 def options_of(model: Network) -> dict[str, Any]:
@@ -92,15 +106,16 @@ def options_of(model: Network) -> dict[str, Any]:
     if model.is_committee:
         return values
     unlike = model.teacher_activation, model.gram, model.output_noise or None
-    own = bool(model.student.source or model.rule.source)
-    if own or any(part is not None for part in unlike) or not model.is_mean:
+    if any(part is not None for part in unlike) or not model.is_mean:
         return values | {"activation": "other"}
     specs = {covariance(name).spec: name for name in COVARIANCES if name != "identity"}
-    if model.covariance is not None:
-        spec = covariance(model.covariance).spec
-        values["covariance"] = specs.get(spec, spec)
-    names = {name: getattr(getattr(model, name), "name", "other") for name in ("activation", "loss")}
-    return values | names | {"noise": model.noise, "overlap": model.overlap}
+    for name in ("activation", "loss", "covariance"):
+        part = getattr(model, name)
+        if part is not None:
+            values[name] = (
+                own.read(name, part) or getattr(part, "name", "") or specs.get(part.spec, part.spec)
+            )
+    return values | {"noise": model.noise, "overlap": model.overlap}
 
 
 def query_of(held: list[Held]) -> str:

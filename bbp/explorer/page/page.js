@@ -32,7 +32,12 @@ window.bbp = (function () {
   // ---- controls ----
   function syncControl(c) {
     const field = byId("c-" + c.name);
-    if (c.scale === "choice") { field.value = state[c.name]; return; }
+    if (c.scale === "choice") {
+      // an object of one's own, from a file or a link
+      if (![...field.options].some((option) => option.value === state[c.name])) field.add(new Option(state[c.name]));
+      field.value = state[c.name];
+      return;
+    }
     const slider = byId("r-" + c.name);
     if (typed !== c.name) field.value = shown(state[c.name]);
     if (document.activeElement !== slider || ofSlider(c, slider.value) !== shown(state[c.name])) slider.value = toSlider(c, state[c.name]);
@@ -40,7 +45,7 @@ window.bbp = (function () {
   }
   function wire(c) {
     const field = byId("c-" + c.name);
-    if (c.scale === "choice") { field.addEventListener("change", () => move({ [c.name]: field.value })); return; }
+    if (c.scale === "choice") { field.addEventListener("change", () => move({ [c.name]: field.value })); syncControl(c); return; }
     const slider = byId("r-" + c.name);
     if (c.scale === "stops") { slider.max = c.stops.length - 1; slider.step = 1; }
     slider.addEventListener("input", () => { typed = null; const v = ofSlider(c, slider.value); field.value = v; move({ [c.name]: v }); });
@@ -139,6 +144,12 @@ window.bbp = (function () {
     if (status.progress !== undefined) byId("progress").value = status.progress;
     for (const id of ["sample-words", "finite-words", "sweep-words"]) if (status[id] !== undefined) byId(id).textContent = status[id] || "\u00a0";
     if (status.busy !== undefined) { byId("draw").disabled = status.busy; byId("cancel").disabled = !status.busy; }
+    if (status.quantities !== undefined) {
+      const select = byId("quantity");
+      byId("quantities").hidden = status.quantities.length === 0;
+      if (status.quantities.length !== select.options.length) select.replaceChildren(...status.quantities.map(([name, words]) => new Option(words, name)));
+      if (status.quantities.length) select.value = status.quantities[0][0];
+    }
     if (status.models !== undefined) {
       const row = byId("sweep-models");
       row.replaceChildren(...status.models.map((held) => {
@@ -292,6 +303,7 @@ window.bbp = (function () {
     byId("cancel").addEventListener("click", () => ask({ do: "cancel" }));
     byId("sweep-file").addEventListener("change", (event) => { openFile(event.target.files[0]); event.target.value = ""; });
     byId("close-sweep").addEventListener("click", () => ask({ do: "close" }));
+    byId("quantity").addEventListener("change", (event) => ask({ do: "quantity", name: event.target.value }));
   }
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || (event.target.matches("input[type=text], select") && event.key !== "Escape")) return;

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from bbp import store, sweep
 from bbp.explorer.answer import answer, number
 from bbp.explorer.jobs import draws_of
 from bbp.explorer.limits import sampling_of
@@ -435,3 +436,54 @@ def test_the_exported_page_needs_no_server(tab, small_export):
     misplaced = np.trapezoid(np.abs(rho["rho"] - exact), rho["lam"]) / np.trapezoid(exact, rho["lam"])
     assert misplaced < min(0.1, stated)
     assert tab.script("return performance.getEntriesByType('resource').length") == 0
+
+
+OWN = """
+import numpy as np
+from theory import Activation
+
+bend = Activation(
+    "bend",
+    lambda x, xp: x**2 / (1 + x**2 / 10),
+    lambda x, xp: 2 * x / (1 + x**2 / 10) ** 2,
+    lambda x, xp: 2 / (1 + x**2 / 10) ** 2 - 0.8 * x**2 / (1 + x**2 / 10) ** 3,
+    "even",
+    infimum=0.0,
+)
+
+def ipr(vectors):
+    "inverse participation ratio"
+    return np.sum(vectors**4, axis=0)
+"""
+
+
+def test_a_file_with_functions_of_ones_own_is_shown_with_its_quantities(tab, tmp_path, monkeypatch):
+    """Its activation is the page's, theory and samples; the select has every quantity of the file, its observable too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(OWN)
+    words = ["--alpha-grid", "3,5", "--n", "24", "--samples", "4", "--a", "0.5", "--quiet"]
+    words += ["--activation", "mine.py:bend", "--observable", "mine.py:ipr", "--out", "own.h5"]
+    assert sweep.main(words) == 0
+    found = store.load("own.h5")
+    with explorer("own.h5") as (url, _):
+        assert "activation=mine.py%3Abend" in url
+        tab.open(address=url)
+        assert tab.element("c-activation").get_attribute("value") == "mine.py:bend"
+        assert "--activation mine.py:bend" in tab.text("command")
+        assert len(tab.columns("sweep")["alpha"]) == 2
+        options = tab.element("quantity").find_elements("tag name", "option")
+        held = {option.get_attribute("value"): option.text for option in options}
+        assert held["ipr"] == "inverse participation ratio" and {"lowest", "overlap", "gap"} <= set(held)
+        next(option for option in options if option.get_attribute("value") == "ipr").click()
+        tab.until(
+            "bbp.board().sources.quantity.data.value[0] < 1 && bbp.board().sources.quantity.data.value[0] > 0",
+            "ipr",
+        )
+        shown = floats(tab.columns("quantity"))
+        np.testing.assert_allclose(
+            shown["value"], found.ipr.isel(eigenpair=0).mean("sample").values.ravel(), rtol=1e-12
+        )
+        tab.element("draw").click()
+        tab.has("eigenvalues", "lam")
+        assert tab.complaints() == []
+        tab.blank()
