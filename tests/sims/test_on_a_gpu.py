@@ -1,5 +1,6 @@
 """What runs on a GPU only, run here under its name: the same numbers as on the host, and plans of memory that hold."""
 
+import json
 from types import SimpleNamespace
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from bbp.engine import executors
+from benchmarks import gpu_large
 from sims import card, hessian, memory
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
@@ -158,3 +160,21 @@ def test_the_plan_of_streamed_rows_holds_what_xla_plans(on_gpu):
     drawn = held(lambda k: row_halves(k, np.uint32(0), size, n, "float32"), key)
     planned = krylov_memory.data_bytes(n, m, "float32", stored=False)
     assert planned / 4 < drawn <= 1.01 * planned
+
+
+@pytest.mark.parametrize("parts", [["product"], pytest.param(list(gpu_large.PARTS), marks=pytest.mark.slow)])
+def test_the_run_for_a_card_goes_on_where_it_was(tmp_path, capsys, parts):
+    """`benchmarks/gpu_large.py` at toy sizes: every line measured over computed, and no part twice."""
+    words = [
+        "--tiny",
+        "--out",
+        str(tmp_path / "x.json"),
+        *(word for part in parts for word in ("--part", part)),
+    ]
+    gpu_large.main(words)
+    assert "failed" not in capsys.readouterr().out
+    found = json.loads((tmp_path / "x.json").read_text())["parts"]
+    assert list(found) == parts and all(found.values())
+    assert all(line["measured"] > 0 < line["computed"] for lines in found.values() for line in lines.values())
+    gpu_large.main(words)
+    assert capsys.readouterr().out.count("stands in") == len(parts)
