@@ -30,7 +30,7 @@ if start.is_program():
 __version__ = "0.3.0"
 
 # What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
-_PUBLIC = {"open": "bbp.files.dataset"}
+_PUBLIC = {"open": "bbp.files.dataset", "inputs": "bbp.files.inputs"}
 
 
 _PROGRAMS = (

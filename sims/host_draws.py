@@ -48,6 +48,8 @@ def draw_on_host(
     m, n, samples = instance.samples_of(alpha, n), count("n", n), indices("samples", samples)
     samples = [instance.below("sample", sample, instance.WORD) for sample in samples]
     instance.room_for_teacher(model, n)
+    if model.inputs is not None:
+        model.inputs.require(m, n)
     return _instances(model, n, m, samples, instance.point_words(seed, n, alpha), dtype)
 
 
@@ -65,15 +67,20 @@ def _instances(
 ) -> Iterator[Instance]:
     p, height = instance.finite_p(model), 2 * max(int(model.p), model.p_star)
     roots = instance.input_roots(model, n)
-    together = max(1, STREAM // (height + m))
+    drawn_rows = m if model.inputs is None else 0
+    together = max(1, STREAM // (height + drawn_rows))
     for start in range(0, len(samples), together):
         some = samples[start : start + together]
         words = fold(point, some)
-        drawn = _Rows(fold(words, [[instance.WEIGHTS], [instance.DATA]]), height, m, n, dtype)
+        drawn = _Rows(fold(words, [[instance.WEIGHTS], [instance.DATA]]), height, drawn_rows, n, dtype)
         weights = drawn.next(len(some) * height).reshape(len(some), height, n)
         students, teachers = instance.weights_from(weights, p, model.p_star)
         for student, teacher, own in zip(students, teachers, words, strict=True):
-            data: Any = drawn.next(m, instance.padded(m))
+            data: Any
+            if model.inputs is not None:
+                data = instance.given_rows(model.inputs, own, m, dtype)
+            else:
+                data = drawn.next(m, instance.padded(m))
             if roots is not None:
                 data *= roots.astype(data.dtype)
             yield Instance(

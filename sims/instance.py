@@ -33,6 +33,7 @@ from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
 from sims.threefry import fold, normal_halves, normal_row
 from theory.checks import ParameterError, count, flag, positive, shown
+from theory.model.inputs import Inputs
 from theory.model.network import Network, network
 
 # The map from keys to draws. Its number rises with every change after which a key gives other variates (the layout of keys,
@@ -56,7 +57,8 @@ class Instance:
     student  (p, N)
     teacher  (p_star, N)
     data     (padded M, N), rows x ~ N(0, Sigma / N), zero from row M on; None: rows are drawn when needed. Sigma is diagonal:
-             the coordinates are its eigenbasis, in which student and teacher are isotropic
+             the coordinates are its eigenbasis, in which student and teacher are isotropic. Of inputs of one's own: M of their
+             rows over sqrt(N), in the order of `chosen`
     words    (2,) of the key of the draw; `data_key(key)` is that of its rows
     """
 
@@ -252,7 +254,7 @@ def draw(
     dtype : str
         "float64" or "float32", of the arrays.
     data : bool
-        False leaves the rows to be drawn when needed.
+        False leaves the rows to be drawn when needed; inputs of one's own are always there.
     shared : bool
         True leaves alpha out of the key: teacher, student and rows are then those of every other alpha, of which a larger one
         has more rows.
@@ -279,14 +281,42 @@ def draw(
     m = samples_of(alpha, n)
     n = count("n", n)
     room_for_teacher(model, n)
+    if model.inputs is not None:
+        model.inputs.require(m, n)
     words = _draw_words(seed, n, None if shared else alpha, sample)
     key = _wrapped(words)
     student, teacher = draw_weights(key, p, model.p_star, n, dtype)
     student = placed(model, student, teacher)
-    rows, roots = draw_data(data_key(key), m, n, dtype) if data else None, input_roots(model, n)
+    roots = input_roots(model, n)
+    if model.inputs is not None:
+        rows: jax.Array | None = jax.device_put(given_rows(model.inputs, words, m, dtype))
+    else:
+        rows = draw_data(data_key(key), m, n, dtype) if data else None
     if rows is not None and roots is not None:
         rows = _spread(rows, jnp.asarray(roots, dtype))
     return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, words)
+
+
+def chosen(words: NDArray, count: int, m: int) -> NDArray[np.int64]:
+    """Which m of `count` given rows the draw with these words of its key has, (m,): each row has a number of 64 bits, its index
+    folded into the data key, and those of the lowest numbers are taken in order. A larger m has those of a smaller one first.
+
+    >>> chosen(np.array([0, 7], np.uint32), 5, 5).tolist() == sorted(range(5))
+    False
+    """
+    pairs = fold(fold(words, DATA), np.arange(count, dtype=np.uint32)).astype(np.uint64)
+    numbers = pairs[:, 0] << np.uint64(32) | pairs[:, 1]
+    del pairs
+    lowest = np.argpartition(numbers, m - 1)[:m] if m < count else np.arange(count)
+    return np.asarray(lowest[np.lexsort((lowest, numbers[lowest]))], np.int64)
+
+
+def given_rows(rows: Inputs, words: NDArray, m: int, dtype: Any) -> NDArray:
+    """The data (padded m, N) of the draw with these words: given rows over sqrt(N), then zeros."""
+    found = _aligned(padded(m), rows.n, np.dtype(dtype))
+    found[:m] = rows.take(chosen(words, rows.count, m)) / math.sqrt(rows.n)
+    found[m:] = 0
+    return found
 
 
 def room_for_teacher(model: Network, n: int) -> None:

@@ -27,7 +27,7 @@ from sims.krylov.sample import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.memory import require_fit
 from sims.operator.operator import HessianOperator, weighted
-from sims.operator.rows import Rows, stored_rows, streamed_rows
+from sims.operator.rows import Rows, cut_rows, stored_rows, streamed_rows
 from sims.pinned import pinned
 from sims.resolution import require_resolved
 from theory.checks import ParameterError, count, flag, positive, shown
@@ -88,6 +88,9 @@ def shared_draw(
     """
     model, largest = _checked(points)
     instance = draw(model, n, largest, seed=seed, sample=sample, dtype=dtype, data=False, shared=True)
+    if model.inputs is not None:
+        rows = cut_rows(instance, size=size)
+        return SharedDraw(instance.student, instance.teacher, rows, instance.key)
     make = stored_rows if flag("stored", stored) else streamed_rows
     rows = make(data_key(instance.key), instance.m, instance.n, instance.student.dtype, size=size)
     return SharedDraw(instance.student, instance.teacher, rows.of(model), instance.key)

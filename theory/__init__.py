@@ -1,8 +1,8 @@
 """Spectral theory of the Hessian of teacher-student networks at random initialisation. NumPy and SciPy only.
 
 `edge`, `outliers`, `threshold`, `spectrum` and `density` say of any `Network` what N = infinity has. Finite N is in
-`theory.finite`, the Hessian along a method in `theory.path`, minima in `theory.minima`, spectral methods and any weight of
-one's own in `theory.general`.
+`theory.finite`, on rows of one's own in `theory.given`, along a method in `theory.path`, minima in `theory.minima`,
+spectral methods and any weight of one's own in `theory.general`.
 """
 
 import importlib
@@ -16,13 +16,14 @@ from theory.exact.density.density import moment, stieltjes
 from theory.exact.outliers import StudentDirection, edge_gap, outlier, student_outliers
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
 from theory.front import alpha_zero, atom, density, edge, outliers, spectrum, threshold
-from theory.model import Activation, Committee, Covariance, Loss, Network, Target
+from theory.model import Activation, Committee, Covariance, Inputs, Loss, Network, Target
 
 __all__ = [
     "Activation",
     "Committee",
     "Covariance",
     "Edge",
+    "Inputs",
     "Loss",
     "Network",
     "NotConverged",
@@ -66,6 +67,11 @@ del outlier
 def __getattr__(name: str) -> Any:
     if name in _FORMER:
         return _FORMER[name]
-    if name in ("finite", "minima", "path"):  # packages that are imported when they are first asked for
+    if name in (
+        "finite",
+        "given",
+        "minima",
+        "path",
+    ):  # packages that are imported when they are first asked for
         return importlib.import_module(f"theory.{name}")
     raise AttributeError(f"module 'theory' has no attribute {name!r}")

@@ -195,7 +195,7 @@ def atom(model: Network, alpha: ArrayLike) -> Any:
     >>> atom(Network(), 0.75)
     0.25
     """
-    inputs = network(model).inputs()
+    inputs = network(model).levels()
     varied = 1.0 if inputs is None else float(inputs[1][inputs[0] > 0].sum())
     mass = np.maximum(0.0, 1 - np.minimum(np.asarray(ratio("alpha", alpha)), varied))
     return float(mass) if mass.ndim == 0 else mass

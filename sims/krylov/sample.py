@@ -71,14 +71,16 @@ def solve_krylov(drawn: Instance, k: int) -> Eigenpairs:
 
 @pinned
 def operator_of(drawn: Instance, stored: bool) -> HessianOperator:
-    """The operator on one device, or over all that JAX sees."""
-    if jax.device_count() > 1:
+    """The operator on one device, or over all that JAX sees; of inputs of one's own on one."""
+    if jax.device_count() > 1 and drawn.model.inputs is None:
         return sharded_operator(drawn, stored=stored)
     return hessian_operator(drawn, stored=stored)
 
 
 def stores(model: Network, n: int, alpha: float, k: int, dtype: Any) -> bool:
-    """Whether the data of one sample fit in memory, over all devices, beside the solver."""
+    """Whether the data of one sample fit in memory, over all devices, beside the solver; given rows are always held."""
+    if model.inputs is not None:
+        return True
     return fits(_bytes(model, n, alpha, k, dtype, stored=True))
 
 

@@ -243,7 +243,7 @@ def _shared_functions(models: Sequence[Network]) -> Functions:
             raise ParameterError(
                 "points must share activation, teacher_activation, loss, readout, bias and target"
             )
-        for name in ("overlap", "gram", "covariance"):
+        for name in ("overlap", "gram", "covariance", "inputs"):
             if getattr(network(model), name) != getattr(network(models[0]), name):
                 raise ParameterError(f"points must share {name}")
     return first

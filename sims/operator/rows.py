@@ -152,6 +152,8 @@ def rows_of(
     """
     dtype = of_type("instance", instance, Instance).student.dtype
     key, m, n = data_key(instance.key), instance.m, instance.n
+    if instance.model.inputs is not None:
+        return cut_rows(instance, size=size, mirror=mirror)
     if not stored:
         return streamed_rows(key, m, n, dtype, size=size).of(instance.model)
     if instance.data is None:

@@ -96,7 +96,7 @@ def atom(model: Network, alpha: float) -> float:
     0.25
     """
     model, alpha = network(model), one("alpha", ratio("alpha", alpha))
-    inputs = model.inputs()
+    inputs = model.levels()
     varied = 1.0 if inputs is None else float(inputs[1][inputs[0] > 0].sum())
     return max(0.0, 1 - min(alpha, varied))
 
@@ -128,7 +128,7 @@ def density_curve(
     found = spectrum(model, alpha) if known is None else known
     zero = atom(model, alpha)
     lam = _places(
-        Resolvent(*next(_nodes(model))(), alpha, model.inputs()), found.edge, points, mass, 1 - zero
+        Resolvent(*next(_nodes(model))(), alpha, model.levels()), found.edge, points, mass, 1 - zero
     )
     if model.is_committee:
         rho, moved = density(model, alpha, lam), np.zeros(len(lam))
@@ -197,7 +197,7 @@ def _settled(model: Network, alpha: float, lam: Array, tolerance: float) -> tupl
         rest = [i for i in order if not moved[i] <= tolerance]
         if not rest:
             break
-        law = Resolvent(*nodes(), alpha, model.inputs())
+        law = Resolvent(*nodes(), alpha, model.levels())
         found, fresh = law.densities(lam[rest], [roots[i] for i in rest])
         moved[rest] = np.abs(found - rho[rest]) / (np.abs(found) + 1 / law.width)
         rho[rest] = found

@@ -52,7 +52,7 @@ class Levels:
 
     @classmethod
     def of(cls, inputs: tuple[Array, Array] | None) -> Levels | None:
-        """From `Network.inputs`; None for the identity."""
+        """From `Network.levels`; None for the identity."""
         return None if inputs is None else cls(inputs[0][inputs[0] > 0], inputs[1][inputs[0] > 0])
 
     def y(self, k: float, z: float) -> float:

@@ -76,7 +76,7 @@ class CloudProblem:
     def __init__(self, model: Network, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None):
         self.law, self.cloud, self.start = law, cloud, start
         self.unit = Dyson(
-            cloud.f, cloud.probability, levels=Levels.of(model.inputs()), span=invariant_span(model)
+            cloud.f, cloud.probability, levels=Levels.of(model.levels()), span=invariant_span(model)
         )
         self.spikes = []
         for block in cloud.blocks:

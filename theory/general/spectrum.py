@@ -68,7 +68,7 @@ class Exact:
     def at(self, model: Network, alpha: float) -> Found:
         """By `theory.exact`; with a covariance `Isotropic` on the same averages."""
         if model.covariance is not None:
-            return _of(Isotropic(QuadraticLaw(model), model.inputs()), alpha, "exact")[0]
+            return _of(Isotropic(QuadraticLaw(model), model.levels()), alpha, "exact")[0]
         edge, found = bulk_edge(model, alpha), outlier(model, alpha)
         if found is None:
             return Found(edge.value, 0.0, edge.kind, "exact")
@@ -81,7 +81,7 @@ class Exact:
     def threshold(self, model: Network) -> Threshold:
         """As `at`."""
         if model.covariance is not None:
-            return _first(Isotropic(QuadraticLaw(model), model.inputs()), "exact")[0]
+            return _first(Isotropic(QuadraticLaw(model), model.levels()), "exact")[0]
         found = bbp_threshold(model)
         zero = alpha_zero_map(model.p, model.p_star, model.a, noise=model.noise, thresholds=found)
         return replace(found, alpha_0=float(zero))
@@ -260,7 +260,7 @@ def _first(problem: Isotropic, taken: str) -> tuple[Threshold, float | None]:
 def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rare: bool = True) -> Any:
     """Results at finer and finer steps until `merge` of the last two calls them steady; where they do not become so by panels
     that resolve the place of the edge, at finer and finer tolerances."""
-    law = model.inputs()
+    law = model.levels()
     rough, _ = solve(Isotropic(node_law(model, STEPS[0], rare), law))
     for step in STEPS[1:]:
         fine, d = solve(Isotropic(node_law(model, step, rare), law))
@@ -289,7 +289,7 @@ def _resolved(
     """The solution by panels that resolve d and beyond: nearer to q_min where the edge is not there. Raises NotConverged."""
     for _ in range(_NEARER):
         try:
-            return solve(Isotropic(panel_law(model, d, *bounds, rare), model.inputs(), d))
+            return solve(Isotropic(panel_law(model, d, *bounds, rare), model.levels(), d))
         except NotConverged as failure:
             last, d = failure, d / 30
     raise last

@@ -210,8 +210,8 @@ def checked(model: Any, alpha: Any, overlap: Any) -> tuple[Network, float, float
     model = network(model)
     if model.p != 1 or model.p_star != 1:
         raise ParameterError(f"p and p_star must be 1 to count minima, got {model.p} and {model.p_star}")
-    if model.covariance is not None:
-        raise ParameterError(f"covariance must be None to count minima, got {shown(model.covariance)}")
+    if model.covariance is not None or model.inputs is not None:
+        raise ParameterError("covariance and inputs must be None to count minima, got one")
     if model.overlap != 0.0 or model.gram is not None:
         raise ParameterError("overlap must be an argument of its own here, not of the model")
     if model.noise and model.output_noise:

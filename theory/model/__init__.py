@@ -5,6 +5,7 @@
 
 from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import Covariance, covariance
+from theory.model.inputs import Inputs
 from theory.model.losses import LOSSES, Loss
 from theory.model.network import Committee, Labels, Network, network
 from theory.model.target import Target
@@ -15,6 +16,7 @@ __all__ = [
     "Activation",
     "Committee",
     "Covariance",
+    "Inputs",
     "Labels",
     "Loss",
     "Network",

@@ -41,6 +41,7 @@ from theory.checks import (
 )
 from theory.model.activations import Activation, activation, outputs_of, taken
 from theory.model.covariance import Covariance, covariance
+from theory.model.inputs import Inputs, inputs
 from theory.model.losses import Loss, loss
 from theory.model.readout import read, shifted, student_numbers, weighed
 from theory.model.target import Target, target
@@ -48,7 +49,7 @@ from theory.model.target import Target, target
 Array = Any
 Matrix = tuple[tuple[float, ...], ...]
 
-_LATER = "readout", "bias", "target"  # fields that records of before do not have
+_LATER = "readout", "bias", "target", "inputs"  # fields that records of before do not have
 _SPARE = 1e-9  # by how much rounding may make a Gram matrix indefinite
 
 
@@ -81,11 +82,13 @@ class Network:
     bias                (p,) numbers b added to the students' preactivations, kept as a tuple; None: 0
     target              a Target f*(u_1 .. u_p*) in the place of the mean of the teacher's activations; noise is added to every
                         u_l before it
+    inputs              an Inputs: rows of one's own in the place of Gaussian ones, of which a sample has M without repetition;
+                        theory of these is `theory.given`
 
     Raises ParameterError on anything unfit, and on what cannot be combined:
     * a loss that needs a + y > 0 with output_noise, or with a teacher whose outputs may fall below -a: the loss of such
       labels is negative and without bound, or undefined;
-    * p = inf with an overlap, Gram matrix, readout or bias; a target with a teacher_activation.
+    * p = inf with an overlap, Gram matrix, readout or bias; a target with a teacher_activation; inputs with a covariance.
 
     >>> model = Network(p=2, activation="tanh", a=2.0, noise=0.3)
     >>> model.degeneracy, model
@@ -106,6 +109,7 @@ class Network:
     readout: tuple[float, ...] | None = None
     bias: tuple[float, ...] | None = None
     target: Target | None = None
+    inputs: Inputs | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "p", width("p", self.p))
@@ -130,6 +134,8 @@ class Network:
             if self.teacher_activation is not None:
                 raise ParameterError("teacher_activation must be left at None with a target, which has none")
             object.__setattr__(self, "target", target(self.target).tried(self.p_star))
+        if self.inputs is not None and inputs(self.inputs) and self.covariance is not None:
+            raise ParameterError("covariance must be None with inputs of one's own, which have theirs")
         self._check_loss(rule)
         self._check_students()
 
@@ -176,9 +182,10 @@ class Network:
         activations: Iterable[Activation] = (),
         losses: Iterable[Loss] = (),
         targets: Iterable[Target] = (),
+        rows: Iterable[Inputs] = (),
     ) -> Network:
-        """The Network that a `record` describes; activations, losses and targets of one's own are found by name among those
-        given.
+        """The Network that a `record` describes; activations, losses, targets and inputs of one's own are found by name among
+        those given.
 
         Raises ParameterError on unknown keys or names, and as the constructor.
 
@@ -196,6 +203,9 @@ class Network:
             values["loss"] = loss(values["loss"], losses)
         if values.get("target") is not None:
             values["target"] = target(values["target"], targets)
+        if values.get("inputs") is not None:
+            named_so = [each for each in rows if each.name == values["inputs"]]
+            values["inputs"] = named_so[0] if named_so else values["inputs"]
         return cls(**values)
 
     def __repr__(self) -> str:
@@ -259,9 +269,9 @@ class Network:
     @property
     def is_quadratic(self) -> bool:
         """Whether the exact theory of the quadratic committee holds: quadratic activations, the normalised loss and
-        students without overlap, both outputs means. Noise and covariance are allowed."""
+        students without overlap, both outputs means, no inputs of one's own. Noise and covariance are allowed."""
         names = self.student.name, self.teacher.name, self.rule.name
-        plain = self.gram is None and self.overlap == 0.0 and self.is_mean
+        plain = self.gram is None and self.overlap == 0.0 and self.is_mean and self.inputs is None
         return names == ("quadratic", "quadratic", "normalised") and plain
 
     @property
@@ -296,8 +306,15 @@ class Network:
         own = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
         return np.concatenate([r, own], axis=1)
 
-    def inputs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Eigenvalues and probabilities of the covariance of the inputs; None for the identity."""
+    def levels(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Eigenvalues and probabilities of the covariance of the inputs; None for the identity.
+
+        Raises ParameterError for inputs of one's own, of which `theory.given` knows more than a law of eigenvalues.
+        """
+        if self.inputs is not None:
+            raise ParameterError(
+                f"inputs must be None here: this theory is that of Gaussian rows, got {self.inputs.words} (theory.given)"
+            )
         return None if self.covariance is None else covariance(self.covariance).law()
 
     def outputs(self, u: Array, zeta: Array | None = None, xi: Array | None = None, xp: Any = np) -> Array:
@@ -412,6 +429,8 @@ def _plain(value: Any) -> Any:
         return value.name
     if isinstance(value, Covariance):
         return value.spec
+    if isinstance(value, Inputs):
+        return value.name
     if isinstance(value, tuple):
         return [list(row) if isinstance(row, tuple) else row for row in value]
     return value

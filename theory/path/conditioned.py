@@ -140,8 +140,8 @@ def conditioned(
 def _checked(model: Any, used: Used, y: ArrayLike | None) -> tuple[Network, Array, Array]:
     """The model as a Network, preactivations (M, p) of the students and outputs (M,)."""
     wide = network(model)
-    if wide.covariance is not None:
-        raise ParameterError("covariance must be None along a path, got one")
+    if wide.covariance is not None or wide.inputs is not None:
+        raise ParameterError("covariance and inputs must be None along a path, got one")
     shapes = (used.students.shape[1], used.teacher.shape[1])
     if shapes != (wide.p, wide.p_star):
         raise ParameterError(f"students and teacher must have {wide.p} and {wide.p_star} rows, got {shapes}")

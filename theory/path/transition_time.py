@@ -100,8 +100,8 @@ def bbp_time(
     ('lost', True)
     """
     model = network(model)
-    if math.isinf(model.p) or model.covariance is not None:
-        raise ParameterError("p must be finite and covariance None for a flow, got another model")
+    if math.isinf(model.p) or model.covariance is not None or model.inputs is not None:
+        raise ParameterError("p must be finite, covariance and inputs None for a flow, got another model")
     alpha = one("alpha", ratio("alpha", alpha))
     until = 3 * (1 + model.a) if until is None else one("until", positive("until", until))
     level = max(8, round(math.log2(count("samples", samples))))

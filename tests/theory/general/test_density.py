@@ -33,7 +33,7 @@ def _integrated(law, centre, powers, places=401):
 )
 def test_mass_and_moments(model, alpha):
     """Traces of the weights: E tr F, E tr F^2, for any covariance."""
-    law = Resolvent(*weight_nodes(model, 0.16, 0.1), alpha, model.inputs())
+    law = Resolvent(*weight_nodes(model, 0.16, 0.1), alpha, model.levels())
     found = _integrated(law, law.mean + 0.01 * law.width, (0, 1, 2))
     mean, square = law.moments()
     np.testing.assert_allclose(found, [1, mean, square], rtol=3e-3, atol=1e-3 * law.width)

@@ -31,7 +31,7 @@ def _sample(model, alpha, n, rng):
     p = int(model.p)
     s = np.ones(n)
     if model.covariance is not None:
-        levels, weights = model.inputs()
+        levels, weights = model.levels()
         s = np.repeat(levels, np.round(weights * n).astype(int))
     rows = np.linalg.qr(rng.standard_normal((n, 1 + p)))[0].T * math.sqrt(n)
     x = rng.standard_normal((round(alpha * n), n)) * np.sqrt(s / n)

@@ -33,8 +33,8 @@ STEP = 0.08  # of the product rules where they are compared with exact averages
 )
 def test_nodes_agree_with_exact_averages(model, alpha):
     """Edge, outliers and thresholds to 1e-10; the same equations on averages from two quite different rules."""
-    exact = Isotropic(QuadraticLaw(model), model.inputs())
-    nodes = Isotropic(node_law(model, STEP), model.inputs())
+    exact = Isotropic(QuadraticLaw(model), model.levels())
+    nodes = Isotropic(node_law(model, STEP), model.levels())
     (value, kind, q), (value_, kind_, q_) = exact.edge(alpha), nodes.edge(alpha)
     assert kind == kind_
     assert abs(value - value_) < 1e-10

@@ -1,0 +1,116 @@
+"""Hessians on inputs of one's own beside what theory says of the same draws, and the verdict on theory there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sims import sampling
+from sims.instance import Instance, chosen, draw, outputs
+from sims.pinned import pinned
+from theory.checks import ParameterError, count
+from theory.given.labels import Given, given
+from theory.given.population import population
+from theory.given.verdict import Verdict, judge, marks
+from theory.model.inputs import Inputs
+from theory.model.network import Network, network
+
+_HALVES = 2  # draws of which theory is asked from either half of the rows too
+
+
+@pinned
+def predicted(drawn: Instance, *, half: int | None = None) -> tuple[Given, Given]:
+    """What theory says of one draw on inputs of one's own: with tau = 1, and with the tau of each row.
+
+    half   0 or 1: with the covariance of every other row alone
+
+    Raises ParameterError for a model without inputs of its own.
+    """
+    rows = _inputs(drawn.model)
+    taken = rows.take(chosen(drawn.words, rows.count, drawn.m))
+    student, teacher = np.asarray(drawn.student, np.float64), np.asarray(drawn.teacher, np.float64)
+    return given(drawn.model, population(rows, half), taken, student, teacher, outputs(drawn))
+
+
+@pinned
+def judged(
+    model: Network, alpha: float, samples: int = 16, most: int = 64, seed: int = 0, *, solver: str = "auto"
+) -> Verdict:
+    """What theory says of inputs of one's own at one alpha, with the verdict by which it may be said.
+
+    Hessians of some samples (`sims.sample`) are solved, theory is asked of each, and they are compared: see
+    `theory.given.verdict`.
+
+    Parameters
+    ----------
+    model : Network
+        With `inputs`, of finite p.
+    alpha : float
+        M / N.
+    samples, most : int
+        How many draws, at least 8 for a verdict other than "neither"; twice as many, up to `most`, as long as more may tell.
+    seed : int
+        Of all draws.
+    solver : str
+        As in `sims.sample`.
+
+    Returns
+    -------
+    Verdict
+
+    Raises
+    ------
+    ParameterError
+        For a model without inputs of its own, or more samples than these have rows.
+    """
+    rows, start = _inputs(model), 0
+    until, most = count("samples", samples), count("most", most)
+    columns: list[NDArray] = []
+    while True:
+        numbers = range(start, until)
+        found = sampling.sample_point(model, rows.n, alpha, numbers, seed, eigenpairs=1, solver=solver)
+        said = predictions(model, rows.n, alpha, numbers, seed)
+        columns.append(np.column_stack([found.eigenvalues, found.overlaps, said]))
+        whole = np.concatenate(columns)
+        verdict = verdict_of(rows, whole[:, 0], whole[:, 1], whole[:, 2:])
+        if not verdict.open or until >= most:
+            return verdict
+        start, until = until, min(2 * until, most)
+
+
+def verdict_of(rows: Inputs, lowest: NDArray, overlaps: NDArray, said: NDArray) -> Verdict:
+    """The verdict from lowest eigenvalues and overlaps (S,) of samples and the `predictions` (S, 6) of the same."""
+    gaussian, elliptical, gaussian_q2, elliptical_q2 = said[:, :4].T
+    halves = said[np.isfinite(said[:, 4:]).all(axis=1), 4:]
+    return judge(
+        lowest, gaussian, elliptical, overlaps, gaussian_q2, elliptical_q2, marks(rows), halves=halves
+    )
+
+
+@pinned
+def predictions(
+    model: Network, n: int, alpha: float, samples: Iterable[int], seed: int
+) -> NDArray[np.float64]:
+    """What theory says of each sample, (S, 6): lowest eigenvalue and q2 with tau = 1 and tau (in this order: two lowest, two
+    q2), and by how much the two differ between the halves of the rows; NaN beyond the first two samples.
+
+    Raises ParameterError as `sims.sample`.
+    """
+    found = np.full((len(numbers := list(samples)), 6), np.nan)
+    for row, number in zip(found, numbers, strict=True):
+        drawn = draw(model, n, alpha, seed=seed, sample=count("sample", number, 0), data=False)
+        plain, scaled = predicted(drawn)
+        row[:4] = plain.lowest, scaled.lowest, plain.overlap, scaled.overlap
+        if number < _HALVES:
+            first, second = (predicted(drawn, half=half)[1] for half in (0, 1))
+            row[4:] = second.lowest - first.lowest, second.overlap - first.overlap
+    return found
+
+
+def _inputs(model: Network) -> Inputs:
+    rows = network(model).inputs
+    if rows is None:
+        raise ParameterError("inputs must be given: Network(..., inputs=Inputs.of(X))")
+    return rows

@@ -1,0 +1,74 @@
+"""Samples on rows of one's own: which rows, the same by every way to the Hessian, and theory with its verdict."""
+
+import numpy as np
+import pytest
+
+import sims
+from sims.given import judged, predicted
+from sims.host_draws import draw_on_host
+from sims.one_draw import shared_draw
+from theory import Inputs, Network, ParameterError
+
+N = 24
+X = np.random.default_rng(0).standard_normal((400, N)) * np.linspace(0.5, 1.5, N)
+MODEL = Network(2, 1, 0.5, inputs=Inputs.of(X))
+
+
+def test_rows_are_those_given_each_at_most_once():
+    drawn = sims.draw(MODEL, N, 3.0, seed=1)
+    rows = np.asarray(drawn.data)[: drawn.m] * np.sqrt(N)
+    all_rows = MODEL.inputs.take(np.arange(400))
+    distance = np.abs(rows[:, None] - all_rows[None]).max(axis=2)
+    which = distance.argmin(axis=1)
+    assert distance.min(axis=1).max() < 1e-12 and len(set(which)) == drawn.m == 72
+    assert not np.asarray(drawn.data)[drawn.m :].any()
+
+
+def test_teacher_and_student_are_those_of_gaussian_rows():
+    own, gaussian = (sims.draw(model, N, 3.0, seed=1) for model in (MODEL, Network(2, 1, 0.5)))
+    np.testing.assert_array_equal(own.student, gaussian.student)
+    np.testing.assert_array_equal(own.teacher, gaussian.teacher)
+
+
+def test_draws_nest_and_are_the_same_on_the_host():
+    small, large = (np.asarray(sims.draw(MODEL, N, a, seed=1, shared=True).data) for a in (2.0, 5.0))
+    np.testing.assert_array_equal(small[:48], large[:48])
+    (host,) = draw_on_host(MODEL, N, 3.0, [4], seed=1)
+    one = sims.draw(MODEL, N, 3.0, seed=1, sample=4)
+    np.testing.assert_array_equal(host.data, one.data)
+    np.testing.assert_array_equal(host.student, one.student)
+    shared = shared_draw([(MODEL, 2.0), (MODEL, 5.0)], N, seed=1)
+    assert shared.rows.m == 120
+
+
+def test_solvers_agree():
+    drawn = sims.draw(MODEL, N, 3.0, seed=1)
+    whole = np.linalg.eigvalsh(sims.hessian(drawn))[:3]
+    dense = sims.sample(MODEL, N, 3.0, [0], 1, eigenpairs=3, solver="dense")
+    krylov = sims.sample(MODEL, N, 3.0, [0], 1, eigenpairs=3, solver="krylov")
+    np.testing.assert_allclose(dense.eigenvalues[0], whole, atol=1e-10)
+    np.testing.assert_allclose(krylov.eigenvalues[0], whole, atol=1e-5)
+    np.testing.assert_allclose(krylov.overlaps[0], dense.overlaps[0], atol=1e-4)
+
+
+def test_a_descent_takes_the_rows():
+    start = sims.descend(MODEL, N, 3.0, seed=1)
+    assert np.isfinite(start.loss).all()
+
+
+def test_more_rows_than_there_are():
+    with pytest.raises(ParameterError, match=r"at most 16\.6667: inputs has 400 rows"):
+        sims.draw(MODEL, N, 20.0)
+    with pytest.raises(ParameterError, match="n must be 24"):
+        sims.sample(MODEL, 25, 2.0, [0], 1)
+
+
+def test_gaussian_rows_are_called_gaussian_and_a_mixture_is_not():
+    """Rows that are Gaussian, alpha = 1; and rows with 2 % of their entries, each where it falls."""
+    x = np.random.default_rng(0).standard_normal((120, 40))
+    found = judged(Network(1, 1, 0.5, inputs=Inputs.of(x)), 1.0)
+    assert found.kind == "Gaussian", found.reason
+    spiky = np.where(np.random.default_rng(1).random(X.shape) < 0.02, X, 0)
+    assert judged(Network(1, 1, 0.5, inputs=Inputs.of(spiky)), 4.0, 8, 8).kind == "neither"
+    with pytest.raises(ParameterError, match="inputs"):
+        predicted(sims.draw(Network(), N, 2.0))

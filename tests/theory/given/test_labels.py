@@ -1,0 +1,138 @@
+"""Theory for given rows against a slow twin of its equations (p = 1), and against dense Hessians of rows whose law is known."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from theory import Inputs, Network, ParameterError
+from theory.given import given, population
+
+
+def rows_of(kind, m, n, rng):
+    x = rng.standard_normal((m, n)) * np.sqrt(np.where(np.arange(n) < 2 * n / 3, 0.4, 2.2))
+    return x * np.sqrt(rng.gamma(1.0, 1.0, m))[:, None] if kind == "elliptical" else x
+
+
+def weights(n, rng):
+    w = rng.standard_normal((2, n))
+    return w[:1] * np.sqrt(n) / np.linalg.norm(w[0]), w[1:] * np.sqrt(n) / np.linalg.norm(w[1])
+
+
+def dense(model, rows, student, teacher):
+    x = rows / np.sqrt(rows.shape[1])
+    lam, u = x @ student.T, x @ teacher.T
+    f = model.weights(lam, model.outputs(u))[:, 0, 0]
+    values, vectors = np.linalg.eigh((x.T * f) @ x)
+    unit = teacher[0] / np.linalg.norm(teacher[0])
+    return values[0], float(vectors[:, 0] @ unit) ** 2
+
+
+def twin_edge(model, found, rows, student, teacher):
+    """The left edge for p = 1 and tau = 1, written out: z(g) walked until it falls, with Sigma of the population."""
+    n = rows.shape[1]
+    x = rows / np.sqrt(n)
+    lam, u = x @ student.T, x @ teacher.T
+    f = model.weights(lam, model.outputs(u))[:, 0, 0]
+    root = found.vectors * np.sqrt(found.s) @ found.vectors.T
+    basis = np.linalg.qr(root @ np.concatenate([teacher, student]).T)[0]
+    outside = np.eye(n) - basis @ basis.T
+    s = np.linalg.eigvalsh(outside @ root @ root @ outside)[2:]
+
+    def z(g):
+        kappa = np.sum(f / (1 - g * f)) / n
+        top = float(np.min(s * kappa))
+        low = top - 1e9
+        return brentq(lambda z: np.sum(s / (z - s * kappa)) / n - g, low, top - 1e-12, xtol=1e-13)
+
+    grid = [z(g) for g in np.linspace(-1e-3, 0.999 / f.min(), 2000)]
+    return max(grid)
+
+
+@pytest.mark.parametrize("kind", ["Gaussian", "elliptical"])
+def test_a_mean_of_draws_is_that_of_dense_hessians(kind):
+    """Nine draws, N = 80, alpha = 4, two levels of covariance: the mean difference of lambda_1 and q2 is within 4 of its standard
+    errors plus 1/N of the spectrum's scale (terms of order 1/N are left out), and lambda_1 without tau is off by 5 of them."""
+    rng = np.random.default_rng(3)
+    n, model = 80, Network(a=0.5)
+    inputs = Inputs.of(rows_of(kind, 2400, n, rng))
+    found = population(inputs)
+    off = []
+    for _ in range(9):
+        rows = inputs.take(rng.choice(inputs.count, 4 * n, replace=False))
+        student, teacher = weights(n, rng)
+        value, q2 = dense(model, rows, student, teacher)
+        gaussian, elliptical = given(model, found, rows, student, teacher)
+        off.append([gaussian.lowest - value, elliptical.lowest - value, elliptical.overlap - q2])
+    mean, error = np.mean(off, axis=0), np.std(off, axis=0, ddof=1) / 3
+    assert abs(mean[1]) < 4 * error[1] + 0.1
+    assert abs(mean[2]) < 4 * error[2] + 0.02
+    if kind == "elliptical":
+        assert mean[0] > 5 * error[0] > 0
+
+
+def test_the_edge_is_that_of_the_slow_twin():
+    rng = np.random.default_rng(0)
+    n, model = 40, Network(a=0.5)
+    inputs = Inputs.of(rows_of("Gaussian", 1200, n, rng))
+    found, rows = population(inputs), inputs.take(np.arange(120))
+    assert found.apart == 0
+    student, teacher = weights(n, rng)
+    gaussian, _ = given(model, found, rows, student, teacher)
+    twin = twin_edge(model, found, rows, student, teacher)
+    assert gaussian.edge >= twin - 1e-9  # the walk has steps
+    assert gaussian.edge == pytest.approx(twin, rel=1e-3)
+
+
+def test_more_students_and_teachers():
+    """p = 2, p* = 2: the mean of four draws within 4 standard errors plus 0.1 of dense Hessians."""
+    rng = np.random.default_rng(5)
+    n, model = 60, Network(2, 2, 1.0)
+    inputs = Inputs.of(rows_of("elliptical", 1200, n, rng))
+    found, off = population(inputs), []
+    for _ in range(4):
+        rows = inputs.take(rng.choice(inputs.count, 3 * n, replace=False))
+        w = rng.standard_normal((2, n))
+        student = w * np.sqrt(n) / np.linalg.norm(w, axis=1)[:, None]
+        teacher = np.linalg.qr(rng.standard_normal((n, 2)))[0].T * np.sqrt(n)
+        x = rows / np.sqrt(n)
+        f = model.weights(x @ student.T, model.outputs(x @ teacher.T))
+        h = np.einsum("mij,ma,mb->iajb", f, x, x, optimize=True).reshape(2 * n, 2 * n)
+        off.append(given(model, found, rows, student, teacher)[1].lowest - np.linalg.eigvalsh(h)[0])
+    assert abs(np.mean(off)) < 4 * np.std(off, ddof=1) / 2 + 0.1
+
+
+def test_the_spectrum_of_few_rows_is_spread_as_that_of_sigma():
+    """Levels 0.4 and 2.2 from 2.5 N rows: the second moment of Sigma to 5 %, that of the rows' own over 15 % more."""
+    rng = np.random.default_rng(1)
+    n = 200
+    found = population(Inputs.of(rows_of("Gaussian", 500, n, rng)))
+    second = np.mean(np.where(np.arange(n) < 2 * n / 3, 0.4, 2.2) ** 2)
+    assert np.mean(found.s**2) == pytest.approx(second, rel=0.05)
+    assert np.mean(found.raw**2) > 1.15 * second
+
+
+def test_scales_are_those_of_the_rows():
+    rng = np.random.default_rng(2)
+    n, tau = 100, rng.gamma(2.0, 0.5, 400)
+    inputs = Inputs.of(rng.standard_normal((400, n)) * np.sqrt(tau)[:, None], centred=False)
+    found = population(inputs)
+    scales = found.scales(found.coordinates(inputs.take(np.arange(400))), 0.3)
+    assert np.corrcoef(np.log(scales), np.log(tau))[0, 1] > 0.95
+    assert scales.mean() == pytest.approx(1)
+
+
+def test_constant_columns_and_few_directions():
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((300, 30))
+    x[:, :9] = 7.0
+    inputs = Inputs.of(x)
+    found = population(inputs)
+    assert len(found.s) == 21
+    rows = inputs.take(np.arange(150))
+    student, teacher = weights(30, rng)
+    gaussian, _ = given(Network(a=0.5), found, rows, student, teacher)
+    assert gaussian.lowest <= 0
+    with pytest.raises(ParameterError, match="4 directions"):
+        population(Inputs.of(np.outer(rng.standard_normal(50), np.ones(8))))
+    with pytest.raises(ParameterError, match="columns"):
+        given(Network(a=0.5), found, rows[:, :20], student, teacher)

@@ -1,0 +1,70 @@
+"""The verdict: it names a law only where that law's theory meets the Hessians."""
+
+import numpy as np
+import pytest
+
+from theory import Inputs, ParameterError
+from theory.given import judge, marks
+from theory.given.verdict import DRAWS, Marks
+
+ROUND, BROAD = Marks(0.0, 0.01, 0.01, 0), Marks(1.0, 0.05, 0.01, 0)
+FOUND = -2 + 0.2 * np.sin(np.arange(16.0))
+Q2 = np.full(16, 0.4)
+
+
+def test_the_law_that_meets_the_hessians_is_named():
+    off = FOUND + 1.5
+    assert judge(FOUND, FOUND + 0.05, FOUND, Q2, Q2, Q2, ROUND).kind == "Gaussian"
+    assert judge(FOUND, FOUND + 0.05, FOUND, Q2, Q2, Q2, BROAD).kind == "elliptical"
+    assert judge(FOUND, off, FOUND + 0.05, Q2, Q2, Q2, BROAD).kind == "elliptical"
+    verdict = judge(FOUND, off, off, Q2, Q2, Q2, BROAD)
+    assert verdict.kind == "neither" and np.isnan(verdict.lowest) and "+1.5" in verdict.reason
+    assert judge(FOUND, FOUND, off, Q2, Q2, Q2, BROAD).kind == "neither"
+
+
+def test_errors_hold_the_misfit_and_the_covariance():
+    verdict = judge(FOUND, FOUND + 0.1, FOUND + 0.1, Q2, Q2, Q2, ROUND)
+    assert 0.1 < verdict.lowest_error < 0.12
+    wider = judge(FOUND, FOUND + 0.1, FOUND + 0.1, Q2, Q2, Q2, ROUND, halves=[[0.8, 0.0]])
+    assert wider.lowest_error == pytest.approx(np.hypot(verdict.lowest_error, 0.4))
+
+
+def test_one_heavy_draw_decides_nothing():
+    """Its draw alone makes the mean right to a percent, the others are off by half."""
+    found, said = FOUND.copy(), FOUND - 1.0
+    found[3] = said[3] = -1000.0
+    assert judge(found, said, said, Q2, Q2, Q2, ROUND).kind == "neither"
+
+
+def test_few_draws_are_no_verdict():
+    few = slice(0, DRAWS - 1)
+    verdict = judge(FOUND[few], FOUND[few], FOUND[few], Q2[few], Q2[few], Q2[few], ROUND)
+    assert verdict.kind == "neither" and f"{DRAWS}" in verdict.reason
+    lacking = FOUND.copy()
+    lacking[2] = np.nan  # theory fails where it is hardest
+    assert judge(FOUND, lacking, lacking, Q2, Q2, Q2, ROUND).kind == "neither"
+
+
+def test_an_overlap_is_given_where_it_is_shown_to_be_right():
+    assert judge(FOUND, FOUND, FOUND, Q2, Q2 + 0.01, Q2, ROUND).overlap == pytest.approx(0.41)
+    assert judge(FOUND, FOUND, FOUND, Q2, Q2 + 0.2, Q2 + 0.2, ROUND).kind == "neither"
+    low = judge(FOUND, FOUND, FOUND, Q2 - 0.35, Q2 - 0.28, Q2 - 0.3, ROUND)
+    assert low.kind == "Gaussian" and np.isnan(low.overlap)
+    noisy = Q2 + 0.5 * np.cos(np.arange(16.0))
+    assert np.isnan(judge(FOUND, FOUND, FOUND, Q2, noisy, Q2, ROUND).overlap)
+
+
+def test_marks_tell_rows_apart():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2000, 50))
+    plain = marks(Inputs.of(x, name="plain"))
+    scaled = marks(Inputs.of(x * np.sqrt(rng.gamma(0.5, 2.0, 2000))[:, None], name="scaled"))
+    one_hot = marks(Inputs.of(np.eye(50)[rng.integers(0, 50, 2000)], name="one hot"))
+    assert abs(plain.spread) < 0.02 and plain.raw < 0.03 and plain.whitened < 0.03
+    assert scaled.spread > 0.5 and scaled.raw > 2 * scaled.whitened
+    assert one_hot.whitened > 0.05
+
+
+def test_arrays_of_other_lengths_are_refused():
+    with pytest.raises(ParameterError, match="one length"):
+        judge(FOUND, FOUND[:4], FOUND, Q2, Q2, Q2, ROUND)

@@ -1,0 +1,7 @@
+"""Theory for given rows: the Hessian on inputs of one's own, Gaussian or with a scale tau of each row, and a verdict on it."""
+
+from theory.given.labels import Given, given
+from theory.given.population import Population, population
+from theory.given.verdict import Verdict, judge, marks
+
+__all__ = ["Given", "Population", "Verdict", "given", "judge", "marks", "population"]

@@ -1,0 +1,255 @@
+"""Whether theory may speak of these rows: "Gaussian", "elliptical" or "neither", decided by Hessians of the data themselves.
+
+For each of some draws of teacher, student and rows there is what the Hessian of these rows has, and what theory says of the
+same draw from its labels (`theory.given.labels`), once with tau = 1 and once with the tau of each row. What scatters from
+draw to draw is in both, so their differences are few-draw quantities with small errors. A theory holds at this model and
+alpha if
+
+* the mean difference of the lowest eigenvalue, with twice its standard error, is at most TOLERANCE of the mean found;
+* so is the median, and the mean without the draw of the largest eigenvalue: one heavy draw decides nothing;
+* the mean difference of q2, less twice its error, is at most TOLERANCE of the larger one, or both are below BELOW. Where that
+  difference with twice its error is more than TOLERANCE of what is found, as where hardly any eigenvector carries the signal,
+  q2 is not given;
+* the mean over these draws is known: twice its standard error is at most TOLERANCE of it;
+* there were at least DRAWS draws.
+
+Gaussian: tau = 1 holds, and so do the marks of the rows; elliptical: tau holds. The marks say how far rows are from these
+laws whatever is asked of them: the variance of tau, and the distance (Kolmogorov) of projections
+of the rows on random directions from a normal law, before and after a row is divided by sqrt(tau).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+
+from theory.checks import ParameterError
+from theory.given.population import population
+from theory.model.inputs import Inputs
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 0.2  # of the answer
+DRAWS = 8
+BELOW = 0.2  # of q2: nearly nothing carries the signal
+BROAD = 0.1  # variance of tau beyond which rows are not called Gaussian
+_PROJECTIONS, _ROWS = 64, 2048
+GAUSSIAN, ELLIPTICAL, NEITHER = KINDS = "Gaussian", "elliptical", "neither"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How far rows are from Gaussian and elliptical ones.
+
+    spread      variance of tau; 0 of Gaussian rows
+    raw, whitened   Kolmogorov distance of projections on random directions from the normal law, mean over directions: of the
+                rows, and of whitened rows over sqrt(tau)
+    apart       how many directions hold so much variance that they are taken as they are
+    """
+
+    spread: float
+    raw: float
+    whitened: float
+    apart: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What may be said of rows at one model and alpha.
+
+    kind            "Gaussian", "elliptical" or "neither"
+    lowest, lowest_error, overlap, overlap_error   theory's means over the draws; errors hold the scatter of the mean, the
+                    misfit that was measured and what the covariance is uncertain by. NaN for "neither", and q2 also where the
+                    draws do not show that it is right
+    misfit, misfit_error, overlap_misfit           theory less found, mean over the draws, of the law named or the nearer one
+    reason          why, in words
+    open            whether more draws may still show that a law holds
+    """
+
+    kind: str
+    lowest: float
+    lowest_error: float
+    overlap: float
+    overlap_error: float
+    misfit: float
+    misfit_error: float
+    overlap_misfit: float
+    reason: str
+    open: bool = False
+
+
+@lru_cache(maxsize=8)
+def marks(rows: Inputs) -> Marks:
+    """The marks of inputs, from up to 2048 of their rows and 64 projections of fixed seed."""
+    found, kept = population(rows), min(len(rows.typical), _ROWS)
+    own = rows.take(rows.typical[np.arange(kept) * len(rows.typical) // kept])
+    points, k = found.coordinates(own), found.apart
+    tau = found.scales(points, float(found.s[k:].mean()))
+    rng = np.random.default_rng(0)
+    raw = own @ rng.standard_normal((rows.n, _PROJECTIONS))
+    white = points[:, k:] / np.sqrt(np.maximum(found.raw[k:], 1e-12 * found.raw[0]) * tau[:, None])
+    white = white @ rng.standard_normal((white.shape[1], _PROJECTIONS))
+    return Marks(float(np.var(tau)), _distance(raw), _distance(white), k)
+
+
+def judge(
+    found: ArrayLike,
+    gaussian: ArrayLike,
+    elliptical: ArrayLike,
+    overlap: ArrayLike,
+    gaussian_overlap: ArrayLike,
+    elliptical_overlap: ArrayLike,
+    own: Marks,
+    *,
+    halves: ArrayLike = (),
+) -> Verdict:
+    """The verdict on some draws.
+
+    Parameters
+    ----------
+    found, gaussian, elliptical : arrays (S,)
+        Lowest eigenvalues of the Hessians of S draws, and what theory says of each with tau = 1 and with tau; NaN where there
+        is none.
+    overlap, gaussian_overlap, elliptical_overlap : arrays (S,)
+        Squared overlaps likewise.
+    own : Marks
+        Of the rows.
+    halves : arrays (S', 2) of pairs
+        Lowest eigenvalue and q2 by theory from either half of the rows, second less first: what the covariance is uncertain by.
+
+    Returns
+    -------
+    Verdict
+
+    Raises
+    ------
+    ParameterError
+        On arrays of different lengths.
+    """
+    columns = [
+        np.asarray(each, float)
+        for each in (found, gaussian, elliptical, overlap, gaussian_overlap, elliptical_overlap)
+    ]
+    if len({each.shape for each in columns}) > 1 or columns[0].ndim != 1:
+        raise ParameterError(
+            f"draws must be arrays of one length, got shapes {[each.shape for each in columns]}"
+        )
+    value, first, second, q2, first_q2, second_q2 = columns
+    split = np.asarray(halves, float).reshape(-1, 2)
+    by_gauss, by_tau = _fit(value, first, q2, first_q2), _fit(value, second, q2, second_q2)
+    if not by_gauss.why and own.spread <= BROAD:
+        return by_gauss.verdict(GAUSSIAN, split)
+    if not by_tau.why:
+        return by_tau.verdict(ELLIPTICAL, split)
+    if not by_gauss.why:
+        said = f"tau has the variance {own.spread:.2g}, and theory with tau is off: {by_tau.why}"
+        return by_gauss.neither(said, by_tau.open)
+    nearer = min((by_gauss, by_tau), key=lambda fit: abs(fit.off) if math.isfinite(fit.off) else math.inf)
+    return nearer.neither(nearer.why, by_gauss.open or by_tau.open)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Theory beside what was found: means, differences with errors, and why it does not hold, or nothing."""
+
+    mean: float
+    spread: float
+    q2: float
+    q2_spread: float
+    off: float
+    off_error: float
+    q2_off: float
+    q2_off_error: float
+    why: str
+    open: bool
+
+    def verdict(self, kind: str, halves: Array) -> Verdict:
+        by_rows = np.sqrt(np.mean(halves**2, axis=0)) / 2 if len(halves) else np.zeros(2)
+        errors = [
+            math.sqrt(spread**2 + off**2 + error**2 + float(rows) ** 2)
+            for spread, off, error, rows in (
+                (self.spread, self.off, self.off_error, by_rows[0]),
+                (self.q2_spread, self.q2_off, self.q2_off_error, by_rows[1]),
+            )
+        ]
+        carried = math.isfinite(self.q2)
+        reason = f"theory less found: {self.off:+.3g} +- {self.off_error:.2g} in lambda_1, {self.q2_off:+.2g} in q2"
+        return Verdict(
+            kind,
+            self.mean,
+            errors[0],
+            self.q2,
+            errors[1] if carried else math.nan,
+            self.off,
+            self.off_error,
+            self.q2_off,
+            reason,
+        )
+
+    def neither(self, why: str, may_hold: bool) -> Verdict:
+        nan = math.nan
+        return Verdict(NEITHER, nan, nan, nan, nan, self.off, self.off_error, self.q2_off, why, may_hold)
+
+
+def _fit(value: Array, said: Array, q2: Array, said_q2: Array) -> _Fit:
+    nan = math.nan
+    known = np.isfinite(value) & np.isfinite(said)
+    if known.sum() < DRAWS or known.sum() < np.isfinite(value).sum():
+        some = int(known.sum())
+        why = f"{some} draws of {len(value)} have both Hessian and theory, {DRAWS} and all of them are needed"
+        return _Fit(
+            nan, nan, nan, nan, nan, nan, nan, nan, why, bool(known.sum() == np.isfinite(value).sum())
+        )
+    value, said, q2, said_q2 = value[known], said[known], q2[known], said_q2[known]
+    off, off_error = _mean(said - value)
+    mean, spread = _mean(said)
+    q2_off, q2_off_error = _mean(said_q2 - q2)
+    q2_mean, q2_spread = _mean(said_q2)
+    rest = np.arange(len(value)) != np.argmax(np.abs(value))
+    trimmed, trimmed_error = _mean((said - value)[rest])
+    middle = float(np.median(said) - np.median(value))
+    why, refuted = "", False
+    for words, difference, error, size in (
+        ("the mean lambda_1", off, off_error, float(value.mean())),
+        ("lambda_1 without the largest draw", trimmed, trimmed_error, float(value[rest].mean())),
+        ("the median lambda_1", middle, off_error, float(np.median(value))),
+    ):
+        if not abs(difference) + 2 * error <= TOLERANCE * abs(size):
+            why = why or f"theory is off by {difference:+.3g} +- {error:.2g} in {words}, {size:.3g}"
+        refuted = refuted or abs(difference) - 2 * error > TOLERANCE * abs(size)
+    if not why and not 2 * spread <= TOLERANCE * abs(mean):
+        why = f"draws scatter: their mean lambda_1, {mean:.3g}, is known to {spread:.2g} only"
+    size = max(float(q2.mean()), q2_mean)
+    holds = bool(abs(q2_off) + 2 * q2_off_error <= TOLERANCE * q2.mean())
+    if not why and size > BELOW and abs(q2_off) - 2 * q2_off_error > TOLERANCE * size:
+        why, refuted = f"theory is off by {q2_off:+.2g} +- {q2_off_error:.1g} in q2, {q2.mean():.3g}", True
+    return _Fit(
+        mean,
+        spread,
+        q2_mean if holds else nan,
+        q2_spread,
+        off,
+        off_error,
+        q2_off,
+        q2_off_error,
+        why,
+        not refuted,
+    )
+
+
+def _mean(values: Array) -> tuple[float, float]:
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def _distance(values: Array) -> float:
+    """Largest distance of each column's distribution (m, k), made of variance 1, from a normal one; mean over columns."""
+    ordered = np.sort((values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-300), axis=0)
+    normal = ndtr(ordered)
+    m = len(values)
+    above = np.arange(1, m + 1)[:, None] / m - normal
+    return float(np.mean(np.maximum(above, 1 / m - above).max(axis=0)))
