@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.checks import ParameterError, finite, one, positive, ratio, shown
+from theory.checks import ParameterError, finite, one, positive, ratio
 from theory.minima import saddle
 from theory.minima.labels import Labels, labels
 from theory.minima.saddle import Saddle

@@ -50,8 +50,9 @@ def twin_edge(model, found, rows, student, teacher):
 
 @pytest.mark.parametrize("kind", ["Gaussian", "elliptical"])
 def test_a_mean_of_draws_is_that_of_dense_hessians(kind):
-    """Nine draws, N = 80, alpha = 4, two levels of covariance: the mean difference of lambda_1 and q2 is within 4 of its standard
-    errors plus 1/N of the spectrum's scale (terms of order 1/N are left out), and lambda_1 without tau is off by 5 of them."""
+    """Nine draws, N = 80, alpha = 4, two levels of covariance: lambda_1 and q2 differ in the mean by at most 4 standard errors
+    plus 1/N of the spectrum's scale (terms of order 1/N are left out); without tau lambda_1 is off by more than 5 of them.
+    """
     rng = np.random.default_rng(3)
     n, model = 80, Network(a=0.5)
     inputs = Inputs.of(rows_of(kind, 2400, n, rng))
