@@ -40,7 +40,7 @@ extensions = [
     "sphinx-mathjax-offline",  # MathJax and its fonts beside the pages: formulas need no network
 ]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_generated/include"]
+exclude_patterns = ["_build", "_generated/include", "_generated/notebooks"]
 nitpicky = True
 nitpick_ignore_regex = reference.FOREIGN
 suppress_warnings = ["ref.python"]  # types of one name in two modules, in signatures
@@ -76,5 +76,6 @@ linkcheck_ignore = [r"https?://.*"]
 def setup(app) -> None:
     """Pages made from the code are written before any page is read; docstrings become restructured text."""
     pages.write(HERE)
+    app.connect("source-read", pages.offer_notebook)
     app.connect("autodoc-process-docstring", docstrings.process)
     app.connect("build-finished", reference.check)

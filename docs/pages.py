@@ -8,8 +8,11 @@ import inspect
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import reference
+from myst_nb.core.read import read_myst_markdown_notebook
 
 from bbp import plot, store
 from bbp.analysis import comparison
@@ -28,6 +31,9 @@ def write(docs: Path) -> None:
     _put(out / "include" / "programs.md", programs())
     _put(out / "include" / "layouts.md", layouts())
     _put(out / "include" / "more.md", more(docs))
+    (out / "notebooks").mkdir(exist_ok=True)
+    for page in executed(docs):
+        _put(out / "notebooks" / f"{page.stem}.ipynb", notebook(page))
     gallery(docs.parent / "data" / "figures", out / "gallery")
 
 
@@ -39,6 +45,33 @@ def more(docs: Path) -> str:
     )
     left = [str(page) for page in pages if str(page) not in (*start, "index")]
     return "\n".join(["```{toctree}", ":hidden:", ":caption: More", "", *left, "```", ""]) if left else "\n"
+
+
+def executed(docs: Path) -> list[Path]:
+    """The pages whose cells are run while the site is built."""
+    pages = (*docs.glob("*.md"), *docs.glob("tutorials/*.md"))
+    return [page for page in pages if page.read_text().startswith("---\nfile_format: mystnb")]
+
+
+def notebook(page: Path) -> str:
+    """An executed page as a notebook of Jupyter, without outputs: roles of Sphinx are plain words, cells have fixed names."""
+    made = read_myst_markdown_notebook(page.read_text())
+    for number, cell in enumerate(made.cells):
+        cell.id = f"cell-{number}"
+        if cell.cell_type == "markdown":
+            cell.source = _ROLE.sub(lambda role: role["words"].strip(), cell.source)
+    return nbformat.writes(made) + "\n"
+
+
+_ROLE = re.compile(r"\{[a-z:]+\}`(?P<words>[^`<]+?)( *<[^>`]*>)?`")
+
+
+def offer_notebook(app: Any, name: str, source: list[str]) -> None:
+    """Give an executed page a link to its notebook, below its title."""
+    page = Path(app.srcdir) / f"{name}.md"
+    if page in executed(Path(app.srcdir)):
+        link = f"{{download}}`This page as a notebook </_generated/notebooks/{page.stem}.ipynb>`"
+        source[0] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n{link}", source[0], count=1)
 
 
 def programs() -> str:

@@ -43,16 +43,17 @@ def draw(found: xr.Dataset, ax: Axes, panel: str = "a") -> list[Artist]:
 
 
 def _sweep(found: xr.Dataset) -> list[Panel]:
-    own: list[Panel] = [partial(_quantity, found, name) for name in own_names(found)]
-    both = [
+    drawn: list[Panel] = [
         lambda ax: layout.sweep_panels(ax, None, found),
         lambda ax: layout.sweep_panels(None, ax, found),
+        *(partial(layout.quantity_panel, sweep=found, name=name) for name in own_names(found)),
     ]
-    return [*both, *own]
+    return [partial(_against_alpha, each) for each in drawn]
 
 
-def _quantity(found: xr.Dataset, name: str, ax: Axes) -> None:
-    layout.quantity_panel(ax, found, name)
+def _against_alpha(draw: Panel, ax: Axes) -> None:
+    draw(ax)
+    ax.set_xlabel(r"$\alpha = M/N$")
 
 
 def _phase(found: xr.Dataset) -> list[Panel]:

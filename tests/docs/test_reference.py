@@ -6,7 +6,10 @@ That each entry made it into the site is checked when that is built (docs/refere
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import nbclient
+import nbformat
 import pytest
 
 from bbp import __version__
@@ -103,3 +106,34 @@ def test_one_version(site):
     cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text(), re.MULTILINE).group(1)
     newest = re.search(r"^## (\S+)", (root / "CHANGELOG.md").read_text(), re.MULTILINE).group(1)
     assert cited == newest == __version__
+
+
+def test_executed_pages_are_notebooks(site):
+    """Each with the cells of its page, valid, without a role of Sphinx; the page links to it below its title."""
+    *_, pages = site
+    found = pages.executed(DOCS)
+    assert {page.stem for page in DOCS.glob("tutorials/*.md")} | {"ten_lines"} == {
+        page.stem for page in found
+    }
+    for page in found:
+        made = nbformat.reads(pages.notebook(page), 4)
+        nbformat.validate(made)
+        code = [cell for cell in made.cells if cell.cell_type == "code"]
+        assert len(code) == page.read_text().count("```{code-cell}") > 0
+        assert not any("{doc}" in cell.source for cell in made.cells)
+        text = [page.read_text()]
+        pages.offer_notebook(SimpleNamespace(srcdir=DOCS), str(page.relative_to(DOCS).with_suffix("")), text)
+        assert (
+            f"\n\n{{download}}`This page as a notebook </_generated/notebooks/{page.stem}.ipynb>`\n"
+            in text[0]
+        )
+
+
+@pytest.mark.slow
+def test_ten_lines_run_as_a_notebook(site, tmp_path, monkeypatch):
+    *_, pages = site
+    monkeypatch.setenv("PYTHONPATH", str(DOCS.parent))
+    made = nbformat.reads(pages.notebook(DOCS / "ten_lines.md"), 4)
+    nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in made.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
