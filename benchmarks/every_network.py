@@ -84,37 +84,61 @@ def models(kind: str) -> Iterator[tuple[str, Network]]:
 
 
 def lowest(model: Network, rng: np.random.Generator) -> tuple[float, bool]:
-    """The lowest eigenvalue of weights by a search at random, and whether it goes on falling: sizes many times larger find one
+    """The lowest eigenvalue of weights by searches at random, and whether it goes on falling: sizes many times larger find one
     twice as low."""
-    p, p_star = int(model.p), model.p_star
-    found = []
-    for size in (3e1, 3e4, 3e8):
-        best, place = np.inf, np.zeros(p + p_star)
-        v = rng.normal(0, 2, (60_000, p + p_star))
-        wide = rng.choice([-1.0, 1.0], v.shape) * 10 ** rng.uniform(-2, math.log10(size), v.shape)
-        v = np.where(rng.random(v.shape) < 0.5, v, wide)
-        off = rng.choice([-1.0, 1.0], (20_000, 1)) * 10 ** rng.uniform(-14, 0, (20_000, 1))
-        v[::3] = v[::3, :1]
-        v[::3, p:] *= 1 + off
-        width = np.maximum(np.abs(v), 0.3)
-        for _ in range(60):
-            values = _smallest(model, v[:, :p], v[:, p:])
-            order = np.argsort(values)[:40]
-            if values[order[0]] < best:
-                best, place = float(values[order[0]]), v[order[0]]
-            start, spread = np.repeat(v[order], 25, axis=0), np.repeat(width[order], 25, axis=0)
-            v = np.concatenate(
-                [v[order], np.clip(start + spread * rng.standard_normal(start.shape), -size, size)]
-            )
-            width = np.concatenate([width[order] * 0.7, spread * 0.7])
-        del place
-        found.append(best)
-    return found[-1], found[-1] < -1e9 or (found[-1] < 2 * found[0] and found[-1] < -1)
+    found = [min(_anywhere(model, size, rng), _off_ridge(model, size, rng)) for size in (3e1, 3e4, 3e8)]
+    best = min(found)
+    return best, best < -1e9 or (best < 2 * found[0] and best < -1)
 
 
-def _smallest(model: Network, lam: Any, u: Any) -> Any:
+def _anywhere(model: Network, size: float, rng: np.random.Generator) -> float:
+    """The lowest weight over preactivations (lam, u) up to a size, some with all of them nearly alike."""
+    p, d = int(model.p), int(model.p) + model.p_star
+    v = np.where(
+        rng.random((60_000, d)) < 0.5, rng.normal(0, 2, (60_000, d)), _scales(rng, (60_000, d), size)
+    )
+    v[::3] = v[::3, :1]
+    v[::3, p:] *= 1 + rng.choice([-1.0, 1.0], (20_000, 1)) * 10 ** rng.uniform(-14, 0, (20_000, 1))
+    return _evolved(lambda w: _smallest(model, w[:, :p], model.outputs(w[:, p:])), v, size, rng)
+
+
+def _off_ridge(model: Network, size: float, rng: np.random.Generator) -> float:
+    """The same over lam and y - yhat, at the y that the teacher's outputs reach at u up to that size."""
+    p, unit = int(model.p), model.a if model.rule.has_a else 1.0
+    seen = model.teacher.value(np.concatenate([rng.normal(0, 3, 10**5), _scales(rng, 10**5, size)]), np)
+    v = _scales(rng, (40_000, p + 1), size)
+    v[::2, :p] = np.where(rng.random((20_000, 1)) < 0.5, rng.normal(0, 2, (20_000, p)), v[::2, :1])
+    v[:, p] = unit * rng.choice([-1.0, 1.0], 40_000) * 10 ** rng.uniform(-3, 3, 40_000)
+
+    def values(w: Any) -> Any:
+        y = model.student_outputs(w[:, :p]) + w[:, p]
+        return np.where((y < seen.min()) | (y > seen.max()), np.inf, _smallest(model, w[:, :p], y))
+
+    return _evolved(values, v, size, rng)
+
+
+def _scales(rng: np.random.Generator, shape: Any, size: float) -> Any:
+    return rng.choice([-1.0, 1.0], shape) * 10 ** rng.uniform(-2, math.log10(size), shape)
+
+
+def _evolved(function: Any, v: Any, size: float, rng: np.random.Generator) -> float:
+    """The lowest value among points v (n, d) and others ever nearer to the best of them."""
+    best, width = np.inf, np.maximum(np.abs(v), 0.3)
+    for _ in range(60):
+        values = function(v)
+        order = np.argsort(values)[:40]
+        best = min(best, float(values[order[0]]))
+        start, spread = np.repeat(v[order], 25, axis=0), np.repeat(width[order], 25, axis=0)
+        v = np.concatenate(
+            [v[order], np.clip(start + spread * rng.standard_normal(start.shape), -size, size)]
+        )
+        width = np.concatenate([width[order] * 0.7, spread * 0.7])
+    return best
+
+
+def _smallest(model: Network, lam: Any, y: Any) -> Any:
     with np.errstate(all="ignore"):
-        f = model.weights(lam, model.outputs(u))
+        f = model.weights_at(lam, y)
     bad = ~np.all(np.isfinite(f), axis=(1, 2))
     f[bad] = 0.0
     return np.where(bad, np.inf, np.linalg.eigvalsh(f)[:, 0])
