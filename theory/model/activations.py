@@ -26,6 +26,8 @@ _PROBE = np.array([-1.3, -0.2, 0.0, 0.7, 2.1])
 _WIDE = -6.1, 5.9  # where derivatives are checked: beyond it a Gaussian has nothing
 _SOFTNESS = 0.5  # standard deviation of the Gaussian that rounds the corner of the softened ReLU
 _DECADES = np.geomspace(10, 1e8, 60)  # from where on values count as those at infinity
+_FLAT = 1e-9  # relative rise over the last two decades below which a function has reached its end
+_SLOWER = 0.5  # of the rise over the two decades before: less, and it has an end
 _STATED = 1e-6  # relative distance within which the stated infimum of an activation is that of its values
 _PARITIES = "even", "odd", "none"
 
@@ -122,21 +124,29 @@ def outputs_of(entry: Activation, unbounded: bool = False) -> tuple[float, float
         return -math.inf, math.inf
     lowest, highest = -supremum(lambda x: -entry.value(x, np)), supremum(lambda x: entry.value(x, np))
     stated = entry.infimum
-    return (stated if abs(lowest - stated) <= _STATED * (1 + abs(stated)) else lowest), highest
+    near = math.isfinite(stated) and lowest - stated <= _STATED * (1 + abs(stated))
+    return (stated if near else lowest), highest
 
 
 def supremum(function: Callable[[Array], Array]) -> float:
-    """Supremum of a function of x over all scales: one that the last decades no longer raise, else inf."""
+    """Supremum of a function of x over all scales: inf where it rises by two decades of x as it did by the two before, as a
+    logarithm does; where it rises by ever less, as arctan does, the rest of that series is added."""
     x = np.concatenate([-_DECADES[::-1], np.linspace(-10, 10, 401), _DECADES])
-    values = function(x)
-    top = float(np.max(values))
-    if top - float(np.max(values[np.abs(x) <= 1e6])) > 1e-9 * (1 + abs(top)):
-        return math.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = function(x)
+    top, nearer, near = (float(np.max(values[np.abs(x) <= reach])) for reach in (np.inf, 1e6, 1e4))
+    if top == math.inf:
+        return top
+    rise = top - nearer
+    if rise > _FLAT * (1 + abs(top)):
+        if rise > _SLOWER * (nearer - near):
+            return math.inf
+        return top + rise * rise / (nearer - near - rise)
     at, width = float(x[np.argmax(values)]), 0.05
     while width > 1e-9:
-        near = np.linspace(at - width, at + width, 21)
-        values = function(near)
-        at, top, width = float(near[np.argmax(values)]), max(top, float(np.max(values))), width / 4
+        around = np.linspace(at - width, at + width, 21)
+        values = function(around)
+        at, top, width = float(around[np.argmax(values)]), max(top, float(np.max(values))), width / 4
     return top
 
 

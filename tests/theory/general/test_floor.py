@@ -1,11 +1,13 @@
 """The infimum of the weights, and edges at infima of every kind, against values found by other means."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from theory.general import Network, spectrum, threshold
 from theory.general.laws import floor_of
-from theory.model.activations import ACTIVATIONS, Activation
+from theory.model.activations import ACTIVATIONS, Activation, outputs_of
 
 QUARTIC = Activation(
     "quartic",
@@ -49,13 +51,18 @@ def test_edges_at_infima_of_every_kind(model, alpha, edge):
 
 
 @pytest.mark.parametrize(
-    ("activation", "teacher", "a", "alpha"),
-    [("softened_relu", None, 9.0, 21.525615), ("erf", "softplus", 10.0, 6.686325)],
+    ("activation", "teacher", "loss", "a", "alpha", "kind"),
+    [
+        ("softened_relu", None, "cauchy", 9.0, 21.525615, "discontinuous"),
+        ("erf", "softplus", "cauchy", 10.0, 6.686325, "discontinuous"),
+        ("he3", "tanh", "welsch", 1.0, 13.5760314, "continuous"),  # two trapezoids: 13.57603137, 13.57603144
+        ("softplus", "tanh", "cauchy", 1.5, 1.80604758, "continuous"),
+    ],
 )
-def test_thresholds_where_the_infimum_is_improbable(activation, teacher, a, alpha):
+def test_thresholds_where_the_infimum_is_improbable(activation, teacher, loss, a, alpha, kind):
     """Thresholds by independent quadrature, to their digits."""
-    found = threshold(Network(activation=activation, teacher_activation=teacher, loss="cauchy", a=a))
-    assert abs(found.alpha - alpha) < 1e-6 and found.kind == "discontinuous"
+    found = threshold(Network(activation=activation, teacher_activation=teacher, loss=loss, a=a))
+    assert abs(found.alpha - alpha) < 1e-6 and found.kind == kind
 
 
 @pytest.mark.parametrize("activation", ["quadratic", "he3", QUARTIC])
@@ -71,3 +78,36 @@ def test_the_edge_of_a_matrix_without_full_rank_is_not_above_0(a):
     model = Network(activation="softened_relu", loss="cauchy", a=a)
     found = spectrum(model, 0.5)
     assert floor_of(model).value * (1 + np.sqrt(0.5)) ** 2 < found.edge <= 0
+
+
+def test_activations_that_saturate_slowly_have_ends():
+    """arctan comes within 1/x of its ends, a logarithm has none. Twin of the smooth edge: the infimum on a fine line
+    where y is at its lower end, and a trapezoid."""
+    arctan = Activation(
+        "arctan",
+        lambda x, xp: xp.arctan(x),
+        lambda x, xp: 1 / (1 + x**2),
+        lambda x, xp: -2 * x / (1 + x**2) ** 2,
+        "odd",
+    )
+    growing = Activation(
+        "log",
+        lambda x, xp: xp.log1p(x**2),
+        lambda x, xp: 2 * x / (1 + x**2),
+        lambda x, xp: (2 - 2 * x**2) / (1 + x**2) ** 2,
+        "even",
+    )
+    np.testing.assert_allclose(outputs_of(arctan), (-np.pi / 2, np.pi / 2), rtol=1e-9)
+    assert outputs_of(growing) == (0.0, np.inf)
+    a, alpha = 20.0, 0.5
+    x = np.linspace(-9, 9, 1801)
+    arctan = replace(arctan, infimum=-np.pi / 2)
+
+    def weight(lam, y):
+        return ((1 - 2 * lam * (np.arctan(lam) - y)) / (1 + lam**2) ** 2) / (a + y)
+
+    q = -weight(np.linspace(-5, 5, 400_001), -np.pi / 2).min()
+    f, mass = weight(x[:, None], np.arctan(x)), np.exp(-(x[:, None] ** 2 + x**2) / 2)
+    z = alpha * np.sum(mass * f * q / (q + f)) / mass.sum() - q
+    found = spectrum(Network(activation=arctan, a=a), alpha)
+    assert found.kind == "smooth" and abs(found.edge - z) < 1e-7 * abs(z)
