@@ -17,40 +17,15 @@ Of a product over (p, p_star, a) all that depends on the model has the dimension
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
 from bbp.console.errors import FileError
-from bbp.engine.tasks import REASON, STATUS, Field
 from bbp.experiments import models
 from bbp.files import dataset, product
 
 FORMAT = "bbp-sweep"
-OUTER = ("n", "alpha")  # the axes of the points; a unit of work has those that follow
-_PAIRS = ("sample", "eigenpair")
-# What each sample gives: an observable more is one line here, and its column in what computes (sims.sampling).
-COLUMNS = (
-    Field("eigenvalues", _PAIRS),
-    Field("overlaps", _PAIRS),
-    Field("residuals", _PAIRS),
-    Field("student_shares", _PAIRS),
-    Field("max_overlap_rank", ("sample",), "i8", -1),
-    STATUS,
-    REASON,
-)
-
-
-def own_column(name: str, observable: Any) -> Field:
-    """The column of an observable of one's own (`sims.observables`), which `name` says where it lies."""
-    said = (inspect.getdoc(observable.value.value) or name).split("\n\n")[0]
-    return Field(
-        observable.name,
-        _PAIRS if observable.of_pairs else ("sample",),
-        words=" ".join(said.split()),
-    )
 
 
 def load(path: str | Path, model: int | None = None, *, locking: dataset.Locking = None) -> xr.Dataset:

@@ -12,9 +12,10 @@ import xarray as xr
 from bbp.analysis.finite_theory import finite_theory
 from bbp.engine.tasks import Field, Result, Results
 from bbp.experiments import models
+from bbp.experiments.samples import COLUMNS, OUTER
 from bbp.files import provenance
 from bbp.files.variables import described
-from bbp.store import COLUMNS, FORMAT, OUTER
+from bbp.store import FORMAT
 from sims.instance import STREAM
 from theory.finite.validity import doubts
 from theory.model import Network

@@ -17,13 +17,13 @@ from bbp.analysis import summary
 from bbp.analysis.finite_theory import draws_of
 from bbp.analysis.summary import mean_overlap
 from bbp.console import grids, options
-from bbp.engine import executors
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, differences
-from bbp.engine.tasks import Columns, Field, Kind, Results
+from bbp.engine.tasks import Field, Kind, Results
 from bbp.experiments import assemble, models
 from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
+from bbp.experiments.samples import COLUMNS, KIND, own_column
 from bbp.files import dataset
 from bbp.files.product import combined, split
 from bbp.files.variables import FAILED
@@ -59,46 +59,6 @@ class Point(NamedTuple):
     model: int
     n: int
     alpha: float
-
-
-def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None) -> Columns:
-    """Samples of one point: every column of `store.COLUMNS`, as sims.sampling gives it."""
-    model = models.build(given)
-    asked = given.get("observable") or ()
-    measures = [
-        Observable(text.short, text.entry, of == "eigenpair")
-        for text, of in zip(asked, given.get("observable_of", ()), strict=True)
-    ]
-    found = sampling.sample_point(
-        model,
-        given["n"],
-        given["alpha"],
-        list(samples),
-        given["seed"],
-        eigenpairs=given["eigenpairs"],
-        dtype=given["dtype"],
-        solver=given["solver"],
-        batch=batch,
-        observables=measures,
-    )
-    # An observable that sims.sampling gives under its declared name is taken from there; another is added here.
-    columns = {
-        field.name: getattr(found, field.name) for field in store.COLUMNS if hasattr(found, field.name)
-    }
-    columns |= found.measured
-    return columns | {"reason": found.reasons}
-
-
-def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
-    return {"eigenpair": given["eigenpairs"]}
-
-
-def stream() -> str:
-    """The name of the random stream, where this runs."""
-    return STREAM
-
-
-KIND = Kind(compute, store.COLUMNS, _sizes, executors.device, stream)
 
 
 @dataclass(frozen=True)
@@ -167,8 +127,8 @@ class SweepExperiment(engine.Experiment):
 
     @property
     def columns(self) -> tuple[Field, ...]:
-        """What is kept of each sample: `store.COLUMNS`, and observables of one's own."""
-        return (*store.COLUMNS, *map(store.own_column, self.settings["observable"] or (), self.observables))
+        """What is kept of each sample: `COLUMNS`, and observables of one's own."""
+        return (*COLUMNS, *map(own_column, self.settings["observable"] or (), self.observables))
 
     def _plain(self) -> dict[str, Any]:
         """Settings without those of the model, which its own record states; of observables what they are made of, too."""

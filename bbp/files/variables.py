@@ -5,8 +5,12 @@ A variable that brings a `long_name` of its own keeps it, so that an observable 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import xarray as xr
+
+if TYPE_CHECKING:  # half a second, which processes that only compute need not wait for
+    import xarray as xr
 
 CONVENTIONS = "CF-1.11"
 NOT_RUN, DONE, FAILED = 0, 1, 2  # of a sample: its `status`

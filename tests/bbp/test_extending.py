@@ -103,12 +103,12 @@ def edit(path, old, new):
 
 def observable(place):
     edit(
-        place / "bbp/store.py",
+        place / "bbp/experiments/samples.py",
         "    STATUS,\n",
         '    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),\n    STATUS,\n',
     )
     edit(
-        place / "bbp/experiments/sweep.py",
+        place / "bbp/experiments/samples.py",
         '    return columns | {"reason": found.reasons}',
         '    spread = given["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])\n'
         '    return columns | {"reason": found.reasons, "spread": spread}',
@@ -173,7 +173,7 @@ def extended(tmp_path_factory):
     return place, dict(zip([*commands, "then"], json.loads(found.stdout), strict=True))
 
 
-def test_an_observable_is_two_places_and_an_option_one(extended):
+def test_an_observable_and_an_option_are_one_file_each(extended):
     """Declared and computed: it is in parts, file and pooling; the option in help, TOML, check, record and computation."""
     place, said = extended
     assert said["made"][0] == 0, said["made"]
