@@ -24,8 +24,8 @@ from theory.minima import complexity, label_law
 from theory.model import Network
 
 Array = NDArray[np.float64]
-MODELS = {"a = 0.5": (Network(a=0.5), (2.0, 2.5, 4.0)), "squared": (Network(loss="squared"), (3.0,))}
-SIZES = {6: 300, 8: 300, 10: 300, 12: 300, 16: 200, 24: 80, 32: 40}  # and how many samples
+MODELS = {"a = 0.5": (Network(a=0.5), (2.5, 4.0, 2.0)), "squared": (Network(loss="squared"), (3.0,))}
+SIZES = {6: 300, 8: 300, 10: 300, 12: 200, 16: 80, 24: 24}  # and how many samples
 BATCH, MOST = 150, 40  # starts at once, and batches
 NEW = 0.02  # share of minima reached once below which no more are looked for
 
@@ -48,7 +48,7 @@ def gradients(model: Network, x: Array, y: Array, w: Array) -> tuple[Array, Arra
 
 
 def descended(
-    model: Network, x: Array, y: Array, w: Array, tolerance: float = 1e-8, most: int = 4000
+    model: Network, x: Array, y: Array, w: Array, tolerance: float = 1e-6, most: int = 4000
 ) -> tuple[Array, Array]:
     """Ends (k, n) and losses of the descents from students w (s, n) on the sphere that converged, by steps of Barzilai and
     Borwein that never raise the loss."""
