@@ -1,4 +1,4 @@
-"""Dense samples of six networks with readouts, biases or targets against theory: lowest eigenvalue, overlap with the teacher.
+"""Dense samples of eight networks with readouts, biases or targets against theory: lowest eigenvalue, overlap with the teacher.
 
 python -m benchmarks.readout_samples [N] [samples] [first model]          (300 and 20: minutes on one core)
 
@@ -18,6 +18,8 @@ from theory.model import Target
 
 PRODUCT = Target("tanh(2 u1 u2)", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1.0, 1.0)
 INDEX = Target("cos 2 u1 + tanh u2", lambda u, xp: xp.cos(2 * u[..., 0]) + xp.tanh(u[..., 1]), -2.0, 2.0)
+TRIPLE = Target("tanh(u1 u2 u3)", lambda u, xp: xp.tanh(u[..., 0] * u[..., 1] * u[..., 2]), -1.0, 1.0)
+RING = Target("1/(1 + u1^2 + u2^2)", lambda u, xp: 1 / (1 + u[..., 0] ** 2 + u[..., 1] ** 2), 0.0, 1.0)
 
 TANH = {"activation": "tanh", "loss": "squared"}
 MODELS = {
@@ -27,6 +29,8 @@ MODELS = {
     "readout, quadratic": (Network(2, 1, a=1.0, readout=(0.8, 0.4)), 8.0),
     "two biases, noise": (Network(2, 1, **TANH, bias=(1.0, -0.5), noise=0.2), 16.0),
     "cosine, one student": (Network(1, 2, **TANH, readout=(1.5,), target=INDEX), 12.0),
+    "triple, biases": (Network(2, 3, **TANH, readout=(1.0, -1.0), bias=(0.6, -0.3), target=TRIPLE), 40.0),
+    "ring, bias": (Network(1, 2, **TANH, readout=(1.2,), bias=(0.4,), target=RING), 16.0),
 }  # fmt: skip
 
 

@@ -40,6 +40,7 @@ DEFAULTS: dict[str, Any] = {
     "overlap": 0.0,
     "readout": None,
     "bias": None,
+    "target": None,
 }
 ALONG = "edge", "outlier", "overlap", "teacher_share", "student_share"  # of theory beside samples
 STUDENT_NUMBERS = "readout", "bias"  # of a Network a tuple, here text
@@ -69,7 +70,6 @@ def given(model: Any, options: Mapping[str, Any]) -> Network:
     if both:
         raise ParameterError(f"{both[0]} is the model's: give the one or the other")
     unkept = {
-        "target": model.target is not None,
         "gram": model.gram is not None,
         "output_noise": model.output_noise != 0,
         "overlap": isinstance(model.overlap, tuple),
@@ -227,6 +227,14 @@ def loss(name: str, value: Any) -> str:
     return own.read(name, value) or named(name, value, LOSSES)
 
 
+def target(name: str, value: Any) -> str:
+    """The name of a target of one's own, which holds the object: no table has any."""
+    found = own.read(name, value)
+    if found is None:
+        raise ParameterError(f"{name} must be FILE.py:NAME or package.module:NAME, got {shown(value)}")
+    return found
+
+
 def rule(name: str) -> Loss:
     """The loss of that name, as `loss` reads it."""
     return cast(Loss, name.entry) if isinstance(name, own.Text) else LOSSES[name]
@@ -292,6 +300,13 @@ def inputs(name: str, value: Any) -> str:
     if isinstance(value, str) and law.kind == "levels" and shares and abs(math.fsum(shares) - 1) > _SPARE:
         raise ParameterError(f"{name} must have shares that sum to 1, got {math.fsum(shares):g}")
     return law.spec
+
+
+READERS = {
+    "loss": loss,
+    "target": target,
+    "covariance": inputs,
+}  # of parts of one's own that are no activations
 
 
 def check_inputs(model: Network, sizes: Iterable[int]) -> None:

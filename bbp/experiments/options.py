@@ -329,6 +329,13 @@ MODEL = (
         "added to the students' preactivations, one for each, written --bias=-0.5,0.5 (0)",
         metavar="B,B",
     ),
+    Option(
+        "target",
+        None,
+        models.target,
+        f"the teacher's output as a function of all its preactivations, {OWN} (a Target, or a function of p_star numbers)",
+        metavar="NAME",
+    ),
 )
 BATCH = Option("batch", None, integer(1, MOST_SAMPLES), "samples held together (chosen by memory)")
 SAMPLES = integer(1, MOST_SAMPLES)
@@ -459,7 +466,7 @@ COMPARE = (
         Option("width", "double", choice("single", "double"), "columns of print"),
         *(
             Option(
-                name, None, {"loss": models.loss, "covariance": models.inputs}.get(name, models.activation),
+                name, None, models.READERS.get(name, models.activation),
                 f"where the {name.replace('_', ' ')} of one's own lies, for finer curves of the figure, if not where FILE.h5"
                 " says", metavar="FILE.py:NAME",
             )

@@ -1,5 +1,5 @@
-"""Objects of one's own (activations, losses, covariances, observables, starts): from FILE.py:NAME or package.module:NAME, as
-text in records, and back.
+"""Objects of one's own (activations, losses, targets, covariances, observables, starts): from FILE.py:NAME or
+package.module:NAME, as text in records, and back.
 
 A record keeps the name of such an object and the hash of its source. The text of a record remembers the object while it lives,
 and takes it along to other processes, so that what is computed there needs no file. A record that was read from a file finds
@@ -30,6 +30,7 @@ from theory.checks import ParameterError, finite, shown
 from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import OWN, Covariance
 from theory.model.losses import LOSSES, Loss
+from theory.model.target import Target
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,13 @@ class Function:
         return self.value(**{name: thing for name, thing in things.items() if name in wanted})
 
 
-Entry = Activation | Loss | Covariance | Function
+Entry = Activation | Loss | Target | Covariance | Function
 # Parts of a model, each by its name there.
 KINDS: dict[str, type] = {
     "activation": Activation,
     "teacher_activation": Activation,
     "loss": Loss,
+    "target": Target,
     "covariance": Covariance,
 }
 # What a run calls, with what a function of each kind may take.
@@ -169,6 +171,8 @@ def is_absent(entry: Entry) -> bool:
 class _Absent:
     """The function of an object that is not at hand: whoever needs it is told in a line."""
 
+    absent = True
+
     def __init__(self, words: str):
         self.words = words
 
@@ -277,6 +281,8 @@ def _of_function(kind: str, name: str, value: Any) -> Entry:
         return Function(name, value)
     if KINDS[kind] is Covariance:
         return Covariance.of_function(name, value)
+    if KINDS[kind] is Target:
+        return importlib.import_module("sims.targets").target_of(name, value)
     if KINDS[kind] is Loss:
         has_a = len(inspect.signature(value).parameters) > 2
         return importlib.import_module("sims.losses").loss_of(name, value, has_a=has_a)
@@ -297,6 +303,7 @@ def _check_arguments(kind: str, name: str, value: Any) -> None:
 def _expected(kind: str) -> str:
     return {
         "loss": "a Loss or a function of y, yhat and a",
+        "target": "a Target or a function of p_star numbers",
         "covariance": "eigenvalues, a Covariance or a function of N that gives N eigenvalues",
         "observable": f"a function of some of {', '.join(CALLED['observable'])}",
         "start": f"students (p, N) or a function of some of {', '.join(CALLED['start'])}",
@@ -321,7 +328,11 @@ def _remembered(entry: Entry) -> Entry:
 
 def _hash(entry: Entry) -> str:
     """Of the statements that define the functions of an entry, and of the functions and constants that these name."""
-    said: dict[type, tuple[str, ...]] = {Loss: ("has_a", "positive"), Activation: ("parity", "infimum")}
+    said: dict[type, tuple[str, ...]] = {
+        Loss: ("has_a", "positive"),
+        Activation: ("parity", "infimum"),
+        Target: ("infimum", "supremum", "attained"),
+    }
     parts = [repr(tuple(getattr(entry, name) for name in said.get(type(entry), ())))]
     done: set[int] = set()
     for part in ("value", "first", "second"):

@@ -29,6 +29,7 @@ class Target:
     infimum   lower end of the values, -inf where there is none
     supremum  upper end of the values, inf where there is none
     attained  whether finite ends are values at finite u (u_1^2 has its infimum at 0, tanh none): decides smooth edges
+    source    hash of what it was made of, for one of one's own that a program has recorded
 
     Raises ParameterError on ends in the wrong order; `tried` where the function is not one of these arguments. Two targets
     are equal when all but their functions are.
@@ -43,6 +44,7 @@ class Target:
     infimum: float = -math.inf
     supremum: float = math.inf
     attained: bool = False
+    source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -57,7 +59,9 @@ class Target:
 
     def tried(self, p_star: int) -> Target:
         """Itself, tried on p_star preactivations. Raises ParameterError where values have another shape, are not finite, or
-        lie outside the stated ends."""
+        lie outside the stated ends. A function that is known by name alone (it has an attribute `absent`) is left at that."""
+        if hasattr(self.value, "absent"):
+            return self
         u = np.random.default_rng(0).standard_normal((_PROBES, p_star))
         try:
             values = np.asarray(self.value(u, np), dtype=np.float64)

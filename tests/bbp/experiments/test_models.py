@@ -15,7 +15,6 @@ from theory import Committee
 from theory.checks import ParameterError
 from theory.general import ACTIVATIONS, LOSSES
 from theory.general.spectrum import spectrum
-from theory.model import Target
 from theory.model.network import Network
 
 SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "20", "--samples", "2"]
@@ -229,6 +228,3 @@ def test_readouts_and_biases_in_programs(bbp, tmp_path):
     assert refused.code == 2 and "readout must be one number for each of 1 students" in refused.err
     with pytest.raises(ParameterError, match="readout must be a number for each student"):
         models.student_numbers("readout", "1,x")
-    target = Target("first", lambda u, xp: u[..., 0])
-    with pytest.raises(ParameterError, match="target must be None here"):
-        models.given(Network(loss="squared", target=target), {})

@@ -23,6 +23,7 @@ MINE = '''
 import jax.numpy as jnp
 import numpy as np
 from theory.general import Activation
+from theory.model import Target
 
 K = 10.0
 
@@ -68,6 +69,12 @@ def gap(values):
 
 def near(teacher, student):
     return student + 2 * teacher
+
+def product(u, v):
+    return jnp.tanh(2 * u * v)
+
+ended = Target("ended", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1.0, 1.0)
+low = Target("low", lambda u, xp: u[..., 0] ** 2, 1.0)
 
 rows = np.zeros((2, 12))
 rows[0, :2], rows[1, :2] = (1, 1), (-1, 1)
@@ -225,6 +232,10 @@ def test_losses_by_jax_are_those_of_the_closed_forms():
         ("activation", "no.such.module:f", "activation: no module 'no.such.module'"),
         ("activation", "mine.py:forgiving", "must be a function of one number"),
         ("loss", "mine.py:level", "loss must be a Loss or a function of y, yhat and a"),
+        ("target", "product", "target must be FILE.py:NAME or package.module:NAME"),
+        ("target", "mine.py:level", "target must be a Target or a function of p_star numbers"),
+        ("target", "mine.py:product", "it takes 2 numbers, and p_star is 1"),
+        ("target", "mine.py:low", "infimum and supremum of mine.py:low must bound its values"),
         ("loss", "broken.py:f", "loss: 'broken.py' fails: ZeroDivisionError"),
     ],
 )
@@ -266,6 +277,37 @@ def test_a_covariance_of_ones_own(bbp, mine, same, known_theory):
     assert said.code == 2 and "covariance_source" in said.err and said.err.count("\n") == 1
     forget()
     assert models.lacking(models.of(held["own"]))
+
+
+def test_a_target_of_ones_own(bbp, mine, same, known_theory):
+    """A function of p* numbers by name and hash gives the samples of the same Target as an object; a file without it opens."""
+    options = "--p 2 --p-star 2 --activation tanh --loss squared --a 1 --bias=0.5,-0.5"
+    words = [*SWEEP, *options.split()]
+    held = {}
+    for name in ("product", "ended"):
+        out = mine.with_name(f"{name}.h5")
+        assert bbp(*words, "--target", f"mine.py:{name}", "--out", out).code == 0
+        held[name] = store.load(out)
+    assert (
+        held["product"].attrs["target"] == "mine.py:product"
+        and len(held["product"].attrs["target_source"]) == 16
+    )
+    assert held["product"].attrs["target_source"] != held["ended"].attrs["target_source"]
+    np.testing.assert_allclose(held["product"].eigenvalues, held["ended"].eigenvalues, rtol=1e-9, atol=1e-12)
+    target = own.read("target", "mine.py:ended").entry
+    model = Network(2, 2, activation="tanh", loss="squared", bias=(0.5, -0.5), target=target)
+    same(package.sweep(model, **{name: value for name, value in HOW.items() if name != "a"}), held["ended"])
+    assert models.of(held["ended"]) == model
+    sent = cloudpickle.loads(cloudpickle.dumps(own.read("target", "mine.py:product"))).entry
+    u = np.array([[1.0, -0.5], [0.3, 0.2]])
+    np.testing.assert_allclose(sent.value(u, np), np.tanh(2 * u[:, 0] * u[:, 1]), rtol=1e-12)
+    mine.write_text(MINE.replace("tanh(2 *", "tanh(3 *"))
+    said = bbp(*words, "--target", "mine.py:product", "--out", mine.with_name("product.h5"), "--resume")
+    assert said.code == 2 and "target_source" in said.err and said.err.count("\n") == 1
+    forget()
+    assert models.lacking(models.of(held["product"]))
+    with pytest.raises(ParameterError, match=r"needs the target 'mine\.py:product': give --target"):
+        models.of(held["product"]).outputs(u)
 
 
 def test_observables_of_ones_own(bbp, mine, same, known_theory):
