@@ -67,10 +67,12 @@ def krylov_bytes(
     settings, dtype = Settings() if settings is None else settings, np.dtype(real_dtype(dtype))
     p, m, sets = finite_p(model), samples_of(alpha, n), count("sets", sets)
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
-    count("devices", devices)
+    share = -(-m // count("devices", devices))
     plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)
     mixed = stored and mixes(settings, plan, dtype)
     labels = 2 * m * (sets * (p + 1) + p) * 8  # in float64 until the units of the weights are known
     return (
-        data_bytes(n, m, dtype, stored=stored, mixed=mixed) + solver_bytes(p * n, plan, dtype, sets) + labels
+        data_bytes(n, share, dtype, stored=stored, mixed=mixed)
+        + solver_bytes(p * n, plan, dtype, sets)
+        + labels
     )

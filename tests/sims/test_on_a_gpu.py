@@ -94,6 +94,9 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     rows = hessian_operator(draw(MODEL, 100, 10.0, dtype="float32", data=False)).rows
     kept = sum(half.nbytes for halves, _ in rows for half in halves)
     assert krylov_memory.data_bytes(100, 1000, "float32", stored=True) == kept
+    one, four = (krylov_memory.krylov_bytes(MODEL, 100, 40.96, eigenpairs=4, devices=d) for d in (1, 4))
+    shared = krylov_memory.data_bytes(100, 4096, "float64", stored=True, mixed=False)
+    assert one - four == 3 * shared / 4  # rows on each of four cards; bases are on one
     chosen = [preferred_solver(MODEL, n, 2.0, 4, "float32") for n in (200, 4000, 20_000)]
     assert chosen == ["dense", "dense", "krylov"]
 
