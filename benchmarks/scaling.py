@@ -10,12 +10,11 @@ taken, is what splitting costs. Tasks over processes: samples a second of `bbp.e
 
 The model of one product on D devices, each with its share m = M / D of the rows, p student rows, k vectors:
 
-    bytes     4 m N read once (stored; twice where a mirror is kept) or m N variates drawn (not stored)
-    flops     4 m N p k
-    reduce    4 N p k bytes, a ring: 2 (D - 1) / D times these over the link, and a latency for each of its 2 (D - 1) steps
-    time      max(bytes / bandwidth, flops / speed) or variates / rate + flops / speed, plus reduce
+    product   of m rows on one card, by its data sheet and its compiled programs (`sims.card.product_seconds`)
+    reduce    the one all-reduce of the compiled programs (`python -m benchmarks.gpu_compile --part cards`), 4 N p k bytes: as a
+              ring 2 (D - 1) / D times these over the link, and a latency for each of its 2 (D - 1) steps
 
-The constants of a GPU are those of its data sheet and targets, not measurements; they are printed with what they give.
+Nothing of it is measured; the link and its latency are assumed.
 """
 
 from __future__ import annotations
@@ -26,45 +25,29 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 
 import jax
 import numpy as np
 
 from bbp.engine import cache, executors
 from bbp.experiments import sweep
+from sims import card
 from sims.instance import draw
+from sims.memory import ROOM
 from sims.operator.sharded import sharded_operator
 from theory.model import Committee
 
 P, K, ALPHA = 2, 8, 2.0
 
 
-@dataclass(frozen=True)
-class Machine:
-    """What a device can do: bytes, flops, normal variates a second; bytes a second of its link, seconds of a message."""
-
-    bandwidth: float
-    speed: float
-    variates: float
-    link: float = 50e9
-    latency: float = 10e-6
+LINK, LATENCY = 50e9, 10e-6  # bytes a second between cards, seconds of a message: assumed
 
 
-H100 = Machine(bandwidth=3.35e12, speed=50e12, variates=100e9)  # data sheet; speed and variates are targets
-MEMORY = 80e9
-
-
-def seconds(
-    machine: Machine, n: float, m: float, p: int, k: int, devices: int, *, stored: bool, copies: int = 1
-) -> tuple[float, float]:
-    """Seconds of one product on one device, m rows in all, without and with those of the reduction over all."""
-    share = m / devices
-    flops = 4 * share * n * p * k / machine.speed
-    data = copies * 4 * share * n / machine.bandwidth
-    own = max(data, flops) if stored else share * n / machine.variates + flops
+def seconds(n: int, m: int, p: int, k: int, devices: int, *, stored: bool) -> tuple[float, float]:
+    """Seconds of one product on one card, m rows in all, without and with those of the reduction over all."""
+    own = card.product_seconds(-(-m // devices), n, p * k, 4, stored=stored)
     ring = 2 * (devices - 1)
-    return own, own + ring / devices * 4 * n * p * k / machine.link + ring * machine.latency
+    return own, own + ring / devices * 4 * n * p * k / LINK + ring * LATENCY
 
 
 def one(n: int, alpha: float, stored: bool, repeat: int = 5) -> float:
@@ -130,21 +113,18 @@ def tasks_over_processes(n: int, processes: list[int], samples: int = 48) -> Non
         print(f"{number:10d} {rates[0]:8.1f} {kept[0]:6.2f} {rates[1]:8.1f} {kept[1]:6.2f}", flush=True)
 
 
-def prediction(n: float = 1e6, alpha: float = 2.0, p: int = 1, k: int = 8, products: int = 500) -> None:
-    """Print what the model says of N = 1e6 on H100s."""
-    m = alpha * n
-    print(f"predicted, N = {n:.0e}, alpha = {alpha:g}, p = {p}, k = {k}, {products} products: {H100}")
+def prediction(n: int = 1_000_000, alpha: float = 2.0, p: int = 1, k: int = 8, products: int = 500) -> None:
+    """Print what the model says of N = 1e6 on cards of 80 GB."""
+    m = round(alpha * n)
+    print(f"computed, N = {n}, alpha = {alpha:g}, p = {p}, k = {k}, {products} products: {card.CARD}")
     titles = f"{'GPUs':>6} {'GB of rows each':>16} {'product, drawn':>15} {'of it reduce':>13} {'stored':>8}"
     print(titles + f" {'hours':>6} {'kept':>6}")
-    alone = seconds(H100, n, m, p, k, 1, stored=False)[1]
+    alone = seconds(n, m, p, k, 1, stored=False)[1]
     for devices in (1, 8, 16, 64, 256):
-        own, drawn = seconds(H100, n, m, p, k, devices, stored=False)
+        own, drawn = seconds(n, m, p, k, devices, stored=False)
         held = 4 * m * n / devices
-        stored = (
-            f"{seconds(H100, n, m, p, k, devices, stored=True)[1]:7.3f}s"
-            if held < 0.9 * MEMORY
-            else "no room"
-        )
+        stored = f"{seconds(n, m, p, k, devices, stored=True)[1]:7.3f}s"
+        stored = stored if held < ROOM * card.CARD.memory else "no room"
         print(
             f"{devices:6d} {held / 1e9:16.0f} {drawn:14.3f}s {1e3 * (drawn - own):11.2f}ms {stored:>8}"
             f" {products * drawn / 3600:6.2f} {alone / devices / drawn:6.3f}"

@@ -44,7 +44,7 @@ class Basis:
         """Take in a block of orthonormal columns (n, block), orthogonal to the basis."""
         at = self.dimension % self.width
         if at == 0:
-            self._chunks.append(self._chunk(jnp.zeros((self.n, self.width), self.dtype)))
+            self._chunks.append(self._empty())
         self._chunks[-1] = _write(*self._chunks[-1], columns, at)
         self.recent = (*self.recent[-1:], columns)
         self.dimension += self.block
@@ -75,6 +75,11 @@ class Basis:
             part = np.pad(part, ((0, 0), (0, self.width - part.shape[1])))
             chunks.append(self._chunk(self.combine(part)))
         self._chunks, self.dimension, self.recent = chunks, mixing.shape[1], ()
+
+    def _empty(self) -> Chunk:
+        if self.mirror:
+            return self._chunk(jnp.zeros((self.n, self.width), self.dtype))
+        return jnp.zeros((self.width, gemm_width(self.n)), self.dtype), None
 
     def _chunk(self, columns: jax.Array) -> Chunk:
         if self.mirror:
