@@ -76,7 +76,7 @@ def cell(left: Any, which: int) -> str:
 
 
 def main() -> None:
-    """Print the table, in the columns of docs/finite_n.md."""
+    """Print the table, in the columns of docs/appendix_finite_n.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=24)
     parser.add_argument("--models", default=f"0:{len(MODELS)}", help="first:last of the list")

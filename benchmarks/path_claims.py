@@ -89,7 +89,7 @@ def cell(values: Any) -> str:
 
 
 def main() -> None:
-    """Print the table, in the columns of docs/descents.md."""
+    """Print the table, in the columns of docs/appendix_descents.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--models", default=f"0:{len(MODELS)}", help="first:last of the list")

@@ -1,4 +1,4 @@
-"""The Python examples of the README and of the start page print what they say; every program is described."""
+"""The Python examples of README, start page and guide print what they say; every program is described."""
 
 import doctest
 import re
@@ -11,7 +11,7 @@ from bbp.console.program import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page, least", [("README.md", 3), ("docs/index.md", 12)])
+@pytest.mark.parametrize("page, least", [("README.md", 3), ("docs/index.md", 12), ("docs/threshold.md", 6)])
 def test_examples_run(page, least):
     found = doctest.testfile(str(ROOT / page), module_relative=False, encoding="utf-8")
     assert found.attempted >= least and found.failed == 0

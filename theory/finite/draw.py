@@ -7,7 +7,7 @@ t phi sqrt(2 / pN) of itself.
 That must exceed OWN: no more than needed, for directions told by themselves have Gaussian noise among them, which
 has no third cumulant as that of the bulk has. (At fixed labels, p = 1, a = 0.6, alpha = 2.47, N = 150, dense samples scatter by
 0.15; without extreme labels the law does too, with eleven by 0.20.) Predictions hardly depend on OWN from 0.23 to 0.33 at
-N = 150 (docs/finite_n.md).
+N = 150 (docs/appendix_finite_n.md).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 theory.finite.small_matrix says what the matrix is and derives it. One law serves all alpha: below the threshold the
 lowest levels share what the signal leaves in the bulk, above it one falls out. How well it meets samples:
-docs/finite_n.md and benchmarks/finite_law.py."""
+docs/appendix_finite_n.md and benchmarks/finite_law.py."""
 
 from __future__ import annotations
 

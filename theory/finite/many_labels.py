@@ -142,7 +142,7 @@ def drawn_labels(
     directions, arrivals = coupled_labels(width, m, chosen, seed)
     before, total = arrivals[:, :-1], arrivals[:, -1:]
     # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By
-    # the weights at m itself no mean of docs/finite_n.md moves by more than its error.)
+    # the weights at m itself no mean of docs/appendix_finite_n.md moves by more than its error.)
     basis = directions * lengths(width, before, total)
     factors = _factors(model, n, chosen, seed)
     alike = directions * lengths(width, before, n + 1.0)

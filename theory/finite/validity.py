@@ -18,7 +18,7 @@ def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | 
     of   what is asked: shares of "overlap_lowest", the lowest vector alone, are known less well than of the mean over the group
 
     In that range means of the overlap of the p p_star lowest vectors met those of dense samples within 10 %, those of the
-    lowest eigenvalue within 0.35 of its standard deviation (docs/finite_n.md, benchmarks/finite_law.py).
+    lowest eigenvalue within 0.35 of its standard deviation (docs/appendix_finite_n.md, benchmarks/finite_law.py).
 
     >>> doubt(Network(2, 1, 0.5), 2.0, 200) is None
     True

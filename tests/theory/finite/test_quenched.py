@@ -196,7 +196,7 @@ def test_bad_labels_are_refused(lam, u, n, message):
 def test_the_lowest_level_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, p_star, a, alpha):
     """200 samples of order 100 (200 at p > 1): the mean of the level above the outliers there are, within 3 standard errors and
     0.1 of Tracy-Widom's (one alarm in a hundred). The edge of dimension n fails beside outliers, that of n - p - p_star at
-    p > 1 (docs/finite_n.md)."""
+    p > 1 (docs/appendix_finite_n.md)."""
     model, n, rng = Committee(p, p_star, a), 100 if p < 4 else 50, np.random.default_rng(7)
     rest = []
     for _ in range(200):
