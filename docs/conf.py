@@ -68,7 +68,7 @@ html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(HERE / "_static" / "scorer.js")
 # The network is not looked at: links that leave the site are checked for their form alone.
 linkcheck_ignore = [r"https?://.*"]
 
