@@ -6,9 +6,10 @@
 For each model and each of lowest, overlap (mean of the p p_star lowest), overlap_lowest and overlap_next (the first above
 them): mean found / predicted, and the two-sample Kolmogorov-Smirnov p-value of samples against draws (the probability
 integral transform of a sample in the draws is uniform if the law is right). Where it were right, one p-value in 100 would
-fall below 0.01. From N = 800 on a quarter of the samples are drawn. One line a model, in the columns of docs/appendix_finite_n.md.
+fall below 0.01. From N = 800 on a quarter of the samples are drawn. One line a model, in the columns of
+docs/appendix_finite_n.md.
 With --fresh: predicted over found, with its error, for other models; alpha from 0.3 to 2 alpha_BBP.
-The fourth, fifth and sixth list served no choice; docs/appendix_finite_n.md says what the others served. phi: predicted less found.
+The fourth, fifth and sixth list served no choice; the others served choices. phi: predicted less found.
 """
 
 from __future__ import annotations

@@ -118,8 +118,11 @@ def _help(action: argparse.Action) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Plain words as Markdown: what would be markup stands as it is."""
-    return re.sub(r"([\\*_<>\[\]{}$`|#~])", r"\\\1", text)
+    """Plain words as Markdown: options as code, and what would be markup as it stands."""
+    parts = re.split(r"(--[a-z][a-z-]*)", text)
+    parts[::2] = [re.sub(r"([\\*_<>\[\]{}$`|#~])", r"\\\1", part) for part in parts[::2]]
+    parts[1::2] = [f"`{part}`" for part in parts[1::2]]
+    return "".join(parts)
 
 
 def layouts() -> str:
