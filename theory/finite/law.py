@@ -109,7 +109,7 @@ def finite_law(model: Network, alpha: float, n: int, *, draws: int = 200, seed: 
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
 
     Draws are the same random numbers at every alpha, their labels coupled (theory.finite.many_labels), so that curves
-    along alpha are smooth. Cost: draws times round(alpha N) p labels, about 1 ms a draw at 2,000.
+    along alpha are smooth. Cost: draws times round(alpha N) p labels, 1 to 4 ms a draw up to 3,000 of them at p = 1.
 
     Parameters
     ----------
