@@ -11,14 +11,13 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bbp.console import grids, program
 from bbp.console.errors import FileError
 from bbp.console.program import callable_as
 from bbp.files import atomic, outputs
-from theory.checks import ParameterError
+from theory.checks import RATIOS, ParameterError, count, finite, one, shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -89,7 +88,7 @@ def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> l
     dataset, product = (importlib.import_module(f"bbp.files.{name}") for name in ("dataset", "product"))
     if given["alpha"] is not None:
         given = {**given, "alpha": grids.numbers("alpha", given["alpha"])}
-    opened = [dataset.open(one) if isinstance(one, str | Path) else one for one in sources]
+    opened = [one if hasattr(one, "data_vars") else dataset.open(one) for one in sources]
     whole = opened[0] if len(opened) == 1 else importlib.import_module("bbp.analysis.join").join(opened)
     parts = product.split(whole)
     if model is not None:
@@ -135,6 +134,16 @@ def fit(
         As `bbp.analysis.scaling.fit` and `bbp.join`; FileError for what is no file of bbp's.
     """
     several = source if isinstance(source, list | tuple) else [source]
+    of = [of] if isinstance(of, str) else of
+    if of is not None and not (
+        isinstance(of, list | tuple) and of and all(isinstance(name, str) for name in of)
+    ):
+        raise ParameterError(f"of must be names of what is fitted, got {shown(of)}")
+    if not isinstance(limit, str):
+        limit = one("limit", finite("limit", limit))
+        if abs(limit) > RATIOS:
+            raise ParameterError(f"limit must be at most {RATIOS:g}, got {limit:g}")
+    seed, model = grids.seed(seed), None if model is None else count("model", model, 0)
     found = _fits(several, model, {"of": of, "alpha": alpha, "limit": limit, "seed": seed})
     return found[0] if len(found) == 1 else found
 

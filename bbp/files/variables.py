@@ -227,11 +227,26 @@ REQUIRED: dict[str, dict[str, str]] = {
 }
 
 
+HEAD = (
+    "format",
+    "p",
+    "p_star",
+    "a",
+    "alpha_bbp",
+    "kind",
+    "seed",
+    "finished",
+)  # attributes that a reader wants first
+
+
 def described(found: xr.Dataset) -> xr.Dataset:
     """The same numbers, with words, units and flags at variables that lack them, and NaN for integers that are missing."""
     if found.attrs.get("format") == "bbp-figure":
         return found
-    found = found.copy()
+    late = [name for name, values in found.data_vars.items() if "unit" in values.dims]
+    found = found[[*(name for name in found.data_vars if name not in late), *late]]  # samples first
+    first = {name: found.attrs[name] for name in HEAD if name in found.attrs}
+    found.attrs = first | {name: value for name, value in found.attrs.items() if name not in first}
     for name in list(found.variables):
         values = found.variables[name]
         if name in FILL and values.dtype.kind in "iu":

@@ -91,6 +91,11 @@ REFUSED = {
     "overlaps": (lambda: bbp.sweep(Network(2, overlap=np.full((2, 1), 0.3))), "overlap must be one number here"),
     "output_noise": (lambda: bbp.sweep(Network(2, loss="squared", output_noise=0.1)), "output_noise must be left out"),
     "compare([])": (lambda: bbp.compare([]), "files must be the name of a sweep file, or a list of several, got []"),
+    "fit(3)": (lambda: bbp.fit(3), "path must be the name of a file, got 3"),
+    "fit(of)": (lambda: bbp.fit(SAMPLES, of=3), "of must be names of what is fitted, got 3"),
+    "fit(seed)": (lambda: bbp.fit(SAMPLES, seed=0.5), "seed must be an integer of at least 0, got 0.5"),
+    "fit(limit)": (lambda: bbp.fit(SAMPLES, limit=1e300), "limit must be at most 1e+100, got 1e+300"),
+    "fit(model)": (lambda: bbp.fit(SAMPLES, model="x"), "model must be an integer of at least 0, got 'x'"),
     "start": (lambda: bbp.descent(p=2, start=np.ones((3, 5))), "start array must have shape (2, 100)"),
     "no option": (lambda: bbp.sweep(sampels=3), "did you mean samples"),
 }  # fmt: skip
