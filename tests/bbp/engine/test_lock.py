@@ -83,7 +83,7 @@ from bbp.engine import run
 from tests.bbp.engine.test_lock import held
 run.MOMENT = 0.01
 out, inside, taken = Path(sys.argv[1]), Path(sys.argv[2]), 0
-until = time.monotonic() + 1.5
+until = time.monotonic() + 0.5
 while time.monotonic() < until:
     try:
         with held(out):

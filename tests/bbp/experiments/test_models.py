@@ -213,8 +213,9 @@ def test_a_covariance_that_samples_do_not_have(bbp, tmp_path):
     assert lost.code == 2 and "for no coordinate of a sample at N = 100: N must be 250 or more" in lost.err
 
 
-def test_readouts_and_biases_in_programs(bbp, tmp_path):
+def test_readouts_and_biases_in_programs(bbp, tmp_path, monkeypatch):
     """The sweep file holds them as text; theory beside samples is that of the network, q2 that of the lowest vector alone."""
+    monkeypatch.setattr(models, "transition", lambda model: (np.nan, "no edge"))  # by points it takes seconds
     options = ["--p", "2", "--activation", "tanh", "--loss", "squared", "--readout=1,-0.5", "--bias", "0.2,0"]
     path = tmp_path / "s.h5"
     assert bbp(*SWEEP, *options, "--out", str(path)).code == 0
