@@ -302,6 +302,7 @@ def report(made: Report, parts: tuple[str, ...]) -> None:
                 (10_000, 2.0, 2, "float64"),
                 (100_000, 0.3, 1, "float64"),
                 (1_000_000, 0.2, 1, "float32"),
+                (1_000_000, 0.2, 2, "float32"),
                 (1_000_000, 0.2, 1, "float64"),
             ):
                 made.search(*case)

@@ -48,6 +48,8 @@ TOGETHER = (
 # of a block of rows: its kernels take ten times as long as they wait for one another
 BLOCK_BYTES = 1 << round(10 * KERNELS * LAUNCH * CARD.bandwidth / 2 - 1).bit_length()
 
+ROWS = 768  # of a block at least: vectors are read and written beside it, 16 columns of them for 9 % of its bytes
+
 
 def product_seconds(
     m: int, n: int, columns: int, item: int, *, stored: bool = True, card: Card = CARD

@@ -106,12 +106,16 @@ def across(block: Block, mirror: jax.Array | None, z: jax.Array, n: int) -> jax.
 
 
 def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
-    """Rows in a block: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), `padded`; or `size` as given."""
+    """Rows in a block, `padded`: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), of `card.ROWS` at least on a GPU; or
+    `size` as given."""
     if size is not None:
         return count("block size", size)
     targets = STORED_BYTES if stored else BLOCK_BYTES
     target = targets.get(jax.default_backend(), targets["gpu"])
-    return padded(-(-m // max(1, -(-m * n * np.dtype(dtype).itemsize // target))))
+    parts = max(1, -(-m * n * np.dtype(dtype).itemsize // target))
+    if jax.default_backend() != "cpu":
+        parts = min(parts, -(-m // card.ROWS))
+    return padded(-(-m // parts))
 
 
 @pinned

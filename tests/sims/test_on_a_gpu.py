@@ -91,6 +91,7 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     host = block_size(10**6, 10**4, "float32")
     on_gpu()
     assert block_size(10**6, 10**4, "float32") != host
+    assert block_size(10**6, 10**7, "float64") >= card.ROWS  # whatever its bytes
     rows = hessian_operator(draw(MODEL, 100, 10.0, dtype="float32", data=False)).rows
     kept = sum(half.nbytes for halves, _ in rows for half in halves)
     assert krylov_memory.data_bytes(100, 1000, "float32", stored=True) == kept
