@@ -72,15 +72,17 @@ def called(
     """What the function gives, () or (k,)."""
     try:
         given = value(values=values, vectors=vectors, teacher=teacher, student=student)
-        found = np.asarray(given, np.float64)
+        found = np.asarray(given)
     except ParameterError:
         raise
     except Exception as error:
         raise ParameterError(
             f"observable {name} fails: {type(error).__name__}: {shown(str(error))}"
         ) from None
+    if found.dtype.kind not in "biuf":
+        raise ParameterError(f"observable {name} must give real numbers, got {shown(given)}")
     if found.shape not in ((), values.shape):
         raise ParameterError(
             f"observable {name} must give a number, or one for each of {len(values)} eigenpairs, got shape {found.shape}"
         )
-    return found
+    return found.astype(np.float64)

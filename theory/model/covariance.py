@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.checks import ParameterError, count, finite, function, positive, shown
+from theory.checks import ParameterError, count, finite, function, positive, real, shown
 
 Array = NDArray[np.float64]
 
@@ -225,7 +225,7 @@ def _law(law: Covariance) -> tuple[Array, Array]:
 def _called(name: str, value: Callable[[int], Any], n: int) -> Array:
     """value(n), ascending and of mean 1; ParameterError on what is no n eigenvalues, and where it fails."""
     try:
-        found = np.asarray(value(n), dtype=np.float64)
+        found = real(f"eigenvalues of covariance {name}", value(n))
     except ParameterError:
         raise
     except Exception as error:

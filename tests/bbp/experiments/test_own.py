@@ -355,6 +355,10 @@ def apart(values):
     return values[1] - values[0]
 
 
+def nothing(values):
+    del values
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -365,6 +369,7 @@ def apart(values):
         ("mine.py:gap", "must have a name that no variable of a file has, got 'gap'"),
         ("mine.py:ipr,mine.py:ipr", "functions of different names, got 'ipr' twice"),
         (3, "observable must be a function or FILE.py:NAME, got 3"),
+        (nothing, "observable nothing must give real numbers, got None"),
         (functools.partial(ipr), "written with def or lambda, got functools.partial"),
     ],
 )
