@@ -2,7 +2,7 @@
 
 Reads sweep files (several, or one with several N; samples of one model are pooled) and prints, for each model, the
 observables with bootstrap errors beside theory at N = infinity and at their N (means over draws of labels), the crossings of
-phi, the law of the edge's shift, and alpha_0. With --save the draws of finite-N theory go on where they stopped (--resume);
+phi, and alpha_0. With --save the draws of finite-N theory go on where they stopped (--resume);
 without it they are made in this process, in as many threads as there are cores or --processes says, and nothing is kept.
 """
 
@@ -66,8 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
     def draw(comparisons: list[Any]) -> None:
         if how["out"] is not None:
+            sweep_plots = importlib.import_module("bbp.plots.sweep")
+            named = {models.words(models.of(one)): one for one in comparisons}
             figure = importlib.import_module("bbp.plots.compare").compare_figure(
-                comparisons[0], width=how["width"]
+                sweep_plots.told_apart(named) if len(named) > 1 else comparisons[0], width=how["width"]
             )
             atomic.write_bytes(how["out"], plot.render(figure, form, 300))
             log.info("wrote %s", how["out"])
@@ -90,9 +92,9 @@ def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:
 
 def _require_one(experiment: Any, places: Mapping[str, Path]) -> None:
     sweeps = experiment.sweeps
-    if places and len(sweeps) > 1:
+    if "save" in places and len(sweeps) > 1:
         names = "; ".join(models.words(models.of(sweep)) for sweep in sweeps)
-        raise FileError(f"the files hold {len(sweeps)} models ({names}): a figure or a file shows one")
+        raise FileError(f"the files hold {len(sweeps)} models ({names}): a file of numbers holds one")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

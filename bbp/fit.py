@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 EXAMPLE = """  bbp fit results/n200.h5 results/n400.h5 results/n800.h5 results/n1600.h5
-  bbp fit results/sizes.h5 --of overlap,threshold --alpha 1.2
+  bbp fit results/sizes.h5 --of overlap,threshold --alpha 1.2 --out laws.pdf
   bbp fit results/sizes.h5 --of overlap --limit free
   bbp fit results/phase.h5 --save results/laws.h5"""
 
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", default="0", help="of the resampling behind errors of thresholds (default %(default)s)")
     add("--model", metavar="INDEX", help="only this one of several models")
     add("--save", metavar="FILE.h5", help="file of the numbers to write (one model only)")
+    add("--out", metavar="FIG", help="figure to draw: .png, .pdf, .svg, .eps or .pgf (one model only)")
     add("--force", action="store_true", help="replace files that exist")
 
 
@@ -57,21 +58,31 @@ def run(args: argparse.Namespace) -> int:
     model = None if args.model is None else grids.integer("model", args.model, 0)
     limit = args.limit if args.limit in ("theory", "free") else _number(args.limit)
     seed = grids.seed(args.seed)
-    save = None if args.save is None else outputs.destination(args.save)
-    if save is not None:
-        if save.suffix not in (".h5", ".hdf5"):
-            raise ParameterError(f"save must end in .h5 or .hdf5, got {args.save!r}")
-        outputs.require_apart({"save": save}, args.files)
-        outputs.require_free(save, force=args.force)
+    places = {
+        name: outputs.destination(value)
+        for name, value in (("save", args.save), ("out", args.out))
+        if value is not None
+    }
+    if "save" in places and places["save"].suffix not in (".h5", ".hdf5"):
+        raise ParameterError(f"save must end in .h5 or .hdf5, got {args.save!r}")
+    plot = importlib.import_module("bbp.plot") if "out" in places else None
+    form = plot.form_of(places["out"]) if plot else ""
+    outputs.require_apart(places, args.files)
+    for path in places.values():
+        outputs.require_free(path, force=args.force)
     found = _fits(args.files, model, {"of": of, "alpha": args.alpha, "limit": limit, "seed": seed})
-    if save is not None and len(found) > 1:
-        raise FileError(f"the files hold {len(found)} models: a file shows one (--model INDEX)")
+    if places and len(found) > 1:
+        raise FileError(f"the files hold {len(found)} models: a file or a figure shows one (--model INDEX)")
     words = importlib.import_module("bbp.analysis.scaling_table")
     program.show("\n\n".join(words.table(one) for one in found))
-    if save is not None:
-        atomic.prepare_directory(save.parent)
-        importlib.import_module("bbp.files.dataset").write(save, found[0])
-        program.log.info("wrote %s", save)
+    for path in places.values():
+        atomic.prepare_directory(path.parent)
+    if "save" in places:
+        importlib.import_module("bbp.files.dataset").write(places["save"], found[0])
+        program.log.info("wrote %s", places["save"])
+    if plot:
+        atomic.write_bytes(places["out"], plot.render(plot.draw(found[0]), form, 300))
+        program.log.info("wrote %s", places["out"])
     return program.OK
 
 

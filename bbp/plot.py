@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import io
 import logging
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bbp import store
-from bbp.analysis import comparison, spectrum
+from bbp.analysis import comparison, scaling, spectrum
 from bbp.console import grids, program
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import callable_as
@@ -30,14 +32,20 @@ from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout, options, panels, style
+from bbp.plots import phase as phase_plots
+from bbp.plots import spectrum as spectrum_plots
+from bbp.plots import sweep as sweep_plots
 from bbp.plots.compare import compare_figure
+from bbp.plots.laws import laws_figure
 from theory.checks import ParameterError, shown
 from theory.model import Network
 
 SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
 EXAMPLE = """\
   bbp plot results/sweep.h5 --out sweep.pdf
+  bbp plot results/p1.h5 results/p2.h5 --panels b --ylog --ylim 1e-3:1 --out both.pdf
   bbp plot results/phase.h5 --panels a --size 3.4x2.5 --font serif --out phase.eps
+  bbp plot results/sweep.h5 --panels b --talk --out talk.png
   bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg
   bbp plot --spectrum 6 --a 2 --activation tanh --covariance power:1 --out tanh.png"""
 
@@ -52,45 +60,145 @@ METADATA: dict[str, dict[str, str | None]] = {
 _DATED = re.compile(rb"^%%(CreationDate|Creator|Title):.*\n", re.MULTILINE)  # of an .eps
 
 
-def draw(source: str | Path | xr.Dataset, *, width: str = "double", model: int | None = None) -> Figure:
-    """The figure of a result, or of the file at a path, at a print width ("single" or "double" column).
+Source = str | Path | xr.Dataset
+SEVERAL = (
+    store.FORMAT,
+    comparison.FORMAT,
+    descent_file.FORMAT,
+)  # what is drawn in one figure, each told apart
 
-    model chooses one of a sweep over several models, by its index. FileError where the file is none of bbp's, or of
-    a kind that has no figure; ParameterError for an unknown width.
+
+def draw(
+    source: Source | Sequence[Source] | Mapping[str, Source],
+    *,
+    width: str = "double",
+    model: int | None = None,
+    out: str | Path | None = None,
+    dpi: float = 300.0,
+    **look: Any,
+) -> Figure:
+    """The figure of a result, as `bbp plot` draws it.
+
+    Parameters
+    ----------
+    source
+        A result, or the path of a file. Several sweeps, comparisons or descents (a list, or by name) are told apart in one
+        figure.
+    width
+        "single" or "double" column of print.
+    model
+        Index of one of a sweep over several.
+    out, dpi
+        A picture to write, in the format of its ending.
+    **look
+        The other options of `bbp plot`, see `bbp.plots.options.read`: panels, size, sheets (style sheets), font, labels,
+        legend, ylog, xlog, ylim, xlim, colors, talk.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        On no display.
+
+    Raises
+    ------
+    ParameterError
+        For a bad option, and for results that would mix in one figure; FileError where a file is none of bbp's, or of a kind
+        that has no figure.
     """
-    found = source if isinstance(source, xr.Dataset) else dataset.open(source)
-    form, name = str(found.attrs.get("format")), "the result" if source is found else repr(str(source))
-    if form not in DRAWERS:
-        raise FileError(f"{name} is a {form} file, which has no figure here")
-    if model is not None and form != store.FORMAT:
-        raise ParameterError(f"model chooses one of a sweep over several, but {name} is a {form} file")
-    if form == store.FORMAT:
-        found = store.chosen(found, model, name)
-    with style.figure_style():
-        return DRAWERS[form](found, width)
+    chosen = options.read(**_checked(look))
+    found = _opened(source, model)
+    form = str(next(iter(found.values())).attrs.get("format"))
+    with chosen.look():
+        results: Any = found if len(found) > 1 else next(iter(found.values()))
+        figure = options.apply(DRAWERS[form](results, _width(width, chosen)), chosen)
+        if out is not None:
+            _write(figure, Path(out), form_of(Path(out)), dpi)
+        return figure
 
 
-def draw_spectrum(source: xr.Dataset | Network, alpha: float, *, width: str = "double") -> Figure:
-    """The spectrum at alpha: theory, and the eigenvalues of a sweep's samples there if `source` is a sweep."""
+def _checked(look: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the look by name; ParameterError for an unknown one."""
+    known = list(inspect.signature(options.read).parameters)
+    for name in look:
+        if name not in known:
+            raise ParameterError(f"a figure has no option {name!r}{program.nearest(name, known)}")
+    return dict(look)
+
+
+def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
+    """Results by name, "" for one alone; what would mix silently is refused."""
+    several = dict(source) if isinstance(source, Mapping) and not isinstance(source, xr.Dataset) else None
+    if several is None:
+        listed = source if isinstance(source, list | tuple) else [source]
+        several = dict(zip(_names(listed), listed, strict=True))
+    if not several:
+        raise ParameterError("there is nothing to draw")
+    found: dict[str, xr.Dataset] = {}
+    for name, one in several.items():
+        result = one if isinstance(one, xr.Dataset) else dataset.open(one)
+        form, called = (
+            str(result.attrs.get("format")),
+            repr(str(one)) if isinstance(one, str | Path) else "the result",
+        )
+        if form not in DRAWERS:
+            raise FileError(f"{called} is a {form} file, which has no figure here")
+        if model is not None and form != store.FORMAT:
+            raise ParameterError(f"model chooses one of a sweep over several, but {called} is a {form} file")
+        found[str(name)] = store.chosen(result, model, called) if form == store.FORMAT else result
+    forms = list(dict.fromkeys(str(one.attrs.get("format")) for one in found.values()))
+    if len(found) > 1 and (len(forms) > 1 or forms[0] not in SEVERAL):
+        raise FileError(
+            f"one figure shows several results of one kind ({', '.join(SEVERAL)}), not {', '.join(forms)}"
+        )
+    if len(found) == 1:
+        return {"": next(iter(found.values()))}
+    return found if isinstance(source, Mapping) else dict(sweep_plots.told_apart(found))
+
+
+def _names(sources: Sequence[Any]) -> list[str]:
+    """What legends call files: their names without ending, whole paths where these are alike; results by their number."""
+    paths = [str(one) for one in sources if isinstance(one, str | Path)]
+    if len({str(Path(path).resolve()) for path in paths}) < len(paths):
+        twice = next(path for k, path in enumerate(paths) if path in paths[:k] or k == len(paths) - 1)
+        raise ParameterError(f"{twice!r} is given twice")
+    alike = len({Path(path).stem for path in paths}) < len(paths)
+    return [
+        (str(one) if alike else Path(one).stem) if isinstance(one, str | Path) else f"result {k + 1}"
+        for k, one in enumerate(sources)
+    ]
+
+
+def _width(width: str, chosen: options.Options) -> str:
+    """Panels side by side where there is room."""
+    return width if chosen.size is None else "single" if chosen.size[0] < 5 else "double"
+
+
+def draw_spectrum(
+    source: xr.Dataset | Network, alpha: float, *, width: str = "double", **look: Any
+) -> Figure:
+    """The spectrum at alpha: theory, and if `source` is a sweep the eigenvalues of its samples there; look as in `draw`."""
+    chosen = options.read(**_checked(look))
     if isinstance(source, xr.Dataset):
         found = spectrum.of_sweep(source, alpha)
     else:
         found = spectrum.of_model(source, alpha)
-    with style.figure_style():
-        return layout.spectrum_figure(found, width=width)
+    with chosen.look():
+        return options.apply(spectrum_plots.spectrum_figure(found, width=_width(width, chosen)), chosen)
 
 
 def render(figure: Figure, form: str, dpi: float) -> bytes:
     """The bytes of a figure in the format "png", "pdf", "svg", "eps" or "pgf"; dpi is used by png.
 
-    eps knows no transparency: all is drawn opaque. pgf needs a LaTeX, which measures its words: RunError where there is none.
+    eps knows no transparency: colours are blended with the paper. pgf needs a LaTeX, which measures its words: RunError where
+    there is none.
     """
     buffer = io.BytesIO()
     quiet = logging.getLogger("matplotlib.backends.backend_ps")
     level = quiet.level
     quiet.setLevel(logging.ERROR)
     try:
-        with style.figure_style():
+        with style.figure_style(), style.opaque(figure) if form == "eps" else nullcontext():
+            layout.settle_ticks(figure)
             more: dict[str, Any] = {"metadata": METADATA[form]} if METADATA[form] else {}  # pgf takes none
             figure.savefig(buffer, format=form, dpi=dpi, **more)
     except _latex_failures() as error:
@@ -135,11 +243,12 @@ def _gallery(found: xr.Dataset, width: str) -> Figure:
         raise FileError(f"the file holds no figure of the gallery: {words}") from None
 
 
-DRAWERS: dict[str, Callable[[xr.Dataset, str], Figure]] = {
-    store.FORMAT: lambda found, width: layout.sweep_figure(found, width=width),
-    phase_file.FORMAT: lambda found, width: layout.phase_figure(found, width=width),
+DRAWERS: dict[str, Callable[[Any, str], Figure]] = {
+    store.FORMAT: lambda found, width: sweep_plots.sweep_figure(found, width=width),
+    phase_file.FORMAT: lambda found, width: phase_plots.phase_figure(found, width=width),
     comparison.FORMAT: lambda found, width: compare_figure(found, width=width),
-    descent_file.FORMAT: lambda found, width: descent_plots.descent_figure(found, width=width),
+    descent_file.FORMAT: lambda found, width: descent_plots.figure(found, width=width),
+    scaling.FORMAT: lambda found, width: laws_figure(found, width=width),
     base.FORMAT: _gallery,
 }
 
@@ -148,10 +257,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `bbp plot`."""
     add = parser.add_argument
     add(
-        "file",
+        "files",
         metavar="FILE",
-        nargs="?",
-        help="a file written by bbp sweep, phase, compare, descent or figures",
+        nargs="*",
+        help="a file written by bbp sweep, phase, compare, descent, fit or figures; several sweeps, comparisons or descents are"
+        " told apart in one figure",
     )
     add(
         "--out",
@@ -164,11 +274,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=int, metavar="INDEX", help="which model of a sweep over several")
     add("--dpi", type=float, default=300.0, help="dots per inch of a .png (default %(default)g)")
     add("--force", action="store_true", help="replace the picture if it exists")
-    look = parser.add_argument_group("for a journal")
+    look = parser.add_argument_group("for a journal or a talk")
     look.add_argument("--panels", metavar="LETTERS", help="only these panels, such as a,c")
     look.add_argument("--size", metavar="WxH", help="width and height in inches, such as 3.4x2.5")
     look.add_argument(
+        "--talk", action="store_true", help="one panel (a, or that of --panels), large, with few entries"
+    )
+    for which in "yx":
+        look.add_argument(
+            f"--{which}log", action="store_true", help=f"a logarithmic {which} axis where all is positive"
+        )
+        look.add_argument(
+            f"--{which}lim", metavar="[PANEL=]LOW:HIGH", action="append", default=[],
+            help=f"ends of the {which} axis, such as 0:1, or b=0:1 for panel b alone; may be given several times",
+        )  # fmt: skip
+    look.add_argument(
+        "--colors",
+        metavar="MAP|LIST",
+        help="of curves: a map of Matplotlib such as viridis, or colours such as #0072B2,black",
+    )
+    look.add_argument(
         "--style",
+        dest="sheets",
         metavar="SHEET",
         action="append",
         default=[],
@@ -185,7 +312,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="other words: x=TEXT, y=TEXT, title=TEXT, or a.y=TEXT for panel a alone",
     )
-    look.add_argument("--legend", choices=["on", "off"], default="on", help="legends (default %(default)s)")
+    look.add_argument(
+        "--legend", choices=options.LEGENDS, default="on",
+        help="above the panels (on), off, inside the first, or right of them (default %(default)s)",
+    )  # fmt: skip
     one = parser.add_argument_group(
         "the spectrum at one alpha",
         "with FILE, a sweep: theory and its samples there; without: theory of the model given",
@@ -201,56 +331,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument(option.written, metavar=option.metavar, help=option.words.replace("%", "%%"))
 
 
+LOOK = (
+    "panels", "size", "sheets", "font", "labels", "legend", "ylog", "xlog", "ylim", "xlim", "colors", "talk"
+)  # fmt: skip
+
+
 def run(args: argparse.Namespace) -> int:
-    """Draw the file's figure and write it."""
+    """Draw the figure of the files and write it."""
     out = _output(args)
     form = form_of(out if args.out is None else Path(args.out))
     if not 10 <= args.dpi <= 2400:
         raise ParameterError(f"dpi must lie between 10 and 2400, got {args.dpi!r}")
-    if args.file is not None and Path(args.file).suffix.lower().removeprefix(".") in METADATA:
-        dataset.kind_of(args.file)  # a picture is told to be one, before it is found to be its own
-    outputs.require_apart({"out": out}, [] if args.file is None else [args.file])
+    for file in args.files:
+        if Path(file).suffix.lower().removeprefix(".") in METADATA:
+            dataset.kind_of(file)  # a picture is told to be one, before it is found to be its own
+    outputs.require_apart({"out": out}, args.files)
     outputs.require_free(out, force=args.force)
-    chosen = options.Options(
-        panels=() if args.panels is None else options.parse_panels(args.panels),
-        size=None if args.size is None else options.parse_size(args.size),
-        labels=options.parse_labels(args.labels),
-        legend=args.legend == "on",
-    )
-    if chosen.size is not None:  # panels side by side where there is room
-        args.width = "single" if chosen.size[0] < 5 else "double"
-    with style.figure_style(options.settings(args.style, args.font)):
-        picture = render(options.apply(_figure(args), chosen), form, args.dpi)
-    atomic.prepare_directory(out.parent)
-    atomic.write_bytes(out, picture)
+    look = {name: getattr(args, name) for name in LOOK}
+    figure = _figure(args, look)
+    with options.read(**look).look():
+        _write(figure, out, form, args.dpi)
     program.show(f"wrote {out}")
     return program.OK
 
 
+def _write(figure: Figure, out: Path, form: str, dpi: float) -> None:
+    picture = render(figure, form, dpi)
+    atomic.prepare_directory(out.parent)
+    atomic.write_bytes(out, picture)
+
+
 def _output(args: argparse.Namespace) -> Path:
-    if args.out is None and args.file is None:
-        raise ParameterError("out must be given where there is no FILE to name the picture after")
-    if args.out is None and not Path(args.file).name:
-        raise FileError(f"{args.file!r} is a directory, not a file")
-    return outputs.destination(str(Path(args.file).with_suffix(".png")) if args.out is None else args.out)
+    if args.out is None and len(args.files) != 1:
+        why = "no FILE" if not args.files else "more than one FILE"
+        raise ParameterError(f"out must be given where there is {why} to name the picture after")
+    if args.out is None and not Path(args.files[0]).name:
+        raise FileError(f"{args.files[0]!r} is a directory, not a file")
+    return outputs.destination(str(Path(args.files[0]).with_suffix(".png")) if args.out is None else args.out)
 
 
-def _figure(args: argparse.Namespace) -> Figure:
+def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
     special = {
         option.name: getattr(args, option.name) for option in MODEL if getattr(args, option.name) is not None
     }
     given = [name for name in ("p", "p_star", "a") if getattr(args, name) is not None] + list(special)
-    if args.file is not None:
+    if args.files:
         given = [name for name in given if not _provided(name, special.get(name))]
-    if args.file is not None and given:
-        raise ParameterError(f"{given[0]} is for a spectrum without FILE: {args.file!r} has its own model")
+    if args.files and given:
+        raise ParameterError(
+            f"{given[0]} is for a spectrum without FILE: {args.files[0]!r} has its own model"
+        )
     if args.spectrum is None:
-        if args.file is None:
+        if not args.files:
             raise ParameterError("FILE or --spectrum ALPHA must be given")
-        return draw(args.file, width=args.width, model=args.model)
+        return draw(args.files, width=args.width, model=args.model, **look)
+    if len(args.files) > 1:
+        raise ParameterError(f"a spectrum is of one file, got {len(args.files)}")
     alpha = grids.number("spectrum", args.spectrum)
-    if args.file is not None:
-        return draw_spectrum(store.load(args.file, args.model), alpha, width=args.width)
+    if args.files:
+        return draw_spectrum(store.load(args.files[0], args.model), alpha, width=args.width, **look)
     p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
     widths = grids.widths("p", p)
     if len(widths) != 1:
@@ -265,7 +404,7 @@ def _figure(args: argparse.Namespace) -> Figure:
             if option.name in special
         },
     )
-    return draw_spectrum(model, alpha, width=args.width)
+    return draw_spectrum(model, alpha, width=args.width, **look)
 
 
 def _provided(name: str, value: str | None) -> bool:

@@ -185,7 +185,7 @@ def main() -> int:
         }
         print("\n".join([*width_claim(runs, a), *onset_claim(runs, a)]), flush=True)
         with figure_style():
-            figure = descent_plots.recovery_figure(list(runs.values()))
+            figure = descent_plots.recovery_figure({f"$p = {p}$ ({n})": run for (p, n), run in runs.items()})
         (folder / f"descent_recovery_a{a:g}.png").write_bytes(plot.render(figure, "png", 200))
     n = cases[0.5][0][1]
     along = {

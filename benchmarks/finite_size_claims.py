@@ -1,9 +1,9 @@
-"""Finite-size claims, from sweep files: crossings of phi, Tracy-Widom at a sharp edge, the law of the shift.
+"""Finite-size claims, from sweep files: crossings of phi, laws of the lowest eigenvalue, Tracy-Widom at a sharp edge.
 
     python benchmarks/finite_size_claims.py data/finite_size/*.h5
 
 Prints, for each model in the files, the crossings of phi for successive N beside alpha_BBP and the finite-N thresholds of
-theory; the law that the shift of the lowest eigenvalue prefers; and, at a sharp edge below the threshold, the
+theory; the laws in N that are left for the lowest eigenvalue (`bbp fit`); and, at a sharp edge below the threshold, the
 scaled lowest eigenvalue against Tracy-Widom. The commands that made the files stand in data/README.md.
 """
 
@@ -11,6 +11,7 @@ import sys
 
 import xarray as xr
 
+from bbp.analysis import scaling, scaling_table
 from bbp.analysis.comparison import compare
 from bbp.analysis.comparison_table import table
 from bbp.analysis.edge_statistics import edge_statistics
@@ -26,6 +27,8 @@ def main(paths: list[str]) -> None:
     for sweep in split(join(paths)):
         model = models.of(sweep)
         print(table(compare(sweep, draws=0)), end="\n\n")
+        if sweep.sizes["n"] > 1:
+            print(scaling_table.table(scaling.fit(sweep, of=["lowest"])), end="\n\n")
         for n in sweep.n.values:
             half = alpha_bbp_finite(model, int(n), draws=400)
             margin = margin_threshold(model, int(n), draws=100)

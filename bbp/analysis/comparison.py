@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bbp.analysis.bootstrap import FEWEST, PARTS, Estimate
-from bbp.analysis.finite_size import LAWS, Crossing, ShiftFit, alpha_zero_sampled, phi_crossing, shift_law
+from bbp.analysis.bootstrap import PARTS, Estimate
+from bbp.analysis.finite_size import Crossing, alpha_zero_sampled, phi_crossing
 from bbp.analysis.finite_theory import theory_threads
 from bbp.analysis.summary import estimates, observables
 from bbp.experiments import models
@@ -21,7 +21,6 @@ from bbp.files import provenance
 from bbp.files.variables import DONE, described
 from theory.checks import ParameterError
 from theory.exact.alpha_zero import alpha_zero
-from theory.exact.bulk import bulk_edge
 from theory.finite.law import finite_curve, has_bulk
 from theory.model import Network
 
@@ -68,8 +67,7 @@ def compare(
     xarray.Dataset
         lowest, overlap, phi, phi_group, gap (n, alpha) and every other observable of the sweep, with NAME_error and the ends
         NAME_low and NAME_high of 95 % intervals; samples, numbers of them; theory_edge, theory_outlier, theory_overlap
-        (alpha); theory_n_NAME (n, alpha) for those of THEORY_N; crossing_* (crossing), of phi for successive sizes; shift_*
-        (shift), laws of the lowest eigenvalue's shift from the edge, a row for each alpha below alpha_BBP;
+        (alpha); theory_n_NAME (n, alpha) for those of THEORY_N; crossing_* (crossing), of phi for successive sizes;
         alpha_zero_sampled_* (alpha_zero_n), by size, where at least two alphas lie in the window above alpha_BBP. Attributes
         alpha_zero_overlap and alpha_zero_continuation are theory's two estimates, NaN for no root.
 
@@ -92,7 +90,6 @@ def compare(
             more[f"theory_n_{name}"] = grid, values
     rng = np.random.default_rng([seed, 1])
     more |= _crossings(_all_crossings(sweep, rng, repeats))
-    more |= _shifts(_all_shifts(sweep, found))
     more |= _zeros(_sampled_zeros(sweep))
     own = models.record(models.of(sweep)) | {"alpha_bbp": sweep.alpha_bbp, "kind": sweep.kind}
     own |= {f"alpha_zero_{method}": _alpha_zero(sweep, method) for method in ("overlap", "continuation")}
@@ -164,21 +161,6 @@ def _all_crossings(sweep: xr.Dataset, rng: np.random.Generator, repeats: int) ->
     return found
 
 
-def _all_shifts(sweep: xr.Dataset, found: xr.Dataset) -> list[tuple[float, str, ShiftFit]]:
-    """Below alpha_BBP the lowest eigenvalue is the bulk's: its shift from the edge, fitted over sizes with enough samples."""
-    model, fits = models.of(sweep), []
-    if not model.is_committee:
-        return []  # both laws are the committee's
-    done, sizes = (sweep.status == DONE).sum("sample").values, sweep.n.values
-    for j, alpha in enumerate(sweep.alpha.values.tolist()):
-        value, error = found.lowest.values[:, j], found.lowest_error.values[:, j]
-        known = (done[:, j] >= FEWEST) & np.isfinite(value) & (error > 0)
-        if alpha < sweep.alpha_bbp and known.sum() >= 2:
-            edge = bulk_edge(model, alpha)
-            fits.append((alpha, edge.kind, shift_law(sizes[known], value[known] - edge.value, error[known])))
-    return fits
-
-
 def _alpha_zero(sweep: xr.Dataset, method: str) -> float:
     model = models.of(sweep)
     found = alpha_zero(model, method=method) if model.is_committee else None
@@ -212,22 +194,6 @@ def _crossings(found: Sequence[Crossing]) -> dict[str, Any]:
             np.array([each.sizes[which] for each in found], dtype=np.int64),
         )
     return own | {"crossing": np.arange(len(found))}
-
-
-def _shifts(found: Sequence[tuple[float, str, ShiftFit]]) -> dict[str, Any]:
-    fits = [fit for _, _, fit in found]
-    columns: dict[str, list[float]] = {"shift_alpha": [alpha for alpha, _, _ in found]}
-    for name in ("exponent", "exponent_error"):
-        columns[f"shift_{name}"] = [getattr(fit, name) for fit in fits]
-    for law in LAWS:
-        for name in ("coefficient", "error", "chi2"):
-            columns[f"shift_{name}_{law}"] = [getattr(fit, name)[law] for fit in fits]
-    own: dict[str, Any] = {name: ("shift", np.array(values, dtype=float)) for name, values in columns.items()}
-    own["shift_kind"] = "shift", np.array([kind for _, kind, _ in found], dtype=object)
-    own["shift_preferred"] = "shift", np.array([fit.preferred for fit in fits], dtype=object)
-    for name in ("decisive", "degrees"):
-        own[f"shift_{name}"] = "shift", np.array([getattr(fit, name) for fit in fits], dtype=np.int64)
-    return own | {"shift": np.arange(len(found))}
 
 
 def _zeros(found: Mapping[int, Estimate]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""The table of a comparison: samples beside both theories, crossings, laws of the edge's shift, alpha_0."""
+"""The table of a comparison: samples beside both theories, crossings, alpha_0."""
 
 from __future__ import annotations
 
 import math
+import shutil
 import textwrap
 from collections.abc import Mapping
 
@@ -11,7 +12,7 @@ import xarray as xr
 
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import crossings, has_theory_n, zeros
-from bbp.analysis.finite_size import LAWS, Crossing, verdict
+from bbp.analysis.finite_size import Crossing
 from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.exports.digits import decimals, with_interval
@@ -28,21 +29,30 @@ WIDTHS = {
     "q2": 10,
     "q2_N": 10,
     "q2inf": 5,
-    "phi": 16,
+    "phi": 19,
     "phi_N": 5,
 }
-COLUMNS = 100  # of a line: longer ones go on in the next
+COLUMNS = 104  # of a line, where no terminal says: longer ones go on in the next, wider rows in a block below
+NARROWEST = 40
 HEADS = {"q2_N": "theory_N"}  # where the head of a column is not its name
 AT_N = ("theory_N", "q2_N", "phi_N")  # columns of finite-N theory
 ONLY = "finite-N theory, here left out, is for the quadratic committee only"
 
 
 def _line(cells: Mapping[str, str]) -> str:
-    return " ".join(f"{cell:>{WIDTHS.get(name, max(10, len(name)))}}" for name, cell in cells.items())
+    return " ".join(f"{cell:>{_wide(name)}}" for name, cell in cells.items())
 
 
-def table(comparison: xr.Dataset) -> str:
-    """The whole table of one model as text; numbers are mean ± bootstrap error over samples."""
+def _wide(name: str) -> int:
+    return WIDTHS.get(name, max(10, len(name)))
+
+
+def table(comparison: xr.Dataset, columns: int | None = None) -> str:
+    """The whole table of one model as text; numbers are mean ± bootstrap error over samples.
+
+    columns   of a line; where not given as many as the terminal has
+    """
+    columns = max(columns or shutil.get_terminal_size((COLUMNS, 24)).columns, NARROWEST)
     at_n = has_theory_n(comparison)
     theory = "theory at this N and at N = infinity" if at_n else "theory at N = infinity"
     phi = f", phi_N that of theory at this N{_at_most(comparison)}" if at_n else ""
@@ -56,17 +66,20 @@ def table(comparison: xr.Dataset) -> str:
         lines.append(ONLY)
     elif at_n and (said := doubts(models.of(comparison), comparison.alpha.values, comparison.n.values)):
         lines.append(f"{UNKNOWN}: {said}")
-    head = {name: HEADS.get(name, name) for name in WIDTHS if at_n or name not in AT_N}
+    shown = [name for name in WIDTHS if at_n or name not in AT_N] + own_names(comparison)
+    head = {name: HEADS.get(name, name) for name in shown}
     for i, n in enumerate(comparison.n.values):
-        lines += ["", f"N = {n}", _line(head)]
-        lines += [
+        rows = [
             _row(comparison, i, j)
             for j in range(comparison.sizes["alpha"])
             if comparison.samples.values[i, j]
-        ] + _own(comparison, i)
-    lines += [*_crossings(comparison), *_shifts(comparison), *_zeros(comparison)]
+        ]
+        lines += ["", f"N = {n}"]
+        for names in _blocks(shown, columns):
+            lines += [_line({name: cells[name] for name in names}) for cells in (head, *rows)]
+    lines += [*_crossings(comparison), *_zeros(comparison)]
     return "\n".join(
-        line if len(line) <= COLUMNS else textwrap.fill(line, COLUMNS, subsequent_indent="    ")
+        line if len(line) <= columns else textwrap.fill(line, columns, subsequent_indent="    ")
         for line in lines
     )
 
@@ -77,7 +90,17 @@ def _at_most(c: xr.Dataset) -> str:
     return f" (of {draws} draws: ± {0.5 / math.sqrt(draws):.2f} at most)" if draws else ""
 
 
-def _row(c: xr.Dataset, i: int, j: int) -> str:
+def _blocks(names: list[str], columns: int) -> list[list[str]]:
+    """The columns in blocks no wider than that, each of which begins with alpha."""
+    blocks = [names[:1]]
+    for name in names[1:]:
+        if sum(_wide(one) + 1 for one in (*blocks[-1], name)) - 1 > columns:
+            blocks.append(names[:1])
+        blocks[-1].append(name)
+    return blocks
+
+
+def _row(c: xr.Dataset, i: int, j: int) -> dict[str, str]:
     at = {
         str(name): values.values[i, j]
         for name, values in c.data_vars.items()
@@ -98,19 +121,7 @@ def _row(c: xr.Dataset, i: int, j: int) -> str:
         cells["theory_N"] = _plain(at["theory_n_lowest"], at["theory_n_lowest_error"])
         cells["q2_N"] = _plain(at["theory_n_overlap"], at["theory_n_overlap_error"])
         cells["phi_N"] = _number(at["theory_n_phi_group"], 2)
-    return _line({name: cells[name] for name in WIDTHS if name in cells})
-
-
-def _own(c: xr.Dataset, i: int) -> list[str]:
-    """Observables of one's own at one N, a row for each alpha."""
-    own = own_names(c)
-    if not own:
-        return []
-    lines = [_line({"alpha": "alpha"} | {name: name for name in own})]
-    for j in np.flatnonzero(c.samples.values[i]):
-        cells = {name: _plain(c[name].values[i, j], c[f"{name}_error"].values[i, j]) for name in own}
-        lines.append(_line({"alpha": f"{c.alpha.values[j]:.4g}"} | cells))
-    return lines
+    return cells | {name: _plain(at[name], at[f"{name}_error"]) for name in own_names(c)}
 
 
 def _crossings(c: xr.Dataset) -> list[str]:
@@ -128,28 +139,6 @@ def _where(crossing: Crossing, reach: float) -> str:
     if not math.isfinite(crossing.found):
         return _estimate(crossing.alpha)
     return f"{_estimate(crossing.alpha)}, {crossing.found:.0%} of bootstrap fits cross"
-
-
-def _shifts(c: xr.Dataset) -> list[str]:
-    lines = []
-    for index in range(c.sizes["shift"]):
-        fit = {
-            name.removeprefix("shift_"): c[name].values[index]
-            for name in map(str, c.data_vars)
-            if name.startswith("shift_")
-        }
-        of_law = {law: float(fit[f"chi2_{law}"]) for law in LAWS}
-        chi2 = ", ".join(f"chi2({law}) = {value:.3g}" for law, value in of_law.items())
-        free = Estimate(fit["exponent"], fit["exponent_error"], math.nan, math.nan)
-        known = math.isfinite(free.value) and not free.doubt
-        exponent = f", free exponent {free.value:.3f} ± {free.error:.3f}" if known else ""
-        degrees = f"{fit['degrees']} degree{'s' if fit['degrees'] > 1 else ''}"
-        words = verdict(of_law, int(fit["degrees"]))
-        lines.append(
-            f"  alpha = {fit['alpha']:.5g} ({fit['kind']} edge): {words}; {chi2} on {degrees}{exponent}"
-        )
-    head = "shift of the lowest eigenvalue from the edge below alpha_BBP, N^(-2/3) (power) against 1/log N (logarithm):"
-    return ["", head, *lines] if lines else []
 
 
 def _zeros(c: xr.Dataset) -> list[str]:

@@ -1,25 +1,21 @@
-"""Finite-size scaling of samples: crossings of phi, the law of the edge's shift, alpha_0 from the square-root law."""
+"""Finite-size scaling of samples: crossings of phi, where and how it rises, alpha_0 from the square-root law."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtrc, stdtrit
+from scipy.special import stdtrit
 
 from bbp.analysis.bootstrap import FEWEST, LEVEL, NOTHING, Estimate, from_replicates
 from theory.checks import ParameterError
 
 Array = NDArray[np.float64]
 
-LAWS = {"power": lambda n: n ** (-2 / 3), "logarithm": lambda n: 1 / np.log(n)}
 SURE = 0.9  # share of bootstrap fits that must cross for a crossing to be determined
 NARROW = 0.5  # and the part of the range of alpha that its interval may cover
-DECISIVE = 9.21  # of chi-square: a likelihood ratio of 100
-REJECTED = 0.01  # probability of a chi-square as large, below which a law is rejected
 
 
 @dataclass(frozen=True)
@@ -40,28 +36,6 @@ class Crossing:
         if np.isfinite(self.found) and self.alpha.high - self.alpha.low > NARROW * reach:
             return f"its interval covers more than {NARROW:.0%} of the grid of alpha"
         return self.alpha.doubt
-
-
-@dataclass(frozen=True)
-class ShiftFit:
-    """One-parameter fits shift = c law(N) of the edge's shift from N = inf.
-
-    coefficient, error, chi2   by law ("power": N^(-2/3), sharp edge; "logarithm": 1/log N, smooth edge)
-    preferred                  law of smaller chi-square
-    decisive                   whether that law is not itself rejected and the chi-squares differ by more than 9.21, a
-                               likelihood ratio of 100
-    exponent                   of the free fit shift = c N^(-x), with its error
-    degrees                    degrees of freedom of each one-parameter fit
-    """
-
-    coefficient: dict[str, float]
-    error: dict[str, float]
-    chi2: dict[str, float]
-    preferred: str
-    decisive: bool
-    exponent: float
-    exponent_error: float
-    degrees: int
 
 
 def phi_crossing(
@@ -191,74 +165,6 @@ def _overtaking(difference: Array, low: float, high: float) -> float:
     slope = difference[1] + 2 * difference[2] * real
     inside = real[(real >= low) & (real <= high) & (slope > 0)]
     return float(inside[np.argmin(np.abs(inside))]) if inside.size else np.nan
-
-
-def shift_law(n: ArrayLike, shift: ArrayLike, error: ArrayLike) -> ShiftFit:
-    """Which law the shift (size,) of the edge from its N = inf value follows, with standard errors (size,).
-
-    Both laws have one coefficient, so their chi-squares compare directly: the smaller is preferred. The preference is called
-    decisive where they differ by more than 9.21 (a likelihood ratio of 100) and the preferred law itself describes the data
-    (`rejected`). Raises ParameterError with fewer than two different sizes, or errors that are not positive.
-    """
-    n, shift, error = (np.asarray(v, dtype=np.float64) for v in (n, shift, error))
-    if n.ndim != 1 or len(n) < 2 or n.shape != shift.shape or n.shape != error.shape:
-        raise ParameterError(
-            f"a fit needs n, shift and error of one shape (size,), at least two sizes, got {n.shape}"
-        )
-    if np.unique(n).size < 2:
-        raise ParameterError(f"a fit needs at least two different sizes, got {n[0]:g} only")
-    if not (np.all(np.isfinite(shift)) and np.all(error > 0)):
-        raise ParameterError("shifts must be finite and their errors positive")
-    coefficient, spread, chi2 = {}, {}, {}
-    for name, law in LAWS.items():
-        x = law(n) / error
-        coefficient[name] = float(x @ (shift / error) / (x @ x))
-        spread[name] = float(1 / np.sqrt(x @ x))
-        chi2[name] = float(np.sum((shift / error - coefficient[name] * x) ** 2))
-    preferred = min(chi2, key=lambda name: chi2[name])
-    decisive = is_decisive(chi2, len(n) - 1)
-    exponent, exponent_error = _exponent(n, shift, error)
-    return ShiftFit(coefficient, spread, chi2, preferred, decisive, exponent, exponent_error, len(n) - 1)
-
-
-def rejected(chi2: float, degrees: int) -> bool:
-    """Whether a fit of this chi-square is too bad to be chance, at the level REJECTED.
-
-    >>> rejected(35.0, 3), rejected(3.0, 3)
-    (True, False)
-    """
-    return degrees > 0 and float(chdtrc(degrees, chi2)) < REJECTED
-
-
-def is_decisive(chi2: Mapping[str, float], degrees: int) -> bool:
-    """Whether one law is preferred beyond doubt: it is not rejected, and the other is worse by DECISIVE."""
-    best, other = sorted(chi2.values())
-    return other - best > DECISIVE and not rejected(best, degrees)
-
-
-def verdict(chi2: Mapping[str, float], degrees: int) -> str:
-    """What the chi-squares of the laws say, in words.
-
-    >>> verdict({"power": 2.0, "logarithm": 40.0}, 3)
-    'power law preferred, decisively'
-    >>> verdict({"power": 35.0, "logarithm": 90.0}, 3)
-    'no law fits: both are rejected'
-    """
-    best = min(chi2, key=lambda law: chi2[law])
-    if rejected(chi2[best], degrees):
-        return "no law fits: both are rejected"
-    return f"{best} law preferred, {'decisively' if is_decisive(chi2, degrees) else 'not decisively'}"
-
-
-def _exponent(n: Array, shift: Array, error: Array) -> tuple[float, float]:
-    """x and its error in shift = c N^(-x), by weighted least squares on logarithms; NaN where shifts differ in sign."""
-    if not (np.all(shift > 0) or np.all(shift < 0)):
-        return np.nan, np.nan
-    weight = np.abs(shift) / error
-    design = np.stack([np.ones_like(n), -np.log(n)], axis=1) * weight[:, None]
-    covariance = np.linalg.inv(design.T @ design)
-    solution = covariance @ design.T @ (np.log(np.abs(shift)) * weight)
-    return float(solution[1]), float(np.sqrt(covariance[1, 1]))
 
 
 def alpha_zero_sampled(alpha: ArrayLike, overlaps: ArrayLike) -> Estimate:

@@ -60,7 +60,7 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
         held = list(dict.fromkeys(str(part.attrs.get(name)) for part in opened))
         if len(held) > 1:
             raise ParameterError(f"results of different {name} are not joined: {', '.join(held)}")
-    if opened[0].attrs.get("format") not in SAMPLED:
+    if opened[0].attrs.get("format") not in SAMPLED or not all("sample" in part.dims for part in opened):
         raise ParameterError(
             f"only samples are joined (sweeps, descents), not a {opened[0].attrs.get('format')} result"
         )

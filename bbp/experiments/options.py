@@ -462,7 +462,7 @@ COMPARE = (
             "save", None, data_file, "file of the numbers to write (one model only); draws are kept beside it and can resume",
             metavar="FILE.h5",
         ),
-        Option("out", None, path, "figure to draw: .png, .pdf, .svg, .eps or .pgf (one model only)", metavar="FIG"),
+        Option("out", None, path, "figure to draw: .png, .pdf, .svg, .eps or .pgf", metavar="FIG"),
         Option("width", "double", choice("single", "double"), "columns of print"),
         *(
             Option(

@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 
 from bbp.analysis.comparison import crossings, zeros
-from bbp.analysis.finite_size import is_decisive
 from bbp.analysis.recovery import averages
 from bbp.analysis.summary import summarise
 from bbp.files import product
@@ -41,7 +40,6 @@ NAMES: dict[tuple[str, str], str] = {
     ("bbp-compare", "n alpha"): "observables",
     ("bbp-compare", "alpha"): "theory",
     ("bbp-compare", "crossing"): "crossings",
-    ("bbp-compare", "shift"): "shifts",
     ("bbp-compare", "alpha_zero_n"): "alpha_zero",
     ("bbp-fit", "row"): "verdicts",
     ("bbp-fit", "row n"): "values",
@@ -180,31 +178,6 @@ def _crossings(found: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
     return table[["crossing_n_small", "crossing_n_large", *columns, "crossing_verdict", "crossing_found"]]
 
 
-def _shifts(found: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
-    table.loc[
-        table["shift_exponent_error"] > table["shift_exponent"].abs(),
-        ["shift_exponent", "shift_exponent_error"],
-    ] = np.nan
-    laws = ("power", "logarithm")
-    rows = zip(*(table[f"shift_chi2_{law}"] for law in laws), table["shift_degrees"], strict=True)
-    table["shift_decisive"] = [
-        int(is_decisive(dict(zip(laws, chi2, strict=True)), int(n))) for *chi2, n in rows
-    ]
-    table = table.rename(columns={f"shift_error_{law}": f"shift_coefficient_{law}_error" for law in laws})
-    first = [
-        "alpha",
-        "kind",
-        "preferred",
-        "decisive",
-        "degrees",
-        *(f"chi2_{law}" for law in laws),
-        "exponent",
-        "exponent_error",
-    ]
-    rest = [f"coefficient_{law}{end}" for law in laws for end in ("", "_error")]
-    return table[[f"shift_{name}" for name in (*first, *rest)]]
-
-
 def _zeros(found: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
     each = list(zeros(found).values())
     doubts = [one.doubt for one in each]
@@ -225,7 +198,6 @@ def _verdicts(values: list[float], doubts: list[str]) -> list[str]:
 
 JUDGED: dict[str, Callable[[xr.Dataset, pd.DataFrame], pd.DataFrame]] = {
     "crossings": _crossings,
-    "shifts": _shifts,
     "alpha_zero": _zeros,
 }
 VERDICTS = dict.fromkeys(

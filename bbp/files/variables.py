@@ -33,10 +33,9 @@ FLAGS = {
     "status": ((0, 1, 2), "not_run done failed", "int8"),
     "code": ((0, 1, 2, 3), "converged step_limit no_step_lowers_the_loss not_finite", "int8"),
     "on_grid": ((0, 1), "not_on_the_grid_of_this_model on_its_grid", "int8"),
-    "shift_decisive": ((0, 1), "not_decisive decisive", "int64"),
 }
 TEXT = (
-    "reason", "kind", "start", "frame", "shift_kind", "shift_preferred", "host", "device",
+    "reason", "kind", "start", "frame", "host", "device",
     "law", "quantity", "words", "verdict", "why",
 )  # fmt: skip
 WORDS: dict[str, str] = {
@@ -130,13 +129,6 @@ WORDS: dict[str, str] = {
     "crossing_n_large": "the larger size",
     "crossing_alpha": "alpha at which phi of both sizes is the same",
     "crossing_found": "share of bootstrap fits that cross",
-    "shift": "number of the alpha below alpha_BBP with samples of several sizes",
-    "shift_alpha": "alpha",
-    "shift_kind": "kind of the edge",
-    "shift_preferred": "law of the smaller chi-square",
-    "shift_decisive": "whether that law is preferred decisively",
-    "shift_exponent": "exponent of the free fit",
-    "shift_degrees": "degrees of freedom of each fit",
     "alpha_zero_n": "size N with alphas close above alpha_BBP",
     "alpha_zero_sampled_value": "alpha_0 of samples",
     # laws in N
@@ -208,7 +200,6 @@ REQUIRED: dict[str, dict[str, str]] = {
         "samples": "n alpha",
         "n": "n",
         "crossing": "crossing",
-        "shift": "shift",
         "alpha_zero_n": "alpha_zero_n",
     },
     "bbp-fit": dict.fromkeys(

@@ -85,7 +85,7 @@ def draw(data: Data) -> Figure:
         )
         limit = float(data[f"{kind}_limit"])
         ax.axhline(limit, color=style.BLACK, linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$, $N = \infty$")
-        layout.plain_log_axis(ax)
+        layout.log_axis(ax)
         ax.margins(y=0.12)
         layout.name_model(ax, model, kind)
         ax.set_xlabel(r"input dimension $N$")

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from bbp.analysis import spectrum
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
 from bbp.plots import layout, style
+from bbp.plots import spectrum as spectrum_plots
 from theory.model import Network
 
 CASES = {
@@ -39,8 +40,8 @@ def draw(data: Data) -> Figure:
         values = values[np.isfinite(values).all(axis=1)]
         pool = spectrum.Pool(values, int(data["n"]), values.shape[1])
         found = spectrum.of_model(model, alpha, pool)
-        left, right = layout.edge_window(found)
-        layout.spectrum_panel(ax, found, left, right + (right - left))
+        left, right = spectrum_plots.edge_window(found)
+        spectrum_plots.spectrum_panel(ax, found, left, right + (right - left))
         name_model = rf"$p = 2$, $p^* = 1$, $a = {model.a:g}$, $\alpha = {alpha:g}$"
         ax.set_title(name_model, loc="right", pad=3.0, fontsize=7)
         handles, labels = ax.get_legend_handles_labels()

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
 from bbp.late_sims import instances
 from bbp.plots import layout, style
-from bbp.plots import phase as phase_plots
 from bbp.plots import sweep as sweep_plots
 from theory.exact.outliers import teacher_branch
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
@@ -63,7 +62,7 @@ def draw(data: Data) -> Figure:
     ax.plot(data["alpha"], data["optimal"], color=style.BLACK, linewidth=1.6, label="optimal $T(y)$")
     ax.plot(data["alpha"], data["trimmed"], color=style.GREY, linestyle=":", label="trimmed $T(y)$, $y < 6$")
     for index, (p, a) in enumerate(zip(data["p"], data["a"], strict=True)):
-        label = f"Hessian, {phase_plots.width_name(p)}, $a = {a:g}$"
+        label = f"Hessian, {layout.width_name(p)}, $a = {a:g}$"
         style_of: dict[str, Any] = {"linestyle": (0, (5, 1))} if math.isinf(p) else {}
         ax.plot(data["alpha"], data["hessian"][index], color=style.colour(index), label=label, **style_of)
     n = int(data["n"])

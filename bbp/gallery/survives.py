@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import layout, style
-from bbp.plots import phase as phase_plots
 from theory.general import Network, model_map
 
 Array = NDArray[Any]
@@ -89,9 +88,7 @@ def _widths(ax: Axes, data: Data) -> None:
 
 def _curves(ax: Axes, data: Data, name: str, axis: str, label: str) -> None:
     for index, p in enumerate(data["p"]):
-        _curve(
-            ax, data[axis], data, name, index, index, f"{phase_plots.width_name(p)}, $a = {A_QUADRATIC:g}$"
-        )
+        _curve(ax, data[axis], data, name, index, index, f"{layout.width_name(p)}, $a = {A_QUADRATIC:g}$")
     ax.set_xlabel(label)
 
 

@@ -61,7 +61,7 @@ def draw_phase(data: Data) -> Figure:
     cuts = as_map(data, "cut_").rename({"p": "width", "a": "at_a"})
     marks = {"a_c": ("p", data["a_c"]), "alpha_c": ("p", data["alpha_c"])}
     whole = as_map(data).assign(marks).merge(cuts.rename({name: f"widths_{name}" for name in cuts.data_vars}))
-    return layout.phase_figure(whole.assign_attrs(p_star=int(data["p_star"])))
+    return phase_plots.phase_figure(whole.assign_attrs(p_star=int(data["p_star"])))
 
 
 def build_alpha_zero(effort: Effort) -> Mapping[str, Named]:
@@ -75,7 +75,7 @@ def draw_alpha_zero(data: Data) -> Figure:
     found = as_map(data)
     fig = style.new_figure("double", 3.0)
     axes = layout.panels(fig, 2, "double")
-    layout.widths_panel(axes[0], found, int(np.argmin(np.abs(found.a.values - 1))))
+    phase_plots.widths_panel(axes[0], found, int(np.argmin(np.abs(found.a.values - 1))))
     p = found.p.values
     finite = np.isfinite(p)
     share = np.where(discontinuous(found), (found.alpha_0_overlap / found.alpha_bbp).values, np.nan)
@@ -84,7 +84,7 @@ def draw_alpha_zero(data: Data) -> Figure:
         look: dict[str, Any] = {"color": tint, "marker": style.marker(index), "linewidth": 0.8}
         axes[1].plot(p[finite], share[finite, index], label=f"$a = {a:g}$", **look)
         axes[1].axhline(share[~finite, index][0], color=tint, linewidth=0.8, linestyle="-.", zorder=1)
-    layout.plain_log_axis(axes[1])
+    layout.log_axis(axes[1])
     axes[1].set_ylim(top=1)
     axes[1].set_ylabel(r"$\alpha_0 / \alpha_\mathrm{BBP}$, overlap estimate")
     axes[1].plot([], [], color=style.GREY, linewidth=0.8, linestyle="-.", label=r"$p = \infty$, same $a$")
@@ -129,7 +129,7 @@ def draw_teachers(data: Data) -> Figure:
     for label, look in keys.items():
         axes[0].plot([], [], color=style.GREY, label=label, **look)
     for ax in axes:
-        layout.plain_log_axis(ax)
+        layout.log_axis(ax)
         ax.set_xlabel(r"normalisation $a$")
         ax.set_ylabel(r"$\alpha_\mathrm{BBP} / p^*$")
         ax.set_ylim(bottom=0)

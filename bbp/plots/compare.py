@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,7 +12,6 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from bbp.analysis.comparison import has_theory_n
-from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.files import dataset
 from bbp.plots import layout, style
@@ -25,62 +27,87 @@ PANELS = {
 }
 
 
-def compare_figure(comparison: xr.Dataset, *, width: str = "double") -> Figure:
+def compare_figure(comparisons: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
     """Panels against alpha: lowest eigenvalue, q2, phi, gap, observables of one's own. Black and grey: N = infinity.
 
     Points: samples with bootstrap errors (phi: 95 % intervals); lines and bands in the colour of an N: finite-N theory, mean,
-    its standard error and, wide, one standard deviation of a draw.
+    its standard error and, wide, one standard deviation of a draw. Several comparisons are told apart by their names.
     """
+    sources = sweep_plots.named(comparisons)
     with style.figure_style():
-        names = [*PANELS, *own_names(comparison)]
+        names = [*PANELS, *sweep_plots.common_names(sources)]
         rows = -(-len(names) // 2) if width == "double" else len(names)
         fig = style.new_figure(width, 0.4 + 2.3 * rows if width == "double" else 0.4 + 2.05 * rows)
-        grid = list(np.ravel(fig.subplots(rows, 2 if width == "double" else 1)))
-        for ax in grid[len(names) :]:
-            ax.remove()
-        axes = layout.lettered(grid[: len(names)])
-        layout.theory_lines(axes[0], axes[1], comparison)
+        axes = layout.grid(fig, len(names), 2 if width == "double" else 1)
+        sweep_plots.theory_lines(axes[0], axes[1], sources)
         for ax, name in zip(axes, names, strict=True):
-            panel(ax, comparison, name)
-        if has_theory_n(comparison):
-            sweep_plots.name_bands(axes[0])
-            axes[0].plot(
-                [], [], color=style.GREY, linewidth=1.0, label="finite-$N$ theory, colour of its $N$"
-            )
-            if doubts(models.of(comparison), comparison.alpha.values, comparison.n.values):
+            panel(ax, sources, name)
+        for ax in axes[: -2 if width == "double" else -1]:
+            ax.set_xlabel("")
+        finite = [one for one in sources.values() if has_theory_n(one)]
+        if finite:
+            if sum(one.sizes["n"] for one in sources.values()) <= sweep_plots.MOST_BANDS:
+                sweep_plots.name_bands(axes[0])
+            axes[0].plot([], [], color=style.GREY, linewidth=1.0, label="theory, colour of its $N$")
+            sweep_plots.name_draws(axes[0], min(draws_of(one) for one in finite))
+            if any(doubts(models.of(one), one.alpha.values, one.n.values) for one in finite):
                 axes[0].plot([], [], " ", label=UNKNOWN)
-        layout.name_model(axes[1], models.of(comparison))
-        sweep_plots.name_lack(axes[0], comparison.alpha_bbp, comparison.kind)
+        layout.title(axes[1], sweep_plots.model_title(sources))
+        for one in sources.values():
+            sweep_plots.name_lack(axes[0], one.alpha_bbp, one.kind)
         layout.legend_above(fig, axes, 4 if width == "double" else 2)
     return fig
 
 
-def panel(ax: Axes, comparison: xr.Dataset, name: str) -> None:
+def draws_of(comparison: xr.Dataset) -> int:
+    """Draws of its finite-N theory; 0 where it does not say."""
+    return int(dataset.config(comparison).get("draws") or 0)
+
+
+@style.added
+def panel(ax: Axes, comparisons: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
     """One observable of every N against alpha, with finite-N theory."""
-    for index, n in enumerate(comparison.n.values):
-        measured(ax, comparison, name, index, label=f"$N = {n}$")
-        if has_theory_n(comparison) and f"theory_n_{name}" in comparison:
-            rows = [
-                comparison[f"theory_n_{name}{part}"].values[index]
-                for part in ("", "_std", "_error")
-                if name != "phi_group" or not part
-            ]
-            if name == "phi_group":
-                draws = (
-                    dataset.config(comparison).get("draws") or np.inf
-                )  # older files: a line without its error
-                rows += [np.zeros_like(rows[0]), np.sqrt(rows[0] * (1 - rows[0]) / draws)]
-            sweep_plots.finite_band(ax, comparison.alpha.values, *rows, index=index)
-    sweep_plots.mark_threshold(ax, comparison.alpha_bbp, comparison.kind)
+    sources = sweep_plots.named(comparisons)
+    look: dict[str, Any] = {"index": 0, "count": sum(one.sizes["n"] for one in sources.values())}
+    for whose, comparison in sources.items():
+        for row, n in enumerate(comparison.n.values):
+            measured(ax, comparison, name, row, label=sweep_plots.said(whose, f"$N = {n}$"), **look)
+            if has_theory_n(comparison) and f"theory_n_{name}" in comparison:
+                _finite(ax, comparison, name, row, look)
+            look["index"] += 1
+    sweep_plots.mark_thresholds([ax], sources)
     ax.set_xlabel(r"$\alpha = M/N$")
-    ax.set_ylabel(PANELS[name] if name in PANELS else layout.words_of(comparison, name))
+    ax.set_ylabel(PANELS[name] if name in PANELS else layout.words_of(next(iter(sources.values())), name))
 
 
-def measured(ax: Axes, comparison: xr.Dataset, name: str, index: int, *, label: str) -> ErrorbarContainer:
-    """One observable of one size with its bootstrap errors, a share (phi) with its 95 % interval."""
+def _finite(ax: Axes, comparison: xr.Dataset, name: str, row: int, look: Mapping[str, Any]) -> None:
+    """Finite-N theory of one observable of one size; of a share (phi) with its own error and no scatter."""
+    parts = ("",) if name == "phi_group" else ("", "_std", "_error")
+    rows, draws = [comparison[f"theory_n_{name}{part}"].values[row] for part in parts], draws_of(comparison)
+    if name == "phi_group":
+        # older files do not say how many draws: a line without its error
+        rows += [np.zeros_like(rows[0]), np.sqrt(rows[0] * (1 - rows[0]) / (draws or np.inf))]
+    sweep_plots.finite_band(ax, comparison.alpha.values, *rows, draws=draws, **look)
+
+
+def measured(
+    ax: Axes,
+    comparison: xr.Dataset,
+    name: str,
+    row: int,
+    *,
+    label: str,
+    index: int | None = None,
+    count: int = 0,
+) -> ErrorbarContainer:
+    """One observable of one size, number `row`, with its bootstrap errors, a share (phi) with its 95 % interval.
+
+    index   of its colour and marker, of `count`; that of the row where not given
+    """
     value, error, low, high = (
-        comparison[f"{name}{part}"].values[index] for part in ("", "_error", "_low", "_high")
+        comparison[f"{name}{part}"].values[row] for part in ("", "_error", "_low", "_high")
     )
     if name.startswith("phi"):
         error = np.stack([value - low, high - value])
-    return sweep_plots.points(ax, comparison.alpha.values, value, error, index=index, label=label)
+    look: dict[str, Any] = {"index": row if index is None else index, "count": count, "label": label}
+    return sweep_plots.points(ax, comparison.alpha.values, value, error, **look)

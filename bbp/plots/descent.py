@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -20,6 +19,7 @@ from bbp.analysis.summary import mean_and_error
 from bbp.experiments import models
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
+from theory.checks import ParameterError
 
 Array = NDArray[np.float64]
 NAMES = {
@@ -65,6 +65,7 @@ def descent_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
     return fig
 
 
+@style.added
 def final_panel(ax: Axes, found: xr.Dataset) -> None:
     """Mean m2 at the end and at the start against alpha for every start, at the largest N."""
     n = int(found.n[-1])
@@ -79,48 +80,67 @@ def final_panel(ax: Axes, found: xr.Dataset) -> None:
     ax.set_ylabel(r"squared magnetisation $m^2$")
 
 
+def figure(found: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
+    """The figure of descents; of several runs, by name, that of their recovery from the first start that all have."""
+    if isinstance(found, xr.Dataset):
+        return descent_figure(found, width=width)
+    starts = [set(one.start.values.tolist()) for one in found.values()]
+    common = [
+        name for name in next(iter(found.values())).start.values.tolist() if all(name in s for s in starts)
+    ]
+    if not common:
+        raise ParameterError("descents in one figure must have a start in common")
+    return recovery_figure(found, start=common[0], width=width)
+
+
 def recovery_figure(
-    runs: Sequence[xr.Dataset], *, start: str = "random", width: str = "double", threshold: float = THRESHOLD
+    runs: Mapping[str, xr.Dataset],
+    *,
+    start: str = "random",
+    width: str = "double",
+    threshold: float = THRESHOLD,
 ) -> Figure:
-    """Several runs from one start, each of their N a curve: final m2, and the fraction of samples that recover."""
+    """Several runs, by name, from one start, each of their N a curve: final m2, and the fraction of samples that recover."""
     fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
     magnetisation, fraction = layout.panels(fig, 2, width)
-    index = 0
-    for found in runs:
+    index, count = 0, sum(found.sizes["n"] for found in runs.values())
+    for name, found in runs.items():
         for n in found.n.values.tolist():
-            name = rf"$p = {found.attrs['p']}$, $p^* = {found.attrs['p_star']}$, $N = {n}$"
+            look: dict[str, Any] = {"index": index, "count": count, "label": f"{name}: $N = {n}$"}
             seen = recovery(found, n, start, threshold)
-            final_points(magnetisation, seen, index=index, label=name, line=True)
-            success_points(fraction, seen, index=index, label=name)
+            final_points(magnetisation, seen, line=True, **look)
+            success_points(fraction, seen, **look)
             for ax in (magnetisation, fraction):
-                ax.axvline(found.alpha_bbp, color=style.colour(index), linestyle=":", linewidth=0.9, zorder=1)
+                tint = style.colour(index, count)
+                ax.axvline(found.alpha_bbp, color=tint, linestyle=":", linewidth=0.9, zorder=1)
             index += 1
     for ax, name in ((magnetisation, r"final $m^2$"), (fraction, rf"fraction with $m^2 > {threshold:g}$")):
         ax.plot(
-            [], [], color=style.GREY, linestyle=":", linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$ of each $p$"
+            [], [], color=style.GREY, linestyle=":", linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$ of each"
         )
         ax.set_xlabel(r"$\alpha = M/N$")
         ax.set_ylabel(name)
         ax.set_ylim(-0.03, 1.05)
-    magnetisation.set_title(f"$a = {runs[0].attrs['a']:g}$, {NAMES.get(start, start)}", loc="right", pad=3.0)
+    layout.title(magnetisation, sweep_plots.model_title(runs))
+    fraction.set_title(NAMES.get(start, start), loc="right", pad=3.0)
     layout.legend_above(fig, [magnetisation, fraction], 3 if width == "double" else 2)
     return fig
 
 
 def final_points(
-    ax: Axes, seen: Recovery, *, index: int, label: str, line: bool = False
+    ax: Axes, seen: Recovery, *, index: int, label: str, count: int = 0, line: bool = False
 ) -> ErrorbarContainer:
     """Mean final m2 with bootstrap errors against alpha."""
-    return _points(ax, seen.alpha, seen.final, index=index, label=label, line=line)
+    return _points(ax, seen.alpha, seen.final, index=index, count=count, label=label, line=line)
 
 
-def success_points(ax: Axes, seen: Recovery, *, index: int, label: str) -> ErrorbarContainer:
+def success_points(ax: Axes, seen: Recovery, *, index: int, label: str, count: int = 0) -> ErrorbarContainer:
     """Fraction of samples that recover, with its 95 % interval, against alpha."""
     share, low, high = (
         np.array([getattr(e, part) for e in seen.success]) for part in ("value", "low", "high")
     )
     bars = np.nan_to_num(np.stack([share - low, high - share])).clip(0)
-    return _errorbar(ax, seen.alpha, share, bars, index=index, label=label, line=True)
+    return _errorbar(ax, seen.alpha, share, bars, index=index, count=count, label=label, line=True)
 
 
 def start_line(ax: Axes, seen: Recovery, *, index: int, label: str | None = None) -> Line2D:
@@ -148,7 +168,8 @@ def chance_line(ax: Axes, value: float) -> Line2D:
     )
 
 
-def path_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]) -> list[Line2D]:
+@style.added
+def path_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]) -> None:
     """m2 against the time of gradient flow, mean over samples, a curve for each alpha."""
     found = found.sel(n=n, start=start)
     drawn = []
@@ -159,12 +180,12 @@ def path_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequenc
         drawn.append(_in_time(ax, found.time.values[i], found.m2.values[i], label=label, **look))
     time_axis(ax, drawn)
     ax.set_ylabel(r"mean $m^2(t)$")
-    return drawn
 
 
+@style.added
 def eigenvector_curves(
     ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float], frame: str = "riemannian"
-) -> list[Line2D]:
+) -> None:
     """Largest q2 among the lowest eigenvectors kept of the Hessian, against time; mean over samples."""
     found = found.sel(n=n, start=start)
     moments = np.searchsorted(found.step.values, found.hessian_step.values)
@@ -176,12 +197,10 @@ def eigenvector_curves(
         drawn.append(_in_time(ax, found.time.values[i][:, moments], largest, **look))
     time_axis(ax, drawn)
     ax.set_ylabel(rf"largest $q^2$, {found.sizes['eigenpair']} lowest pairs")
-    return drawn
 
 
-def eigenvalue_curves(
-    ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]
-) -> list[Line2D]:
+@style.added
+def eigenvalue_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]) -> None:
     """Lowest eigenvalue of the plain Hessian against time beside theory of its path and of its labels; means over samples.
 
     Theory is drawn as far as all samples have it: that of labels ends where they are fitted.
@@ -203,7 +222,6 @@ def eigenvalue_curves(
         ax.plot([], [], color=style.GREY, linestyle=line, label=WORDS[route])
     time_axis(ax, drawn, low=None)
     ax.set_ylabel(r"lowest eigenvalue $\lambda_1$")
-    return drawn
 
 
 def has_theory(found: xr.Dataset) -> bool:
@@ -280,17 +298,17 @@ def spread_alphas(found: xr.Dataset, count: int = CURVES) -> list[float]:
 
 
 def _points(
-    ax: Axes, alpha: Array, estimates: list[Estimate], *, index: int, label: str, line: bool
+    ax: Axes, alpha: Array, estimates: list[Estimate], *, index: int, count: int, label: str, line: bool
 ) -> ErrorbarContainer:
     values = np.array([e.value for e in estimates])
     errors = np.nan_to_num([e.error for e in estimates])
     # means of numbers between 0 and 1: no bar leaves that range
     bars = np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)]).clip(0)
-    return _errorbar(ax, alpha, values, bars, index=index, label=label, line=line)
+    return _errorbar(ax, alpha, values, bars, index=index, count=count, label=label, line=line)
 
 
 def _errorbar(
-    ax: Axes, alpha: Array, values: Array, bars: Array, *, index: int, label: str, line: bool
+    ax: Axes, alpha: Array, values: Array, bars: Array, *, index: int, count: int, label: str, line: bool
 ) -> ErrorbarContainer:
     """Points (alpha,) with bars (2, alpha), below and above."""
     return ax.errorbar(
@@ -300,7 +318,7 @@ def _errorbar(
         linestyle="-" if line else "none",
         linewidth=0.8,
         marker=style.marker(index),
-        color=style.colour(index),
+        color=style.colour(index, count),
         elinewidth=0.9,
         zorder=3,
         label=label,
@@ -309,5 +327,4 @@ def _errorbar(
 
 def _look(index: int, count: int) -> dict[str, Any]:
     """Colour, from dark to light as alpha grows, and line of curve number `index` of `count`."""
-    tint = mpl.colormaps["viridis"](0.85 * index / max(count - 1, 1))
-    return {"color": tint, "linestyle": LINES[index % len(LINES)]}
+    return {"color": style.ordered(index, count), "linestyle": LINES[index % len(LINES)]}

@@ -1,28 +1,36 @@
-"""What a journal asks of a figure: some of its panels, its size in inches, a font, a style sheet, other words on its axes."""
+"""What a journal, or a talk, asks of a figure: some of its panels, size, fonts, style sheets, words, colours, axes, legends."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import font_manager
 from matplotlib import style as mpl_style
 from matplotlib.axes import Axes
+from matplotlib.colors import is_color_like
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 from matplotlib.mathtext import MathTextParser
 
 from bbp.console.errors import FileError
-from bbp.plots import layout
-from theory.checks import ParameterError
+from bbp.plots import layout, style
+from theory.checks import ParameterError, choice, shown
 
 LARGEST = 40.0  # inches
 MOST_COLUMNS = 4  # of a legend
+TALK_ENTRIES = 6
+LEGENDS = ("on", "off", "inside", "right")
 _LETTER = re.compile(r"\(([a-z])\)")
 _PLACES = ("x", "y", "title")
 # What a style sheet may not change: where and how pictures are shown, and what needs a program outside.
@@ -40,12 +48,17 @@ _MATHTEXT = {"serif": "dejavuserif", "sans-serif": "dejavusans", "monospace": "d
 
 @dataclass(frozen=True)
 class Options:
-    """How a finished figure is changed.
+    """How a figure is drawn, and changed once it is.
 
-    panels  letters of the panels that stay, in their order; none: all
-    size    width and height in inches, or None for those of the figure
-    labels  (panel or "", place, text): place is "x", "y" or "title"; "" is every panel
-    legend  whether legends stay
+    panels    letters of the panels that stay, in their order; none: all
+    size      width and height in inches, or None for those that fit
+    labels    (panel or "", place, text): place is "x", "y" or "title"; "" is every panel
+    legend    one of LEGENDS: above the panels ("on"), within the first, right of them, or none ("off")
+    logs      which axes are logarithmic, "", "x", "y" or "yx", in panels where all that is drawn is positive
+    limits    (panel or "", "x" or "y", low, high) of axes
+    settings  Matplotlib's, over the style of the package
+    colours   of curves: the name of one of Matplotlib's maps, or colours; None: the package's
+    talk      one panel, large, with few entries in its legend
 
     >>> Options(panels=("a",), size=(3.4, 2.5)).panels
     ('a',)
@@ -54,7 +67,100 @@ class Options:
     panels: tuple[str, ...] = ()
     size: tuple[float, float] | None = None
     labels: tuple[tuple[str, str, str], ...] = ()
-    legend: bool = True
+    legend: str = "on"
+    logs: str = ""
+    limits: tuple[tuple[str, str, float, float], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    colours: str | tuple[str, ...] | None = None
+    talk: bool = False
+
+    def look(self) -> AbstractContextManager[None]:
+        """The style in which the figure is to be drawn and rendered."""
+        return style.figure_style(self.settings or None, colours=self.colours, talk=self.talk)
+
+
+def read(
+    *,
+    panels: Any = None,
+    size: Any = None,
+    sheets: Any = (),
+    font: str | None = None,
+    labels: Any = (),
+    legend: str | bool = "on",
+    ylog: bool = False,
+    xlog: bool = False,
+    ylim: Any = (),
+    xlim: Any = (),
+    colors: Any = None,
+    talk: bool = False,
+) -> Options:
+    """Options as the command line of `bbp plot` has them, or as Python would: ylim=(0, 1), {"b": (0, 1)}, ["b=0:1"].
+
+    ParameterError, FileError: in one line, for a bad one.
+    """
+    chosen = () if panels is None else parse_panels(panels if isinstance(panels, str) else ",".join(panels))
+    if talk and len(chosen) > 1:
+        raise ParameterError(f"talk is for one panel, got {', '.join(chosen)}")
+    if isinstance(legend, bool):
+        legend = "on" if legend else "off"
+    if isinstance(labels, Mapping):
+        labels = [f"{place}={text}" for place, text in labels.items()]
+    return Options(
+        panels=chosen or (("a",) if talk else ()),
+        size=None
+        if size is None
+        else parse_size(size if isinstance(size, str) else "x".join(map(str, size))),
+        labels=parse_labels([labels] if isinstance(labels, str) else labels),
+        legend=choice("legend", legend, LEGENDS),
+        logs="y" * bool(ylog) + "x" * bool(xlog),
+        limits=(*parse_limits("ylim", ylim), *parse_limits("xlim", xlim)),
+        settings=settings([sheets] if isinstance(sheets, str) else sheets, font),
+        colours=None if colors is None else parse_colours(colors),
+        talk=bool(talk),
+    )
+
+
+def parse_limits(name: str, value: Any) -> tuple[tuple[str, str, float, float], ...]:
+    """(panel or "", "x" or "y", low, high) from "0:1", "b=0:1", a list of them, (0, 1) or {"b": (0, 1)}; else ParameterError.
+
+    >>> parse_limits("ylim", ["b=0:1", "-3:-1"]), parse_limits("xlim", (0, 2))
+    ((('b', 'y', 0.0, 1.0), ('', 'y', -3.0, -1.0)), (('', 'x', 0.0, 2.0),))
+    """
+    if isinstance(value, Mapping):
+        value = [f"{panel}={ends[0]}:{ends[1]}" for panel, ends in value.items()]
+    elif isinstance(value, str):
+        value = [value]
+    elif len(value := tuple(value or ())) == 2 and not any(isinstance(end, str) for end in value):
+        value = [f"{value[0]}:{value[1]}"]
+    found = []
+    for item in value:
+        panel, _, ends = str(item).rpartition("=")
+        try:
+            low, high = (float(end) for end in ends.split(":"))
+        except ValueError:
+            low = high = math.nan
+        if not (re.fullmatch("[a-z]?", panel) and math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ParameterError(
+                f"{name} must be LOW:HIGH, or a=LOW:HIGH for panel a alone, got {shown(item)}"
+            )
+        found.append((panel, name[0], low, high))
+    return tuple(found)
+
+
+def parse_colours(value: Any) -> str | tuple[str, ...]:
+    """The name of one of Matplotlib's maps, or colours in their order from "#0072B2,black"; ParameterError for anything else.
+
+    >>> parse_colours("viridis"), parse_colours("#0072B2,black")
+    ('viridis', ('#0072B2', 'black'))
+    """
+    if isinstance(value, str) and value in mpl.colormaps:
+        return value
+    items = tuple(item.strip() for item in value.split(",")) if isinstance(value, str) else tuple(value)
+    if not items or not all(is_color_like(item) for item in items):
+        raise ParameterError(
+            f"colors must be a map of Matplotlib such as viridis, or colours such as #0072B2,black, got {shown(value)}"
+        )
+    return items
 
 
 def parse_panels(text: str) -> tuple[str, ...]:
@@ -116,22 +222,68 @@ def settings(sheets: Sequence[str], font: str | None) -> dict[str, Any]:
 
 
 def apply(figure: Figure, options: Options) -> Figure:
-    """The same figure with fewer panels, of another size, with other words; ParameterError where a panel is not there."""
+    """The same figure with fewer panels, of another size, with other words, axes and legends; ParameterError where a panel is
+    not there, and where a logarithmic axis has nothing positive to show."""
     panels = panels_of(figure)
     if options.panels:
         panels = _keep(figure, panels, options.panels)
     for panel, place, text in options.labels:
         for ax in _named(panels, panel):
             _write(ax, place, text)
-    if options.size is not None:
-        figure.set_size_inches(*options.size)
-    if not options.legend:
-        _drop_legends(figure)
-    elif options.panels or options.size is not None:
-        _legend_again(figure, list(panels.values()))
+    _log_axes(panels, options.logs)
+    for panel, which, low, high in options.limits:
+        for ax in _named(panels, panel):
+            if getattr(ax, f"get_{which}scale")() == "log" and low <= 0:
+                raise ParameterError(
+                    f"{which}lim must be positive on a logarithmic axis, got {low:g}:{high:g}"
+                )
+            getattr(ax, f"set_{which}lim")(low, high)
+    size = options.size or (style.TALK_SIZE if options.talk else None)
+    if size is None and options.panels:
+        size = _size(figure.get_figwidth(), len(panels))
+    if size is not None:
+        figure.set_size_inches(*size)
     if options.panels:
         layout.relettered(list(panels.values()))
+    if size is not None:
+        for ax in panels.values():
+            layout.title_again(ax)
+    if options.legend == "off":
+        _drop_legends(figure)
+    elif options.panels or size is not None or options.legend != "on":
+        _legend_again(figure, list(panels.values()), options)
     return figure
+
+
+def _columns(width: float, count: int) -> int:
+    """How many panels stand side by side."""
+    return 1 if width <= 5 else count if count <= 3 else 2
+
+
+def _size(width: float, count: int) -> tuple[float, float]:
+    """A size for so many panels: none higher than wide, with room for a legend."""
+    columns = _columns(width, count)
+    height = min(max(0.62 * width / columns, 1.9), 3.1)
+    return width, -(-count // columns) * height + 0.7
+
+
+def _log_axes(panels: Mapping[str, Axes], logs: str) -> None:
+    for which in logs:
+        fit = [ax for ax in panels.values() if _positive(ax, which)]
+        if not fit:
+            raise ParameterError(f"{which}log: no panel has only positive numbers on that axis")
+        for ax in fit:
+            layout.log_axis(ax, which)
+
+
+def _positive(ax: Axes, which: str) -> bool:
+    """Whether what is drawn has positive numbers and no negative ones."""
+    caps = {id(cap) for box in ax.containers if isinstance(box, ErrorbarContainer) for cap in box.lines[1]}
+    curves = [line for line in ax.get_lines() if id(line) not in caps]
+    parts = [np.ravel(np.asarray(getattr(line, f"get_{which}data")(), dtype=float)) for line in curves]
+    drawn = np.concatenate([part for part in parts if len(part)] or [np.zeros(0)])
+    drawn = drawn[np.isfinite(drawn)]
+    return bool((drawn > 0).any() and not (drawn < 0).any())
 
 
 def panels_of(figure: Figure) -> dict[str, Axes]:
@@ -159,7 +311,7 @@ def _keep(figure: Figure, panels: Mapping[str, Axes], letters: Sequence[str]) ->
     for ax in list(figure.axes):
         if ax not in kept.values():
             ax.remove()
-    columns = len(kept) if figure.get_figwidth() > 5 else 1
+    columns = _columns(figure.get_figwidth(), len(kept))
     grid = figure.add_gridspec(-(-len(kept) // columns), columns)
     for index, ax in enumerate(kept.values()):
         ax.set_subplotspec(grid[index // columns, index % columns])
@@ -189,20 +341,56 @@ def _drop_legends(figure: Figure) -> None:
         legend.remove()
 
 
-def _legend_again(figure: Figure, panels: Sequence[Axes]) -> None:
-    """Legends hold what is left, in as many columns as the width takes."""
+def _legend_again(figure: Figure, panels: Sequence[Axes], options: Options) -> None:
+    """Legends hold what is left, where they are asked for, in as many columns as the width takes."""
+    placed = None
     if figure.legends:
         for legend in list(figure.legends):
             legend.remove()
-        layout.legend_above(figure, panels, MOST_COLUMNS)
+        entries = layout.entries_of(panels)
+        _put(figure, panels[0], list(entries.values()), list(entries), options, whole=True)
+        placed = panels[0].get_legend()
     for ax in panels:
         own = ax.get_legend()
-        if own is not None:
+        if own is not None and own is not placed:
             labels = [text.get_text() for text in own.get_texts()]
             handles = [handle for handle in own.legend_handles if handle is not None]
             own.remove()
-            place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)}
-            _fitting(figure, partial(_upon, ax, handles, labels, place))
+            _put(figure, ax, handles, labels, options, whole=False)
+
+
+def _put(
+    figure: Figure, ax: Axes, handles: list[Any], labels: list[str], options: Options, *, whole: bool
+) -> None:
+    """One legend, of all panels or of one."""
+    if options.talk:
+        handles, labels = _few(handles, labels)
+    if options.legend == "inside":
+        ax.legend(handles, labels, loc="best", frameon=True, framealpha=0.85, edgecolor="none")
+    elif options.legend == "right" and whole:
+        figure.legend(handles, labels, loc="outside right upper")
+    elif options.legend == "right":
+        ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0))
+    elif whole:
+        columns = layout.fitting_columns(labels, MOST_COLUMNS, figure.get_figwidth())
+        if options.size is None and not options.talk:
+            layout.grow(figure, len(labels), columns)
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    else:
+        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)}
+        _fitting(figure, partial(_upon, ax, handles, labels, place))
+
+
+def _few(handles: list[Any], labels: list[str]) -> tuple[list[Any], list[str]]:
+    """At most TALK_ENTRIES: lines of theory, and of the curves the ends and some between."""
+    if len(labels) <= TALK_ENTRIES:
+        return handles, labels
+    lines = [k for k, handle in enumerate(handles) if isinstance(handle, Line2D)]
+    curves = [k for k in range(len(handles)) if k not in lines] or lines
+    lines = lines[: TALK_ENTRIES // 2] if curves is not lines else []
+    some = np.unique(np.linspace(0, len(curves) - 1, TALK_ENTRIES - len(lines)).round().astype(int))
+    kept = sorted({*lines, *(curves[k] for k in some)})
+    return [handles[k] for k in kept], [labels[k] for k in kept]
 
 
 def _upon(ax: Axes, handles: list[Any], labels: list[str], place: dict[str, Any], columns: int) -> Legend:

@@ -13,7 +13,9 @@ from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.experiments.phase_file import widths
 from bbp.files import dataset
-from bbp.plots import compare, descent, layout
+from bbp.plots import compare, descent
+from bbp.plots import phase as phase_plots
+from bbp.plots import sweep as sweep_plots
 from theory.checks import ParameterError, choice
 
 Panel = Callable[[Axes], object]
@@ -44,9 +46,9 @@ def draw(found: xr.Dataset, ax: Axes, panel: str = "a") -> list[Artist]:
 
 def _sweep(found: xr.Dataset) -> list[Panel]:
     drawn: list[Panel] = [
-        lambda ax: layout.sweep_panels(ax, None, found),
-        lambda ax: layout.sweep_panels(None, ax, found),
-        *(partial(layout.quantity_panel, sweep=found, name=name) for name in own_names(found)),
+        lambda ax: sweep_plots.sweep_panels(ax, None, found),
+        lambda ax: sweep_plots.sweep_panels(None, ax, found),
+        *(partial(sweep_plots.quantity_panel, sweeps=found, name=name) for name in own_names(found)),
     ]
     return [partial(_against_alpha, each) for each in drawn]
 
@@ -65,24 +67,24 @@ def _phase(found: xr.Dataset) -> list[Panel]:
     minima: list[Panel] = [
         partial(_minima, found, index) for index in range(len(cuts)) if "minima_kind" in found
     ]
-    return [lambda ax: layout.threshold_panel(ax, found), *cuts, *finite, *times, *minima]
+    return [lambda ax: phase_plots.threshold_panel(ax, found), *cuts, *finite, *times, *minima]
 
 
 def _cut(lines: xr.Dataset, index: int, network: bool, ax: Axes) -> None:
-    layout.widths_panel(ax, lines, index, network=network)
+    phase_plots.widths_panel(ax, lines, index, network=network)
     ax.set_xlabel(r"student width $p$")
 
 
 def _finite(found: xr.Dataset, index: int, ax: Axes) -> None:
-    layout.finite_panel(ax, found, index)
+    phase_plots.finite_panel(ax, found, index)
 
 
 def _time(found: xr.Dataset, index: int, ax: Axes) -> None:
-    layout.time_panel(ax, found, index)
+    phase_plots.time_panel(ax, found, index)
 
 
 def _minima(found: xr.Dataset, index: int, ax: Axes) -> None:
-    layout.minima_panel(ax, found, index)
+    phase_plots.minima_panel(ax, found, index)
 
 
 def _compare(found: xr.Dataset) -> list[Panel]:
@@ -91,7 +93,7 @@ def _compare(found: xr.Dataset) -> list[Panel]:
 
 def _observable(found: xr.Dataset, name: str, ax: Axes) -> None:
     compare.panel(ax, found, name)
-    layout.theory_lines(ax if name == "lowest" else None, ax if name == "overlap" else None, found)
+    sweep_plots.theory_lines(ax if name == "lowest" else None, ax if name == "overlap" else None, found)
 
 
 def _descent(found: xr.Dataset) -> list[Panel]:

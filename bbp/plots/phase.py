@@ -6,13 +6,23 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.plots import style
+from bbp.experiments import models
+from bbp.experiments.phase_file import discontinuous, widths
+from bbp.files import dataset
+from bbp.plots import layout, style
+from bbp.plots import sweep as sweep_plots
+from theory.exact.transition import bbp_threshold
+from theory.model import Network
 
 Array = NDArray[np.float64]
 TRICRITICAL: dict[str, Any] = {
@@ -21,29 +31,19 @@ TRICRITICAL: dict[str, Any] = {
     "markerfacecolor": "white",
     "markeredgewidth": 1.2,
 }
+WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 FEW = 12  # points of a curve, each of which is then marked
 ALPHA_0_MARKERS = {"overlap": "x", "continuation": "+"}
 
 
-def width_name(p: float) -> str:
-    """A width in a label: "$p = 4$", "$p = \\infty$"."""
+def width_look(index: int, p: float, count: int = 0) -> dict[str, Any]:
+    """Colour and sparse markers of the curve of width p, number `index` of `count`; p = inf is plain black."""
     if math.isinf(p):
-        return r"$p = \infty$"
-    power = math.floor(math.log10(p))
-    if power < 5:
-        return f"$p = {p:g}$"
-    digits = f"{p / 10**power:.3g}"
-    return f"$p = 10^{{{power}}}$" if digits == "1" else rf"$p = {digits} \times 10^{{{power}}}$"
-
-
-def width_look(index: int, p: float) -> dict[str, Any]:
-    """Colour and sparse markers of the curve of width p; p = inf is plain black."""
-    if math.isinf(p):
-        return {"color": style.BLACK, "linewidth": 1.6}
+        return {"color": style.BLACK, "linewidth": 1.2 * mpl.rcParams["lines.linewidth"]}
     return {
-        "color": style.colour(index),
+        "color": style.colour(index, count),
         "marker": style.marker(index),
-        "markersize": 3.4,
+        "markersize": 0.95 * mpl.rcParams["lines.markersize"],
         "markevery": (0.05 + 0.02 * (index % 5), 0.2),
     }
 
@@ -71,25 +71,29 @@ def threshold_curve(
     a_c: float = math.nan,
     alpha_c: float = math.nan,
     index: int = 0,
-) -> tuple[Line2D, Line2D, Line2D]:
+    count: int = 0,
+) -> tuple[Line2D, ...]:
     """alpha_BBP(a) at one width, arrays (a,): solid where continuous, dashed where discontinuous, a marker at a_c.
 
-    Returns the two parts and the tricritical marker (empty where a_c is outside the range of a).
+    Returns the two parts, the tricritical marker (empty where a_c is outside the range of a), and the thin lines that join the
+    parts where a_c is not known.
     """
-    look = width_look(index, p)
+    look, joints = width_look(index, p, count), []
     if np.size(a) <= FEW:
         look |= {"markevery": 1, "marker": look.get("marker", "*")}
     below, above = split_at(a, alpha, discontinuous, a_c, alpha_c)
     if math.isnan(a_c):  # nothing else joins the parts
         for change in np.flatnonzero(np.diff(np.asarray(discontinuous, dtype=int))):
             ends = slice(change, change + 2)
-            ax.plot(np.asarray(a)[ends], np.asarray(alpha)[ends], color=look["color"], linewidth=0.5)
-    (solid,) = ax.plot(*below, linestyle=style.KIND_LINES["continuous"], label=width_name(p), **look)
+            joints += ax.plot(
+                np.asarray(a)[ends], np.asarray(alpha)[ends], color=look["color"], linewidth=0.5
+            )
+    (solid,) = ax.plot(*below, linestyle=style.KIND_LINES["continuous"], label=layout.width_name(p), **look)
     (dashed,) = ax.plot(*above, linestyle=style.KIND_LINES["discontinuous"], **look)
     inside = below.shape[1] + above.shape[1] > np.size(a)
     point = ([a_c], [alpha_c]) if inside else ([], [])
     (tricritical,) = ax.plot(*point, color=look["color"], linestyle="none", zorder=4, **TRICRITICAL)
-    return solid, dashed, tricritical
+    return solid, dashed, tricritical, *joints
 
 
 def widths_curve(
@@ -104,12 +108,12 @@ def widths_curve(
     """alpha_BBP(p) at one a, arrays (p,) of finite widths: kinds by colour and marker; alpha_0 and the p = inf value.
 
     alpha_0 maps the name of an estimate ("overlap", "continuation") to its values (p,), NaN where there is none.
-    Keys of the answer: "continuous", "discontinuous", and, where given, "alpha_0 NAME" and "limit".
+    Keys of the answer: "line" (thin, through all), "continuous", "discontinuous", and, where given, "alpha_0 NAME" and "limit".
     """
     p, alpha = np.asarray(p, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
     jumps = np.asarray(discontinuous, dtype=bool)
     artists: dict[str, Line2D] = {}
-    ax.plot(p, alpha, color=style.GREY, linewidth=0.6, zorder=1.5)
+    (artists["line"],) = ax.plot(p, alpha, color=style.GREY, linewidth=0.6, zorder=1.5)
     for kind, chosen, shape in (("continuous", ~jumps, "o"), ("discontinuous", jumps, "s")):
         (artists[kind],) = ax.plot(
             p[chosen],
@@ -145,36 +149,219 @@ def widths_curve(
 
 
 def finite_curve(
-    ax: Axes, n: ArrayLike, alpha: ArrayLike, error: ArrayLike, *, p: float, index: int = 0
+    ax: Axes, n: ArrayLike, alpha: ArrayLike, error: ArrayLike, *, p: float, index: int = 0, count: int = 0
 ) -> ErrorbarContainer:
     """Thresholds at finite N with standard errors, arrays (n,), at one width."""
-    look = width_look(index, p)
+    look = width_look(index, p, count)
     return ax.errorbar(
         np.asarray(n),
         alpha,
         yerr=error,
         color=look["color"],
         marker=look.get("marker"),
-        label=width_name(p),
+        label=layout.width_name(p),
         zorder=3,
     )
 
 
-def limit_line(ax: Axes, alpha: float, kind: str, *, p: float, index: int = 0) -> Line2D:
+def limit_line(ax: Axes, alpha: float, kind: str, *, p: float, index: int = 0, count: int = 0) -> Line2D:
     """Horizontal line at the N = inf threshold of one width: solid if continuous, dashed if not."""
-    tint = width_look(index, p)["color"]
+    tint = width_look(index, p, count)["color"]
     return ax.axhline(alpha, color=tint, linestyle=style.KIND_LINES[kind], linewidth=0.8, zorder=1)
 
 
 def minima_curve(
     ax: Axes, alpha: ArrayLike, complexity: ArrayLike, saddles: ArrayLike, unstable: float
-) -> Line2D:
+) -> list[Line2D]:
     """Complexity of minima, arrays (alpha,): open markers where they are saddles, a line where that begins (NaN: nowhere)."""
     alpha, complexity, saddles = np.asarray(alpha), np.asarray(complexity), np.asarray(saddles, dtype=bool)
     look: dict[str, Any] = {"color": style.colour(0), "marker": "o", "markersize": 3.4}
-    (line,) = ax.plot(alpha, complexity, **look)
-    ax.plot(alpha[saddles], complexity[saddles], linestyle="none", markerfacecolor="white", zorder=3, **look)
+    drawn = ax.plot(alpha, complexity, **look)
+    drawn += ax.plot(
+        alpha[saddles], complexity[saddles], linestyle="none", markerfacecolor="white", zorder=3, **look
+    )
     if math.isfinite(unstable):
-        ax.axvline(unstable, color=style.colour(0), linestyle="--", linewidth=0.9)
-    ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
-    return line
+        drawn.append(ax.axvline(unstable, color=style.colour(0), linestyle="--", linewidth=0.9))
+    return [*drawn, ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)]
+
+
+def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
+    """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a.
+
+    Thresholds at finite N, BBP times and minima, if the file has them, stand in a row below, again a panel for each a.
+    """
+    cuts, of_n = phase.sizes["at_a"], phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0
+    lower = [
+        panel for name, panel in (("bbp_time", time_panel), ("minima_kind", minima_panel)) if name in phase
+    ]
+    sizes = of_n + cuts * len(lower)
+    top = 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts
+    fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
+    main, *axes = phase_panels(fig, cuts, sizes, width)
+    special = dataset.config(phase)
+    threshold_panel(main, phase)
+    layout.title(main, [f"$p^* = {phase.attrs['p_star']}$", *layout.special_words(special)])
+    lines = widths(phase)
+    for index, ax in enumerate(axes[:cuts]):
+        widths_panel(ax, lines, index, network=bool(models.special(special)))
+        ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
+        ax.tick_params(labelbottom=index == cuts - 1)
+    if cuts:
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.16), ncols=2)
+    for index, ax in enumerate(axes[cuts : cuts + of_n]):
+        finite_panel(ax, phase, index)
+    for place, ax in enumerate(axes[cuts + of_n :]):
+        lower[place // cuts](ax, phase, place % cuts)
+    return fig
+
+
+def phase_panels(fig: Figure, cuts: int, sizes: int, width: str) -> list[Axes]:
+    """The main panel, `cuts` smaller ones in a column, `sizes` in a row below; all in one column at single width."""
+    if width == "single":
+        ratios = [1.5] + [1.0] * (cuts + sizes)
+        return layout.lettered(list(np.ravel(fig.subplots(len(ratios), 1, height_ratios=ratios))))
+    rows = (
+        fig.add_gridspec(2, 1, height_ratios=[1.9 * max(cuts, 2), 2.1]) if sizes else fig.add_gridspec(1, 1)
+    )
+    if cuts:
+        upper = rows[0].subgridspec(cuts, 2, width_ratios=[1.5, 1.0])
+        places = [upper[:, 0], *(upper[row, 1] for row in range(cuts))]
+    else:
+        places = [rows[0]]
+    if sizes:
+        lower = rows[1].subgridspec(1, sizes)
+        places += [lower[0, column] for column in range(sizes)]
+    return layout.lettered([fig.add_subplot(place) for place in places])
+
+
+@style.added
+def threshold_panel(ax: Axes, phase: xr.Dataset) -> None:
+    """alpha_BBP(a), a curve for each p, with the key to line styles and the tricritical marks."""
+    handles: list[Artist] = []
+    a, alpha, jumps = phase.a.values, phase.alpha_bbp.values, discontinuous(phase)
+    for index, p in enumerate(phase.p.values):
+        drawn = threshold_curve(
+            ax,
+            a,
+            alpha[index],
+            jumps[index],
+            p=p,
+            a_c=float(phase.a_c[index]),
+            alpha_c=float(phase.alpha_c[index]),
+            index=index,
+            count=phase.sizes["p"],
+        )
+        handles.append(drawn[0])
+    for kind in style.KINDS:
+        handles.append(Line2D([], [], color=style.GREY, linestyle=style.KIND_LINES[kind], label=kind))
+    if np.isfinite(phase.a_c).any():
+        handles.append(Line2D([], [], color=style.GREY, linestyle="none", label=r"$a_c$", **TRICRITICAL))
+    if layout.is_logarithmic(a):
+        layout.log_axis(ax)
+    known = alpha[np.isfinite(alpha)]
+    if not known.size:
+        words = ", ".join(sorted({kind for kind in phase.kind.values.ravel() if kind}))
+        ax.text(
+            0.5,
+            0.5,
+            f"no threshold: {words}" if words else "nothing computed",
+            transform=ax.transAxes,
+            ha="center",
+        )
+    elif known.max() > WIDE * known.min():
+        layout.log_axis(ax, "y")
+    ax.set_xlabel(r"normalisation $a$")
+    ax.set_ylabel(r"$\alpha_\mathrm{BBP}$")
+    columns = layout.fitting_columns([str(handle.get_label()) for handle in handles], 4, layout.breadth(ax))
+    ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=columns)
+
+
+@style.added
+def widths_panel(ax: Axes, lines: xr.Dataset, index: int, *, network: bool = False) -> None:
+    """alpha_BBP(p) and both alpha_0 (of a network one) at one a of a map over (p, a), with the p = inf value if it is there."""
+    at = lines.isel(a=index)
+    p, alpha, jump = at.p.values, at.alpha_bbp.values, discontinuous(at)
+    finite = np.isfinite(p)
+    limit, jumps = alpha[~finite], jump[finite]
+    zeros = {name: at[f"alpha_0_{name}"].values[finite] for name in ("overlap", "continuation")}
+    alpha_0 = {name: np.where(jumps, zero, np.nan) for name, zero in zeros.items()}
+    if network:
+        del alpha_0["continuation"]  # which is not computed
+    widths_curve(
+        ax,
+        p[finite],
+        alpha[finite],
+        jumps,
+        alpha_0={name: zero for name, zero in alpha_0.items() if np.isfinite(zero).any()},
+        limit=float(limit[0]) if limit.size else None,
+    )
+    if finite.sum() > 2 and layout.is_logarithmic(p[finite]):
+        layout.log_axis(ax)
+    ax.text(0.96, 0.93, f"$a = {style.number(float(at.a))}$", transform=ax.transAxes, ha="right", va="top")
+    silent = p[finite][jumps & np.isnan(zeros["continuation"])]
+    if silent.size and not network:  # otherwise its curve would end without a word
+        words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
+            rf" to ${silent.max():g}$" if silent.size > 1 else ""
+        )
+        ax.set_title(words, loc="right", pad=3.0, fontsize="small")
+    ax.set_ylabel(r"$\alpha$")
+
+
+@style.added
+def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
+    """alpha_BBP(N) of each p at one a, with its limit at N = inf."""
+    at = phase.isel(finite_a=index)
+    a, p_star = float(at.finite_a), int(phase.attrs["p_star"])
+    for row, p in enumerate(phase.p.values):
+        alpha, error = (at[f"alpha_bbp_n{part}"].values[:, row] for part in ("", "_error"))
+        if np.isfinite(alpha).any():
+            finite_curve(ax, phase.n.values, alpha, error, p=p, index=row, count=phase.sizes["p"])
+            limit = bbp_threshold(Network(p, p_star, a))
+            limit_line(ax, limit.alpha, limit.kind, p=p, index=row, count=phase.sizes["p"])
+    sweep_plots.name_doubt(ax, phase)
+    layout.log_axis(ax)
+    ax.set_xlabel(r"input dimension $N$")
+    ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")
+    ax.set_title(f"$a = {style.number(a)}$", loc="right", pad=3.0)
+
+
+@style.added
+def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
+    """When gradient flow loses the outlier, of each finite p at one a, against alpha; dotted: alpha_BBP at N = inf."""
+    at, p_star = phase.isel(at_a=index), int(phase.attrs["p_star"])
+    for row, p in enumerate(phase.p.values):
+        time, error = (at[name].values[row] for name in ("bbp_time", "bbp_time_error"))
+        if np.isfinite(time).any():
+            look = width_look(row, p, phase.sizes["p"])
+            ax.errorbar(
+                phase.alpha.values, time, error, color=look["color"], marker=look.get("marker"), markersize=3.4,
+                label=layout.width_name(p),
+            )  # fmt: skip
+            if not models.special(dataset.config(phase)):
+                limit = bbp_threshold(Network(p, p_star, float(at.at_a)))
+                ax.axvline(limit.alpha, color=look["color"], linestyle=":", linewidth=0.9)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(r"$\alpha$")
+    ax.set_ylabel("outlier lost at time $t$")
+    ax.set_title(f"$a = {style.number(float(at.at_a))}$", loc="right", pad=3.0)
+
+
+@style.added
+def minima_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
+    """Complexity of the most numerous minima at one a against alpha, open where the teacher makes saddles of them; dashed: from
+    where on; dotted: alpha_BBP of p = 1."""
+    at = phase.isel(at_a=index)
+    minima_curve(
+        ax,
+        phase.minima_alpha.values,
+        at.minima_complexity.values,
+        at.minima_instability.values > 0,
+        float(at.alpha_minima),
+    )
+    if not models.special(dataset.config(phase)):
+        limit = bbp_threshold(Network(1, 1, float(at.at_a))).alpha
+        ax.axvline(limit, color=style.GREY, linestyle=":", linewidth=0.9)
+    ax.set_xlabel(r"$\alpha$")
+    ax.set_ylabel(r"complexity $\Sigma$")
+    ax.set_title(f"$p = 1$, $a = {style.number(float(at.at_a))}$", loc="right", pad=3.0)

@@ -1,26 +1,41 @@
 """The look of every figure: print sizes, colours for colour-blind readers, markers and lines told apart in grey.
 
 Colours are those of Okabe and Ito ("Color Universal Design", 2008) without the yellow, which is too light for lines.
-Neighbouring entries also differ in lightness. No LaTeX is called: mathematics is set by Matplotlib itself.
+Neighbouring entries also differ in lightness. More curves than these (of sizes N, of widths p) take an ordered map from dark to
+light, and a marker each. No LaTeX is called: mathematics is set by Matplotlib itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import Collection
+from matplotlib.colors import to_hex, to_rgba, to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from theory.checks import ParameterError
 
+P = ParamSpec("P")
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#767676"
 
 COLOURS = (BLUE, ORANGE, GREEN, SKY, VERMILION, PURPLE)
-MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "p", ">", "*", "h")
+LINES: tuple[Any, ...] = ("-", (0, (4, 1.6)), "-.", (0, (1, 1.4)), (0, (6, 1.5, 1, 1.5, 1, 1.5)))
+ORDERED = "viridis"  # the map of many curves, and how much of it is dark enough on white paper
+DARK = 0.82
 KINDS = ("continuous", "discontinuous")
 KIND_LINES: dict[str, Any] = {"continuous": "-", "discontinuous": (0, (4, 1.6))}
 THRESHOLD_LINES: dict[str, Any] = {
@@ -28,6 +43,26 @@ THRESHOLD_LINES: dict[str, Any] = {
     "discontinuous": (0, (1, 1.4)),
 }  # of a vertical line at alpha_BBP, in grey: blue and vermilion are those of sizes N there
 KIND_COLOURS = {"continuous": BLUE, "discontinuous": VERMILION}
+
+# For a screen across a room, on top of the rest: one panel, large, few entries.
+TALK: dict[str, Any] = {
+    "font.size": 15.0,
+    "axes.labelsize": 18.0,
+    "axes.titlesize": 15.0,
+    "axes.linewidth": 1.2,
+    "xtick.labelsize": 15.0,
+    "ytick.labelsize": 15.0,
+    "xtick.major.width": 1.2,
+    "ytick.major.width": 1.2,
+    "xtick.major.size": 6.0,
+    "ytick.major.size": 6.0,
+    "lines.linewidth": 2.6,
+    "lines.markersize": 8.0,
+    "lines.markeredgewidth": 1.6,
+    "errorbar.capsize": 3.0,
+    "legend.fontsize": 14.0,
+}
+TALK_SIZE = 8.0, 5.5  # inches
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and two columns of a journal page
 
@@ -64,22 +99,39 @@ _RC: dict[str, Any] = {
     "legend.labelspacing": 0.35,
     "figure.constrained_layout.use": True,
     "savefig.dpi": 300,
-    "pdf.fonttype": 42,  # TrueType: text stays text in the file
+    "pdf.fonttype": 42,  # TrueType: text stays text in the file, and no Type 3 font, which journals refuse
+    "ps.fonttype": 42,
     "svg.fonttype": "path",
     "svg.hashsalt": "bbp",  # the same figure gives the same bytes
 }
 
 
-# Settings that a user lays over these; figures drawn within one `figure_style(...)` open it again without naming them.
-_OVER: ContextVar[Mapping[str, Any]] = ContextVar("settings over the package's style", default={})  # noqa: B039
+@dataclass(frozen=True)
+class Over:
+    """What lies over the style: Matplotlib's settings, colours of curves (a map's name, or a list), the form for a talk."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    colours: str | tuple[str, ...] | None = None
+    talk: bool = False
+
+
+# Figures drawn within one `figure_style(...)` open it again without naming them.
+_OVER: ContextVar[Over] = ContextVar("what lies over the package's style", default=Over())  # noqa: B039
 
 
 @contextmanager
-def figure_style(over: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Context in which figures take this style, and `over` on top of it; the user's own settings return afterwards."""
-    token = None if over is None else _OVER.set(dict(over))
+def figure_style(
+    over: Mapping[str, Any] | None = None, *, colours: str | tuple[str, ...] | None = None, talk: bool = False
+) -> Iterator[None]:
+    """Context in which figures take this style, and `over` on top of it; the user's own settings return afterwards.
+
+    colours   of curves: the name of one of Matplotlib's maps, or colours in their order
+    talk      large, with few entries in legends
+    """
+    given = over is not None or colours is not None or talk
+    token = _OVER.set(Over({**(TALK if talk else {}), **(over or {})}, colours, talk)) if given else None
     try:
-        settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC | dict(_OVER.get())
+        settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC | dict(_OVER.get().settings)
         settings.pop("backend", None)  # the choice of a display stays the user's
         with mpl.rc_context(settings):
             yield
@@ -88,17 +140,98 @@ def figure_style(over: Mapping[str, Any] | None = None) -> Iterator[None]:
             _OVER.reset(token)
 
 
-def colour(index: int) -> str:
-    """Colour of curve number `index`, cycling: of a user's style sheet, if that has a cycle, else of this module."""
-    cycle = _OVER.get().get("axes.prop_cycle")
+def for_a_talk() -> bool:
+    """Whether figures are drawn for a talk: few entries in legends."""
+    return _OVER.get().talk
+
+
+def colour(index: int, count: int = 0) -> str:
+    """Colour of curve number `index` of `count`: as asked for, of a user's style sheet, if that has a cycle, or of this module.
+
+    Colours of a list cycle. More curves than the list has take the map ORDERED from dark to light.
+    """
+    over = _OVER.get()
+    cycle = over.settings.get("axes.prop_cycle")
     own = tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
-    colours = own or COLOURS
-    return colours[index % len(colours)]
+    chosen = over.colours or own or COLOURS
+    if chosen is COLOURS and count > len(COLOURS):
+        chosen = ORDERED
+    return ordered(index, count) if isinstance(chosen, str) else chosen[index % len(chosen)]
+
+
+def ordered(index: int, count: int) -> str:
+    """Colour number `index` of `count` from dark to light, of the map that is asked for, else of ORDERED."""
+    chosen = _OVER.get().colours
+    name = chosen if isinstance(chosen, str) else ORDERED
+    return to_hex(mpl.colormaps[name](DARK * index / max(count - 1, 1)))
 
 
 def marker(index: int) -> str:
     """Marker of curve number `index`, cycling."""
     return MARKERS[index % len(MARKERS)]
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number in a label, to so many digits and no more: 0.8, 1.5, and powers of ten only where it is very small or large.
+
+    >>> number(0.8000000001), number(1e-5), number(2.5e7), number(400.0)
+    ('0.8', '10^{-5}', '2.5 \\\\times 10^{7}', '400')
+    """
+    if not math.isfinite(value):
+        return r"\infty" if value > 0 else str(value)
+    text = f"{value:.{digits}g}"
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
+        return f"{float(text):.12g}" if "e" in text else text
+    return power(value, digits)
+
+
+def power(value: float, digits: int = 4) -> str:
+    """A number as mathematics sets it with a power of ten: "10^{5}", "2 \\\\times 10^{5}"."""
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    mantissa = f"{float(mantissa):g}"
+    return f"10^{{{int(exponent)}}}" if mantissa == "1" else rf"{mantissa} \times 10^{{{int(exponent)}}}"
+
+
+def added(draw: Callable[P, object]) -> Callable[P, list[Artist]]:
+    """Have a function that draws on the axes among its arguments give the artists that this adds."""
+
+    @functools.wraps(draw)
+    def give(*args: P.args, **kwargs: P.kwargs) -> list[Artist]:
+        axes = [value for value in (*args, *kwargs.values()) if isinstance(value, Axes)]
+        before = {id(artist) for ax in axes for artist in ax.get_children()}
+        draw(*args, **kwargs)
+        return [artist for ax in axes for artist in ax.get_children() if id(artist) not in before]
+
+    give.__annotations__["return"] = "list[Artist]"
+    return give
+
+
+@contextmanager
+def opaque(figure: Figure) -> Iterator[None]:
+    """Context in which nothing of a figure is transparent: colours are those blended with what lies behind, axes or paper."""
+    kept: list[Callable[[], object]] = []
+    for artist in figure.findobj(lambda one: isinstance(one, Collection | Patch | Line2D)):
+        drawn: Any = artist
+        alpha, line = drawn.get_alpha(), isinstance(drawn, Line2D)
+        paper = to_rgba(drawn.axes.get_facecolor() if drawn.axes is not None else figure.get_facecolor())
+        paper = paper if paper[3] == 1 else to_rgba("white")
+        for name in ("color",) if line else ("facecolor", "edgecolor"):
+            old = getattr(drawn, f"get_{name}")()
+            own = to_rgba_array(old, alpha if line else None)
+            share = own[:, 3:]
+            if not ((share > 0) & (share < 1)).any():
+                continue
+            put = getattr(drawn, f"set_{name}")
+            kept += [functools.partial(put, old), functools.partial(drawn.set_alpha, alpha)]
+            mixed = share * own[:, :3] + (1 - share) * np.array(paper[:3])
+            drawn.set_alpha(None)
+            whole = np.concatenate([mixed, np.ceil(share)], axis=1)  # what is not drawn at all stays so
+            put(tuple(whole[0]) if len(whole) == 1 else whole)
+    try:
+        yield
+    finally:
+        for back in reversed(kept):
+            back()
 
 
 def new_figure(width: str, height: float) -> Figure:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.summary import mean_and_error
-from bbp.plots import style
+from bbp.analysis.summary import mean_and_error, observables, own_names
+from bbp.analysis.theory_curves import theory_curves
+from bbp.experiments import models
+from bbp.plots import layout, style
+from theory.finite.validity import UNKNOWN
 from theory.late_scipy import monotone_cubic
 
 Array = NDArray[np.float64]
 FINE = 200  # points of a smooth curve
+MANY_DRAWS = 100  # of finite-N theory, from which on its mean is drawn as a line
+MOST_BANDS = 6  # curves that have a band of one sample's scatter each: more would hide one another
+MOST_NAMED = 3  # sizes whose curves all have entries of their own in a legend
 LACKS = {
     "no edge": r"no left edge at $N = \infty$: no outlier, no threshold",
     "none": r"no $\alpha_\mathrm{BBP}$",
@@ -30,11 +40,12 @@ def sampled_points(
     values: ArrayLike,
     *,
     index: int = 0,
+    count: int = 0,
     filled: bool = True,
     label: str | None = None,
 ) -> ErrorbarContainer:
-    """Means over samples with standard errors, values (alpha, sample); `index` picks colour and marker."""
-    return points(ax, alpha, *mean_and_error(values), index=index, filled=filled, label=label)
+    """Means over samples with standard errors, values (alpha, sample); `index`, of `count` curves, picks colour and marker."""
+    return points(ax, alpha, *mean_and_error(values), index=index, count=count, filled=filled, label=label)
 
 
 def points(
@@ -44,15 +55,17 @@ def points(
     error: Array,
     *,
     index: int = 0,
+    count: int = 0,
     filled: bool = True,
     label: str | None = None,
 ) -> ErrorbarContainer:
-    """Points with errors, NaN left out, an unknown error drawn as none; `index` picks colour and marker.
+    """Points with errors, NaN left out, an unknown error drawn as none; `index`, of `count` curves, picks colour
+    and marker.
 
     alpha, mean (alpha,); error (alpha,), or (2, alpha) below and above.
     """
     shown = np.isfinite(mean)
-    tint = style.colour(index)
+    tint = style.colour(index, count)
     return ax.errorbar(
         np.asarray(alpha, dtype=np.float64)[shown],
         mean[shown],
@@ -67,6 +80,7 @@ def points(
     )
 
 
+@style.added
 def finite_band(
     ax: Axes,
     alpha: ArrayLike,
@@ -75,51 +89,78 @@ def finite_band(
     error: ArrayLike | None = None,
     *,
     index: int = 0,
+    count: int = 0,
+    draws: int = 0,
     label: str | None = None,
-) -> Line2D:
-    """Finite-N theory (alpha,): its mean, a band of its error and a wider one of a draw's scatter; NaN is left out."""
-    tint = style.colour(index)
-    at, (middle, width, own) = between(
-        alpha, mean, scatter, np.zeros(np.shape(mean)) if error is None else error
-    )
-    for half, opacity in ((width, 0.13), (own, 0.35)):
-        ax.fill_between(at, middle - half, middle + half, color=tint, alpha=opacity, linewidth=0, zorder=0.5)
-    (line,) = ax.plot(at, middle, color=tint, linewidth=1.0, zorder=1.5, label=label)
-    return line
+) -> None:
+    """Finite-N theory (alpha,): its mean, a band of its error and a wider one of a draw's scatter; NaN is left out.
+
+    Among more than MOST_BANDS curves the wide band is left out. Of fewer draws than MANY_DRAWS (0: not known) the mean is
+    dotted from one alpha to the next, in a band of its error twice as dark: it is no smooth truth.
+    """
+    tint, few = style.colour(index, count), 0 < draws < MANY_DRAWS and error is not None
+    known = np.zeros(np.shape(mean)) if error is None else error
+    at, (middle, width, own) = between(alpha, mean, scatter, known, smooth=not few)
+    wide = [(width, 0.13, 0.4)] if count <= MOST_BANDS else []
+    for half, opacity, height in (*wide, (own, 0.6 if few else 0.35, 0.5)):
+        look: dict[str, Any] = {"alpha": opacity, "zorder": height, "linewidth": 0}
+        ax.fill_between(at, middle - half, middle + half, color=tint, **look)
+    line = (0, (1, 1.4)) if few else "-"
+    ax.plot(at, middle, color=tint, linewidth=1.0, linestyle=line, zorder=1.5, label=label)
 
 
-def name_bands(ax: Axes) -> None:
+def name_draws(ax: Axes, draws: int) -> None:
+    """An entry of the legend where theory is the mean of few draws."""
+    if 0 < draws < MANY_DRAWS:
+        ax.plot([], [], color=style.GREY, linewidth=5.0, alpha=0.6, label=f"error, mean of {draws} draws")
+
+
+def name_doubt(ax: Axes, found: xr.Dataset) -> None:
+    """A line of the legend where the finite-N theory of a file is not known to hold."""
+    if found.attrs.get("theory_n_doubt"):
+        ax.plot([], [], " ", label=UNKNOWN)
+
+
+def name_bands(ax: Axes) -> Artist:
     """An entry of the legend for the bands of `finite_band`, in no N's colour."""
-    ax.fill_between([], [], [], color=style.GREY, alpha=0.3, linewidth=0, label="scatter of one sample")
+    return ax.fill_between(
+        [], [], [], color=style.GREY, alpha=0.3, linewidth=0, label="scatter of one sample"
+    )
 
 
-def between(alpha: ArrayLike, *curves: ArrayLike) -> tuple[Array, list[Array]]:
-    """Smooth curves (alpha,) on a finer grid: monotone cubics through the points that all have, those themselves if under 3.
+def between(alpha: ArrayLike, *curves: ArrayLike, smooth: bool = True) -> tuple[Array, list[Array]]:
+    """Smooth curves (alpha,) on a finer grid: monotone cubics through the points that all have, those themselves if under 3 or
+    not smooth.
 
     For theory at finite N, whose means are smooth in alpha (theory.finite.many_labels), not for samples.
     """
     rows = [np.asarray(curve, dtype=np.float64) for curve in curves]
     known = np.all(np.isfinite(rows), axis=0)
     at = np.asarray(alpha, dtype=np.float64)[known]
-    if len(at) < 3:
+    if len(at) < 3 or not smooth:
         return at, [row[known] for row in rows]
     fine = np.unique(np.concatenate([at, np.linspace(at[0], at[-1], FINE)]))
     return fine, [monotone_cubic(at, row[known])(fine) for row in rows]
 
 
 def edge_and_outlier(
-    ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike
+    ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike, *, name: str = ""
 ) -> tuple[Line2D, Line2D]:
-    """Theory curves of the left edge and of the outlier, shapes (alpha,), NaN where there is none; named where they show."""
+    """Theory curves of the left edge and of the outlier, shapes (alpha,), NaN where there is none; labelled where they show.
+
+    name   of the result whose theory this is
+    """
     look: dict[str, Any] = {"color": style.GREY, "linestyle": (0, (4, 1.6)), "zorder": 2}
-    (below,) = ax.plot(alpha, edge, label=_if_any(edge, r"left edge, $N = \infty$"), **look)
-    (out,) = ax.plot(alpha, outlier, color=style.BLACK, label=_if_any(outlier, THEORY), zorder=2.1)
+    (below,) = ax.plot(alpha, edge, label=_if_any(edge, said(name, r"left edge, $N = \infty$")), **look)
+    (out,) = ax.plot(
+        alpha, outlier, color=style.BLACK, label=_if_any(outlier, said(name, THEORY)), zorder=2.1
+    )
     return below, out
 
 
-def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike) -> Line2D:
-    """Theory curve of the squared overlap (alpha,), NaN left out; named where it shows."""
-    (line,) = ax.plot(alpha, overlap, color=style.BLACK, zorder=2, label=_if_any(overlap, THEORY))
+def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike, *, name: str = "") -> Line2D:
+    """Theory curve of the squared overlap (alpha,), NaN left out; labelled where it shows."""
+    (line,) = ax.plot(alpha, overlap, color=style.BLACK, zorder=2, label=_if_any(overlap, said(name, THEORY)))
     return line
 
 
@@ -134,7 +175,7 @@ def name_lack(ax: Axes, alpha_bbp: float, kind: str) -> None:
         ax.set_title(LACKS.get(kind, f"theory: {kind}"), loc="right", pad=3.0)
 
 
-def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D | None:
+def mark_threshold(ax: Axes, alpha_bbp: float, kind: str, *, name: str = "") -> Line2D | None:
     """Vertical line at alpha_BBP whose label says value and kind; dash-dotted if continuous, else dotted; None without one."""
     if not np.isfinite(alpha_bbp):
         return None
@@ -144,5 +185,197 @@ def mark_threshold(ax: Axes, alpha_bbp: float, kind: str) -> Line2D | None:
         linestyle=style.THRESHOLD_LINES.get(kind, "-."),
         linewidth=0.9,
         zorder=1,
-        label=rf"$\alpha_\mathrm{{BBP}} = {alpha_bbp:.4g}$, {kind}",
+        label=said(name, rf"$\alpha_\mathrm{{BBP}} = {style.number(alpha_bbp)}$, {kind}"),
     )
+
+
+def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
+    """Lowest eigenvalue and squared overlap of samples against alpha, with the theory of their N and of N = infinity.
+
+    Points: means over samples of the lowest eigenvalue, and of q2 averaged over the p p_star lowest eigenvectors, the ones
+    that leave the bulk together; open points are the (p p_star + 1)-th eigenvalue, the lowest that stays.
+    Coloured lines and bands: finite-N theory, the mean over draws, its error, and wider one draw's scatter. Several sweeps,
+    each of one model, are told apart by their names.
+    """
+    own = common_names(named(sweeps))
+    columns = 2 if width == "double" else 1
+    rows = -(-(2 + len(own)) // columns)
+    fig = style.new_figure(width, 0.5 + (2.5 if width == "double" else 2.2) * rows)
+    axes = layout.grid(fig, 2 + len(own), columns)
+    sweep_panels(axes[0], axes[1], sweeps)
+    for ax, name in zip(axes[2:], own, strict=True):
+        quantity_panel(ax, sweeps, name)
+    for index, ax in enumerate(axes):
+        ax.set_xlabel(r"$\alpha = M/N$" if index >= len(axes) - columns else "")
+    layout.legend_above(fig, axes, 4 if width == "double" else 2)
+    return fig
+
+
+def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
+    """The observables of one's own that all of several results hold."""
+    first, *rest = [own_names(one) for one in sources.values()]
+    return [name for name in first if all(name in other for other in rest)]
+
+
+@style.added
+def quantity_panel(ax: Axes, sweeps: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
+    """The mean over samples of any observable of a sweep against alpha, for each N; of one over eigenpairs the lowest's."""
+    sources, index = named(sweeps), 0
+    count = sum(one.sizes["n"] for one in sources.values())
+    mark_thresholds([ax], sources)
+    brief = is_brief(sources)
+    for whose, sweep in sources.items():
+        rows = observables(sweep)[name].values
+        for n, values in zip(sweep.n.values, rows, strict=True):
+            size = said(whose, f"$N = {n}$")
+            label = size if brief else f"samples, {size}"
+            sampled_points(ax, sweep.alpha.values, values, index=index, count=count, label=label)
+            index += 1
+    ax.set_ylabel(layout.words_of(next(iter(sources.values())), name))
+
+
+def named(sources: xr.Dataset | Mapping[str, xr.Dataset]) -> Mapping[str, xr.Dataset]:
+    """Results by name; one alone has none."""
+    return {"": sources} if isinstance(sources, xr.Dataset) else sources
+
+
+def is_brief(sources: Mapping[str, xr.Dataset]) -> bool:
+    """Whether curves share entries of a legend."""
+    several = len(sources) > 1 or sum(one.sizes["n"] for one in sources.values()) > MOST_NAMED
+    return several or style.for_a_talk()
+
+
+@style.added
+def sweep_panels(
+    values: Axes | None, overlaps: Axes | None, sweeps: xr.Dataset | Mapping[str, xr.Dataset]
+) -> None:
+    """The lowest eigenvalues on one axes and the squared overlap on the other, of which either may be None.
+
+    Up to MOST_NAMED sizes every curve has an entry for a legend of its own; more share those of what they are.
+    """
+    sources = named(sweeps)
+    count, index = sum(one.sizes["n"] for one in sources.values()), 0
+    brief = is_brief(sources)
+    theory_lines(values, overlaps, sources)
+    mark_thresholds([ax for ax in (values, overlaps) if ax is not None], sources)
+    groups = {models.group(models.of(one)) for one in sources.values()}
+    for name, sweep in sources.items():
+        group = models.group(models.of(sweep))
+        for row, n in enumerate(sweep.n.values):
+            look: dict[str, Any] = {"index": index, "count": count}
+            for ax, what in ((values, "lowest"), (overlaps, "overlap")):
+                if ax is not None:
+                    _one_size(ax, sweep, what, row, group, said(name, f"$N = {n}$"), brief, look)
+            index += 1
+    if values is not None:
+        _name_values(values, sources, groups, brief)
+    if overlaps is not None:
+        for sweep in sources.values():
+            name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
+        (group,) = groups if len(groups) == 1 else (0,)
+        mean = f"overlap $q^2$, mean of {group} lowest" if group else "mean overlap $q^2$"
+        overlaps.set_ylabel("squared overlap $q^2$" if group == 1 else mean)
+
+
+def said(name: str, words: str) -> str:
+    """Words of a legend, of a result with this name."""
+    return f"{name}: {words}" if name else words
+
+
+def at_n(sweep: xr.Dataset) -> bool:
+    """Whether a sweep holds any number of finite-N theory."""
+    return "theory_n_lowest" in sweep and bool(np.isfinite(sweep.theory_n_lowest).any())
+
+
+def _one_size(
+    ax: Axes, sweep: xr.Dataset, what: str, row: int, group: int, size: str, brief: bool, look: dict[str, Any]
+) -> None:
+    """One observable of one N: samples, finite-N theory; of the lowest eigenvalue the first that stays, too."""
+    alpha, seen = sweep.alpha.values, observables(sweep)
+    sampled_points(ax, alpha, seen[what].values[row], label=size if brief else f"samples, {size}", **look)
+    if what == "lowest" and seen.sizes["eigenpair"] > group:
+        rest = None if brief else rf"$\lambda_{{{group + 1}}}$, {size}"
+        sampled_points(ax, alpha, seen.eigenvalues.values[row, ..., group], label=rest, filled=False, **look)
+    if at_n(sweep) and np.isfinite(sweep.theory_n_lowest.values[row]).any():
+        parts = [
+            f"theory_n_{what}{part}" for part in ("", "_std", "_error")
+        ]  # files of before lack the error
+        curves = [sweep[part].values[row] for part in parts if part in sweep]
+        draws = int(sweep.theory_n_draws.values[row]) if "theory_n_draws" in sweep else 0
+        finite_band(ax, alpha, *curves, draws=draws, label=None if brief else f"theory, {size}", **look)
+
+
+def _name_values(ax: Axes, sources: Mapping[str, xr.Dataset], groups: set[int], brief: bool) -> None:
+    """Model, ordinate and what curves share in the legend, of the panel of eigenvalues."""
+    finite = [one for one in sources.values() if at_n(one)]
+    (group,) = groups if len(groups) == 1 else (0,)
+    stays = rf"\lambda_{{{group + 1}}}" if group else r"\lambda_{p\,p^* + 1}"
+    more = any(one.sizes["eigenpair"] > models.group(models.of(one)) for one in sources.values())
+    if brief and more and not style.for_a_talk():
+        look: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none"}
+        ax.plot([], [], color=style.GREY, label=f"${stays}$, open", **look)
+    if brief and finite:
+        ax.plot([], [], color=style.GREY, linewidth=1.0, label="theory, colour of its $N$")
+    if finite:
+        if not style.for_a_talk() and sum(one.sizes["n"] for one in sources.values()) <= MOST_BANDS:
+            name_bands(ax)
+        name_draws(ax, min(int(one.theory_n_draws.max()) for one in finite if "theory_n_draws" in one))
+        for one in finite[:1]:
+            name_doubt(ax, one)
+    layout.title(ax, model_title(sources))
+    ax.set_ylabel(rf"eigenvalues $\lambda_1$ and ${stays}$" if more else r"lowest eigenvalue $\lambda_1$")
+
+
+def model_title(sources: Mapping[str, xr.Dataset]) -> list[str]:
+    """What the models of results have in common, in words."""
+    first, *rest = [layout.model_words(models.of(one)) for one in sources.values()]
+    return [word for word in first if all(word in other for other in rest)]
+
+
+def told_apart(sources: Mapping[str, xr.Dataset]) -> Mapping[str, xr.Dataset]:
+    """Results under what tells their models apart, where each has one of its own; else under the names given."""
+    common = model_title(sources)
+    own = {
+        name: ", ".join(word for word in layout.model_words(models.of(one)) if word not in common)
+        for name, one in sources.items()
+    }
+    if len(set(own.values())) < len(own) or len(own) < 2:
+        return sources
+    return {own[name]: one for name, one in sources.items()}
+
+
+def distinct(sources: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """One result of each model, by name; without one where all are of one model."""
+    found: dict[str, xr.Dataset] = {}
+    for name, one in sources.items():
+        if not any(models.of(one) == models.of(other) for other in found.values()):
+            found[name] = one
+    return found if len(found) > 1 else dict.fromkeys([""], next(iter(found.values())))
+
+
+@style.added
+def theory_lines(
+    values: Axes | None, overlaps: Axes | None, sources: xr.Dataset | Mapping[str, xr.Dataset]
+) -> None:
+    """Edge and outlier of the model of a sweep or comparison in one panel, the overlap in the other; of several a line each."""
+    for index, (name, source) in enumerate(distinct(named(sources)).items()):
+        curves = theory_curves(source)
+        alpha, line = curves.alpha.values, style.LINES[index % len(style.LINES)]
+        if values is not None:
+            below, out = edge_and_outlier(
+                values, alpha, curves.theory_edge.values, curves.theory_outlier.values, name=name
+            )
+            if name:
+                below.set(linestyle=line, linewidth=0.8)
+                out.set_linestyle(line)
+        if overlaps is not None:
+            curve = overlap_curve(overlaps, alpha, curves.theory_overlap.values, name=name)
+            if name:
+                curve.set_linestyle(line)
+
+
+def mark_thresholds(axes: Sequence[Axes], sources: Mapping[str, xr.Dataset]) -> None:
+    """A line at alpha_BBP of every model, in every panel."""
+    for name, one in distinct(sources).items():
+        for ax in axes:
+            mark_threshold(ax, one.alpha_bbp, one.kind, name=name)

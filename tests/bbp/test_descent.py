@@ -319,7 +319,7 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
     assert len(points) == 3
     drawn = np.asarray(points[0].lines[0].get_ydata(), dtype=np.float64)
     np.testing.assert_allclose(drawn, tiny_run[1].m2[0, 0, :, :, -1].mean("sample"))
-    several = descent_plots.recovery_figure([tiny_run[1], made_up(np.full((3, 4), 0.5))], width=width)
+    several = descent_plots.figure({"one": tiny_run[1], "two": made_up(np.full((3, 4), 0.5))}, width=width)
     assert len(several.axes) == 2 and len(several.axes[1].containers) == 2
 
 

@@ -125,6 +125,8 @@ def test_the_program_prints_and_writes(bbp, tmp_path):
     assert max(map(len, said.out.splitlines())) <= 120
     again = dataset.open(out)
     assert again.quantity.values.tolist() == ["lowest", "overlap"] and again.attrs["format"] == "bbp-fit"
+    assert bbp("fit", *files, "--out", tmp_path / "laws.png").code == 0
+    assert bbp("plot", out, "--out", tmp_path / "again.pdf").code == 0
     free = bbp("fit", *files, "--of", "overlap", "--limit", "free")
     assert "limit fitted (theory: 0)" in free.out and "4 sizes, 5 are needed" in free.out
     assert bbp("info", out).code == 0 and bbp("export", out).out.startswith("row,at_alpha")

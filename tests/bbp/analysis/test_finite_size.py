@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bbp.analysis.bootstrap import FEWEST, bootstrap, fraction, from_replicates, wilson
-from bbp.analysis.finite_size import alpha_zero_sampled, logit_fit, midpoint, phi_crossing, shift_law
+from bbp.analysis.finite_size import alpha_zero_sampled, logit_fit, midpoint, phi_crossing
 from theory.checks import ParameterError
 
 
@@ -142,19 +142,6 @@ def test_crossing_of_parallel_curves_is_not_found():
     assert found.found < 0.9
 
 
-@pytest.mark.parametrize("law", ["power", "logarithm"])
-def test_shift_law_tells_the_laws_apart(law):
-    n = np.array([100.0, 200, 400, 800, 1600])
-    truth = {"power": 3 * n ** (-2 / 3), "logarithm": 0.3 / np.log(n)}[law]
-    error = 0.01 * truth
-    rng = np.random.default_rng(6)
-    found = shift_law(n, truth + error * rng.standard_normal(5), error)
-    assert found.preferred == law and found.decisive and found.degrees == 4
-    assert found.chi2[law] < 20  # 4 degrees of freedom: false alarm 5e-4
-    if law == "power":
-        assert abs(found.exponent - 2 / 3) < 5 * found.exponent_error
-
-
 def test_alpha_zero_of_a_straight_line():
     """q2 = 0.4 (alpha - 0.9) with noise: within 4 sigma."""
     rng = np.random.default_rng(7)
@@ -205,13 +192,7 @@ def test_bad_input():
         phi_crossing([1, 2], (np.ones((2, 3)),) * 2, (1, 2), rng)
     with pytest.raises(ParameterError, match="increasing"):
         phi_crossing([1, 2, 3, 4], (np.ones((4, 3)),) * 2, (2, 2), rng)
-    with pytest.raises(ParameterError, match="at least two sizes"):
-        shift_law([100], [1.0], [0.1])
-    with pytest.raises(ParameterError, match="two different sizes"):
-        shift_law([100, 100], [1.0, 0.9], [0.1, 0.1])
     with pytest.raises(ParameterError, match="at least four"):
         phi_crossing([1, 1, 1, 1], (np.ones((4, 30)),) * 2, (1, 2), rng)
-    with pytest.raises(ParameterError, match="errors positive"):
-        shift_law([100, 200], [1.0, 0.5], [0.1, 0.0])
     with pytest.raises(ParameterError, match="alpha"):
         alpha_zero_sampled([1.0], np.ones((1, 3)))

@@ -8,12 +8,11 @@ import pytest
 import xarray as xr
 
 from bbp.analysis.edge_statistics import edge_statistics
-from bbp.analysis.finite_size import phi_crossing, shift_law
+from bbp.analysis.finite_size import phi_crossing
 from bbp.analysis.join import join
 from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files.variables import NOT_RUN
-from theory.exact.bulk import bulk_edge
 from theory.finite.threshold import margin_threshold
 from theory.finite.tracy_widom import MEAN, VARIANCE
 
@@ -60,21 +59,6 @@ def test_discontinuous_crossings_sit_well_below_the_threshold():
     weights = np.array([e.error**-2 for e in found])
     mean = np.sum(weights * [e.value for e in found]) / weights.sum()
     assert len(found) >= 2 and mean < sweep.alpha_bbp - 2.5 * weights.sum() ** -0.5
-
-
-@pytest.mark.parametrize(
-    ("pattern", "kind", "law"), [("tw*.h5", "sharp", "power"), ("smooth*.h5", "smooth", "logarithm")]
-)
-def test_shift_of_the_edge_prefers_its_law(pattern, kind, law):
-    """N = 200 ... 1600 at alpha = 0.8: the right law by a likelihood ratio of 100, and an acceptable fit (3 degrees)."""
-    sweep = stored(pattern)
-    lowest = observables(sweep).lowest.values[:, 0]
-    edge = bulk_edge(models.of(sweep), 0.8)
-    count = np.isfinite(lowest).sum(axis=1)
-    error = np.nanstd(lowest, axis=1, ddof=1) / np.sqrt(count)
-    fit = shift_law(sweep.n.values, np.nanmean(lowest, axis=1) - edge.value, error)
-    assert edge.kind == kind and fit.preferred == law and fit.decisive
-    assert fit.chi2[law] < 16.3  # the 1e-3 point on 3 degrees of freedom
 
 
 @pytest.mark.parametrize("samples", [200, pytest.param(600, marks=pytest.mark.slow)])

@@ -103,7 +103,7 @@ def test_a_phase_diagram_with_infinite_width_and_missing_numbers(phase_file, cap
 
 @pytest.fixture(scope="module")
 def compare_file(tmp_path_factory, made_up_module):
-    """Two crossings, the second of few fits; a shift whose free exponent is known, and one with a larger error."""
+    """Two crossings, the second of few fits; two alpha_0, the second with an error larger than itself."""
     path = tmp_path_factory.mktemp("export") / "compare.h5"
     crossing = {
         "alpha": 1.51,
@@ -113,15 +113,9 @@ def compare_file(tmp_path_factory, made_up_module):
         "found": [0.95, 0.85],
     }
     crossing |= {"n_small": [20, 40], "n_large": [40, 80]}
-    laws = {
-        f"{part}_{law}": 1.0 for part in ("coefficient", "error", "chi2") for law in ("power", "logarithm")
-    }
-    shift = laws | {"alpha": 0.5, "kind": "sharp", "preferred": "power", "decisive": 0, "degrees": 1}
-    shift |= {"exponent": -3.255, "exponent_error": [0.1, 22.9]}
     zero = {"value": 1.2, "error": [0.1, 5.0], "low": [1.0, math.nan], "high": [1.4, math.nan]}
     groups = {
         ("crossing", "crossing"): crossing,
-        ("shift", "shift"): shift,
         ("alpha_zero_n", "alpha_zero_sampled"): zero,
     }
     more = {
@@ -129,10 +123,8 @@ def compare_file(tmp_path_factory, made_up_module):
         for (dim, prefix), columns in groups.items()
         for name, values in columns.items()
     }
-    found = compare(made_up_module, draws=2, repeats=20).drop_dims(["crossing", "shift", "alpha_zero_n"])
-    dataset.write(
-        path, found.assign(more).assign_coords(crossing=[0, 1], shift=[0, 1], alpha_zero_n=[20, 40])
-    )
+    found = compare(made_up_module, draws=2, repeats=20).drop_dims(["crossing", "alpha_zero_n"])
+    dataset.write(path, found.assign(more).assign_coords(crossing=[0, 1], alpha_zero_n=[20, 40]))
     return path
 
 
@@ -143,15 +135,13 @@ def test_a_comparison_has_errors_beside_values(compare_file, capsys):
 
 
 def test_what_samples_do_not_determine_is_no_number(compare_file, capsys):
-    """As the printed table: 85 % of fits are too few, and an exponent smaller than its error says nothing."""
+    """As the printed table: 85 % of fits are too few, and an alpha_0 smaller than its error says nothing."""
     known, not_known = rows(printed(capsys, compare_file, "--table", "crossings"))
     assert (known["crossing_alpha"], known["crossing_verdict"]) == ("1.51", "determined")
     assert not_known["crossing_alpha"] == not_known["crossing_alpha_low"] == ""
     assert not_known["crossing_verdict"] == "not determined: 85% of bootstrap fits cross, 90% are needed"
     latex = printed(capsys, compare_file, "--table", "crossings", "--latex").splitlines()
     assert r"$1.51(65)$" in latex[4] and r"& -- &" in latex[5] and r"not determined: 85\%" in latex[5]
-    shifts = rows(printed(capsys, compare_file, "--table", "shifts"))
-    assert [row["shift_exponent"] for row in shifts] == ["-3.25", ""]
     zeros = json.loads(printed(capsys, compare_file, "--table", "alpha_zero", "--json"))["rows"]
     assert [row["alpha_zero_sampled"] for row in zeros] == [1.2, None]
     assert zeros[1]["alpha_zero_verdict"] == "not determined: its error is larger than itself"

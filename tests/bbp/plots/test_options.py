@@ -96,6 +96,19 @@ def test_the_program_takes_them_all(sweep_file, tmp_path):
         assert image.size == (340, 250)
 
 
+def test_eps_has_blended_colours_and_no_type_3_font(sweep_file):
+    """Bands stay pale where nothing can be transparent, and are transparent again afterwards."""
+    figure = plot.draw(sweep_file, panels="b")
+    (ax,) = figure.axes
+    ax.fill_between([0.5, 1], 0, 1, color="blue", alpha=0.25, linewidth=0)
+    before = [(band.get_alpha(), band.get_facecolor().tolist()) for band in ax.collections]
+    written = plot.render(figure, "eps", 100)
+    assert b"0.75 0.75 1 setrgbcolor" in written and b"0 0 1 setrgbcolor" not in written
+    assert [(band.get_alpha(), band.get_facecolor().tolist()) for band in ax.collections] == before
+    assert b"/FontType 42" in written and b"/FontType 3" not in written
+    assert b"/Type3" not in plot.render(figure, "pdf", 100)
+
+
 def test_eps_is_the_same_bytes_without_dates(sweep_file):
     one, two = (plot.render(plot.draw(sweep_file), "eps", 100) for _ in range(2))
     assert one == two and one.startswith(b"%!PS-Adobe") and b"CreationDate" not in one
@@ -120,9 +133,59 @@ def test_pgf_without_latex_is_one_line(sweep_file):
             plot.render(plot.draw(sweep_file), "pgf", 100)
 
 
+def test_axes_and_colours_are_as_asked_for(sweep_file):
+    """Only the overlap is positive: its axis is logarithmic, that of the eigenvalues is not; from Python as from the shell."""
+    figure = plot.draw(sweep_file, ylog=True, ylim={"b": (1e-2, 1)}, xlim=(0.1, 3), colors="black,#D55E00")
+    left, right = figure.axes
+    assert (left.get_yscale(), right.get_yscale()) == ("linear", "log")
+    assert right.get_ylim() == (1e-2, 1) and left.get_xlim() == right.get_xlim() == (0.1, 3)
+    assert [box.lines[0].get_color() for box in right.containers] == ["black", "#D55E00"]
+    mapped = plot.draw(sweep_file, colors="plasma").axes[1].containers
+    assert [box.lines[0].get_color() for box in mapped] != [
+        box.lines[0].get_color() for box in right.containers
+    ]
+
+
+@pytest.mark.parametrize("place", options.LEGENDS)
+def test_legends_are_where_they_are_asked_for(sweep_file, place):
+    figure = plot.draw(sweep_file, legend=place)
+    within = [ax.get_legend() is not None for ax in figure.axes]
+    assert (len(figure.legends), any(within)) == {
+        "on": (1, False), "off": (0, False), "inside": (0, True), "right": (1, False)
+    }[place]  # fmt: skip
+
+
+def test_a_figure_for_a_talk_is_one_large_panel_with_few_entries(made_up):
+    sweep = made_up(n=tuple(range(20, 44, 2)))
+    figure = plot.draw(sweep, talk=True)
+    (ax,) = figure.axes
+    assert tuple(figure.get_size_inches()) == style.TALK_SIZE and ax.xaxis.label.get_size() == 18
+    assert len(figure.legends[0].get_texts()) <= options.TALK_ENTRIES
+    assert len(ax.containers) == 24  # the points are all there
+    assert plot.draw(sweep, talk=True, panels="b").axes[0].get_ylabel() == "squared overlap $q^2$"
+
+
+@pytest.mark.parametrize(("width", "panels"), [("single", "b"), ("double", "a"), ("double", "a,b")])
+def test_panels_that_are_left_have_a_sane_shape(sweep_file, width, panels, arranged):
+    figure = plot.draw(sweep_file, width=width, panels=panels)
+    FigureCanvasAgg(figure).draw()
+    for ax in figure.axes:
+        box = ax.get_window_extent()
+        assert 0.35 < box.height / box.width < 1
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: options.read(ylim="3:1"), ParameterError, "ylim must be LOW:HIGH"),
+        (lambda: options.read(ylim="0:nan"), ParameterError, "ylim must be LOW:HIGH"),
+        (lambda: options.read(xlim=["a=0"]), ParameterError, "xlim must be LOW:HIGH"),
+        (lambda: options.read(xlim=["A=0:1"]), ParameterError, "xlim must be LOW:HIGH"),
+        (lambda: options.read(colors="nosuch"), ParameterError, "colors must be a map"),
+        (lambda: options.read(colors=[]), ParameterError, "colors must be a map"),
+        (lambda: options.read(legend="left"), ParameterError, "legend must be one of"),
+        (lambda: options.read(talk=True, panels="a,b"), ParameterError, "talk is for one panel"),
+        (lambda: plot.draw("x.h5", colour="red"), ParameterError, "no option 'colour'; did you mean colors"),
         (lambda: options.parse_panels("a,a"), ParameterError, "panels must be different letters"),
         (lambda: options.parse_panels("A"), ParameterError, "panels must be different letters"),
         (lambda: options.parse_size("3.4"), ParameterError, "size must be WIDTHxHEIGHT"),

@@ -10,11 +10,15 @@ from matplotlib import colors
 from matplotlib.figure import Figure
 
 import bbp
+from bbp.analysis.comparison import compare
+from bbp.console.errors import FileError
+from bbp.files import dataset
+from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
-from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
 from theory.checks import ParameterError
+from theory.model import Committee
 
 
 @pytest.fixture
@@ -121,7 +125,7 @@ def test_neighbouring_curves_differ_in_lightness_and_in_marker():
     """In grey print: luminance of successive colours (Rec. 709) at least 0.1 apart, every marker distinct."""
     luminance = [np.dot(colors.to_rgb(tint), [0.2126, 0.7152, 0.0722]) for tint in style.COLOURS]
     assert all(abs(one - two) > 0.1 for one, two in itertools.pairwise(luminance))
-    assert len(set(style.MARKERS)) == len(style.MARKERS) == len(style.COLOURS)
+    assert len(set(style.MARKERS)) == len(style.MARKERS) >= len(style.COLOURS)
     assert max(luminance) < 0.75  # dark enough on white paper
 
 
@@ -150,3 +154,111 @@ def test_a_panel_on_axes_of_ones_own_gives_the_artists_it_adds(ax, made_up, pane
     assert labels == {artist.get_label() for artist in whole.containers} != set()
     with pytest.raises(ParameterError, match="panel must be one of a, b"):
         bbp.plot(found, ax, panel="c")
+
+
+def test_many_curves_are_all_told_apart():
+    """Fourteen: no two of the same colour and marker, from dark to light; few keep the colours of print."""
+    looks = [(style.colour(k, 14), style.marker(k)) for k in range(14)]
+    assert len({tint for tint, _ in looks}) == 14 and len({mark for _, mark in looks[:12]}) == 12
+    luminance = [np.dot(colors.to_rgb(tint), [0.2126, 0.7152, 0.0722]) for tint, _ in looks]
+    assert all(np.diff(luminance) > 0) and luminance[-1] < 0.75
+    assert [style.colour(k, 6) for k in range(6)] == list(style.COLOURS)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.8, "0.8"), (0.1 + 0.7, "0.8"), (0.8000000001, "0.8"), (1e-5, "10^{-5}"), (3e-7, r"3 \times 10^{-7}"),
+     (100000.0, "100000"), (math.inf, r"\infty"), (1.0, "1")],
+)  # fmt: skip
+def test_numbers_in_titles_are_plain(value, text):
+    assert style.number(value) == text
+
+
+def test_titles_wrap_where_the_panel_is_narrow():
+    figure = Figure(figsize=(3.4, 2))
+    ax = figure.subplots()
+    words = [
+        "$p = 2$",
+        "$p^* = 1$",
+        "$a = 0.8$",
+        "tanh",
+        "squared loss",
+        "covariance power:0.5",
+        "noise $0.3$",
+    ]
+    layout.title(ax, words)
+    found = ax.get_title(loc="right")
+    assert "\n" in found and found.replace(",\n", ", ") == ", ".join(words)
+    figure.canvas.draw()
+    assert ax._right_title.get_window_extent().x0 >= 0
+    figure.set_size_inches(12, 2)
+    layout.title_again(ax)
+    assert ax.get_title(loc="right") == ", ".join(words)
+
+
+def test_theory_of_few_draws_is_a_band_and_no_smooth_line(ax):
+    alpha, mean, error = np.linspace(1, 2, 6), np.linspace(0, 1, 6) ** 2, np.full(6, 0.1)
+    *_, few = sweep_plots.finite_band(ax, alpha, mean, 3 * error, error, draws=12)
+    *_, many = sweep_plots.finite_band(ax, alpha, mean, 3 * error, error, draws=400)
+    assert len(few.get_xdata()) == 6 and few.get_linestyle() != "-"
+    assert len(many.get_xdata()) > 100 and many.get_linestyle() == "-"
+    wide, own, *_ = ax.collections
+    assert own.get_alpha() > 0.5 > wide.get_alpha()
+
+
+def test_numbers_of_an_axis_do_not_meet(arranged):
+    ax = Figure(figsize=(2.2, 1.5)).subplots()
+    ax.set_xlim(0, 1e-3)
+    ax.set_xticks(np.linspace(0, 1e-3, 11), [f"{x:.5f}" for x in np.linspace(0, 1e-3, 11)])
+    ax.xaxis.set_major_formatter("{x:.5f}")
+    assert layout._meet(ax.xaxis)
+    layout.settle_ticks(ax.figure)
+    assert not layout._meet(ax.xaxis) and len(ax.get_xticks()) >= 2
+
+
+@pytest.mark.parametrize(("low", "high", "count"), [(150, 1800, 3), (20, 100, 3), (1, 1e8, 5), (300, 400, 2)])
+def test_a_logarithmic_axis_has_numbers(ax, low, high, count):
+    ax.set_xlim(low, high)
+    layout.log_axis(ax)
+    ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
+    assert 2 <= len(ticks) and abs(len(ticks) - count) <= 2
+
+
+def test_what_functions_add_they_give(made_up):
+    """Of every function that the documentation names for axes of one's own."""
+    found = made_up()
+    drawn = (
+        lambda ax: sweep_plots.sweep_panels(ax, None, found),
+        lambda ax: sweep_plots.theory_lines(ax, None, found),
+        lambda ax: sweep_plots.finite_band(ax, [1, 2], [0, 1], [1, 1], [1, 1]),
+    )
+    for draw in drawn:
+        ax = Figure().subplots()
+        before = set(map(id, ax.get_children()))
+        given = draw(ax)
+        assert given and {id(one) for one in given} == set(map(id, ax.get_children())) - before
+
+
+def test_several_files_are_told_apart(made_up, tmp_path):
+    """Under what tells their models apart, else under their names; what would mix is refused."""
+    one, two = made_up(Committee(1, 1, 0.5)), made_up(Committee(2, 1, 0.5), seed=1)
+    left, right = bbp.plot.draw([one, two]).axes
+    labels = {box.get_label() for box in right.containers}
+    assert labels == {f"$p = {p}$: $N = {n}$" for p in (1, 2) for n in (20, 40)}
+    assert left.get_title(loc="right") == "$p^* = 1$, $a = 0.5$"
+    dark = [box.lines[0].get_color() for box in right.containers]
+    assert len(set(dark)) == 4
+    again = made_up(Committee(1, 1, 0.5), seed=1)
+    named = bbp.plot.draw({"first": one, "second": again}).axes[1].containers
+    assert {box.get_label() for box in named} == {
+        f"{k}: $N = {n}$" for k in ("first", "second") for n in (20, 40)
+    }
+    paths = [tmp_path / "a" / "s.h5", tmp_path / "b" / "s.h5"]
+    for path in paths:
+        path.parent.mkdir()
+        dataset.write(path, one)
+    assert str(paths[0]) in next(iter(bbp.plot.draw(paths).axes[1].containers)).get_label()
+    with pytest.raises(ParameterError, match="is given twice"):
+        bbp.plot.draw([paths[0], paths[0]])
+    with pytest.raises(FileError, match="one figure shows several results of one kind"):
+        bbp.plot.draw([one, compare(two, draws=0, repeats=20)])
