@@ -27,11 +27,11 @@ USUAL_ROWS = 5  # of a legend, for which figures have room
 LETTER = 0.35  # inches that the letter of a panel takes of the line above it
 
 
-def panels(fig: Figure, count: int, width: str, *, share_x: bool = False) -> list[Axes]:
+def panels(fig: Figure, count: int, width: str) -> list[Axes]:
     """`count` panels side by side at two-column width, one below the other at single width, lettered (a), (b)..."""
     stacked = width == "single"
     shape = (count, 1) if stacked else (1, count)
-    return lettered(list(np.ravel(fig.subplots(*shape, sharex=share_x and stacked))))
+    return lettered(list(np.ravel(fig.subplots(*shape))))
 
 
 def grid(fig: Figure, count: int, columns: int) -> list[Axes]:
