@@ -44,6 +44,7 @@ _EPS = 4 * np.finfo(float).eps
 _FAR = 300.0  # logarithm at which every search for a bracket ends
 _NEAREST = 1e-14  # d / q_min of the first point of the line where averages at q_min do not exist: rounding of weights
 _NEXT = 1e-8  # d / q_min at which averages are still those at q_min
+_NEAR_ZERO = 1e-3  # of an outlier, relative to the lowest of K s: there it is 0 to few digits
 _MARGINAL = 1e-10  # relative distance of alpha from alpha_c that is rounding
 _AHEAD = 4e-4  # in log q: what the difference below leaves is 1e-10, rounding 1e-11
 _ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12
@@ -147,11 +148,12 @@ class Isotropic:
 
     def _means(self, k: float, zeta: float) -> tuple[float, float, float, float, float]:
         """M_1, M_2, int s^2/(K s - zeta), int s^3/(K s - zeta)^2, int s/(K s - zeta)^2."""
-        if self.covariance is None:
-            first = 1 / (k - zeta)
-            return first, first**2, first, first**2, first**2
-        s, w = self.covariance
-        d = s / (k * s - zeta)
+        with np.errstate(divide="ignore", invalid="ignore"):  # zeta at the lowest K s to rounding
+            if self.covariance is None:
+                first = 1 / np.float64(k - zeta)
+                return first, first**2, first, first**2, first**2
+            s, w = self.covariance
+            d = s / (k * s - zeta)
         square = d**2
         first, second, pull, third, last = (float(w @ v) for v in (d, square, s * d, s * square, square / s))
         return first, second, pull, third, last
@@ -175,6 +177,8 @@ class Isotropic:
 
     def _sharpness(self, q: float, means: Averages, zeta: float) -> float:
         first, second, *_ = self._means(means.k, zeta)
+        if not math.isfinite(first):
+            return math.inf
         return math.log(means.k2 * second / (q * first))
 
     def _at_alpha(self, d: float, means: Averages, alpha: float) -> float:
@@ -183,6 +187,26 @@ class Isotropic:
         if self.covariance is None:
             return means.k - q / alpha
         return self._zeta(means.k, lambda v: math.log(q * self._means(means.k, v)[0] / alpha), q / alpha)
+
+    def _at_pull(self, means: Averages, x: float) -> float:
+        """zeta of an outlier at an eigenvalue x < K of X, 1 = (K - x) int s^2/(K s - zeta).
+
+        Next to zeta = 0 this would leave few digits of zeta. It is the same as zeta M_1(zeta) = x / (K - x).
+        """
+        k, level = means.k, means.k - x
+        if self.covariance is None:
+            return x
+        if abs(x) < _NEAR_ZERO * k * float(np.min(self.covariance[0])):
+            sign = math.copysign(1.0, x)
+
+            def off(v: float) -> float:
+                zeta = sign * math.exp(v)
+                return math.log(abs(zeta) * self._means(k, zeta)[0] * level / abs(x))
+
+            v = bracketed(off, math.log(abs(x))) if x else -math.inf
+            if v is not None:
+                return sign * math.exp(v)
+        return self._zeta(k, lambda v: math.log(level * self._means(k, v)[2]), level)
 
     # --- the edge -----------------------------------------------------------------------------------------------
 
@@ -263,8 +287,9 @@ class Isotropic:
         # at the edge the margin is positive: closer than the nearest d the outlier is the edge
         d = d_edge + (0.0 if v is None else math.exp(v))
         means = self.law.at(d)
-        zeta = self._at_alpha(d, means, alpha)
-        vector = np.linalg.eigh(means.k * np.eye(len(means.x[index])) - means.x[index])[1][:, -1 - order]
+        values, vectors = np.linalg.eigh(means.x[index])
+        zeta = self._at_alpha(d, means, alpha) if v is None else self._at_pull(means, float(values[order]))
+        vector = vectors[:, order]
         overlap = self._overlap(index, vector, means, zeta, alpha)
         return Pulled(alpha, alpha * zeta, overlap, vector, self.law.blocks[index], d)
 
@@ -340,15 +365,10 @@ class Isotropic:
     def outlier_at(self, index: int, d: float) -> Pulled | None:
         """The lowest outlier of a block as a function of d: its largest eigenvalue of K - X fixes zeta, hence alpha = q M_1."""
         means = self.law.at(d)
-        values, vectors = np.linalg.eigh(means.k * np.eye(len(means.x[index])) - means.x[index])
-        level = float(values[-1])
-        if not level > 0:
+        values, vectors = np.linalg.eigh(means.x[index])
+        if not means.k > values[0]:
             return None
-        zeta = (
-            means.k - level
-            if self.covariance is None
-            else self._zeta(means.k, lambda v: math.log(level * self._means(means.k, v)[2]), level)
-        )
+        zeta = self._at_pull(means, float(values[0]))
         alpha = (self.law.q_min + d) * self._means(means.k, zeta)[0]
-        overlap = self._overlap(index, vectors[:, -1], means, zeta, alpha)
-        return Pulled(alpha, alpha * zeta, overlap, vectors[:, -1], self.law.blocks[index], d)
+        overlap = self._overlap(index, vectors[:, 0], means, zeta, alpha)
+        return Pulled(alpha, alpha * zeta, overlap, vectors[:, 0], self.law.blocks[index], d)

@@ -31,7 +31,7 @@ from theory.answers import Spectrum, Threshold
 from theory.checks import NotConverged, numpy_defaults, one, ratio
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
-from theory.exact.bulk import bulk_edge, unit
+from theory.exact.bulk import at_outlier, bulk_edge, unit
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold
 from theory.general.first_order import carried_by_gradient
@@ -44,6 +44,7 @@ from theory.model.network import Network, network
 Array = NDArray[Any]
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
+_FEW_DIGITS = 1e-2  # of K, below which X as a difference has lost them
 _ENOUGH = 1e-9  # with which product rules are content
 _PANELS = (1e-8, 120_000), (1e-10, 300_000), (1e-12, 700_000)  # tolerances and most nodes, in turn
 _NEARER = 8  # times that d is lowered, each time by a factor of 30
@@ -344,7 +345,10 @@ class QuadraticLaw:
             )
         )
         scale = self.unit
-        x = scale * (k - u / t)
+        x = k - u / t
+        if abs(x) < _FEW_DIGITS * abs(k):  # as at large a, where E[y f] is of order 1/a^2
+            x = float(at_outlier(self.models, np.array([t]), np.array([rest]))[0])
+        x *= scale
         return Averages(
             scale * k, scale**2 * w / t**2, [np.array([[x]])], [np.array([[scale**2 * v / t**2]])]
         )

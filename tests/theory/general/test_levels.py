@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from theory import outliers
 from theory.general import Network, spectrum, threshold
 from theory.general.dyson import Dyson
 from theory.general.levels import Levels, Shift
@@ -154,3 +155,13 @@ def test_points_give_them_at_sharp_edges_and_thresholds(law):
     assert other.kind == first.kind
     assert other.alpha == pytest.approx(first.alpha, rel=1e-10)
     assert other.jump == pytest.approx(first.jump, abs=1e-10)
+
+
+@pytest.mark.parametrize("a", [1e6, 1e10])
+def test_outliers_next_to_0_keep_their_digits_at_large_a(a):
+    """Levels 1e-6 from the identity's move nothing by more than 1e-12; under any law a z tends to -15 like 1/a."""
+    alone = outliers(Network(1, 1, a), 0.75 * a)[0]
+    near = outliers(Network(1, 1, a, covariance="levels:0.999999@0.5,1.000001@0.5"), 0.75 * a)[0]
+    assert near.value == pytest.approx(alone.value, rel=1e-11)
+    found = outliers(Network(1, 1, a, covariance="power:0.8"), 0.75 * a)[0]
+    assert (15 + a * found.value) * a == pytest.approx(189.745, rel=1e-4)
