@@ -59,6 +59,7 @@ class DysonEdge:
     curvature   d^2 z / d g^2 at a sharp edge along the physical branch, g = tr G / p; negative
     residual    largest entry of the whitened equation and of rho - 1: what is left unsolved
     iterations  evaluations of the M weights that it took
+    off         what a sharp edge may be off by where it is told from the end of the support (`theory.general.touching`)
     """
 
     value: float
@@ -68,6 +69,7 @@ class DysonEdge:
     curvature: float = math.nan
     residual: float = 0.0
     iterations: int = 0
+    off: float = 0.0
 
     @property
     def q(self) -> Array:

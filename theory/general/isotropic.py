@@ -150,7 +150,7 @@ class Isotropic:
         """M_1, M_2, int s^2/(K s - zeta), int s^3/(K s - zeta)^2, int s/(K s - zeta)^2."""
         with np.errstate(divide="ignore", invalid="ignore"):  # zeta at the lowest K s to rounding
             if self.covariance is None:
-                first = 1 / np.float64(k - zeta)
+                first = float(1 / np.float64(k - zeta))
                 return first, first**2, first, first**2, first**2
             s, w = self.covariance
             d = s / (k * s - zeta)

@@ -63,11 +63,13 @@ UNBOUNDED = "no left edge: the weight is unbounded below"
 
 @dataclass(frozen=True)
 class Solved:
-    """Edge with its kind, and outliers as rows (value, overlap, teacher share, student share, degeneracy), of one cloud."""
+    """Edge with its kind, outliers as rows (value, overlap, teacher share, student share, degeneracy), and what is not known of
+    the edge, of one cloud."""
 
     edge: float
     kind: str
     rows: Array
+    error: float = 0.0
 
 
 class CloudProblem:
@@ -102,7 +104,7 @@ class CloudProblem:
             for value, overlap, x in zip(found.values, found.overlaps, found.directions, strict=True):
                 teacher, student = np.sum(x[block.teacher] ** 2), np.sum((block.students @ x) ** 2)
                 rows.append([value, overlap, float(teacher), float(student), block.degeneracy])
-        return Solved(edge.value, edge.kind, clustered(np.array(sorted(rows)).reshape(-1, 5)))
+        return Solved(edge.value, edge.kind, clustered(np.array(sorted(rows)).reshape(-1, 5)), edge.off)
 
     def margin(self, alpha: float) -> tuple[float, DysonEdge, float]:
         """Largest margin of a direction that carries the teacher, the edge, and the overlap that its outlier starts with."""
@@ -232,7 +234,7 @@ def scattered(runs: Sequence[Solved]) -> Found:
     mean, error = _mean_error(columns)
     return Found(
         float(edge),
-        float(edge_error),
+        math.hypot(float(edge_error), max(run.error for run in runs)),
         kinds.pop() if len(kinds) == 1 else "unresolved",
         "points",
         mean[:, 0],
@@ -260,7 +262,7 @@ def _changed(rough: Solved, fine: Solved) -> Found:
     rows, change = fine.rows[:shared], np.abs(fine.rows[:shared] - rough.rows[:shared])
     return Found(
         fine.edge,
-        abs(fine.edge - rough.edge),
+        math.hypot(fine.edge - rough.edge, fine.error),
         fine.kind if fine.kind == rough.kind else "unresolved",
         "points",
         rows[:, 0],

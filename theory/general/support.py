@@ -11,7 +11,8 @@ So, derived here:
   equation, smallest eigenvalue of Q + F = 0, borders Newton's method. G need not be a multiple of I.
 
 Where averages over the law diverge as Q + F -> 0 (the infimum is taken inside, in few dimensions) rho reaches 1 before: such
-an edge is sharp however close, points do not resolve it, and the kind is "unresolved".
+an edge is sharp however close. Points do not resolve it: `theory.general.touching` says how close, and the kind is
+"unresolved" where it cannot.
 
 A network's extremes are found by search over all preactivations and outputs (`support`).
 """
@@ -33,6 +34,7 @@ from theory.general.dyson import Dyson, DysonEdge
 from theory.general.lowest import Lowest, lowest
 from theory.general.orbits import equal_students
 from theory.general.state import State, newton_step
+from theory.general.touching import MOST, Peak, depth, peak
 from theory.model.network import Network
 from theory.model.readout import shifted
 
@@ -44,6 +46,9 @@ _TOUCHES = 12
 _SHORT = 1e-2  # part of a step that can be taken below which a point of the cloud stands in its way
 _HALVINGS = 30
 _BELOW = 1e-7  # relative distance by which searches may miss the infimum
+_TOUCHING = 1e-9  # relative distance within which a weight touches
+_NEAREST = 1e-14  # relative distance of a sharp edge from the end of the support that is rounding of Q,
+_DEEPEST = 0.02  # and from which points should have shown it
 _FARTHEST = 1e6  # times the infimum, where no branch is looked for
 
 
@@ -54,6 +59,7 @@ class Extreme(NamedTuple):
     value: float
     weights: Array
     closed: bool
+    peak: Peak | None = None  # where averages do not exist
 
 
 @dataclass
@@ -72,12 +78,14 @@ class Support:
     near: float = 0.03
     _bank: Array = field(init=False)
     _closed: NDArray[np.bool_] = field(init=False)
+    _peaks: list[Peak | None] = field(init=False)
     _certificates: list[tuple[Array, float]] = field(init=False, default_factory=list)
     _touched: list[Array] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self._bank = self.bottom.weights
         self._closed = np.full(len(self._bank), self.bottom.closed)
+        self._peaks = [self.bottom.peak] * len(self._bank)
 
     @property
     def q_min(self) -> float:
@@ -103,6 +111,22 @@ class Support:
         at = int(np.argmin(values[:, 0]))
         return float(values[at, 0]), vectors[at, :, 0], bool(self._closed[at])
 
+    def kind(self, state: State, z: float, alpha: float) -> tuple[str, float]:
+        """Kind of an edge at a Q that touches the support, and its relative distance from there where it is sharp."""
+        values, vectors = np.linalg.eigh(state.q + self._bank)
+        low, touching = (
+            values[:, 0],
+            float(values[:, 0].min()) + _TOUCHING * float(np.linalg.norm(state.q, 2)),
+        )
+        if self._closed[int(np.argmin(low))]:
+            return "smooth", 0.0
+        rows = [(vectors[i, :, 0], self._peaks[i]) for i in np.flatnonzero(low <= touching)]
+        there = [(e, peak) for e, peak in rows if peak is not None]
+        at = depth(state, z, alpha, there) if len(there) == len(rows) else math.nan
+        if at < _NEAREST:
+            return "smooth", 0.0
+        return ("sharp", at) if at < _DEEPEST else ("unresolved", 0.0)
+
     def verified(self, q: Array) -> bool:
         """Whether a Q that touches the extremes known touches no other: looked at once in every neighbourhood."""
         if any(np.linalg.norm(q - other, 2) < self.near * np.linalg.norm(q, 2) for other in self._touched):
@@ -115,6 +139,7 @@ class Support:
         found = self.search(q)
         self._bank = np.concatenate([self._bank, found.weights])
         self._closed = np.append(self._closed, np.full(len(found.weights), found.closed))
+        self._peaks += [found.peak] * len(found.weights)
         if found.value > 0:
             self._certificates.append((q, found.value))
         return found.value
@@ -149,7 +174,8 @@ def _at_bottom(dyson: Dyson, law: Support) -> DysonEdge | None:
     state = dyson.state(law.q_min * np.eye(dyson.p))
     if state is None or state.top(state.centre())[0] > 1:
         return None
-    return DysonEdge(state.centre(), "smooth", state)
+    kind, off = law.kind(state, state.centre(), float(dyson.c.sum()))
+    return DysonEdge(state.centre(), kind, state, off=off * law.q_min)
 
 
 def _stationary(dyson: Dyson, start: tuple[Array, float] | None) -> tuple[float, State] | None:
@@ -175,13 +201,14 @@ def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> Dy
         if found is None:
             return None
         if law.verified(found[1].q):
-            return _touched(law, *found)
+            return _touched(dyson, law, *found)
         q = found[1].q
     return None
 
 
-def _touched(law: Support, value: float, state: State) -> DysonEdge:
-    return DysonEdge(value, "smooth" if law.lowest(state.q)[2] else "unresolved", state)
+def _touched(dyson: Dyson, law: Support, value: float, state: State) -> DysonEdge:
+    kind, off = law.kind(state, value, float(dyson.c.sum()))
+    return DysonEdge(value, kind, state, off=off * float(np.linalg.norm(state.q, 2)))
 
 
 def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, State] | None:
@@ -232,7 +259,7 @@ def _walked(dyson: Dyson, law: Support) -> DysonEdge | None:
         if touched:
             found = _touching(dyson, law, first) or (low, first)
             if law.verified(found[1].q):
-                return _touched(law, *found)
+                return _touched(dyson, law, *found)
         elif law.search_at(first.q) > 0:
             return None
         start = _on_branch(dyson, law)
@@ -258,7 +285,6 @@ def _on_branch(dyson: Dyson, law: Support) -> tuple[float, State] | None:
 
 _FAR = 1e3  # preactivations from here on count as at infinity
 _FAR_OUTPUT = 1e6
-_DIVERGES = 4  # codimension of the lowest weights up to which E (Q + F)^-2 diverges
 _ALL_ORDERS = 4  # p up to which every permutation of a place is kept
 
 
@@ -309,13 +335,7 @@ def _searched(model: Network, shift: bytes) -> Lowest:
     mapped, free = _map(model), _all_pairs(model)
 
     def smallest(x: Array, y: Array) -> Array:
-        with np.errstate(all="ignore"):
-            f = model.weights_at(*mapped(x, y)) + moved
-        bad = ~np.all(np.isfinite(f), axis=(1, 2))
-        f[bad] = 0.0
-        values = np.linalg.eigvalsh(f)[:, 0]
-        values[bad] = np.inf
-        return values
+        return _smallest(model, moved, *mapped(x, y))
 
     def outputs(x: Array) -> Array:
         return model.student_outputs(mapped(x, np.zeros(len(x)))[0])
@@ -341,7 +361,20 @@ def _extreme(model: Network, shift: Array) -> Extreme:
     lam, y = _map(model)(found.x[None, :], np.array([found.y]))
     alike = _all_pairs(model) and equal_students(model)
     weights = model.weights_at(_orders(lam[0]) if alike else lam, y)
-    return Extreme(found.value, weights, _closed(model, lam[0], float(y[0])))
+    closed = _closed(model, lam[0], float(y[0]))
+    around = None if closed else peak(model, lam[0], float(y[0]), partial(_smallest, model, shift))
+    return Extreme(found.value, weights, closed, around)
+
+
+def _smallest(model: Network, shift: Array, lam: Array, y: Array) -> Array:
+    """Smallest eigenvalue (n,) of F + shift at lam (n, p) and y (n,), inf where F is no number."""
+    with np.errstate(all="ignore"):
+        f = model.weights_at(lam, y) + shift
+    bad = ~np.all(np.isfinite(f), axis=(1, 2))
+    f[bad] = 0.0
+    values = np.linalg.eigvalsh(f)[:, 0]
+    values[bad] = np.inf
+    return np.asarray(values)
 
 
 def _orders(lam: Array) -> Array:
@@ -360,9 +393,9 @@ def _closed(model: Network, lam: Array, y: float) -> bool:
     if model.target is not None and (
         y <= low or y >= high
     ):  # an end may be taken on a set of one codimension
-        return not model.attains(y) or len(lam) + 1 > _DIVERGES
+        return not model.attains(y) or len(lam) + 1 > MOST
     if y >= high:
         return True
     if y <= low:
-        return not model.attains(y) or len(lam) + model.p_star > _DIVERGES
-    return len(lam) + 1 > _DIVERGES
+        return not model.attains(y) or len(lam) + model.p_star > MOST
+    return len(lam) + 1 > MOST

@@ -8,10 +8,13 @@ from scipy.optimize import brentq
 
 from theory.general import Activation, Network, spectrum, threshold
 from theory.general.clouds import product_cloud, sobol_cloud
+from theory.general.isotropic import Isotropic
+from theory.general.laws import panel_law
 from theory.general.orbits import orbit_average, orbit_labels
 from theory.general.points import CloudProblem, point_spectrum, point_threshold
 from theory.general.spectrum import route
 from theory.general.support import support
+from theory.general.touching import _mean_density
 
 STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any cloud
 
@@ -218,3 +221,41 @@ def test_a_smooth_edge_where_two_students_are_lowest_at_once():
     -0.58565(14) by Sobol points of another route."""
     found = spectrum(Network(2, activation="tanh", teacher_activation="quadratic", a=2.0), 4.0)
     assert found.kind == "smooth" and abs(found.edge + 0.58581115) < 1e-7
+
+
+@pytest.mark.parametrize(("activation", "a"), [("softened_relu", 6.0), ("softplus", 5.0)])
+def test_how_near_a_sharp_edge_comes_to_the_end_of_the_support(activation, a):
+    """From curvature and density at the lowest place, against nodes that resolve it: at 1e-8 of Q."""
+    model, alpha = Network(activation=activation, loss="cauchy", a=a), 4.0
+    law = support(model)
+    edge = CloudProblem(model, product_cloud(model, STEP), law).edge(alpha)[1]
+    value, kind, d = Isotropic(panel_law(model, 1e-9, 1e-6, 120_000), None, 1e-9).edge(alpha)
+    assert edge.kind == kind == "sharp" and edge.off == pytest.approx(d, rel=0.02)
+    assert d < 1e-7 * law.q_min and edge.value == pytest.approx(value, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("p", "activation", "loss", "a", "kind"),
+    [
+        (
+            2,
+            "softplus",
+            "cauchy",
+            5.0,
+            "sharp",
+        ),  # 4e-9 of Q at alpha = 4, by Sobol points about the lowest place too
+        (2, "softplus", "welsch", 1.0, "smooth"),  # lowest at |lam| = 54: no probability
+        (3, "softened_relu", "cauchy", 5.0, "smooth"),  # two eigenvalues at once, in four dimensions
+    ],
+)
+def test_kinds_of_edges_where_the_lowest_weights_are_rare(p, activation, loss, a, kind):
+    model = Network(p, activation=activation, loss=loss, a=a)
+    cloud = product_cloud(model, 0.4) if p == 2 else sobol_cloud(model, 0, 11)
+    assert CloudProblem(model, cloud, support(model)).edge(0.6)[1].kind == kind
+
+
+def test_density_of_a_mean_of_outputs():
+    """Of u1^2 and u2^2: exponential."""
+    assert _mean_density(Network(1, 2, activation="quadratic"), 3.0, 1.0) == pytest.approx(
+        np.exp(-3.0), rel=1e-2
+    )
