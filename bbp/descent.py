@@ -28,7 +28,7 @@ def descent(
     model: Any = None,
     *,
     alpha: Any = None,
-    n: Any = 100,
+    n: Any = None,
     samples: int = 16,
     out: str | Path | None = None,
     executor: Executor | None = None,
@@ -57,7 +57,11 @@ def descent(
     theory.checks.ParameterError, KeyboardInterrupt
         As `bbp.sweep`.
     """
-    own = {"n": n, "samples": samples, "seed": seed} | ({} if alpha is None else {"alpha_grid": alpha})
+    own = (
+        {"samples": samples, "seed": seed}
+        | ({} if alpha is None else {"alpha_grid": alpha})
+        | ({} if n is None else {"n": n})
+    )
     return DOOR.call(own | options, model, out=out, executor=executor, progress=progress)
 
 

@@ -28,7 +28,7 @@ def sweep(
     model: Any = None,
     *,
     alpha: Any = None,
-    n: Any = 400,
+    n: Any = None,
     samples: int = 16,
     out: str | Path | None = None,
     executor: Executor | None = None,
@@ -45,7 +45,7 @@ def sweep(
     alpha : numbers, or a grid such as "0.5:2:16"
         M / N; 11 points around the model's alpha_BBP unless given.
     n, samples : int, or several n
-        Input dimensions, and samples at each (n, alpha).
+        Input dimensions (400, or that of `inputs`), and samples at each (n, alpha).
     out : path
         The file to write. Without one nothing is left on disk.
     executor : concurrent.futures.Executor
@@ -70,7 +70,11 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C, with a line on what is kept: beside `out` (`resume=True` goes on), or in memory (the same call goes on).
     """
-    own = {"n": n, "samples": samples, "seed": seed} | ({} if alpha is None else {"alpha_grid": alpha})
+    own = (
+        {"samples": samples, "seed": seed}
+        | ({} if alpha is None else {"alpha_grid": alpha})
+        | ({} if n is None else {"n": n})
+    )
     return DOOR.call(own | options, model, out=out, executor=executor, progress=progress)
 
 

@@ -88,6 +88,9 @@ def compare(
     for name, values in (theory_n or {}).items():
         if name != "reason" or np.any(values != ""):
             more[f"theory_n_{name}"] = grid, values
+    if "theory_n_verdict" in sweep:  # of rows of one's own: as the sweep has it
+        held = [str(name) for name in sweep.data_vars if str(name).startswith("theory_n_")]
+        more |= {name: (grid, sweep[name].values) for name in held}
     rng = np.random.default_rng([seed, 1])
     more |= _crossings(_all_crossings(sweep, rng, repeats))
     more |= _zeros(_sampled_zeros(sweep))
@@ -99,7 +102,7 @@ def compare(
 
 def has_theory_n(comparison: xr.Dataset) -> bool:
     """Whether it holds any number of finite-N theory, which is that of quadratic committees only."""
-    return "theory_n_lowest" in comparison and bool(np.isfinite(comparison.theory_n_lowest).any())
+    return "theory_n_phi_group" in comparison and bool(np.isfinite(comparison.theory_n_lowest).any())
 
 
 def require_samples(sweep: xr.Dataset) -> None:

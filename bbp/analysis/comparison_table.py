@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
+from bbp.analysis import given
 from bbp.analysis.bootstrap import Estimate
 from bbp.analysis.comparison import crossings, has_theory_n, zeros
 from bbp.analysis.finite_size import Crossing
@@ -62,7 +63,9 @@ def table(comparison: xr.Dataset, columns: int | None = None) -> str:
         f"phi: share of runs in which these hold the largest q2, with its 95 % interval{phi}",
         "1.234(5) is 1.234 ± 0.005",
     ]
-    if not models.of(comparison).is_committee:
+    if "theory_n_verdict" in comparison:
+        lines.append("theory for these rows stands below, with its verdict")
+    elif not models.of(comparison).is_committee:
         lines.append(ONLY)
     elif at_n and (said := doubts(models.of(comparison), comparison.alpha.values, comparison.n.values)):
         lines.append(f"{UNKNOWN}: {said}")
@@ -77,6 +80,8 @@ def table(comparison: xr.Dataset, columns: int | None = None) -> str:
         lines += ["", f"N = {n}"]
         for names in _blocks(shown, columns):
             lines += [_line({name: cells[name] for name in names}) for cells in (head, *rows)]
+    if "theory_n_verdict" in comparison:
+        lines += given.table(comparison)
     lines += [*_crossings(comparison), *_zeros(comparison)]
     return "\n".join(
         line if len(line) <= columns else textwrap.fill(line, columns, subsequent_indent="    ")

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bbp.analysis import given
 from bbp.experiments import models
 from bbp.files.variables import DONE
 from theory.answers import Edge, Outlier
@@ -69,6 +70,7 @@ class Spectrum:
     edge      of value NaN where the weights are unbounded below
     outlier   the lowest, None where there is none; its overlap is that with the teacher
     others    the rest of the outliers, students' own among them
+    verdict   of inputs of one's own: the law of the rows by which there is a density, or neither
     """
 
     model: Network
@@ -80,6 +82,7 @@ class Spectrum:
     outlier: Outlier | None
     pool: Pool | None = None
     others: tuple[Outlier, ...] = ()
+    verdict: str = ""
 
     @property
     def outliers(self) -> tuple[Outlier, ...]:
@@ -97,6 +100,8 @@ def of_model(model: Network, alpha: float, pool: Pool | None = None) -> Spectrum
 
     Raises ParameterError where the density of the model is not known, with the reason.
     """
+    if model.inputs is not None:
+        return _of_rows(model, alpha, pool)
     if not model.is_committee:
         return _of_network(model, alpha, pool)
     edge, out = bulk_edge(model, alpha), outlier(model, alpha)
@@ -122,6 +127,18 @@ def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
     marks = [Outlier(float(v), float(q), multiplicity=many) for v, q, many in zip(*columns, strict=True)]
     first, others = (marks[0], tuple(marks[1:])) if marks else (None, ())
     return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, first, pool, others)
+
+
+def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
+    """Eigenvalues of samples, and theory of one of them where the verdict names a law of the rows."""
+    assert model.inputs is not None
+    n, seen = model.inputs.n, given.eigenvalues(model, alpha)
+    verdict, lam, rho = given.spectrum(model, alpha, seen)
+    if pool is None or pool.eigenvalues.shape[1] < pool.size:
+        pool = Pool(seen, n, int(model.p) * n)
+    edge = Edge(np.nan, "sharp")
+    varied = min(round(alpha * n), given.rank(model))
+    return Spectrum(model, alpha, lam, rho, 1 - varied / n, edge, None, pool, verdict=verdict)
 
 
 def pool_of(sweep: xr.Dataset, alpha: float) -> Pool:

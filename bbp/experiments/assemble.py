@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bbp.analysis.finite_theory import finite_theory
+from bbp.analysis.given import verdicts
 from bbp.engine.tasks import Field, Result, Results
 from bbp.experiments import models
 from bbp.experiments.samples import COLUMNS, OUTER
@@ -74,6 +75,8 @@ def with_theory(found: xr.Dataset, model: Network) -> xr.Dataset:
     """The same samples with theory at N = infinity, and of a committee at their N, along n and alpha."""
     (threshold, kind), along = models.transition(model), models.theory_along(model, found.alpha.values)
     theory: dict[str, Any] = {f"theory_{name}": ("alpha", values) for name, values in along.items()}
+    if model.inputs is not None:
+        theory |= verdicts(found, model)
     if model.is_committee:
         at_n = finite_theory(model, found.n.values.tolist(), found.alpha.values, found.attrs["seed"])
         theory |= {f"theory_n_{name}": (OUTER[: values.ndim], values) for name, values in at_n.items()}

@@ -266,6 +266,7 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
     model   of the theory, instead of the options that say what it is
     """
     settings = options.checked(DESCENT, given, decides=True)
+    settings = models.with_size(settings, given, model)
     if model is None:
         model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
     else:
@@ -290,10 +291,16 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
         raise ParameterError(
             "theory is asked about the Hessians along the path: eigenpairs must be at least 1, got 0"
         )
+    if settings["theory"] and model.inputs is not None:
+        raise ParameterError(
+            "theory along a descent is that of Gaussian rows: leave it out with inputs of one's own"
+        )
     models.check_inputs(model, settings["n"])
     for n in settings["n"]:
         for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
-            samples_of(alpha, n)
+            m = samples_of(alpha, n)
+            if model.inputs is not None:
+                model.inputs.require(m, n)
         if model.p_star > n:
             raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
         if settings["eigenpairs"] > model.p * (n - 1):

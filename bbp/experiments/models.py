@@ -37,6 +37,7 @@ DEFAULTS: dict[str, Any] = {
     "loss": "normalised",
     "noise": 0.0,
     "covariance": None,
+    "inputs": None,
     "overlap": 0.0,
     "readout": None,
     "bias": None,
@@ -174,6 +175,8 @@ def theory_along(model: Network, alpha: np.ndarray) -> dict[str, np.ndarray]:
     overlap and teacher_share are the squared overlap of the outlier with the signal space, as in `overlaps` of samples;
     student_share is that with the span of the students, as in their `student_shares`.
     """
+    if model.inputs is not None:  # what is said of them is at each N (bbp.analysis.given)
+        return dict.fromkeys(ALONG, np.full(len(alpha), np.nan))
     try:
         found = teacher_branch(model, alpha) if model.is_committee else lowest_branch(model, alpha)
     except NotConverged as error:
@@ -184,7 +187,9 @@ def theory_along(model: Network, alpha: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def transition(model: Network) -> tuple[float, str]:
-    """alpha_BBP, NaN where there is none, and its kind, one of KINDS."""
+    """alpha_BBP, NaN where there is none, and its kind, one of KINDS; "none" is known of inputs of one's own."""
+    if model.inputs is not None:
+        return math.nan, "none"
     if model.is_committee:
         found = bbp_threshold(model)
         return found.alpha, found.kind
@@ -279,6 +284,13 @@ def _listed(numbers: Iterable[float]) -> str:
     return ",".join(map(repr, numbers))
 
 
+def rows(name: str, value: Any) -> str:
+    """The name of inputs of one's own, which holds them: of a file, an array or an Inputs."""
+    found = own.read(name, value)
+    assert found is not None
+    return found
+
+
 def inputs(name: str, value: Any) -> str:
     """The covariance of the inputs as text: levels, power, mp, a path after `file:`, whose numbers become levels, or the name
     of a function of one's own."""
@@ -306,11 +318,20 @@ READERS = {
     "loss": loss,
     "target": target,
     "covariance": inputs,
+    "inputs": rows,
 }  # of parts of one's own that are no activations
+
+
+def with_size(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> dict[str, Any]:
+    """Checked settings with N of the inputs of one's own, in them or the model's, where it was not given."""
+    held = settings["inputs"].entry if settings["inputs"] is not None else getattr(model, "inputs", None)
+    return dict(settings) | ({"n": [held.n]} if held is not None and "n" not in given else {})
 
 
 def check_inputs(model: Network, sizes: Iterable[int]) -> None:
     """ParameterError where samples at N cannot have the model's inputs; a warning where they differ much from theory's."""
+    if model.inputs is not None and set(sizes) != {model.inputs.n}:
+        raise ParameterError(f"n must be {model.inputs.n}, the number of columns of {model.inputs.name}")
     if model.covariance is None:
         return
     law = covariance(model.covariance)

@@ -313,6 +313,14 @@ MODEL = (
         metavar="SPEC",
     ),
     Option(
+        "inputs",
+        None,
+        models.rows,
+        "rows of one's own in the place of Gaussian ones: a matrix (samples, N) in FILE.npy, .npz, .csv, .txt or"
+        " FILE.h5:/DATASET; columns are centred, but with raw:FILE; theory comes with a verdict on the rows",
+        metavar="FILE",
+    ),
+    Option(
         "overlap", 0.0, models.overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"
     ),
     Option(
@@ -468,7 +476,7 @@ COMPARE = (
             Option(
                 name, None, models.READERS.get(name, models.activation),
                 f"where the {name.replace('_', ' ')} of one's own lies, for finer curves of the figure, if not where FILE.h5"
-                " says", metavar="FILE.py:NAME",
+                " says", metavar="FILE" if name == "inputs" else "FILE.py:NAME",
             )
             for name in own.KINDS
         ),

@@ -1,5 +1,5 @@
 """Objects of one's own (activations, losses, targets, covariances, observables, starts): from FILE.py:NAME or
-package.module:NAME, as text in records, and back.
+package.module:NAME, as text in records, and back; and inputs, of which a record has the file and a digest.
 
 A record keeps the name of such an object and the hash of its source. The text of a record remembers the object while it lives,
 and takes it along to other processes, so that what is computed there needs no file. A record that was read from a file finds
@@ -26,9 +26,11 @@ import numpy as np
 
 from bbp.console.errors import FileError
 from bbp.files import atomic
+from bbp.files.inputs import inputs as read_inputs
 from theory.checks import ParameterError, finite, shown
 from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import OWN, Covariance
+from theory.model.inputs import Inputs
 from theory.model.losses import LOSSES, Loss
 from theory.model.target import Target
 
@@ -52,7 +54,7 @@ class Function:
         return self.value(**{name: thing for name, thing in things.items() if name in wanted})
 
 
-Entry = Activation | Loss | Target | Covariance | Function
+Entry = Activation | Loss | Target | Covariance | Function | Inputs
 # Parts of a model, each by its name there.
 KINDS: dict[str, type] = {
     "activation": Activation,
@@ -60,6 +62,7 @@ KINDS: dict[str, type] = {
     "loss": Loss,
     "target": Target,
     "covariance": Covariance,
+    "inputs": Inputs,
 }
 # What a run calls, with what a function of each kind may take.
 CALLED: dict[str, tuple[str, ...]] = {
@@ -90,6 +93,11 @@ class Text(str):
         return self.rpartition(":")[2]
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        if isinstance(self.entry, Inputs) and isinstance(self.entry.rows, np.memmap):
+            return _mapped, (
+                self.entry.name,
+                self.entry.source,
+            )  # a file is opened where it is needed, not sent
         return _unpacked, (_packed(self.entry),)
 
 
@@ -103,12 +111,21 @@ def _unpacked(packed: bytes) -> Text:
     return Text(_remembered(cloudpickle.loads(packed)))
 
 
+@lru_cache(maxsize=16)
+def _mapped(name: str, source: str) -> Text:
+    entry = found("inputs", name, source)
+    assert isinstance(entry, Inputs)
+    return Text(entry)
+
+
 def recorded(entry: Entry) -> Entry:
     """The entry of a table as it is, one of one's own with the hash of its source; ParameterError if a table has its name.
 
     >>> recorded(ACTIVATIONS["tanh"]) is ACTIVATIONS["tanh"]
     True
     """
+    if isinstance(entry, Inputs):
+        return _remembered(entry)
     table = _TABLES.get(type(entry), {})
     if table.get(entry.name) is entry or entry.source or entry.value is None:
         return entry
@@ -131,6 +148,8 @@ def read(kind: str, value: Any) -> str | None:
         return Text(entry) if entry.source else None
     if kind == "start" and isinstance(value, list | np.ndarray):
         return Text(recorded(_made(kind, "array", value)))
+    if kind == "inputs":
+        return Text(recorded(read_inputs(value)))
     if callable(value):
         return Text(recorded(_of_function(kind, getattr(value, "__name__", "function"), value)))
     if not isinstance(value, str) or ":" not in value:
@@ -143,15 +162,18 @@ def found(kind: str, name: Any, source: str) -> Entry:
     """The object of a record; one that can say no more than its name where it is not at hand, or has changed."""
     if isinstance(name, Text):
         return name.entry
-    if source not in _seen and ":" in name:
+    if source not in _seen and (":" in name or kind == "inputs"):
         try:
-            _loaded(kind, name)
+            if kind == "inputs":
+                recorded(read_inputs(name))
+            else:
+                _loaded(kind, name)
         except (ParameterError, FileError) as error:
             return _absent(kind, name, source, str(error))
     if source in _seen:
         held = _named.get((source, str(name)))
         return held or _remembered(replace(_seen[source], name=str(name)))
-    reason = "its source is another now" if ":" in name else "it was given as an object"
+    reason = "its source is another now" if ":" in name or kind == "inputs" else "it was given as an object"
     return _absent(kind, name, source, reason)
 
 
@@ -165,13 +187,14 @@ def known(kind: str, name: Any) -> Text | None:
 
 def is_absent(entry: Entry) -> bool:
     """Whether nothing but the name of this object is known."""
-    return isinstance(entry.value, _Absent)
+    return isinstance(entry.rows if isinstance(entry, Inputs) else entry.value, _Absent)
 
 
 class _Absent:
     """The function of an object that is not at hand: whoever needs it is told in a line."""
 
     absent = True
+    shape: tuple[int, ...] = ()
 
     def __init__(self, words: str):
         self.words = words
@@ -179,12 +202,15 @@ class _Absent:
     def __call__(self, *args: Any) -> Any:
         raise ParameterError(self.words)
 
+    __getitem__ = __call__
+
 
 def _absent(kind: str, name: str, source: str, reason: str) -> Entry:
-    option = kind.replace("_", "-")
-    call = _Absent(
-        f"this needs the {kind.replace('_', ' ')} {name!r}: give --{option} FILE.py:NAME ({reason})"
-    )
+    option, where = kind.replace("_", "-"), "FILE" if kind == "inputs" else "FILE.py:NAME"
+    call = _Absent(f"this needs the {kind.replace('_', ' ')} {name!r}: give --{option} {where} ({reason})")
+    if kind == "inputs":
+        call.shape = tuple(int(size) for size in source.partition(",")[0].split(" x "))
+        return Inputs(name, source, call, np.zeros(call.shape[1]) if ", centred" in source else None, 1.0)
     entry: Any = object.__new__(KINDS[kind])  # nothing of it can be checked
     parts = {"name": name, "value": call, "source": source}
     if KINDS[kind] is Covariance:
@@ -204,7 +230,7 @@ def _loaded(kind: str, text: str) -> Entry:
     module = _from_file(kind, place) if place.endswith(".py") else _imported(kind, place)
     if not hasattr(module, name):
         raise ParameterError(f"{kind}: {place!r} has no {name!r}")
-    made = _made(kind, name, getattr(module, name))
+    made: Any = _made(kind, name, getattr(module, name))
     if made.value is None:  # a law in numbers, which a record holds as they are
         return made
     return _remembered(replace(_fit(kind, made), name=text, source=_hash(made)))
@@ -326,7 +352,7 @@ def _remembered(entry: Entry) -> Entry:
     return _named.setdefault((entry.source, entry.name), entry)
 
 
-def _hash(entry: Entry) -> str:
+def _hash(entry: Any) -> str:
     """Of the statements that define the functions of an entry, and of the functions and constants that these name."""
     said: dict[type, tuple[str, ...]] = {
         Loss: ("has_a", "positive"),

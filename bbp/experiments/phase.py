@@ -424,6 +424,10 @@ def build(given: Mapping[str, Any]) -> PhaseExperiment:
     )
     if settings["p_star"] >= 2**63:
         raise ParameterError(f"p_star must be below 2^63 to be written, got {shown(settings['p_star'])}")
+    if settings["inputs"] is not None:
+        raise ParameterError(
+            "inputs must be left out: phase diagrams are those of Gaussian rows (bbp sweep samples these)"
+        )
     special = [name for name, value in models.DEFAULTS.items() if settings[name] != value]
     settings = {k: v for k, v in settings.items() if k not in models.DEFAULTS or k in special} | {
         "n": settings["n"] or [],

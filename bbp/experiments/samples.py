@@ -14,6 +14,7 @@ from bbp.engine import executors
 from bbp.engine.tasks import REASON, STATUS, Columns, Field, Kind
 from bbp.experiments import models
 from sims import sampling
+from sims.given import predictions
 from sims.instance import STREAM
 from sims.observables import Observable
 
@@ -29,6 +30,10 @@ COLUMNS = (
     STATUS,
     REASON,
 )
+# On inputs of one's own: what theory says of each sample, for Gaussian and for elliptical rows, and its difference between
+# halves of the rows.
+LAWS = ("gaussian", "elliptical")
+ROWS = tuple(Field(f"given_{name}", ("sample", "rows_law")) for name in ("lowest", "overlap", "halves"))
 
 
 def own_column(name: str, observable: Any) -> Field:
@@ -64,11 +69,14 @@ def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | No
     # An observable that sims.sampling gives under its declared name is taken from there; another is added here.
     columns = {field.name: getattr(found, field.name) for field in COLUMNS if hasattr(found, field.name)}
     columns |= found.measured
+    if model.inputs is not None:
+        said = predictions(model, given["n"], given["alpha"], samples, given["seed"])
+        columns |= {field.name: said[:, 2 * i : 2 * i + 2] for i, field in enumerate(ROWS)}
     return columns | {"reason": found.reasons}
 
 
 def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
-    return {"eigenpair": given["eigenpairs"]}
+    return {"eigenpair": given["eigenpairs"], "rows_law": len(LAWS)}
 
 
 def stream() -> str:

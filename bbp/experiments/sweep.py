@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from bbp import store
+from bbp.analysis import given as rows
 from bbp.analysis import summary
 from bbp.analysis.finite_theory import draws_of
 from bbp.analysis.summary import mean_overlap
@@ -23,7 +24,7 @@ from bbp.engine.tasks import Field, Kind, Results
 from bbp.experiments import assemble, models
 from bbp.experiments.cost import law_seconds, sample_seconds
 from bbp.experiments.options import AUTO, SWEEP
-from bbp.experiments.samples import COLUMNS, KIND, own_column
+from bbp.experiments.samples import COLUMNS, KIND, LAWS, ROWS, own_column
 from bbp.files import dataset
 from bbp.files.product import combined, split
 from bbp.files.variables import FAILED
@@ -128,7 +129,8 @@ class SweepExperiment(engine.Experiment):
     @property
     def columns(self) -> tuple[Field, ...]:
         """What is kept of each sample: `COLUMNS`, and observables of one's own."""
-        return (*COLUMNS, *map(own_column, self.settings["observable"] or (), self.observables))
+        own = map(own_column, self.settings["observable"] or (), self.observables)
+        return (*COLUMNS, *own, *(ROWS if self.models[0].inputs is not None else ()))
 
     def _plain(self) -> dict[str, Any]:
         """Settings without those of the model, which its own record states; of observables what they are made of, too."""
@@ -194,6 +196,8 @@ class SweepExperiment(engine.Experiment):
             "sample": np.arange(self.samples),
             "eigenpair": np.arange(self.eigenpairs[index]),
         }
+        if self.models[index].inputs is not None:
+            axes["rows_law"] = np.array(LAWS, dtype=object)
         of_grid = product(enumerate(self.n), enumerate(grid))
         points = [((i, j), Point(index, n, alpha)) for (i, n), (j, alpha) in of_grid]
         places = [(place, point, self.wanted(results, point)) for place, point in points]
@@ -221,7 +225,7 @@ class SweepExperiment(engine.Experiment):
 
     def table(self, found: xr.Dataset) -> str:
         """A block of rows for each model and N."""
-        return "\n\n".join(summary.table(each) for each in split(found))
+        return "\n\n".join(_table(each) for each in split(found))
 
     def describe(self, point: engine.Point) -> str:
         """N and alpha."""
@@ -311,12 +315,19 @@ class SweepExperiment(engine.Experiment):
         return float(mean), float(spread)
 
 
+def _table(found: xr.Dataset) -> str:
+    """The table of one model; of inputs of one's own with what theory says of them, and its verdict."""
+    lines = rows.table(found) if "theory_n_verdict" in found else []
+    return "\n".join([summary.table(found), *lines])
+
+
 def build(given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
     """A `SweepExperiment` from options by name (text or typed values), defaults filled in; ParameterError on a bad one.
 
     model   of the theory, or several: instead of the options that say what it is
     """
     settings = options.checked(SWEEP, given, decides=True)
+    settings = models.with_size(settings, given, model)
     if model is None:
         _check_work(settings)
         sizes = product(settings["p"], settings["p_star"], settings["a"])
@@ -353,6 +364,9 @@ def _check_work(settings: Mapping[str, Any]) -> None:
 
 
 def _alphas(value: Any, model: Network) -> tuple[float, ...]:
+    if value == AUTO and model.inputs is not None:
+        top = model.inputs.count / model.inputs.n
+        return grids.around(min(models.centre(model), top / 1.5))
     return grids.around(models.centre(model)) if value == AUTO else tuple(value)
 
 
@@ -373,7 +387,9 @@ def _check_sizes(config: SweepExperiment) -> None:
         finite_p(model)
         for n in config.n:
             samples_of(config.alphas[index][0], n)
-            samples_of(config.alphas[index][-1], n)
+            largest = samples_of(config.alphas[index][-1], n)
+            if model.inputs is not None:
+                model.inputs.require(largest, n)
             if model.p_star > n:
                 raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
             if config.eigenpairs[index] > model.p * n:

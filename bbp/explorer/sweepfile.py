@@ -85,7 +85,10 @@ def _held(sweep: xr.Dataset) -> Held:
     values = {"p": text_of(model.p), "p_star": model.p_star, "a": model.a} | options_of(model)
     limits = BY_NAME["n"]
     values["n"] = int(np.clip(sweep.n.values.max(), limits.low, limits.high))
-    return Held(models.words(model), values, columns, _quantities(averages))
+    words = models.words(model)
+    if "theory_n_verdict" in sweep:
+        words += f" (theory of these rows: {', '.join(dict.fromkeys(sweep.theory_n_verdict.values.ravel()))})"
+    return Held(words, values, columns, _quantities(averages))
 
 
 def _quantities(averages: xr.Dataset) -> dict[str, tuple[str, dict[str, NDArray[np.float64]]]]:
@@ -105,7 +108,7 @@ def options_of(model: Network) -> dict[str, Any]:
     values = {control.name: getattr(State(), control.name) for control in OPTIONS}
     if model.is_committee:
         return values
-    unlike = model.teacher_activation, model.gram, model.output_noise or None
+    unlike = model.teacher_activation, model.gram, model.output_noise or None, model.inputs
     if any(part is not None for part in unlike) or not model.is_mean:
         return values | {"activation": "other"}
     specs = {covariance(name).spec: name for name in COVARIANCES if name != "identity"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from bbp.console.errors import FileError
@@ -18,6 +18,7 @@ from theory.model.inputs import Inputs
 
 _HDF5 = (".h5", ".hdf5", ".hdf", ".nc")
 _TEXT = {".csv": ",", ".tsv": "\t", ".txt": None, ".dat": None}
+RAW = "raw:"  # before a path: not centred
 _ENDINGS = ".npy, .npz, .csv, .tsv, .txt or FILE.h5:/DATASET"
 
 
@@ -28,7 +29,8 @@ def inputs(rows: Any, *, name: str | None = None, centred: bool = True) -> Input
     ----------
     rows : array (M0, N) or path
         Samples along the first axis, integers or floats; or where they lie: .npy (mapped into memory, never read whole),
-        .npz (its only matrix, or FILE.npz:NAME), FILE.h5:/DATASET, .csv or .txt (a first line of names is left out).
+        .npz (its only matrix, or FILE.npz:NAME), FILE.h5:/DATASET, .csv or .txt (a first line of names is left out);
+        "raw:" before a path: not centred.
     name : str
         For tables and records; the path, or "inputs", unless given.
     centred : bool
@@ -53,7 +55,8 @@ def inputs(rows: Any, *, name: str | None = None, centred: bool = True) -> Input
         return rows
     if isinstance(rows, str | os.PathLike):
         text = os.fspath(rows)
-        return Inputs.of(_read(text), name=text if name is None else name, centred=centred)
+        bare = text.removeprefix(RAW)
+        return Inputs.of(_read(bare), name=text if name is None else name, centred=centred and bare == text)
     return Inputs.of(rows, name="inputs" if name is None else name, centred=centred)
 
 
@@ -101,9 +104,14 @@ def _of_many(text: str, path: Path, part: str) -> Any:
 
 
 def _of_hdf5(text: str, path: Path, part: str) -> Any:
+    h5py = importlib.import_module("h5py")  # which processes that only compute need not wait for
+
+    def is_matrix(each: Any) -> bool:
+        return isinstance(each, h5py.Dataset) and each.ndim == 2
+
     with h5py.File(path, "r") as file:
         names: list[str] = []
-        file.visititems(lambda name, each: names.append(f"/{name}") if _is_matrix(each) else None)
+        file.visititems(lambda name, each: names.append(f"/{name}") if is_matrix(each) else None)
         if not part and len(names) == 1:
             part = names[0]
         if not part or part not in file or not isinstance(file[part], h5py.Dataset):
@@ -117,10 +125,6 @@ def _of_hdf5(text: str, path: Path, part: str) -> Any:
             return found[()]
         shape, dtype = found.shape, found.dtype
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
-
-
-def _is_matrix(each: Any) -> bool:
-    return isinstance(each, h5py.Dataset) and each.ndim == 2
 
 
 def _of_text(path: Path, delimiter: str | None) -> Any:

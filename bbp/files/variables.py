@@ -36,7 +36,7 @@ FLAGS = {
 }
 TEXT = (
     "reason", "kind", "start", "frame", "host", "device",
-    "law", "quantity", "words", "verdict", "why",
+    "law", "quantity", "words", "verdict", "why", "theory_n_verdict", "theory_n_why",
 )  # fmt: skip
 WORDS: dict[str, str] = {
     "model": "number of the model",
@@ -76,6 +76,13 @@ WORDS: dict[str, str] = {
     "theory_n_informative": "share of draws of finite-N theory in which that overlap exceeds every other eigenvector's",
     "theory_n_phi_group": "share of draws of finite-N theory whose largest overlap is among the p p_star lowest",
     "theory_n_reason": "why draws of finite-N theory failed",
+    "theory_n_verdict": "which law of the inputs theory holds for, by Hessians of these rows: Gaussian, elliptical or neither",
+    "theory_n_why": "by how much theory misses these Hessians",
+    "theory_n_misfit": "theory less samples in the lowest eigenvalue, mean over draws",
+    "theory_n_misfit_overlap": "theory less samples in q2, mean over draws",
+    "given_lowest": "lowest eigenvalue given the labels of the sample, by theory for Gaussian and elliptical rows",
+    "given_overlap": "q2 of the lowest eigenvector given the labels of the sample, likewise",
+    "given_halves": "difference in them, of elliptical rows, between the covariances of two halves of the rows",
     "theory_n_draws": "draws of finite-N theory",
     "edge": "left edge",
     "outlier": "lowest outlier",

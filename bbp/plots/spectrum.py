@@ -75,6 +75,8 @@ def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:
     spectrum_panel(whole, spectrum, *whole_window(spectrum))
     spectrum_panel(close, spectrum, *edge_window(spectrum))
     layout.name_model(whole, spectrum.model, rf"$\alpha = {style.number(spectrum.alpha, 6)}$")
+    if spectrum.verdict:
+        layout.title(close, [f"rows: {spectrum.verdict}"])
     # Near alpha = 1 the density has a peak at 0 that would hide the rest.
     low = spectrum.rho[spectrum.lam < 0.5 * spectrum.start]
     if low.size and np.isfinite(spectrum.edge.value):
@@ -101,7 +103,8 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
         if bins.size > 1 and known - left > SLIVER * (right - left):
             pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
     shown = (spectrum.lam >= left) & (spectrum.lam <= right)
-    density_curve(ax, spectrum.lam[shown], spectrum.rho[shown])
+    if np.isfinite(spectrum.rho).any():
+        density_curve(ax, spectrum.lam[shown], spectrum.rho[shown])
     if np.isfinite(spectrum.edge.value):
         mark_edge(ax, spectrum.edge.value, spectrum.edge.kind)
     for outlier in spectrum.outliers:

@@ -283,8 +283,12 @@ def said(name: str, words: str) -> str:
 
 
 def at_n(sweep: xr.Dataset) -> bool:
-    """Whether a sweep holds any number of finite-N theory."""
-    return "theory_n_lowest" in sweep and bool(np.isfinite(sweep.theory_n_lowest).any())
+    """Whether a sweep holds any number of finite-N theory, but that of rows of one's own, which has a verdict at each alpha."""
+    return (
+        "theory_n_verdict" not in sweep
+        and "theory_n_lowest" in sweep
+        and bool(np.isfinite(sweep.theory_n_lowest).any())
+    )
 
 
 def _one_size(
@@ -296,6 +300,8 @@ def _one_size(
     if what == "lowest" and seen.sizes["eigenpair"] > group:
         rest = None if brief else rf"$\lambda_{{{group + 1}}}$, {size}"
         sampled_points(ax, alpha, seen.eigenvalues.values[row, ..., group], label=rest, filled=False, **look)
+    if "theory_n_verdict" in sweep:
+        judged_points(ax, sweep, what, row)
     if at_n(sweep) and np.isfinite(sweep.theory_n_lowest.values[row]).any():
         parts = [
             f"theory_n_{what}{part}" for part in ("", "_std", "_error")
@@ -303,6 +309,23 @@ def _one_size(
         curves = [sweep[part].values[row] for part in parts if part in sweep]
         draws = int(sweep.theory_n_draws.values[row]) if "theory_n_draws" in sweep else 0
         finite_band(ax, alpha, *curves, draws=draws, label=None if brief else f"theory, {size}", **look)
+
+
+def judged_points(ax: Axes, sweep: xr.Dataset, what: str, row: int) -> None:
+    """Theory for rows of one's own at one N, where a law of the rows holds, with its error: no line, as the verdict is that of
+    each alpha. Marks on the axis where none does."""
+    alpha, kinds = sweep.alpha.values, sweep.theory_n_verdict.values[row]
+    for kind, mark in (("Gaussian", "+"), ("elliptical", "x")):
+        here = kinds == kind
+        if here.any():
+            said, error = (sweep[f"theory_n_{what}{part}"].values[row][here] for part in ("", "_error"))
+            look: dict[str, Any] = {"color": style.BLACK, "markersize": 6, "capsize": 2, "zorder": 4}
+            ax.errorbar(alpha[here], said, error, fmt=mark, label=f"theory, {kind} rows", **look)
+    none = alpha[kinds == "neither"]
+    if len(none):
+        words, place = "neither law holds: no theory", ax.get_xaxis_transform()
+        height = np.full(none.shape, 0.02)
+        ax.scatter(none, height, marker="|", color=style.VERMILION, transform=place, zorder=4, label=words)
 
 
 def _name_values(ax: Axes, sources: Mapping[str, xr.Dataset], groups: set[int], brief: bool) -> None:
@@ -359,6 +382,8 @@ def theory_lines(
 ) -> None:
     """Edge and outlier of the model of a sweep or comparison in one panel, the overlap in the other; of several a line each."""
     for index, (name, source) in enumerate(distinct(named(sources)).items()):
+        if "theory_n_verdict" in source:
+            continue
         curves = theory_curves(source)
         alpha, line = curves.alpha.values, style.LINES[index % len(style.LINES)]
         if values is not None:

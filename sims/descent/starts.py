@@ -130,7 +130,7 @@ def spectral_refusal(model: Network) -> str:
     known = {
         "a quadratic teacher": wide.teacher.name == "quadratic" and wide.target is None,
         "no noise": wide.noise == 0 and wide.output_noise == 0,
-        "inputs without covariance": wide.covariance is None,
+        "inputs without covariance": wide.covariance is None and wide.inputs is None,
     }
     missing = [name for name, holds in known.items() if not holds]
     return f"start spectral weighs labels optimally for {missing[0]}: not this model's" if missing else ""

@@ -33,6 +33,7 @@ from theory.checks import NotConverged, ParameterError, finite, numpy_defaults
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.levels import Levels
+from theory.general.resolvent import Resolvent
 from theory.general.state import State
 from theory.given.population import Population
 from theory.late_scipy import brentq
@@ -105,7 +106,31 @@ def given(
     (True, True)
     """
     problem = _Problem(network(model), found, rows, student, teacher, y)
-    return _or_none(lambda: problem.solved(np.ones(len(problem.f)))), _or_none(problem.scaled)
+    return _or_none(lambda: problem.solved(np.ones(len(problem.f)))), _or_none(
+        lambda: problem.solved(problem.tau())
+    )
+
+
+@numpy_defaults
+def bulk_density(
+    model: Network,
+    found: Population,
+    rows: ArrayLike,
+    student: ArrayLike,
+    teacher: ArrayLike,
+    values: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    scaled: bool,
+) -> Array:
+    """Density of the bulk for the labels of one draw at `values` (k,), ascending, per unit of the Hessian, NaN where no root is
+    found; with the scales of the rows, or tau = 1. Arguments as in `given`. The atom at 0 is left out."""
+    problem = _Problem(network(model), found, rows, student, teacher, y)
+    m = len(problem.f)
+    f = problem.f * (problem.tau() if scaled else np.ones(m))[:, None, None]
+    inputs = problem.s, np.full(len(problem.s), 1 / problem.n)
+    law = Resolvent(f, np.full(m, 1 / m), m / problem.n, inputs)
+    return law.densities(np.asarray(finite("values", values)))[0]
 
 
 class _Problem:
@@ -156,12 +181,12 @@ class _Problem:
         inside = np.linalg.eigvalsh((complement.T * self.s[k:]) @ complement)
         self.levels = Levels(np.maximum(inside, _LEAST), np.full(len(inside), 1 / len(inside)))
 
-    def scaled(self) -> Given:
-        """Everything, with the scales of the rows."""
+    def tau(self) -> Array:
+        """Scales of the rows (M,)."""
         ridge = float(self.found.s[self.found.apart :].mean())
         for _ in range(_PASSES):
             ridge = _Bulk(self, self.found.scales(self.x, ridge)).ridge
-        return self.solved(self.found.scales(self.x, ridge))
+        return self.found.scales(self.x, ridge)
 
     def solved(self, tau: Array) -> Given:
         """Everything, with these scales."""

@@ -33,7 +33,7 @@ class Inputs:
     """Rows x of one's own, made by `Inputs.of`; equal where name, digest and centring are.
 
     name     what it is called in tables and records: the path of a file
-    source   digest of dtype, shape and the rows that stand for all
+    source   shape, whether centred, and a digest of dtype, shape and the rows that stand for all
     rows     (M0, N) real numbers as they were given, an array or a map of a file
     mean     (N,) subtracted from every row; None: not centred
     scale    divides every entry after that
@@ -95,7 +95,8 @@ class Inputs:
             raise ParameterError(
                 f"{name} must have entries that differ by more than {_LEAST:g}, got {scale:g}"
             )
-        return cls(name, digest.hexdigest()[:16], found, mean, scale)
+        source = f"{count} x {n}, {'centred' if centred else 'not centred'}, sha256 {digest.hexdigest()[:16]}"
+        return cls(name, source, found, mean, scale)
 
     @property
     def shape(self) -> tuple[int, int]:

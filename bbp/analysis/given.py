@@ -1,0 +1,121 @@
+"""Samples on rows of one's own: what theory says of each, and at each (N, alpha) the verdict by which it may be said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+import sims
+from bbp.experiments.samples import LAWS, ROWS
+from bbp.exports.digits import decimals
+from bbp.files.variables import DONE
+from sims import given as given_rows
+from sims import instance
+from sims.hessian import hessian
+from theory.checks import ParameterError
+from theory.given import population
+from theory.given.labels import bulk_density
+from theory.model import Inputs, Network
+
+MOST, POINTS, REACH = (
+    4000,
+    400,
+    0.97,
+)  # order of a whole Hessian; places of a density, up to this share of the eigenvalues
+_NUMBERS = ("lowest", "lowest_error", "overlap", "overlap_error", "misfit", "misfit_error")
+
+
+def verdicts(found: xr.Dataset, model: Network) -> dict[str, Any]:
+    """Variables over (n, alpha): theory's means where a law of the rows holds, the verdict and why."""
+    assert model.inputs is not None
+    shape = (found.sizes["n"], found.sizes["alpha"])
+    numbers = {
+        name: np.full(shape, np.nan) for name in (*_NUMBERS, "misfit_overlap", "lowest_std", "overlap_std")
+    }
+    words = {name: np.full(shape, "", dtype=object) for name in ("verdict", "why")}
+    for place in np.ndindex(shape):
+        done = found.status.values[place] == DONE
+        said = np.concatenate([found[field.name].values[place][done] for field in ROWS], axis=1)
+        lowest = found.eigenvalues.values[place][done][:, 0]
+        overlap = found.overlaps.values[place][done][:, 0]
+        verdict = given_rows.verdict_of(model.inputs, lowest, overlap, said)
+        for name in _NUMBERS:
+            numbers[name][place] = getattr(verdict, name)
+        numbers["misfit_overlap"][place] = verdict.overlap_misfit
+        words["verdict"][place] = verdict.kind
+        words["why"][place] = verdict.reason + (": more samples may tell" if verdict.open else "")
+        if verdict.kind != "neither":
+            law = LAWS.index(verdict.kind.lower())
+            for name, column in (("lowest", 0), ("overlap", 2)):
+                if np.isfinite(numbers[name][place]):
+                    numbers[f"{name}_std"][place] = np.std(said[:, column + law], ddof=1)
+    return {f"theory_n_{name}": (("n", "alpha"), values) for name, values in (numbers | words).items()}
+
+
+def eigenvalues(model: Network, alpha: float, samples: int = 4) -> NDArray[np.float64]:
+    """All eigenvalues (samples, p N) of some draws of seed 0."""
+    rows = _rows(model)
+    if model.p * rows.n > MOST:
+        raise ParameterError(
+            f"spectrum takes whole Hessians of order {MOST} at most, got p N = {model.p * rows.n:g}"
+        )
+    drawn = (sims.draw(model, rows.n, alpha, sample=sample) for sample in range(samples))
+    return np.stack([np.linalg.eigvalsh(hessian(each)) for each in drawn])
+
+
+def spectrum(model: Network, alpha: float, seen: NDArray[np.float64]) -> tuple[str, NDArray, NDArray]:
+    """The verdict at alpha, and the density (k,) of the bulk of the first draw at places (k,) where eigenvalues `seen` are;
+    NaN for "neither"."""
+    verdict = given_rows.judged(model, alpha)
+    low, high = float(seen.min()), float(np.quantile(seen, REACH))
+    places = low + (high - low) * np.linspace(-0.1, 1, POINTS)
+    if verdict.kind == "neither":
+        return verdict.kind, places, np.full(POINTS, np.nan)
+    drawn, rows = sims.draw(model, _rows(model).n, alpha), _rows(model)
+    taken = rows.take(instance.chosen(drawn.words, rows.count, drawn.m))
+    student, teacher = np.asarray(drawn.student, np.float64), np.asarray(drawn.teacher, np.float64)
+    y, scaled = instance.outputs(drawn), verdict.kind == "elliptical"
+    rho = bulk_density(model, population(rows), taken, student, teacher, places, y, scaled=scaled)
+    good = np.isfinite(rho) & (np.arange(POINTS) >= np.argmax(rho > 0) - 1)
+    return verdict.kind, places[good], rho[good]
+
+
+def rank(model: Network) -> int:
+    """In how many directions the rows vary."""
+    return len(population(_rows(model)).s)
+
+
+def _rows(model: Network) -> Inputs:
+    assert model.inputs is not None
+    return model.inputs
+
+
+def table(found: xr.Dataset) -> list[str]:
+    """Lines of a table: theory for these rows at every alpha beside its verdict."""
+    lines = ["", f"inputs {found.attrs['inputs']}: {found.attrs['inputs_source']}"]
+    for i, n in enumerate(found.n.values):
+        lines += [
+            "",
+            f"N = {n}, theory for these rows",
+            f"{'alpha':>9}  {'verdict':>10}  {'lowest':>16}  {'q2':>14}  ",
+        ]
+        for j, alpha in enumerate(found.alpha.values):
+            at = {name: found[f"theory_n_{name}"].values[i, j] for name in (*_NUMBERS[:4], "verdict", "why")}
+            cells = [
+                _with_error(at["lowest"], at["lowest_error"]),
+                _with_error(at["overlap"], at["overlap_error"]),
+            ]
+            why = at["why"]
+            lines.append(f"{alpha:9.6g}  {at['verdict']:>10}  {cells[0]:>16}  {cells[1]:>14}  {why}")
+    return lines
+
+
+def _with_error(value: float, error: float) -> str:
+    if not np.isfinite(value):
+        return "-"
+    places = decimals(error) if error > 0 else None
+    places = 4 if places is None else min(max(places, 0), 15)
+    return f"{value:.{places}f} ± {error:.{places}f}"
