@@ -15,7 +15,9 @@ from pathlib import Path
 from bbp import plot
 from bbp.console import grids, program
 from bbp.console.errors import FileError
+from bbp.console.options import integer
 from bbp.console.program import log
+from bbp.experiments.options import MOST_SAMPLES
 from bbp.files import atomic, outputs
 from bbp.gallery import base
 from bbp.gallery.base import Effort, Entry
@@ -23,6 +25,7 @@ from bbp.gallery.entries import ENTRIES
 from bbp.plots import style
 from theory.checks import ParameterError
 
+LARGEST_N = 10**6  # of a sample in a figure
 Stored = tuple[base.Data, str]  # of a figure, and words on where they are from
 
 EXAMPLE = """  bbp figures --out figures                     all, quick mode: under ten minutes on two cores
@@ -48,12 +51,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="compute again and replace what is there")
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    """Input dimensions, rising."""
+    return tuple(sorted(integer(1, LARGEST_N)("n", each) for each in grids.integers("n", text)))
+
+
 def run(args: argparse.Namespace) -> int:
     """Carry out the command; 1 if a figure failed."""
     effort = Effort(
         mode="paper" if args.paper else "quick",
-        n=None if args.n is None else tuple(sorted(grids.integers("n", args.n))),
-        samples=None if args.samples is None else grids.integer("samples", args.samples, 2),
+        n=None if args.n is None else _sizes(args.n),
+        samples=None if args.samples is None else integer(2, MOST_SAMPLES)("samples", args.samples),
         seed=grids.seed(args.seed),
     )
     entries = [_entry(name) for name in args.names] or list(ENTRIES.values())

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     of = None if args.of is None else [name.strip() for name in args.of.split(",")]
     model = None if args.model is None else grids.integer("model", args.model, 0)
-    limit = args.limit if args.limit in ("theory", "free") else _number(args.limit)
+    limit = args.limit if args.limit in ("theory", "free") else _limit(_number(args.limit))
     seed = grids.seed(args.seed)
     places = {
         name: outputs.destination(value)
@@ -91,6 +91,14 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ParameterError(f"limit must be theory, free or a number, got {text!r}") from None
+
+
+def _limit(value: float) -> float:
+    """A limit of its own, checked."""
+    found = one("limit", finite("limit", value))
+    if abs(found) > RATIOS:
+        raise ParameterError(f"limit must be at most {RATIOS:g}, got {found:g}")
+    return found
 
 
 def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> list[xr.Dataset]:
@@ -151,9 +159,7 @@ def fit(
     ):
         raise ParameterError(f"of must be names of what is fitted, got {shown(of)}")
     if not isinstance(limit, str):
-        limit = one("limit", finite("limit", limit))
-        if abs(limit) > RATIOS:
-            raise ParameterError(f"limit must be at most {RATIOS:g}, got {limit:g}")
+        limit = _limit(limit)
     seed, model = grids.seed(seed), None if model is None else count("model", model, 0)
     found = _fits(several, model, {"of": of, "alpha": alpha, "limit": limit, "seed": seed})
     return found[0] if len(found) == 1 else found

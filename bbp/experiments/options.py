@@ -450,7 +450,7 @@ PHASE = (
     Option("draws", 100, integer(2, MOST_DRAWS), "draws of labels for each of those"),
     Option(
         "time", None, flow_alphas,
-        "alphas, such as 1.5:5:8: the time at which gradient flow loses the outlier, for every finite p at --at-a (ten seconds"
+        "alphas, such as 1.5:5:8: the time at which gradient flow loses the outlier, for every finite p at --at-a (seconds"
         " each)", metavar="GRID",
     ),
     Option(

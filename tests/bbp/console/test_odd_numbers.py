@@ -1,8 +1,11 @@
 """Numbers far outside what can be computed: one line, exit code 2, at once."""
 
+from pathlib import Path
+
 import pytest
 
 ONE = ["--samples", "1", "--alpha-grid", "2", "--n", "20"]
+FILE = str(Path(__file__).parents[3] / "data" / "finite_size" / "c200.h5")
 ODD = [
     (["sweep", *ONE, "--p", "1e300"], "p must be below 2^31 to draw samples, got 1e+300"),
     (["sweep", *ONE, "--p-star", "1e39"], "p_star must be at most n"),
@@ -25,6 +28,9 @@ ODD = [
     (["sweep", *ONE, "--dry-run", "--processes", "1e18"], "processes must be at most 10000"),
     (["sweep", *ONE, "--dry-run", "--workers", "1e18"], "workers must be at most 10000"),
     (["descent", *ONE, "--dry-run", "--threads", "1e18"], "threads must be at most 10000"),
+    (["fit", FILE, "--limit", "1e300"], "limit must be at most"),
+    (["figures", "spectral", "--n", "1e300"], "n must be at most 1000000"),
+    (["figures", "spectral", "--samples", "1e18"], "samples must be at most 1000000"),
     (["phase", "--dry-run", "--draws", "1e18"], "draws must be at most 1000000"),
     (["phase", "--dry-run", "--time", "1e18"], "time: alpha must be at most 100"),
 ]  # fmt: skip
@@ -32,7 +38,7 @@ ODD = [
 
 @pytest.mark.parametrize(("words", "said"), ODD)
 def test_odd_numbers_end_in_one_short_line(bbp, tmp_path, words, said):
-    out = [] if words[0] == "quantile" else ["--out", tmp_path / "x.h5"]
+    out = [] if words[0] in ("quantile", "fit", "figures") else ["--out", tmp_path / "x.h5"]
     found = bbp(*words, *out)
     (line,) = found.err.splitlines()
     assert found.code == 2 and said in line and len(line) < 300 and not list(tmp_path.iterdir())
