@@ -65,7 +65,19 @@ def _elementwise(scalar: Callable[[jax.Array], jax.Array]) -> Callable[[Any, Any
 
     @pinned
     def at(x: Any, xp: Any) -> Any:
-        array = jnp.asarray(x, jnp.result_type(x, jnp.float32) if xp is jnp else jnp.float64)
-        return compiled(array) if xp is jnp else np.asarray(compiled(array))
+        return (
+            compiled(jnp.asarray(x, jnp.result_type(x, jnp.float32))) if xp is jnp else on_host(compiled, x)
+        )
 
     return at
+
+
+def on_host(compiled: Callable[..., jax.Array], *given: Any) -> Any:
+    """An elementwise function of arrays of NumPy, which broadcast: compiled for lengths that are powers of two, not for every
+    shape that the averages of theory come in."""
+    arrays = np.broadcast_arrays(*(np.asarray(each, np.float64) for each in given))
+    size, shape = arrays[0].size, arrays[0].shape
+    length = 1 << max(size - 1, 63).bit_length()
+    rows = np.ones((len(arrays), length))
+    rows[:, :size] = [each.ravel() for each in arrays]
+    return np.asarray(compiled(*rows))[:size].reshape(shape)

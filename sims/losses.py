@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sims.activations import on_host
 from sims.pinned import pinned
 from theory.checks import ParameterError, function, shown
 from theory.model.losses import Loss
@@ -50,8 +51,9 @@ def _elementwise(scalar: Callable[..., jax.Array]) -> Callable[[Any, Any, Any, A
 
     @pinned
     def at(y: Any, yhat: Any, a: Any, xp: Any) -> Any:
-        kind = jnp.result_type(yhat, jnp.float32) if xp is jnp else jnp.float64
-        found = compiled(*(jnp.asarray(each, kind) for each in (y, yhat, a)))
-        return found if xp is jnp else np.asarray(found)
+        if xp is not jnp:
+            return on_host(compiled, y, yhat, a)
+        kind = jnp.result_type(yhat, jnp.float32)
+        return compiled(*(jnp.asarray(each, kind) for each in (y, yhat, a)))
 
     return at
