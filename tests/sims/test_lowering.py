@@ -1,12 +1,15 @@
 """Every compiled program of `sims` lowers for CUDA on a machine without one, and asks for nothing that a GPU lacks."""
 
 import re
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
+from benchmarks.compiled import FUNCTION, read
 from benchmarks.programs import HALVES, Program, compiled_functions, descents, programs, solves
+from sims.card import Card
 from sims.descent import path
 from sims.dynamics.state import NAMES
 from sims.instance import row_block
@@ -101,3 +104,41 @@ def test_halves_are_the_rows(n, dtype):
     eps = np.finfo(dtype).eps  # the same words; XLA may fuse the transform otherwise
     np.testing.assert_allclose(joined, whole, rtol=8 * eps, atol=8 * eps)
     assert HALVES == "sims.operator.halves.row_halves"
+
+
+TEXT = """HloModule jit_f, is_scheduled=true
+
+%inner (p.0: f32[8,4], p.1: f32[4,2]) -> f32[8,2] {
+  %p.0 = f32[8,4]{1,0} parameter(0)
+  %p.1 = f32[4,2]{1,0} parameter(1)
+  ROOT %dot.1 = f32[8,2]{1,0} dot(%p.0, %p.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+%body (x: f32[8,2]) -> f32[8,2] {
+  %x = f32[8,2]{1,0} parameter(0)
+  ROOT %gemm_fusion.2 = f32[8,2]{1,0} fusion(%x, %x), kind=kCustom, calls=%inner
+}
+
+ENTRY %main.3 (a: f32[8,4], b: f32[4,2]) -> f32[8,2] {
+  %a = f32[8,4]{1,0} parameter(0)
+  %b = f32[4,2]{1,0} parameter(1)
+  %pad_fusion = f32[8,4]{1,0} pad(%a), padding=0_0x0_0
+  %gemm_fusion = f32[8,2]{1,0} fusion(%pad_fusion, %b), kind=kCustom, calls=%inner
+  %log.4 = f64[8,2]{1,0} log(%gemm_fusion)
+  ROOT %loop = f32[8,2]{1,0} while(%gemm_fusion), condition=%c, body=%body
+}
+"""
+
+
+def test_what_is_read_in_a_compiled_text():
+    """Bytes of operands and results, operations of products and others, the loop by itself, copies that stand alone."""
+    plan = SimpleNamespace(
+        argument_size_in_bytes=160, output_size_in_bytes=64, temp_size_in_bytes=5, alias_size_in_bytes=60
+    )
+    found = read(SimpleNamespace(memory_analysis=lambda: plan, as_text=lambda: TEXT))
+    assert found.held == 160 + 4 + 5
+    assert found.moved == (128 + 128) + (128 + 32 + 64) + (64 + 128)
+    assert (found.products, found.others) == (2 * 8 * 4 * 2, FUNCTION * 16)
+    assert found.copies == ["pad_fusion 0.0 MB"] and found.kernels["fusion"] == 1
+    assert found.loop is not None and (found.loop.moved, found.loop.products) == (3 * 64, 128)
+    assert found.seconds(Card(1, 1.0, 1e9, 1e9, 1e9), 4) == found.moved  # bound by memory
