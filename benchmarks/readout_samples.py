@@ -2,8 +2,8 @@
 
 python -m benchmarks.readout_samples [N] [samples] [first model]          (300 and 20: minutes on one core)
 
-The sigma stated is that of the mean over samples with, for what is of order 1/N left of the bulk, 3/N of the value and 3/N of
-the overlap. Theory is an average over Sobol points, whose error counts too.
+The sigma stated is that of the mean over samples with, for what is of order 1/N, 3/N of the value and p*/N more, what a random
+vector shares with the teacher (1/N for eigenvalues). Theory is an average over Sobol points, whose error counts too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def main(n: int = 300, samples: int = 20, first: int = 0) -> None:
         }
         for quantity, (theory, values) in rows.items():
             mean, error = values.mean(), values.std(ddof=1) / np.sqrt(samples)
-            sigma = (mean - theory) / np.hypot(error, 3 / n * abs(theory) + 1 / n)
+            spare = model.p_star / n if quantity == "teacher" else 1 / n
+            sigma = (mean - theory) / np.hypot(error, 3 / n * abs(theory) + spare)
             edge = f"   {found.edge:.4f} {found.kind}" if quantity == "lowest" else ""
             print(
                 f"{name:<22}{quantity:<10}{theory:>10.4f}{mean:>10.4f}{error:>9.4f}{sigma:>7.1f}{edge}",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bbp.experiments import models
 from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import State
 from sims import instance, sampling
@@ -23,14 +24,14 @@ Message = dict[str, Any]
 def draw_sample(request: Message) -> Iterator[Message]:
     """One sample with index request["sample"] and its own labels' prediction; eigenvalues, overlaps, edge, outliers.
 
-    request: "state" (values), "seed", "sample". The result: "eigenvalues" (k,) of "order", "lowest", "overlap" (mean of the
-    p p* lowest), "predicted" with edge, outliers, overlap (None for a model with options); "complete" if these are all
-    eigenvalues.
+    request: "state" (values), "seed", "sample". The result: "eigenvalues" (k,) of "order", "lowest", "overlap" (mean of those
+    that carry the teacher: `models.group`), "predicted" with edge, outliers, overlap (None for a model with options);
+    "complete" if these are all eigenvalues.
     """
     state = State.of(request["state"])
     pairs, solver = sampling_of(state)
     model = state.model
-    order, size = int(state.p) * state.n, int(state.p) * state.p_star
+    order, size = int(state.p) * state.n, models.group(model)
     predicted = None
     if model.is_committee:
         yield {"kind": "progress", "done": 0.15, "text": "quenched theory of its labels"}

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import urlencode
 
-from bbp.experiments import own
+from bbp.experiments import models, own
 from theory.checks import ParameterError, choice, shown
 from theory.model.activations import ACTIVATIONS
 from theory.model.losses import LOSSES
@@ -44,7 +44,8 @@ class Control:
     """One control of the page.
 
     name, label, about   the field of State, what the page calls it, one sentence
-    scale                "log", "linear", "stops" (the slider steps through `stops`; other values may be typed), or "choice"
+    scale                "log", "linear", "stops" (the slider steps through `stops`; other values may be typed), "choice", or
+                         "numbers" (text of a number for each student, empty for none)
     low, high            bounds of the value, of the slider too unless `slider` gives others
     default              value of a fresh page
     whole, infinite      whether it is a whole number, whether inf is allowed
@@ -75,6 +76,8 @@ class Control:
                     f"{self.label} {shown(value)} is not at hand: start with bbp explore --{self.name} FILE.py:NAME"
                 )
             return mine or choice(self.label, value, self.options)
+        if self.scale == "numbers":
+            return self._numbers(value)
         number = self._number(value)
         if math.isinf(number) and number > 0 and self.infinite:
             return math.inf
@@ -88,6 +91,16 @@ class Control:
                 + f", got {shown(value)}"
             )
         return int(number) if self.whole else number
+
+    def _numbers(self, value: Any) -> str:
+        if not isinstance(value, str) or len(value) > LONGEST:
+            raise ParameterError(f"{self.label} must be numbers such as 1,-0.5, got {shown(value)}")
+        text = models.student_numbers(self.label, value) if value.strip() else ""
+        if any(not self.low <= float(part) <= self.high for part in text.split(",") if part):
+            raise ParameterError(
+                f"{self.label} must be numbers between {self.low:g} and {self.high:g}, got {shown(value)}"
+            )
+        return ",".join(plain(float(part)) for part in text.split(",") if part)
 
     def _number(self, value: Any) -> float:
         if isinstance(value, str) and len(value) <= LONGEST:
@@ -110,7 +123,9 @@ class Control:
         row = asdict(self)
         row["stops"] = [text_of(value) for value in self.stops]
         row["slider"] = list(self.slider or (self.low, self.high))
-        row["default"] = self.options[0] if self.options else text_of(self.default)
+        row["default"] = (
+            self.options[0] if self.options else "" if self.scale == "numbers" else text_of(self.default)
+        )
         return row
 
 
@@ -181,6 +196,18 @@ OPTIONS: tuple[Control, ...] = (
     Control(
         "overlap", "m", "overlap that the students have with the teacher", "linear", -1, 1, 0, slider=(-1, 1)
     ),
+    Control(
+        "readout",
+        "c",
+        "weights of the students' outputs, such as 1,-0.5; empty: their mean",
+        "numbers",
+        -100,
+        100,
+        0,
+    ),
+    Control(
+        "bias", "b", "added to the students' preactivations, such as 0.5,0; empty: 0", "numbers", -100, 100, 0
+    ),
 )
 CONTROLS = (*CONTROLS, *OPTIONS)
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
@@ -200,6 +227,8 @@ class State:
     covariance: str = "identity"
     noise: float = 0.0
     overlap: float = 0.0
+    readout: str = ""
+    bias: str = ""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> State:
@@ -230,8 +259,7 @@ class State:
     def model(self) -> Network:
         """The model of the state. Raises ParameterError where they clash."""
         given = {control.name: getattr(self, control.name) for control in OPTIONS if self.changed(control)}
-        given = {name: value.entry if isinstance(value, own.Text) else value for name, value in given.items()}
-        return Network(self.p, self.p_star, self.a, **given)
+        return models.make(self.p, self.p_star, self.a, given)
 
     @property
     def quadratic(self) -> bool:
@@ -271,8 +299,11 @@ def command(state: State) -> str:
     return " ".join([words.removesuffix(OUT).rstrip(), *given, OUT])
 
 
-def _option(state: State, control: Control) -> tuple[str, str]:
-    return f"--{control.name}", shlex.quote(plain(state.values()[control.name]))
+def _option(state: State, control: Control) -> tuple[str, ...]:
+    value = shlex.quote(plain(state.values()[control.name]))
+    if control.scale == "numbers":  # which may begin with a minus
+        return (f"--{control.name}={value}",)
+    return f"--{control.name}", value
 
 
 def python_lines(state: State) -> str:
@@ -298,6 +329,8 @@ def _network_lines(state: State) -> str:
 def _python(name: str, value: Any) -> str:
     if isinstance(value, own.Text):
         return f"own.read({name!r}, {str(value)!r}).entry"
+    if name in models.STUDENT_NUMBERS:
+        return f"({value},)"
     return "math.inf" if isinstance(value, float) and math.isinf(value) else repr(value)
 
 

@@ -18,7 +18,7 @@ from bbp import store
 from bbp.analysis.summary import summarise
 from bbp.experiments import models, own
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
-from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, text_of
+from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, plain, text_of
 from theory.checks import ParameterError
 from theory.model.covariance import covariance
 from theory.model.network import Network
@@ -108,8 +108,8 @@ def options_of(model: Network) -> dict[str, Any]:
     values = {control.name: getattr(State(), control.name) for control in OPTIONS}
     if model.is_committee:
         return values
-    unlike = model.teacher_activation, model.gram, model.output_noise or None, model.inputs
-    if any(part is not None for part in unlike) or not model.is_mean:
+    unlike = model.teacher_activation, model.gram, model.target, model.output_noise or None, model.inputs
+    if any(part is not None for part in unlike):
         return values | {"activation": "other"}
     specs = {covariance(name).spec: name for name in COVARIANCES if name != "identity"}
     for name in ("activation", "loss", "covariance"):
@@ -118,6 +118,8 @@ def options_of(model: Network) -> dict[str, Any]:
             values[name] = (
                 own.read(name, part) or getattr(part, "name", "") or specs.get(part.spec, part.spec)
             )
+    for name in models.STUDENT_NUMBERS:
+        values[name] = ",".join(map(plain, getattr(model, name) or ()))
     return values | {"noise": model.noise, "overlap": model.overlap}
 
 

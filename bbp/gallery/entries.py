@@ -26,7 +26,6 @@ ORDER = (
     "growth",
     "descent-theory",
     "lifetime",
-    "minima",
     "finite-thresholds",
     "edge",
     "scatter",

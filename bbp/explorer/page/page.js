@@ -38,17 +38,20 @@ window.bbp = (function () {
       field.value = state[c.name];
       return;
     }
-    const slider = byId("r-" + c.name);
     if (typed !== c.name) field.value = shown(state[c.name]);
+    if (c.scale === "numbers") return;
+    const slider = byId("r-" + c.name);
     if (document.activeElement !== slider || ofSlider(c, slider.value) !== shown(state[c.name])) slider.value = toSlider(c, state[c.name]);
     setOnce(slider, "aria-valuetext", c.label + " = " + shown(state[c.name]));
   }
   function wire(c) {
     const field = byId("c-" + c.name);
     if (c.scale === "choice") { field.addEventListener("change", () => move({ [c.name]: field.value })); syncControl(c); return; }
-    const slider = byId("r-" + c.name);
-    if (c.scale === "stops") { slider.max = c.stops.length - 1; slider.step = 1; }
-    slider.addEventListener("input", () => { typed = null; const v = ofSlider(c, slider.value); field.value = v; move({ [c.name]: v }); });
+    if (c.scale !== "numbers") {
+      const slider = byId("r-" + c.name);
+      if (c.scale === "stops") { slider.max = c.stops.length - 1; slider.step = 1; }
+      slider.addEventListener("input", () => { typed = null; const v = ofSlider(c, slider.value); field.value = v; move({ [c.name]: v }); });
+    }
     field.addEventListener("input", () => { typed = c.name; });
     field.addEventListener("change", () => move({ [c.name]: field.value }, c.name));
     field.addEventListener("blur", () => { if (typed === c.name && byId("error").textContent === "") { typed = null; syncControl(c); } });

@@ -292,6 +292,12 @@ def test_the_options_of_the_model_move_numbers_and_curves(page):
     assert "takes too long for a page" in page.text("error")
     page.type("overlap", "0")
     page.type("p", "1")
+    page.type("readout", "1,-0.5")
+    assert "readout must be one number for each of 1 students" in page.text("error")
+    page.type("readout", "-0.5")
+    assert page.state() == replace(noisy, readout="-0.5")
+    page.type("readout", "")
+    assert page.state() == noisy
     page.after(lambda: page.element("c-covariance").send_keys("mp:0.5"))
     assert page.state() == replace(noisy, covariance="mp:0.5")
     assert page.text("outlier") == answer(page.state()).words["outlier"]

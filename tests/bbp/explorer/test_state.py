@@ -79,11 +79,30 @@ def test_bounds_are_taken_and_passed_values_refused():
                 for option in control.options
             )
             continue
+        if control.scale == "numbers":
+            assert getattr(State.of({control.name: "-100, 1e2"}), control.name) == "-100,100"
+            for value in ("1,-100.1", "1,x", "1;2", ",", 0.5, None, "1," * 60):
+                with pytest.raises(ParameterError, match=f"^{control.label} must be"):
+                    State.of({control.name: value})
+            continue
         for value in (control.low, control.high):
             assert getattr(State.of({control.name: value}), control.name) == value
         for value in (control.low * 0.999 - 1, control.high * 1.001 + 1):
             with pytest.raises(ParameterError):
                 State.of({control.name: value})
+
+
+def test_readouts_and_biases_are_the_model_s():
+    state = State.of({"p": 2, "readout": " 1, -0.50", "bias": ""})
+    assert State.of_query(raw(state.query())) == (state, "")
+    assert (
+        (state.readout, state.bias) == ("1,-0.5", "")
+        and state.model.readout == (1.0, -0.5)
+        and not state.quadratic
+    )
+    assert options_of(state.model)["readout"] == "1,-0.5" and "readout=(1,-0.5,)" in python_lines(state)
+    with pytest.raises(ParameterError, match="readout must be one number for each of 1 students"):
+        replace(state, p=1).model  # noqa: B018
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -105,6 +124,7 @@ def test_the_command_line_runs(tmp_path, capsys):
             (State(p=math.inf), phase),
             (State(p=1, n=40, alpha=0.75, a=1.0, loss="squared", covariance="mp:0.5", overlap=-0.5), sweep),
             (State(p=math.inf, noise=0.3), phase),
+            (State(p=2, n=40, alpha=0.75, readout="-1,0.5", bias="-0.5,0"), sweep),
         ]
     ):
         name, *words = shlex.split(command(state))[1:]
