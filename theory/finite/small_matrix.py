@@ -146,7 +146,7 @@ def small_pairs(
     (values, overlaps), (above, theirs) = parts
     values = np.maximum.accumulate(np.concatenate([values[:, :d], above[:, d:]], axis=1), axis=1)
     overlaps = np.asarray(np.concatenate([overlaps[:, :d], theirs[:, d:]], axis=1), dtype=np.float64)
-    # The highest vectors stand for the levels left out, all in one: theory.finite.elsewhere tells what those hold.
+    # The highest vectors stand for the levels left out, all in one: theory.finite.law tells what those hold.
     known = values <= levels[:, kept // 2, None]
     known &= np.arange(values.shape[1]) < kept + (drawn.blocks * drawn.extremes)[:, None]
     return SmallPairs(

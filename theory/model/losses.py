@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from theory.checks import ParameterError, function, named, shown
-from theory.model.derivatives import departure
+from theory.model.activations import departure
 
 Array = Any
 Function = Callable[[Array, Array, Any, Any], Array]
