@@ -1,6 +1,7 @@
 """Descents as a Dataset: gradient descents, their overlaps with the teacher, and the Hessians along the way.
 
-    n, alpha, sample, start      coordinates; start is "random", "hessian", "spectral", "overlap:M"
+    n, alpha, sample, start      coordinates; start is "random", "hessian", "spectral", "overlap:M", or the name of one's own
+                                 (config has the hash of its source)
     step, hessian_step           steps at which the path, and the Hessians along it, were recorded (a sample that has
                                  converged before repeats its end)
     student_row, teacher_row, frame, eigenpair   the other dimensions; frame is "plain" or "riemannian"

@@ -180,7 +180,7 @@ def found(kind: str, name: Any, source: str) -> Entry:
 def known(kind: str, name: Any) -> Text | None:
     """The object of this name that this program has seen last, if it is at hand."""
     if isinstance(name, Text):
-        return name
+        return None if is_absent(name.entry) else name
     seen = [entry for (_, each), entry in _named.items() if each == name]
     return next((Text(entry) for entry in reversed(seen) if isinstance(entry, KINDS[kind])), None)
 
