@@ -13,7 +13,7 @@ from sims.pinned import pinned
 from theory.checks import ParameterError, count
 from theory.given.labels import Given, given
 from theory.given.population import population
-from theory.given.verdict import Verdict, judge, marks
+from theory.given.verdict import NEITHER, Verdict, judge, marks
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network
 
@@ -83,10 +83,13 @@ def judged(
 def verdict_of(rows: Inputs, lowest: NDArray, overlaps: NDArray, said: NDArray) -> Verdict:
     """The verdict from lowest eigenvalues and overlaps (S,) of samples and the `predictions` (S, 6) of the same."""
     gaussian, elliptical, gaussian_q2, elliptical_q2 = said[:, :4].T
+    try:
+        own = marks(rows)
+    except ParameterError as error:
+        nan = np.nan
+        return Verdict(NEITHER, nan, nan, nan, nan, nan, nan, nan, str(error))
     halves = said[np.isfinite(said[:, 4:]).all(axis=1), 4:]
-    return judge(
-        lowest, gaussian, elliptical, overlaps, gaussian_q2, elliptical_q2, marks(rows), halves=halves
-    )
+    return judge(lowest, gaussian, elliptical, overlaps, gaussian_q2, elliptical_q2, own, halves=halves)
 
 
 @pinned
@@ -101,11 +104,16 @@ def predictions(
     found = np.full((len(numbers := list(samples)), 6), np.nan)
     for row, number in zip(found, numbers, strict=True):
         drawn = draw(model, n, alpha, seed=seed, sample=count("sample", number, 0), data=False)
-        plain, scaled = predicted(drawn)
-        row[:4] = plain.lowest, scaled.lowest, plain.overlap, scaled.overlap
-        if number < _HALVES:
-            first, second = (predicted(drawn, half=half)[1] for half in (0, 1))
-            row[4:] = second.lowest - first.lowest, second.overlap - first.overlap
+        try:
+            plain, scaled = predicted(drawn)
+            row[:4] = plain.lowest, scaled.lowest, plain.overlap, scaled.overlap
+            if number < _HALVES:
+                first, second = (predicted(drawn, half=half)[1] for half in (0, 1))
+                row[4:] = second.lowest - first.lowest, second.overlap - first.overlap
+        except (
+            ParameterError
+        ):  # rows that vary in too few directions: samples are all there is, and the verdict says why
+            continue
     return found
 
 

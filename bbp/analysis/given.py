@@ -25,6 +25,7 @@ MOST, POINTS, REACH = (
     400,
     0.97,
 )  # order of a whole Hessian; places of a density, up to this share of the eigenvalues
+TAIL = 1e-4  # of the largest density: below it nothing is drawn left of the bulk
 _NUMBERS = ("lowest", "lowest_error", "overlap", "overlap_error", "misfit", "misfit_error")
 
 
@@ -79,7 +80,7 @@ def spectrum(model: Network, alpha: float, seen: NDArray[np.float64]) -> tuple[s
     student, teacher = np.asarray(drawn.student, np.float64), np.asarray(drawn.teacher, np.float64)
     y, scaled = instance.outputs(drawn), verdict.kind == "elliptical"
     rho = bulk_density(model, population(rows), taken, student, teacher, places, y, scaled=scaled)
-    good = np.isfinite(rho) & (np.arange(POINTS) >= np.argmax(rho > 0) - 1)
+    good = np.isfinite(rho) & (np.arange(POINTS) >= np.argmax(rho > TAIL * np.nanmax(rho)) - 1)
     return verdict.kind, places[good], rho[good]
 
 

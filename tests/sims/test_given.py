@@ -72,3 +72,11 @@ def test_gaussian_rows_are_called_gaussian_and_a_mixture_is_not():
     assert judged(Network(1, 1, 0.5, inputs=Inputs.of(spiky)), 4.0, 8, 8).kind == "neither"
     with pytest.raises(ParameterError, match="inputs"):
         predicted(sims.draw(Network(), N, 2.0))
+
+
+def test_rows_of_few_directions_are_sampled_without_theory():
+    rng = np.random.default_rng(2)
+    x = np.outer(rng.standard_normal(100), np.ones(12))
+    x[:, 0] += rng.standard_normal(100)
+    found = judged(Network(inputs=Inputs.of(x)), 2.0, 8, 8)
+    assert found.kind == "neither" and "4 directions, got 2 of 12" in found.reason

@@ -9,14 +9,14 @@ rest of xi is Gaussian, in N - r dimensions, and independent of the weights F. D
     (z - H)^(-1) ~ -( E + L' D L )^(-1),   E = kappa Sigma - z,   L = b Sigma^(1/2),   D = Xi - 1 (x) kappa,
     Xi = (1/N) sum v v' (x) F' (1 - G F')^(-1)
 
-(p x p matrices kappa, G, F; Kronecker products are not written). Bulk: section 13 of `docs/theory.md`,
-`theory.general.levels`. Left of the bulk E > 0, and H has as many eigenvalues below z as W^(1/2) D W^(1/2), W = L E^(-1)
-L', has below -1: outliers are where an eigenvalue m(z) of that is -1. m falls with z. At a root, with eigenvector y and n =
-D W^(1/2) y, the residue along unit vectors t is (t' E^(-1) L' n)^2 / (-dm/dz): the squared overlap.
+(p x p matrices kappa, G, F; Kronecker products are not written). Bulk: `theory.general.levels`. Left of the bulk E > 0, and
+H has as many eigenvalues below z as W^(1/2) D W^(1/2), W = L E^(-1) L', has below -1: outliers are where an eigenvalue m(z)
+of that is -1. m falls with z. At a root, with eigenvector y and n = D W^(1/2) y, the residue along unit vectors t is (t'
+E^(-1) L' n)^2 / (-dm/dz): the squared overlap.
 
 Where nothing leaves, the lowest level lies 1.2065/kappa_TW above the edge in the mean (at most at 0 where M or the rank of
 Sigma is below N, and at the lowest eigenvalue of kappa Sigma), and its overlap is (d s/d m)/(pN) there, s and m the
-resolvents of teacher and bulk, over that length (`docs/theory.md`, overlaps inside the bulk).
+resolvents of teacher and bulk, over the same length beyond the edge (overlaps inside the bulk).
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class _Bulk:
         step = _NEAR * (1 + abs(self.edge))
         while beyond(self.edge - step) < 0:
             step *= 2
-        z = float(brentq(beyond, self.edge - step, self.edge, xtol=1e-10 * (1 + abs(self.edge))))
+        z = float(brentq(beyond, self.edge - step, self.edge, xtol=1e-8 * (1 + abs(self.edge))))
         found = self.modes(z)
         if found is None:
             return count, z, 0.0  # at the edge, to rounding
