@@ -199,7 +199,8 @@ def _representable(name: str, number: int) -> int:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, bool | np.bool_ | str | bytes) or getattr(value, "shape", ()) != ():
+    given = isinstance(value, bool | np.bool_ | str | bytes) or np.ma.is_masked(value)
+    if given or getattr(value, "shape", ()) != ():
         return None
     try:
         return operator.index(value)

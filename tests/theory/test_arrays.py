@@ -66,6 +66,8 @@ def test_hidden_entries_are_refused(call):
 def test_sizes_as_numpy_integers():
     model = Network(np.uint8(2), np.array(1, ">i4"), np.float16(0.5))
     assert model == Network(2, 1, 0.5)
+    with pytest.raises(ParameterError, match="p must be an integer"):
+        Network(np.ma.masked, 1, 0.5)
     lam = np.random.default_rng(0).standard_normal((300, 1))
     assert quenched(MODEL, lam, lam[::-1], np.uint8(200)).edge == quenched(MODEL, lam, lam[::-1], 200).edge
 
