@@ -10,7 +10,7 @@ from theory.exact.bulk import z_of_g
 from theory.exact.committee import committee_labels
 from theory.exact.outliers import outlier
 from theory.exact.transition import bbp_threshold
-from theory.finite import many_labels
+from theory.finite import many_labels, questions
 from theory.finite.extreme_labels import LabelTail
 from theory.finite.law import finite_law
 from theory.finite.quenched import mean_margin
@@ -207,3 +207,26 @@ def test_a_discontinuous_threshold_creeps_up_to_large_n():
         share_at(Committee(1, 1, 2.0), alpha, 10**6, of="informative", draws=60).share for alpha in (0.7, 1.5)
     ]
     assert seen[0] <= 9 / 60 and seen[1] >= 54 / 60
+
+
+class _Logistic:
+    """Draws that each become informative at an alpha of their own, of a logistic law in log alpha about 1."""
+
+    def __init__(self, alpha, draws, seed):
+        own = np.random.default_rng(seed).logistic(0.0, 0.25, draws)
+        self.held, self.draws = float(np.mean(own < math.log(alpha))), draws
+
+    def share_above(self, q2, of):
+        return self.held, 0.0
+
+
+def test_the_error_of_a_threshold_holds(monkeypatch):
+    """1.96 errors hold the alpha of half in 95 % of 400 sets of 100 draws; 5 sigma of a binomial are 5 % (1e-6)."""
+    monkeypatch.setattr(
+        questions, "finite_law", lambda model, alpha, n, draws, seed: _Logistic(alpha, draws, seed)
+    )
+    model = Committee(1, 1, 1.1)
+    found = [alpha_bbp_finite(model, 100, draws=100, seed=seed) for seed in range(400)]
+    off = np.array([math.log(one.alpha) / (one.error / one.alpha) for one in found])
+    assert 0.90 < np.mean(np.abs(off) < 1.96) < 0.995
+    assert abs(np.mean(off)) < 5 / math.sqrt(len(off)) + 0.1
