@@ -12,12 +12,13 @@ def test_reasons():
         (Committee(5, 1, 1.0), 2.0, 200, "p = 5"),
         (Committee(1, 9, 1.0), 50.0, 200, "p* = 9"),
         (Committee(4, 4, 1.0), 8.0, 200, "p = 4, p* = 4"),
+        (Committee(4, 1, 1.0), 1.4, 200, "p = 4: q2 scatters"),
         (Committee(1, 1, 1.0), 2.0, 99, "p N = 99"),
         (Committee(2, 1, 0.05), 2.0, 200, "a = 0.05"),
         (Committee(2, 1, 1.0), 0.2, 200, "alpha = 0.2"),
     ):
         assert word in (doubt(model, alpha, n) or ""), word
-    assert doubt(Committee(1, 1, 0.05), 0.2, 200) is None
+    assert doubt(Committee(1, 1, 0.05), 0.2, 200) is None and doubt(Committee(3, 1, 1.0), 1.2, 200) is None
 
 
 def test_one_line_for_a_grid():
