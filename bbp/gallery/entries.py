@@ -26,6 +26,7 @@ ORDER = (
     "growth",
     "descent-theory",
     "lifetime",
+    "minima",
     "finite-thresholds",
     "edge",
     "scatter",

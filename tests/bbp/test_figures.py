@@ -18,6 +18,7 @@ from bbp.gallery import (
     finite,
     growth,
     lifetime,
+    minima,
     overlaps,
     phi,
     recovery,
@@ -70,6 +71,23 @@ def coarse(monkeypatch):
     monkeypatch.setattr(growth, "bbp_time", lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha))
     monkeypatch.setattr(lifetime, "TIMES", (0.0, 0.02))
     monkeypatch.setattr(lifetime, "METHODS", dict(list(lifetime.METHODS.items())[:2]))
+    for name, few in {
+        "ALPHA": (2.5, 4.0),
+        "ENDS": (4.0,),
+        "FLOW_A": (0.5,),
+        "HALF_ALPHA": (1.5, 3.0),
+        "STEPS": 40,
+    }.items():
+        monkeypatch.setattr(minima, name, few)
+    monkeypatch.setattr(minima, "OVERLAP", np.array([0.0, 0.3]))
+    monkeypatch.setattr(minima, "SHARE", np.array([0.9, 1.0, 1.1]))
+    monkeypatch.setattr(minima, "NORMALISATIONS", np.array([0.5, 2.0]))
+    monkeypatch.setattr(minima, "threshold", lambda model: SimpleNamespace(alpha=5 + model.a))
+    monkeypatch.setattr(
+        minima,
+        "bbp_time",
+        lambda model, alpha, **options: SimpleNamespace(kind="lost" if alpha < 5 else "none"),
+    )
     monkeypatch.setattr(overlaps, "DRAWS", 4)
     monkeypatch.setattr(overlaps, "POINTS", 3)
     monkeypatch.setattr(phi, "DRAWS", 4)

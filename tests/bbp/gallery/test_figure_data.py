@@ -21,6 +21,7 @@ from bbp.gallery import (
     descent_theory,
     finite,
     lifetime,
+    minima,
     overlaps,
     phi,
     recovery,
@@ -35,6 +36,7 @@ from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold, critical_normalisation
 from theory.finite.tracy_widom import MEAN, VARIANCE
 from theory.general import Network, threshold
+from theory.minima import complexity
 from theory.model import Committee
 
 FOLDER = Path(__file__).parents[3] / "data" / "figures"
@@ -225,6 +227,40 @@ def test_along_a_descent_theory_of_the_path_follows_the_hessian_and_theory_of_th
         for values in (data["overlap"][case], overlap):
             assert values[:, -1].mean() < 0.3 * values[:, 0].mean()
         assert np.all(data["bbp_time"] > 0) and np.all(data["bbp_time_error"] < 0.5 * data["bbp_time"])
+
+
+def test_minima_lie_between_the_start_and_where_flows_end():
+    """Complexities as theory has them; minima become unstable far above alpha_BBP at every a; flows end below the loss of the
+    most numerous minima, by 3 standard errors (false alarm 1e-3), and recover at N = 100 before minima become unstable."""
+    data = stored("minima")
+    for i, alpha in enumerate(data["alpha"][1:3], 1):
+        at = complexity(Network(a=minima.A), float(alpha))
+        assert data["at_overlap"][i, 0] == pytest.approx(at.complexity, abs=1e-6)
+        assert data["loss"][i] == pytest.approx(at.loss, rel=1e-6)
+    assert np.nanmax(data["at_overlap"], axis=1) == pytest.approx(data["at_overlap"][:, 0])
+    assert np.all(data["alpha_minima"] > data["alpha_bbp"] + 1) and np.all(np.diff(data["alpha_minima"]) > 0)
+    assert np.all(
+        data["alpha_0"][np.isfinite(data["alpha_0"])]
+        <= data["alpha_bbp"][np.isfinite(data["alpha_0"])] + 1e-9
+    )
+    mean, error = mean_and_error(data["ends_loss"])
+    most = [data["loss"][list(data["alpha"]).index(alpha)] for alpha in data["ends_alpha"]]
+    assert np.all(mean + 3 * error < most)
+    widths = np.diff(data["edge"])
+    assert np.all(np.abs(data["ends"] @ widths - 1) < 0.02)
+    for ends, law in zip(data["ends"], data["law"], strict=True):
+        middle = (data["edge"][1:] + data["edge"][:-1]) / 2
+        normal = np.sqrt(2 / np.pi) * np.exp(-(middle**2) / 2)
+        apart = [
+            np.sum(np.abs(ends - other) * widths) for other in (np.interp(middle, data["size"], law), normal)
+        ]
+        assert apart[0] < 0.5 * apart[1]
+    lost = data["lost"][list(data["flow_a"]).index(0.5)]
+    assert lost[0] == 1 and 0 in lost
+    assert np.all(
+        data["half"][:, 0] + 3 * data["half"][:, 1]
+        < np.interp(data["flow_a"], data["a"], data["alpha_minima"])
+    )
 
 
 def test_half_of_the_flows_recover_above_the_hessians_threshold_at_every_n():

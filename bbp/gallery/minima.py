@@ -1,0 +1,207 @@
+"""Minima of the loss: how many there are against overlap and loss, where the teacher makes saddles of them, where flows end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bbp.analysis.finite_size import midpoint
+from bbp.analysis.recovery import THRESHOLD
+from bbp.gallery.base import Array, Data, Effort, Entry, Named
+from bbp.late_sims import descents, dynamics, methods, sample_descents
+from bbp.plots import layout, style
+from theory.exact.alpha_zero import alpha_zero_map
+from theory.exact.transition import threshold_map
+from theory.minima import Minima, complexity, label_law, threshold
+from theory.model import Network
+from theory.path import bbp_time
+
+A = 0.5
+ALPHA = (2.0, 2.5, 3.0, 4.0, 5.2541366)  # the last: where the most numerous become unstable
+OVERLAP = np.linspace(0, 0.8, 17)
+SHARE = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35])  # of the loss of the most numerous
+NORMALISATIONS = np.geomspace(0.03, 10, 11)
+FLOW_A, LOST_ALPHA, HALF_ALPHA = (0.1, 0.5, 2.0), (2.0, 3.0, 4.0, 5.0, 6.0), (1.5, 2.0, 2.5, 3.0, 3.5)
+STEPS = 12_000
+ENDS = (2.0, 3.0)  # alphas of the descents whose ends are shown
+EDGES = np.linspace(0, 3, 31)  # of |lambda|
+
+
+def build(effort: Effort) -> Mapping[str, Named]:
+    """All curves, thresholds of p = p* = 1 over a, and ends of descents from random starts."""
+    model = Network(a=A)
+    (n, *_), samples = effort.sizes([300], [1000]), effort.count(8, 24)
+    (small, *_), many = effort.sizes([100], [200]), effort.count(16, 64)
+    free = [complexity(model, alpha) for alpha in ALPHA]
+    at_overlap = [_along(model, alpha, top, OVERLAP) for alpha, top in zip(ALPHA, free, strict=True)]
+    at_loss = [_at_losses(model, alpha, top) for alpha, top in zip(ALPHA, free, strict=True)]
+    found = [threshold(Network(a=float(a))) for a in NORMALISATIONS]
+    start = threshold_map(1, 1, NORMALISATIONS)
+    ends = [_ends(model, alpha, n, samples, effort.seed) for alpha in ENDS]
+    laws = [_law(model, complexity(model, alpha)) for alpha in ENDS]
+    kinds = [[_lost(a, alpha, effort.seed) for alpha in LOST_ALPHA] for a in FLOW_A]
+    half = [_half(a, small, many, effort.seed) for a in FLOW_A]
+    return {
+        "alpha": (("alpha",), np.array(ALPHA)),
+        "overlap": (("overlap",), OVERLAP),
+        "share": (("share",), SHARE),
+        "loss": (("alpha",), np.array([top.loss for top in free])),
+        "at_overlap": (("alpha", "overlap"), np.array(at_overlap)),
+        "at_loss": (("alpha", "share"), np.array(at_loss)),
+        "a": (("a",), NORMALISATIONS),
+        "alpha_bbp": (("a",), start.alpha),
+        "alpha_0": (("a",), alpha_zero_map(1, 1, NORMALISATIONS, method="overlap")),
+        "alpha_minima": (("a",), np.array([each.alpha for each in found])),
+        "flow_a": (("flow_a",), np.array(FLOW_A)),
+        "lost_alpha": (("lost_alpha",), np.array(LOST_ALPHA)),
+        "lost": (("flow_a", "lost_alpha"), np.array(kinds, dtype=np.int8)),
+        "half": (("flow_a", "part"), np.array(half)),
+        "n": ((), np.int64(n)),
+        "half_n": ((), np.int64(small)),
+        "ends_alpha": (("ends_alpha",), np.array(ENDS)),
+        "edge": (("edge",), EDGES),
+        "ends": (("ends_alpha", "bin"), np.array([density for density, _ in ends])),
+        "ends_loss": (("ends_alpha", "sample"), np.array([loss for _, loss in ends])),
+        "law": (("ends_alpha", "place"), np.array([density for _, density in laws])),
+        "size": (("place",), laws[0][0]),
+    }
+
+
+def _along(model: Network, alpha: float, top: Minima, overlaps: Array) -> list[float]:
+    held, values = [top], []
+    for m in overlaps:
+        found = complexity(model, alpha, float(m), near=held[-1:])
+        held += [found] if found.saddle is not None else []
+        values.append(found.complexity)
+    return values
+
+
+def _at_losses(model: Network, alpha: float, top: Minima) -> Array:
+    """Outwards from the loss of the most numerous."""
+    values = np.full(len(SHARE), np.nan)
+    middle = int(np.argmin(np.abs(SHARE - 1)))
+    for places in (range(middle, -1, -1), range(middle + 1, len(SHARE))):
+        held = [top]
+        for i in places:
+            found = complexity(model, alpha, 0.0, float(SHARE[i] * top.loss), near=held[-1:])
+            held += [found] if found.saddle is not None else []
+            values[i] = found.complexity
+    return values
+
+
+def _lost(a: float, alpha: float, seed: int) -> int:
+    """1 where gradient flow loses the outlier, 0 where it does not, -1 where that is not resolved."""
+    return {"lost": 1, "none": 0}.get(
+        bbp_time(Network(a=a), alpha, samples=2**12, scramblings=4, seed=seed).kind, -1
+    )
+
+
+def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
+    """alpha at which half of the flows recover, with its error."""
+    rules = descents().Rules(steps=STEPS, records=4, loss_floor=1e-6)
+    hits = []
+    for alpha in HALF_ALPHA:
+        found = sample_descents(Network(a=a), n, alpha, range(samples), seed, rules=rules)
+        hits.append(found.projection[:, -1] > THRESHOLD)
+    at = midpoint(np.array(HALF_ALPHA), np.array(hits, dtype=float), np.random.default_rng(seed))
+    return at.value, at.error
+
+
+def _ends(model: Network, alpha: float, n: int, samples: int, seed: int) -> tuple[Array, Array]:
+    """Density of |lambda| at ends that did not find the teacher, and the loss of each (NaN where it did)."""
+    flow = methods().Ruled(descents().Rules(tolerance=1e-5))
+    counts, losses = np.zeros(len(EDGES) - 1), np.full(samples, np.nan)
+    labels = 0
+    for sample in range(samples):
+        track = dynamics().descend(model, n, alpha, flow, steps=STEPS, records=2, seed=seed, sample=sample)
+        if track.overlap_matrix[-1, 0, 0] ** 2 > THRESHOLD:
+            continue
+        lam = np.abs(np.asarray(track.state.lam, np.float64).ravel())
+        counts += np.histogram(lam, EDGES)[0]
+        labels += len(lam)
+        losses[sample] = track.loss[-1] / len(lam)
+    return counts / max(labels, 1) / np.diff(EDGES), losses
+
+
+def _law(model: Network, at: Minima) -> tuple[Array, Array]:
+    """|lambda| of EDGES[-1] and below, and the density of the law of minima there."""
+    law, size = label_law(at, model), np.linspace(0, EDGES[-1], 151)
+    nodes, place = np.unique(law.lam, return_inverse=True)
+    density = np.bincount(place, law.probability) / at.step
+    return size, np.interp(size, nodes, density) + np.interp(-size, nodes, density)
+
+
+def draw(data: Data) -> Figure:
+    """Complexities above, thresholds and ends of descents below."""
+    fig = style.new_figure("double", 5.6)
+    axes = fig.subplots(2, 2)
+    layout.lettered(list(axes.flat))
+    for i, alpha in enumerate(data["alpha"]):
+        look = {"color": style.colour(i), "linewidth": 1.0}
+        axes[0, 0].plot(data["overlap"], data["at_overlap"][i], label=rf"$\alpha = {alpha:.4g}$", **look)
+        axes[0, 1].plot(data["share"] * data["loss"][i], data["at_loss"][i], **look)
+    for ax, words in ((axes[0, 0], "overlap $m$ with the teacher"), (axes[0, 1], "loss of a sample")):
+        ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
+        ax.set_ylim(-0.06, 0.16)
+        ax.set_xlabel(words)
+        ax.set_ylabel(r"complexity $\Sigma$")
+    _thresholds(axes[1, 0], data)
+    for i, alpha in enumerate(data["ends_alpha"]):
+        tint = style.colour(list(data["alpha"]).index(alpha))
+        middle = (data["edge"][1:] + data["edge"][:-1]) / 2
+        axes[1, 1].plot(
+            middle, data["ends"][i], "o", color=tint, markersize=2.8, label=rf"ends, $\alpha = {alpha:g}$"
+        )
+        axes[1, 1].plot(data["size"], data["law"][i], color=tint, label=rf"minima, $\alpha = {alpha:g}$")
+        axes[0, 1].axvline(np.nanmean(data["ends_loss"][i]), color=tint, linestyle=":", linewidth=0.9)
+    normal = np.sqrt(2 / np.pi) * np.exp(-(data["size"] ** 2) / 2)
+    axes[1, 1].plot(
+        data["size"], normal, color=style.GREY, linestyle="--", linewidth=0.9, label="at the start"
+    )
+    axes[1, 1].set_xlabel(r"preactivation $|\lambda|$")
+    axes[1, 1].set_ylabel("density")
+    axes[1, 1].set_ylim(bottom=0)
+    axes[1, 1].legend(fontsize="x-small")
+    axes[0, 1].set_title(rf"$p = p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
+    axes[1, 1].set_title(f"$N = {int(data['n'])}$", loc="right", pad=3.0)
+    layout.legend_above(fig, [axes[0, 0]], 5)
+    return fig
+
+
+def _thresholds(ax: Axes, data: Data) -> None:
+    ax.plot(data["a"], data["alpha_minima"], color=style.colour(0), label="minima unstable")
+    ax.plot(data["a"], data["alpha_bbp"], color=style.BLACK, label=r"$\alpha_\mathrm{BBP}$")
+    ax.plot(data["a"], data["alpha_0"], color=style.BLACK, linestyle=":", label=r"$\alpha_0$")
+    words: str | None = "flow keeps the outlier from here on"
+    for a, lost in zip(data["flow_a"], data["lost"], strict=True):
+        last = int(np.flatnonzero(lost == 1)[-1]) if np.any(lost == 1) else len(lost)
+        later = np.flatnonzero(lost[last + 1 :] == 0)
+        if len(later):
+            between = data["lost_alpha"][[last, last + 1 + later[0]]]
+            ax.plot([a, a], between, color=style.colour(1), linewidth=3, alpha=0.5, label=words)
+            words = None
+    ax.errorbar(
+        data["flow_a"], data["half"][:, 0], yerr=data["half"][:, 1], color=style.colour(2), marker="s", linestyle="none",
+        label=f"half of flows recover, $N = {int(data['half_n'])}$",
+    )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel(r"normalisation $a$")
+    ax.set_ylabel(r"$\alpha$")
+    ax.legend(fontsize="x-small")
+
+
+ENTRY = Entry(
+    "minima",
+    "Minima of the loss, p = p* = 1. Above: complexity (logarithm of their mean number over N) against overlap with the"
+    " teacher and against loss at a = 0.5; dotted: mean loss at the ends of gradient flow. Below left, against a: from which"
+    " alpha on the most numerous are unstable towards the teacher, beside alpha_BBP and alpha_0 of the start, the alphas"
+    " between which gradient flow at N = infinity stops losing the outlier (where that is resolved), and where half of the"
+    " flows recover. Below right: preactivations at the ends of flows that did not find the teacher, and at the most numerous"
+    " minima.",
+    build,
+    draw,
+)
