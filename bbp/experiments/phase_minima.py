@@ -14,6 +14,7 @@ from bbp.engine.tasks import TEXT, Columns, Field, Kind
 from bbp.experiments import models
 from theory.checks import ParameterError
 from theory.minima import most_numerous, reach, threshold
+from theory.minima.answers import checked
 from theory.model import Network
 
 _ROW = ("sample",)
@@ -31,7 +32,7 @@ def check(settings: Mapping[str, Any]) -> None:
         if settings.get(name, models.DEFAULTS[name]) != models.DEFAULTS[name]:
             raise ParameterError(f"minima are counted for networks without {name}")
     for a in settings["at_a"]:
-        models.make(1, 1, a, settings)
+        checked(models.make(1, 1, a, settings), 1.0, 0.0)
 
 
 def _model(given: Mapping[str, Any], a: float) -> Network:

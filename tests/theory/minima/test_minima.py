@@ -194,7 +194,7 @@ def test_where_there_is_no_extremum():
     [
         (Network(p=2), 3.0, 0.0, "p and p_star must be 1"),
         (Network(p_star=2), 3.0, 0.0, "p and p_star must be 1"),
-        (Network(covariance="mp:0.5"), 3.0, 0.0, "covariance must be None"),
+        (Network(covariance="mp:0.5"), 3.0, 0.0, "must be None to count minima"),
         (Network(overlap=0.2), 3.0, 0.0, "argument of its own"),
         (Network(), -1.0, 0.0, "alpha must be positive"),
         (Network(), 3.0, 1.0, "inside"),
