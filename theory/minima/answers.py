@@ -207,6 +207,7 @@ def _rim(nodes: Labels, found: Saddle) -> float:
 
 
 def checked(model: Any, alpha: Any, overlap: Any) -> tuple[Network, float, float]:
+    """The model, alpha and overlap of a count of minima; ParameterError where such minima have not been counted."""
     model = network(model)
     if model.p != 1 or model.p_star != 1:
         raise ParameterError(f"p and p_star must be 1 to count minima, got {model.p} and {model.p_star}")
