@@ -1,4 +1,4 @@
-"""What the theory uses of `scipy.optimize` and `scipy.interpolate`, imported when first called, for importing takes long."""
+"""What the theory uses of `scipy.optimize`, `.interpolate` and `.stats`, imported when first called, for importing takes long."""
 
 from __future__ import annotations
 
@@ -43,6 +43,11 @@ def cubic_spline(x: Any, y: Any, **options: Any) -> Any:
 def monotone_cubic(x: Any, y: Any) -> Any:
     """`scipy.interpolate.PchipInterpolator`."""
     return _interpolate().PchipInterpolator(x, y)
+
+
+def sobol(dimensions: int, rng: Any, level: int) -> Any:
+    """`scipy.stats.qmc.Sobol`: 2^level scrambled points (2^level, dimensions) of the unit cube."""
+    return importlib.import_module("scipy.stats.qmc").Sobol(dimensions, rng=rng).random_base2(level)
 
 
 def _interpolate() -> Any:

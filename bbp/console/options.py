@@ -225,9 +225,8 @@ class Door:
         """Carry out the command; 0 done, 1 if samples failed."""
         values = given(args, self.options, self.rivals)
         how = checked(self.options, values)
-        # Only now JAX and SciPy are imported: --help and wrong options are answered at once.
-        experiment = importlib.import_module(f"bbp.experiments.{self.name}").build(values)
-        return importlib.import_module("bbp.experiments.carry_out").carry_out(experiment, how)
+        experiment, engine = self._made(values)
+        return engine.carry_out(experiment, how)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """The command; its exit code."""
@@ -262,13 +261,18 @@ class Door:
         how |= {"out": None if out is None else outputs.destination(out), "executor": executor}
         name = f"bbp.{self.name}"
         with signals.heeded(name), program.messages(name, quiet=not progress):
-            experiment = importlib.import_module(f"bbp.experiments.{self.name}").build(values, *what)
-            engine = importlib.import_module("bbp.experiments.carry_out")
+            experiment, engine = self._made(values, *what)
             found, said = engine.obtain(experiment, how)
             if said:
                 program.log.info("%s", said)
             engine.tell_failures(experiment, found, kept=bool(said))
             return found
+
+    def _made(self, values: Mapping[str, Any], *what: Any) -> tuple[Any, Any]:
+        """The experiment, and what carries it out: only now JAX and SciPy are imported, so that --help and wrong options are
+        answered at once."""
+        experiments = importlib.import_module(f"bbp.experiments.{self.name}")
+        return experiments.build(values, *what), importlib.import_module("bbp.experiments.carry_out")
 
 
 SHELL_ONLY = ("out", "save", "task", "merge", "dry_run")  # options that are for the shell

@@ -17,7 +17,6 @@ other networks, spectral methods and one-dimensional laws have faster and exact 
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -37,6 +36,7 @@ from theory.general.points import UNBOUNDED, Solved, scattered
 from theory.general.results import Found
 from theory.general.spikes import SpikeBlock
 from theory.general.support import Extreme, Support, edge_of
+from theory.late_scipy import sobol
 
 Array = NDArray[np.float64]
 Weight = Callable[[Array, Array, Array], Array]
@@ -103,10 +103,7 @@ def general_spectrum(
     law = Support(other, bottom, given or p == 1)
     runs = []
     for repeat in range(scramblings):
-        qmc = importlib.import_module(
-            "scipy.stats.qmc"
-        )  # late: it takes most of the time of importing theory
-        uniform = qmc.Sobol(p + p_star + noise, rng=np.random.default_rng([seed, repeat])).random_base2(level)
+        uniform = sobol(p + p_star + noise, np.random.default_rng([seed, repeat]), level)
         runs.append(_solve(weight, alpha, uniform, p, p_star, law, given))
     found = scattered(runs)
     groups = _groups(found.outliers, found.outliers_error)

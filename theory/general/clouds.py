@@ -5,7 +5,6 @@ The product trapezoid has its step refined, the last change is the error; Sobol 
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +17,7 @@ from scipy.special import ndtri
 from theory.checks import ParameterError
 from theory.exact.quadrature import chi_square_law
 from theory.general.support import bottom_place
+from theory.late_scipy import sobol
 from theory.model.network import Network
 
 SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
@@ -207,8 +207,7 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
     line = np.arange(-_LINE_NODES, _LINE_NODES)
     if p_star == 1:
         level -= round(math.log2(len(line)))
-    qmc = importlib.import_module("scipy.stats.qmc")  # late: it takes most of the time of importing theory
-    uniform = qmc.Sobol(sum(sizes), rng=np.random.default_rng([0, repeat])).random_base2(level)
+    uniform = sobol(sum(sizes), np.random.default_rng([0, repeat]), level)
     own, u, zeta, xi = np.split(
         ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)), np.cumsum(sizes)[:-1], axis=1
     )

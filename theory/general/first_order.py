@@ -15,7 +15,6 @@ alpha_BBP exists or not apart from it: tanh, a = 2, p = 1 has 2.5090. Even teach
 
 from __future__ import annotations
 
-import importlib
 import math
 from functools import lru_cache
 from typing import Any
@@ -25,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from theory.checks import numpy_defaults, ratio
+from theory.late_scipy import sobol
 from theory.model.network import Network, network
 from theory.model.readout import shifted, weighed
 
@@ -111,10 +111,9 @@ def _normals(dimensions: int) -> list[tuple[Array, Array]]:
         grids = np.meshgrid(*[line] * dimensions, indexing="ij")
         weights = np.meshgrid(*[weight / weight.sum()] * dimensions, indexing="ij")
         return [(np.stack([g.ravel() for g in grids], axis=1), np.prod(weights, axis=0).ravel())]
-    qmc = importlib.import_module("scipy.stats.qmc")  # late: it takes most of the time of importing theory
     parts = []
     for repeat in range(_SCRAMBLINGS):
-        uniform = qmc.Sobol(dimensions, rng=np.random.default_rng([1, repeat])).random_base2(_LEVEL)
+        uniform = sobol(dimensions, np.random.default_rng([1, repeat]), _LEVEL)
         normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
         parts.append((normals, np.full(len(normals), 1 / len(normals) / _SCRAMBLINGS)))
     return parts

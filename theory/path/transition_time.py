@@ -19,7 +19,6 @@ independent scramblings.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from theory.checks import NotConverged, ParameterError, count, one, positive, ra
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
 from theory.general.support import bottom
-from theory.late_scipy import brentq, monotone_cubic
+from theory.late_scipy import brentq, monotone_cubic, sobol
 from theory.model import Network, network
 from theory.path.deferred import Deferred
 from theory.path.projected import ProjectedDyson, ProjectedSpikes
@@ -260,6 +259,5 @@ class _Flow:
 
 def _normals(m: int, dimensions: int, rng: np.random.Generator) -> Array:
     """m scrambled Sobol points (m, d), m a power of 2, turned into normals."""
-    qmc = importlib.import_module("scipy.stats.qmc")  # late: it takes most of the time of importing theory
-    uniform = qmc.Sobol(dimensions, rng=rng).random_base2(round(math.log2(m)))
+    uniform = sobol(dimensions, rng, round(math.log2(m)))
     return np.asarray(ndtri(np.clip(uniform, 2.0**-50, 1 - 2.0**-50)))
