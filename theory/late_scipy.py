@@ -1,4 +1,4 @@
-"""What the theory uses of `scipy.optimize`, `.interpolate` and `.stats`, imported when first called, for importing takes long."""
+"""What the theory uses of `scipy.optimize`, `.interpolate` and `.stats`, imported when first called: that takes long."""
 
 from __future__ import annotations
 
