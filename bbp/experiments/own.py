@@ -390,8 +390,10 @@ def _sources(function: Any, done: set[int]) -> Iterator[str]:
 def _value(name: str, value: Any, done: set[int], *, plain: bool) -> Iterator[str]:
     if isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__"):
         yield from _sources(value, done)
-    elif plain and isinstance(value, bool | int | float | complex | str | tuple | list | dict | np.ndarray):
-        yield f"{name} = {value.tolist() if isinstance(value, np.ndarray) else value!r}"
+    elif plain and hasattr(value, "__array__") and not isinstance(value, type):
+        yield f"{name} = {np.asarray(value).tolist()!r}"
+    elif plain and isinstance(value, bool | int | float | complex | str | tuple | list | dict):
+        yield f"{name} = {value!r}"
 
 
 def _names(code: types.CodeType) -> set[str]:

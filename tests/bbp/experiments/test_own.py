@@ -1,9 +1,11 @@
 """Objects of one's own: through sweep, resume, other processes, files and figures."""
 
+import copy
 import functools
 import shutil
 
 import cloudpickle
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -177,6 +179,17 @@ def test_a_phase_of_ones_own(bbp, mine):
     assert dataset.open(out).alpha_bbp.item() == pytest.approx(
         threshold(Network(a=1.0, activation=level)).alpha
     )
+
+
+@pytest.mark.parametrize("constant", [2.0, np.arange(2.0), jnp.arange(2.0), np.float32(2), [1, 2]])
+def test_constants_are_part_of_the_source(constant):
+    def made(held):
+        def total(values):
+            return values[0] * np.sum(held)
+
+        return own.read("observable", total).entry.source
+
+    assert made(constant) == made(copy.deepcopy(constant)) != made(np.asarray(constant) + 1)
 
 
 def test_objects_from_python(mine, same, known_theory):
