@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from tests.cases import cases
 from theory.answers import Threshold
 from theory.checks import ParameterError
-from theory.minima import complexity, label_law, most_numerous, threshold
+from theory.minima import complexity, label_law, most_numerous, reach, threshold
 from theory.minima.answers import Minima
 from theory.minima.labels import labels
 from theory.minima.saddle import Saddle, phi, tilted
@@ -179,6 +179,25 @@ def test_noise_of_the_teacher_is_one_axis_more():
     plain = complexity(QUADRATIC, 4.0)
     noisy = complexity(replace(QUADRATIC, noise=1e-12), 4.0)
     assert noisy.complexity == pytest.approx(plain.complexity, abs=max(1e-6, 3 * noisy.error))
+
+
+def test_the_most_numerous_and_the_nearest_to_the_teacher():
+    """Even students have as many at m as at -m; up to some overlap there are any."""
+    top = most_numerous(QUADRATIC, 4.0)
+    assert top.overlap == 0 and top.complexity == pytest.approx(
+        complexity(QUADRATIC, 4.0).complexity, abs=1e-9
+    )
+    beside = most_numerous(QUADRATIC, 4.0, 0.1, 0.3)
+    assert beside.overlap == pytest.approx(0.1, abs=1e-6) and beside.complexity < top.complexity
+    m = reach(QUADRATIC, 4.0, top)
+    assert complexity(QUADRATIC, 4.0, m).complexity == pytest.approx(0, abs=1e-7) and 0.3 < m < 0.6
+    assert math.isnan(reach(QUADRATIC, 4.0, complexity(QUADRATIC, 4.0, 0.6)))
+
+
+def test_a_readout_of_one_and_a_bias_of_0_change_nothing():
+    plain, read = complexity(QUADRATIC, 4.0), complexity(replace(QUADRATIC, readout=(1.0,), bias=(0.0,)), 4.0)
+    assert read.complexity == pytest.approx(plain.complexity, abs=1e-9)
+    assert complexity(replace(QUADRATIC, readout=(0.8,), bias=(0.3,)), 4.0).kind == "marginal"
 
 
 def test_where_there_is_no_extremum():
