@@ -30,7 +30,10 @@ LOCAL = "127.0.0.1"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options."""
     parser.add_argument(
-        "file", nargs="?", metavar="FILE.h5", help="a sweep file whose samples lie over the curves"
+        "file",
+        nargs="?",
+        metavar="FILE.h5",
+        help="a sweep file, whose samples lie over the curves, or descents, which have a panel",
     )
     parser.add_argument("--port", metavar="PORT", help="port to listen at (the first free one from 5006)")
     parser.add_argument("--host", default=LOCAL, help="address to listen at (127.0.0.1: this machine alone)")

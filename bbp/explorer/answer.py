@@ -66,7 +66,10 @@ class Answer:
 
 
 def _numeric(columns: Columns) -> bool:
-    return all(np.asarray(values).dtype.kind in "fi" and np.ndim(values) == 1 for values in columns.values())
+    if "color" in columns:  # text, where there is none as well: a page takes no numbers for it
+        return False
+    flat = all(len(values) == 0 or np.ndim(values[0]) == 0 for values in columns.values())
+    return flat and all(np.asarray(values).dtype.kind in "fi" for values in columns.values())
 
 
 def _same(one: Any, two: Any) -> bool:

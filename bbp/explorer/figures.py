@@ -11,9 +11,11 @@ from typing import Any
 
 from bokeh.events import Tap
 from bokeh.models import (
+    CDSView,
     ColumnDataSource,
     CustomJS,
     FixedTicker,
+    GroupFilter,
     HoverTool,
     LinearColorMapper,
     Range1d,
@@ -39,8 +41,20 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "branch": ("alpha", "edge", "outlier", "overlap"),
     "finite": ("alpha", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high"),
     "drawn": ("alpha", "lowest", "overlap"),
-    "sweep": ("alpha", "n", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high"),
-    "quantity": ("alpha", "n", "value", "low", "high"),
+    "sweep": (
+        "alpha",
+        "n",
+        "shape",
+        "lowest",
+        "lowest_low",
+        "lowest_high",
+        "overlap",
+        "overlap_low",
+        "overlap_high",
+    ),
+    "quantity": ("alpha", "n", "shape", "value", "low", "high"),
+    "path": ("alpha", "time", "lowest", "lowest_theory", "edge", "overlap", "overlap_theory", "m2", "color"),
+    "path_lines": ("time", "lowest_theory", "edge", "overlap_theory", "m2", "color"),
     "phases": ("image",),
     "thresholds": ("p", "a", "alpha_bbp", "alpha_0", "a_c"),
     "a_c": ("a", "row"),
@@ -60,6 +74,8 @@ HEIGHT = 290  # pixels
 STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers stand
 TINY = 80  # where they may be as long as 1.000e-8
 PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
+SHAPES = ("square", "circle", "triangle", "diamond", "inverted_triangle", "hex")  # of sizes N in a file
+SIGNS = "□○△◇▽⬡■●▲◆▼⬢"  # the same in words: open, then filled
 ALIKE = "alike"  # tag of glyphs whose marks differ in place only: squares without fill, and bars
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
 
@@ -102,6 +118,10 @@ def board(widths: Sequence[float] = WIDTHS, *, live: bool = True) -> Board:
     }
     if live:
         figures["quantity"] = _quantity(sources)
+        figures["path"] = _path(sources, "path", "eigenvalue λ", ("lowest", "lowest_theory", "edge"))
+        figures["path_overlap"] = _path(
+            sources, "path_overlap", "squared overlap", ("overlap", "overlap_theory", "m2")
+        )
     for name in ("lowest", "recovery", "phases"):
         figures[name].js_on_event(
             Tap, CustomJS(args={"name": name}, code="bbp.tapped(name, cb_obj.x, cb_obj.y)")
@@ -226,22 +246,11 @@ def _sampled(panel: Any, sources: Mapping[str, Any], name: str) -> list[Any]:
     dots = panel.scatter(
         "alpha", name, source=drawn, size=12, marker="diamond", color=style.BLUE, line_color=None
     )
-    points = panel.scatter(
-        "alpha",
-        name,
-        source=sweep,
-        size=7,
-        marker="square",
-        fill_color=None,
-        line_color=style.ORANGE,
-        line_width=2,
-    )
     bars = panel.segment(
         "alpha", f"{name}_low", "alpha", f"{name}_high", source=sweep, line_color=style.ORANGE, line_width=1
     )
-    for drawn in (points, bars):
-        drawn.glyph.tags = [ALIKE]
-    return [curve, dots, points]
+    bars.glyph.tags = [ALIKE]
+    return [curve, dots, *_shapes(panel, sweep, name)]
 
 
 def _lowest(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
@@ -272,12 +281,46 @@ def _quantity(sources: Mapping[str, Any]) -> Any:
     panel = _panel(
         "quantity", "α = M/N", "mean over samples", [("α", "@alpha{0.000}"), ("N", "@n"), ("", "@value")]
     )
-    source, look = sources["quantity"], {"line_color": style.ORANGE}
-    points = panel.scatter(
-        "alpha", "value", source=source, size=7, marker="square", fill_color=None, line_width=2, **look
+    source = sources["quantity"]
+    panel.segment("alpha", "low", "alpha", "high", source=source, line_width=1, line_color=style.ORANGE)
+    _hover(panel, _shapes(panel, source, "value"))
+    return panel
+
+
+def _shapes(panel: Any, source: Any, name: str) -> list[Any]:
+    """Points of a sweep file, each N a shape of its own: open ones first, then the same filled."""
+    drawn = []
+    for shape in range(2 * len(SHAPES)):
+        marker, filled = SHAPES[shape % len(SHAPES)], shape >= len(SHAPES)
+        points = panel.scatter(
+            "alpha",
+            name,
+            source=source,
+            view=CDSView(filter=GroupFilter(column_name="shape", group=shape)),
+            size=7 if marker == "square" else 9,
+            marker=marker,
+            fill_color=style.ORANGE if filled else None,
+            line_color=style.ORANGE,
+            line_width=2,
+        )
+        if marker == "square" and not filled:
+            points.glyph.tags = [ALIKE]
+        drawn.append(points)
+    return drawn
+
+
+def _path(sources: Mapping[str, Any], name: str, label: str, columns: tuple[str, str, str]) -> Any:
+    """What descents show in time, a colour for each alpha: means over samples, theory along the path, and a third, dashed."""
+    seen, theory, third = columns
+    tips = [("α", "@alpha{0.000}"), ("t", "@time{0.00}"), ("", f"@{seen}{{0.0000}}")]
+    panel = _panel(name, "time t of gradient flow", label, tips, x_axis_type="log")
+    lines, points = sources["path_lines"], sources["path"]
+    panel.multi_line("time", theory, source=lines, line_color="color", line_width=2)
+    panel.multi_line("time", third, source=lines, line_color="color", line_width=1.5, line_dash=[6, 3])
+    marks = panel.scatter(
+        "time", seen, source=points, size=7, marker="circle", fill_color="color", line_color=None
     )
-    panel.segment("alpha", "low", "alpha", "high", source=source, line_width=1, **look)
-    _hover(panel, [points])
+    _hover(panel, [marks])
     return panel
 
 

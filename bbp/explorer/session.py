@@ -15,7 +15,7 @@ from bokeh.document import Document
 from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
-from bbp.explorer import curves, figures, networks, page, phase_map
+from bbp.explorer import curves, descentfile, figures, networks, page, phase_map
 from bbp.explorer.answer import (
     Answer,
     all_but_diagram,
@@ -88,6 +88,7 @@ class Session:
         self._branch_of: object = None  # what the curves over alpha of a model with options belong to
         self._closed = False
         found = answer(state)
+        self._name = held[0].file if held else ""  # of an open file
         self._chosen = ""  # the quantity of an open file that is shown
         self._lay_over(found)
         self._sent = Answer()
@@ -382,6 +383,10 @@ class Session:
         """Put the points of the open file that belong to the page's model into an answer."""
         held, named = self._held_here(), self._quantities()
         found.sources |= {"sweep": self._samples_held(), "quantity": figures.empty("quantity")}
+        found.sources |= {name: figures.empty(name) for name in ("path", "path_lines")}
+        if held and held.paths:
+            found.sources |= held.paths
+            found.axes |= descentfile.axes_of(held.paths)
         if held and named:
             columns = held.quantities[named[0][0]][1]
             found.sources["quantity"] = columns
@@ -393,16 +398,23 @@ class Session:
 
     def _tell_of_sweep(self, name: str = "") -> None:
         if not self._held:
-            self._tell(models=[], quantities=[])
+            self._name = ""
+            self._tell(models=[], quantities=[], file="", paths="")
             return
-        opened, points = f"{name}: " if name else "", len(self._samples_held()["alpha"])
-        words = (
-            f"{points} points of this model (squares, ± one standard error)."
-            if points
-            else "samples of other models: choose one."
-        )
+        self._name = name or self._name
+        opened, held = f"{name}: " if name else "", self._held_here()
+        points = len(held.columns["alpha"]) if held else 0
+        if points:
+            words = f"{points} points of this model (± one standard error)."
+        elif held and held.paths:
+            words = "descents of this model, in the panel along gradient flow."
+        else:
+            words = "samples of other models: choose one."
+        file = f"{self._name or 'sweep file'}: {held.about}" if held and points else ""
+        paths = f"{self._name or 'the file'}: {held.about}" if held and held.paths else ""
         models = [{"text": held.text, "values": held.values} for held in self._held]
-        self._tell(**{"sweep-words": opened + words, "models": models, "quantities": self._quantities()})
+        more = {"quantities": self._quantities(), "file": file, "paths": paths}
+        self._tell(**{"sweep-words": opened + words, "models": models, **more})
 
     # ---- sending ----
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import importlib
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from bbp import store
 from bbp.analysis.summary import summarise
-from bbp.experiments import models, own
+from bbp.experiments import descent_file, models, own
+from bbp.explorer.figures import SHAPES, SIGNS
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, plain, text_of
+from bbp.files import dataset
 from theory.checks import ParameterError
 from theory.model.covariance import covariance
 from theory.model.network import Network
@@ -30,12 +33,18 @@ MODELS = 12  # of a product that the page offers
 @dataclass(frozen=True)
 class Held:
     """One model of an opened file: how the page names it, values of a state that shows it, columns of its points; and of every
-    quantity that averages over its samples have, by name, its words and columns (`bbp.explorer.figures.COLUMNS`)."""
+    quantity that averages over its samples have, by name, its words and columns (`bbp.explorer.figures.COLUMNS`).
+
+    paths   of descents: columns of the sources "path" and "path_lines"; about: what of the file they show; file: its name
+    """
 
     text: str
     values: dict[str, Any]
     columns: dict[str, NDArray[np.float64]]
     quantities: dict[str, tuple[str, dict[str, NDArray[np.float64]]]] = field(default_factory=dict)
+    paths: dict[str, dict[str, Any]] = field(default_factory=dict)
+    about: str = ""
+    file: str = ""
 
     def fits(self, state: State) -> bool:
         """Whether these are samples of the state's model."""
@@ -44,8 +53,12 @@ class Held:
 
 
 def read(path: str | Path) -> list[Held]:
-    """The models of a sweep file. Raises FileError (a ParameterError) where it is none, or too large for a page."""
-    held = [_held(sweep) for sweep in store.load_all(path)[:MODELS]]
+    """The models of a sweep file, or the one of descents. Raises FileError (a ParameterError) where it is neither, or too large
+    for a page."""
+    if dataset.kind_of(path) == descent_file.FORMAT:
+        one = importlib.import_module("bbp.explorer.descentfile").held(dataset.open(path))
+        return [replace(one, file=Path(path).name)]
+    held = [replace(_held(sweep), file=Path(path).name) for sweep in store.load_all(path)[:MODELS]]
     points = sum(len(one.columns["alpha"]) for one in held)
     if points > SWEEP_POINTS:
         raise ParameterError(f"the file has {points} points; a page shows {SWEEP_POINTS}")
@@ -76,7 +89,7 @@ def _held(sweep: xr.Dataset) -> Held:
     averages = summarise(sweep)
     n, alpha = np.meshgrid(sweep.n.values.astype(np.float64), sweep.alpha.values, indexing="ij")
     good = np.isfinite(averages.lowest.values)
-    columns = {"alpha": alpha[good], "n": n[good]}
+    columns = {"alpha": alpha[good], "n": n[good], "shape": _shape(n)[good]}
     for name in ("lowest", "overlap"):
         middle = averages[name].values[good]
         error = np.nan_to_num(averages[f"{name}_error"].values[good])
@@ -88,7 +101,14 @@ def _held(sweep: xr.Dataset) -> Held:
     words = models.words(model)
     if "theory_n_verdict" in sweep:
         words += f" (theory of these rows: {', '.join(dict.fromkeys(sweep.theory_n_verdict.values.ravel()))})"
-    return Held(words, values, columns, _quantities(averages))
+    sizes = np.unique(columns["n"])
+    about = ", ".join(f"{SIGNS[min(k, len(SIGNS) - 1)]} N = {size:g}" for k, size in enumerate(sizes))
+    return Held(words, values, columns, _quantities(averages), about=about)
+
+
+def _shape(n: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The number of the shape that each N has on the page, in their order; the last is for all beyond it."""
+    return np.minimum(np.searchsorted(np.unique(n), n), 2 * len(SHAPES) - 1).astype(np.float64)
 
 
 def _quantities(averages: xr.Dataset) -> dict[str, tuple[str, dict[str, NDArray[np.float64]]]]:
@@ -97,7 +117,14 @@ def _quantities(averages: xr.Dataset) -> dict[str, tuple[str, dict[str, NDArray[
     for name in (name for name in averages.data_vars if f"{name}_error" in averages):
         middle, error = averages[name].values, np.nan_to_num(averages[f"{name}_error"].values)
         good = np.isfinite(middle)
-        columns = {"alpha": alpha, "n": n, "value": middle, "low": middle - error, "high": middle + error}
+        columns = {
+            "alpha": alpha,
+            "n": n,
+            "shape": _shape(n),
+            "value": middle,
+            "low": middle - error,
+            "high": middle + error,
+        }
         words = str(averages[name].attrs.get("long_name", name))
         found[str(name)] = words, {key: values[good] for key, values in columns.items()}
     return found

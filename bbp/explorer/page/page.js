@@ -116,10 +116,14 @@ window.bbp = (function () {
     setTimeout(paintNow, 0);
     if (answer.serial === undefined) return;
     byId("plot-phases").classList.toggle("stale", answer.more === true); // the diagram of another p* or noise, until its own comes
-    if (answer.error) { complain(answer.error, answer.name); typed = answer.name; } else if (answer.values) {
+    if (answer.error) { // what was typed stays to be corrected; every other control stands where the numbers are
+      complain(answer.error, answer.name); typed = answer.name;
+      if (!waiting) for (const c of CONTROLS) if (c.name !== answer.name) syncControl(c);
+    } else if (answer.values) {
       state = answer.values;
       if (!waiting) { complain(""); typed = null; }
       showLink(answer.words.query);
+      nameSize();
       for (const c of CONTROLS) if (!waiting) syncControl(c);
     }
     if (answer.more) return;
@@ -135,6 +139,7 @@ window.bbp = (function () {
     document.documentElement.dataset.serial = mine;
     next();
   }
+  function nameSize() { for (const key of document.querySelectorAll(".key-n")) if (key.textContent !== "N = " + state.n) key.textContent = "N = " + state.n; }
   function showLink(query) {
     const url = location.protocol === "file:" ? location.href.split("?")[0] + "?" + query : location.origin + location.pathname + "?" + query;
     say("link", url);
@@ -153,6 +158,8 @@ window.bbp = (function () {
       if (status.quantities.length !== select.options.length) select.replaceChildren(...status.quantities.map(([name, words]) => new Option(words, name)));
       if (status.quantities.length) select.value = status.quantities[0][0];
     }
+    if (status.file !== undefined) for (const key of document.querySelectorAll(".key-file")) key.textContent = status.file;
+    if (status.paths !== undefined) { byId("paths").hidden = status.paths === ""; byId("path-words").textContent = status.paths || "\u00a0"; }
     if (status.models !== undefined) {
       const row = byId("sweep-models");
       row.replaceChildren(...status.models.map((held) => {
@@ -286,6 +293,10 @@ window.bbp = (function () {
   }
 
   for (const c of CONTROLS) wire(c);
+  nameSize();
+  document.addEventListener("click", (event) => { // a "?" closes with a click elsewhere, and opens alone
+    for (const open of document.querySelectorAll(".what[open]")) if (!open.contains(event.target)) open.open = false;
+  });
   showLink(byId("link").textContent.replace(/^\?/, ""));
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
   byId("theme").addEventListener("click", () => {

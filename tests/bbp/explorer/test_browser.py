@@ -7,6 +7,7 @@ import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from bbp.explorer.answer import answer, number
 from bbp.explorer.jobs import draws_of
 from bbp.explorer.limits import sampling_of
 from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
+from bbp.explorer.sweepfile import read
+from bbp.files import dataset
+from bbp.plots.descent import mean_in_time
 from sims import instance, sampling
 from tests.bbp.explorer.conftest import START, Page, connections, explorer, tap, wait
 from theory import bbp_threshold, bulk_edge, density, outlier
@@ -25,6 +29,7 @@ from theory.finite.quenched import quenched
 from theory.general import density as general_density
 from theory.general import lowest_branch
 
+DESCENTS = Path(__file__).parents[3] / "data" / "descent" / "descent_p1_a0.5_n100_path.h5"
 NUMBERS = (
     "alpha_bbp",
     "jump",
@@ -206,6 +211,10 @@ def test_a_sweep_file_lies_over_the_curves(page, small_sweep, tmp_path):
     np.testing.assert_allclose(shown["lowest"], small_sweep.lowest, rtol=1e-12)
     np.testing.assert_allclose(shown["alpha"], small_sweep.alpha, rtol=1e-12)
     assert "points of this model" in page.text("sweep-words")
+    assert page.script(
+        "return [...document.querySelectorAll('.key-file')].map((key) => key.textContent)"
+    ) == (["small.h5: □ N = 20"] * 3)
+    assert {float(shape) for shape in page.columns("sweep")["shape"]} == {0.0}
     broken = tmp_path / "broken.h5"
     broken.write_bytes(small_sweep.path.read_bytes()[:3000])
     page.element("sweep-file").send_keys(str(broken))
@@ -213,6 +222,84 @@ def test_a_sweep_file_lies_over_the_curves(page, small_sweep, tmp_path):
     assert str(tmp_path) not in page.text("sweep-words")
     page.element("close-sweep").click()
     page.has("sweep", "alpha", wanted=False)
+
+
+def test_sizes_have_a_shape_each(tmp_path):
+    """Fourteen: twelve shapes in the order of N, the last for all beyond; the words say which is which."""
+    sizes = list(range(10, 24))
+    path = tmp_path / "many.h5"
+    words = ["--alpha-grid", "2", "--samples", "2", "--a", "0.5", "--n", ",".join(map(str, sizes)), "--quiet"]
+    assert sweep.main([*words, "--out", str(path)]) == 0
+    (held,) = read(path)
+    assert held.columns["shape"].tolist() == [*range(12), 11, 11]
+    assert held.about.startswith("□ N = 10, ○ N = 11") and held.about.count("⬢") == 3
+
+
+def test_legends_name_the_size_and_a_question_mark_says_what_one_sees(page):
+    page.type("n", "777")
+    assert set(
+        page.script("return [...document.querySelectorAll('.key-n')].map((key) => key.textContent)")
+    ) == {"N = 777"}
+    marks = page.driver.find_elements("css selector", ".what")
+    shown = [mark for mark in marks if mark.is_displayed()]
+    assert len(shown) == 4  # spectrum, lowest eigenvalue, overlap, phases
+    for mark in shown:
+        summary, words = (mark.find_element("css selector", part) for part in ("summary", "p"))
+        assert not words.is_displayed()
+        summary.click()
+        assert words.is_displayed() and len(words.text) > 80
+        assert sum(other.find_element("css selector", "p").is_displayed() for other in shown) == 1
+    page.element("phase").click()
+    assert not any(mark.find_element("css selector", "p").is_displayed() for mark in shown)
+
+
+def test_after_a_refusal_controls_stand_where_the_numbers_are(page):
+    """What was chosen or slid goes back; what was typed stays, to be corrected."""
+    page.type("p", "inf")
+    page.script("document.getElementById('options').open = true")
+    before, numbers = page.state(), page.words(NUMBERS)
+    choice = page.element("c-loss")
+    page.after(
+        lambda: next(o for o in choice.find_elements("tag name", "option") if o.text == "squared").click()
+    )
+    assert "must" in page.text("error")
+    assert choice.get_attribute("value") == "normalised"
+    assert page.state() == before and page.words(NUMBERS) == numbers
+    page.type("overlap", "0.5")
+    assert "overlap" in page.text("error") and page.element("c-overlap").get_attribute("value") == "0.5"
+    assert page.state() == before
+    page.type("overlap", "0")
+    assert page.text("error") == ""
+    page.script("document.getElementById('options').open = false")
+
+
+def test_descents_of_a_file_lie_in_a_panel_of_their_own(page):
+    """Means over samples in time, a colour for each alpha, as the figure of the file has them."""
+    assert not page.element("paths").is_displayed()
+    page.element("sweep-file").send_keys(str(DESCENTS))
+    page.says("sweep-words", "choose one")
+    page.after(lambda: page.script("document.querySelector('#sweep-models button').click()"))
+    page.says("path-words", "N = 100, random start; from dark to light α = 1, 2, 3, 4")
+    assert page.element("paths").is_displayed()
+    found = dataset.open(DESCENTS).sel(n=100, start="random")
+    shown = page.columns("path")
+    assert len(set(shown["color"])) == 4
+    moments = np.searchsorted(found.step.values, found.hessian_step.values)
+    for alpha in (1.0, 4.0):
+        rows = [k for k, value in enumerate(shown["alpha"]) if float(value) == alpha]
+        here = found.sel(alpha=alpha)
+        time = here.time.values[:, moments]
+        for name, values in (
+            ("lowest", here.eigenvalues.sel(frame="plain").values[..., 0]),
+            ("overlap", here.overlaps.sel(frame="plain").values.max(axis=-1)),
+            ("m2", here.m2.values[:, moments]),
+        ):
+            at, mean = mean_in_time(time, values)
+            np.testing.assert_allclose([float(shown["time"][k]) for k in rows], at[1:], rtol=1e-9)
+            np.testing.assert_allclose([float(shown[name][k]) for k in rows], mean[1:], rtol=1e-9)
+    page.script("document.getElementById('close-sweep').click()")
+    page.has("path", "time", wanted=False)
+    assert not page.element("paths").is_displayed()
 
 
 def test_themes_and_sizes(page):
@@ -241,7 +328,8 @@ def test_everything_has_a_name_for_those_who_do_not_see_it(page):
         "e.getAttribute('aria-label') || e.textContent.trim() || (e.labels && e.labels.length))).map((e) => e.outerHTML)"
     )
     assert nameless == []
-    for figure in page.driver.find_elements("css selector", "[role=img]"):
+    figures = page.driver.find_elements("css selector", "[role=img]")
+    for figure in (figure for figure in figures if figure.is_displayed()):
         described = page.text(figure.get_attribute("aria-describedby"))
         assert any(character.isdigit() for character in described)
     assert page.script("return document.documentElement.lang") == "en"
@@ -373,7 +461,9 @@ def test_a_sample_can_be_cancelled(page):
 def test_what_bokeh_is_spared_changes_no_pixel(page):
     """Every shortcut of hasten.js is in place, and figures with and without them are the same; none needs a new layout."""
     compare = (
-        "const all = Object.values(bbp.board().figures), views = all.map((figure) => Bokeh.index.find_one(figure));"
+        "const seen = (figure) => Bokeh.index.find_one(figure).el.offsetParent !== null;"
+        "const all = Object.values(bbp.board().figures).filter(seen);"
+        "const views = all.map((figure) => Bokeh.index.find_one(figure));"
         "const shot = () => views.map((view) => view.export('png').canvas.toDataURL()), done = bbp.hastened().done;"
         "const axes = all.flatMap((figure) => [...figure.below, ...figure.left]).map((axis) => Bokeh.index.find_one(axis));"
         "const short = shot(); bbp.hastened().undo(); const long = shot();"
@@ -382,7 +472,7 @@ def test_what_bokeh_is_spared_changes_no_pixel(page):
     page.type("a", "0.0123")
     done, same, moved = page.script(compare)
     assert done == ["colours", "places", "font", "sizes", "heights", "widths", "squares", "bars", "extents"]
-    assert same == [True] * 5
+    assert same == [True] * 5  # three more are hidden without a file
     assert moved == [False] * 10
     page.blank()  # for whoever comes next; nothing of this page can be used
 
