@@ -101,7 +101,7 @@ def _held(sweep: xr.Dataset) -> Held:
     words = models.words(model)
     if "theory_n_verdict" in sweep:
         words += f" (theory of these rows: {', '.join(dict.fromkeys(sweep.theory_n_verdict.values.ravel()))})"
-    sizes = np.unique(columns["n"])
+    sizes = np.unique(n)
     about = ", ".join(f"{SIGNS[min(k, len(SIGNS) - 1)]} N = {size:g}" for k, size in enumerate(sizes))
     return Held(words, values, columns, _quantities(averages), about=about)
 
