@@ -130,6 +130,8 @@ def sample_point(
     ((2, 6), [1, 1])
     """
     n = count("n", n)
+    for one in observables if isinstance(observables, list | tuple) else [observables]:
+        checks.of_type("observables", one, Observable)
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = checks.indices("samples", samples)
     need = _bytes_of(model, alpha, k, dtype, name, size)

@@ -50,7 +50,7 @@ def calls():
         ),
         "sample_point": (
             sample_point,
-            {**point, **seeds, "samples": [0], "eigenpairs": 2, "solver": "dense", "batch": 1},
+            {**point, **seeds, "samples": [0], "eigenpairs": 2, "solver": "dense", "batch": 1, "observables": []},
         ),
         "lowest": (sims.lowest, {"drawn": drawn, "k": 2, "solver": "dense"}),
         "hessian": (sims.hessian, {"drawn": drawn}),
