@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import nbclient
-import nbformat
 import pytest
 
 from bbp import __version__
@@ -111,6 +109,8 @@ def test_one_version(site):
 def test_executed_pages_are_notebooks(site):
     """Each with the cells of its page, valid, without a role of Sphinx; the page links to it below its title."""
     *_, pages = site
+    pytest.importorskip("myst_nb", reason="with the extra docs alone")
+    nbformat = pytest.importorskip("nbformat")
     found = pages.executed(DOCS)
     assert {page.stem for page in DOCS.glob("tutorials/*.md")} | {"ten_lines"} == {
         page.stem for page in found
@@ -132,6 +132,8 @@ def test_executed_pages_are_notebooks(site):
 @pytest.mark.slow
 def test_ten_lines_run_as_a_notebook(site, tmp_path, monkeypatch):
     *_, pages = site
+    pytest.importorskip("myst_nb", reason="with the extra docs alone")
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     monkeypatch.setenv("PYTHONPATH", str(DOCS.parent))
     made = nbformat.reads(pages.notebook(DOCS / "ten_lines.md"), 4)
     nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
