@@ -111,8 +111,8 @@ def typical_floor(model: Network) -> Floor:
     start = -math.inf if model.p == 1 or math.isinf(model.p) else 0.0
     unit = model.a if model.rule.has_a else 1.0
     if _one_direction(model):
-        sign = float(np.sign(model.overlap_matrix[0, 0]))
-        return floor(lambda x, y: lowest(x, model.teacher.value(sign * x, np) + 0 * y), (0.0, 0.0), start)
+        m = float(model.overlap_matrix[0, 0])  # lam = m u, of length |m|
+        return floor(lambda x, y: lowest(x, model.teacher.value(x / m, np) + 0 * y), (0.0, 0.0), start)
     if math.isinf(model.p):
         mean = _mean(model.student)
         return floor(lowest, outputs_of(model.teacher), start, lambda x: np.full(np.shape(x), mean), unit)

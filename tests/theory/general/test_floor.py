@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from theory.general import Network, spectrum, threshold
 from theory.general.laws import floor_of
@@ -111,3 +112,27 @@ def test_activations_that_saturate_slowly_have_ends():
     z = alpha * np.sum(mass * f * q / (q + f)) / mass.sum() - q
     found = spectrum(Network(activation=arctan, a=a), alpha)
     assert found.kind == "smooth" and abs(found.edge - z) < 1e-7 * abs(z)
+
+
+@pytest.mark.parametrize(
+    ("activation", "loss", "m"),
+    [("tanh", "welsch", -2.0), ("he3", "welsch", 2**0.5), ("tanh", "cauchy", 0.5)],
+)
+def test_a_student_that_is_a_multiple_of_the_teacher(activation, loss, m):
+    """lam = m u: weights of one variable; twin: a fine line, the edge as the maximum of z."""
+    model, alpha = Network(activation=activation, loss=loss, overlap=((m,),), gram=((m * m,),)), 3.0
+    u = np.linspace(-9, 9, 200_001)
+    mass = np.exp(-(u**2) / 2) / np.exp(-(u**2) / 2).sum()
+    f = model.weights((m * u)[:, None], model.outputs(u[:, None]))[:, 0, 0]
+    low = max(0.0, -f.min())
+
+    def z(t):
+        q = low + np.exp(t)
+        return q - alpha * float(mass @ (f * q / (q + f)))
+
+    grid = np.linspace(-12, 8, 80)
+    at = grid[int(np.argmin([z(t) for t in grid]))]
+    best = minimize_scalar(z, bounds=(at - 0.3, at + 0.3), method="bounded", options={"xatol": 1e-9})
+    found = spectrum(model, alpha)
+    assert floor_of(model).value == pytest.approx(f.min(), abs=1e-6)
+    assert found.kind == "sharp" and found.edge == pytest.approx(-best.fun, rel=1e-7)
