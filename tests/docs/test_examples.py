@@ -8,10 +8,12 @@ import builtins
 import importlib
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
-from bbp.console import program
+from bbp.console import options, program
 from bbp.console.program import COMMANDS
+from bbp.experiments.options import SWEEP
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "data" / "README.md"])
@@ -73,3 +75,26 @@ def test_python_of_the_pages_uses_names_that_exist():
             known |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
             assert {node.id for node in names} <= known, page.name
     assert seen > 8
+
+
+def test_options_in_toml_are_read(tmp_path):
+    """Every sweep.toml of the pages has names and values that the sweep takes."""
+    seen = 0
+    for page in PAGES:
+        for text in re.findall(r"^```toml\n([\s\S]*?)^```", page.read_text(), re.MULTILINE):
+            (tmp_path / "sweep.toml").write_text(text)
+            found = options.checked(SWEEP, options.read_toml(tmp_path / "sweep.toml", SWEEP))
+            assert found["alpha_grid"], page.name
+            seen += 1
+    assert seen
+
+
+def test_extras_that_are_named_exist():
+    kept = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = [
+        extra
+        for page in PAGES
+        for several in re.findall(r"(?:hessian-bbp|\.)\[([a-z,]+)\]", page.read_text())
+        for extra in several.split(",")
+    ]
+    assert named and set(named) <= set(kept)
