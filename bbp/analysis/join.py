@@ -14,7 +14,7 @@ import xarray as xr
 from bbp.analysis.summary import own_names
 from bbp.experiments import models
 from bbp.files import dataset, product
-from bbp.files.variables import DONE, NOT_RUN
+from bbp.files.variables import DONE, NOT_RUN, described
 from theory.checks import ParameterError, shown
 from theory.model import Network
 
@@ -67,7 +67,7 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
     groups: dict[Network, list[xr.Dataset]] = {}
     for part in (one for several in opened for one in product.split(several)):
         groups.setdefault(models.of(part), []).append(part)
-    return product.combined([_of_model(group) for group in groups.values()])
+    return described(product.combined([_of_model(group) for group in groups.values()]))
 
 
 def _of_model(parts: list[xr.Dataset]) -> xr.Dataset:

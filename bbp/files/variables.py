@@ -120,6 +120,10 @@ WORDS: dict[str, str] = {
     "alpha_minima_kind": "kind of this transition",
     "alpha_minima_reason": "why it was not found",
     # descents
+    "start": "where the descent starts",
+    "student_row": "number of the student",
+    "teacher_row": "number of the teacher's row",
+    "frame": "of the Hessian: plain, or on the sphere",
     "step": "number of the step",
     "hessian_step": "number of the step at which the Hessian was looked at",
     "overlap_matrix": "w_k . w*_l / N",
@@ -137,6 +141,7 @@ WORDS: dict[str, str] = {
     "crossing_alpha": "alpha at which phi of both sizes is the same",
     "crossing_found": "share of bootstrap fits that cross",
     "alpha_zero_n": "size N with alphas close above alpha_BBP",
+    "alpha_zero_sampled": "alpha_0 of samples",
     "alpha_zero_sampled_value": "alpha_0 of samples",
     # laws in N
     "row": "number of the fitted series",
@@ -254,7 +259,7 @@ def described(found: xr.Dataset) -> xr.Dataset:
                 values.attrs,
             )
         attributes = found.variables[name].attrs
-        if words := words_of(str(name)):
+        if words := words_of(str(name)) or _part_of(found, str(name)):
             attributes.setdefault("long_name", words)
         if found.variables[name].dtype.kind in "fiu" and name not in FLAGS:
             attributes.setdefault("units", "s" if str(name).endswith("seconds") else "1")
@@ -262,6 +267,15 @@ def described(found: xr.Dataset) -> xr.Dataset:
             flags, meanings, dtype = FLAGS[str(name)]
             attributes |= {"flag_values": np.array(flags, dtype=dtype), "flag_meanings": meanings}
     return found
+
+
+def _part_of(found: xr.Dataset, name: str) -> str:
+    """The words of NAME_error, NAME_low, ... where NAME is an observable of one's own, which brings its words."""
+    for part, words in PARTS.items():
+        whole = name.removesuffix(part)
+        if part and whole != name and whole in found and (own := found[whole].attrs.get("long_name")):
+            return words + own
+    return ""
 
 
 def words_of(name: str) -> str:

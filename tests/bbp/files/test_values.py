@@ -4,6 +4,7 @@ values_of_data.json holds digests of every array and attribute that the loaders 
 been made anew since is another file, known by its checksum, and is not compared.
 """
 
+import glob
 import hashlib
 import json
 from pathlib import Path
@@ -12,7 +13,10 @@ import h5py
 import numpy as np
 import pytest
 
+import bbp as package
 from bbp import store
+from bbp.analysis.comparison import compare
+from bbp.analysis.summary import summarise
 from bbp.files import dataset
 
 ROOT = Path(__file__).parents[3] / "data"
@@ -72,3 +76,20 @@ def test_every_value_is_what_it_was(folder):
             compared += 1
             assert found == KNOWN[name], name
     assert compared or folder == "figures"
+
+
+def test_every_variable_has_words_and_units():
+    """Of sweeps, joined ones, averages, comparisons and fits; of descents and phase diagrams, from the stored ones."""
+    far = "data/finite_size/far.h5"
+    stored = [package.open(path) for path in (far, *sorted(glob.glob("data/descent/*.h5"))[:1])]
+    sweep = stored[0].assign_attrs(seed=1)
+    made = [
+        package.join([far, sweep]),
+        summarise(stored[0]),
+        compare(stored[0], draws=0, repeats=100),
+        package.fit(far),
+    ]
+    for found in [*stored, *made]:
+        for name, values in found.variables.items():
+            assert values.attrs.get("long_name"), (found.attrs.get("format"), name)
+            assert values.dtype.kind not in "fiu" or {"units", "flag_values"} & set(values.attrs), name
