@@ -92,13 +92,17 @@ def lowest(model: Network, rng: np.random.Generator) -> tuple[float, bool]:
 
 
 def _anywhere(model: Network, size: float, rng: np.random.Generator) -> float:
-    """The lowest weight over preactivations (lam, u) up to a size, some with all of them nearly alike."""
+    """The lowest weight over preactivations (lam, u) up to a size, some with all nearly alike, or students up to a sign:
+    large outputs that cancel."""
     p, d = int(model.p), int(model.p) + model.p_star
     v = np.where(
         rng.random((60_000, d)) < 0.5, rng.normal(0, 2, (60_000, d)), _scales(rng, (60_000, d), size)
     )
     v[::3] = v[::3, :1]
-    v[::3, p:] *= 1 + rng.choice([-1.0, 1.0], (20_000, 1)) * 10 ** rng.uniform(-14, 0, (20_000, 1))
+    off = 1 + rng.choice([-1.0, 1.0], (2, 20_000, 1)) * 10 ** rng.uniform(-14, 0, (2, 20_000, 1))
+    v[::3, p:] *= off[0]
+    v[1::3, 1:p] = v[1::3, :1] * rng.choice([-1.0, 1.0], (20_000, p - 1))
+    v[1::3, p - 1 : p] *= off[1]
     return _evolved(lambda w: _smallest(model, w[:, :p], model.outputs(w[:, p:])), v, size, rng)
 
 
