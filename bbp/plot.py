@@ -92,7 +92,7 @@ def draw(
     out, dpi
         A picture to write, in the format of its ending.
     **look
-        The other options of `bbp plot`, see `bbp.plots.options.read`: panels, size, sheets (style sheets), font, labels,
+        The other options of `bbp plot`, see `bbp.plots.options.read`: panels, size, style (style sheets), font, labels,
         legend, ylog, xlog, ylim, xlim, colors, talk.
 
     Returns
@@ -296,7 +296,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     look.add_argument(
         "--style",
-        dest="sheets",
         metavar="SHEET",
         action="append",
         default=[],
@@ -333,7 +332,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 LOOK = (
-    "panels", "size", "sheets", "font", "labels", "legend", "ylog", "xlog", "ylim", "xlim", "colors", "talk"
+    "panels", "size", "style", "font", "labels", "legend", "ylog", "xlog", "ylim", "xlim", "colors", "talk"
 )  # fmt: skip
 
 

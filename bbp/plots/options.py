@@ -83,7 +83,7 @@ def read(
     *,
     panels: Any = None,
     size: Any = None,
-    sheets: Any = (),
+    style: Any = (),
     font: str | None = None,
     labels: Any = (),
     legend: str | bool = "on",
@@ -114,7 +114,7 @@ def read(
         legend=choice("legend", legend, LEGENDS),
         logs="y" * bool(ylog) + "x" * bool(xlog),
         limits=(*parse_limits("ylim", ylim), *parse_limits("xlim", xlim)),
-        settings=settings([sheets] if isinstance(sheets, str) else sheets, font),
+        settings=settings([style] if isinstance(style, str) else style, font),
         colours=None if colors is None else parse_colours(colors),
         talk=bool(talk),
     )

@@ -23,6 +23,7 @@ from bbp.experiments import models
 from bbp.exports.tables import tables
 from bbp.files import dataset, product, variables
 from bbp.plots import style
+from bbp.plots import sweep as sweep_plots
 from bbp.plots.compare import compare_figure
 from theory.checks import ParameterError
 from theory.exact.outliers import teacher_branch
@@ -185,6 +186,19 @@ def test_figure_carries_the_data(comparison):
     handles, labels = figure.axes[0].get_legend_handles_labels()
     line = handles[labels.index("theory, colour of its $N$")]
     assert line.get_color() == style.GREY  # the colour of no N
+
+
+def test_several_models_go_into_one_figure_and_are_told_apart(tmp_path, capsys):
+    source = tmp_path / "two.h5"
+    both = [made_up(samples=4), made_up(model=Committee(2, 1, 0.3), alpha=[2.0])]
+    dataset.write(source, product.combined(both))
+    assert main([str(source), "--draws", "0", "--out", str(tmp_path / "two.png"), "-q"]) == 0
+    assert capsys.readouterr().out.count(", N = infinity\nlowest eigenvalue") == 2
+    named = {str(k): compare(one, draws=0, repeats=20) for k, one in enumerate(both)}
+    figure = compare_figure(sweep_plots.told_apart(named))
+    labels = {box.get_label() for box in figure.axes[1].containers}
+    models_named = ("$p = 1$, $a = 0.5$", "$p = 2$, $a = 0.3$")
+    assert labels == {f"{name}: $N = {n}$" for name in models_named for n in both[0].n.values}
 
 
 def test_program(tmp_path, capsys):

@@ -14,6 +14,7 @@ from tests.bbp.conftest import _made_up
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier
+from theory.exact.transition import bbp_threshold
 from theory.model import Committee
 
 DATA = Path(__file__).parents[2] / "data"
@@ -130,6 +131,25 @@ def test_the_program_prints_and_writes(bbp, tmp_path):
     free = bbp("fit", *files, "--of", "overlap", "--limit", "free")
     assert "limit fitted (theory: 0)" in free.out and "4 sizes, 5 are needed" in free.out
     assert bbp("info", out).code == 0 and bbp("export", out).out.startswith("row,at_alpha")
+
+
+def test_thresholds_of_a_phase_diagram_have_the_limit_of_theory():
+    """Each width and a is a row, p = inf, which has no finite N, none; 1/log N put in is the verdict."""
+    sizes, limit = np.array([1e3, 1e4, 1e5, 1e6]), bbp_threshold(Committee(1, 1, 2.0)).alpha
+    rng = np.random.default_rng(5)
+    values = limit - 2 / np.log(sizes) + 1e-3 * rng.standard_normal(4)
+    over = ("n", "p", "finite_a")
+    table = np.stack([values, np.full(4, np.nan)], axis=1)[..., None]
+    phase = xr.Dataset(
+        {"alpha_bbp_n": (over, table), "alpha_bbp_n_error": (over, np.full((4, 2, 1), 1e-3))},
+        {"n": sizes, "p": [1.0, np.inf], "finite_a": [2.0]},
+        {"format": "bbp-phase", "p_star": 1, "config": '{"draws": 100}'},
+    )
+    found = fit(phase)
+    assert found.verdict.values.tolist() == ["1/log N", ""] and found.taken_limit.values[0] == limit
+    assert abs(float(found.coefficient.sel(law="1/log N")[0]) + 2) < 4 * float(
+        found.coefficient_error.sel(law="1/log N")[0]
+    )
 
 
 def test_phase_diagrams_and_descents(bbp):
