@@ -30,6 +30,7 @@ ORDER = (
     "finite-thresholds",
     "edge",
     "scatter",
+    "inputs",
     "spectral",
 )
 

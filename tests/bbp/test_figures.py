@@ -17,6 +17,7 @@ from bbp.gallery import (
     descent_theory,
     finite,
     growth,
+    inputs,
     lifetime,
     minima,
     overlaps,
@@ -53,6 +54,9 @@ def coarse(monkeypatch):
     """Grids and draws of a few points in place of the figures' own: the same is computed and drawn, at a tenth of it."""
     monkeypatch.setattr(activations, "POINTS", 4)
     monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
+    rows = np.random.default_rng(0).standard_normal((60, 16))
+    monkeypatch.setattr(inputs, "SETS", {"normal": lambda: rows})
+    monkeypatch.setattr(inputs, "ALPHA", (1.0, 2.0))
     monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
     monkeypatch.setattr(descent, "WIDTHS", (2,))
     monkeypatch.setattr(descent_theory, "STEPS", 60)

@@ -10,7 +10,7 @@ alpha if
 * the mean difference of q2, less twice its error, is at most TOLERANCE of the larger one, or both are below BELOW. Where that
   difference with twice its error is more than TOLERANCE of what is found, as where hardly any eigenvector carries the signal,
   q2 is not given;
-* the mean over these draws is known: its standard error is at most TOLERANCE of it;
+* the mean over these draws is known: its standard error and the misfit are together at most TOLERANCE of it;
 * there were at least DRAWS draws.
 
 Gaussian: tau = 1 holds, and so do the marks of the rows; elliptical: tau holds. The marks say how far rows are from these
@@ -222,8 +222,9 @@ def _fit(value: Array, said: Array, q2: Array, said_q2: Array) -> _Fit:
         if not abs(difference) + 2 * error <= TOLERANCE * abs(size):
             why = why or f"theory is off by {difference:+.3g} +- {error:.2g} in {words}, {size:.3g}"
         refuted = refuted or abs(difference) - 2 * error > TOLERANCE * abs(size)
-    if not why and not spread <= TOLERANCE * abs(mean):
-        why = f"draws scatter: their mean lambda_1, {mean:.3g}, is known to {spread:.2g} only"
+    known_to = math.sqrt(spread**2 + off**2 + off_error**2)
+    if not why and not known_to <= TOLERANCE * abs(mean):
+        why = f"draws scatter: their mean lambda_1, {mean:.3g}, is known to {known_to:.2g} only"
     size = max(float(q2.mean()), q2_mean)
     holds = bool(abs(q2_off) + 2 * q2_off_error <= TOLERANCE * q2.mean())
     if not why and size > BELOW and abs(q2_off) - 2 * q2_off_error > TOLERANCE * size:

@@ -308,6 +308,23 @@ def test_quenched_theory_predicts_each_sample(name):
     assert good.sum() >= 35 and np.corrcoef(measured[good], predicted[good])[0, 1] > 0.6
 
 
+def test_theory_for_given_rows_is_right_where_its_verdict_names_a_law():
+    """On draws that the verdict has not seen: 20 %, or three errors of both (false alarm 3e-3 a case)."""
+    data = stored("inputs")
+    told = data["verdict"].astype(str) != "neither"
+    assert told.sum() >= 10 and np.array_equal(np.isnan(data["theory"]), ~told)
+    for said, found in (("theory", "found"), ("theory_q2", "q2")):
+        known = told & np.isfinite(data[said])
+        off = np.abs(data[said] - data[found])[known]
+        errors = np.hypot(data[f"{said}_error"], data[f"{found}_error"])[known]
+        assert known.sum() >= 3 and np.all((off <= 0.2 * np.abs(data[found][known])) | (off <= 3 * errors))
+    flower = (
+        data["set"].astype(str) == "flower, whitened"
+    )  # with the covariance alone wrong by a factor of nine
+    assert np.all(data["found"][flower] < 5 * data["gaussian"][flower])
+    assert np.all(np.abs(data["elliptical"] - data["found"])[flower] < 0.2 * np.abs(data["found"])[flower])
+
+
 def test_the_optimal_spectral_method_is_above_every_hessian():
     """Curves at every alpha; samples of it meet its curve within 4 sigma and 0.03 beyond alpha = 1.5."""
     data = stored("spectral")
