@@ -130,6 +130,14 @@ class Dyson:
         other.c = self.c * one("factor", positive("factor", factor))
         return other
 
+    def above(self, q: Array, cut: float) -> State | None:
+        """`state` by the weights alone at which the smallest eigenvalue of Q + F exceeds `cut`."""
+        shifted = self.packed + q[self.packing.rows, self.packing.cols][:, None]
+        lowest = np.linalg.eigvalsh(np.moveaxis(shifted[self.packing.position], 2, 0))[:, 0]
+        other = copy.copy(self)
+        other.c = np.where(lowest > cut, self.c, 0.0)
+        return other.state(q)
+
     def state(self, q: Array) -> State | None:
         """The sums at Q (p, p), or None where Q is not admissible."""
         shifted = self.packed + q[self.packing.rows, self.packing.cols][:, None]

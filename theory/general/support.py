@@ -48,6 +48,10 @@ _HALVINGS = 30
 _BELOW = 1e-7  # relative distance by which searches may miss the infimum
 _TOUCHING = 1e-9  # relative distance within which a weight touches
 _NEAREST = 1e-14  # relative distance of a sharp edge from the end of the support that is rounding of Q,
+_SHOWN, _CUT = (
+    1e-5,
+    0.02,
+)  # from which points may show it; up to which weights are then taken out of their sums
 _DEEPEST = 0.02  # and from which points should have shown it
 _FARTHEST = 1e6  # times the infimum, where no branch is looked for
 
@@ -111,8 +115,9 @@ class Support:
         at = int(np.argmin(values[:, 0]))
         return float(values[at, 0]), vectors[at, :, 0], bool(self._closed[at])
 
-    def kind(self, state: State, z: float, alpha: float) -> tuple[str, float]:
+    def kind(self, dyson: Dyson, state: State, z: float) -> tuple[str, float]:
         """Kind of an edge at a Q that touches the support, and its relative distance from there where it is sharp."""
+        alpha = float(dyson.c.sum())
         values, vectors = np.linalg.eigh(state.q + self._bank)
         low, touching = (
             values[:, 0],
@@ -123,6 +128,9 @@ class Support:
         rows = [(vectors[i, :, 0], self._peaks[i]) for i in np.flatnonzero(low <= touching)]
         there = [(e, peak) for e, peak in rows if peak is not None]
         at = depth(state, z, alpha, there) if len(there) == len(rows) else math.nan
+        if at > _SHOWN:  # points show some of it already
+            bare = dyson.above(state.q, _CUT * float(np.linalg.norm(state.q, 2)))
+            at = math.nan if bare is None else depth(bare, z, alpha, there, _CUT)
         if at < _NEAREST:
             return "smooth", 0.0
         return ("sharp", at) if at < _DEEPEST else ("unresolved", 0.0)
@@ -174,7 +182,7 @@ def _at_bottom(dyson: Dyson, law: Support) -> DysonEdge | None:
     state = dyson.state(law.q_min * np.eye(dyson.p))
     if state is None or state.top(state.centre())[0] > 1:
         return None
-    kind, off = law.kind(state, state.centre(), float(dyson.c.sum()))
+    kind, off = law.kind(dyson, state, state.centre())
     return DysonEdge(state.centre(), kind, state, off=off * law.q_min)
 
 
@@ -207,7 +215,7 @@ def _smooth(dyson: Dyson, law: Support, start: tuple[Array, float] | None) -> Dy
 
 
 def _touched(dyson: Dyson, law: Support, value: float, state: State) -> DysonEdge:
-    kind, off = law.kind(state, value, float(dyson.c.sum()))
+    kind, off = law.kind(dyson, state, value)
     return DysonEdge(value, kind, state, off=off * float(np.linalg.norm(state.q, 2)))
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.general.state import State, newton_step
+from theory.late_scipy import brentq
 from theory.model.network import Network
 
 Array = NDArray[Any]
@@ -71,9 +72,14 @@ def peak(model: Network, lam: Array, y: float, smallest: Callable[[Array, Array]
     return None if one is None else Peak(p + 1, students * one * _mean_density(model, y, size), images)
 
 
-def depth(state: State, z: float, alpha: float, peaks: list[tuple[Array, Peak]]) -> float:
+def depth(
+    state: State, z: float, alpha: float, peaks: list[tuple[Array, Peak]], cut: float = math.inf
+) -> float:
     """d at a sharp edge next to touching, relative to Q; peaks are vectors e (p,) with what lies there. NaN where L itself is
-    not left of the edge."""
+    not left of the edge, inf where d is none of the small ones that this holds for.
+
+    cut   relative to Q: the smallest eigenvalue of Q + F up to which weights count here, and not in the state
+    """
     size = float(np.linalg.norm(state.q, 2))
     rows = []
     for e, _ in peaks:
@@ -89,9 +95,26 @@ def depth(state: State, z: float, alpha: float, peaks: list[tuple[Array, Peak]])
     k, amplitude = peaks[0][1].codimension, alpha * peaks[0][1].amplitude * together
     if not amplitude > 0:
         return 0.0
+    if math.isinf(cut):
+        return math.exp(-min(1 / amplitude, 700.0)) if k == MOST else float(amplitude ** (2 / (4 - k)) / size)
+
+    def excess(v: float) -> float:
+        power = 1.0 if k == MOST else (math.exp(v) * size) ** (k / 2 - 2)
+        return math.log(amplitude * power * _share(k, math.sqrt(cut * math.exp(-v))))
+
+    low, high = math.log(cut) - 60, math.log(cut)
+    if excess(high) > 0 or excess(low) < 0:
+        return math.inf
+    return math.exp(float(brentq(excess, low, high)))
+
+
+def _share(k: int, r: float) -> float:
+    """Of the integral over x, what lies at lambda < r^2 d; for k = 4 that part itself."""
     if k == MOST:
-        return math.exp(-min(1 / amplitude, 700.0))
-    return float(amplitude ** (2 / (4 - k)) / size)
+        return math.log1p(r * r) - r * r / (1 + r * r)
+    if k == 2:
+        return r * r / (1 + r * r)
+    return 2 / math.pi * (math.atan(r) + (2 - k) * r / (1 + r * r))
 
 
 def _images(lam: Array, even: bool) -> int:

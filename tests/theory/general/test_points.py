@@ -14,7 +14,7 @@ from theory.general.orbits import orbit_average, orbit_labels
 from theory.general.points import CloudProblem, point_spectrum, point_threshold
 from theory.general.spectrum import route
 from theory.general.support import support
-from theory.general.touching import _mean_density
+from theory.general.touching import _mean_density, _share
 
 STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any cloud
 
@@ -259,3 +259,20 @@ def test_density_of_a_mean_of_outputs():
     assert _mean_density(Network(1, 2, activation="quadratic"), 3.0, 1.0) == pytest.approx(
         np.exp(-3.0), rel=1e-2
     )
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_part_of_the_integral_about_a_place_of_lowest_weights(k):
+    """int r^{k-1} dr / (d + r^2)^2 up to r = 3 sqrt(d), in units of all of it (of 1/2 for k = 4)."""
+    whole = (np.pi / 4, 1 / 2, np.pi / 4, 1 / 2)[k - 1]
+    r = (np.arange(200_000) + 0.5) * 3 / 200_000
+    part = np.sum(r ** (k - 1) / (1 + r**2) ** 2) * 3 / 200_000
+    assert _share(k, 3.0) == pytest.approx(part / whole, rel=1e-6)
+
+
+def test_where_points_show_some_of_it_the_distance_is_steady_too():
+    model = Network(2, activation="softened_relu", loss="welsch", a=5.0)
+    law = support(model)
+    edges = [CloudProblem(model, product_cloud(model, step), law).edge(2.0)[1] for step in (0.3, 0.24)]
+    assert [edge.kind for edge in edges] == ["sharp", "sharp"]
+    assert edges[0].off == pytest.approx(edges[1].off, rel=0.1)
