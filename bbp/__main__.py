@@ -1,4 +1,4 @@
-"""The program `bbp`: one door to sweep, phase, compare, plot, export, figures, descent and info."""
+"""The program `bbp`: one entry to sweep, phase, compare, plot, export, figures, descent and info."""
 
 from __future__ import annotations
 

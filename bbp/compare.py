@@ -18,7 +18,7 @@ from typing import Any
 
 from bbp.console import options, program
 from bbp.console.errors import FileError
-from bbp.console.options import Door
+from bbp.console.options import Program
 from bbp.console.program import callable_as, log
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
@@ -139,8 +139,10 @@ def compare(
             f"files must be the name of a sweep file, or a list of several, got {shown(files)}"
         )
     names = [str(name) for name in each]
-    door = Door("compare", [option for option in COMPARE if option.name not in ("save", "width")], "", "")
-    found = door.call(options, names, out=out, executor=executor, progress=progress)
+    comparison = Program(
+        "compare", [option for option in COMPARE if option.name not in ("save", "width")], "", ""
+    )
+    found = comparison.call(options, names, out=out, executor=executor, progress=progress)
     return found[0] if found is not None and len(found) == 1 else found
 
 

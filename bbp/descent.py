@@ -13,15 +13,15 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import Door
+from bbp.console.options import Program
 from bbp.console.program import callable_as
 from bbp.experiments.options import DESCENT
 
 EXAMPLE = """  bbp descent                                              a first look at p = 2: about a minute
   bbp descent --p 1 --alpha-grid 0.5:6:12 --n 200 --samples 40 --start random --out results/p1.h5
   bbp plot results/descent.h5 --out descent.pdf"""
-DOOR = Door("descent", DESCENT, __doc__ or "", EXAMPLE)
-add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
+PROGRAM = Program("descent", DESCENT, __doc__ or "", EXAMPLE)
+add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
 
 
 def descent(
@@ -62,7 +62,7 @@ def descent(
         | ({} if alpha is None else {"alpha_grid": alpha})
         | ({} if n is None else {"n": n})
     )
-    return DOOR.call(own | options, model, out=out, executor=executor, progress=progress)
+    return PROGRAM.call(own | options, model, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, descent)

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import Door
+from bbp.console.options import Program
 from bbp.console.program import callable_as
 from bbp.experiments.options import PHASE
 
@@ -19,8 +19,8 @@ EXAMPLE = """\
   bbp phase --p 1,2,4,inf --p-star 1 --a-grid 0.01:3:60:log --out phase.h5
   bbp phase --p 1,2 --at-a 0.5,1.5 --n 1e3,1e4,1e6 --out finite.h5
   bbp plot phase.h5 --out phase.pdf"""
-DOOR = Door("phase", PHASE, SUMMARY, EXAMPLE)
-add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
+PROGRAM = Program("phase", PHASE, SUMMARY, EXAMPLE)
+add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
 
 
 def phase(
@@ -45,7 +45,7 @@ def phase(
     theory.checks.ParameterError, KeyboardInterrupt
         As `bbp.sweep`.
     """
-    return DOOR.call(options, out=out, executor=executor, progress=progress)
+    return PROGRAM.call(options, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, phase)

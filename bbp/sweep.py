@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import Door
+from bbp.console.options import Program
 from bbp.console.program import callable_as
 from bbp.experiments.options import SWEEP
 
@@ -20,8 +20,8 @@ EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 a
   bbp sweep --alpha-grid 0.5:2:16 --p 2 --a 0.3 --n 400,800 --samples 32 --out results/p2.h5
   bbp sweep --config sweep.toml --workers 4 --resume
   bbp sweep --config sweep.toml --task 3/10      one of ten tasks of a job array; then the same with --merge"""
-DOOR = Door("sweep", SWEEP, __doc__ or "", EXAMPLE, rivals=(("a", "a_grid"), ("workers", "scheduler")))
-add_arguments, run, main = DOOR.add_arguments, DOOR.run, DOOR.main
+PROGRAM = Program("sweep", SWEEP, __doc__ or "", EXAMPLE, rivals=(("a", "a_grid"), ("workers", "scheduler")))
+add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
 
 
 def sweep(
@@ -75,7 +75,7 @@ def sweep(
         | ({} if alpha is None else {"alpha_grid": alpha})
         | ({} if n is None else {"n": n})
     )
-    return DOOR.call(own | options, model, out=out, executor=executor, progress=progress)
+    return PROGRAM.call(own | options, model, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, sweep)

@@ -3,7 +3,7 @@
 An `Option` either decides the numbers, and is then part of the record that a file keeps and that two runs must agree on,
 or says only how they are computed. Values stay text until `checked` reads them, on the command line as in a TOML file.
 
-A `Door` leads to an experiment: a program, and a function of Python, made of a table of options and what builds it from them.
+A `Program` is a command and a function of Python at once, made of a table of options and what builds an experiment from them.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def table(path: str | Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Door:
+class Program:
     """A program `bbp NAME` that runs what `build(given)` of `bbp.experiments.NAME` makes of its options.
 
     options   the table

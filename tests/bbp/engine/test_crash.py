@@ -15,6 +15,7 @@ import time
 import pytest
 
 from bbp import store, sweep
+from bbp.console.program import dispatch
 from bbp.engine import parts
 from bbp.files import atomic
 
@@ -43,13 +44,15 @@ def test_killed_at_random_moments_and_equal_to_the_uninterrupted_run(
     bbp, tmp_path, out, same, processes, kills
 ):
     reference, cache = out.with_name("reference.h5"), ["--cache", str(tmp_path / "cache")]
-    first = processes.Process(target=sweep.main, args=([*MANY, *cache, "--out", str(reference)],))
+    first = processes.Process(target=dispatch, args=(["sweep", *MANY, *cache, "--out", str(reference)],))
     first.start()
     first.join()
     rng = random.Random(20)
     for _ in range(kills):
         before = len(shard_files(out))
-        child = processes.Process(target=sweep.main, args=([*MANY, *cache, "--out", str(out), "--resume"],))
+        child = processes.Process(
+            target=dispatch, args=(["sweep", *MANY, *cache, "--out", str(out), "--resume"],)
+        )
         child.start()
         goal = before + rng.randrange(8)
         while child.is_alive() and len(shard_files(out)) < goal:
@@ -70,7 +73,7 @@ def test_killed_while_the_file_is_assembled(bbp, tiny, tiny_sweep, out, same, pr
     rng = random.Random(4)
     for _ in range(4):
         child = processes.Process(
-            target=sweep.main, args=([*tiny, "--quiet", "--out", str(out), "--resume"],)
+            target=dispatch, args=(["sweep", *tiny, "--quiet", "--out", str(out), "--resume"],)
         )
         child.start()
         time.sleep(rng.uniform(0, 0.2))

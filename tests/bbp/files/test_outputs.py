@@ -14,7 +14,7 @@ from bbp.files import atomic, dataset, outputs
 from theory.checks import ParameterError
 
 PHASE = ["phase", "--p", "1", "--a-grid", "0.5,1", "--at-a", "0.5", "--widths", "1"]
-DOORS = {
+PROGRAMS = {
     "sweep": ["sweep", "--n", "12", "--samples", "1", "--alpha-grid", "1", "--out", "OUT.h5"],
     "descent": [
         *["descent", "--n", "12", "--samples", "1", "--alpha-grid", "2", "--steps", "5", "--records", "2"],
@@ -35,32 +35,32 @@ def here(tmp_path, monkeypatch, made_up):
     return tmp_path
 
 
-def words(door, out, *more):
-    return [word.replace("OUT", out) for word in DOORS[door]] + list(more)
+def words(program, out, *more):
+    return [word.replace("OUT", out) for word in PROGRAMS[program]] + list(more)
 
 
-def suffix(door):
-    return DOORS[door][-1].removeprefix("OUT")
+def suffix(program):
+    return PROGRAMS[program][-1].removeprefix("OUT")
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_link_is_written_through(bbp, here, door):
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_link_is_written_through(bbp, here, program):
     (here / "disk").mkdir()
-    target, link = here / "disk" / f"real{suffix(door)}", here / f"link{suffix(door)}"
+    target, link = here / "disk" / f"real{suffix(program)}", here / f"link{suffix(program)}"
     target.write_text("old")
     link.symlink_to(target)
-    said = bbp(*words(door, "link", "--force"))
+    said = bbp(*words(program, "link", "--force"))
     assert said.code == 0, said
     assert link.is_symlink() and target.read_bytes() != b"old" and not target.is_symlink()
     assert sorted(path.name for path in here.iterdir()) == sorted(["disk", "in.h5", link.name])
     assert [path.name for path in target.parent.iterdir()] == [target.name]
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("what", ["dangling link", "directory", "fifo", "link to a directory", "long name"])
-def test_what_cannot_be_an_output_is_refused_before_any_work(bbp, here, door, what):
+def test_what_cannot_be_an_output_is_refused_before_any_work(bbp, here, program, what):
     name = "x" * 240 if what == "long name" else "out"
-    place = here / f"{name}{suffix(door)}"
+    place = here / f"{name}{suffix(program)}"
     (here / "folder").mkdir()
     if what == "directory":
         place.mkdir()
@@ -69,7 +69,7 @@ def test_what_cannot_be_an_output_is_refused_before_any_work(bbp, here, door, wh
     elif what != "long name":
         place.symlink_to("folder" if "directory" in what else "nowhere")
     before = sorted(here.rglob("*"))
-    said = bbp(*words(door, name, "--force"))
+    said = bbp(*words(program, name, "--force"))
     assert said.code == 2 and said.err.count("\n") == 1, said
     assert sorted(here.rglob("*")) == before
 
@@ -117,9 +117,9 @@ def test_what_is_no_name_is_refused(tmp_path, monkeypatch, value):
 
 
 @pytest.mark.parametrize("seed", ["1e30", str(2**63), "-1", "0.5"])
-@pytest.mark.parametrize("door", ["sweep", "descent", "phase", "compare"])
-def test_a_seed_too_large_leaves_nothing_behind(bbp, here, door, seed):
-    said = bbp(*words(door, "out", "--seed", seed))
+@pytest.mark.parametrize("program", ["sweep", "descent", "phase", "compare"])
+def test_a_seed_too_large_leaves_nothing_behind(bbp, here, program, seed):
+    said = bbp(*words(program, "out", "--seed", seed))
     assert said.code == 2 and said.err.count("\n") == 1 and "seed must be" in said.err
     assert [path.name for path in here.iterdir()] == ["in.h5"]
 
