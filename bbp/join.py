@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Join and write."""
-    out = outputs.destination(args.out)
+    out = _place(args.out)
     outputs.require_apart({"out": out}, args.files)
     outputs.require_free(out, force=args.force)
     found = join(args.files, out=out)
@@ -40,6 +40,11 @@ def run(args: argparse.Namespace) -> int:
     )
     program.show(f"wrote {out}: {sizes}")
     return program.OK
+
+
+def _place(out: Any) -> Path:
+    found: Path = importlib.import_module("bbp.experiments.options").data_file("out", out)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,9 +72,9 @@ def join(parts: Iterable[Any], *, out: str | Path | None = None) -> Any:
     theory.checks.ParameterError
         For nothing to join, and for what would mix silently.
     """
+    place = None if out is None else _place(out)
     found = importlib.import_module("bbp.analysis.join").join(parts)
-    if out is not None:
-        place = outputs.destination(out)
+    if place is not None:
         atomic.prepare_directory(place.parent)
         importlib.import_module("bbp.files.dataset").write(place, found)
     return found

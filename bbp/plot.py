@@ -107,13 +107,16 @@ def draw(
         that has no figure.
     """
     chosen = options.read(**_checked(look))
-    found = _opened(source, model)
+    place = None if out is None else outputs.destination(out)
+    ending = "" if place is None else form_of(place)
+    _check_dpi(dpi)
+    found = _opened(source, None if model is None else grids.integer("model", model, 0))
     form = str(next(iter(found.values())).attrs.get("format"))
     with chosen.look():
         results: Any = found if len(found) > 1 else next(iter(found.values()))
         figure = options.apply(DRAWERS[form](results, _width(width, chosen)), chosen)
-        if out is not None:
-            _write(figure, Path(out), form_of(Path(out)), dpi)
+        if place is not None:
+            _write(figure, place, ending, dpi)
         return figure
 
 
@@ -340,8 +343,7 @@ def run(args: argparse.Namespace) -> int:
     """Draw the figure of the files and write it."""
     out = _output(args)
     form = form_of(out if args.out is None else Path(args.out))
-    if not 10 <= args.dpi <= 2400:
-        raise ParameterError(f"dpi must lie between 10 and 2400, got {args.dpi!r}")
+    _check_dpi(args.dpi)
     for file in args.files:
         if Path(file).suffix.lower().removeprefix(".") in METADATA:
             dataset.kind_of(file)  # a picture is told to be one, before it is found to be its own
@@ -353,6 +355,11 @@ def run(args: argparse.Namespace) -> int:
         _write(figure, out, form, args.dpi)
     program.show(f"wrote {out}")
     return program.OK
+
+
+def _check_dpi(dpi: Any) -> None:
+    if isinstance(dpi, bool) or not isinstance(dpi, int | float) or not 10 <= dpi <= 2400:
+        raise ParameterError(f"dpi must lie between 10 and 2400, got {shown(dpi)}")
 
 
 def _write(figure: Figure, out: Path, form: str, dpi: float) -> None:

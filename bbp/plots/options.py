@@ -98,26 +98,52 @@ def read(
 
     ParameterError, FileError: in one line, for a bad one.
     """
-    chosen = () if panels is None else parse_panels(panels if isinstance(panels, str) else ",".join(panels))
-    if talk and len(chosen) > 1:
+    chosen = () if panels is None else parse_panels(",".join(_texts("panels", panels)))
+    if talk is True and len(chosen) > 1:
         raise ParameterError(f"talk is for one panel, got {', '.join(chosen)}")
     if isinstance(legend, bool):
         legend = "on" if legend else "off"
     if isinstance(labels, Mapping):
         labels = [f"{place}={text}" for place, text in labels.items()]
     return Options(
-        panels=chosen or (("a",) if talk else ()),
-        size=None
-        if size is None
-        else parse_size(size if isinstance(size, str) else "x".join(map(str, size))),
-        labels=parse_labels([labels] if isinstance(labels, str) else labels),
+        panels=chosen or (("a",) if talk is True else ()),
+        size=None if size is None else parse_size(_joined("size", size, "x")),
+        labels=parse_labels(_texts("labels", labels)),
         legend=choice("legend", legend, LEGENDS),
-        logs="y" * bool(ylog) + "x" * bool(xlog),
+        logs="y" * _truth("ylog", ylog) + "x" * _truth("xlog", xlog),
         limits=(*parse_limits("ylim", ylim), *parse_limits("xlim", xlim)),
-        settings=settings([style] if isinstance(style, str) else style, font),
+        settings=settings(_texts("style", style), None if font is None else _texts("font", [font])[0]),
         colours=None if colors is None else parse_colours(colors),
-        talk=bool(talk),
+        talk=_truth("talk", talk),
     )
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    """A text, or several; ParameterError for anything else."""
+    found = [value] if isinstance(value, str | Path) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(one, str | Path) for one in found):
+        raise ParameterError(f"{name} must be text, or a list of texts, got {shown(value)}")
+    return [str(one) for one in found]
+
+
+def _joined(name: str, value: Any, by: str) -> str:
+    """A text, or that of two numbers; ParameterError for anything else."""
+    if isinstance(value, str):
+        return value
+    ends = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(ends, list | tuple) or len(ends) != 2 or not all(map(_is_number, ends)):
+        raise ParameterError(f"{name} must be two numbers, got {shown(value)}")
+    return by.join(np.format_float_positional(float(end), trim="-") for end in ends)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name} must be True or False, got {shown(value)}")
+    return value
 
 
 def parse_limits(name: str, value: Any) -> tuple[tuple[str, str, float, float], ...]:
@@ -127,13 +153,13 @@ def parse_limits(name: str, value: Any) -> tuple[tuple[str, str, float, float], 
     ((('b', 'y', 0.0, 1.0), ('', 'y', -3.0, -1.0)), (('', 'x', 0.0, 2.0),))
     """
     if isinstance(value, Mapping):
-        value = [f"{panel}={ends[0]}:{ends[1]}" for panel, ends in value.items()]
-    elif isinstance(value, str):
-        value = [value]
-    elif len(value := tuple(value or ())) == 2 and not any(isinstance(end, str) for end in value):
-        value = [f"{value[0]}:{value[1]}"]
+        items = [f"{panel}={_joined(name, ends, ':')}" for panel, ends in value.items()]
+    elif isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        items = list(value)
+    else:
+        items = [_joined(name, value, ":")]
     found = []
-    for item in value:
+    for item in items:
         panel, _, ends = str(item).rpartition("=")
         try:
             low, high = (float(end) for end in ends.split(":"))
@@ -155,7 +181,7 @@ def parse_colours(value: Any) -> str | tuple[str, ...]:
     """
     if isinstance(value, str) and value in mpl.colormaps:
         return value
-    items = tuple(item.strip() for item in value.split(",")) if isinstance(value, str) else tuple(value)
+    items = tuple(item.strip() for one in _texts("colors", value) for item in one.split(","))
     if not items or not all(is_color_like(item) for item in items):
         raise ParameterError(
             f"colors must be a map of Matplotlib such as viridis, or colours such as #0072B2,black, got {shown(value)}"

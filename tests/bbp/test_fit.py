@@ -184,5 +184,6 @@ def test_the_program_joins(bbp, tmp_path):
     assert said.code == 0 and "4 n, 1 alpha, 200 sample" in said.out
     assert dataset.open(out).n.values.tolist() == [200, 400, 800, 1600]
     assert bbp("join", out, "--out", out).code == 2
+    assert "out is an HDF5 file" in bbp("join", out, "--out", tmp_path / "x.png").err
     figure = DATA / "figures" / "edge.h5"
     assert "only samples are joined" in bbp("join", figure, "--out", tmp_path / "x.h5").err

@@ -182,6 +182,28 @@ def test_panels_that_are_left_have_a_sane_shape(sweep_file, width, panels, arran
         (lambda: options.read(xlim=["a=0"]), ParameterError, "xlim must be LOW:HIGH"),
         (lambda: options.read(xlim=["A=0:1"]), ParameterError, "xlim must be LOW:HIGH"),
         (lambda: options.read(colors="nosuch"), ParameterError, "colors must be a map"),
+        *(
+            (lambda given=given: options.read(**given), ParameterError, f"{next(iter(given))} must be")
+            for given in (
+                {"panels": 3},
+                {"panels": [1]},
+                {"size": 5},
+                {"size": (1,)},
+                {"labels": [5]},
+                {"ylim": 5},
+                {"ylim": {"b": 5}},
+                {"xlim": [1, 2, 3]},
+                {"talk": "yes"},
+                {"ylog": "b"},
+                {"style": 5},
+                {"font": 3},
+                {"colors": 5},
+                {"legend": None},
+            )
+        ),
+        (lambda: plot.draw("x.h5", dpi="x"), ParameterError, "dpi must lie between"),
+        (lambda: plot.draw("x.h5", out=5), ParameterError, "out must be the name of a file"),
+        (lambda: plot.draw("x.h5", model="x"), ParameterError, "model must be a number"),
         (lambda: options.read(colors=[]), ParameterError, "colors must be a map"),
         (lambda: options.read(legend="left"), ParameterError, "legend must be one of"),
         (lambda: options.read(talk=True, panels="a,b"), ParameterError, "talk is for one panel"),
