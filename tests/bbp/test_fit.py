@@ -168,6 +168,7 @@ def test_phase_diagrams_and_descents(bbp):
         (["--alpha", "x"], "alpha must be a number"),
         (["--limit", "nan"], "limit must be finite"),
         (["--limit", "inf"], "limit must be finite"),
+        (["--limit", "x"], "limit must be theory, free or a number"),
         (["--model", "1"], "model must be an index below 1"),
         (["--seed", "-1"], "seed must be an integer"),
         (["--save", "x.png"], "save must end in .h5"),
