@@ -30,7 +30,7 @@ def test_what_does_not_happen_has_a_name():
     assert near.kind == "unresolved" and "runs cross" in near.reason
     for model, words in (
         (Network(p=math.inf), "p must be finite"),
-        (Network(covariance="mp:0.5"), "covariance None"),
+        (Network(covariance="mp:0.5"), "covariance and inputs None"),
     ):
         with pytest.raises(ParameterError, match=words):
             bbp_time(model, 2.0)
