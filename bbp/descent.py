@@ -9,6 +9,7 @@ unfinished run goes on with --resume.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,12 @@ EXAMPLE = """  bbp descent                                              a first 
   bbp descent --p 1 --alpha-grid 0.5:6:12 --n 200 --samples 40 --start random --out results/p1.h5
   bbp plot results/descent.h5 --out descent.pdf"""
 PROGRAM = Program("descent", DESCENT, __doc__ or "", EXAMPLE)
-add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
+add_arguments, run = PROGRAM.add_arguments, PROGRAM.run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp descent`; its exit code."""
+    return PROGRAM.main(argv)
 
 
 def descent(

@@ -8,6 +8,7 @@ the same command finds a finished file and shows it; an unfinished run goes on w
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,12 @@ EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 a
   bbp sweep --config sweep.toml --workers 4 --resume
   bbp sweep --config sweep.toml --task 3/10      one of ten tasks of a job array; then the same with --merge"""
 PROGRAM = Program("sweep", SWEEP, __doc__ or "", EXAMPLE, rivals=(("a", "a_grid"), ("workers", "scheduler")))
-add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
+add_arguments, run = PROGRAM.add_arguments, PROGRAM.run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command `bbp sweep`; its exit code."""
+    return PROGRAM.main(argv)
 
 
 def sweep(
