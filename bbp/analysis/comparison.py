@@ -101,8 +101,10 @@ def compare(
 
 
 def has_theory_n(comparison: xr.Dataset) -> bool:
-    """Whether it holds any number of finite-N theory, which is that of quadratic committees only."""
-    return "theory_n_phi_group" in comparison and bool(np.isfinite(comparison.theory_n_lowest).any())
+    """Whether it holds any number of finite-N theory, which is that of quadratic committees only (not of rows of one's own)."""
+    if "theory_n_verdict" in comparison:
+        return False
+    return "theory_n_lowest" in comparison and bool(np.isfinite(comparison.theory_n_lowest).any())
 
 
 def require_samples(sweep: xr.Dataset) -> None:

@@ -208,12 +208,12 @@ def network_threshold(model: Network) -> Threshold:
 
 def group(model: Network) -> int:
     """How many of the lowest eigenvectors samples are averaged over: the p p_star that carry the teacher, which lie together;
-    1 where readouts, biases or a target set them apart.
+    1 where readouts, biases, a target or rows of one's own set them apart.
 
     >>> group(Network(2, 3, 0.5)), group(Network(2, 3, 0.5, readout=(1.0, 0.2)))
     (6, 1)
     """
-    return int(model.degeneracy) if model.is_mean else 1
+    return int(model.degeneracy) if model.is_mean and model.inputs is None else 1
 
 
 def centre(model: Network) -> float:

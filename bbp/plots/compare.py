@@ -74,6 +74,8 @@ def panel(ax: Axes, comparisons: xr.Dataset | Mapping[str, xr.Dataset], name: st
             measured(ax, comparison, name, row, label=sweep_plots.said(whose, f"$N = {n}$"), **look)
             if has_theory_n(comparison) and f"theory_n_{name}" in comparison:
                 _finite(ax, comparison, name, row, look)
+            if "theory_n_verdict" in comparison and name in ("lowest", "overlap"):
+                sweep_plots.judged_points(ax, comparison, name, row)
             look["index"] += 1
     sweep_plots.mark_thresholds([ax], sources)
     ax.set_xlabel(r"$\alpha = M/N$")

@@ -7,7 +7,9 @@ from matplotlib.figure import Figure
 
 import bbp as package
 from bbp import store
+from bbp.analysis import comparison
 from bbp.experiments import models, own
+from bbp.plots.compare import compare_figure
 from theory import Network, ParameterError
 
 N = 20
@@ -111,3 +113,13 @@ def test_descents_take_them_without_theory_and_phase_diagrams_do_not(rows):
         package.descent(inputs=rows, p=1, alpha=[2.0], samples=1, start="spectral", progress=False)
     with pytest.raises(ParameterError, match="inputs must be left out"):
         package.phase(inputs=rows, progress=False)
+
+
+def test_a_comparison_shows_theory_with_its_verdict_and_no_other(found):
+    compared = comparison.compare(found[1], draws=2, repeats=100)
+    kinds = found[1].theory_n_verdict.values
+    assert compared.theory_n_verdict.values.tolist() == kinds.tolist()
+    figure = compare_figure(compared)
+    words = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert not any("not known to hold" in word or "scatter" in word for word in words)
+    assert any("neither" in word for word in words) == ("neither" in set(kinds.ravel()))
