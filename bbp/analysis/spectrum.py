@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +11,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bbp.analysis import given
 from bbp.experiments import models
 from bbp.files.variables import DONE
 from theory.answers import Edge, Outlier
@@ -132,6 +132,7 @@ def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
 def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
     """Eigenvalues of samples, and theory of one of them where the verdict names a law of the rows."""
     assert model.inputs is not None
+    given = importlib.import_module("bbp.analysis.given")  # late: it brings JAX
     n, seen = model.inputs.n, given.eigenvalues(model, alpha)
     verdict, lam, rho = given.spectrum(model, alpha, seen)
     if pool is None or pool.eigenvalues.shape[1] < pool.size:
