@@ -27,7 +27,7 @@ if hidden := start.stranger():
 if start.is_program():
     start.begin()
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 # What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
 _PUBLIC = {"open": "bbp.files.dataset", "inputs": "bbp.files.inputs"}
