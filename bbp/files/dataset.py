@@ -89,9 +89,9 @@ def packed(found: xr.Dataset) -> bytes:
         config = file.create_dataset(
             "config", data=str(found.attrs.get("config", "{}")), dtype=h5py.string_dtype()
         )
-        _describe(config, {"long_name": words_of("config")})
+        config.attrs["long_name"] = words_of("config")
         attributes |= {"coordinates": auxiliary} if auxiliary else {}
-        _describe(file, {"Conventions": CONVENTIONS, **attributes, "format_version": VERSION})
+        file.attrs.update({"Conventions": CONVENTIONS, **attributes, "format_version": VERSION})
         file.flush()
         return file.id.get_file_image()
 
@@ -180,20 +180,10 @@ def _stored(file: h5py.File, place: str, name: str, values: xr.Variable) -> h5py
         data, dtype = data.astype(np.int8), np.dtype(np.int8)
     packing = {"compression": 3} if "model" in values.dims and values.ndim > 2 and values.size else {}
     item = file.create_dataset(place, data=data, dtype=dtype, **packing)
-    _describe(item, {key: value for key, value in values.attrs.items() if key != "_FillValue"})
+    item.attrs.update({key: value for key, value in values.attrs.items() if key != "_FillValue"})
     if fill is not None:
         item.attrs["_FillValue"] = np.array([fill], dtype=dtype)
     return item
-
-
-def _describe(item: h5py.Group | h5py.Dataset, attributes: Mapping[str, Any]) -> None:
-    """Attributes; text of fixed length, which all readers of netCDF take, Octave's among them."""
-    for name, value in attributes.items():
-        if isinstance(value, str) and value:
-            raw = value.encode()
-            item.attrs.create(name, np.array(raw, dtype=h5py.string_dtype("utf-8", len(raw))))
-        else:
-            item.attrs[name] = value
 
 
 def _read(group: h5py.Group, form: str) -> xr.Dataset:

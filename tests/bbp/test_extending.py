@@ -180,7 +180,7 @@ def test_an_observable_and_an_option_are_one_file_each(extended):
     with h5py.File(place / "x.h5") as file:
         values = file["eigenvalues"][()]
         np.testing.assert_allclose(file["spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14)
-        assert file["spread"].attrs["long_name"].startswith(b"eigenvalues kept")
+        assert file["spread"].attrs["long_name"].startswith("eigenvalues kept")
         assert [file["spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
         assert '"stretch": 2' in file["config"].asstr()[()]
     assert "--stretch STRETCH" in said["help of sweep"][1]
