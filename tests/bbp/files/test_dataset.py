@@ -99,13 +99,17 @@ def test_a_file_annotated_by_another_program_opens_and_a_flipped_bit_is_found(tm
 
 def test_text_of_attributes_is_text_to_h5py(tmp_path):
     """As programs that read files by h5py compare it; and it comes back as it was, whatever the alphabet."""
-    found = dataset.open("data/finite_size/c200.h5").assign_attrs(device="", commit="\u03c0 \u2260 3")
+    found = dataset.open("data/finite_size/c200.h5").assign_attrs(device="", commit="π ≠ 3")
     dataset.write(tmp_path / "x.h5", found)
     again = dataset.open(tmp_path / "x.h5")
     kept = ("device", "commit", "format", "versions", "kind")
     assert {name: again.attrs[name] for name in kept} == {name: found.attrs[name] for name in kept}
     with h5py.File(tmp_path / "x.h5") as file:
         assert file.attrs["kind"] == found.attrs["kind"] and file["alpha"].attrs["long_name"]
-        assert not any(
-            isinstance(value, bytes) for item in (file, *file.values()) for value in item.attrs.values()
-        )
+        ours = [
+            value
+            for item in (file, *file.values())
+            for name, value in item.attrs.items()
+            if name not in ("CLASS", "NAME")  # HDF5's own, of dimension scales
+        ]
+        assert not any(isinstance(value, bytes) for value in ours)
