@@ -14,14 +14,14 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import Program
+from bbp.console.options import NO_OBSERVABLES, Program
 from bbp.console.program import callable_as
 from bbp.experiments.options import DESCENT
 
 EXAMPLE = """  bbp descent                                              a first look at p = 2: about a minute
   bbp descent --p 1 --alpha-grid 0.5:6:12 --n 200 --samples 40 --start random --out results/p1.h5
   bbp plot results/descent.h5 --out descent.pdf"""
-PROGRAM = Program("descent", DESCENT, __doc__ or "", EXAMPLE)
+PROGRAM = Program("descent", DESCENT, __doc__ or "", EXAMPLE, elsewhere=NO_OBSERVABLES)
 add_arguments, run = PROGRAM.add_arguments, PROGRAM.run
 
 

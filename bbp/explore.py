@@ -52,10 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="with --export: replace an existing file")
     for name in own.KINDS:
+        several = name == "inputs"
+        kind = name if several else f"{'an' if name[0] in 'aeiou' else 'a'} {name.replace('_', ' ')}"
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            metavar="FILE.py:NAME",
-            help=f"where a {name.replace('_', ' ')} of one's own lies, for links and for FILE.h5 if not where it says",
+            metavar="FILE" if several else "FILE.py:NAME",
+            help=f"where {kind} of one's own {'lie' if several else 'lies'}, for links and for FILE.h5 if not where it says",
         )
 
 

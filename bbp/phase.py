@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import Program
+from bbp.console.options import NO_OBSERVABLES, Program
 from bbp.console.program import callable_as
 from bbp.experiments.options import PHASE
 
@@ -20,7 +20,7 @@ EXAMPLE = """\
   bbp phase --p 1,2,4,inf --p-star 1 --a-grid 0.01:3:60:log --out phase.h5
   bbp phase --p 1,2 --at-a 0.5,1.5 --n 1e3,1e4,1e6 --out finite.h5
   bbp plot phase.h5 --out phase.pdf"""
-PROGRAM = Program("phase", PHASE, SUMMARY, EXAMPLE)
+PROGRAM = Program("phase", PHASE, SUMMARY, EXAMPLE, elsewhere=NO_OBSERVABLES)
 add_arguments, run = PROGRAM.add_arguments, PROGRAM.run
 
 

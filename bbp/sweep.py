@@ -55,8 +55,8 @@ def sweep(
     out : path
         The file to write. Without one nothing is left on disk.
     executor : concurrent.futures.Executor
-        Runs the units of work: dask's `Client.get_executor(pure=False)`, mpi4py's, any other. By default processes of this
-        machine, where they pay.
+        Runs the units of work: a `Client` of dask, the executor of mpi4py, any other; `processes`, `workers`, `scheduler` are
+        left out then. By default processes of this machine, where they pay.
     seed : int
         Of all draws: a sample depends on seed, n, alpha, dtype and its number, on nothing else.
     progress : bool

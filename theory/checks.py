@@ -114,14 +114,20 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     return value
 
 
-def named(name: str, value: Any, options: Iterable[str]) -> str:
+def named(name: str, value: Any, options: Iterable[str], own: str = "") -> str:
     """The string among `options` that `value` writes, whatever its capitals, spaces and hyphens; else ParameterError.
+
+    own   how one's own is made: told where `value` is no name, but a function, or says where one lies
 
     >>> named("activation", "Softened ReLU", ["tanh", "softened_relu"])
     'softened_relu'
     """
     written = {_folded(option): option for option in options}
-    return written.get(_folded(value), "") or choice(name, value, options)
+    found = written.get(_folded(value), "")
+    if not found and own and (not written or not isinstance(value, str) or ":" in value):
+        names = f"one of {', '.join(written.values())}, or " if written else ""
+        raise ParameterError(f"{name} must be {names}{own}, got {shown(value)}")
+    return found or choice(name, value, options)
 
 
 def _folded(value: Any) -> str:

@@ -11,17 +11,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bbp.console import grids, program, signals
-from bbp.console.errors import FileError
+from bbp.console.errors import FileError, RunError
 from bbp.files import outputs
 from bbp.files.atomic import read_regular
 from theory import checks
@@ -209,6 +210,7 @@ class Program:
     options   the table
     rivals    pairs of options of which the one on the command line wins over the other in a TOML file
     summary, example   of --help
+    elsewhere          options of other programs, and why they are not here
     """
 
     name: str
@@ -216,10 +218,14 @@ class Program:
     summary: str
     example: str
     rivals: Sequence[tuple[str, str]] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """The options, from their table."""
         add(parser, self.options)
+        for name, why in self.elsewhere.items():
+            if isinstance(parser, program.Parser):
+                parser.elsewhere([f"--{name}"], why)
 
     def run(self, args: argparse.Namespace) -> int:
         """Carry out the command; 0 done, 1 if samples failed."""
@@ -255,18 +261,50 @@ class Program:
         names = [option.name for option in self.options if option.name not in SHELL_ONLY]
         progress, values = checks.flag("progress", progress), {n: _plain(value) for n, value in given.items()}
         for name in values:
+            if name in self.elsewhere:
+                raise ParameterError(f"{self.name} has no option {name!r}: {self.elsewhere[name]}")
             if name not in names:
                 raise ParameterError(f"{self.name} has no option {name!r}{program.nearest(name, names)}")
         how = checked(self.options, values)
         how |= {"out": None if out is None else outputs.destination(out), "executor": executor}
+        for option in self.options:
+            if out is None and option.name in OF_A_FILE and how[option.name]:
+                raise ParameterError(
+                    f"{option.name}=True needs out, the name of a file: without it nothing is kept on disk"
+                )
         name = f"bbp.{self.name}"
-        with signals.heeded(name), program.messages(name, quiet=not progress):
+        with signals.heeded(name), program.messages(name, quiet=not progress), self._in_python():
             experiment, engine = self._made(values, *what)
             found, said = engine.obtain(experiment, how)
             if said:
                 program.log.info("%s", said)
-            engine.tell_failures(experiment, found, kept=bool(said))
+            engine.tell_failures(experiment, found, "retry_failed=True" if said else "")
             return found
+
+    @contextlib.contextmanager
+    def _in_python(self) -> Iterator[None]:
+        """Messages of errors with options as Python writes them: resume=True for --resume."""
+        flags = {option.written: f"{option.name}=True" for option in self.options if option.flag}
+        words = {option.written: option.name for option in self.options} | flags
+        words = {word: text for word, text in words.items() if word not in OF_TASKS} | {
+            "--save": "out",
+            "--out": "out",
+            "the same command": "the same call",
+        }
+        listed = "|".join(sorted(words, key=len, reverse=True))
+        parts = re.compile(
+            rf"(?<!\w)'[^']*'|(?<![\w/-])({listed})(?![\w-])"
+        )  # what is quoted, such as a file, stays
+        try:
+            yield
+        except (ParameterError, RunError, signals.Interrupted) as error:
+            error.args = tuple(
+                parts.sub(lambda found: words.get(found[0], found[0]), part)
+                if isinstance(part, str)
+                else part
+                for part in error.args
+            )
+            raise
 
     def _made(self, values: Mapping[str, Any], *what: Any) -> tuple[Any, Any]:
         """The experiment, and what carries it out: only now JAX and SciPy are imported, so that --help and wrong options are
@@ -276,6 +314,13 @@ class Program:
 
 
 SHELL_ONLY = ("out", "save", "task", "merge", "dry_run")  # options that are for the shell
+OF_TASKS = ("--task", "--merge", "--dry-run")  # which Python does not have
+NO_OBSERVABLES = {"observable": "observables are of sweeps (bbp sweep), and of what reads their files"}
+OF_A_FILE = (
+    "resume",
+    "force",
+    "retry_failed",
+)  # what they say is of a file, and of what a run has left beside it
 
 
 def _plain(value: Any) -> Any:

@@ -54,14 +54,17 @@ def here(units: Iterable[Unit]) -> Iterator[Result]:
 
 
 def given(executor: Any) -> Executor:
-    """`executor`, if it runs units; ParameterError if it is no executor, or forks: JAX has threads, and its forks may hang.
+    """`executor`, or that of a dask Client; ParameterError if it is none, or forks: JAX has threads, and its forks may hang.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> isinstance(given(ThreadPoolExecutor(1)), Executor)
     True
     """
-    if not callable(getattr(executor, "submit", None)):
-        raise ParameterError(f"executor must be a concurrent.futures.Executor, got {shown(executor)}")
+    if not isinstance(executor, type) and callable(getattr(executor, "get_executor", None)):
+        executor = executor.get_executor(pure=False)
+    if not isinstance(executor, Executor):
+        made = ", not the class: ThreadPoolExecutor(4)" if isinstance(executor, type) else ""
+        raise ParameterError(f"executor must be a concurrent.futures.Executor{made}, got {shown(executor)}")
     context = getattr(executor, "_mp_context", None)
     if isinstance(executor, ProcessPoolExecutor) and context and context.get_start_method() == "fork":
         raise ParameterError(

@@ -24,6 +24,7 @@ from theory.checks import ParameterError
 
 ELSEWHERE = 8  # processes that a scheduler or an executor is taken to have, where units are cut
 HINTS = ("batch", "threads")  # options of execution that are for what computes
+PLACES = ("processes", "workers", "scheduler")  # options that say where units run
 EXCLUDE = (
     *(("processes", "workers"), ("processes", "scheduler")),
     *(("task", "merge"), ("workers", "scheduler"), ("task", "workers"), ("task", "scheduler")),
@@ -56,7 +57,8 @@ def carry_out(
         return program.OK
     if then is not None:
         then(found)
-    return program.FAILED if tell_failures(experiment, found, kept=bool(said)) else program.OK
+    failed = tell_failures(experiment, found, "--retry-failed" if said else "")
+    return program.FAILED if failed else program.OK
 
 
 def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, str]:
@@ -89,19 +91,21 @@ def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, st
     return None, f"task {number} is done; {then}"
 
 
-def tell_failures(experiment: Experiment, found: Any, *, kept: bool) -> int:
-    """How many samples failed, after an error message if any did; `kept`: in a file, where they can be tried again."""
+def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
+    """How many samples failed, after an error message if any did; `again`: the option that tries them again, of a file."""
     reasons = experiment.held(found).reasons
     if reasons:
-        again = " (--retry-failed tries again)" if kept else ""
-        log.error(
-            "%d %s failed, the first because: %s%s", len(reasons), experiment.unit_of, reasons[0], again
-        )
+        more = f" ({again} tries again)" if again else ""
+        log.error("%d %s failed, the first because: %s%s", len(reasons), experiment.unit_of, reasons[0], more)
     return len(reasons)
 
 
 def execution(settings: Mapping[str, Any]) -> engine.Execution:
     """How to run, from the checked options; ParameterError on two that exclude each other."""
+    if settings.get("executor") is not None:
+        for name in PLACES:
+            if settings[name] is not None:
+                raise ParameterError(f"executor and {name} exclude each other: units run on the executor")
     for one, two in EXCLUDE:
         if settings[one] not in (None, False) and settings[two] not in (None, False):
             raise ParameterError(f"--{one} and --{two} exclude each other".replace("_", "-"))

@@ -18,6 +18,7 @@ from bbp.analysis import summary
 from bbp.analysis.finite_theory import draws_of
 from bbp.analysis.summary import mean_overlap
 from bbp.console import grids, options
+from bbp.console.progress import log
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, differences
 from bbp.engine.tasks import Field, Kind, Results
@@ -207,6 +208,10 @@ class SweepExperiment(engine.Experiment):
         )
         for text in self.settings["observable"] or ():
             found[text.short].attrs |= {"observable": str(text), "source": text.entry.source}
+            if np.isfinite(found.eigenvalues).any() and np.isnan(found[text.short]).all():
+                log.warning(
+                    "observable %s is NaN in every sample: it is no number there, and has no mean", text
+                )
         return found
 
     def save(self, path: Path, found: xr.Dataset) -> None:

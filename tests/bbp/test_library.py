@@ -13,6 +13,7 @@ import pytest
 
 import bbp as package
 from bbp import store
+from bbp.console.errors import FileError
 from bbp.console.signals import Interrupted
 from bbp.engine import run
 from theory.checks import ParameterError
@@ -124,6 +125,83 @@ def test_an_interrupt_keeps_what_is_done(tmp_path, equal, count_samples, keep):
 def test_a_wrong_call_is_one_line(options, words):
     with pytest.raises(ParameterError, match=words):
         package.sweep(**options)
+
+
+class Client:
+    """As dask's: its own submit is none of an executor, which it makes."""
+
+    submit = None
+
+    def __init__(self, executor):
+        self.executor = executor
+
+    def get_executor(self, *, pure):
+        assert pure is False  # else units that look alike would be computed once
+        return self.executor
+
+
+def test_a_client_of_dask_is_an_executor(tmp_path, equal):
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        package.sweep(Committee(2, 1, 0.5), out=tmp_path / "x.h5", executor=Client(threads), **HOW)
+    equal(tmp_path / "x.h5")
+
+
+CALLS = {
+    "sweep": lambda made, **more: package.sweep(Committee(2, 1, 0.5), **HOW | more),
+    "phase": lambda made, **more: package.phase(p=1, a_grid=[0.5], progress=False, **more),
+    "descent": lambda made, **more: package.descent(p=1, alpha=1.0, n=12, samples=1, progress=False, **more),
+    "compare": lambda made, **more: package.compare(made, progress=False, **more),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_options_that_go_together_with_nothing_are_told(call, from_shell):
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        cases = [
+            ({"executor": concurrent.futures.ThreadPoolExecutor}, "not the class"),
+            ({"executor": Client}, "not the class"),
+            ({"executor": threads, "processes": 1}, "executor and processes exclude each other"),
+            ({"executor": threads, "workers": 2}, "executor and workers exclude each other"),
+            ({"executor": threads, "scheduler": "tcp://x:1"}, "executor and scheduler exclude each other"),
+            ({"resume": True}, "resume=True needs out"),
+            ({"force": True}, "force=True needs out"),
+            ({"retry_failed": True}, "retry_failed=True needs out"),
+            ({"partial": True}, "^partial=True is for --merge"),
+        ]
+        for options, words in cases:
+            with pytest.raises(ParameterError, match=words):
+                call(from_shell, **options)
+
+
+def test_messages_write_options_as_python_does(tmp_path):
+    """What is told of an unfinished run, and of a file of another one; the name of a file stays as it is."""
+    out = tmp_path / "a --force.h5"
+    with pytest.raises(Interrupted, match="the same call with resume=True goes on"):
+        package.sweep(Committee(2, 1, 0.5), executor=Stopping(3), out=out, **HOW | {"block": 2})
+    with pytest.raises(FileError, match="resume=True goes on with it, force=True starts afresh") as told:
+        package.sweep(Committee(2, 1, 0.5), out=out, **HOW)
+    assert "a --force.h5" in str(told.value)
+    package.sweep(Committee(2, 1, 0.5), out=out, resume=True, **HOW)
+    with pytest.raises(FileError, match=r"\(force=True replaces it\)"):
+        package.sweep(Committee(2, 1, 0.5), out=out, seed=1, **HOW)
+
+
+def nothing(values):
+    """no number"""
+    return np.nan * values
+
+
+def test_an_observable_that_is_no_number_is_told(capsys):
+    package.sweep(Committee(2, 1, 0.5), observable=nothing, **HOW | {"progress": True})
+    assert "nothing is NaN in every sample" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["descent", "phase"])
+def test_observables_are_of_sweeps(name, capsys):
+    with pytest.raises(ParameterError, match="observables are of sweeps"):
+        getattr(package, name)(observable=nothing)
+    assert getattr(package, name).main(["--observable", "mine.py:f"]) == 2
+    assert "observables are of sweeps" in capsys.readouterr().err
 
 
 def test_the_other_programs_are_functions_too(tmp_path, from_shell):

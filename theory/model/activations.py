@@ -76,6 +76,7 @@ _DECADES = np.geomspace(10, 1e8, 60)  # from where on values count as those at i
 _FLAT = 1e-9  # relative rise over the last two decades below which a function has reached its end
 _SLOWER = 0.5  # of the rise over the two decades before: less, and it has an end
 _STATED = 1e-6  # relative distance within which the stated infimum of an activation is that of its values
+_OWN = "an Activation (sims.activations.activation_of makes it of a function)"
 _PARITIES = "even", "odd", "none"
 
 
@@ -161,7 +162,7 @@ def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Act
     if isinstance(given, str) and given in ACTIVATIONS and not known:
         return ACTIVATIONS[given]
     names = {**ACTIVATIONS, **{entry.name: entry for entry in known}}
-    return names[named("activation", given, names)]
+    return names[named("activation", given, names, _OWN)]
 
 
 @lru_cache(maxsize=64)

@@ -163,6 +163,7 @@ def covariance(given: str | Covariance) -> Covariance:
     if not colon or kind not in _CHECKS or not parts or (kind != "levels" and len(parts) > 1):
         raise ParameterError(
             "covariance must be like levels:0.4@0.667,2.2@0.333 or power:1.2 or power:1.2@100 or mp:0.5, "
+            "or a Covariance (Covariance.of makes it of eigenvalues, Covariance.of_function of a function of N), "
             f"got {shown(given)}"
         )
     if kind == "levels":

@@ -79,6 +79,9 @@ class Loss:
             )
 
 
+_OWN = "a Loss (sims.losses.loss_of makes it of a function)"
+
+
 def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:
     """`given` itself, or the entry of that name in the table or among `known`; else ParameterError.
 
@@ -90,7 +93,7 @@ def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:
     if isinstance(given, str) and given in LOSSES and not known:
         return LOSSES[given]
     names = {**LOSSES, **{entry.name: entry for entry in known}}
-    return names[named("loss", given, names)]
+    return names[named("loss", given, names, _OWN)]
 
 
 def _square(y: Array, yhat: Array, a: Any, xp: Any) -> Array:

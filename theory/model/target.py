@@ -81,9 +81,12 @@ class Target:
         return self
 
 
+_OWN = "a Target (sims.targets.target_of makes it of a function)"
+
+
 def target(given: str | Target, known: Iterable[Target] = ()) -> Target:
     """`given` itself, or the entry of that name among `known`; else ParameterError."""
     if isinstance(given, Target):
         return given
     names = {entry.name: entry for entry in known}
-    return names[named("target", given, names)]
+    return names[named("target", given, names, _OWN)]

@@ -225,3 +225,19 @@ def test_derivatives_of_a_loss_must_be_those_of_its_value():
     Loss("quartic", value, first, lambda y, t, a, xp: 12 * (y - t) ** 2 / a)
     with pytest.raises(ParameterError, match="second of quartic must be the derivative of first in yhat"):
         Loss("quartic", value, first, lambda y, t, a, xp: 12 * (y - t) ** 2)
+
+
+@pytest.mark.parametrize("value", [abs, "mine.py:f", [1.0, 2.0], np.ones(3)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("activation", "an Activation .sims.activations.activation_of"),
+        ("teacher_activation", "an Activation .sims.activations.activation_of"),
+        ("loss", "a Loss .sims.losses.loss_of"),
+        ("target", "target must be a Target .sims.targets.target_of"),
+        ("covariance", "Covariance.of makes .* Covariance.of_function"),
+    ],
+)
+def test_what_is_no_model_yet_is_told_how_to_be_one(name, words, value):
+    with pytest.raises(ParameterError, match=words):
+        Network(**{name: value})
