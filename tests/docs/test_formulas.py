@@ -1,4 +1,4 @@
-r"""Every displayed formula of docs/theory.md and docs/model.md, evaluated: its sides against each other, by own quadratures.
+r"""Every displayed formula of the pages of docs/, evaluated: its sides against each other, by own quadratures.
 
 A formula is known by its text: one that is added or changed has no check until it is written here. Averages run over Gauss
 rules of the two chi-squares, roots are those of `scipy.optimize`; what the package computes stands on the other side.
@@ -15,12 +15,23 @@ from scipy.optimize import brentq
 from scipy.special import roots_genlaguerre
 
 from sims import hessian
-from theory import Committee, Network, bbp_threshold, bulk_edge, density, outlier, student_outliers, z_of_g
+from theory import (
+    Committee,
+    Inputs,
+    Network,
+    bbp_threshold,
+    bulk_edge,
+    density,
+    outlier,
+    student_outliers,
+    z_of_g,
+)
 from theory.exact.bulk import edge_resolvent
 from theory.exact.outliers import outlier_resolvent
 from theory.finite.edge import edge_scale, finite_edge
 from theory.finite.typical import pole_probability
 from theory.general.spectrum import spectrum
+from theory.given import given, population
 from theory.path import closure, conditioned
 from theory.path.projected import ProjectedDyson
 
@@ -29,6 +40,7 @@ P, P_STAR, A, ALPHA = 3, 2, 1.0, 5.0  # 2/p is not p/2
 MODEL = Committee(P, P_STAR, A)
 TWO = Committee(2, 1, A)  # for matrices
 CONTINUOUS = Committee(2, 1, 0.6)
+CONTINUOUS_ONE = Committee(1, 1, 0.5)
 close = partial(np.testing.assert_allclose, rtol=1e-8)
 
 
@@ -269,6 +281,48 @@ def inputs():
     close(float(found.overlaps[0]), excess * g**2 / -rate, rtol=1e-5)
 
 
+def given_rows():
+    """At the outlier of one draw, all from the rows: an eigenvalue of W^(1/2) D W^(1/2) is -1, with G the root next to 0."""
+    rng, n, m = np.random.default_rng(5), 40, 320
+    x = rng.standard_normal((m, n)) * np.sqrt(np.where(np.arange(n) < n / 2, 0.7, 1.3))
+    w = rng.standard_normal((2, n))
+    w *= np.sqrt(n) / np.linalg.norm(w, axis=1)[:, None]
+    rows = Inputs.of(x)
+    known = population(rows)
+    x = rows.take(np.arange(m))
+    found = given(CONTINUOUS_ONE, known, x, w[:1], w[1:])[0]
+    assert found.outliers == 1 and known.apart == 0
+    labels = x @ w.T / np.sqrt(n)
+    f = CONTINUOUS_ONE.weights(labels[:, :1], CONTINUOUS_ONE.outputs(labels[:, 1:]))[:, 0, 0]
+    root = (known.vectors * np.sqrt(known.s)) @ known.vectors.T
+    b = np.linalg.qr(root @ w.T)[0].T
+    xi = x @ np.linalg.inv(root)
+    v = xi @ b.T
+    outside = np.linalg.qr(b.T, mode="complete")[0][:, 2:]
+    s = np.linalg.eigvalsh(outside.T @ root @ root @ outside)
+    z = found.lowest
+
+    def kappa_of(g):
+        return np.sum(f / (1 - g * f)) / n
+
+    g = brentq(lambda g: np.sum(s / (z - s * kappa_of(g))) / n - g, 0.999 / f.min(), -1e-6, xtol=1e-15)
+    kappa = kappa_of(g)
+    big_xi = (v.T * (f / (1 - g * f))) @ v / n
+    e = kappa * root @ root - z * np.eye(n)
+    loads = b @ root
+    inside = loads @ np.linalg.inv(e) @ loads.T
+    levels = np.linalg.eigvals((big_xi - kappa * np.eye(2)) @ inside)  # those of the symmetric form
+    close(levels.real.min(), -1, rtol=1e-6)
+
+
+def counted_minima():
+    """The largest of N |rho| x - N^2 x^3 / (12 k), whose second part is s^3 / 24 at s = x in units of the edge's scale."""
+    rho, k, n = 0.3, 0.7, 50
+    x = np.linspace(0, 1, 200_001)
+    scale = n ** (2 / 3) * (2 / k) ** (1 / 3)
+    close(np.max(n * rho * x - (scale * x) ** 3 / 24), 4 / 3 * rho**1.5 * np.sqrt(k * n), rtol=1e-6)
+
+
 def sharp_edge():
     alpha, n = ALPHA, 1000
     edge = bulk_edge(MODEL, alpha)
@@ -396,6 +450,8 @@ CHECKS = {
         r"\mathcal L(w)": ("fa27f60c", loss),
         r"H_{qq'}": ("4eb5842f", second_derivative),
     },
+    "inputs.md": {r"G=\frac1N\sum_s": ("c0a4604c", given_rows)},
+    "minima.md": {r"\log E[\text{number}]": ("d719cb4d", counted_minima)},
 }
 
 
