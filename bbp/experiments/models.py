@@ -335,6 +335,13 @@ def check_inputs(model: Network, sizes: Iterable[int]) -> None:
     if model.covariance is None:
         return
     law = covariance(model.covariance)
+    levels, shares = law.law()
+    if empty := float(shares[levels == 0].sum()):
+        log.warning(
+            "covariance %s: a share %.3g of its eigenvalues is 0, and of the Hessian's as many: theory's edge is that of the"
+            " others, which lies right of the lowest eigenvalue where it is above 0",
+            short(law.spec), empty,
+        )  # fmt: skip
     for n in sizes:
         if (apart := law.distance(n)) > _APART:
             log.warning(

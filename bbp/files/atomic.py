@@ -229,8 +229,8 @@ def _reason(name: str, path: str | Path, error: OSError) -> str:
         if not os.path.isdir(parts):
             return f"no such file: {name}"
         return (
-            f"no such file: {name}, but {parts!r} holds an unfinished run: its command with --resume goes on, with --merge"
-            " --partial writes what there is"
+            f"no such file: {name}, but {parts!r} holds an unfinished run: its command with --resume (resume=True) goes on,"
+            " with --merge --partial writes what there is"
         )
     if error.errno == errno.ELOOP:
         return f"{name} is a symbolic link" if os.path.islink(path) else f"{name} is a loop of links"
