@@ -72,7 +72,7 @@ SEVERAL = (
 def draw(
     source: Source | Sequence[Source] | Mapping[str, Source],
     *,
-    width: str = "double",
+    width: str | None = None,
     model: int | None = None,
     out: str | Path | None = None,
     dpi: float = 300.0,
@@ -86,7 +86,7 @@ def draw(
         A result, or the path of a file. Several sweeps, comparisons or descents (a list, or by name) are told apart in one
         figure.
     width
-        "single" or "double" column of print.
+        "single" or "double" column of print (double, if neither); not with size or talk, which say it themselves.
     model
         Index of one of a sweep over several.
     out, dpi
@@ -172,13 +172,18 @@ def _names(sources: Sequence[Any]) -> list[str]:
     ]
 
 
-def _width(width: str, chosen: options.Options) -> str:
-    """Panels side by side where there is room."""
-    return width if chosen.size is None else "single" if chosen.size[0] < 5 else "double"
+def _width(width: str | None, chosen: options.Options) -> str:
+    """Panels side by side where there is room; ParameterError where a size is said twice."""
+    other = "size" if chosen.size is not None else "talk" if chosen.talk else ""
+    if width is not None and other:
+        raise ParameterError(f"width cannot go with {other}, which has a width of its own")
+    if chosen.size is None:
+        return width or "double"
+    return "single" if chosen.size[0] < 5 else "double"
 
 
 def draw_spectrum(
-    source: xr.Dataset | Network, alpha: float, *, width: str = "double", **look: Any
+    source: xr.Dataset | Network, alpha: float, *, width: str | None = None, **look: Any
 ) -> Figure:
     """The spectrum at alpha: theory, and if `source` is a sweep the eigenvalues of its samples there; look as in `draw`."""
     chosen = options.read(**_checked(look))
@@ -273,7 +278,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="picture to write: .png, .pdf, .svg, .eps or .pgf (default: FILE with .png)",
     )
     add(
-        "--width", choices=list(style.WIDTHS), default="double", help="columns of print (default %(default)s)"
+        "--width",
+        choices=list(style.WIDTHS),
+        help="columns of print (default double); not with --size or --talk",
     )
     add("--model", type=int, metavar="INDEX", help="which model of a sweep over several")
     add("--dpi", type=float, default=300.0, help="dots per inch of a .png (default %(default)g)")

@@ -16,7 +16,7 @@ from bbp.experiments import models
 from bbp.files import dataset
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.finite.validity import UNKNOWN, doubts
+from theory.finite.validity import doubts
 
 # Observables and what their axes say.
 PANELS = {
@@ -50,8 +50,8 @@ def compare_figure(comparisons: xr.Dataset | Mapping[str, xr.Dataset], *, width:
                 sweep_plots.name_bands(axes[0])
             axes[0].plot([], [], color=style.GREY, linewidth=1.0, label="theory, colour of its $N$")
             sweep_plots.name_draws(axes[0], min(draws_of(one) for one in finite))
-            if any(doubts(models.of(one), one.alpha.values, one.n.values) for one in finite):
-                axes[0].plot([], [], " ", label=UNKNOWN)
+            said = [doubts(models.of(one), one.alpha.values, one.n.values) for one in finite]
+            sweep_plots.doubt_entry(axes[0], said)
         layout.title(axes[1], sweep_plots.model_title(sources))
         for one in sources.values():
             sweep_plots.name_lack(axes[0], one.alpha_bbp, one.kind)
@@ -89,7 +89,9 @@ def _finite(ax: Axes, comparison: xr.Dataset, name: str, row: int, look: Mapping
     if name == "phi_group":
         # older files do not say how many draws: a line without its error
         rows += [np.zeros_like(rows[0]), np.sqrt(rows[0] * (1 - rows[0]) / (draws or np.inf))]
-    sweep_plots.finite_band(ax, comparison.alpha.values, *rows, draws=draws, **look)
+    sweep_plots.finite_band(
+        ax, comparison.alpha.values, *rows, draws=draws, low=-np.inf if name == "lowest" else 0.0, **look
+    )
 
 
 def measured(

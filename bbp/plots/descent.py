@@ -28,12 +28,11 @@ NAMES = {
     "spectral": "start at the spectral estimate",
 }
 ROUTES = {
-    "conditioned": "-",
+    "conditioned": "--",
     "quenched": "-.",
 }  # of theory along the way (sims.descent.theory), and their lines
 WORDS = {"conditioned": "theory of the path", "quenched": "theory of the labels"}
 CURVES = 4  # alphas whose paths are drawn
-LINES: tuple[str, ...] = ("-", "--", "-.", ":")
 
 
 def descent_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
@@ -176,7 +175,7 @@ def path_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequenc
     for index, alpha in enumerate(alphas):
         i = int(np.argmin(np.abs(found.alpha.values - alpha)))
         label = rf"$\alpha = {float(found.alpha[i]):.4g}$"
-        look = _look(index, len(alphas))
+        look = _look(index, len(alphas)) | {"markevery": (0.03 + 0.03 * index, 0.15)}
         drawn.append(_in_time(ax, found.time.values[i], found.m2.values[i], label=label, **look))
     time_axis(ax, drawn)
     ax.set_ylabel(r"mean $m^2(t)$")
@@ -193,15 +192,14 @@ def eigenvector_curves(
     for index, alpha in enumerate(alphas):
         i = int(np.argmin(np.abs(found.alpha.values - alpha)))
         largest = found.overlaps.sel(frame=frame).values[i].max(axis=-1)
-        look = _look(index, len(alphas)) | {"marker": style.marker(index), "markersize": 2.5}
-        drawn.append(_in_time(ax, found.time.values[i][:, moments], largest, **look))
+        drawn.append(_in_time(ax, found.time.values[i][:, moments], largest, **_look(index, len(alphas))))
     time_axis(ax, drawn)
     ax.set_ylabel(rf"largest $q^2$, {found.sizes['eigenpair']} lowest pairs")
 
 
 @style.added
 def eigenvalue_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]) -> None:
-    """Lowest eigenvalue of the plain Hessian against time beside theory of its path and of its labels; means over samples.
+    """Lowest eigenvalue of the plain Hessian (points) against time beside theory of its path and of its labels (lines).
 
     Theory is drawn as far as all samples have it: that of labels ends where they are fitted.
     """
@@ -212,9 +210,9 @@ def eigenvalue_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: S
         i = int(np.argmin(np.abs(found.alpha.values - alpha)))
         time = found.time.values[i][:, moments]
         sampled = found.eigenvalues.sel(frame="plain").values[i][..., 0]
-        tint = {"color": _look(index, len(alphas))["color"]}
-        marks = {"marker": style.marker(index), "markersize": 3.0, "linestyle": "none"}
-        drawn.append(_in_time(ax, time, sampled, **tint, **marks))
+        look = _look(index, len(alphas))
+        tint = {"color": look["color"]}
+        drawn.append(_in_time(ax, time, sampled, **look, linestyle="none"))
         for route, line in ROUTES.items():
             lowest = _lowest(found, route)[i]
             ax.plot(*mean_in_time(*_known(time, lowest)), **tint, linestyle=line)
@@ -326,5 +324,5 @@ def _errorbar(
 
 
 def _look(index: int, count: int) -> dict[str, Any]:
-    """Colour, from dark to light as alpha grows, and line of curve number `index` of `count`."""
-    return {"color": style.ordered(index, count), "linestyle": LINES[index % len(LINES)]}
+    """Colour, from dark to light as alpha grows, and marker of curve number `index` of `count`, the same in every panel."""
+    return {"color": style.ordered(index, count), "marker": style.marker(index), "markersize": 3.0}

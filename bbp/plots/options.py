@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -19,17 +21,25 @@ from matplotlib.axes import Axes
 from matplotlib.colors import is_color_like
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.mathtext import MathTextParser
+from numpy.typing import NDArray
 
 from bbp.console.errors import FileError
 from bbp.plots import layout, style
 from theory.checks import ParameterError, choice, shown
 
+log = logging.getLogger("bbp")
 LARGEST = 40.0  # inches
 MOST_COLUMNS = 4  # of a legend
-TALK_ENTRIES = 6
+LOG_DECADES = 3  # of a logarithmic y axis
+TALK_ENTRIES = 12
+LEGEND_SHARE = 0.2  # of the height of a figure of a size of one's own, at most
+SMALL = 6.0  # points of the letters of a legend that would be higher otherwise
+SMALL_TALK = 10.0
+LEAST_PANEL = 0.3  # inches, both ways
 LEGENDS = ("on", "off", "inside", "right")
 _LETTER = re.compile(r"\(([a-z])\)")
 _PLACES = ("x", "y", "title")
@@ -278,7 +288,33 @@ def apply(figure: Figure, options: Options) -> Figure:
         _drop_legends(figure)
     elif options.panels or size is not None or options.legend != "on":
         _legend_again(figure, list(panels.values()), options)
+    if options.size is not None:
+        _require_room(figure, options.size)
     return figure
+
+
+def _require_room(figure: Figure, size: tuple[float, float]) -> None:
+    """ParameterError for a size whose words leave its panels no room."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of panels that vanish, which is told in one line here
+        figure.draw_without_rendering()
+    boxes = [ax.get_window_extent() for ax in figure.axes]
+    least = min(min(box.width, box.height) for box in boxes) / figure.dpi
+    vast = max(max(box.x1 - figure.bbox.x1, -box.x0, box.y1 - figure.bbox.y1, -box.y0) for box in boxes)
+    if least < LEAST_PANEL or vast > 0 or any(_is_cut(ax) for ax in figure.axes):
+        raise ParameterError(
+            f"size {size[0]:g}x{size[1]:g} leaves no room for the panels: take a larger one, fewer panels or no legend"
+        )
+
+
+def _is_cut(ax: Axes) -> bool:
+    """Whether words of a panel lie outside the figure by more than a tenth of it."""
+    figure: Any = ax.get_figure(root=True)
+    box, whole = ax.get_tightbbox(), figure.bbox
+    if box is None:
+        return False
+    wide, high = 0.1 * whole.width, 0.1 * whole.height
+    return bool(box.x0 < -wide or box.y0 < -high or box.y1 > whole.y1 + high or box.x1 > whole.x1 + wide)
 
 
 def _columns(width: float, count: int) -> int:
@@ -299,17 +335,42 @@ def _log_axes(panels: Mapping[str, Axes], logs: str) -> None:
         if not fit:
             raise ParameterError(f"{which}log: no panel has only positive numbers on that axis")
         for ax in fit:
+            low, high = _log_ends(ax, which)
             layout.log_axis(ax, which)
+            getattr(ax, f"set_{which}lim")(low, high)
+
+
+def _log_ends(ax: Axes, which: str) -> tuple[float, float]:
+    """Ends of a logarithmic axis: what is positive among points and lines, of y the upper LOG_DECADES of it.
+
+    Bars and bands that reach further down are cut there.
+    """
+    drawn = _drawn(ax, which)
+    drawn = drawn[drawn > 0]
+    high = float(drawn.max())
+    low = float(drawn[drawn >= high / 10**LOG_DECADES].min()) if which == "y" else float(drawn.min())
+    room = max(high / low, 2.0) ** 0.05
+    return low / room, max(high * room, getattr(ax, f"get_{which}lim")()[1])
 
 
 def _positive(ax: Axes, which: str) -> bool:
     """Whether what is drawn has positive numbers and no negative ones."""
+    drawn = _drawn(ax, which)
+    return bool((drawn > 0).any() and not (drawn < 0).any())
+
+
+def _drawn(ax: Axes, which: str) -> NDArray[np.float64]:
+    """Finite numbers of points and lines on an axis, without ends of error bars and lines from side to side of the panel."""
     caps = {id(cap) for box in ax.containers if isinstance(box, ErrorbarContainer) for cap in box.lines[1]}
-    curves = [line for line in ax.get_lines() if id(line) not in caps]
+    axis = "xy".index(which)
+    curves = [
+        line
+        for line in ax.get_lines()
+        if id(line) not in caps and line.get_transform().contains_branch_seperately(ax.transData)[axis]
+    ]
     parts = [np.ravel(np.asarray(getattr(line, f"get_{which}data")(), dtype=float)) for line in curves]
     drawn = np.concatenate([part for part in parts if len(part)] or [np.zeros(0)])
-    drawn = drawn[np.isfinite(drawn)]
-    return bool((drawn > 0).any() and not (drawn < 0).any())
+    return drawn[np.isfinite(drawn)]
 
 
 def panels_of(figure: Figure) -> dict[str, Axes]:
@@ -390,33 +451,73 @@ def _put(
 ) -> None:
     """One legend, of all panels or of one."""
     if options.talk:
-        handles, labels = _few(handles, labels)
+        handles, labels = _few(handles, labels, TALK_ENTRIES)
     if options.legend == "inside":
-        ax.legend(handles, labels, loc="best", frameon=True, framealpha=0.85, edgecolor="none")
+        ax.legend(handles, labels, loc="best", frameon=True, framealpha=0.5, edgecolor="none")
     elif options.legend == "right" and whole:
         figure.legend(handles, labels, loc="outside right upper")
     elif options.legend == "right":
         ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0))
     elif whole:
-        columns = layout.fitting_columns(labels, MOST_COLUMNS, figure.get_figwidth())
-        if options.size is None and not options.talk:
-            layout.grow(figure, len(labels), columns)
-        figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+        _above(figure, handles, labels, options)
     else:
         place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)}
         _fitting(figure, partial(_upon, ax, handles, labels, place))
 
 
-def _few(handles: list[Any], labels: list[str]) -> tuple[list[Any], list[str]]:
-    """At most TALK_ENTRIES: lines of theory, and of the curves the ends and some between."""
-    if len(labels) <= TALK_ENTRIES:
+def _above(figure: Figure, handles: list[Any], labels: list[str], options: Options) -> None:
+    """A legend over all panels; where the height is given small letters, then fewer entries, leave room for the panels."""
+    width, height = map(float, figure.get_size_inches())
+    room: float = LEGEND_SHARE * height
+    if options.size is None and not options.talk:
+        columns = layout.fitting_columns(labels, MOST_COLUMNS, width)
+        layout.grow(figure, len(labels), columns)
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+        return
+    usual = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+    small = min(SMALL_TALK if options.talk else SMALL, usual)
+    tight: dict[Any, Any] = {
+        "legend.handlelength": 1.5,
+        "legend.columnspacing": 0.8,
+        "legend.labelspacing": 0.2,
+    }
+    for points, over in ((usual, {}), (small, tight)):
+        with mpl.rc_context({**over, "legend.fontsize": points}):
+            columns = layout.fitting_columns(labels, MOST_COLUMNS, width)
+            rows = max(int(room * 72 / (points * (1.2 + mpl.rcParams["legend.labelspacing"]))), 1)
+            if -(-len(labels) // columns) > rows and over:
+                columns = next(
+                    k for k in range(MOST_COLUMNS, 0, -1) if k == 1 or _fits(handles, labels, rows, k, width)
+                )
+                handles, labels = _few(handles, labels, rows * columns)
+            if -(-len(labels) // columns) <= rows or over:
+                figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+                return
+
+
+def _fits(handles: list[Any], labels: list[str], rows: int, columns: int, inches: float) -> bool:
+    """Whether the entries that remain of these in so many rows and columns are no wider than that."""
+    kept = [labels[k] for k in _chosen(handles, rows * columns)]
+    return layout.fitting_columns(kept, columns, inches) == columns
+
+
+def _few(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any], list[str]]:
+    """At most so many: lines of theory, and of the curves the ends and some between; the log says what is left out."""
+    if len(labels) <= most:
         return handles, labels
+    kept = _chosen(handles, most)
+    left = [labels[k] for k in range(len(labels)) if k not in kept]
+    log.warning("no room in the legend for: %s", "; ".join(left))
+    return [handles[k] for k in kept], [labels[k] for k in kept]
+
+
+def _chosen(handles: Sequence[Any], most: int) -> list[int]:
+    """Which of the entries stay where there is room for so many."""
     lines = [k for k, handle in enumerate(handles) if isinstance(handle, Line2D)]
     curves = [k for k in range(len(handles)) if k not in lines] or lines
-    lines = lines[: TALK_ENTRIES // 2] if curves is not lines else []
-    some = np.unique(np.linspace(0, len(curves) - 1, TALK_ENTRIES - len(lines)).round().astype(int))
-    kept = sorted({*lines, *(curves[k] for k in some)})
-    return [handles[k] for k in kept], [labels[k] for k in kept]
+    lines = lines[: most // 2] if curves is not lines else []
+    some = np.unique(np.linspace(0, len(curves) - 1, most - len(lines)).round().astype(int))
+    return sorted({*lines, *(curves[k] for k in some)})
 
 
 def _upon(ax: Axes, handles: list[Any], labels: list[str], place: dict[str, Any], columns: int) -> Legend:

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from bbp.experiments import models
@@ -32,6 +33,7 @@ TRICRITICAL: dict[str, Any] = {
     "markeredgewidth": 1.2,
 }
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
+MOST_TICKS = 8  # widths that are the ticks of their axis
 FEW = 12  # points of a curve, each of which is then marked
 ALPHA_0_MARKERS = {"overlap": "x", "continuation": "+"}
 
@@ -176,12 +178,14 @@ def minima_curve(
     """Complexity of minima, arrays (alpha,): open markers where they are saddles, a line where that begins (NaN: nowhere)."""
     alpha, complexity, saddles = np.asarray(alpha), np.asarray(complexity), np.asarray(saddles, dtype=bool)
     look: dict[str, Any] = {"color": style.colour(0), "marker": "o", "markersize": 3.4}
-    drawn = ax.plot(alpha, complexity, **look)
+    drawn = ax.plot(alpha, complexity, label="minima", **look)
     drawn += ax.plot(
-        alpha[saddles], complexity[saddles], linestyle="none", markerfacecolor="white", zorder=3, **look
-    )
+        alpha[saddles], complexity[saddles], linestyle="none", markerfacecolor="white", zorder=3,
+        label="saddles", **look,
+    )  # fmt: skip
     if math.isfinite(unstable):
-        drawn.append(ax.axvline(unstable, color=style.colour(0), linestyle="--", linewidth=0.9))
+        where: dict[str, Any] = {"color": style.colour(0), "linestyle": "--", "linewidth": 0.9}
+        drawn.append(ax.axvline(unstable, label="first saddles", **where))
     return [*drawn, ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)]
 
 
@@ -213,7 +217,19 @@ def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
         finite_panel(ax, phase, index)
     for place, ax in enumerate(axes[cuts + of_n :]):
         lower[place // cuts](ax, phase, place % cuts)
+    for place in {cuts, *range(cuts + of_n, len(axes), max(cuts, 1))}:
+        if place < len(axes):
+            _legend_upon(axes[place])
     return fig
+
+
+def _legend_upon(ax: Axes) -> None:
+    """A legend above a panel of what the main one does not name: widths have their entries there."""
+    found = [(h, t) for h, t in zip(*ax.get_legend_handles_labels(), strict=True) if not t.startswith("$p =")]
+    if found:
+        handles, labels = [handle for handle, _ in found], [words for _, words in found]
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.16), "borderaxespad": 0.0}
+        ax.legend(handles, labels, ncols=layout.fitting_columns(labels, 4, layout.breadth(ax)), **place)
 
 
 def phase_panels(fig: Figure, cuts: int, sizes: int, width: str) -> list[Axes]:
@@ -298,6 +314,11 @@ def widths_panel(ax: Axes, lines: xr.Dataset, index: int, *, network: bool = Fal
     )
     if finite.sum() > 2 and layout.is_logarithmic(p[finite]):
         layout.log_axis(ax)
+    if finite.sum() <= MOST_TICKS:
+        ax.xaxis.set_major_locator(FixedLocator(p[finite].tolist()))
+        ax.xaxis.set_minor_locator(NullLocator())
+    elif ax.get_xscale() == "linear":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.text(0.96, 0.93, f"$a = {style.number(float(at.a))}$", transform=ax.transAxes, ha="right", va="top")
     silent = p[finite][jumps & np.isnan(zeros["continuation"])]
     if silent.size and not network:  # otherwise its curve would end without a word
@@ -319,6 +340,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
             finite_curve(ax, phase.n.values, alpha, error, p=p, index=row, count=phase.sizes["p"])
             limit = bbp_threshold(Network(p, p_star, a))
             limit_line(ax, limit.alpha, limit.kind, p=p, index=row, count=phase.sizes["p"])
+    ax.plot([], [], color=style.GREY, linewidth=0.8, label=r"$N = \infty$")
     sweep_plots.name_doubt(ax, phase)
     layout.log_axis(ax)
     ax.set_xlabel(r"input dimension $N$")
@@ -329,7 +351,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
 @style.added
 def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     """When gradient flow loses the outlier, of each finite p at one a, against alpha; dotted: alpha_BBP at N = inf."""
-    at, p_star = phase.isel(at_a=index), int(phase.attrs["p_star"])
+    at, p_star, seen = phase.isel(at_a=index), int(phase.attrs["p_star"]), False
     for row, p in enumerate(phase.p.values):
         time, error = (at[name].values[row] for name in ("bbp_time", "bbp_time_error"))
         if np.isfinite(time).any():
@@ -341,6 +363,10 @@ def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
             if not models.special(dataset.config(phase)):
                 limit = bbp_threshold(Network(p, p_star, float(at.at_a)))
                 ax.axvline(limit.alpha, color=look["color"], linestyle=":", linewidth=0.9)
+                seen = True
+    if seen:
+        words = r"$\alpha_\mathrm{BBP}$ at $N = \infty$"
+        ax.plot([], [], color=style.GREY, linestyle=":", linewidth=0.9, label=words)
     ax.set_ylim(bottom=0)
     ax.set_xlabel(r"$\alpha$")
     ax.set_ylabel("outlier lost at time $t$")
@@ -361,7 +387,8 @@ def minima_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     )
     if not models.special(dataset.config(phase)):
         limit = bbp_threshold(Network(1, 1, float(at.at_a))).alpha
-        ax.axvline(limit, color=style.GREY, linestyle=":", linewidth=0.9)
+        words = r"$\alpha_\mathrm{BBP}$"
+        ax.axvline(limit, color=style.GREY, linestyle=":", linewidth=0.9, label=words)
     ax.set_xlabel(r"$\alpha$")
     ax.set_ylabel(r"complexity $\Sigma$")
     ax.set_title(f"$p = 1$, $a = {style.number(float(at.at_a))}$", loc="right", pad=3.0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -18,13 +22,14 @@ from bbp.analysis.summary import mean_and_error, observables, own_names
 from bbp.analysis.theory_curves import theory_curves
 from bbp.experiments import models
 from bbp.plots import layout, style
-from theory.finite.validity import UNKNOWN
 from theory.late_scipy import monotone_cubic
 
+log = logging.getLogger("bbp")
 Array = NDArray[np.float64]
 FINE = 200  # points of a smooth curve
 MANY_DRAWS = 100  # of finite-N theory, from which on its mean is drawn as a line
 MOST_BANDS = 6  # curves that have a band of one sample's scatter each: more would hide one another
+DARKER = 0.6  # share of a curve's colour in that of its file
 MOST_NAMED = 3  # sizes whose curves all have entries of their own in a legend
 LACKS = {
     "no edge": r"no left edge at $N = \infty$: no outlier, no threshold",
@@ -91,9 +96,11 @@ def finite_band(
     index: int = 0,
     count: int = 0,
     draws: int = 0,
+    low: float = -np.inf,
     label: str | None = None,
 ) -> None:
     """Finite-N theory (alpha,): its mean, a band of its error and a wider one of a draw's scatter; NaN is left out.
+    No band reaches below `low`, 0 of what is never negative.
 
     Among more than MOST_BANDS curves the wide band is left out. Of fewer draws than MANY_DRAWS (0: not known) the mean is
     dotted from one alpha to the next, in a band of its error twice as dark: it is no smooth truth.
@@ -104,7 +111,7 @@ def finite_band(
     wide = [(width, 0.13, 0.4)] if count <= MOST_BANDS else []
     for half, opacity, height in (*wide, (own, 0.6 if few else 0.35, 0.5)):
         look: dict[str, Any] = {"alpha": opacity, "zorder": height, "linewidth": 0}
-        ax.fill_between(at, middle - half, middle + half, color=tint, **look)
+        ax.fill_between(at, np.maximum(middle - half, low), middle + half, color=tint, **look)
     line = (0, (1, 1.4)) if few else "-"
     ax.plot(at, middle, color=tint, linewidth=1.0, linestyle=line, zorder=1.5, label=label)
 
@@ -116,9 +123,18 @@ def name_draws(ax: Axes, draws: int) -> None:
 
 
 def name_doubt(ax: Axes, found: xr.Dataset) -> None:
-    """A line of the legend where the finite-N theory of a file is not known to hold."""
-    if found.attrs.get("theory_n_doubt"):
-        ax.plot([], [], " ", label=UNKNOWN)
+    """An entry of the legend where the finite-N theory of a file is not known to hold, with those N."""
+    doubt_entry(ax, [str(found.attrs.get("theory_n_doubt", ""))])
+
+
+def doubt_entry(ax: Axes, said: Sequence[str]) -> None:
+    """An entry with every N of which `theory.finite.validity.doubts` says something; none where it says nothing."""
+    words = " ".join(said)
+    sizes = sorted({int(n) for group in re.findall(r"\bN = ([0-9, ]+):", words) for n in group.split(",")})
+    if words.strip():
+        of = f": $N = {', '.join(map(str, sizes))}$" if sizes else ""
+        look: dict[str, Any] = {"marker": "$?$", "linestyle": "none", "color": style.GREY}
+        ax.plot([], [], label=f"theory not known to hold{of}", **look)
 
 
 def name_bands(ax: Axes) -> Artist:
@@ -214,7 +230,11 @@ def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = 
 def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
     """The observables of one's own that all of several results hold."""
     first, *rest = [own_names(one) for one in sources.values()]
-    return [name for name in first if all(name in other for other in rest)]
+    common = [name for name in first if all(name in other for other in rest)]
+    left = [name for name in dict.fromkeys(chain(first, *rest)) if name not in common]
+    if left:
+        log.warning("not drawn, for not every file holds it: %s", ", ".join(left))
+    return common
 
 
 @style.added
@@ -270,6 +290,7 @@ def sweep_panels(
     if values is not None:
         _name_values(values, sources, groups, brief)
     if overlaps is not None:
+        _name_finite(overlaps, sources, brief)
         for sweep in sources.values():
             name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
         (group,) = groups if len(groups) == 1 else (0,)
@@ -308,7 +329,9 @@ def _one_size(
         ]  # files of before lack the error
         curves = [sweep[part].values[row] for part in parts if part in sweep]
         draws = int(sweep.theory_n_draws.values[row]) if "theory_n_draws" in sweep else 0
-        finite_band(ax, alpha, *curves, draws=draws, label=None if brief else f"theory, {size}", **look)
+        low = 0.0 if what == "overlap" else -np.inf
+        words = None if brief else f"theory, {size}"
+        finite_band(ax, alpha, *curves, draws=draws, low=low, label=words, **look)
 
 
 def judged_points(ax: Axes, sweep: xr.Dataset, what: str, row: int) -> None:
@@ -330,23 +353,27 @@ def judged_points(ax: Axes, sweep: xr.Dataset, what: str, row: int) -> None:
 
 def _name_values(ax: Axes, sources: Mapping[str, xr.Dataset], groups: set[int], brief: bool) -> None:
     """Model, ordinate and what curves share in the legend, of the panel of eigenvalues."""
-    finite = [one for one in sources.values() if at_n(one)]
     (group,) = groups if len(groups) == 1 else (0,)
     stays = rf"\lambda_{{{group + 1}}}" if group else r"\lambda_{p\,p^* + 1}"
     more = any(one.sizes["eigenpair"] > models.group(models.of(one)) for one in sources.values())
     if brief and more and not style.for_a_talk():
         look: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none"}
         ax.plot([], [], color=style.GREY, label=f"${stays}$, open", **look)
+    _name_finite(ax, sources, brief)
+    layout.title(ax, model_title(sources))
+    ax.set_ylabel(rf"eigenvalues $\lambda_1$ and ${stays}$" if more else r"lowest eigenvalue $\lambda_1$")
+
+
+def _name_finite(ax: Axes, sources: Mapping[str, xr.Dataset], brief: bool) -> None:
+    """What curves and bands of finite-N theory share in the legend."""
+    finite = [one for one in sources.values() if at_n(one)]
     if brief and finite:
         ax.plot([], [], color=style.GREY, linewidth=1.0, label="theory, colour of its $N$")
     if finite:
         if not style.for_a_talk() and sum(one.sizes["n"] for one in sources.values()) <= MOST_BANDS:
             name_bands(ax)
         name_draws(ax, min(int(one.theory_n_draws.max()) for one in finite if "theory_n_draws" in one))
-        for one in finite[:1]:
-            name_doubt(ax, one)
-    layout.title(ax, model_title(sources))
-    ax.set_ylabel(rf"eigenvalues $\lambda_1$ and ${stays}$" if more else r"lowest eigenvalue $\lambda_1$")
+        doubt_entry(ax, [str(one.attrs.get("theory_n_doubt", "")) for one in finite])
 
 
 def model_title(sources: Mapping[str, xr.Dataset]) -> list[str]:
@@ -381,26 +408,44 @@ def theory_lines(
     values: Axes | None, overlaps: Axes | None, sources: xr.Dataset | Mapping[str, xr.Dataset]
 ) -> None:
     """Edge and outlier of the model of a sweep or comparison in one panel, the overlap in the other; of several a line each."""
-    for index, (name, source) in enumerate(distinct(named(sources)).items()):
+    tints = file_tints(named(sources))
+    for name, source in distinct(named(sources)).items():
         if "theory_n_verdict" in source:
             continue
         curves = theory_curves(source)
-        alpha, line = curves.alpha.values, style.LINES[index % len(style.LINES)]
+        alpha = curves.alpha.values
         if values is not None:
             below, out = edge_and_outlier(
                 values, alpha, curves.theory_edge.values, curves.theory_outlier.values, name=name
             )
             if name:
-                below.set(linestyle=line, linewidth=0.8)
-                out.set_linestyle(line)
+                below.set(color=tints[name], linewidth=0.9)
+                out.set_color(tints[name])
         if overlaps is not None:
             curve = overlap_curve(overlaps, alpha, curves.theory_overlap.values, name=name)
             if name:
-                curve.set_linestyle(line)
+                curve.set_color(tints[name])
 
 
 def mark_thresholds(axes: Sequence[Axes], sources: Mapping[str, xr.Dataset]) -> None:
-    """A line at alpha_BBP of every model, in every panel."""
+    """A line at alpha_BBP of every model, in every panel; of several in the colours of their theory."""
+    tints = file_tints(sources)
     for name, one in distinct(sources).items():
         for ax in axes:
-            mark_threshold(ax, one.alpha_bbp, one.kind, name=name)
+            line = mark_threshold(ax, one.alpha_bbp, one.kind, name=name)
+            if name and line is not None:
+                line.set_color(tints[name])
+
+
+def file_tints(sources: Mapping[str, xr.Dataset]) -> dict[str, str]:
+    """The colour of what is said of a whole result, by name: that of its first curve, darker than any curve's own."""
+    count, index, found = sum(one.sizes["n"] for one in sources.values()), 0, {}
+    for name, one in sources.items():
+        found[name] = _darker(style.colour(index, count))
+        index += one.sizes["n"]
+    return found
+
+
+def _darker(tint: str) -> str:
+    red, green, blue = to_rgb(tint)
+    return to_hex((DARKER * red, DARKER * green, DARKER * blue))

@@ -1,5 +1,6 @@
 """Options of a figure for a journal: panels, sizes, fonts, style sheets, words."""
 
+import numpy as np
 import pytest
 from matplotlib.backends import backend_pgf
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -9,6 +10,7 @@ from bbp import plot
 from bbp.console.errors import FileError, RunError
 from bbp.files import dataset
 from bbp.plots import options, style
+from bbp.plots import sweep as sweep_plots
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -144,6 +146,42 @@ def test_axes_and_colours_are_as_asked_for(sweep_file):
     assert [box.lines[0].get_color() for box in mapped] != [
         box.lines[0].get_color() for box in right.containers
     ]
+
+
+def test_a_logarithmic_axis_ends_at_what_is_positive(made_up):
+    """Bands that reach 0 and curves that vanish do not lower it below three decades; no band of q2 is negative."""
+    sweep = made_up(Committee(2, 1, 0.3))
+    (ax,) = plot.draw(sweep, panels="b", ylog=True).axes
+    low, high = ax.get_ylim()
+    top = max(np.nanmax(line.get_ydata()) for box in ax.containers for line in box.lines[:1])
+    assert high / 10**3.5 < low and top <= high
+    (ax,) = plot.draw(sweep, panels="b").axes
+    sweep_plots.finite_band(ax, [1, 2, 3], [0.1, 0.1, 0.1], [0.3, 0.3, 0.3], low=0.0)
+    assert min(path.vertices[:, 1].min() for band in ax.collections[-2:] for path in band.get_paths()) == 0
+
+
+def test_a_legend_leaves_room_for_the_panel(made_up, caplog, arranged):
+    """Of a narrow figure with many entries: what is left out is told, in one line."""
+    sweeps = [made_up(Committee(p, 1, 0.5)) for p in (1, 2, 3)]
+    figure = plot.draw(sweeps, panels="a", size=(3.37, 2.6))
+    FigureCanvasAgg(figure).draw()
+    assert figure.axes[0].get_window_extent().height > 0.35 * figure.bbox.height
+    (line,) = caplog.messages
+    assert line.startswith("no room in the legend for: ")
+    shown = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert shown and not shown & set(line.partition(": ")[2].split("; "))
+
+
+@pytest.mark.parametrize("size", [(0.5, 0.5), (7, 0.6), (0.6, 5)])
+def test_a_size_without_room_for_panels_is_refused(sweep_file, size, arranged):
+    with pytest.raises(ParameterError, match="leaves no room for the panels"):
+        plot.draw(sweep_file, size=size)
+
+
+@pytest.mark.parametrize("other", [{"talk": True}, {"size": (7, 3)}])
+def test_a_width_does_not_go_with_another(sweep_file, other):
+    with pytest.raises(ParameterError, match=f"width cannot go with {next(iter(other))}"):
+        plot.draw(sweep_file, width="single", **other)
 
 
 @pytest.mark.parametrize("place", options.LEGENDS)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import bbp
 from bbp.analysis.comparison import compare
+from bbp.analysis.summary import own_names
 from bbp.console.errors import FileError
 from bbp.files import dataset
 from bbp.plots import layout, style
@@ -262,3 +263,35 @@ def test_several_files_are_told_apart(made_up, tmp_path):
         bbp.plot.draw([paths[0], paths[0]])
     with pytest.raises(FileError, match="one figure shows several results of one kind"):
         bbp.plot.draw([one, compare(two, draws=0, repeats=20)])
+
+
+def test_each_of_several_files_has_a_colour_of_its_own_lines(made_up, caplog):
+    """Threshold, edge and outlier of a model in one colour, the edge dashed; a panel that one file lacks is told."""
+    one, two = made_up(Committee(1, 1, 0.5)), made_up(Committee(2, 1, 0.5), seed=1)
+    left, _ = bbp.plot.draw([one, two]).axes
+    lines = {str(line.get_label()): line for line in left.get_lines()}
+    tints = []
+    for p in (1, 2):
+        own = [line for label, line in lines.items() if label.startswith(f"$p = {p}$: ")]
+        assert len(own) == 3 and len({line.get_color() for line in own}) == 1
+        edge, out = (next(x for x in own if word in x.get_label()) for word in ("left edge", "outlier"))
+        assert edge.get_linestyle() == "--" and out.get_linestyle() == "-"
+        tints.append(out.get_color())
+    assert tints[0] != tints[1] and not caplog.messages
+    more = two.assign(mine=two.eigenvalues)
+    more.mine.attrs = {"long_name": "mine", "observable": "mine"}
+    assert own_names(more) == ["mine"]
+    assert len(bbp.plot.draw([one, more]).axes) == 2
+    assert caplog.messages == ["not drawn, for not every file holds it: mine"]
+
+
+def test_doubt_names_its_sizes(ax):
+    sweep_plots.doubt_entry(ax, ["N = 20, 40: p N = 40 is below 100", "", "N = 10: p N = 20 is below 100"])
+    assert ax.get_legend_handles_labels()[1] == ["theory not known to hold: $N = 10, 20, 40$"]
+    sweep_plots.doubt_entry(ax, [""])
+    assert len(ax.get_lines()) == 1
+
+
+def test_minima_and_their_lines_have_entries(ax):
+    phase_plots.minima_curve(ax, [1, 2, 3], [0.1, 0.2, 0.1], [False, True, True], 1.5)
+    assert ax.get_legend_handles_labels()[1] == ["minima", "saddles", "first saddles"]
