@@ -107,6 +107,7 @@ def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> l
     dataset, product = (importlib.import_module(f"bbp.files.{name}") for name in ("dataset", "product"))
     if given["alpha"] is not None:
         given = {**given, "alpha": grids.numbers("alpha", given["alpha"])}
+    outputs.require_once(sources)
     opened = [one if hasattr(one, "data_vars") else dataset.open(one) for one in sources]
     whole = opened[0] if len(opened) == 1 else importlib.import_module("bbp.analysis.join").join(opened)
     parts = product.split(whole)

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import io
 import logging
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -162,9 +161,7 @@ def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
 def _names(sources: Sequence[Any]) -> list[str]:
     """What legends call files: their names without ending, whole paths where these are alike; results by their number."""
     paths = [str(one) for one in sources if isinstance(one, str | Path)]
-    if len({os.path.realpath(path) for path in paths}) < len(paths):  # which no loop of links stops
-        twice = next(path for k, path in enumerate(paths) if path in paths[:k] or k == len(paths) - 1)
-        raise ParameterError(f"{twice!r} is given twice")
+    outputs.require_once(paths)
     alike = len({Path(path).stem for path in paths}) < len(paths)
     return [
         (str(one) if alike else Path(one).stem) if isinstance(one, str | Path) else f"result {k + 1}"

@@ -13,7 +13,7 @@ import xarray as xr
 
 from bbp.analysis.summary import own_names
 from bbp.experiments import models
-from bbp.files import dataset, product
+from bbp.files import dataset, outputs, product
 from bbp.files.variables import DONE, NOT_RUN, described
 from theory.checks import ParameterError, shown
 from theory.model import Network
@@ -40,19 +40,22 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
     xarray.Dataset
         Over the union of their models (dimension `model` if there are several), n, alpha (and start) and samples. Samples of
         several seeds follow each other along `sample`, where the coordinates `seed` and `draw` say which stream each is of, and
-        its number there. A draw that several parts hold counts once. Eigenpairs are those that all parts of a model hold.
+        its number there. A draw that several parts hold counts once. Eigenpairs are those that all parts of a model hold. An
+        observable of one's own that only some have measured is NaN elsewhere.
 
     Raises
     ------
     ParameterError
-        For nothing to join, for results that are no samples, for different kinds of result, random streams or precisions, and
-        where two parts disagree about the same draw.
+        For nothing to join, for a file given twice, for results that are no samples, for different kinds of result, random
+        streams or precisions, and where two parts disagree about the same draw.
 
     >>> join(["data/finite_size/far.h5", "data/finite_size/far1600.h5"]).n.values.tolist()
     [200, 400, 800, 1600]
     """
     if isinstance(parts, str | bytes | Path | dict | xr.Dataset) or not isinstance(parts, Iterable):
         raise ParameterError(f"parts must be a list of files or results, got {shown(parts)}")
+    parts = list(parts)
+    outputs.require_once(parts)
     opened = [part if isinstance(part, xr.Dataset) else dataset.open(part) for part in parts]
     if not opened:
         raise ParameterError("there is no result to join")
@@ -65,23 +68,36 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
             f"only samples are joined (sweeps, descents), not a {opened[0].attrs.get('format')} result"
         )
     groups: dict[Network, list[xr.Dataset]] = {}
-    for part in (one for several in opened for one in product.split(several)):
+    apart = [one for several in opened for one in product.split(several)]
+    _require_alike(apart)
+    for part in apart:
         groups.setdefault(models.of(part), []).append(part)
     return described(product.combined([_of_model(group) for group in groups.values()]))
+
+
+def _require_alike(parts: list[xr.Dataset]) -> None:
+    for name in dict.fromkeys(name for part in parts for name in own_names(part)):
+        held = [part[name] for part in parts if name in part]
+        if len({(one.attrs["source"], one.dims) for one in held}) > 1:
+            raise ParameterError(f"observables of one name and of different sources are not joined: {name}")
+
+
+def _unknown(kept: xr.DataArray, part: xr.Dataset) -> xr.Variable:
+    sizes = [part.sizes[dim] for dim in kept.dims]
+    return xr.Variable(kept.dims, np.full(sizes, np.nan), kept.attrs)
 
 
 def _of_model(parts: list[xr.Dataset]) -> xr.Dataset:
     if len(parts) == 1:
         return parts[0]
     pairs = min(part.sizes["eigenpair"] for part in parts)
-    for name in dict.fromkeys(name for part in parts for name in own_names(part)):
-        held = {part[name].attrs["source"] for part in parts if name in part}
-        if len(held) > 1:
-            raise ParameterError(f"observables of one name and of different sources are not joined: {name}")
+    measured = {name: part[name] for part in reversed(parts) for name in own_names(part)}
+    for name, kept in measured.items():  # where a part has not measured it, it is not known
+        parts = [part if name in part else part.assign({name: _unknown(kept, part)}) for part in parts]
     streams: dict[Any, list[xr.Dataset]] = {}
     for part in parts:
-        for seed, own in _streams(part.isel(eigenpair=slice(pairs))):
-            streams.setdefault(seed, []).append(own)
+        for seed, stream in _streams(part.isel(eigenpair=slice(pairs))):
+            streams.setdefault(seed, []).append(stream)
     joined = {seed: reduce(_merged, own) for seed, own in streams.items()}
     first = parts[0]
     config = {**dataset.config(first), "seed": list(joined) if len(joined) > 1 else next(iter(joined))}
@@ -128,7 +144,9 @@ def _merged(one: xr.Dataset, two: xr.Dataset) -> xr.Dataset:
         elif "sample" in old.dims:
             if name not in ("residuals", "reason", "status") and old.dtype.kind in "fiu":
                 _agree(str(name), old.where(both), new.where(both))
-            found[name] = xr.where(take, new, old).transpose(*old.dims).variable
+            taken = xr.where(take, new, old)
+            measured = taken.fillna(new.where(both)) if "observable" in old.attrs else taken
+            found[name] = measured.transpose(*old.dims).variable
         else:
             found[name] = (old.fillna(new) if old.dtype.kind == "f" else old).variable
     for name, values in found.items():

@@ -159,6 +159,8 @@ def _series(
 
 
 def _known(asked: Sequence[str] | None, names: Sequence[str], default: Sequence[str]) -> list[str]:
+    if asked is not None and "overlap" in names and "q2" not in names:
+        asked = ["overlap" if name == "q2" else name for name in asked]  # as tables and figures call it
     for name in asked or ():
         if name not in names:
             raise ParameterError(f"of must be among {', '.join(names)} for this file, got {shown(name)}")

@@ -264,9 +264,12 @@ class Program:
             if name in self.elsewhere:
                 raise ParameterError(f"{self.name} has no option {name!r}: {self.elsewhere[name]}")
             if name not in names:
-                raise ParameterError(f"{self.name} has no option {name!r}{program.nearest(name, names)}")
+                # from Python the grid is an argument of its own
+                named = ["alpha" if known == "alpha_grid" else known for known in names]
+                raise ParameterError(f"{self.name} has no option {name!r}{program.nearest(name, named)}")
         how = checked(self.options, values)
-        how |= {"out": None if out is None else outputs.destination(out), "executor": executor}
+        place = importlib.import_module("bbp.experiments.options").data_file
+        how |= {"out": None if out is None else place("out", out), "executor": executor}
         for option in self.options:
             if out is None and option.name in OF_A_FILE and how[option.name]:
                 raise ParameterError(

@@ -295,6 +295,10 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
         raise ParameterError(
             "theory along a descent is that of Gaussian rows: leave it out with inputs of one's own"
         )
+    if settings["theory"] and model.covariance is not None:
+        raise ParameterError(
+            "theory along a descent is that of inputs without covariance: leave out theory or covariance"
+        )
     models.check_inputs(model, settings["n"])
     for n in settings["n"]:
         for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):

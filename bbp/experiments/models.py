@@ -298,7 +298,9 @@ def inputs(name: str, value: Any) -> str:
         value = Covariance.of(value)
     if isinstance(value, str) and value.startswith("file:"):
         value = _levels(name, value.removeprefix("file:"))
-    elif not isinstance(value, str) or value.rpartition(":")[2].isidentifier():
+    elif not isinstance(value, str) or (
+        value.rpartition(":")[2].isidentifier() and value.partition(":")[0] not in ("levels", "power", "mp")
+    ):
         value = own.read(name, value) or value
     if isinstance(value, own.Text):
         return value

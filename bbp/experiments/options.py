@@ -47,7 +47,7 @@ def alphas(name: str, value: Any) -> Any:
 
 def flow_alphas(name: str, value: Any) -> list[float]:
     """A grid of alpha at which flows can be followed: their steps are the shorter the larger alpha is."""
-    found = grids.numbers("alpha", value)
+    found = grids.numbers(name, value)
     if found[-1] > MOST_FLOW_ALPHA:
         raise ParameterError(f"{name}: alpha must be at most {MOST_FLOW_ALPHA}, got {found[-1]!r}")
     return list(found)
@@ -55,7 +55,7 @@ def flow_alphas(name: str, value: Any) -> list[float]:
 
 def minima_alphas(name: str, value: Any) -> list[float]:
     """A grid of alpha at which minima are counted."""
-    found = list(grids.numbers("alpha", value))
+    found = list(grids.numbers(name, value))
     if max(found) > MOST_COUNTED:
         raise ParameterError(f"{name} must be at most {MOST_COUNTED:g}, got {shown(max(found))}")
     return found
@@ -144,9 +144,12 @@ def observables(name: str, value: Any) -> list[str] | None:
         if not isinstance(named, own.Text):
             raise ParameterError(f"{name} must be a function or FILE.py:NAME, got {shown(one)}")
         short = named.short
+        if short == "<lambda>":
+            raise ParameterError(f"{name} must be a function with a name (def NAME): a lambda has none")
         if not short.isidentifier() or variables.words_of(short) or short.startswith(variables.PREFIXES):
             raise ParameterError(
-                f"{name} must have a name that no variable of a file has, got {shown(short)}"
+                f"{name} must have a name of its own: {shown(short)} is that of a variable of files, as are all that begin"
+                f" with {', '.join(variables.PREFIXES)}"
             )
         if short in found:
             raise ParameterError(f"{name} must be functions of different names, got {short!r} twice")

@@ -28,6 +28,11 @@ def check(settings: Mapping[str, Any]) -> None:
     """ParameterError where minima of these models cannot be counted."""
     if settings["p_star"] != 1:
         raise ParameterError(f"minima are counted for p = p* = 1, got p_star {settings['p_star']}")
+    if 1 not in settings["p"]:
+        widths = ",".join(map(str, settings["p"]))
+        raise ParameterError(
+            f"minima are counted for p = p* = 1, got p {widths}: p must have 1 among its widths"
+        )
     for name in ("covariance", "overlap"):
         if settings.get(name, models.DEFAULTS[name]) != models.DEFAULTS[name]:
             raise ParameterError(f"minima are counted for networks without {name}")

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if form != store.FORMAT:
         if args.table or args.json:
             raise FileError(f"{args.file!r} is a {form} file: --table and --json are for sweeps")
-        program.show(about(found))
+        program.show("\n\n".join(about(one) for one in product.split(found)))
         return program.OK
     sweeps = product.split(found)
     if args.json:

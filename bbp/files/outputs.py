@@ -63,6 +63,15 @@ def require_free(path: Path, *, force: bool) -> None:
         raise FileError(f"{str(path)!r} exists (--force replaces it)")
 
 
+def require_once(sources: Iterable[Any]) -> None:
+    """ParameterError where a file is named twice among files and results, also by another path or link."""
+    seen: set[str] = set()
+    for path in (str(one) for one in sources if isinstance(one, str | Path)):
+        if (real := os.path.realpath(path)) in seen:  # which no loop of links stops
+            raise ParameterError(f"{path!r} is given twice")
+        seen.add(real)
+
+
 def require_apart(outputs: Mapping[str, Path], inputs: Iterable[str | Path] = ()) -> None:
     """FileError if two of `outputs` (by the name of their option) are one file, or one is among `inputs`, under any name."""
     seen: list[tuple[str, Path]] = []

@@ -99,6 +99,12 @@ REFUSED = {
     "fit(limit)": (lambda: bbp.fit(SAMPLES, limit=1e300), "limit must be at most 1e+100, got 1e+300"),
     "fit(model)": (lambda: bbp.fit(SAMPLES, model="x"), "model must be an integer of at least 0, got 'x'"),
     "start": (lambda: bbp.descent(p=2, start=np.ones((3, 5))), "start array must have shape (2, 100)"),
+    "alphas": (lambda: bbp.sweep(alphas=[1.0]), "did you mean alpha?"),
+    "out": (lambda: bbp.sweep(out="x.txt"), "out is an HDF5 file and must not end in .txt"),
+    "covariance": (lambda: bbp.sweep(covariance="power:x"), "covariance must be like levels:"),
+    "minima": (lambda: bbp.phase(minima="x"), "minima must be a number, got 'x'"),
+    "p of minima": (lambda: bbp.phase(p=2, minima=[2.0]), "p must have 1 among its widths"),
+    "theory": (lambda: bbp.descent(theory=True, covariance="mp:0.5"), "inputs without covariance"),
     "no option": (lambda: bbp.sweep(sampels=3), "did you mean samples"),
 }  # fmt: skip
 

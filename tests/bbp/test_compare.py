@@ -111,6 +111,30 @@ def test_joining_unites_sizes_and_drops_repeated_draws():
     np.testing.assert_array_equal(join([merged, other]).eigenvalues, merged.eigenvalues)
 
 
+def test_models_that_name_different_things_are_joined_and_told_apart_again(tmp_path):
+    """Activation, covariance, noise, an observable of one's own: of the other models as if nothing had been said of it."""
+    plain = made_up(n=(50,), samples=3)
+    own = models.record(Network(1, 1, 2.0, activation="erf", covariance="mp:0.5", noise=0.1))
+    measured = plain.eigenvalues[..., 0] ** 2
+    measured.attrs = {"observable": "mine.py:square", "source": "0"}
+    other = plain.assign_attrs(own).assign(square=measured)
+    for at, parts in enumerate(([other, plain], [plain, other])):
+        found = join(parts)
+        dataset.write(tmp_path / "both.h5", found)
+        for held in (found, dataset.open(tmp_path / "both.h5")):
+            assert held.activation.values.tolist() == ["erf", "quadratic"][:: 1 - 2 * at]
+            assert held.noise.values.tolist() == [0.1, 0.0][:: 1 - 2 * at]
+            np.testing.assert_array_equal(held.square[at], measured)
+            assert held.square[1 - at].isnull().all()
+            for part, again in zip(parts, product.split(held), strict=True):
+                assert models.of(again) == models.of(part) and set(again) == set(part)
+            assert join(product.split(held)).sizes == held.sizes
+    same = join([plain, plain.assign(square=measured)])  # of one model and its draws: measured once
+    np.testing.assert_array_equal(same.square, measured)
+    with pytest.raises(ParameterError, match="of different sources"):
+        join([other, plain.assign(square=measured.assign_attrs(source="1"))])
+
+
 def test_what_would_mix_silently_is_not_joined():
     small = made_up(n=(50,), samples=3)
     for parts, message in (

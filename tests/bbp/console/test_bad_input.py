@@ -125,6 +125,8 @@ OTHERS = [
     ["phase", "--frobnicate"],
     ["phase", "--a-grid", "1e-300,1"],
     ["phase", "--at-a", "1e70"],
+    ["phase", "--p", "2", "--minima", "2,3"],
+    ["descent", "--theory", "--covariance", "mp:0.5", "--n", "12", "--alpha-grid", "2"],
     ["compare", "file", "--draws", "1"],
 ]
 

@@ -375,11 +375,14 @@ def nothing(values):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (lambda values: values[99], "must have a name that no variable of a file has, got '<lambda>'"),
+        (
+            lambda values: values[99],
+            "observable must be a function with a name (def NAME): a lambda has none",
+        ),
         ("mine.py:wiggle", "may take values, vectors, teacher, student, by these names, got 'x'"),
         ("mine.py:many", "must give a number, or one for each of 6 eigenpairs, got shape (6, 12)"),
         ("mine.py:wrong", "observable wrong fails: IndexError"),
-        ("mine.py:gap", "must have a name that no variable of a file has, got 'gap'"),
+        ("mine.py:gap", "must have a name of its own: 'gap' is that of a variable of files"),
         ("mine.py:ipr,mine.py:ipr", "functions of different names, got 'ipr' twice"),
         (3, "observable must be a function or FILE.py:NAME, got 3"),
         (nothing, "observable nothing must give real numbers, got None"),
