@@ -23,7 +23,6 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.legend import Legend
-from matplotlib.lines import Line2D
 from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
@@ -39,6 +38,7 @@ TALK_ENTRIES = 12
 LEGEND_SHARE = 0.2  # of the height of a figure of a size of one's own, at most
 SMALL = 6.0  # points of the letters of a legend that would be higher otherwise
 SMALL_TALK = 10.0
+SMALLEST = 5.0  # points of the words of an axis
 LEAST_PANEL = 0.3  # inches, both ways
 LEGENDS = ("on", "off", "inside", "right")
 _LETTER = re.compile(r"\(([a-z])\)")
@@ -298,6 +298,8 @@ def _require_room(figure: Figure, size: tuple[float, float]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of panels that vanish, which is told in one line here
         figure.draw_without_rendering()
+        if any([_shorten(ax) for ax in figure.axes]):
+            figure.draw_without_rendering()
     boxes = [ax.get_window_extent() for ax in figure.axes]
     least = min(min(box.width, box.height) for box in boxes) / figure.dpi
     vast = max(max(box.x1 - figure.bbox.x1, -box.x0, box.y1 - figure.bbox.y1, -box.y0) for box in boxes)
@@ -305,6 +307,22 @@ def _require_room(figure: Figure, size: tuple[float, float]) -> None:
         raise ParameterError(
             f"size {size[0]:g}x{size[1]:g} leaves no room for the panels: take a larger one, fewer panels or no legend"
         )
+
+
+def _shorten(ax: Axes) -> bool:
+    """Put the words of a y axis that is shorter than they are in two lines, then in smaller letters; whether that was done."""
+    label, room = ax.yaxis.label, 1.1 * ax.get_window_extent().height
+    if label.get_window_extent().height <= room:
+        return False
+    text = label.get_text()
+    gaps = [k for k, letter in enumerate(text) if letter == " " and text[:k].count("$") % 2 == 0]
+    if gaps:
+        middle = min(gaps, key=lambda k: abs(len(text) - 2 * k))
+        label.set_text(f"{text[:middle]}\n{text[middle + 1 :]}")
+    share = room / label.get_window_extent().height
+    if share < 1:
+        label.set_fontsize(max(SMALLEST, share * float(label.get_fontsize())))
+    return True
 
 
 def _is_cut(ax: Axes) -> bool:
@@ -513,9 +531,9 @@ def _few(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any], l
 
 def _chosen(handles: Sequence[Any], most: int) -> list[int]:
     """Which of the entries stay where there is room for so many."""
-    lines = [k for k, handle in enumerate(handles) if isinstance(handle, Line2D)]
+    lines = [k for k, handle in enumerate(handles) if not isinstance(handle, ErrorbarContainer)]
     curves = [k for k in range(len(handles)) if k not in lines] or lines
-    lines = lines[: most // 2] if curves is not lines else []
+    lines = lines[: max(most // 2, most - len(curves))] if curves is not lines else []
     some = np.unique(np.linspace(0, len(curves) - 1, most - len(lines)).round().astype(int))
     return sorted({*lines, *(curves[k] for k in some)})
 

@@ -172,6 +172,13 @@ def test_a_legend_leaves_room_for_the_panel(made_up, caplog, arranged):
     assert shown and not shown & set(line.partition(": ")[2].split("; "))
 
 
+def test_words_of_short_axes_do_not_meet(sweep_file, arranged):
+    figure = plot.draw(sweep_file, size=(3.37, 3.0))
+    FigureCanvasAgg(figure).draw()
+    first, second = (ax.yaxis.label.get_window_extent() for ax in figure.axes)
+    assert not first.overlaps(second) and first.y1 <= figure.bbox.y1 and second.y0 >= 0
+
+
 @pytest.mark.parametrize("size", [(0.5, 0.5), (7, 0.6), (0.6, 5)])
 def test_a_size_without_room_for_panels_is_refused(sweep_file, size, arranged):
     with pytest.raises(ParameterError, match="leaves no room for the panels"):
