@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,26 +13,38 @@ from sims.instance import Instance, chosen, draw, outputs
 from sims.pinned import pinned
 from theory.checks import ParameterError, count
 from theory.given.labels import Given, given
-from theory.given.population import population
-from theory.given.verdict import NEITHER, Verdict, judge, marks
+from theory.given.population import heaviest, population
+from theory.given.verdict import KINDS, MET, NEITHER, Heavy, Verdict, enough, judge, marks, settled
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network
 
+_BEYOND, _BATCH, _PUT = (
+    2**24,
+    48,
+    8,
+)  # first of the draws without Hessians, how many at once; draws that a heavy row is put into
 _HALVES = 2  # draws of which theory is asked from either half of the rows too
 
 
 @pinned
-def predicted(drawn: Instance, *, half: int | None = None) -> tuple[Given, Given]:
+def predicted(drawn: Instance, *, half: int | None = None, put: int | None = None) -> tuple[Given, Given]:
     """What theory says of one draw on inputs of one's own: with tau = 1, and with the tau of each row.
 
     half   0 or 1: with the covariance of every other row alone
+    put    number of a row that takes the place of the first of the draw's
 
     Raises ParameterError for a model without inputs of its own.
     """
     rows = _inputs(drawn.model)
-    taken = rows.take(chosen(drawn.words, rows.count, drawn.m))
+    which = chosen(drawn.words, rows.count, drawn.m)
     student, teacher = np.asarray(drawn.student, np.float64), np.asarray(drawn.teacher, np.float64)
-    return given(drawn.model, population(rows, half), taken, student, teacher, outputs(drawn))
+    if put is None:
+        taken, y = rows.take(which), outputs(drawn)
+    else:
+        which = np.concatenate([[put], which[which != put][: drawn.m - 1]])
+        taken = rows.take(which)
+        y = outputs(drawn, taken @ teacher.T / np.sqrt(rows.n))
+    return given(drawn.model, population(rows, half), taken, student, teacher, y)
 
 
 @pinned
@@ -74,14 +87,18 @@ def judged(
         said = predictions(model, rows.n, alpha, numbers, seed)
         columns.append(np.column_stack([found.eigenvalues, found.overlaps, said]))
         whole = np.concatenate(columns)
-        verdict = verdict_of(rows, whole[:, 0], whole[:, 1], whole[:, 2:])
+        verdict = verdict_of(model, alpha, seed, whole[:, 0], whole[:, 1], whole[:, 2:])
         if not verdict.open or until >= most:
             return verdict
         start, until = until, min(2 * until, most)
 
 
-def verdict_of(rows: Inputs, lowest: NDArray, overlaps: NDArray, said: NDArray) -> Verdict:
-    """The verdict from lowest eigenvalues and overlaps (S,) of samples and the `predictions` (S, 6) of the same."""
+def verdict_of(
+    model: Network, alpha: float, seed: int, lowest: NDArray, overlaps: NDArray, said: NDArray
+) -> Verdict:
+    """The verdict from lowest eigenvalues and overlaps (S,) of samples and the `predictions` (S, 6) of the same; theory's means
+    are those of more draws of the seed, of which no Hessian is solved."""
+    rows = _inputs(model)
     gaussian, elliptical, gaussian_q2, elliptical_q2 = said[:, :4].T
     try:
         own = marks(rows)
@@ -89,7 +106,45 @@ def verdict_of(rows: Inputs, lowest: NDArray, overlaps: NDArray, said: NDArray) 
         nan = np.nan
         return Verdict(NEITHER, nan, nan, nan, nan, nan, nan, nan, str(error))
     halves = said[np.isfinite(said[:, 4:]).all(axis=1), 4:]
-    return judge(lowest, gaussian, elliptical, overlaps, gaussian_q2, elliptical_q2, own, halves=halves)
+    verdict = judge(lowest, gaussian, elliptical, overlaps, gaussian_q2, elliptical_q2, own, halves=halves)
+    if verdict.kind == NEITHER:
+        return verdict
+    law = KINDS.index(verdict.kind)
+    known = said[np.isfinite(lowest)][:, [law, law + 2]]
+    pairs, batch, heavy = len(known), 0, None
+    while np.isfinite(known[:, 0]).all():
+        if enough(known[:, 0], heavy or ()):
+            if heavy is not None:
+                break
+            heavy = _heavy(model, alpha, seed, len(known), law)
+            continue
+        known = np.concatenate([known, _more(model, alpha, seed, batch)[:, [law, law + 2]]])
+        batch += 1
+    return settled(verdict, known, pairs, heavy or ())
+
+
+@lru_cache(maxsize=64)
+def _more(model: Network, alpha: float, seed: int, batch: int) -> NDArray[np.float64]:
+    """`predictions` of draws beside those with Hessians."""
+    first = _BEYOND + batch * _BATCH
+    return predictions(model, _inputs(model).n, alpha, range(first, first + _BATCH), seed)
+
+
+@lru_cache(maxsize=64)
+def _heavy(model: Network, alpha: float, seed: int, draws: int, law: int) -> tuple[Heavy, ...]:
+    """What the 1, 4, 16 .. heaviest rows do that fewer than MET of so many draws meet: each put into some draws."""
+    rows = _inputs(model)
+    n, found, count = rows.n, [], 1
+    order, numbers = heaviest(rows), range(_BEYOND, _BEYOND + _PUT)
+    drawn = [draw(model, n, alpha, seed=seed, sample=number, data=False) for number in numbers]
+    without = [predicted(each)[law].lowest for each in drawn]
+    share = draw(model, n, alpha, seed=seed, data=False).m / rows.count
+    while count < len(order) and (met := 1 - (1 - share) ** count) * draws < MET:
+        put = [int(order[i * count // _PUT % count]) for i in range(_PUT)]
+        changed = [predicted(each, put=row)[law].lowest for each, row in zip(drawn, put, strict=True)]
+        found.append(Heavy(count, met, float(np.mean(np.abs(np.subtract(changed, without))))))
+        count *= 4
+    return tuple(found)
 
 
 @pinned

@@ -42,7 +42,8 @@ def verdicts(found: xr.Dataset, model: Network) -> dict[str, Any]:
         said = np.concatenate([found[field.name].values[place][done] for field in ROWS], axis=1)
         lowest = found.eigenvalues.values[place][done][:, 0]
         overlap = found.overlaps.values[place][done][:, 0]
-        verdict = given_rows.verdict_of(model.inputs, lowest, overlap, said)
+        alpha, seed = float(found.alpha.values[place[1]]), int(found.attrs["seed"])
+        verdict = given_rows.verdict_of(model, alpha, seed, lowest, overlap, said)
         for name in _NUMBERS:
             numbers[name][place] = getattr(verdict, name)
         numbers["misfit_overlap"][place] = verdict.overlap_misfit

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import sims
-from sims.given import judged, predicted
+from sims.given import _heavy, judged, predicted
 from sims.host_draws import draw_on_host
+from sims.instance import chosen
 from sims.one_draw import shared_draw
 from theory import Inputs, Network, ParameterError
+from theory.given.population import heaviest
 
 N = 24
 X = np.random.default_rng(0).standard_normal((400, N)) * np.linspace(0.5, 1.5, N)
@@ -72,6 +74,33 @@ def test_gaussian_rows_are_called_gaussian_and_a_mixture_is_not():
     assert judged(Network(1, 1, 0.5, inputs=Inputs.of(spiky)), 4.0, 8, 8).kind == "neither"
     with pytest.raises(ParameterError, match="inputs"):
         predicted(sims.draw(Network(), N, 2.0))
+
+
+RARE = np.random.default_rng(3).standard_normal((12_000, 48))
+RARE[[10, 9000, 11_500]] *= 20  # in 2.4 % of all draws
+SKEWED = np.random.default_rng(4).standard_t(2.5, (1500, 32))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 5))])
+def test_rare_heavy_rows_decide_the_mean_whether_drawn_or_not(seed):
+    found = judged(Network(inputs=Inputs.of(RARE)), 2.0, 16, 16, seed)
+    assert found.kind == "neither" and ("large norm" in found.reason or "not known" in found.reason)
+
+
+def test_rare_rows_are_found_by_putting_them_into_draws():
+    model = Network(inputs=Inputs.of(RARE))
+    assert set(heaviest(model.inputs)[:3]) == {10, 9000, 11_500}
+    (one, *_) = _heavy(model, 2.0, 0, 64, 1)
+    assert one.count == 1 and one.met == pytest.approx(96 / 12_000) and one.change > 20
+    drawn = sims.draw(model, 48, 2.0, seed=1)
+    first = int(chosen(drawn.words, 12_000, 96)[0])
+    assert predicted(drawn, put=first)[0].lowest == pytest.approx(predicted(drawn)[0].lowest, rel=1e-9)
+
+
+def test_skewed_draws_have_no_mean_by_sixteen():
+    """Draws of Student's t with 2.5 degrees: heavy ones have most of the scatter."""
+    found = judged(Network(inputs=Inputs.of(SKEWED)), 2.0, 16, 16)
+    assert found.kind == "neither" and found.reason
 
 
 def test_rows_of_few_directions_are_sampled_without_theory():

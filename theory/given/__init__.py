@@ -2,6 +2,17 @@
 
 from theory.given.labels import Given, given
 from theory.given.population import Population, population
-from theory.given.verdict import Verdict, judge, marks
+from theory.given.verdict import Heavy, Verdict, enough, judge, marks, settled
 
-__all__ = ["Given", "Population", "Verdict", "given", "judge", "marks", "population"]
+__all__ = [
+    "Given",
+    "Heavy",
+    "Population",
+    "Verdict",
+    "enough",
+    "given",
+    "judge",
+    "marks",
+    "population",
+    "settled",
+]

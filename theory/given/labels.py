@@ -277,7 +277,9 @@ class _Bulk:
         if found is None:
             return count, z, 0.0  # at the edge, to rounding
         h = min(_SLOPE * (1 + abs(z)), (self.edge - z) / 4)
-        slope = (beyond(z + h) - beyond(z - h)) / (2 * h)
+        slope = (beyond(z + h) - beyond(z - h)) / (2 * h) if h > 0 else 0.0
+        if not slope < 0:
+            raise NotConverged("the lowest outlier is where nothing can be told from the edge")
         _, n, inverse, basis = found
         loaded = (
             n.reshape(len(self.problem.loads), -1) @ basis

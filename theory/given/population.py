@@ -107,3 +107,12 @@ def population(rows: Inputs, half: int | None = None) -> Population:
     part = math.sqrt(max(0.0, 1 - noise / spread)) if spread > 0 else 0.0
     own = rows.take(index[np.arange(min(count, _OWN)) * count // min(count, _OWN)]) @ vectors
     return Population(n, count, mean + part * (raw - mean), raw, vectors, own)
+
+
+@lru_cache(maxsize=8)
+def heaviest(rows: Inputs) -> NDArray[np.int64]:
+    """Numbers of the rows that stand for all, the heaviest first: by x' (S + its mean eigenvalue)^(-1) x."""
+    found, index = population(rows), rows.typical
+    weight = 1 / (found.raw + found.raw.mean())
+    heavy = np.concatenate([found.coordinates(block) ** 2 @ weight for block in rows.blocks(index)])
+    return np.asarray(index[np.argsort(-heavy, kind="stable")])

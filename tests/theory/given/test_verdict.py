@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from theory import Inputs, ParameterError
-from theory.given import judge, marks
+from theory.given import Heavy, enough, judge, marks, settled
 from theory.given.verdict import DRAWS, Marks
 
 ROUND, BROAD = Marks(0.0, 0.01, 0.01, 0), Marks(1.0, 0.05, 0.01, 0)
@@ -34,6 +34,36 @@ def test_one_heavy_draw_decides_nothing():
     found, said = FOUND.copy(), FOUND - 1.0
     found[3] = said[3] = -1000.0
     assert judge(found, said, said, Q2, Q2, Q2, ROUND).kind == "neither"
+
+
+def test_a_law_needs_a_mean_that_is_known():
+    """Of 64 draws with scatter, skewed ones, and some that heavy rows may hide."""
+    verdict = judge(FOUND, FOUND, FOUND, Q2, Q2, Q2, ROUND)
+    more = np.column_stack([-2 + 0.3 * np.sin(np.arange(64.0)), np.full(64, 0.4)])
+    said = settled(verdict, more, 16)
+    assert said.kind == "Gaussian" and said.lowest == pytest.approx(more[:, 0].mean())
+    assert said.lowest_error == pytest.approx(more[:, 0].std(ddof=1) / 8) and said.overlap == pytest.approx(
+        0.4
+    )
+    wide = settled(verdict, more * [1, 0] + [[5 * np.sin(k), 0.4] for k in range(64)], 16)
+    assert wide.kind == "neither" and "not known to 20%" in wide.reason and np.isnan(wide.lowest)
+    skewed = more.copy()
+    skewed[40, 0] = -7.0
+    assert "two of 64" in settled(verdict, skewed, 16).reason
+    lacking = more.copy()
+    lacking[40] = np.nan
+    assert "no answer for 1 of 64" in settled(verdict, lacking, 16).reason
+    rare, often, slight = Heavy(3, 0.01, 100.0), Heavy(3, 0.5, 100.0), Heavy(3, 0.01, 1.0)
+    assert "large norm" in settled(verdict, more, 16, (slight, rare)).reason
+    assert settled(verdict, more, 16, (often, slight)).kind == "Gaussian"
+
+
+def test_draws_are_made_until_the_mean_is_known():
+    draws = -2 + 0.9 * np.sin(np.arange(512.0))
+    assert [enough(draws[:k]) for k in (16, 64, 500, 512)] == [False, False, True, True]
+    assert enough(-2 + 0.1 * np.sin(np.arange(16.0)))
+    assert not enough(-2 + 0.1 * np.sin(np.arange(16.0)), (Heavy(3, 0.01, 100.0),))
+    assert enough(-2 + 10 * (draws[:64] + 2))  # no number of draws will do
 
 
 def test_few_draws_are_no_verdict():
