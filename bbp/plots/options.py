@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +18,15 @@ from matplotlib.axes import Axes
 from matplotlib.colors import is_color_like
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.legend import Legend
 from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
 from bbp.console.errors import FileError
-from bbp.plots import layout, style
+from bbp.plots import layout, legends, room, style
 from theory.checks import ParameterError, choice, shown
 
-log = logging.getLogger("bbp")
 LARGEST = 40.0  # inches
-MOST_COLUMNS = 4  # of a legend
 LOG_DECADES = 3  # of a logarithmic y axis
-TALK_ENTRIES = 12
-LEGEND_SHARE = 0.2  # of the height of a figure of a size of one's own, at most
-SMALL = 6.0  # points of the letters of a legend that would be higher otherwise
-SMALL_TALK = 10.0
-SMALLEST = 5.0  # points of the words of an axis
-LEAST_PANEL = 0.3  # inches, both ways
 LEGENDS = ("on", "off", "inside", "right")
 _LETTER = re.compile(r"\(([a-z])\)")
 _PLACES = ("x", "y", "title")
@@ -285,54 +272,14 @@ def apply(figure: Figure, options: Options) -> Figure:
         for ax in panels.values():
             layout.title_again(ax)
     if options.legend == "off":
-        _drop_legends(figure)
+        legends.drop(figure)
     elif options.panels or size is not None or options.legend != "on":
-        _legend_again(figure, list(panels.values()), options)
-    if options.size is not None:
-        _require_room(figure, options.size)
-    return figure
-
-
-def _require_room(figure: Figure, size: tuple[float, float]) -> None:
-    """ParameterError for a size whose words leave its panels no room."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of panels that vanish, which is told in one line here
-        figure.draw_without_rendering()
-        if any([_shorten(ax) for ax in figure.axes]):
-            figure.draw_without_rendering()
-    boxes = [ax.get_window_extent() for ax in figure.axes]
-    least = min(min(box.width, box.height) for box in boxes) / figure.dpi
-    vast = max(max(box.x1 - figure.bbox.x1, -box.x0, box.y1 - figure.bbox.y1, -box.y0) for box in boxes)
-    if least < LEAST_PANEL or vast > 0 or any(_is_cut(ax) for ax in figure.axes):
-        raise ParameterError(
-            f"size {size[0]:g}x{size[1]:g} leaves no room for the panels: take a larger one, fewer panels or no legend"
+        legends.again(
+            figure, list(panels.values()), options.legend, talk=options.talk, sized=options.size is not None
         )
-
-
-def _shorten(ax: Axes) -> bool:
-    """Put the words of a y axis that is shorter than they are in two lines, then in smaller letters; whether that was done."""
-    label, room = ax.yaxis.label, 1.1 * ax.get_window_extent().height
-    if label.get_window_extent().height <= room:
-        return False
-    text = label.get_text()
-    gaps = [k for k, letter in enumerate(text) if letter == " " and text[:k].count("$") % 2 == 0]
-    if gaps:
-        middle = min(gaps, key=lambda k: abs(len(text) - 2 * k))
-        label.set_text(f"{text[:middle]}\n{text[middle + 1 :]}")
-    share = room / label.get_window_extent().height
-    if share < 1:
-        label.set_fontsize(max(SMALLEST, share * float(label.get_fontsize())))
-    return True
-
-
-def _is_cut(ax: Axes) -> bool:
-    """Whether words of a panel lie outside the figure by more than a tenth of it."""
-    figure: Any = ax.get_figure(root=True)
-    box, whole = ax.get_tightbbox(), figure.bbox
-    if box is None:
-        return False
-    wide, high = 0.1 * whole.width, 0.1 * whole.height
-    return bool(box.x0 < -wide or box.y0 < -high or box.y1 > whole.y1 + high or box.x1 > whole.x1 + wide)
+    if options.size is not None:
+        room.require(figure, options.size)
+    return figure
 
 
 def _columns(width: float, count: int) -> int:
@@ -439,118 +386,6 @@ def _write(ax: Axes, place: str, text: str) -> None:
         ax.set_xlabel(text)
     else:
         ax.set_ylabel(text)
-
-
-def _drop_legends(figure: Figure) -> None:
-    for legend in [*figure.legends, *filter(None, (ax.get_legend() for ax in figure.axes))]:
-        legend.remove()
-
-
-def _legend_again(figure: Figure, panels: Sequence[Axes], options: Options) -> None:
-    """Legends hold what is left, where they are asked for, in as many columns as the width takes."""
-    placed = None
-    if figure.legends:
-        for legend in list(figure.legends):
-            legend.remove()
-        entries = layout.entries_of(panels)
-        _put(figure, panels[0], list(entries.values()), list(entries), options, whole=True)
-        placed = panels[0].get_legend()
-    for ax in panels:
-        own = ax.get_legend()
-        if own is not None and own is not placed:
-            labels = [text.get_text() for text in own.get_texts()]
-            handles = [handle for handle in own.legend_handles if handle is not None]
-            own.remove()
-            _put(figure, ax, handles, labels, options, whole=False)
-
-
-def _put(
-    figure: Figure, ax: Axes, handles: list[Any], labels: list[str], options: Options, *, whole: bool
-) -> None:
-    """One legend, of all panels or of one."""
-    if options.talk:
-        handles, labels = _few(handles, labels, TALK_ENTRIES)
-    if options.legend == "inside":
-        ax.legend(handles, labels, loc="best", frameon=True, framealpha=0.5, edgecolor="none")
-    elif options.legend == "right" and whole:
-        figure.legend(handles, labels, loc="outside right upper")
-    elif options.legend == "right":
-        ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0))
-    elif whole:
-        _above(figure, handles, labels, options)
-    else:
-        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)}
-        _fitting(figure, partial(_upon, ax, handles, labels, place))
-
-
-def _above(figure: Figure, handles: list[Any], labels: list[str], options: Options) -> None:
-    """A legend over all panels; where the height is given small letters, then fewer entries, leave room for the panels."""
-    width, height = map(float, figure.get_size_inches())
-    room: float = LEGEND_SHARE * height
-    if options.size is None and not options.talk:
-        columns = layout.fitting_columns(labels, MOST_COLUMNS, width)
-        layout.grow(figure, len(labels), columns)
-        figure.legend(handles, labels, loc="outside upper center", ncols=columns)
-        return
-    usual = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
-    small = min(SMALL_TALK if options.talk else SMALL, usual)
-    tight: dict[Any, Any] = {
-        "legend.handlelength": 1.5,
-        "legend.columnspacing": 0.8,
-        "legend.labelspacing": 0.2,
-    }
-    for points, over in ((usual, {}), (small, tight)):
-        with mpl.rc_context({**over, "legend.fontsize": points}):
-            columns = layout.fitting_columns(labels, MOST_COLUMNS, width)
-            rows = max(int(room * 72 / (points * (1.2 + mpl.rcParams["legend.labelspacing"]))), 1)
-            if -(-len(labels) // columns) > rows and over:
-                columns = next(
-                    k for k in range(MOST_COLUMNS, 0, -1) if k == 1 or _fits(handles, labels, rows, k, width)
-                )
-                handles, labels = _few(handles, labels, rows * columns)
-            if -(-len(labels) // columns) <= rows or over:
-                figure.legend(handles, labels, loc="outside upper center", ncols=columns)
-                return
-
-
-def _fits(handles: list[Any], labels: list[str], rows: int, columns: int, inches: float) -> bool:
-    """Whether the entries that remain of these in so many rows and columns are no wider than that."""
-    kept = [labels[k] for k in _chosen(handles, rows * columns)]
-    return layout.fitting_columns(kept, columns, inches) == columns
-
-
-def _few(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any], list[str]]:
-    """At most so many: lines of theory, and of the curves the ends and some between; the log says what is left out."""
-    if len(labels) <= most:
-        return handles, labels
-    kept = _chosen(handles, most)
-    left = [labels[k] for k in range(len(labels)) if k not in kept]
-    log.warning("no room in the legend for: %s", "; ".join(left))
-    return [handles[k] for k in kept], [labels[k] for k in kept]
-
-
-def _chosen(handles: Sequence[Any], most: int) -> list[int]:
-    """Which of the entries stay where there is room for so many."""
-    lines = [k for k, handle in enumerate(handles) if not isinstance(handle, ErrorbarContainer)]
-    curves = [k for k in range(len(handles)) if k not in lines] or lines
-    lines = lines[: max(most // 2, most - len(curves))] if curves is not lines else []
-    some = np.unique(np.linspace(0, len(curves) - 1, most - len(lines)).round().astype(int))
-    return sorted({*lines, *(curves[k] for k in some)})
-
-
-def _upon(ax: Axes, handles: list[Any], labels: list[str], place: dict[str, Any], columns: int) -> Legend:
-    return ax.legend(handles, labels, ncols=min(columns, len(labels)), **place)
-
-
-def _fitting(figure: Figure, make: Callable[[int], Legend]) -> None:
-    """The legend of most columns, MOST_COLUMNS at most, that lies within the figure."""
-    for columns in range(MOST_COLUMNS, 0, -1):
-        legend = make(columns)
-        figure.draw_without_rendering()
-        box = legend.get_window_extent()
-        if columns == 1 or (box.x0 >= 0 and box.x1 <= figure.bbox.x1):
-            return
-        legend.remove()
 
 
 def _sheet(name: str) -> dict[str, Any]:
