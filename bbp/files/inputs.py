@@ -28,7 +28,7 @@ def inputs(rows: Any, *, name: str | None = None, centred: bool = True) -> Input
     Parameters
     ----------
     rows : array (M0, N) or path
-        Samples along the first axis, integers or floats; or where they lie: .npy (mapped into memory, never read whole),
+        Samples along the first axis, integers or floats; or where they lie: .npy (mapped into memory),
         .npz (its only matrix, or FILE.npz:NAME), FILE.h5:/DATASET, .csv or .txt (a first line of names is left out);
         "raw:" before a path: not centred.
     name : str

@@ -2,7 +2,8 @@
 
 Rows are taken as they are but for two things: the mean of the columns is subtracted, unless told, and all entries are divided
 by one number, so that the mean square entry is 1 (tr Sigma = N). A matrix may lie in a file that is mapped into memory: only
-the rows that are asked for are read, and mean, scale, checks and digest are those of evenly spaced rows where there are many.
+the rows that are asked for are read, and mean, scale and checks are those of evenly spaced rows where there are many. The
+digest is that of all rows, up to 4 GiB of them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _FEW, _PER_COLUMN = (
     64,
 )  # rows that stand for all of them: the larger of this number and so many for each column
 _READ = 2**22  # entries read at once
+_DIGESTED, _COPIED = 2**32, 2**30  # bytes of rows that are digested whole, and of arrays that are copied
 _LEAST, _LARGEST = 1e-140, 1e140  # of entries, so that squares do not under- or overflow
 
 
@@ -33,7 +35,7 @@ class Inputs:
     """Rows x of one's own, made by `Inputs.of`; equal where name, digest and centring are.
 
     name     what it is called in tables and records: the path of a file
-    source   shape, whether centred, and a digest of dtype, shape and the rows that stand for all
+    source   shape, whether centred, and a digest of dtype, shape and all rows (of more than 4 GiB, those that stand for all)
     rows     (M0, N) real numbers as they were given, an array or a map of a file
     mean     (N,) subtracted from every row; None: not centred
     scale    divides every entry after that
@@ -52,7 +54,7 @@ class Inputs:
         Parameters
         ----------
         rows : array (M0, N)
-            Integers or floats. A `numpy.memmap` is not read whole.
+            Integers or floats. An array up to 1 GiB is copied; a `numpy.memmap` is not, and is read whole for the digest alone.
         name : str
             For tables and records.
         centred : bool
@@ -71,14 +73,19 @@ class Inputs:
         (6, 2)
         """
         found = _matrix(name, rows)
+        if found is rows and not isinstance(rows, np.memmap) and rows.nbytes <= _COPIED:
+            found = rows.copy()  # what is changed afterwards is not what was looked at
         centred, (count, n) = flag("centred", centred), found.shape
         made = cls(name, "", found, None, 1.0)
         total, square, spread = np.zeros(n), 0.0, np.zeros(n)
         first = made._read(np.arange(1))[0]
         digest = hashlib.sha256(f"{found.dtype.str} {found.shape}".encode())
+        whole = found.nbytes <= _DIGESTED
+        for index in made._chunks(np.arange(count)) if whole else ():
+            digest.update(np.ascontiguousarray(found[index[0] : index[-1] + 1]).data)
         for index in made._chunks(made.typical):
-            raw = np.ascontiguousarray(found[index])
-            digest.update(raw.tobytes())
+            if not whole:
+                digest.update(np.ascontiguousarray(found[index]).data)
             read = made._read(index)
             if (largest := float(np.abs(read).max())) > _LARGEST:
                 raise ParameterError(f"{name} must have entries of at most {_LARGEST:g}, got {largest:g}")

@@ -57,7 +57,7 @@ def test_what_is_no_matrix_is_refused_in_one_line(bad):
     assert "\n" not in str(said.value) and str(said.value).startswith("inputs must")
 
 
-def test_a_map_of_a_file_is_not_read_whole(tmp_path):
+def test_a_map_of_a_file_stays_one_and_some_of_many_rows_stand_for_all(tmp_path):
     rows = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (300_000, 4))
     rows[:] = np.random.default_rng(1).standard_normal(rows.shape)
     found = Inputs.of(np.load(tmp_path / "x.npy", mmap_mode="r"))
@@ -80,3 +80,13 @@ def test_a_network_with_inputs_has_no_theory_of_gaussian_rows():
         Network(inputs=X)
     again = Network.of(model.record(), rows=[model.inputs])
     assert again == model
+
+
+def test_the_digest_is_that_of_every_row_and_an_array_is_copied():
+    x = np.random.default_rng(0).standard_normal((70_000, 3))
+    first = Inputs.of(x)
+    skipped = int(np.setdiff1d(np.arange(len(x)), first.typical)[0])
+    before = first.take([skipped])
+    x[skipped] += 1
+    assert np.array_equal(first.take([skipped]), before)
+    assert Inputs.of(x).source != first.source
