@@ -145,9 +145,11 @@ def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
         )
         if form not in DRAWERS:
             raise FileError(f"{called} is a {form} file, which has no figure here")
-        if model is not None and form != store.FORMAT:
+        if model is not None and form not in (store.FORMAT, "bbp-descent"):
             raise ParameterError(f"model chooses one of a sweep over several, but {called} is a {form} file")
-        found[str(name)] = store.chosen(result, model, called) if form == store.FORMAT else result
+        found[str(name)] = (
+            store.chosen(result, model, called) if form in (store.FORMAT, "bbp-descent") else result
+        )
     forms = list(dict.fromkeys(str(one.attrs.get("format")) for one in found.values()))
     if len(found) > 1 and (len(forms) > 1 or forms[0] not in SEVERAL):
         raise FileError(

@@ -15,6 +15,7 @@ import xarray as xr
 from bbp.analysis.comparison import crossings, zeros
 from bbp.analysis.recovery import averages
 from bbp.analysis.summary import summarise
+from bbp.experiments import models
 from bbp.files import product
 from bbp.files.dataset import GROUPS
 from bbp.files.variables import words_of
@@ -73,23 +74,25 @@ _OLD = {"width": "p", "at_a": "a"}
 
 
 def tables(found: xr.Dataset) -> dict[str, pd.DataFrame]:
-    """Tables by name that hold a row, the main one first; of several models one below the other, p, p_star and a in front.
+    """Tables by name that hold a row, the main one first; of several models one below the other, in front p, p_star, a and
+    what else tells the models apart (`model_overlap` where a column has that name).
 
     A table says in `attrs` what its columns are.
     """
     several = [_of_model(part) for part in product.split(found)]
     if "model" in found.dims:
-        heads = found[["p", "p_star", "a"]].to_dataframe()
+        more = [name for name in models.DEFAULTS if name in found.coords]
+        heads = found[["p", "p_star", "a", *more]].to_dataframe()[["p", "p_star", "a", *more]]
         return {
             name: pd.concat(
                 [
-                    _in_front(heads.loc[index, ["p", "p_star", "a"]], part[name])
+                    _in_front(heads.loc[index], part[name])
                     for index, part in enumerate(several)
                     if name in part
                 ],
                 ignore_index=True,
             )
-            for name in several[0]
+            for name in dict.fromkeys(name for part in several for name in part)
         }
     return several[0]
 
@@ -106,7 +109,11 @@ def quantities(table: pd.DataFrame) -> list[str]:
 
 
 def _in_front(head: pd.Series, table: pd.DataFrame) -> pd.DataFrame:
-    own = {name: [value] * len(table) for name, value in head.items() if name not in table}
+    own = {
+        f"model_{name}" if name in table else name: [value] * len(table)
+        for name, value in head.items()
+        if name not in table or name in models.DEFAULTS
+    }
     return pd.concat([pd.DataFrame(own), table], axis=1)
 
 

@@ -129,6 +129,12 @@ def test_models_that_name_different_things_are_joined_and_told_apart_again(tmp_p
             for part, again in zip(parts, product.split(held), strict=True):
                 assert models.of(again) == models.of(part) and set(again) == set(part)
             assert join(product.split(held)).sizes == held.sizes
+    turned = other.assign_attrs(overlap=0.5, noise=0.0)
+    whole = tables(join([turned, plain.assign(theory_n_lowest=plain.eigenvalues[..., 0, 0])]))
+    averages = whole["averages"]
+    assert averages.activation.tolist() == ["erf"] * 5 + ["quadratic"] * 5
+    assert averages.model_overlap.tolist() == [0.5] * 5 + [0.0] * 5 and "overlap" in averages
+    assert whole["theory_n"].activation.unique().tolist() == ["quadratic"]
     same = join([plain, plain.assign(square=measured)])  # of one model and its draws: measured once
     np.testing.assert_array_equal(same.square, measured)
     with pytest.raises(ParameterError, match="of different sources"):

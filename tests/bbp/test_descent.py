@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from bbp import plot
 from bbp.analysis import recovery
+from bbp.analysis.join import join
 from bbp.engine import run
 from bbp.experiments import descent, models
 from bbp.experiments.descent_file import COLUMNS, table
@@ -23,7 +24,7 @@ from sims.instance import STREAM
 from tests.cases import cases
 from theory.checks import ParameterError
 from theory.exact.transition import bbp_threshold
-from theory.model import Committee
+from theory.model import Committee, Network
 
 TINY = [
     "--alpha-grid",
@@ -321,6 +322,18 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
     np.testing.assert_allclose(drawn, tiny_run[1].m2[0, 0, :, :, -1].mean("sample"))
     several = descent_plots.figure({"one": tiny_run[1], "two": made_up(np.full((3, 4), 0.5))}, width=width)
     assert len(several.axes) == 2 and len(several.axes[1].containers) == 2
+
+
+def test_descents_of_several_models_are_told_and_drawn_one_by_one(bbp, out, tiny_run):
+    one = tiny_run[1]
+    other = one.assign_attrs(models.record(Network(2, 1, 2.0, activation="erf")))
+    dataset.write(_made(out), join([one, other]))
+    said = bbp("info", out)
+    assert said.code == 0 and all(word in said.out.split() for word in ("erf", "quadratic"))
+    png = out.with_suffix(".png")
+    said = bbp("plot", out, "--out", png)
+    assert said.code == 2 and "holds 2 models" in said.err and said.err.count("\n") == 1
+    assert bbp("plot", out, "--out", png, "--model", "1", "--dpi", "60").code == 0
 
 
 def test_theory_along_the_way_is_drawn_as_far_as_all_samples_have_it(tiny_run):
