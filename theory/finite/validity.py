@@ -15,7 +15,8 @@ UNKNOWN = "finite-N theory is not known to hold"
 def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | None:
     """Why the finite-N law is not known to hold at (alpha, N), in a few words; None where it lies in the range of comparisons.
 
-    of   what is asked: shares of "overlap_lowest", the lowest vector alone, are known less well than of the mean over the group
+    of   what is asked: shares of "overlap_lowest", the lowest vector alone, and of "informative", "among" and "first" are known
+         less well than of "overlap", the mean over the group
 
     In that range means of the overlap of the p p_star lowest vectors met those of dense samples within 10 %, those of the
     lowest eigenvalue within 0.35 of its standard deviation (docs/appendix_finite_n.md, benchmarks/finite_law.py).
@@ -38,6 +39,8 @@ def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | 
         return f"p = {p:g}: q2 scatters 15 to 30 % more in samples, shares can be 0.1 off"
     if of == "overlap_lowest" and p > 1 and p_star > 1:
         return "shares of the lowest vector alone can be 0.1 off for p, p* > 1"
+    if of in ("informative", "among", "first") and p > 1 and p_star > 1:
+        return "the law calls 0.05 too many samples informative for p, p* > 1"
     return None
 
 
