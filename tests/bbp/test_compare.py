@@ -421,4 +421,6 @@ def test_a_crossing_that_says_nothing_is_said_to_be_undetermined(comparison, fou
         "crossing_n_large": ("crossing", [100]),
         "crossing_found": ("crossing", [found]),
     }
-    assert f"  N = 50 and 100: alpha = {says}\n" in table(comparison.drop_dims("crossing").assign(made))
+    assert f"  N = 50 and 100: alpha = {says}\n" in table(
+        comparison.drop_dims("crossing").assign(made), COLUMNS
+    )

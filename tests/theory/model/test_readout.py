@@ -54,7 +54,7 @@ def test_the_usual_readout_is_none_and_records_stay_as_they_were():
         ({"readout": (1.0,)}, "readout must be one number for each of 2 students, got shape (1,)"),
         ({"bias": (1.0, np.nan)}, "bias must"),
         ({"p": np.inf, "readout": (1.0, 1.0)}, "readout must not be given for p = inf"),
-        ({"target": "product"}, "target must be one of"),
+        ({"target": "product"}, "target must be a Target"),
         ({"target": PRODUCT, "p_star": 1}, "value of product must be a function"),
         ({"target": Target("u", lambda u, xp: u)}, "value of u must be one finite number"),
         ({"target": Target("u1", lambda u, xp: u[..., 0], -0.5)}, "infimum and supremum of u1 must bound"),
