@@ -30,9 +30,6 @@ if start.is_program():
 __version__ = "0.4.0"
 
 # What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
-_PUBLIC = {"open": "bbp.files.dataset", "inputs": "bbp.files.inputs"}
-
-
 _PROGRAMS = (
     "sweep",
     "phase",
@@ -41,12 +38,18 @@ _PROGRAMS = (
     "join",
     "fit",
     "plot",
-)  # modules, and functions: see bbp.console.program.callable_as
+)  # modules, and functions (program.callable_as)
 
 
 def __getattr__(name: str) -> Any:
     if name in _PROGRAMS:
         return importlib.import_module(f"bbp.{name}")
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'bbp' has no attribute {name!r}")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name == "open":
+        from bbp.files.dataset import open
+
+        return open
+    if name == "inputs":
+        from bbp.files.inputs import inputs
+
+        return inputs
+    raise AttributeError(f"module 'bbp' has no attribute {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 from bbp.console import commands, signals
@@ -14,7 +13,7 @@ def main() -> int:
         print(commands.overview())
         return signals.end(0)
     try:
-        program = importlib.import_module("bbp.console.program")
+        from bbp.console import program
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("bbp", "sims", "theory"):
             raise

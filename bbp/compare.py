@@ -9,7 +9,6 @@ without it they are made in this process, in as many threads as there are cores 
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -55,28 +54,30 @@ def run(args: argparse.Namespace) -> int:
     places = {name: how[name] for name in ("out", "save") if how[name] is not None}
     outputs.require_apart(places, args.files)
     # Only now SciPy and matplotlib are imported: --help and wrong options are answered at once.
-    plot = importlib.import_module("bbp.plot")
+    from bbp import plot
+    from bbp.experiments import carry_out
+    from bbp.experiments.compare import build
+    from bbp.plots.compare import compare_figure
+    from bbp.plots.sweep import told_apart
+
     form = plot.form_of(how["out"]) if how["out"] is not None else ""
     for path in places.values():
         atomic.prepare_directory(path.parent)
     if how["out"] is not None:
         outputs.require_free(how["out"], force=how["force"])
-    experiment = importlib.import_module("bbp.experiments.compare").build(given, args.files)
+    experiment = build(given, args.files)
     _require_one(experiment, places)
 
     def draw(comparisons: list[Any]) -> None:
         if how["out"] is not None:
-            sweep_plots = importlib.import_module("bbp.plots.sweep")
             named = {models.words(models.of(one)): one for one in comparisons}
-            figure = importlib.import_module("bbp.plots.compare").compare_figure(
-                sweep_plots.told_apart(named) if len(named) > 1 else comparisons[0], width=how["width"]
+            figure = compare_figure(
+                told_apart(named) if len(named) > 1 else comparisons[0], width=how["width"]
             )
             atomic.write_bytes(how["out"], plot.render(figure, form, 300))
             log.info("wrote %s", how["out"])
 
-    return importlib.import_module("bbp.experiments.carry_out").carry_out(
-        experiment, {**how, "out": how["save"]}, draw
-    )
+    return carry_out.carry_out(experiment, {**how, "out": how["save"]}, draw)
 
 
 def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:

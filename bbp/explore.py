@@ -8,7 +8,6 @@ and no network.
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -71,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
     if importlib.util.find_spec("bokeh") is None:
         raise RunError("the explorer needs Bokeh: pip install 'hessian-bbp[explore]'")
     if args.export is not None:
-        size = importlib.import_module("bbp.explorer.export").export(args.export, force=args.force)
+        from bbp.explorer.export import export
+
+        size = export(args.export, force=args.force)
         print(f"wrote {args.export} ({size / 2**20:.1f} MiB)")
         return program.OK
     port = None if args.port is None else _port(args.port)
@@ -80,9 +81,9 @@ def run(args: argparse.Namespace) -> int:
             raise ParameterError(
                 f"{name} must be one's own here, FILE.py:NAME or package.module:NAME, got {shown(value)}"
             )
-    sweepfile = importlib.import_module("bbp.explorer.sweepfile")
+    from bbp.explorer import server, sweepfile
+
     held = sweepfile.read(args.file) if args.file is not None else []
-    server = importlib.import_module("bbp.explorer.server")
     query = sweepfile.query_of(held)
     server.serve(args.host, port, args.origin, held, browser=not args.no_browser, query=query)
     return program.OK

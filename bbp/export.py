@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 
@@ -41,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """The work, whose libraries --help does not wait for."""
-    return importlib.import_module("bbp.exports.export").run(args)
+    from bbp.exports import export
+
+    return export.run(args)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

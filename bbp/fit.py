@@ -8,7 +8,6 @@ chi-square. A law is named only where every other is rejected, at four sizes or 
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -65,22 +64,27 @@ def run(args: argparse.Namespace) -> int:
     }
     if "save" in places and places["save"].suffix not in (".h5", ".hdf5"):
         raise ParameterError(f"save must end in .h5 or .hdf5, got {args.save!r}")
-    plot = importlib.import_module("bbp.plot") if "out" in places else None
-    form = plot.form_of(places["out"]) if plot else ""
+    form = ""
+    if "out" in places:  # only now SciPy and matplotlib: --help and wrong options are answered at once
+        from bbp import plot
+
+        form = plot.form_of(places["out"])
     outputs.require_apart(places, args.files)
     for path in places.values():
         outputs.require_free(path, force=args.force)
     found = _fits(args.files, model, {"of": of, "alpha": args.alpha, "limit": limit, "seed": seed})
     if places and len(found) > 1:
         raise FileError(f"the files hold {len(found)} models: a file or a figure shows one (--model INDEX)")
-    words = importlib.import_module("bbp.analysis.scaling_table")
-    program.show("\n\n".join(words.table(one) for one in found))
+    from bbp.analysis.scaling_table import table
+    from bbp.files import dataset
+
+    program.show("\n\n".join(table(one) for one in found))
     for path in places.values():
         atomic.prepare_directory(path.parent)
     if "save" in places:
-        importlib.import_module("bbp.files.dataset").write(places["save"], found[0])
+        dataset.write(places["save"], found[0])
         program.log.info("wrote %s", places["save"])
-    if plot:
+    if "out" in places:
         atomic.write_bytes(places["out"], plot.render(plot.draw(found[0]), form, 300))
         program.log.info("wrote %s", places["out"])
     return program.OK
@@ -103,13 +107,14 @@ def _limit(value: float) -> float:
 
 def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> list[xr.Dataset]:
     """The fits of each model of files or results, joined where there are several."""
-    scaling = importlib.import_module("bbp.analysis.scaling")
-    dataset, product = (importlib.import_module(f"bbp.files.{name}") for name in ("dataset", "product"))
+    from bbp.analysis import join, scaling
+    from bbp.files import dataset, product
+
     if given["alpha"] is not None:
         given = {**given, "alpha": grids.numbers("alpha", given["alpha"])}
     outputs.require_once(sources)
     opened = [one if hasattr(one, "data_vars") else dataset.open(one) for one in sources]
-    whole = opened[0] if len(opened) == 1 else importlib.import_module("bbp.analysis.join").join(opened)
+    whole = opened[0] if len(opened) == 1 else join.join(opened)
     parts = product.split(whole)
     if model is not None:
         if not 0 <= model < len(parts):

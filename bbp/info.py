@@ -7,7 +7,6 @@ With an unfinished run's FILE.h5.parts beside it, tells how far that has come.
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 
@@ -31,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """The work, whose libraries --help does not wait for."""
-    return importlib.import_module("bbp.exports.info").run(args)
+    from bbp.exports import info
+
+    return info.run(args)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,7 +6,6 @@ What would mix silently is refused: other kinds of result, random streams or pre
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from bbp.console import program
 from bbp.console.program import callable_as
+from bbp.experiments.options import data_file
 from bbp.files import atomic, outputs
 
 EXAMPLE = """  bbp join results/seed0.h5 results/seed1.h5 --out results/both.h5
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Join and write."""
-    out = _place(args.out)
+    out = data_file("out", args.out)
     outputs.require_apart({"out": out}, args.files)
     outputs.require_free(out, force=args.force)
     found = join(args.files, out=out)
@@ -40,11 +40,6 @@ def run(args: argparse.Namespace) -> int:
     )
     program.show(f"wrote {out}: {sizes}")
     return program.OK
-
-
-def _place(out: Any) -> Path:
-    found: Path = importlib.import_module("bbp.experiments.options").data_file("out", out)
-    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,11 +67,14 @@ def join(parts: Iterable[Any], *, out: str | Path | None = None) -> Any:
     theory.checks.ParameterError
         For nothing to join, and for what would mix silently.
     """
-    place = None if out is None else _place(out)
-    found = importlib.import_module("bbp.analysis.join").join(parts)
+    from bbp.analysis.join import join as joined
+    from bbp.files import dataset
+
+    place = None if out is None else data_file("out", out)
+    found = joined(parts)
     if place is not None:
         atomic.prepare_directory(place.parent)
-        importlib.import_module("bbp.files.dataset").write(place, found)
+        dataset.write(place, found)
     return found
 
 

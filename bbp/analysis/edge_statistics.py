@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from bbp.analysis.bootstrap import Estimate, bootstrap
 from bbp.experiments import models
 from bbp.files.variables import DONE
-from bbp.late_sims import instances
 from theory.checks import ParameterError
 from theory.finite.quenched import Quenched, quenched
 from theory.finite.tracy_widom import tracy_widom_cdf
@@ -87,10 +86,12 @@ def edge_statistics(sweep: xr.Dataset, n: int, alpha: float, seed: int = 0) -> E
 
 
 def _quenched(sweep: xr.Dataset, n: int, alpha: float, k: int) -> tuple[float, float]:
-    stream, ours, model = sweep.attrs.get("prng"), instances().STREAM, models.of(sweep)
-    if stream != ours:
+    from sims.instance import STREAM  # late: it brings JAX
+
+    stream, model = sweep.attrs.get("prng"), models.of(sweep)
+    if stream != STREAM:
         raise ParameterError(
-            f"edge statistics draw labels again, from the random stream {ours}: these samples are of {stream}"
+            f"edge statistics draw labels again, from the random stream {STREAM}: these samples are of {stream}"
         )
     if not model.is_committee:
         raise ParameterError("edge statistics know the quadratic committee only")
@@ -102,8 +103,10 @@ def _quenched(sweep: xr.Dataset, n: int, alpha: float, k: int) -> tuple[float, f
 
 def quenched_sample(model: Network, n: int, alpha: float, seed: int, sample: int) -> Quenched:
     """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
-    found = instances().draw(model, n, alpha, seed=seed, sample=sample)
-    lam, u = instances().labels(found)
+    from sims.instance import draw, labels
+
+    found = draw(model, n, alpha, seed=seed, sample=sample)
+    lam, u = labels(found)
     return quenched(model, lam, u, n)
 
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from bbp.analysis.summary import of_samples
 from bbp.files import dataset, provenance
-from bbp.late_sims import instances, sample_point
 from theory.model import Network
 
 Array = NDArray[Any]
@@ -81,9 +80,11 @@ def arrays_of(found: xr.Dataset) -> Data:
 
 def config(entry: Entry, effort: Effort) -> dict[str, Any]:
     """What decides the numbers of a figure, as plain data."""
+    from sims.instance import STREAM  # late: a stored figure is drawn without JAX
+
     plain = asdict(effort)
     n = None if effort.n is None else list(effort.n)
-    return {"figure": entry.name, **plain, "n": n, "prng": instances().STREAM}
+    return {"figure": entry.name, **plain, "n": n, "prng": STREAM}
 
 
 def rounded(alphas: Array) -> Array:
@@ -104,6 +105,8 @@ def sampled(
 
     (alpha, sample), NaN for a sample that failed; eigenvalues (alpha, sample, k) too.
     """
+    from sims.sampling import sample_point
+
     rows: dict[str, list[Array]] = {"lowest": [], "overlap": [], "hit": [], "eigenvalues": []}
     for alpha in alphas:
         point = sample_point(model, n, float(alpha), range(samples), seed, eigenpairs=eigenpairs)

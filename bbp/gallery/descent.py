@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.late_sims import descents, sample_descents
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory.exact.transition import bbp_threshold
@@ -22,8 +21,10 @@ ALPHA = np.linspace(0.75, 6, 8)
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """m2 at the end of descents from random starts, p* = 1 and p = 1, 2, 4, at two normalisations."""
+    from sims.descent.path import Rules
+
     (n, *_), samples = effort.sizes([60], [300]), effort.count(12, 40)
-    rules = descents().Rules(steps=3000 if effort.mode == "quick" else 20_000, records=4, loss_floor=1e-6)
+    rules = Rules(steps=3000 if effort.mode == "quick" else 20_000, records=4, loss_floor=1e-6)
     arrays: dict[str, Named] = {
         "alpha": (("alpha",), ALPHA),
         "p": (("p",), np.array(WIDTHS)),
@@ -42,8 +43,11 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Any) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
+    from sims.descent.path import Code
+    from sims.descent.samples import sample_descents
+
     found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
-    return np.where(found.code == descents().Code.NOT_FINITE, np.nan, found.m2[:, -1])
+    return np.where(found.code == Code.NOT_FINITE, np.nan, found.m2[:, -1])
 
 
 def draw(data: Data) -> Figure:

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
-from bbp.late_sims import descents, frames, sample_descents
 from bbp.plots import layout, style
 from bbp.plots.descent import samples_in_time, time_axis
 from theory.model import Network
@@ -23,8 +22,12 @@ ROUTES = {"conditioned": "theory of the path", "quenched": "theory of the labels
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Eigenvalue, q2 and both theories at twelve records of descents from random starts, p* = 1, and the BBP time."""
+    from sims.descent.hessians import FRAMES
+    from sims.descent.path import Rules
+    from sims.descent.samples import sample_descents
+
     (n, *_), samples = effort.sizes([200], [400]), effort.count(8, 24)
-    rules = descents().Rules(steps=STEPS, records=40)
+    rules = Rules(steps=STEPS, records=40)
     kept: dict[str, list[Array]] = {}
     times = []
     for p, alpha in CASES:
@@ -35,9 +38,9 @@ def build(effort: Effort) -> Mapping[str, Named]:
         )  # fmt: skip
         along = {"time": found.time[:, found.hessian_records], "m2": found.m2[:, found.hessian_records]}
         along |= {
-            "eigenvalue": found.eigenvalues[:, :, frames().index("plain"), 0],
-            "riemannian": found.eigenvalues[:, :, frames().index("riemannian"), 0],
-            "overlap": found.overlaps[:, :, frames().index("plain"), 0],
+            "eigenvalue": found.eigenvalues[:, :, FRAMES.index("plain"), 0],
+            "riemannian": found.eigenvalues[:, :, FRAMES.index("riemannian"), 0],
+            "overlap": found.overlaps[:, :, FRAMES.index("plain"), 0],
         }
         for name, values in (along | found.predicted).items():
             kept.setdefault(name, []).append(values)

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from bbp.analysis.edge_statistics import quenched_sample
 from bbp.engine.tasks import DONE
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.late_sims import sample_point
 from bbp.plots import layout, style
 from theory.checks import NotConverged
 from theory.finite.edge import edge_scale, finite_edge
@@ -41,6 +40,8 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 def _samples(n: int, samples: int, seed: int) -> np.ndarray:
     """(3, sample): lowest eigenvalue, quenched edge of the same draw, (edge - lowest) kappa; NaN where either failed."""
+    from sims.sampling import sample_point
+
     found = sample_point(MODEL, n, ALPHA, range(samples), seed)
     rows = np.full((3, samples), np.nan)
     for sample in np.flatnonzero(found.status == DONE):

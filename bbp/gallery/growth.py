@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
-from bbp.late_sims import dynamics
 from bbp.plots import layout, style
 from theory.model import Network
 from theory.path import bbp_time
@@ -61,6 +60,8 @@ def m2(track: Any) -> Array:
 
 def flow(case: Case, sample: int, seed: int = 0) -> Any:
     """One trajectory (`sims.dynamics.run.Track`), over data drawn as they are asked for."""
+    from sims.dynamics.run import descend
+
     teacher: list[Array] = []
 
     def start(student: Array, rows: Array) -> Array:
@@ -76,7 +77,7 @@ def flow(case: Case, sample: int, seed: int = 0) -> Any:
         overlap = np.asarray(state.student, np.float64) @ teacher[0].T / case.n
         return bool(np.max(np.sum(overlap**2, axis=1)) > RECOVERED)
 
-    return dynamics().descend(
+    return descend(
         Network(p=case.p, a=A), case.n, case.alpha, data="deferred", seed=seed, sample=sample, steps=4000,
         time=case.time, records=400, directions=4000, start=start, until=recovered,
     )  # fmt: skip

@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
-from bbp.late_sims import dense_hessian, dynamics, lowest_dense, methods
 from bbp.plots import layout, style
 from theory.model import Network
 from theory.path import closure, conditioned
@@ -64,19 +63,25 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share: float) -> Array:
     """`COLUMNS` at TIMES (T, 5) of one trajectory; NaN from where it diverges."""
-    model, run = Network(a=A), dynamics()
+    from sims.dense.eigen import lowest_dense
+    from sims.dynamics import run
+    from sims.dynamics.methods import Descent
+    from sims.hessian import dense_blas
+
+    model = Network(a=A)
     problem, teacher, start = run.drawn(model, n, ALPHA, seed=seed, sample=sample, dtype="float64")
-    data, rows = _Recorded(problem.data), np.full((len(TIMES), len(COLUMNS)), np.nan)
-    method = methods().Descent(step, inertia=inertia, share=share)
+    held: Any = problem.data
+    data, rows = _Recorded(held), np.full((len(TIMES), len(COLUMNS)), np.nan)
+    method = Descent(step, inertia=inertia, share=share)
     at = 0
     for state in run.trajectory(
         problem._replace(data=data), method, start, np.random.default_rng([seed, sample])
     ):
         if state.time < TIMES[at] - 1e-9:
             continue
-        matrix = dense_hessian(problem.data.x, model.weights(state.lam, problem.loss.y))
+        matrix = dense_blas(held.x, model.weights(state.lam, problem.loss.y))
         pairs = lowest_dense(matrix, 1, overwrite=True)
-        found = conditioned(model, closure(problem.data.x, teacher, state.student, data.forces, start))
+        found = conditioned(model, closure(held.x, teacher, state.student, data.forces, start))
         overlaps = (
             np.array([pairs.vectors[:, 0] @ teacher[0], state.student[0] @ teacher[0] / n**0.5]) ** 2 / n
         )

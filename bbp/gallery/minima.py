@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.recovery import THRESHOLD
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
-from bbp.late_sims import descents, dynamics, methods, sample_descents
 from bbp.plots import layout, style
 from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.transition import threshold_map
@@ -101,7 +100,10 @@ def _lost(a: float, alpha: float, seed: int) -> int:
 
 def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
     """alpha at which half of the flows recover, with its error."""
-    rules = descents().Rules(steps=STEPS, records=4, loss_floor=1e-6)
+    from sims.descent.path import Rules
+    from sims.descent.samples import sample_descents
+
+    rules = Rules(steps=STEPS, records=4, loss_floor=1e-6)
     hits = []
     for alpha in HALF_ALPHA:
         found = sample_descents(Network(a=a), n, alpha, range(samples), seed, rules=rules)
@@ -112,11 +114,15 @@ def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
 
 def _ends(model: Network, alpha: float, n: int, samples: int, seed: int) -> tuple[Array, Array]:
     """Density of |lambda| at ends that did not find the teacher, and the loss of each (NaN where it did)."""
-    flow = methods().Ruled(descents().Rules(tolerance=1e-5))
+    from sims.descent.path import Rules
+    from sims.dynamics.methods import Ruled
+    from sims.dynamics.run import descend
+
+    flow = Ruled(Rules(tolerance=1e-5))
     counts, losses = np.zeros(len(EDGES) - 1), np.full(samples, np.nan)
     labels = 0
     for sample in range(samples):
-        track = dynamics().descend(model, n, alpha, flow, steps=STEPS, records=2, seed=seed, sample=sample)
+        track = descend(model, n, alpha, flow, steps=STEPS, records=2, seed=seed, sample=sample)
         if track.overlap_matrix[-1, 0, 0] ** 2 > THRESHOLD:
             continue
         lam = np.abs(np.asarray(track.state.lam, np.float64).ravel())

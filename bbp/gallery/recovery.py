@@ -13,7 +13,6 @@ from bbp.analysis.bootstrap import Estimate, fraction
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.recovery import THRESHOLD, extrapolated
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
-from bbp.late_sims import descents, sample_descents
 from bbp.plots import layout, style
 from theory.exact.transition import bbp_threshold
 from theory.model import Network
@@ -27,8 +26,11 @@ POWERS = {1.0: ("-", "in $1/N$"), 0.5: ("--", "in $N^{-1/2}$")}
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Samples, how many recovered and how many still moved, for p = 1 and 2, p* = 1, every N and alpha."""
+    from sims.descent.path import Rules
+    from sims.descent.samples import sample_descents
+
     sizes = effort.sizes([50, 100], tuple(PAPER))
-    rules = descents().Rules(steps=40_000, records=4, loss_floor=1e-6)
+    rules = Rules(steps=40_000, records=4, loss_floor=1e-6)
     counts = empty(sizes)
     for i, p in enumerate(ALPHA):
         for j, n in enumerate(sizes):
@@ -59,9 +61,11 @@ def empty(sizes: tuple[int, ...]) -> dict[str, Named]:
 
 def add(arrays: Mapping[str, Named], place: tuple[int, int, int], projection: Array, code: Array) -> None:
     """Count descents that ended at projections (S,) with codes (S,)."""
+    from sims.descent.path import Code
+
     known = np.isfinite(projection)
     recovered = known & (projection > THRESHOLD)
-    moving = known & ~recovered & (code == descents().Code.STEP_LIMIT)
+    moving = known & ~recovered & (code == Code.STEP_LIMIT)
     for name, hits in (("samples", known), ("recovered", recovered), ("moving", moving)):
         arrays[name][1][place] += int(hits.sum())
 

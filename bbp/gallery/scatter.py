@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from bbp.analysis.edge_statistics import quenched_sample
 from bbp.gallery.base import Data, Effort, Entry, Named
-from bbp.late_sims import sample_point
 from bbp.plots import layout, style
 from theory.checks import NotConverged
 from theory.exact.bulk import bulk_edge
@@ -28,6 +27,8 @@ CASES = {
 
 def build(effort: Effort) -> Mapping[str, Named]:
     """Measured and predicted lowest eigenvalues of the same draws, and the N = infinity value, for three models."""
+    from sims.sampling import sample_point
+
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(40, 200)
     arrays: dict[str, Named] = {"n": ((), np.int64(n))}
     for name, (model, alpha) in CASES.items():

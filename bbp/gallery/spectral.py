@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.gallery.base import Data, Effort, Entry, Named, sampled
-from bbp.late_sims import instances
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory.exact.outliers import teacher_branch
@@ -48,8 +47,11 @@ def build(effort: Effort) -> Mapping[str, Named]:
 
 def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
     """Squared overlap of the top eigenvector of sum T(y) x x^T, T optimal, with the teacher, on one draw."""
-    instance = instances().draw(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
-    _, u = instances().labels(instance)
+    from sims.instance import draw as drawn
+    from sims.instance import labels
+
+    instance = drawn(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
+    _, u = labels(instance)
     data = np.asarray(instance.data)[: instance.m]
     vector = np.linalg.eigh((data.T * optimal()(u[:, 0] ** 2)) @ data)[1][:, -1]
     return float((np.asarray(instance.signal)[0] @ vector) ** 2)
