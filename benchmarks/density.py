@@ -18,8 +18,8 @@ import numpy as np
 
 from theory import Committee
 from theory.exact.bulk import bulk_edge
-from theory.exact.density.density import density
-from theory.exact.density.weight_law import weight_law
+from theory.exact.density import density
+from theory.exact.weight_law import weight_law
 
 ETA, AWAY = 1e-3, 0.3  # of |edge|
 MODELS = [

@@ -10,11 +10,10 @@ from typing import Any
 
 from theory.answers import Edge, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, ParameterError
-from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.bulk import riemannian_shift, z_of_g
-from theory.exact.density.density import moment, stieltjes
+from theory.exact.density import moment, stieltjes
 from theory.exact.outliers import StudentDirection, edge_gap, outlier, student_outliers
-from theory.exact.transition import critical_normalisation, critical_width, threshold_map
+from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
 from theory.front import alpha_zero, atom, density, edge, outliers, spectrum, threshold
 from theory.model import Activation, Committee, Covariance, Inputs, Loss, Network, Target
 

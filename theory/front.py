@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from theory.answers import Edge, Outlier, Spectrum
 from theory.checks import ParameterError, numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge
-from theory.exact.density.density import density as committee_density
-from theory.exact.density.weight_law import DIGITS
+from theory.exact.density import density as committee_density
 from theory.exact.outliers import outlier as teacher_outlier
+from theory.exact.weight_law import DIGITS
 from theory.general.alpha_zero import alpha_zero as estimate
 from theory.general.density import density as network_density
 from theory.general.results import Found
@@ -156,7 +156,7 @@ def density(
     values : array of float
         Eigenvalues, any shape.
     digits : int
-        8 to 15, of quadratic committees without options: see `theory.exact.density.density`.
+        8 to 15, of quadratic committees without options: see `theory.exact.density`.
     tolerance : float
         Of other models, NaN where it is not reached: see `theory.general.density`.
 

@@ -20,7 +20,7 @@ from bbp.experiments import models
 from bbp.files import provenance
 from bbp.files.variables import DONE, described
 from theory.checks import ParameterError
-from theory.exact.alpha_zero import alpha_zero
+from theory.exact.transition import alpha_zero
 from theory.finite.law import finite_curve, has_bulk
 from theory.model import Network
 

@@ -16,8 +16,9 @@ from bbp.files.variables import DONE
 from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
-from theory.exact.density.density import atom, density
+from theory.exact.density import density
 from theory.exact.outliers import outlier
+from theory.front import atom
 from theory.general.density import density_curve
 from theory.general.spectrum import route
 from theory.model.network import Network

@@ -25,8 +25,7 @@ from bbp.experiments.phase_file import FORMAT, table
 from bbp.files import dataset, provenance
 from bbp.files.variables import DONE, FAILED, described
 from theory.checks import ParameterError, shown
-from theory.exact.alpha_zero import alpha_zero_map
-from theory.exact.transition import critical_normalisation, critical_width, threshold_map
+from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
 from theory.finite.threshold import alpha_bbp_finite
 from theory.finite.validity import doubt
 from theory.general.clouds import fit

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from bbp.analysis.spectrum import Spectrum
 from theory.answers import Edge, Threshold
-from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.bulk import bulk_edge, edge_resolvent
-from theory.exact.density.density import atom, bulk_curve, bulk_resolvent
-from theory.exact.density.weight_law import weight_law
+from theory.exact.density import bulk_curve, bulk_resolvent
 from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import bbp_threshold, critical_normalisation
+from theory.exact.transition import alpha_zero_map, bbp_threshold, critical_normalisation
+from theory.exact.weight_law import weight_law
+from theory.front import atom
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -76,7 +76,7 @@ def point(model: Network) -> Point:
 
 
 def _alpha_zero(model: Network, threshold: Threshold, method: str) -> float | None:
-    """`theory.exact.alpha_zero` with the threshold at hand, which is half of its work."""
+    """`theory.exact.transition` with the threshold at hand, which is half of its work."""
     value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=threshold))
     return None if math.isnan(value) else value
 

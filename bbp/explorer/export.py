@@ -29,11 +29,10 @@ from bbp.explorer.answer import PHASES, answer
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
 from bbp.files import atomic, outputs
 from theory.checks import ParameterError
-from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.bulk import bulk_edge, edge_resolvent
-from theory.exact.density.density import density
+from theory.exact.density import density
 from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import bbp_threshold, critical_normalisation, threshold_map
+from theory.exact.transition import alpha_zero_map, bbp_threshold, critical_normalisation, threshold_map
 from theory.model import Network
 
 Array = NDArray[np.float64]

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.explorer.state import BY_NAME, WIDTHS
-from theory.exact.alpha_zero import alpha_zero_map
-from theory.exact.transition import critical_normalisation, threshold_map
+from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
 
 Array = NDArray[np.float64]
 

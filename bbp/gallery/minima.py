@@ -12,8 +12,7 @@ from bbp.analysis.finite_size import midpoint
 from bbp.analysis.recovery import THRESHOLD
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
 from bbp.plots import layout, style
-from theory.exact.alpha_zero import alpha_zero_map
-from theory.exact.transition import threshold_map
+from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.minima import Minima, complexity, label_law, threshold
 from theory.model import Network
 from theory.path import bbp_time

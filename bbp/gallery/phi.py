@@ -14,8 +14,7 @@ from bbp.analysis.finite_size import phi_crossing
 from bbp.gallery.base import Array, Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.exact.alpha_zero import alpha_zero
-from theory.exact.transition import bbp_threshold
+from theory.exact.transition import alpha_zero, bbp_threshold
 from theory.finite.law import finite_law
 from theory.model import Network
 

@@ -17,8 +17,7 @@ from bbp.files import dataset
 from tests.cases import cases
 from theory import Threshold, minima
 from theory.checks import NotConverged
-from theory.exact.alpha_zero import alpha_zero
-from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width
+from theory.exact.transition import alpha_zero, bbp_threshold, critical_normalisation, critical_width
 from theory.finite.threshold import alpha_bbp_finite
 from theory.general.spectrum import threshold
 from theory.model import Committee

@@ -26,7 +26,7 @@ import mpmath as mp
 import numpy as np
 
 from theory.exact.averages import Widths
-from theory.exact.conditions import edge_root, outlier_root, threshold_root
+from theory.exact.bulk import edge_root, outlier_root, threshold_root
 from theory.exact.transition import critical_normalisation, threshold_map
 
 DIGITS = 30

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 
 from theory.exact.bulk import bulk_edge
-from theory.exact.density.density import density
+from theory.exact.density import density
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 

@@ -29,8 +29,8 @@ from theory import (
     z_of_g,
 )
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
+from theory.exact.committee import chi_square_law
 from theory.exact.density import density
-from theory.exact.quadrature import chi_square_law
 from theory.finite.edge import edge_scale, finite_edge, label_variance
 from theory.finite.quenched import mean_margin, quenched, quenched_mean
 from theory.finite.threshold import alpha_bbp_finite, margin_threshold

@@ -24,7 +24,7 @@ from theory.exact.averages import (
     kernel_yhat_phi,
 )
 from theory.exact.bulk import bulk_edge as exact_edge
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law
 from theory.general import Network
 
 CASES = [(1, 1, 0.7, 0.4, 0.6), (2, 3, 1.3, 1.0, 0.9), (3, 1, 0.2, 0.05, 0.3)]

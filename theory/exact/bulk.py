@@ -1,9 +1,21 @@
-"""The bulk of the spectrum on the real axis: z(g), its derivatives, and the left edge.
+"""The bulk of the spectrum on the real axis: z(g), its derivatives, the left edge; and the roots that make edge and outlier.
 
-Sources: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g); theory.exact.conditions for the form used here.
-Units are those of the Hessian as written, or of (p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1.
-A model is a quadratic committee, here and in `theory.exact.outliers`, with any noise before the teacher's square.
-The bulk has no right edge: the weights are unbounded above, so its density reaches to +infinity.
+Source: arXiv 2510.18435 for the self-consistent equation 1/g = z - alpha K(g). Units are those of the Hessian as written, or of
+(p/2) H when p = inf; likewise g = (1/pN) E Tr (z - H)^-1. A model is a quadratic committee, here and in
+`theory.exact.outliers`, with any noise before the teacher's square. The bulk has no right edge: the weights are unbounded
+above, so its density reaches to +infinity.
+
+Where edge, outlier and threshold sit is told by a walk of t = -2g/p from 0 to 1. With K, S of the paper, W = E[(t phi)^2],
+U = t E[(1 - y) phi], alpha W = 1 + g^2 z'(g), S = K - U/t,
+
+    edge        dz/dg = 0       <=>  alpha W(t) = 1   (sharp, t < 1), or t = 1 when alpha W(1) <= 1 (smooth)
+    outlier     z = alpha S     <=>  alpha U(t) = 1   with t below the edge's
+    threshold   both at once    <=>  U(t) = W(t) (continuous), or t = 1 when W(1) <= U(1) (discontinuous).
+
+One edge and at most one outlier: docs/theory.md, "The walk in t"; symbols: docs/notation.md.
+
+Roots are found in v = log(1 + r/b), r = (1 - t)/t, in which log W and log U are close to straight lines: b is
+the scale of a + yhat at the low end of yhat, where 1/D^k gets its weight.
 """
 
 from __future__ import annotations
@@ -17,8 +29,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.answers import Edge
-from theory.checks import ParameterError, broadcast, count, finite, numpy_defaults, one, ratio
+from theory.checks import NotConverged, ParameterError, broadcast, count, finite, numpy_defaults, one, ratio
 from theory.exact.averages import (
+    Kernel,
     Widths,
     average,
     kernel_edge,
@@ -27,17 +40,157 @@ from theory.exact.averages import (
     kernel_outlier_wide,
     kernel_radial,
     kernel_square,
+    kernel_u,
+    kernel_u_slope,
     kernel_w,
     kernel_w_slope,
 )
 from theory.exact.committee import quadratic
-from theory.exact.conditions import edge_root, split
 from theory.model.network import Network
 
 Array = Any
 
 _FEW_DIGITS = 1e-3  # |z| below this times 1/t
 _LARGE = 1.0  # a from which a + y + yhat is mostly a
+_TOLERANCE = (
+    1e-8  # relative step that is the last one: convergence being quadratic, its error is below rounding
+)
+_FLOOR = 1e-15  # absolute part of that test, where v itself is tiny
+_STEPS = 100
+
+
+# ---- roots ----
+
+
+def newton(
+    function: Callable[[Array, Any], tuple[Array, Array]],
+    start: Array,
+    low: Array,
+    high: Array,
+    steps: int = _STEPS,
+) -> Array:
+    """Roots of functions of v >= 0 that are positive at `low` and negative at `high` (inf where no bound is known).
+
+    function(v, index) returns value and derivative at v for the problems `index` (integers into start), all 1-D. Raises
+    NotConverged, carrying the best estimate, when `steps` evaluations do not suffice.
+
+    Newton's method inside a bracket that every evaluation tightens, all roots at once. Unlike scipy.optimize.newton on arrays
+    it cannot run away, unlike scipy.optimize.elementwise.find_root it uses the derivative, which comes almost free with
+    our averages, and it evaluates only what has not converged yet.
+    """
+    v, low, high = (np.array(x, dtype=np.float64) for x in (start, low, high))
+    active = np.arange(v.size)
+    for _ in range(steps):
+        if not active.size:
+            return v
+        here = v[active]
+        value, slope = function(here, active)
+        low[active] = np.where(value >= 0, here, low[active])
+        high[active] = np.where(value <= 0, here, high[active])
+        moved = _step(here, value, slope, low[active], high[active])
+        v[active] = moved
+        done = (np.abs(moved - here) <= _TOLERANCE * np.abs(moved) + _FLOOR) | (value == 0)
+        active = active[~done]
+    if active.size:
+        raise NotConverged(f"{active.size} of {v.size} roots not found in {steps} steps", v)
+    return v
+
+
+def _step(v: Array, value: Array, slope: Array, low: Array, high: Array) -> Array:
+    """Newton where it stays inside the bracket, else bisection (doubling where there is no upper bound yet)."""
+    bounded = np.isfinite(high)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        moved = v - value / slope
+        inside = (moved >= low) & (moved <= np.where(bounded, high, 4 * low + 4))
+    middle = np.where(bounded, (low + high) / 2, 2 * low + 1)
+    # Back to an end of the bracket whose sign is known: where values are rounding this would go on for ever.
+    inside &= (moved == v) | ((moved != low) & (moved != high))
+    return np.where(value == 0, v, np.where(inside, moved, middle))
+
+
+def at_end(models: Widths, *kernels: Kernel, dtype: Any = np.float64) -> list[Array]:
+    """Averages at t = 1, the end of the walk, in the precision `dtype`."""
+    return average(kernels, models, np.ones(models.shape, dtype), np.zeros(models.shape, dtype))
+
+
+def split(r: Array) -> tuple[Array, Array]:
+    """t = 1/(1 + r) and 1 - t, each to full relative precision."""
+    return 1 / (1 + r), r / (1 + r)
+
+
+def edge_root(models: Widths, alpha: Array) -> Array:
+    """r = (1-t)/t at the left edge: 0 where it is smooth. models and alpha 1-D of one length."""
+    return _met(models, alpha, kernel_w, kernel_w_slope, np.zeros(models.shape), 0.0)
+
+
+def outlier_root(models: Widths, alpha: Array, r_edge: Array) -> Array:
+    """r at the teacher outlier: NaN where none exists. All 1-D of one length."""
+    return _met(models, alpha, kernel_u, kernel_u_slope, r_edge, np.nan)
+
+
+def _met(models: Widths, alpha: Array, kernel: Kernel, slope: Kernel, start: Array, absent: float) -> Array:
+    """r > start where alpha times an average is 1; `absent` where it is below 1 at the start already."""
+
+    def log_excess(v: Array, index: Array) -> tuple[Array, Array]:
+        value, growth, rate = _evaluate(models, v, index, kernel, slope)
+        return np.log(alpha[index] * value), growth / value * rate
+
+    (value,) = average([kernel], models, *split(start))
+    with np.errstate(divide="ignore"):  # a product that underflows is below 1
+        excess = np.log(alpha * value)
+    return _solve(models, log_excess, excess, start, absent)
+
+
+def threshold_root(models: Widths, log_ratio_at_end: Array | None = None) -> Array:
+    """r at the transition: 0 where it is discontinuous. models 1-D; log W(1)/U(1) may be given if known."""
+
+    def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
+        w, dw, u, du, rate = _evaluate(models, v, index, kernel_w, kernel_w_slope, kernel_u, kernel_u_slope)
+        return np.log(w / u), (dw / w - du / u) * rate
+
+    if log_ratio_at_end is None:
+        w, u = at_end(models, kernel_w, kernel_u)
+        log_ratio_at_end = np.log(w / u)
+    return _solve(models, log_ratio, log_ratio_at_end, np.zeros(models.shape), 0.0)
+
+
+def _solve(
+    models: Widths,
+    function: Callable[[Array, Array], tuple[Array, Array]],
+    value_at_start: Array,
+    start: Array,
+    absent: float,
+) -> Array:
+    """Root r > start of a function of v that is positive at the start; `absent` where it is not."""
+    r = np.full(models.shape, absent)
+    chosen = np.flatnonzero(value_at_start > 0)
+    scale = _scale(models)[chosen]
+    low = np.log1p(start[chosen] / scale)
+    v = newton(
+        lambda v, index: function(v, chosen[index]),
+        low + np.minimum(value_at_start[chosen], 4) / 2,
+        low,
+        np.full(chosen.size, np.inf),
+    )
+    r[chosen] = scale * np.expm1(v)
+    return r
+
+
+def _evaluate(models: Widths, v: Array, index: Array, *kernels: Kernel) -> list[Array]:
+    """Averages at v for the models `index`, then dt/dv."""
+    part = models.take(index)
+    scale = _scale(part)
+    r = scale * np.expm1(v)
+    t, rest = split(r)
+    return [*average(kernels, part, t, rest), -(t**2) * (scale + r)]
+
+
+def _scale(models: Widths) -> Array:
+    low_end = models.a + models.clean * np.maximum(1 - models.two_over_p, 0)
+    return low_end / (1 + low_end)
+
+
+# ---- z ----
 
 
 def unit(model: Network) -> float:

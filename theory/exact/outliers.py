@@ -1,6 +1,6 @@
 """Teacher outliers left of the bulk: eigenvalue, and squared overlap with the signal space.
 
-Source: arXiv 2510.18435; in the variables of theory.exact.conditions the outlier sits at alpha U(t) = 1, and
+Source: arXiv 2510.18435; in the variables of theory.exact.bulk the outlier sits at alpha U(t) = 1, and
 
     q2 = 1 / (1 - alpha S'(g)/z'(g)) = (1 - alpha W) / (1 - alpha W + alpha V).
 
@@ -43,8 +43,7 @@ from theory.exact.averages import (
     kernel_w_slope,
     kernel_yhat_phi,
 )
-from theory.exact.bulk import at_edge, at_outlier, problems, shift, unit
-from theory.exact.conditions import edge_root, outlier_root, split
+from theory.exact.bulk import at_edge, at_outlier, edge_root, outlier_root, problems, shift, split, unit
 from theory.model.network import Network
 
 Array = Any

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import count
-from theory.exact.committee import finite_committee
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law, finite_committee
 from theory.finite.quenched import Quenched
 from theory.model.network import Network
 

@@ -52,8 +52,7 @@ from numpy.typing import NDArray
 
 from theory.checks import ParameterError, count, finite, numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
-from theory.exact.committee import finite_committee
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law, finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.finite.typical import typical_edge

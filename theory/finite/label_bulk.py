@@ -1,6 +1,6 @@
 """The bulk next to its left edge for many draws of labels at once: energies and counts.
 
-Units of (p/2) H and t = -2g/p, as in theory.exact.conditions. With the labels of a draw fixed (theory.finite.quenched)
+Units of (p/2) H and t = -2g/p, as in theory.exact.bulk. With the labels of a draw fixed (theory.finite.quenched)
 the averages alpha E[...] are sums (1/N) sum_mu, and
 
     z(t) = -1/t + K(t),     K = (1/N) sum_mu [ ((p-1)/p) phi_1 + (1/p) phi_2 ],     S = the same sum with a factor y,

@@ -7,7 +7,7 @@ docs/appendix_finite_n.md and benchmarks/finite_law.py.
 A vector that the small matrix leaves out may hold a larger overlap with the signal than those it tells of. There are many: at
 p = 1, a = 2, alpha = 0.85, N = 100 some 70, each with a mean of 0.01 or less, and one in 25 samples has one above 0.1 among
 them; below alpha = 1 the vectors of eigenvalue 0, of which any basis is as good as another, are most. Their means at N =
-infinity are known, (p_star / N) rho_s / rho at an energy (theory.exact.density.signal) and what is left of the signal's mass
+infinity are known, (p_star / N) rho_s / rho at an energy (theory.exact.density) and what is left of the signal's mass
 for those at 0. About its mean the overlap of one vector follows Porter and Thomas: a chi-square law of p p_star squares,
 independent of the others'. So the number of them above x is Poisson, of mean
 
@@ -29,9 +29,9 @@ from scipy.special import gammaincc
 from theory.checks import NotConverged, ParameterError, count, numpy_defaults, one, positive, ratio, shown
 from theory.exact.bulk import bulk_edge
 from theory.exact.committee import finite_committee
-from theory.exact.density.density import atom, bulk_resolvent
-from theory.exact.density.weight_law import signal_law
+from theory.exact.density import bulk_resolvent
 from theory.exact.outliers import outlier
+from theory.exact.weight_law import signal_law
 from theory.finite.draw import EXTREMES
 from theory.finite.label_bulk import controlled_mean
 from theory.finite.many_labels import held
@@ -312,7 +312,7 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
 
     Those at 0, below alpha = 1, come last: whatever their place, it is not asked for.
     """
-    edge, zeros = bulk_edge(model, alpha).value, float(atom(model, alpha))
+    edge, zeros = bulk_edge(model, alpha).value, max(0.0, 1 - alpha)
     reach = abs(edge) + 1e-3
     if zeros > 0 and edge < 0:  # the levels on either side of 0
         low = edge * np.linspace(1, 0, _NEAR + 1)[1:-1] ** 2

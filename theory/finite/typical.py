@@ -15,7 +15,7 @@ that is, z_pv(1 + delta) - 2 (r z' / N)^(1/2), and the mean over draws is one ov
 maximum is at t < 1 and nothing changes. So a smooth edge moves to the right by z'(1) delta = O(1 / log N),
 and the outlier condition is met on the continued branch: alpha_BBP(N) leaves alpha_BBP only as slowly. Where
 the continued branch has a sharp edge of its own, at a t not far above 1, alpha_BBP(N) stays there, at the
-alpha_0 of theory.exact.alpha_zero's continuation, until log N is of the order of a p_star / (2 (t - 1)).
+alpha_0 of theory.exact.transition's continuation, until log N is of the order of a p_star / (2 (t - 1)).
 
 Derived here; compared with quenched draws in the tests at N = 1e8. Below N of about 1e6 the threshold it gives is low
 (figures at `alpha_bbp_typical`); the edge is better. For p > 1, where the trace of the matrix equation is used, errors are
@@ -35,8 +35,7 @@ from scipy.special import gammaincc
 from theory.checks import NotConverged, count, numpy_defaults, one, positive, ratio
 from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u
 from theory.exact.bulk import unit
-from theory.exact.committee import finite_committee
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law, finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.late_scipy import brentq, cubic_spline, monotone_cubic
 from theory.model.network import Network

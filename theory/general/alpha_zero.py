@@ -1,6 +1,6 @@
 """alpha_0 of any network: where a discontinuous transition would lose its overlap, were that to vanish continuously.
 
-The two estimates of `theory.exact.alpha_zero`, by the same names:
+The two estimates of `theory.exact.transition`, by the same names:
 
 overlap        the tangent of q2(alpha) at alpha_BBP+, followed to zero: alpha_BBP - q2 / (dq2/dalpha). Where G is a multiple of
                the identity alpha and q2 are explicit functions of q along the outlier (`theory.general.isotropic`), from q_min
@@ -25,7 +25,7 @@ import numpy as np
 
 from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, choice, shown
-from theory.exact.alpha_zero import alpha_zero as of_committee
+from theory.exact.transition import alpha_zero as of_committee
 from theory.general.laws import floor_of, isotropic, typical_floor
 from theory.general.spectrum import threshold, typical_threshold
 from theory.model.network import Network, network

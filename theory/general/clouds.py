@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from theory.checks import ParameterError
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law
 from theory.general.support import bottom_place
 from theory.late_scipy import sobol
 from theory.model.network import Network

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law
 from theory.general.floor import Floor, floor, valley
 from theory.general.isotropic import Block
 from theory.general.nodes import NodeLaw

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from theory.answers import Edge, Outlier, Threshold
 from theory.checks import ParameterError, count, finite, function, numpy_defaults, one, positive, ratio, shown
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law
 from theory.general.isotropic import Isotropic
 from theory.general.nodes import given_law
 

@@ -29,11 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.answers import Spectrum, Threshold
 from theory.checks import NotConverged, numpy_defaults, one, ratio
-from theory.exact.alpha_zero import alpha_zero_map
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.bulk import at_outlier, bulk_edge, unit
 from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import bbp_threshold
+from theory.exact.transition import alpha_zero_map, bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import across, floor_of, isotropic, node_law, panel_law

@@ -31,7 +31,7 @@ from bbp.gallery import (
 from bbp.gallery.entries import ENTRIES
 from sims.sampling import sample_point
 from theory.exact.bulk import bulk_edge
-from theory.exact.density.density import density
+from theory.exact.density import density
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import bbp_threshold, critical_normalisation
 from theory.finite.tracy_widom import MEAN, VARIANCE

@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from theory.checks import ParameterError
-from theory.exact.alpha_zero import alpha_zero, alpha_zero_map
 from theory.exact.averages import Widths
-from theory.exact.conditions import edge_root, outlier_root
+from theory.exact.bulk import edge_root, outlier_root
 from theory.exact.outliers import squared_overlap, teacher_branch
-from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width, threshold_map
+from theory.exact.transition import (
+    alpha_zero,
+    alpha_zero_map,
+    bbp_threshold,
+    critical_normalisation,
+    critical_width,
+    threshold_map,
+)
 from theory.model import Committee
 
 

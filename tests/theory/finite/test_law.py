@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from theory import Committee, bbp_threshold, bulk_edge, density, outlier
 from theory.checks import NotConverged, ParameterError
 from theory.exact.committee import committee_labels
-from theory.exact.density.signal import level_overlap, overlap_density
+from theory.exact.density import level_overlap, overlap_density
 from theory.finite.edge import AMPLITUDES, critical_amplitude, critical_overlap
 from theory.finite.label_bulk import Labels, label_bulk
 from theory.finite.law import finite_curve, finite_law, law_of_labels

@@ -5,7 +5,7 @@ import pytest
 
 from tests.cases import cases
 from theory.checks import ParameterError
-from theory.exact.quadrature import chi_square_law
+from theory.exact.committee import chi_square_law
 from theory.general.nodes import given_law
 
 MARCHENKO_PASTUR = given_law(1.0, 1.0, 1.0)

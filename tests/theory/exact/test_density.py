@@ -1,4 +1,4 @@
-"""Density, resolvent, atom and moments against quadrature, mpmath, limits and each other."""
+"""Density, resolvent, atom and moments against quadrature, mpmath, limits and each other; the curve that traces it."""
 
 import math
 
@@ -9,7 +9,9 @@ import pytest
 from tests.theory.spectra import exact_t, integrate
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
-from theory.exact.density.density import atom, density, moment, stieltjes
+from theory.exact.density import bulk_curve, density, moment, stieltjes
+from theory.exact.weight_law import weight_law
+from theory.front import atom
 from theory.model import Committee
 
 # model, alpha; sharp and smooth edges, alpha below, at and above 1, small and large widths and a
@@ -322,3 +324,45 @@ def test_bad_arguments_give_one_line():
         with pytest.raises(ParameterError) as caught:
             call()
         assert "\n" not in str(caught.value)
+
+
+# Sharp and smooth edges, an atom, a support that ends, |t| large (alpha next to 1), students and teachers of many units.
+TRACED = [
+    (Committee(1, 1, 0.5), 0.3),
+    (Committee(2, 1, 0.05), 3.0),
+    (Committee(7, 3, 3.6), 3.5),
+    (Committee(40, 4, 0.12), 17.5),
+    (Committee(3, 4, 6.2), 38.6),
+    (Committee(2, 2, 1.0), 1.0 + 1e-7),
+    (Committee(math.inf, 3, 0.3), 0.8),
+    (Committee(math.inf, 8, 0.16), 12.9),
+]
+
+
+@pytest.mark.parametrize(("model", "alpha"), TRACED)
+def test_curve_lies_on_the_density(model, alpha):
+    """Wherever it is not exponentially small: there the rounding of the energy itself shows in the density."""
+    scale = 1.0 if math.isinf(model.p) else model.p / 2
+    edge = bulk_edge(model, alpha)
+    start = scale / edge_resolvent(model, alpha)
+    u = start + abs(start) * np.concatenate([[-0.1, -1e-3], np.geomspace(1e-3, 1e3, 30)])
+    lam, t = bulk_curve(model, alpha, u)
+    assert np.all(np.diff(lam[2:]) > 0) and np.all(t.imag[:2] == 0)
+    inside = t.imag > 1e-30 * np.abs(t)
+    assert np.sum(inside) >= 5 and np.all(lam[inside] > edge.value)
+    rho = scale * t.imag / math.pi
+    np.testing.assert_allclose(rho[inside], density(model, alpha, lam[inside]), rtol=1e-7)
+    np.testing.assert_allclose((-1 / t).real, u, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("model", "alpha"), TRACED)
+def test_few_digits_stay_on_the_axis_of_many(model, alpha):
+    """A law of 9 digits is not quite positive: the height above the axis is found nevertheless."""
+    scale = 1.0 if math.isinf(model.p) else model.p / 2
+    start = scale / edge_resolvent(model, alpha)
+    side = math.sqrt(alpha * abs(np.sum(weight_law(model).mass / weight_law(model).pole ** 2)))
+    u = np.concatenate([start + abs(start) * np.geomspace(1e-6, 1e4, 40), side * np.geomspace(0.1, 30, 15)])
+    u = np.unique(u[u != 0])
+    few, many = (bulk_curve(model, alpha, u, digits)[1] for digits in (9, 15))
+    assert np.all(np.isfinite(few)) and np.all(few.imag >= 0)
+    np.testing.assert_allclose(few, many, rtol=0, atol=1e-4 * np.max(np.abs(many)))

@@ -13,7 +13,7 @@ each term of which is known with relative accuracy: an imaginary part of 1e-100 
 terms. No fixed point in z is iterated to convergence.
 
 On the real line the bulk is a curve (`trace`), found without solving for the energy. With w = -1/t = u + iv the Dyson equation
-(theory.exact.density.density) reads lambda = w + alpha E[ f w/(w - f) ], whose imaginary part
+(theory.exact.density) reads lambda = w + alpha E[ f w/(w - f) ], whose imaginary part
 
     v ( 1 - alpha E[ f^2 / ((f - u)^2 + v^2) ] ) = 0
 
@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.exact.density.weight_law import WeightLaw
+from theory.exact.weight_law import WeightLaw
 
 Complex = NDArray[np.complex128]
 Real = NDArray[np.float64]
@@ -266,7 +266,7 @@ def trace(law: WeightLaw, alpha: float, u: Real) -> tuple[Real, Complex]:
     """Energies lambda (n,) and t (n,) there, from u = Re(-1/t) (n,), u != 0; increasing u give increasing energies.
 
     Where v turns out below NEAR_AXIS |u| the point stands at Re t = -1/u instead, and its imaginary part has
-    relative accuracy as in theory.exact.density.resolvent. Im t = 0 where u is outside the support.
+    relative accuracy as in theory.exact.resolvent. Im t = 0 where u is outside the support.
     """
     v = NEAR_AXIS * np.abs(u)
     inside = _share(law, alpha, u, v)[0] >= 1

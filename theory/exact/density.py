@@ -1,4 +1,4 @@
-"""The bulk spectrum of the Hessian: resolvent, density on the real line, atom at 0, moments.
+"""The bulk spectrum of the Hessian: resolvent, density on the real line, moments; and how the signal is spread over it.
 
 Everything follows from the scalar Dyson equation (arXiv 2510.18435; resummation of the self-energy)
 
@@ -8,8 +8,17 @@ which gives z explicitly as a function of g. With t = -2g/p, and in the units of
 
     Z(t) = -1/t + alpha K(t) = z
 
-(theory.exact.density.weight_law: K; theory.exact.density.resolvent: solving it). The density is the
-imaginary part of t on the real line.
+(theory.exact.weight_law: K; theory.exact.resolvent: solving it). The density is the imaginary part of t on the real line.
+
+Signal directions (derived here): the resolvent between two copies of a signal direction e_k (x) w*_l / sqrt(N) is
+
+    s(z) = 1 / (z - alpha S(t(z))),        S(t) = E[y f / (1 + t f)],
+
+in units of (p/2) H. Its density rho_s = -(1/pi) Im s(lambda + i0) beside that of the bulk, rho: the squared overlaps of the
+eigenvectors in an interval add up to p p_star times the integral of rho_s over it, so that an eigenvector at lambda inside the
+bulk has mean overlap (p_star / N) rho_s / rho. Outside the bulk s has a pole exactly where the teacher's outlier is, with
+residue q2: one measure holds both. S is the average of theory.exact.weight_law under the law of y biased by y, again a
+chi-square mean, of p_star + 2 squares.
 """
 
 from __future__ import annotations
@@ -26,18 +35,20 @@ from theory.checks import (
     count,
     finite,
     numpy_defaults,
+    one,
     ratio,
     shown,
     upper_half_plane,
 )
 from theory.exact.bulk import bulk_edge, edges
-from theory.exact.committee import committee
-from theory.exact.density.resolvent import SKELETON, solve, solve_near, solve_sorted, trace
-from theory.exact.density.weight_law import (
+from theory.exact.committee import committee, finite_committee
+from theory.exact.resolvent import SKELETON, solve, solve_near, solve_sorted, trace
+from theory.exact.weight_law import (
     DIGITS,
     WeightLaw,
     deep_law,
     excess_density,
+    signal_law,
     student_law,
     teacher_law,
     weight_law,
@@ -61,6 +72,7 @@ DEEP, NEAR_ONE = (
 )  # |z| and |alpha - 1| below these: t feels weights so small that other laws have no nodes there
 HIGHEST, LOST = 256, 1e-6  # moment, and the share of it that rounding may be
 WIDEST = 1e8  # the nodes of the law of f are as many as the square root of p or p_star
+_FINE = 801  # nodes of the integrals of overlaps
 ONE = 1e-13  # |alpha - 1| below this is rounding
 ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
@@ -93,7 +105,7 @@ def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
 
 @numpy_defaults
 def density(model: Network, alpha: ArrayLike, lam: ArrayLike, *, digits: int = DIGITS) -> Any:
-    """Density of eigenvalues, -(1/pi) Im g(lambda + i0) as N -> inf, without the atom at 0 (see `atom`).
+    """Density of eigenvalues, -(1/pi) Im g(lambda + i0) as N -> inf, without the atom at 0 (`theory.atom`).
 
     alpha and lam broadcast against each other, any shapes; returns float (or a float array), in units of 1/H
     (for p = inf of 1/((p/2) H)). Exactly 0 outside the support. Inside it the accuracy is relative down to
@@ -158,19 +170,6 @@ def bulk_curve(model: Network, alpha: float, u: Real, digits: int = DIGITS) -> t
     scale = _scale(model)
     lam, t = trace(weight_law(model, _digits(digits)), ratio("alpha", alpha), u)
     return lam / scale, t
-
-
-def atom(model: Network, alpha: ArrayLike) -> Any:
-    """Mass of the eigenvalue 0: 1 - alpha for alpha < 1, else 0, as H is a sum of M = alpha N terms of rank p.
-
-    alpha: positive, any shape; returns the same shape. Raises ParameterError otherwise.
-
-    >>> float(atom(Network(1, 1, 1.0), 0.75))
-    0.25
-    """
-    committee(model)
-    mass = np.maximum(0.0, 1.0 - np.asarray(ratio("alpha", alpha)))
-    return float(mass) if mass.ndim == 0 else mass
 
 
 @numpy_defaults
@@ -354,3 +353,70 @@ def _limit_at_zero(law: WeightLaw, alpha: float, distance: float) -> float:
             excess_density(student_law(model), teacher_law(model), model.a, np.array([near]), law.rule)[0]
         )
     return alpha * weight / (1 - alpha)
+
+
+# ---- signal directions ----
+
+
+@numpy_defaults
+def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
+    """rho_s at energies lam inside the bulk: density of squared overlap with one signal direction, as N -> inf; 0 outside.
+
+    lam: any shape; returns the same shape, in units of 1/H (1/((p/2) H) for p = inf). Its integral over the bulk is 1
+    without an outlier and 1 - q2 with one; for alpha < 1 a part sits on the atom. Raises ParameterError as `density` does.
+
+    >>> overlap_density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
+    array([0.      , 0.165504])
+    """
+    energy = np.asarray(finite("lam", lam), dtype=np.float64)
+    alpha = one("alpha", ratio("alpha", alpha))
+    t, scale = bulk_resolvent(model, alpha, energy.ravel())
+    inside = t.imag > 0
+    rho = np.zeros(energy.size)
+    block = scale * energy.ravel()[inside] - alpha * signal_law(model).transform(t[inside])[0]
+    rho[inside] = -scale / math.pi * (1 / block).imag
+    return float(rho[0]) if energy.ndim == 0 else rho.reshape(energy.shape)
+
+
+@numpy_defaults
+def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
+    """Mean squared overlap of the k-th lowest level of the bulk in dimension n, k = 1, 2, ... (any shape), were levels still:
+
+        q2_k = p p_star (integral of rho_s between the (k - 1)/(p n) and the k/(p n) quantile of rho).
+
+    Above the threshold k counts from the edge on, the p p_star outliers apart. Levels near the edge fluctuate and share what is
+    here theirs alone: found and predicted for k = 1, 2, 3 at p = 1, a = 0.5, alpha = 1.1, N = 200: 0.071(4), 0.039(3), 0.024(2)
+    and 0.092, 0.030, 0.022. theory.finite.law draws them. Raises ParameterError as `overlap_density` does, on p = inf,
+    and where the bulk below 0 does not hold k levels.
+
+    >>> level_overlap(Network(1, 1, 0.5), 1.1, 200, [1, 2, 3]).round(3)
+    array([0.092, 0.03 , 0.022])
+    """
+    model, n = finite_committee(model), count("n", n)
+    wanted = np.asarray(k)
+    if wanted.dtype.kind not in "iu" or np.any(wanted < 1):
+        raise ParameterError(f"k must be a positive integer, or an array of them, got {k!r}")
+    edge, order = bulk_edge(model, one("alpha", ratio("alpha", alpha))).value, int(model.p) * n
+    s, width = np.linspace(0, 1, _FINE), 1e-3 * abs(edge)
+    while True:
+        x = np.minimum(edge + width * s**2, 1e-9 * edge)  # short of the atom at 0
+        jacobian = 2 * width * s
+        levels = order * _running(density(model, alpha, x[1:]) * jacobian[1:])
+        if levels[-1] >= wanted.max():
+            break
+        if width >= abs(edge):
+            raise ParameterError(
+                f"k must be at most {int(levels[-1])}, the levels below 0, got {int(wanted.max())}"
+            )
+        width = min(2 * width, abs(edge))
+    shares = _running(overlap_density(model, alpha, x[1:]) * jacobian[1:])
+    above, below = (np.interp(v, levels, shares) for v in (wanted, wanted - 1))
+    found = model.degeneracy * (above - below)
+    return float(found) if wanted.ndim == 0 else found
+
+
+def _running(values: Any) -> Any:
+    """Running integral of values on the _FINE even nodes of [0, 1] but the first, where they are 0, by trapezoids."""
+    values = np.concatenate([[0.0], values])
+    steps = (values[1:] + values[:-1]) / (2 * (_FINE - 1))
+    return np.concatenate([[0.0], np.cumsum(steps)])

@@ -1,12 +1,12 @@
-"""The left edge and z(g) on the real axis: identities, limits, every alpha from 1e-6 to 1e12, bad input."""
+"""The left edge and z(g) on the real axis: identities, limits, every alpha from 1e-6 to 1e12, bad input; Newton on arrays."""
 
 import math
 
 import numpy as np
 import pytest
 
-from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge, edge_resolvent, edges, riemannian_shift, z_of_g
+from theory.checks import NotConverged, ParameterError
+from theory.exact.bulk import bulk_edge, edge_resolvent, edges, newton, riemannian_shift, z_of_g
 from theory.exact.committee import committee_labels
 from theory.model import Committee
 
@@ -18,6 +18,7 @@ MODELS = [
     Committee(math.inf, 1, 1.0),
 ]
 ALPHAS = np.geomspace(1e-6, 1e12, 37)
+INF = np.full(3, np.inf)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
@@ -123,3 +124,61 @@ def test_bad_g():
             z_of_g(Committee(), 1.0, g)
     with pytest.raises(ParameterError, match="derivative must be 0, 1 or 2"):
         z_of_g(Committee(), 1.0, -0.1, derivative=3)
+
+
+def test_roots_of_many_problems_at_once():
+    target = np.array([1e-9, 0.3, 1e6])
+    found = newton(lambda v, i: (target[i] - v**3, -3 * v**2), np.ones(3), np.zeros(3), INF)
+    np.testing.assert_allclose(found, np.cbrt(target), rtol=1e-14)
+
+
+def test_only_what_has_not_converged_is_evaluated():
+    seen = []
+
+    def function(v, index):
+        seen.append(index.size)
+        return np.where(index == 0, 1 - v, np.exp(-v) - 1e-12), np.where(index == 0, -1.0, -np.exp(-v))
+
+    found = newton(function, np.array([0.5, 0.5, 0.5]), np.zeros(3), INF)
+    np.testing.assert_allclose(found, [1, 12 * np.log(10), 12 * np.log(10)], rtol=1e-12)
+    assert seen[0] == 3 and seen[-1] == 2
+
+
+def test_the_bracket_holds_where_newton_would_leave_it():
+    """arctan: Newton from far away diverges; the slope is also useless (0) left of the kink."""
+    found = newton(
+        lambda v, i: (-np.arctan(v - 3), -1 / (1 + (v - 3) ** 2)),
+        np.array([40.0]),
+        np.zeros(1),
+        np.array([100.0]),
+    )
+    assert found[0] == pytest.approx(3, rel=1e-14)
+    flat = newton(
+        lambda v, i: (np.where(v < 2, 1.0, 3 - v), np.where(v < 2, 0.0, -1.0)),
+        np.ones(1),
+        np.zeros(1),
+        INF[:1],
+    )
+    assert flat[0] == pytest.approx(3, rel=1e-14)
+
+
+def test_rounding_does_not_send_it_back_and_forth_between_the_ends():
+    """Near a small root of a function of order 1 values are a bit or two, and Newton steps lead from end to end."""
+    start, bit = 3.01179386e-13, 4.4408921e-16
+    found = newton(
+        lambda v, i: (np.where(v < 3.02e-13, bit, -bit), np.full(1, -0.24991332)),
+        np.array([start]),
+        np.zeros(1),
+        np.array([0.02]),
+    )
+    assert found[0] == pytest.approx(3.02e-13, abs=2e-15)
+
+
+def test_nothing_to_solve():
+    assert newton(lambda v, i: (v, v), np.empty(0), np.empty(0), np.empty(0)).size == 0
+
+
+def test_giving_up_carries_the_best_estimate():
+    with pytest.raises(NotConverged, match="1 of 1 roots not found in 3 steps") as failure:
+        newton(lambda v, i: (1e6 - v**3, -3 * v**2), np.ones(1), np.zeros(1), INF[:1], steps=3)
+    assert failure.value.best.shape == (1,) and failure.value.best[0] > 1
