@@ -18,7 +18,7 @@ from bbp.analysis.summary import of_samples
 from bbp.console import grids, program
 from bbp.console.options import integer
 from bbp.experiments.options import MODEL, MOST_DRAWS, MOST_SAMPLES
-from sims.memory import ROOM, available_bytes
+from sims.machine import ROOM, available_bytes
 from sims.sampling import sample_point
 from theory.checks import ParameterError
 from theory.finite.law import law_bytes

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.backend import settings
 from sims.instance import draw
 from sims.krylov.settings import Plan, Settings
 from sims.krylov.solver import search
 from sims.operator.operator import HessianOperator, hessian_operator
-from sims.pinned import settings
 from theory.model import Committee
 
 

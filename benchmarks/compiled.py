@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from jax.experimental import topologies
 
-from sims.card import CARDS, Card
+from sims.machine import CARDS, Card
 
 _TARGET = """gpu_device_info {{
   threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472

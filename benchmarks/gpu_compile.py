@@ -6,8 +6,8 @@ python -m benchmarks.gpu_compile [--card h100|h200] [--part NAME] [--only WORDS]
 Nothing here is measured. For each program: bytes that XLA plans (arguments, results, temporaries), bytes that its kernels move,
 kernels and library calls, copies and paddings of large arrays that stand alone. From these a roofline, at the published rates
 of the card: seconds of a product, of a search, of a sample, of a step. What cuSOLVER does inside is not in the text:
-`sims.card.dense_seconds` is taken. Without a card XLA cannot choose among kernels by timing them, so that a choice may differ
-on one. "Two cores" is half of the processor time of `bbp.experiments.cost`, which was fitted to samples on an idle machine.
+`sims.machine.dense_seconds` is taken. Without a card XLA cannot choose among kernels by timing them, so that a choice may
+differ on one. "Two cores" is half of the processor time of `bbp.experiments.cost`, fitted to samples on an idle machine.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from bbp.experiments import cost
 from benchmarks.compiled import Compiled, compiled, devices
 from benchmarks.programs import HALVES, Program, descents, programs, solves
-from sims import card as cards
-from sims import memory
-from sims.card import CARDS
+from sims import machine
+from sims.backend import settings
 from sims.descent import samples
 from sims.instance import padded
 from sims.krylov import memory as krylov_memory
@@ -36,7 +35,7 @@ from sims.krylov.settings import Plan, Settings
 from sims.operator import sharded
 from sims.operator.halves import gemm_width
 from sims.operator.rows import block_size
-from sims.pinned import settings
+from sims.solvers.dense import dense_bytes
 from theory.model import Committee
 
 ADD = "sims.operator.operator._add_block"
@@ -48,7 +47,7 @@ class Report:
     """What is compiled for one card, and printed."""
 
     def __init__(self, name: str, only: str):
-        self.name, self.card, self.only = name, CARDS[name], only
+        self.name, self.card, self.only = name, machine.CARDS[name], only
         self.sharding = jax.sharding.SingleDeviceSharding(devices(name)[0])
 
     def line(self, program: Program, item: int, label: str = "") -> Compiled:
@@ -93,15 +92,15 @@ class Report:
         steps = (
             plan.basis / plan.width / 2 / 4
         )  # chunks read a product: half of the basis, for four products at once
-        search = cards.PRODUCTS * (product + steps * along.seconds(self.card, item) + cards.STEP)
-        two = cost.KRYLOV * m * n * p / cards.PRODUCTS / 2 + (0 if stored else cost.DRAW * m * n / 2)
+        search = machine.PRODUCTS * (product + steps * along.seconds(self.card, item) + machine.STEP)
+        two = cost.KRYLOV * m * n * p / machine.PRODUCTS / 2 + (0 if stored else cost.DRAW * m * n / 2)
         planned = self.planned(n, alpha, p, dtype, stored)
-        room = "" if planned <= memory.ROOM * self.card.memory else " (no room for them)"
-        reckoned = cards.search_seconds(m, n, p, block, item, stored=stored, card=self.card)
+        room = "" if planned <= machine.ROOM * self.card.memory else " (no room for them)"
+        reckoned = machine.search_seconds(m, n, p, block, item, stored=stored, card=self.card)
         print(
             f"rows {'kept' if stored else 'drawn at every product'}{room}: a product of {p * block} columns moves "
             f"{moved:.2f} times the bytes of two passes, {1e3 * product:.2f} ms (two cores {1e3 * two:.0f} ms, "
-            f"{two / product:.0f} times); a search of {cards.PRODUCTS} products {search:.2f} s, a pair of six "
+            f"{two / product:.0f} times); a search of {machine.PRODUCTS} products {search:.2f} s, a pair of six "
             f"{search / 6:.2f} s (`auto` reckons {reckoned:.2f} s for the search)"
         )
         # XLA's own sizes of all that is alive when the basis is contracted: chunks old and new, columns combined, blocks
@@ -130,7 +129,7 @@ class Report:
     def dense(self, n: int, p: int, dtype: str, alpha: float = 2.0) -> None:
         """A dense sample: the draw, the matrix, the eigensolver of as many as are solved together."""
         item, order, rows = np.dtype(dtype).itemsize, p * n, padded(round(alpha * n))
-        together = cards.solved_together(order, item)
+        together = machine.solved_together(order, item)
         print(f"\ndense, N = {n}, alpha = {alpha}, p = {p}, {dtype}: {together} together")
         wanted = ("hessian._block", "hessian._joined", "instance.row_block", "instance._place")
         size = int(np.gcd(rows, 1024))
@@ -148,10 +147,10 @@ class Report:
         time = {name: one.seconds(self.card, item) for name, one in found.items()}
         draw = rows / size * (time["instance.row_block"] + time["instance._place"])
         build = blocks * time["hessian._block"] + time.get("hessian._joined", 0)
-        eigen = cards.dense_seconds(order, item, together=together, card=self.card)
+        eigen = machine.dense_seconds(order, item, together=together, card=self.card)
         two = cost.sample_seconds(p, n, alpha, "dense") / 2
         total = draw + build + eigen
-        alone = draw + build + cards.dense_seconds(order, item, card=self.card)
+        alone = draw + build + machine.dense_seconds(order, item, card=self.card)
         print(
             f"a sample {1e3 * total:.3f} ms (draw {1e3 * draw:.3f}, matrix {1e3 * build:.3f}, eigenpairs {1e3 * eigen:.3f}; "
             f"two cores {1e3 * two:.1f} ms, {two / total:.0f} times); one alone {1e3 * alone:.3f} ms"
@@ -162,7 +161,7 @@ class Report:
         joined = item * blocks * n**2 + matrix if p > 1 else 0
         workspace = 2 * matrix  # of syevd, which XLA does not know of
         peak = max(build_peak, joined, solve.held / together + workspace) + held
-        plan = memory.dense_bytes(Committee(p), n, alpha, eigenpairs=p + 4, dtype=dtype)
+        plan = dense_bytes(Committee(p), n, alpha, eigenpairs=p + 4, dtype=dtype)
         self.told("memory of a sample, with the workspace of syevd", plan, int(peak))
 
     def grid(self, n: int, p: int, dtype: str, sets: int = 16, block: int = 4) -> None:
@@ -203,7 +202,7 @@ class Report:
         (add,) = (self.line(program, item) for program in table if program.name == ADD)
         blocks = -(-m // size)
         product, own = blocks * add.seconds(self.card, item), advance.seconds(self.card, item)
-        two = cost.KRYLOV * m * n * p / cards.PRODUCTS / 2
+        two = cost.KRYLOV * m * n * p / machine.PRODUCTS / 2
         print(
             f"100 steps {100 * (product + own):.2f} s: products {100 * product:.2f}, orthogonalisation {100 * own:.2f} "
             f"(two cores, products alone, {100 * two:.1f} s)"
@@ -221,7 +220,7 @@ class Report:
             print(
                 f"    a pass of its innermost loop with products moves {again.moved / 1e6:.1f} MB, "
                 f"{again.moved / rows:.2f} times two passes over the data, {1e6 * again.seconds(self.card, item):.0f} us; "
-                f"{number_of} kernels, {1e6 * cards.LAUNCH * number_of:.0f} us of starts{copies}"
+                f"{number_of} kernels, {1e6 * machine.LAUNCH * number_of:.0f} us of starts{copies}"
             )
         plan = samples.bytes_needed(
             Committee(p), n, alpha, batch=number, records=41, dtype=dtype, hessians=False
@@ -262,14 +261,14 @@ class Report:
             )
 
     def choices(self) -> None:
-        """What `auto` does on a GPU (`sims/card.py`): for a card of 80 GB, whatever card is there."""
-        print("\nchoices of `auto` on a GPU, computed (sims/card.py), alpha = 2:")
-        print(f"rows are kept where they fit; blocks of rows of {cards.BLOCK_BYTES >> 20} MiB")
+        """What `auto` does on a GPU (`sims/machine.py`): for a card of 80 GB, whatever card is there."""
+        print("\nchoices of `auto` on a GPU, computed (sims/machine.py), alpha = 2:")
+        print(f"rows are kept where they fit; blocks of rows of {machine.BLOCK_BYTES >> 20} MiB")
         for dtype, item in (("float32", 4), ("float64", 8)):
             for p in (1, 2, 4):
-                last = max(n for n in range(100, 26_700, 100) if cards.prefers_dense(2 * n, n, p, item))
+                last = max(n for n in range(100, 26_700, 100) if machine.prefers_dense(2 * n, n, p, item))
                 print(f"{dtype}, p = {p}: dense up to p N = {p * last}")
-            sizes = {order: cards.solved_together(order, item) for order in (100, 500, 1000, 2000, 4000)}
+            sizes = {order: machine.solved_together(order, item) for order in (100, 500, 1000, 2000, 4000)}
             print(f"{dtype}: matrices solved together, by order: {sizes}")
 
 
@@ -279,14 +278,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     names = ("search", "dense", "grid", "density", "descents", "cards", "choices")
-    parser.add_argument("--card", choices=CARDS, action="append", help="compiled for (default: each)")
+    parser.add_argument("--card", choices=machine.CARDS, action="append", help="compiled for (default: each)")
     parser.add_argument("--part", choices=names, action="append", help="of the report (default: all)")
     parser.add_argument("--only", default="", help="print programs whose names hold these words")
     given = parser.parse_args()
     jax.default_backend()  # the CPU's, before the package is told of a GPU
     parts = given.part or names
     with settings():
-        for name in given.card or CARDS:
+        for name in given.card or machine.CARDS:
             print(f"\n==== compiled for {name} by jax {jax.__version__}; nothing of it is measured")
             report(Report(name, given.only), parts)
 

@@ -5,8 +5,8 @@ python -m benchmarks.gpu_large --part dense  some of them
 python -m benchmarks.gpu_large --tiny        the same steps at toy sizes, on any machine, to see that they run
 
 Results are written to --out after each part, and parts that stand there are not run again (--again runs them). "Computed" is
-the roofline of the programs as compiled on the card itself, where XLA has timed its kernels, or of `sims/card.py`, by the data
-sheet of the card found (of an H100 where that is neither). Not yet run on a GPU: nothing of it is quoted anywhere.
+the roofline of the programs as compiled on the card itself, where XLA has timed its kernels, or of `sims/machine.py`, by the
+data sheet of the card found (of an H100 where that is neither). Not yet run on a GPU: nothing of it is quoted anywhere.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy as np
 
 from benchmarks.compiled import Compiled, read
 from benchmarks.programs import HALVES, Program, descents, programs, solves
-from sims import card as cards
-from sims.card import CARD, CARDS
+from sims import machine
+from sims.backend import settings
 from sims.density import lanczos_quadrature
 from sims.descent.samples import sample_descents
 from sims.dynamics.state import Rules
@@ -36,7 +36,6 @@ from sims.krylov.solver import lowest_krylov
 from sims.one_draw import converged, sample_grid
 from sims.operator.operator import HessianOperator, hessian_operator
 from sims.operator.rows import block_size
-from sims.pinned import settings
 from sims.sampling import sample_point
 from theory.model import Committee
 
@@ -72,7 +71,7 @@ class Lines:
     def __init__(self, sizes: dict[str, Any]):
         self.sizes, self.found = sizes, {}
         kind = jax.devices()[0].device_kind.lower()
-        self.card = next((card for name, card in CARDS.items() if name in kind), CARD)
+        self.card = next((card for name, card in machine.CARDS.items() if name in kind), machine.CARD)
 
     def say(self, name: str, measured: float, computed: float, more: str = "") -> None:
         """Seconds, and what they are over those computed."""
@@ -90,7 +89,7 @@ class Lines:
             (x.dtype.itemsize for x in _arrays(program) if jax.dtypes.issubdtype(x.dtype, np.floating)),
             default=4,
         )
-        return found, max(found.seconds(self.card, item), cards.LAUNCH * sum(found.kernels.values()))
+        return found, max(found.seconds(self.card, item), machine.LAUNCH * sum(found.kernels.values()))
 
 
 def _arrays(program: Program) -> list[Any]:
@@ -132,7 +131,7 @@ def pairs(lines: Lines) -> None:
     start = time.perf_counter()
     operator = hessian_operator(drawn)
     jax.block_until_ready((operator.parts, operator.rows.stored))
-    drawing = round(alpha * n) * n * cards.VARIATE / lines.card.integer
+    drawing = round(alpha * n) * n * machine.VARIATE / lines.card.integer
     lines.say(f"rows drawn and kept, N = {n}, alpha = {alpha}", time.perf_counter() - start, drawing)
     for block in (8, 16):
         _solved(lines, operator, Settings(tol=1e-4, block=block))
@@ -145,8 +144,8 @@ def _solved(lines: Lines, operator: HessianOperator, how: Settings) -> None:
     found = lowest_krylov(operator, 6, degeneracy=2, settings=how)
     took = time.perf_counter() - start
     rows, block = operator.rows, how.block or 8
-    whole = cards.search_seconds(rows.m, rows.n, operator.p, block, 4, card=lines.card)
-    computed = whole * found.stats["products"] / cards.PRODUCTS
+    whole = machine.search_seconds(rows.m, rows.n, operator.p, block, 4, card=lines.card)
+    computed = whole * found.stats["products"] / machine.PRODUCTS
     more = f"{found.code.name}, {found.stats['products']} products, residual {np.max(found.residuals):.1e}"
     lines.say(f"six pairs, N = {rows.n}, block {block}", took, computed, more)
 
@@ -162,7 +161,7 @@ def every_program(lines: Lines) -> None:
                 if found.calls and "eigh" in program.name:  # of which the text says nothing
                     number, order, _ = program.arguments[0].shape
                     item = np.dtype(dtype).itemsize
-                    computed = number * cards.dense_seconds(order, item, together=number, card=lines.card)
+                    computed = number * machine.dense_seconds(order, item, together=number, card=lines.card)
                 lines.say(f"{program.name.removeprefix('sims.')}, {dtype}", _timed(program), computed)
 
 
@@ -196,7 +195,7 @@ def dense(lines: Lines) -> None:
         for p in (1, 2, 4):
             for dtype in ("float32", "float64"):
                 item = np.dtype(dtype).itemsize
-                number = cards.solved_together(p * n, item)
+                number = machine.solved_together(p * n, item)
                 if p * n > 4000:
                     continue
                 model = Committee(p, 1, 0.3)
@@ -210,9 +209,9 @@ def dense(lines: Lines) -> None:
                 took = (time.perf_counter() - start) / number
                 rows = 2 * n
                 build = 2 * rows * n**2 * p * (p + 1) / 2 / lines.card.rate(item)
-                drawing = rows * n * cards.VARIATE / lines.card.integer
+                drawing = rows * n * machine.VARIATE / lines.card.integer
                 computed = (
-                    drawing + build + cards.dense_seconds(p * n, item, together=number, card=lines.card)
+                    drawing + build + machine.dense_seconds(p * n, item, together=number, card=lines.card)
                 )
                 lines.say(
                     f"a sample, N = {n}, p = {p}, {dtype}, {number} together", took, computed, f"good {good}"
@@ -230,9 +229,9 @@ def grid(lines: Lines) -> None:
         found = sample_grid(chosen, n, settings=Settings(tol=1e-4, block=block), **fixed)
         took, products = time.perf_counter() - start, max(stats["products"] for stats in found.stats)
         m, columns = round(1.5 * n), len(chosen) * 2 * block
-        product_seconds = cards.product_seconds(m, n, columns, 4, card=lines.card)
-        drawing = m * n * cards.VARIATE / lines.card.integer
-        computed = drawing + products * (product_seconds + len(chosen) * cards.STEP)
+        product_seconds = machine.product_seconds(m, n, columns, 4, card=lines.card)
+        drawing = m * n * machine.VARIATE / lines.card.integer
+        computed = drawing + products * (product_seconds + len(chosen) * machine.STEP)
         more = f"{products} products, converged {converged(found)}"
         lines.say(f"grid of {len(chosen)}, N = {n}, block {block}", took, computed, more)
 
@@ -246,8 +245,8 @@ def density(lines: Lines) -> None:
     lanczos_quadrature(operator, probes=8, steps=steps)
     took = time.perf_counter() - start
     past = 4 * steps * 2 * n * 8 * 4 / lines.card.bandwidth
-    one = cards.product_seconds(round(alpha * n), n, 16, 4, card=lines.card) + past
-    lines.say(f"density of states, N = {n}, {steps} steps", took, steps * (one + cards.STEP))
+    one = machine.product_seconds(round(alpha * n), n, 16, 4, card=lines.card) + past
+    lines.say(f"density of states, N = {n}, {steps} steps", took, steps * (one + machine.STEP))
 
 
 def descending(lines: Lines) -> None:
@@ -268,7 +267,7 @@ def descending(lines: Lines) -> None:
             program = descents(size, 4.0, 2, number, "float64", dynamics=dynamics)
             inner, _ = lines.seconds(program)
             loop = inner.loop or inner
-            computed = max(loop.seconds(lines.card, 8), cards.LAUNCH * sum(loop.kernels.values()))
+            computed = max(loop.seconds(lines.card, 8), machine.LAUNCH * sum(loop.kernels.values()))
             lines.say(
                 f"a step of {number} descents, N = {size}, {dynamics}", took, computed, f"{steps} steps"
             )

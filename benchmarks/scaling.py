@@ -10,7 +10,7 @@ taken, is what splitting costs. Tasks over processes: samples a second of `bbp.e
 
 The model of one product on D devices, each with its share m = M / D of the rows, p student rows, k vectors:
 
-    product   of m rows on one card, by its data sheet and its compiled programs (`sims.card.product_seconds`)
+    product   of m rows on one card, by its data sheet and its compiled programs (`sims.machine.product_seconds`)
     reduce    the one all-reduce of the compiled programs (`python -m benchmarks.gpu_compile --part cards`), 4 N p k bytes: as a
               ring 2 (D - 1) / D times these over the link, and a latency for each of its 2 (D - 1) steps
 
@@ -31,9 +31,9 @@ import numpy as np
 
 from bbp.engine import cache, executors
 from bbp.experiments import sweep
-from sims import card
+from sims import machine
 from sims.instance import draw
-from sims.memory import ROOM
+from sims.machine import ROOM
 from sims.operator.sharded import sharded_operator
 from theory.model import Committee
 
@@ -45,7 +45,7 @@ LINK, LATENCY = 50e9, 10e-6  # bytes a second between cards, seconds of a messag
 
 def seconds(n: int, m: int, p: int, k: int, devices: int, *, stored: bool) -> tuple[float, float]:
     """Seconds of one product on one card, m rows in all, without and with those of the reduction over all."""
-    own = card.product_seconds(-(-m // devices), n, p * k, 4, stored=stored)
+    own = machine.product_seconds(-(-m // devices), n, p * k, 4, stored=stored)
     ring = 2 * (devices - 1)
     return own, own + ring / devices * 4 * n * p * k / LINK + ring * LATENCY
 
@@ -116,7 +116,7 @@ def tasks_over_processes(n: int, processes: list[int], samples: int = 48) -> Non
 def prediction(n: int = 1_000_000, alpha: float = 2.0, p: int = 1, k: int = 8, products: int = 500) -> None:
     """Print what the model says of N = 1e6 on cards of 80 GB."""
     m = round(alpha * n)
-    print(f"computed, N = {n}, alpha = {alpha:g}, p = {p}, k = {k}, {products} products: {card.CARD}")
+    print(f"computed, N = {n}, alpha = {alpha:g}, p = {p}, k = {k}, {products} products: {machine.CARD}")
     titles = f"{'GPUs':>6} {'GB of rows each':>16} {'product, drawn':>15} {'of it reduce':>13} {'stored':>8}"
     print(titles + f" {'hours':>6} {'kept':>6}")
     alone = seconds(n, m, p, k, 1, stored=False)[1]
@@ -124,7 +124,7 @@ def prediction(n: int = 1_000_000, alpha: float = 2.0, p: int = 1, k: int = 8, p
         own, drawn = seconds(n, m, p, k, devices, stored=False)
         held = 4 * m * n / devices
         stored = f"{seconds(n, m, p, k, devices, stored=True)[1]:7.3f}s"
-        stored = stored if held < ROOM * card.CARD.memory else "no room"
+        stored = stored if held < ROOM * machine.CARD.memory else "no room"
         print(
             f"{devices:6d} {held / 1e9:16.0f} {drawn:14.3f}s {1e3 * (drawn - own):11.2f}ms {stored:>8}"
             f" {products * drawn / 3600:6.2f} {alone / devices / drawn:6.3f}"

@@ -35,7 +35,7 @@ from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
 from bbp.engine import cache, executors
 from bbp.experiments import sweep
-from sims import limits
+from sims import machine
 
 CASES = "100:1,200:1,400:1,1000:1,100:2,200:2,400:2,1000:2"
 BLOCKS = 3  # units a process in a round
@@ -141,7 +141,7 @@ def workers(options: argparse.Namespace, place: str | None):
         yield None
         return
     start = time.perf_counter()
-    environment = limits.ONE_CORE | cache.environment(place)
+    environment = machine.ONE_CORE | cache.environment(place)
     near = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None, "memory_limit": 0}
     with LocalCluster(options.cores, env=environment, **near) as local, Client(local) as client:
         executor = client.get_executor(pure=False)
@@ -167,12 +167,12 @@ def main() -> None:
     )
     parser.add_argument("--cases", default=CASES, help="N:p, ...")
     parser.add_argument("--alpha", type=float, default=1.0)
-    parser.add_argument("--cores", type=int, default=limits.allotted())
+    parser.add_argument("--cores", type=int, default=machine.allotted())
     parser.add_argument("--seconds", type=float, default=2.0, help="of a round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--dask", action="store_true", help="and workers of dask")
     options = parser.parse_args()
-    os.environ.update(limits.ONE_CORE)
+    os.environ.update(machine.ONE_CORE)
     place = cache.directory(None)
     print(
         f"{options.cores} cores; load {os.getloadavg()[0]:.1f} at the start; samples a second, alpha = {options.alpha:g}"

@@ -34,13 +34,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
+from sims.backend import HIGHEST, pinned, power_of_two
 from sims.checks import has, of_type, reals
-from sims.dense.eigen import power_of_two
 from sims.instance import Instance
 from sims.krylov.settings import in_units
 from sims.krylov.solver import OPERATOR, BlockOperator
 from sims.operator.operator import hessian_operator
-from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count, finite, one, positive
 
 Array = NDArray[np.float64]

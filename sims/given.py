@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims import sampling
+from sims.backend import pinned
 from sims.instance import Instance, chosen, draw, outputs
-from sims.pinned import pinned
 from theory.checks import ParameterError, count
 from theory.given.labels import Given, given
 from theory.given.population import heaviest, population

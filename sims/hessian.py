@@ -26,10 +26,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
-from sims.blas import blas
+from sims.backend import HIGHEST, blas, pinned
 from sims.checks import of_type, reals
 from sims.instance import Instance, finite_p, labels_inside, preactivations, teacher_noise
-from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError
 from theory.model.network import Network, network
 from theory.model.readout import read, shifted, weighed

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims import instance
+from sims.backend import pinned
 from sims.checks import indices
 from sims.instance import Instance
-from sims.pinned import pinned
 from sims.students import placed
 from sims.threefry import fold
 from theory.checks import count

@@ -27,9 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sims.blas import blas
+from sims.backend import HIGHEST, blas, pinned
 from sims.checks import of_type, reals
-from sims.pinned import HIGHEST, pinned
 from sims.students import on_sphere, placed
 from sims.threefry import fold, normal_halves, normal_row
 from theory.checks import ParameterError, count, flag, positive, shown

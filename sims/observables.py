@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.pinned import pinned
+from sims.backend import pinned
 from theory.checks import ParameterError, shown
 
 MOST = 2**22  # entries of the vectors that a function is tried on

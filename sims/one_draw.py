@@ -19,16 +19,16 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.backend import pinned
 from sims.checks import of_type
 from sims.dense.eigen import Code
 from sims.instance import data_key, draw, finite_p, samples_of
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.sample import mean_overlaps
 from sims.krylov.solver import Settings, lowest_of_sets
-from sims.memory import require_fit
+from sims.machine import require_fit
 from sims.operator.operator import HessianOperator, weighted
 from sims.operator.rows import Rows, cut_rows, stored_rows, streamed_rows
-from sims.pinned import pinned
 from sims.resolution import require_resolved
 from theory.checks import ParameterError, count, flag, positive, shown
 from theory.model.network import Network

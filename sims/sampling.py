@@ -17,15 +17,15 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import card, checks, instance, solvers
+from sims import checks, instance, machine, solvers
+from sims.backend import pinned
 from sims.dense.all_overlaps import side_by_side
 from sims.dense.eigen import Code, Eigenpairs
 from sims.host_draws import draw_on_host
 from sims.instance import Instance
 from sims.krylov.sample import preferred_solver
-from sims.memory import exhausted, require_fit
+from sims.machine import exhausted, require_fit
 from sims.observables import Observable
-from sims.pinned import pinned
 from sims.resolution import require_resolved
 from sims.signal import student_shares_together
 from sims.solvers import Solver
@@ -250,7 +250,7 @@ def _together(model: Network, n: int, name: str, dtype: Any) -> int:
         return 1
     if _dense_on_host(name):
         return side_by_side(order)
-    return card.solved_together(order, instance.real_dtype(dtype).itemsize)
+    return machine.solved_together(order, instance.real_dtype(dtype).itemsize)
 
 
 def _dense_on_host(name: str) -> bool:

@@ -17,8 +17,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
+from sims.backend import HIGHEST, pinned
 from sims.checks import reals
-from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
 
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sims.pinned import pinned
+from sims.backend import pinned
 
 Words = NDArray[np.uint32]
 

@@ -58,6 +58,6 @@ def theory_threads() -> Iterator[int]:
     ...     threads >= 1
     True
     """
-    blas, limits = (importlib.import_module(f"sims.{name}") for name in ("blas", "limits"))
-    with blas.one_thread():
-        yield limits.allotted()
+    backend, machine = (importlib.import_module(f"sims.{name}") for name in ("backend", "machine"))
+    with backend.one_thread():
+        yield machine.allotted()

@@ -64,7 +64,7 @@ def exhausted(error: BaseException) -> str | None:
     """In words that a device's memory was too small, if that is what `error` says; else None."""
     if "RESOURCE_EXHAUSTED" not in str(error):
         return None
-    return import_module("sims.memory").exhausted(error)  # imported only then: it takes a second
+    return import_module("sims.machine").exhausted(error)  # imported only then: it takes a second
 
 
 def _asked() -> set[str]:

@@ -31,7 +31,7 @@ from bbp.console import devices, signals
 from bbp.console.errors import RunError
 from bbp.console.progress import log
 from bbp.engine.tasks import Result, Unit, compute, failure, made
-from sims.limits import ONE_CORE
+from sims.machine import ONE_CORE
 from theory.checks import ParameterError, shown
 
 LOOK_SECONDS = 1.0  # between looks at signals and workers while no result comes

@@ -19,7 +19,7 @@ from bbp.engine import run as engine
 from bbp.engine.executors import given, gpus
 from bbp.engine.experiment import Division, Experiment, pending
 from bbp.engine.tasks import Point, Results, compute
-from sims.limits import allotted, free_bytes
+from sims.machine import allotted, free_bytes
 from theory.checks import ParameterError
 
 ELSEWHERE = 8  # processes that a scheduler or an executor is taken to have, where units are cut

@@ -30,7 +30,7 @@ from bbp.experiments.options import COMPARE
 from bbp.files import dataset, outputs, product
 from bbp.files.variables import FILL
 from bbp.store import FORMAT
-from sims.limits import allotted
+from sims.machine import allotted
 
 
 class Point(NamedTuple):

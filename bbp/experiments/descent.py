@@ -29,7 +29,7 @@ from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed, hessian_moments, own_start, sample_descents
 from sims.descent.starts import spectral_refusal
 from sims.instance import STREAM, samples_of
-from sims.memory import require_fit
+from sims.machine import require_fit
 from theory.checks import ParameterError, shown
 from theory.model import Network
 

@@ -308,11 +308,11 @@ def _of_function(kind: str, name: str, value: Any) -> Entry:
     if KINDS[kind] is Covariance:
         return Covariance.of_function(name, value)
     if KINDS[kind] is Target:
-        return importlib.import_module("sims.targets").target_of(name, value)
+        return importlib.import_module("sims.functions").target_of(name, value)
     if KINDS[kind] is Loss:
         has_a = len(inspect.signature(value).parameters) > 2
-        return importlib.import_module("sims.losses").loss_of(name, value, has_a=has_a)
-    return importlib.import_module("sims.activations").activation_of(name, value)
+        return importlib.import_module("sims.functions").loss_of(name, value, has_a=has_a)
+    return importlib.import_module("sims.functions").activation_of(name, value)
 
 
 def _check_arguments(kind: str, name: str, value: Any) -> None:

@@ -32,7 +32,7 @@ from bbp.files.variables import FAILED
 from sims import sampling
 from sims.instance import STREAM, finite_p, samples_of
 from sims.krylov.sample import preferred_solver
-from sims.limits import allotted
+from sims.machine import allotted
 from sims.observables import Observable, tried
 from theory.checks import ParameterError, shown
 from theory.model import Network

@@ -52,9 +52,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 from scipy.linalg.blas import ddot, dgemv, dnrm2
 
-from sims.blas import lapack
+from sims.backend import lapack, pinned
 from sims.instance import padded
-from sims.pinned import pinned
 
 SMALL = 48  # up to this order the vectors are formed
 TOGETHER = 8  # directions in one sweep

@@ -11,7 +11,6 @@ is.
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, eigh_tridiagonal
 
-from sims.blas import blas, threads_for
+from sims.backend import HIGHEST, blas, pinned, power_of_two, threads_for
 from sims.checks import reals
 from sims.dense.all_overlaps import (
     SEPARATE,
@@ -34,18 +33,12 @@ from sims.dense.all_overlaps import (
     spectra_overlaps,
 )
 from sims.dense.reduction import Reduced, carried, same, tridiagonal
-from sims.pinned import HIGHEST, pinned
+from sims.machine import WIDEST
 from theory.checks import ParameterError, count, flag
 
 BOUNDED = (
     1000  # order above which a bound may spare all eigenvalues: below, they take less time than the bound
 )
-WIDEST = {
-    "cpu": 46_340,
-    "gpu": 26_700,
-}  # largest n: n^2 within 31 bits; the workspace of cuSOLVER's syevd likewise
-
-
 IN_UNITS = ("norm", "tol", "above")  # entries of `Eigenpairs.stats` that are in units of the matrix
 _MILD = 32  # binary orders of magnitude about 1 within which a matrix is taken as it is
 _TRUST = 50  # errors of pairs accepted, in n eps |H| and n eps: the threshold of LAPACK's own tests
@@ -187,13 +180,6 @@ def _together(
         found[i] if i in found else _nothing(matrix, k, Code.INVALID, "not finite")
         for i, matrix in enumerate(matrices)
     ]
-
-
-def power_of_two(size: float) -> float:
-    """The power of two at or below `size`, by which numbers are divided without rounding; 1 for 0, NaN or infinity."""
-    if not (size > 0 and math.isfinite(size)):
-        return 1.0
-    return math.ldexp(1.0, max(math.frexp(size)[1] - 1, -1022))
 
 
 def _unit(largest: float) -> float:

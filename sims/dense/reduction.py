@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.blas import lapack
+from sims.backend import lapack
 
 
 @dataclass(frozen=True)

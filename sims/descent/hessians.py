@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.backend import pinned
 from sims.dense.eigen import Code, Eigenpairs, lowest_dense
 from sims.dynamics.problem import gradient_of
 from sims.dynamics.sphere import riemannian_hessian, row_products
@@ -27,7 +28,6 @@ from sims.krylov.sample import RELATIVE, TOL
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator.operator import HessianOperator, weighted
 from sims.operator.rows import Rows, cut_rows
-from sims.pinned import pinned
 from sims.signal import overlaps
 from theory.checks import ParameterError
 from theory.model.network import Network, network

@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sims.backend import pinned
 from sims.checks import reals
 from sims.dynamics import flow, steps
 from sims.dynamics.problem import QUADRATIC, Loss, Matrix, Problem, loss_unit, nodes_of
 from sims.dynamics.state import NAMES, RUNNING, Code, Numbers, Rules, State, begin
 from sims.hessian import Functions
-from sims.pinned import pinned
 from theory.checks import ParameterError, count, positive
 
 __all__ = ["DYNAMICS", "Code", "Path", "Rules", "descend"]

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims import checks
+from sims.backend import pinned
 from sims.checks import of_type
 from sims.descent import hessians as landscape
 from sims.descent import starts
@@ -29,9 +30,7 @@ from sims.descent.theory import NAMES, predicted_along
 from sims.hessian import functions_of
 from sims.instance import Instance, draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
-from sims.limits import allotted
-from sims.memory import planned_bytes
-from sims.pinned import pinned
+from sims.machine import allotted, planned_bytes
 from theory.checks import ParameterError, count, one, shown
 from theory.model.network import Network
 from theory.printing import Printed
@@ -234,7 +233,7 @@ def sample_descents(
     dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
                 known by their products beyond
     batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
-    memory      bytes that all workers may take; None: what may be planned for here (`sims.memory.planned_bytes`)
+    memory      bytes that all workers may take; None: what may be planned for here (`sims.machine.planned_bytes`)
     workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
     Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
     workers than asked for are used where only they fit.

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.backend import pinned
 from sims.descent import hessians as landscape
 from sims.descent import starts
 from sims.instance import Instance, outputs
-from sims.pinned import pinned
 from theory.checks import NotConverged, ParameterError
 from theory.finite.quenched import quenched
 from theory.model.network import Network

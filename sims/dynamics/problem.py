@@ -15,10 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sims.dense.eigen import power_of_two
+from sims.backend import pinned, power_of_two
 from sims.dynamics.sphere import Array, tangent
 from sims.hessian import Functions, functions_of, parts_of
-from sims.pinned import pinned
 from theory.model import Network
 from theory.model.readout import read, shifted
 from theory.path import Data

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sims.backend import pinned
 from sims.dynamics.methods import Method, Ruled
 from sims.dynamics.problem import Loss, Matrix, Problem, loss_unit, nodes_of
 from sims.dynamics.sphere import Array
 from sims.dynamics.state import RUNNING
 from sims.hessian import functions_of
 from sims.instance import draw, outputs, real_dtype
-from sims.memory import planned_bytes
-from sims.pinned import pinned
+from sims.machine import planned_bytes
 from theory.checks import choice, count
 from theory.model.network import Network
 from theory.path import Data

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, qr
 
+from sims.backend import HIGHEST
 from sims.operator.halves import gemm_width
 from sims.operator.rows import across, times
-from sims.pinned import HIGHEST
 
 Chunk = tuple[jax.Array, jax.Array | None]
 

@@ -14,19 +14,20 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sims import card
+from sims import machine
+from sims.backend import pinned
 from sims.checks import reals
 from sims.dense.all_overlaps import MARGIN, STEPS, group_means, groups, point_mass
-from sims.dense.eigen import WIDEST, Code, Eigenpairs, Overlaps
+from sims.dense.eigen import Code, Eigenpairs, Overlaps
 from sims.density import measure_of
 from sims.instance import Instance, finite_p, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.memory import dense_bytes, fits
+from sims.machine import WIDEST, fits
 from sims.operator.operator import HessianOperator, hessian_operator, interleaved
 from sims.operator.sharded import sharded_operator
-from sims.pinned import pinned
 from sims.signal import overlaps, signal_vectors
+from sims.solvers.dense import dense_bytes
 from theory.checks import count
 from theory.model.network import Network
 
@@ -44,7 +45,7 @@ def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = 
     if jax.default_backend() == "cpu":
         fast = p * n <= DENSE
     else:
-        fast = p * n <= WIDEST["gpu"] and card.prefers_dense(
+        fast = p * n <= WIDEST["gpu"] and machine.prefers_dense(
             samples_of(alpha, n), n, p, real_dtype(dtype).itemsize
         )
     return "dense" if fast and fits(dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype)) else "krylov"

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sims.backend import power_of_two
 from sims.checks import of_type
-from sims.dense.eigen import power_of_two
 from sims.operator.operator import HessianOperator
 from theory.checks import ParameterError, count, positive
 

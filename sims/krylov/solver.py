@@ -32,13 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sims.backend import HIGHEST, pinned
 from sims.checks import has
 from sims.dense.eigen import Code, Eigenpairs
 from sims.krylov.basis import orthonormal
 from sims.krylov.settings import Plan, Settings, in_units, mixes, plan_tol
 from sims.krylov.space import WAIT, Space
-from sims.limits import allotted
-from sims.pinned import HIGHEST, pinned
+from sims.machine import allotted
 from theory.checks import ParameterError, count
 
 OPERATOR = "order", "dtype", "sets", "units", "product", "lowered", "ordered"  # what a BlockOperator has

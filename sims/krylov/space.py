@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
-from sims.blas import one_thread
+from sims.backend import one_thread
 from sims.krylov.basis import Basis, Orthonormal, apart, beside, new_block, orthonormal, orthonormal_blocks
 from sims.krylov.projected import CLOSE, lowest, spectral_norm, times
 from sims.krylov.settings import FLOOR, Plan, plan_tol

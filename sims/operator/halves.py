@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sims.pinned import pinned
+from sims.backend import pinned
 from sims.threefry import box_muller, encrypted
 
 

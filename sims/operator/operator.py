@@ -32,8 +32,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sims.backend import HIGHEST, pinned, power_of_two
 from sims.checks import reals
-from sims.dense.eigen import power_of_two
 from sims.hessian import Functions, functions_of, weight_parts
 from sims.instance import (
     Instance,
@@ -41,7 +41,6 @@ from sims.instance import (
     teacher_noise,
 )
 from sims.operator.rows import Block, Rows, across, rows_of, single, times
-from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, shown
 from theory.model.network import Network, network
 

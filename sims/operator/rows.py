@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sims import card
+from sims import machine
+from sims.backend import HIGHEST, pinned
 from sims.checks import of_type, stream_key
 from sims.instance import (
     Instance,
@@ -21,15 +22,14 @@ from sims.instance import (
     row_block,
 )
 from sims.operator.halves import gemm_width, row_halves
-from sims.pinned import HIGHEST, pinned
 from theory.checks import ParameterError, count
 from theory.model.network import Network
 
 Block = jax.Array | tuple[jax.Array, jax.Array]  # (size, n), or halves of its columns
 # data in one block of rows that is drawn at every pass
-BLOCK_BYTES = {"cpu": 16 << 20, "gpu": card.BLOCK_BYTES}
+BLOCK_BYTES = {"cpu": 16 << 20, "gpu": machine.BLOCK_BYTES}
 # of one that is kept: larger on a CPU, for fewer and faster products
-STORED_BYTES = {"cpu": 256 << 20, "gpu": card.BLOCK_BYTES}
+STORED_BYTES = {"cpu": 256 << 20, "gpu": machine.BLOCK_BYTES}
 
 
 @dataclass(frozen=True)
@@ -106,15 +106,15 @@ def across(block: Block, mirror: jax.Array | None, z: jax.Array, n: int) -> jax.
 
 
 def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
-    """Rows in a block, `padded`: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), of `card.ROWS` at least on a GPU; or
-    `size` as given."""
+    """Rows in a block, `padded`: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), of `machine.ROWS` at least on a GPU;
+    or `size` as given."""
     if size is not None:
         return count("block size", size)
     targets = STORED_BYTES if stored else BLOCK_BYTES
     target = targets.get(jax.default_backend(), targets["gpu"])
     parts = max(1, -(-m * n * np.dtype(dtype).itemsize // target))
     if jax.default_backend() != "cpu":
-        parts = min(parts, -(-m // card.ROWS))
+        parts = min(parts, -(-m // machine.ROWS))
     return padded(-(-m // parts))
 
 

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from sims.backend import pinned
 from sims.instance import Instance, data_key
 from sims.operator.operator import HessianOperator, block_share, weighted
 from sims.operator.rows import Block, Rows, block_size, drawer
-from sims.pinned import pinned
 from theory.checks import ParameterError
 
 ROW = "row"

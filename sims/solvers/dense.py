@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import card, hessian
-from sims.blas import threads_for
-from sims.dense.eigen import Eigenpairs, lowest_on_device, lowest_together, power_of_two
-from sims.instance import Instance
-from sims.memory import dense_bytes
-from sims.pinned import pinned
+from sims import hessian, machine
+from sims.backend import pinned, power_of_two, threads_for
+from sims.dense.all_overlaps import STEPS
+from sims.dense.eigen import Eigenpairs, lowest_on_device, lowest_together
+from sims.instance import Instance, finite_p, padded, real_dtype, samples_of
 from sims.signal import signal_vectors
 from sims.solvers import Solver
+from theory.checks import count
+from theory.model.network import Network
 
 
 @pinned
@@ -45,7 +47,7 @@ def _together(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
         matrices = [hessian.dense_blas(*both) for both in zip(data, weights, strict=True)]
         return lowest_together(matrices, k, signals, units)
     order, dtype = drawn[0].student.size, drawn[0].student.dtype
-    width, found = card.solved_together(order, dtype.itemsize), []
+    width, found = machine.solved_together(order, dtype.itemsize), []
     for start in range(0, len(drawn), width):
         here = slice(start, start + width)
         made = [_on_device(*both) for both in zip(drawn[here], weights[here], strict=True)]
@@ -60,6 +62,30 @@ def _on_device(drawn: Instance, weights: NDArray) -> jax.Array:
     padded = np.zeros((len(drawn.data), *weights.shape[1:]), drawn.data.dtype)
     padded[: drawn.m] = weights
     return hessian.dense(drawn.data, jnp.asarray(padded))
+
+
+def dense_bytes(model: Network, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:
+    """Peak bytes of one dense sample at (N, alpha): the arrays it holds at once, on JAX's default platform.
+
+    CPU: the matrix (reduced in place), a block of it, the data, some rows of them scaled, the weights, the
+    sweep of `sims.dense.all_overlaps` or the basis of its bound, the vectors. GPU: the data and the weights, padded, and the
+    most of three steps: blocks of the matrix (each a sum of shares, of rows scaled apart in float64), blocks beside the matrix,
+    the matrix in two copies with its vectors and the workspace of syevd (2 n^2).
+    """
+    p, m, item = finite_p(model), samples_of(alpha, n), real_dtype(dtype).itemsize
+    n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
+    order, signal = p * n, p * model.p_star
+    columns = 4 * order * (eigenpairs + signal)
+    if jax.default_backend() != "cpu":
+        rows, blocks = padded(m), p * (p + 1) // 2 * n**2
+        # as XLA splits products at alpha = 2 (`python -m benchmarks.gpu_compile --part dense`): more for longer ones
+        shares = 8 if item * n**2 <= 2**18 else 4 if item * n**2 <= 2**21 else 2
+        build = blocks + shares * n**2 + (rows * n if item == 8 else 0)
+        steps = max(build, blocks + order**2, 5 * order**2)
+        return item * (rows * n + 2 * rows * p**2 + columns + steps)
+    sweeps = 8 * padded(order) * max(6 + 2 * signal, STEPS)
+    block = n**2 if p > 1 else 0
+    return item * (order**2 + block + (padded(m) + hessian.BLOCK) * n + columns) + 8 * m * 3 * p**2 + sweeps
 
 
 SOLVER = Solver(solve_together, dense_bytes, dense=True)

@@ -18,7 +18,6 @@ from bbp.experiments import assemble, models
 from bbp.files import variables
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 from bbp.plots import style
-from sims import limits
 from sims.instance import STREAM
 from theory.model import Committee
 
@@ -61,23 +60,6 @@ def figures_are_not_arranged():
     """Panels stay where matplotlib puts them at first: to move them apart is half of the time of a figure."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(style._RC, ARRANGED, False)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def control_groups_are_asked_once():
-    """What they leave is read before each unit, from a dozen files: a sixth of a tiny sweep's time."""
-    place, real, kept = limits.PROC, limits._groups, []
-
-    def groups():
-        if limits.PROC != place:  # the system that a test makes up
-            return real()
-        if not kept:
-            kept.append(real())
-        return kept[0]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "_groups", groups)
         yield
 
 

@@ -36,8 +36,8 @@ SOLVER = """
 import numpy as np
 from sims import hessian
 from sims.dense.eigen import Code, Eigenpairs
-from sims.memory import dense_bytes
 from sims.solvers import Solver
+from sims.solvers.dense import dense_bytes
 
 
 def solve(drawn, k):

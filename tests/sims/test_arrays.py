@@ -15,11 +15,11 @@ from sims.host_draws import draw_on_host
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.sample import certified_rank, preferred_solver
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.memory import dense_bytes
 from sims.one_draw import sample_grid
 from sims.operator.operator import hessian_operator
 from sims.operator.rows import stored_rows
 from sims.sampling import bytes_needed, sample_point
+from sims.solvers.dense import dense_bytes
 from theory.checks import ParameterError
 from theory.model import Committee, Network
 

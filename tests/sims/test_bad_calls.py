@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 
 import sims
-from sims import hessian, instance, memory
-from sims.activations import activation_of
+from sims import hessian, instance
 from sims.dense.eigen import lowest_dense
 from sims.density import lanczos_quadrature
 from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed as descent_bytes
 from sims.descent.samples import sample_descents
+from sims.functions import activation_of
 from sims.host_draws import draw_on_host
 from sims.krylov.memory import krylov_bytes
 from sims.krylov.sample import preferred_solver
@@ -20,6 +20,7 @@ from sims.one_draw import sample_grid, shared_draw
 from sims.operator.operator import hessian_operator
 from sims.operator.rows import stored_rows, streamed_rows
 from sims.sampling import bytes_needed, sample_point
+from sims.solvers.dense import dense_bytes
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -81,7 +82,7 @@ def calls():
             krylov_bytes,
             {**point, "eigenpairs": 2, "dtype": "float64", "settings": Settings(), "sets": 1, "devices": 1},
         ),
-        "dense_bytes": (memory.dense_bytes, {**point, "eigenpairs": 2, "dtype": "float64"}),
+        "dense_bytes": (dense_bytes, {**point, "eigenpairs": 2, "dtype": "float64"}),
         "preferred_solver": (preferred_solver, {**point, "k": 2, "dtype": "float64"}),
         "Rules": (
             Rules,

@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.compiled import FUNCTION, read
 from benchmarks.programs import HALVES, Program, compiled_functions, descents, programs, solves
-from sims.card import Card
+from sims.backend import settings
 from sims.descent import path
 from sims.dynamics.state import NAMES
 from sims.instance import row_block
+from sims.machine import Card
 from sims.operator.halves import row_halves
-from sims.pinned import settings
 
 WIDE = {
     "_parts",

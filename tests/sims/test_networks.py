@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from sims import hessian, instance
-from sims.activations import activation_of
 from sims.dynamics.problem import whole
+from sims.functions import activation_of
 from sims.krylov.solver import Settings
 from sims.one_draw import sample_grid
 from sims.operator.operator import hessian_operator

@@ -9,7 +9,7 @@ import pytest
 
 from bbp.engine import executors
 from benchmarks import gpu_large
-from sims import card, hessian, memory
+from sims import hessian, machine
 from sims.descent.path import Rules
 from sims.descent.samples import sample_descents
 from sims.instance import draw, padded
@@ -20,6 +20,7 @@ from sims.operator.operator import hessian_operator
 from sims.operator.rows import block_size
 from sims.operator.sharded import sharded_operator
 from sims.sampling import bytes_needed, sample_point
+from sims.solvers.dense import dense_bytes
 from theory.model import Committee
 
 MODEL = Committee(2, 1, 0.3)
@@ -91,7 +92,7 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     host = block_size(10**6, 10**4, "float32")
     on_gpu()
     assert block_size(10**6, 10**4, "float32") != host
-    assert block_size(10**6, 10**7, "float64") >= card.ROWS  # whatever its bytes
+    assert block_size(10**6, 10**7, "float64") >= machine.ROWS  # whatever its bytes
     rows = hessian_operator(draw(MODEL, 100, 10.0, dtype="float32", data=False)).rows
     kept = sum(half.nbytes for halves, _ in rows for half in halves)
     assert krylov_memory.data_bytes(100, 1000, "float32", stored=True) == kept
@@ -109,20 +110,20 @@ def test_a_sample_does_not_depend_on_its_company(on_gpu):
     np.testing.assert_array_equal(together.eigenvalues[1], alone.eigenvalues[0])
     np.testing.assert_array_equal(together.overlaps[1], alone.overlaps[0])
     model = {"eigenpairs": 4, "dtype": "float64"}
-    one = memory.dense_bytes(MODEL, 30, 2.0, **model)
-    assert bytes_needed(MODEL, 30, 2.0, **model) == card.solved_together(60, 8) * one > one
+    one = dense_bytes(MODEL, 30, 2.0, **model)
+    assert bytes_needed(MODEL, 30, 2.0, **model) == machine.solved_together(60, 8) * one > one
 
 
 @pytest.mark.parametrize("item", [4, 8])
 def test_choices_follow_from_the_data_sheet(item):
     """A slower memory moves each of them; a dense solve is left where a search is PATIENCE times as fast."""
-    n = next(n for n in range(1000, 20_000, 100) if not card.prefers_dense(2 * n, n, 2, item))
-    ratio = card.dense_seconds(2 * n, item) / card.search_seconds(2 * n, n, 2, 8, item)
-    assert card.PATIENCE < ratio < 1.1 * card.PATIENCE
-    kept, drawn = (card.product_seconds(10**5, 10**5, 16, item, stored=stored) for stored in (True, False))
+    n = next(n for n in range(1000, 20_000, 100) if not machine.prefers_dense(2 * n, n, 2, item))
+    ratio = machine.dense_seconds(2 * n, item) / machine.search_seconds(2 * n, n, 2, 8, item)
+    assert machine.PATIENCE < ratio < 1.1 * machine.PATIENCE
+    kept, drawn = (machine.product_seconds(10**5, 10**5, 16, item, stored=stored) for stored in (True, False))
     assert kept < drawn
-    many = card.solved_together(500, item)
-    assert card.dense_seconds(500, item, together=many) < card.dense_seconds(500, item) / 10
+    many = machine.solved_together(500, item)
+    assert machine.dense_seconds(500, item, together=many) < machine.dense_seconds(500, item) / 10
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_free_memory_is_what_the_pool_of_the_card_leaves(on_gpu, monkeypatch, st
     device = SimpleNamespace(memory_stats=lambda: stats, platform="gpu", device_kind="NVIDIA H100")
     monkeypatch.setattr(jax, "devices", lambda: [device])
     on_gpu()
-    assert memory.available_bytes() == free
+    assert machine.available_bytes() == free
     assert executors.device() == "gpu: NVIDIA H100"
 
 
@@ -152,7 +153,7 @@ def test_the_plan_of_a_dense_solve_holds_what_xla_plans(on_gpu, p, dtype):
         data, weights = (jax.ShapeDtypeStruct(shape, dtype) for shape in ((rows, n), (rows,)))
         build = held(hessian._block, data, weights)
         solve = held(jax.numpy.linalg.eigh, jax.ShapeDtypeStruct((p * n, p * n), dtype))
-    planned = memory.dense_bytes(Committee(p, 1, 0.3), n, alpha, eigenpairs=4, dtype=dtype)
+    planned = dense_bytes(Committee(p, 1, 0.3), n, alpha, eigenpairs=4, dtype=dtype)
     assert max(build, solve) < planned < 4 * max(build, solve)
 
 

@@ -76,7 +76,7 @@ _DECADES = np.geomspace(10, 1e8, 60)  # from where on values count as those at i
 _FLAT = 1e-9  # relative rise over the last two decades below which a function has reached its end
 _SLOWER = 0.5  # of the rise over the two decades before: less, and it has an end
 _STATED = 1e-6  # relative distance within which the stated infimum of an activation is that of its values
-_OWN = "an Activation (sims.activations.activation_of makes it of a function)"
+_OWN = "an Activation (sims.functions.activation_of makes it of a function)"
 _PARITIES = "even", "odd", "none"
 
 

@@ -79,7 +79,7 @@ class Loss:
             )
 
 
-_OWN = "a Loss (sims.losses.loss_of makes it of a function)"
+_OWN = "a Loss (sims.functions.loss_of makes it of a function)"
 
 
 def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:

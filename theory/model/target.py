@@ -81,7 +81,7 @@ class Target:
         return self
 
 
-_OWN = "a Target (sims.targets.target_of makes it of a function)"
+_OWN = "a Target (sims.functions.target_of makes it of a function)"
 
 
 def target(given: str | Target, known: Iterable[Target] = ()) -> Target:

@@ -9,7 +9,8 @@ import pytest
 
 from bbp.console import devices, progress
 from bbp.console.program import guarded
-from sims import memory, sampling
+from sims import sampling
+from sims.machine import exhausted
 from sims.sampling import sample_point
 from theory.model import Committee
 
@@ -104,7 +105,5 @@ def test_a_sample_without_room_says_what_would_fit(card, monkeypatch):
 
 
 def test_other_errors_are_theirs():
-    assert (
-        memory.exhausted(RuntimeError("INTERNAL: x")) is None and devices.exhausted(ValueError("x")) is None
-    )
+    assert exhausted(RuntimeError("INTERNAL: x")) is None and devices.exhausted(ValueError("x")) is None
     assert devices.missing(ValueError("x")) is None

@@ -15,8 +15,7 @@ from bbp import store
 from bbp.experiments import models, own
 from bbp.files import dataset
 from sims import instance, sampling
-from sims.activations import activation_of
-from sims.losses import loss_of
+from sims.functions import activation_of, loss_of
 from theory.checks import ParameterError
 from theory.general import LOSSES, threshold
 from theory.model.network import Network

@@ -191,7 +191,7 @@ def test_what_does_not_fit_in_memory_is_refused_with_what_would(monkeypatch):
         sample_descents(model, 100, 2.0, range(50), batch=50, memory=10 * one, rules=SHORT)
     with pytest.raises(ParameterError, match="a smaller N or alpha fits"):
         sample_descents(model, 100, 2.0, range(2), memory=1000, rules=SHORT)
-    monkeypatch.setattr("sims.memory.available_bytes", lambda: 10 * one)
+    monkeypatch.setattr("sims.machine.available_bytes", lambda: 10 * one)
     with pytest.raises(ParameterError, match="for a batch of 50, the limit is"):
         sample_descents(model, 100, 2.0, range(50), batch=50, rules=SHORT)
 

@@ -44,12 +44,12 @@ def test_rows_are_drawn_again_where_memory_is_short(monkeypatch):
 def test_auto_is_dense_while_that_is_quick(monkeypatch):
     assert preferred_solver(MODEL, 400, 1.2, 6) == "dense"
     assert preferred_solver(MODEL, 20_000, 1.2, 6) == "krylov"
-    monkeypatch.setattr("sims.memory.available_bytes", lambda: 1 << 20)
+    monkeypatch.setattr("sims.machine.available_bytes", lambda: 1 << 20)
     assert preferred_solver(MODEL, 400, 1.2, 6) == "krylov"
 
 
 def test_a_sample_that_cannot_fit_is_refused_with_what_would(monkeypatch):
-    monkeypatch.setattr("sims.memory.available_bytes", lambda: 64 << 20)
+    monkeypatch.setattr("sims.machine.available_bytes", lambda: 64 << 20)
     with pytest.raises(ParameterError, match=r"needs \d+ bytes and 67108864 are free: N = \d+ would fit"):
         sample_point(MODEL, 100_000, 1.2, [0], 0, solver="krylov")
 

@@ -231,10 +231,10 @@ def test_derivatives_of_a_loss_must_be_those_of_its_value():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("activation", "an Activation .sims.activations.activation_of"),
-        ("teacher_activation", "an Activation .sims.activations.activation_of"),
-        ("loss", "a Loss .sims.losses.loss_of"),
-        ("target", "target must be a Target .sims.targets.target_of"),
+        ("activation", "an Activation .sims.functions.activation_of"),
+        ("teacher_activation", "an Activation .sims.functions.activation_of"),
+        ("loss", "a Loss .sims.functions.loss_of"),
+        ("target", "target must be a Target .sims.functions.target_of"),
         ("covariance", "Covariance.of makes .* Covariance.of_function"),
     ],
 )

@@ -1,19 +1,27 @@
-"""Draws and solves do not depend on JAX's settings, whoever changes them after the import."""
+"""Draws and solves do not depend on JAX's settings, whoever changes them after the import; threads of BLAS.
+
+These are one for small matrices, and afterwards as many as before, whoever ends last.
+"""
+
+import threading
 
 import jax
 import numpy as np
 import pytest
+import threadpoolctl
 
-from sims import instance
+from sims import backend, instance
+from sims.backend import pinned
+from sims.dense import eigen
 from sims.density import lanczos_quadrature
 from sims.descent.path import Rules, descend
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator.operator import hessian_operator
-from sims.pinned import pinned
 from sims.sampling import sample_point
 from theory.model import Committee
 
 MODEL, N, ALPHA = Committee(1, 1, 1.0), 20, 1.5
+OF_BLAS = {"user_api": "blas"}
 LOWEST = -0.602  # to the three digits that were published with it
 FLAGS = {
     "jax_enable_x64": False,
@@ -130,3 +138,56 @@ def test_settings_end_with_an_exception(setting):
     with pytest.raises(KeyError):
         fail()
     assert not jax.config.jax_enable_x64
+
+
+def numbers():
+    """Threads of each copy of BLAS in this process, as the libraries say."""
+    return [
+        library["num_threads"]
+        for library in threadpoolctl.threadpool_info()
+        if OF_BLAS.items() <= library.items()
+    ]
+
+
+@pytest.fixture
+def three():
+    """Three threads everywhere, whatever the machine has."""
+    with threadpoolctl.threadpool_limits(3, user_api="blas"):
+        yield [3] * len(numbers())
+
+
+def test_small_matrices_have_one_thread_and_large_ones_all(three):
+    with backend.threads_for(100), backend.threads_for(200):
+        assert numbers() == [1] * len(three)
+    with backend.threads_for(backend.ALONE + 1):
+        assert numbers() == three
+
+
+def test_they_are_given_back_after_an_error(three):
+    with pytest.raises(ZeroDivisionError), backend.threads_for(10):
+        raise ZeroDivisionError
+    assert numbers() == three
+
+
+def test_threads_of_python_that_overlap_leave_all_as_it_was():
+    """Of many that begin and end at any moment."""
+
+    def work():
+        for _ in range(20):
+            with backend.one_thread():
+                np.eye(20) @ np.eye(20)
+
+    before = numbers()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers() == before
+
+
+def test_lowest_pairs_are_found_under_it(three, monkeypatch):
+    seen, real = [], eigen.blas
+    monkeypatch.setattr(eigen, "blas", lambda *which: seen.append(numbers()) or real(*which))
+    eigen.lowest_dense(np.eye(20), 2)
+    assert all(found == [1] * len(three) for found in seen) and numbers() == three
