@@ -30,9 +30,9 @@ from sims.machine import require_fit
 from sims.operator.operator import HessianOperator, weighted
 from sims.operator.rows import Rows, cut_rows, stored_rows, streamed_rows
 from sims.resolution import require_resolved
+from theory.answers import Printed
 from theory.checks import ParameterError, count, flag, positive, shown
 from theory.model.network import Network
-from theory.printing import Printed
 
 Point = tuple[Network, float]
 MANY = 4  # points from which a product of all their vectors takes longer than reading the data

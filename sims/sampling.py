@@ -29,9 +29,9 @@ from sims.observables import Observable
 from sims.resolution import require_resolved
 from sims.signal import student_shares_together
 from sims.solvers import Solver
+from theory.answers import Printed
 from theory.checks import ParameterError, choice, count
 from theory.model.network import Network
-from theory.printing import Printed
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher

@@ -22,7 +22,6 @@ from bbp.analysis.summary import mean_and_error, observables, own_names
 from bbp.analysis.theory_curves import theory_curves
 from bbp.experiments import models
 from bbp.plots import layout, style
-from theory.late_scipy import monotone_cubic
 
 log = logging.getLogger("bbp")
 Array = NDArray[np.float64]
@@ -150,13 +149,15 @@ def between(alpha: ArrayLike, *curves: ArrayLike, smooth: bool = True) -> tuple[
 
     For theory at finite N, whose means are smooth in alpha (theory.finite.many_labels), not for samples.
     """
+    from scipy.interpolate import PchipInterpolator
+
     rows = [np.asarray(curve, dtype=np.float64) for curve in curves]
     known = np.all(np.isfinite(rows), axis=0)
     at = np.asarray(alpha, dtype=np.float64)[known]
     if len(at) < 3 or not smooth:
         return at, [row[known] for row in rows]
     fine = np.unique(np.concatenate([at, np.linspace(at[0], at[-1], FINE)]))
-    return fine, [monotone_cubic(at, row[known])(fine) for row in rows]
+    return fine, [PchipInterpolator(at, row[known])(fine) for row in rows]
 
 
 def edge_and_outlier(

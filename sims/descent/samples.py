@@ -31,9 +31,9 @@ from sims.hessian import functions_of
 from sims.instance import Instance, draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.memory import krylov_bytes
 from sims.machine import allotted, planned_bytes
+from theory.answers import Printed
 from theory.checks import ParameterError, count, one, shown
 from theory.model.network import Network
-from theory.printing import Printed
 
 Array = NDArray[np.float64]
 Start = Callable[..., Array]

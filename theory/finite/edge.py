@@ -50,6 +50,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.answers import Printed
 from theory.checks import ParameterError, count, finite, numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.exact.committee import chi_square_law, finite_committee
@@ -57,7 +58,6 @@ from theory.exact.transition import bbp_threshold
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.finite.typical import typical_edge
 from theory.model.network import Network
-from theory.printing import Printed
 
 Array = NDArray[np.floating[Any]]
 

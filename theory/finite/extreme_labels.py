@@ -36,7 +36,6 @@ from scipy.special import gammaincc, gammainccinv, gammaln
 from theory.checks import ParameterError
 from theory.exact.committee import committee_labels, finite_committee
 from theory.finite.typical import pole_probability
-from theory.late_scipy import brentq
 from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
@@ -70,6 +69,8 @@ class LabelTail:
     """
 
     def __init__(self, model: Network, samples: float, extremes: int, rest: int):
+        from scipy.optimize import brentq
+
         if finite_committee(model).p > WIDEST:
             raise ParameterError(f"p must be at most {WIDEST} for extreme labels only, got {model.p}")
         self.model, self.samples, self.rest = model, samples, rest

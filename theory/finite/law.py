@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 
+from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, count, numpy_defaults, one, positive, ratio, shown
 from theory.exact.bulk import bulk_edge
 from theory.exact.committee import finite_committee
@@ -39,7 +40,6 @@ from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
 from theory.finite.validity import doubt
 from theory.model.network import Network
-from theory.printing import Printed
 
 Array = NDArray[np.float64]
 _FIXED = 24 * 10**6  # bytes of a draw beside its labels

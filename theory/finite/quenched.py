@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
+from theory.answers import Printed
 from theory.checks import ParameterError, count, finite, generator, numpy_defaults, one, ratio
 from theory.exact.committee import committee_weights, finite_committee
 from theory.finite.tracy_widom import tracy_widom_scale
@@ -44,7 +45,6 @@ from theory.general.dyson import Dyson, DysonEdge
 from theory.general.spikes import SpikeBlock
 from theory.general.state import State
 from theory.model.network import Network
-from theory.printing import Printed
 
 Array = NDArray[np.float64]
 

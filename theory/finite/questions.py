@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, choice, count, finite, one, positive
 from theory.exact.committee import finite_committee
 from theory.exact.transition import bbp_threshold
 from theory.finite.law import finite_law
 from theory.finite.validity import doubt
 from theory.model.network import Network
-from theory.printing import Printed
 
 YES_OR_NO = ("informative", "among", "first")
 OBSERVABLES = ("overlap", "overlap_lowest", *YES_OR_NO)

@@ -23,7 +23,6 @@ from theory.exact.transition import bbp_threshold
 from theory.finite.extreme_labels import WIDEST, LabelTail
 from theory.finite.quenched import mean_margin
 from theory.finite.questions import alpha_at
-from theory.late_scipy import brentq
 from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
@@ -158,6 +157,8 @@ def _size(n: Any) -> int:
 
 def _mean(margins: Callable[[float], Array], low: float, high: float) -> tuple[float, float]:
     """Where the mean margin vanishes, and the standard error."""
+    from scipy.optimize import brentq
+
     alpha = brentq(lambda v: margins(v).mean(), low, high, xtol=1e-5 * low)
     step, here = 0.03 * alpha, margins(alpha)
     slope = float((margins(alpha + step) - margins(alpha - step)).mean()) / (2 * step)

@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import airy
 
 from theory.checks import ParameterError, finite, numpy_defaults
-from theory.late_scipy import brentq
 
 Array = NDArray[np.floating[Any]]
 
@@ -86,6 +85,8 @@ def tracy_widom_quantile(probability: ArrayLike) -> Any:
     >>> round(tracy_widom_quantile(0.5), 4)
     -1.2686
     """
+    from scipy.optimize import brentq
+
     values = np.asarray(finite("probability", probability))
     outside = values[(values < 1e-12) | (values > 1 - 1e-12)]
     if outside.size:

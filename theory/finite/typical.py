@@ -37,7 +37,6 @@ from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u
 from theory.exact.bulk import unit
 from theory.exact.committee import chi_square_law, finite_committee
 from theory.exact.transition import bbp_threshold
-from theory.late_scipy import brentq, cubic_spline, monotone_cubic
 from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
@@ -75,6 +74,8 @@ def alpha_bbp_typical(model: Network, n: ArrayLike) -> Any:
     >>> round(alpha_bbp_typical(Network(2, 1, 1.0), 400), 4)
     0.8355
     """
+    from scipy.optimize import brentq
+
     finite_committee(model)
     if np.ndim(n):
         values = np.asarray(n)
@@ -95,6 +96,8 @@ class _Walk:
     """z and margin along the walk of one model, tabulated once for every alpha and n."""
 
     def __init__(self, model: Network):
+        from scipy.interpolate import CubicSpline, PchipInterpolator
+
         self.model, self.p = model, int(model.p)
         self.c = 3 if self.p == 1 else 1
         below = np.append(
@@ -105,14 +108,14 @@ class _Walk:
         for route, t in ((average, below), (continued, above)):
             models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
             rows.append(route([kernel_k, kernel_u], models, t, 1 - t))
-        self.table = cubic_spline(np.append(below, above), np.hstack(rows), axis=1)
+        self.table = CubicSpline(np.append(below, above), np.hstack(rows), axis=1)
         self.slope = self.table.derivative()
         # log P(delta) from the far side of anything an n can reach; below it a draw has no such pole.
         delta = np.geomspace(model.a / 3000, _FARTHEST - 1, 2 * _GRID)
         with np.errstate(divide="ignore"):
             log_p = np.log(pole_probability(model, delta))
         seen = np.isfinite(log_p)
-        self.inverse = monotone_cubic(log_p[seen], np.log(delta[seen]))
+        self.inverse = PchipInterpolator(log_p[seen], np.log(delta[seen]))
         self.reach = float(log_p[-1])
 
     def ends(self, alpha: float, n: int) -> tuple[Array, Array]:

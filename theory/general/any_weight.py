@@ -36,7 +36,6 @@ from theory.general.points import UNBOUNDED, Solved, scattered
 from theory.general.results import Found
 from theory.general.spikes import SpikeBlock
 from theory.general.support import Extreme, Support, edge_of
-from theory.late_scipy import sobol
 
 Array = NDArray[np.float64]
 Weight = Callable[[Array, Array, Array], Array]
@@ -75,6 +74,8 @@ def general_spectrum(
     >>> found.kind, found.edge < 0, len(found.outliers)
     ('sharp', True, 1)
     """
+    from scipy.stats.qmc import Sobol
+
     function("weight", weight)
     alpha, seed = one("alpha", positive("alpha", alpha)), count("seed", seed, 0)
     infimum = None if infimum is None else one("infimum", finite("infimum", infimum))
@@ -103,7 +104,7 @@ def general_spectrum(
     law = Support(other, bottom, given or p == 1)
     runs = []
     for repeat in range(scramblings):
-        uniform = sobol(p + p_star + noise, np.random.default_rng([seed, repeat]), level)
+        uniform = Sobol(p + p_star + noise, rng=np.random.default_rng([seed, repeat])).random_base2(level)
         runs.append(_solve(weight, alpha, uniform, p, p_star, law, given))
     found = scattered(runs)
     groups = _groups(found.outliers, found.outliers_error)

@@ -17,7 +17,6 @@ from scipy.special import ndtri
 from theory.checks import ParameterError
 from theory.exact.committee import chi_square_law
 from theory.general.support import bottom_place
-from theory.late_scipy import sobol
 from theory.model.network import Network
 
 SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
@@ -197,6 +196,8 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
     One teacher's u is not left to chance: each point of the rest comes with a trapezoid in u whose shift is one more Sobol
     dimension, so that the mean over scramblings is exact at any step; labels far out, which decide smooth edges, are all there.
     """
+    from scipy.stats.qmc import Sobol
+
     fit(model)
     p, p_star = int(model.p), model.p_star
     sizes = [p, p_star, p_star if model.noise else 0, 1 if model.output_noise else 0]
@@ -207,7 +208,7 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
     line = np.arange(-_LINE_NODES, _LINE_NODES)
     if p_star == 1:
         level -= round(math.log2(len(line)))
-    uniform = sobol(sum(sizes), np.random.default_rng([0, repeat]), level)
+    uniform = Sobol(sum(sizes), rng=np.random.default_rng([0, repeat])).random_base2(level)
     own, u, zeta, xi = np.split(
         ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)), np.cumsum(sizes)[:-1], axis=1
     )

@@ -24,7 +24,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from theory.checks import numpy_defaults, ratio
-from theory.late_scipy import sobol
 from theory.model.network import Network, network
 from theory.model.readout import shifted, weighed
 
@@ -105,6 +104,8 @@ def _mean_output(model: Network) -> float:
 
 def _normals(dimensions: int) -> list[tuple[Array, Array]]:
     """Points (n, d) of independent normals and their probabilities (n,), in parts."""
+    from scipy.stats.qmc import Sobol
+
     if dimensions <= 3:
         line = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
         weight = np.exp(-(line**2) / 2)
@@ -113,7 +114,7 @@ def _normals(dimensions: int) -> list[tuple[Array, Array]]:
         return [(np.stack([g.ravel() for g in grids], axis=1), np.prod(weights, axis=0).ravel())]
     parts = []
     for repeat in range(_SCRAMBLINGS):
-        uniform = sobol(dimensions, np.random.default_rng([1, repeat]), _LEVEL)
+        uniform = Sobol(dimensions, rng=np.random.default_rng([1, repeat])).random_base2(_LEVEL)
         normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
         parts.append((normals, np.full(len(normals), 1 / len(normals) / _SCRAMBLINGS)))
     return parts

@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 from theory.answers import Threshold
 from theory.checks import NotConverged
 from theory.general.results import zero_of
-from theory.late_scipy import brentq
 
 Array = NDArray[Any]
 
@@ -115,6 +114,8 @@ class Pulled:
 
 def bracketed(function: Callable[[float], float], start: float, lowest: float = -_FAR) -> float | None:
     """Root of a function of a logarithm that grows from negative to positive; None where it does not change its sign."""
+    from scipy.optimize import brentq
+
     low = high = start
     below = above = function(start)
     step = 1.0
@@ -340,6 +341,8 @@ class Isotropic:
     def _sharp_threshold(self, index: int, low: float, high: float) -> tuple[Threshold, float]:
         """The zero of the margin between two d. alpha follows from the outlier there: it hardly depends on d, where alpha of
         the edge may depend on nothing else."""
+        from scipy.optimize import brentq
+
         d = brentq(lambda v: self._sharp_margin(index, v), low, high, xtol=1e-300, rtol=_EPS)
         at = self.outlier_at(index, d)
         alpha = math.nan if at is None else at.alpha

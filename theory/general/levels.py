@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from theory.general.state import State
-from theory.late_scipy import brentq
 
 Array = NDArray[Any]
 
@@ -79,6 +78,8 @@ class Levels:
 
     def z(self, k: float, q: float) -> float:
         """The z with y_z(k) = q."""
+        from scipy.optimize import brentq
+
         top = float(np.min(self.s * k))
         far = q
         while self.y(k, top - far) < q:
@@ -175,6 +176,7 @@ class Levelled(State):
 
     def bound(self) -> float:
         """The largest z with kappa - k_z(Q) >= 0, by bracketing and Brent: a lower bound of the edge."""
+        from scipy.optimize import brentq
 
         def smallest(z: float) -> float:
             return float(np.linalg.eigvalsh(self.matrix(self.residual(z)))[0])

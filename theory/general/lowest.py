@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.late_scipy import minimize
-
 Array = NDArray[Any]
 
 _POINTS = 6000  # of one box
@@ -146,6 +144,7 @@ class _Search:
 
     def descended(self, v: Array) -> tuple[float, Place]:
         """Value and place of the minimum next to a point."""
+        from scipy.optimize import minimize
 
         def at(w: Array) -> float:
             value = float(self.values(np.append(w, v[-1])[None, :])[0])

@@ -31,7 +31,6 @@ from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import Found, zero_of
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
 from theory.general.support import Support, bottom, edge_of, support
-from theory.late_scipy import brentq
 from theory.model.network import Network
 
 Array = NDArray[Any]
@@ -345,6 +344,8 @@ def _scanned(problem: CloudProblem) -> list[Bracket]:
 
 def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -> Root:
     """The zero of the margin in a bracket: by secants from `start` where one is known, else between its ends."""
+
+    from scipy.optimize import brentq
 
     def margin(log_alpha: float) -> float:
         return problem.margin(math.exp(log_alpha))[0]

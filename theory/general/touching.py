@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.general.state import State, newton_step
-from theory.late_scipy import brentq
 from theory.model.network import Network
 
 Array = NDArray[Any]
@@ -80,6 +79,8 @@ def depth(
 
     cut   relative to Q: the smallest eigenvalue of Q + F up to which weights count here, and not in the state
     """
+    from scipy.optimize import brentq
+
     size = float(np.linalg.norm(state.q, 2))
     rows = []
     for e, _ in peaks:

@@ -36,7 +36,6 @@ from theory.general.levels import Levels
 from theory.general.resolvent import Resolvent
 from theory.general.state import State
 from theory.given.population import Population
-from theory.late_scipy import brentq
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -259,6 +258,8 @@ class _Bulk:
 
     def lowest(self) -> tuple[int, float, float]:
         """How many outliers there are, the lowest and its squared overlap with the teacher; NaN where there is none."""
+        from scipy.optimize import brentq
+
         at_edge = self.modes(self.edge, self.state)
         assert at_edge is not None
         count = int(np.sum(at_edge[0] < -1))

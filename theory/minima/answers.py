@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.answers import Printed
 from theory.checks import ParameterError, finite, one, positive, ratio
 from theory.minima import saddle
 from theory.minima.labels import Labels, labels
 from theory.minima.saddle import Saddle
 from theory.minima.stability import towards_teacher
 from theory.model import Network, network
-from theory.printing import Printed
 
 Array = NDArray[np.float64]
 

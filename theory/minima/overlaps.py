@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
 
 from theory.checks import ParameterError, finite, one
-from theory.late_scipy import brentq, minimize_scalar
 from theory.minima import saddle
 from theory.minima.answers import STEPS, Minima, checked, complexity
 from theory.minima.labels import labels

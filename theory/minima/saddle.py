@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import root
 
-from theory.late_scipy import root
 from theory.minima.labels import Labels
 
 Array = NDArray[np.float64]

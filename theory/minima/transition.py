@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from theory.answers import Threshold
 from theory.checks import ParameterError, one, ratio
-from theory.late_scipy import brentq
 from theory.minima import saddle
 from theory.minima.answers import ALIKE, ENOUGH, FLOOR, STEPS, Minima, checked, complexity
 from theory.minima.labels import labels

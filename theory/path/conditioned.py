@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theory.answers import Printed
 from theory.checks import ParameterError, count, finite
 from theory.finite.quenched import level_push
 from theory.finite.tracy_widom import tracy_widom_scale
@@ -33,7 +34,6 @@ from theory.model.network import network
 from theory.path.law import lowest_pairs
 from theory.path.projected import ProjectedDyson, ProjectedSpikes, ProjectedState
 from theory.path.used import Used
-from theory.printing import Printed
 
 Array = NDArray[np.float64]
 

@@ -27,16 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
 from theory.general.support import bottom
-from theory.late_scipy import brentq, monotone_cubic, sobol
 from theory.model import Network, network
 from theory.path.deferred import Deferred
 from theory.path.projected import ProjectedDyson, ProjectedSpikes
 from theory.path.used import closure, force, moments
-from theory.printing import Printed
 
 Array = NDArray[np.float64]
 
@@ -152,6 +151,9 @@ def _error(values: Array) -> float:
 
 def _crossing(curve: Iterator[tuple[float, float]]) -> tuple[float, float]:
     """First change of sign of a curve (time, margin), NaN if none, and its start; no more of it is made than that takes."""
+    from scipy.interpolate import PchipInterpolator
+    from scipy.optimize import brentq
+
     points = [next(curve)]
     for point in curve:
         points.append(point)
@@ -162,7 +164,7 @@ def _crossing(curve: Iterator[tuple[float, float]]) -> tuple[float, float]:
     if not len(changed):
         return math.nan, float(margins[0])
     at = int(changed[0])
-    near = monotone_cubic(times[max(at - 3, 0) :], margins[max(at - 3, 0) :])
+    near = PchipInterpolator(times[max(at - 3, 0) :], margins[max(at - 3, 0) :])
     return brentq(lambda t: float(near(t)), times[at - 1], times[at], xtol=1e-12), float(margins[0])
 
 
@@ -259,5 +261,7 @@ class _Flow:
 
 def _normals(m: int, dimensions: int, rng: np.random.Generator) -> Array:
     """m scrambled Sobol points (m, d), m a power of 2, turned into normals."""
-    uniform = sobol(dimensions, rng, round(math.log2(m)))
+    from scipy.stats.qmc import Sobol
+
+    uniform = Sobol(dimensions, rng=rng).random_base2(round(math.log2(m)))
     return np.asarray(ndtri(np.clip(uniform, 2.0**-50, 1 - 2.0**-50)))
