@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sims
-from sims import hessian, instance, memory, sampling
+from sims import hessian, instance, machine, sampling
 from sims.dense import eigen, reduction
 from sims.sampling import sample_point
 from sims.solvers.dense import solve_dense
@@ -198,7 +198,7 @@ def test_unfit_arguments_are_refused_in_one_line(change, message):
 
 
 def test_what_does_not_fit_is_refused_with_what_would(monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: 10**8)
+    monkeypatch.setattr(machine, "available_bytes", lambda: 10**8)
 
     def need(n):
         return sampling.bytes_needed(MODEL, n, 2.0, solver="dense")
@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_refused_with_what_would(monkeypatch):
 
 
 def test_an_order_beyond_the_index_is_refused(monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    monkeypatch.setattr(machine, "available_bytes", lambda: None)
     with pytest.raises(
         ParameterError, match=r"has order 60000 where the routines index 46340: N = 23170 would"
     ):
