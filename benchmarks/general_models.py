@@ -21,7 +21,8 @@ from theory.general.any_weight import Weight
 from theory.general.clouds import sobol_cloud
 from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import floor_of, node_law
-from theory.general.points import CloudProblem, scattered
+from theory.general.points import CloudProblem
+from theory.general.results import scattered
 from theory.general.support import support
 from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
@@ -167,7 +168,8 @@ def coverage_of_students() -> None:
         model = Network(int(rng.integers(3, 5)), 1, float(np.exp(rng.uniform(-1, 1))))
         alpha, law = float(np.exp(rng.uniform(-0.7, 2))), support(model)
         clouds = (sobol_cloud(model, repeat, 11) for repeat in rng.integers(10**6, size=8).tolist())
-        found = scattered([CloudProblem(model, cloud, law).solved(alpha) for cloud in clouds])
+        problems = [CloudProblem(model, cloud, law) for cloud in clouds]
+        found = scattered([problem.solved(*problem.edge(alpha)) for problem in problems])
         tally.add(found, bulk_edge(model, alpha), outlier(model, alpha))
     print(f"the same by points at p = 3, 4, {CASES // 2} cases: {tally}")
 

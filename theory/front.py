@@ -61,8 +61,7 @@ def edge(model: Network, alpha: float) -> Edge:
     model = network(model)
     if _plain(model):
         return bulk_edge(model, alpha)
-    found = _solved(model, one("alpha", ratio("alpha", alpha)))
-    return Edge(float(found.edge), str(found.kind), float(found.edge_error), found.route, found.reason)
+    return _solved(model, one("alpha", ratio("alpha", alpha))).bulk
 
 
 @numpy_defaults
@@ -93,20 +92,7 @@ def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
     if _plain(model):
         found = teacher_outlier(model, alpha)
         return () if found is None else (found,)
-    all_of = _solved(model, one("alpha", ratio("alpha", alpha)))
-    columns = (
-        all_of.outliers,
-        all_of.overlaps,
-        all_of.teacher_share,
-        all_of.student_share,
-        all_of.degeneracy,
-        all_of.outliers_error,
-        all_of.overlaps_error,
-    )
-    return tuple(
-        Outlier(float(v), float(q), float(t), float(s), many, float(e), float(qe))
-        for v, q, t, s, many, e, qe in zip(*columns, strict=True)
-    )
+    return _solved(model, one("alpha", ratio("alpha", alpha))).pulled
 
 
 @numpy_defaults

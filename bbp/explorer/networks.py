@@ -14,7 +14,7 @@ from bbp.explorer.state import State
 from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError
 from theory.general.density import density_curve
-from theory.general.results import Found
+from theory.general.results import Found, without_edge
 from theory.general.spectrum import lowest_branch, route, spectrum, threshold
 from theory.model.network import Network
 
@@ -99,7 +99,7 @@ def _found(model: Network, alpha: float) -> Found:
     try:
         return at(model, alpha)
     except NotConverged as error:
-        return Found.without_edge("points", str(error))
+        return without_edge("points", str(error))
 
 
 def _density(model: Network, alpha: float, here: Found) -> Message:

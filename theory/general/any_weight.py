@@ -25,17 +25,15 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
-from theory.general.clouds import SOBOL_DIMENSIONS
-from theory.general.dyson import Dyson
+from theory.general.clouds import SOBOL_DIMENSIONS, Cloud, normals, sobol
 from theory.general.floor import floor
+from theory.general.isotropic import Block
 from theory.general.lowest import lowest
-from theory.general.points import UNBOUNDED, Solved, scattered
-from theory.general.results import Found
-from theory.general.spikes import SpikeBlock
-from theory.general.support import Extreme, Support, edge_of
+from theory.general.points import UNBOUNDED, CloudProblem
+from theory.general.results import Found, scattered, without_edge
+from theory.general.support import Extreme, Support
 
 Array = NDArray[np.float64]
 Weight = Callable[[Array, Array, Array], Array]
@@ -74,8 +72,6 @@ def general_spectrum(
     >>> found.kind, found.edge < 0, len(found.outliers)
     ('sharp', True, 1)
     """
-    from scipy.stats.qmc import Sobol
-
     function("weight", weight)
     alpha, seed = one("alpha", positive("alpha", alpha)), count("seed", seed, 0)
     infimum = None if infimum is None else one("infimum", finite("infimum", infimum))
@@ -95,7 +91,7 @@ def general_spectrum(
         search = _floor_of if isinstance(weight, Hashable) else _bottom
         bottom = search(weight, p, p_star, noise)
     if not np.isfinite(bottom.value):
-        return Found.without_edge("points", UNBOUNDED)
+        return without_edge("points", UNBOUNDED)
 
     def other(shift: Array) -> Extreme:
         return _bottom(weight, p, p_star, noise, shift)
@@ -104,16 +100,26 @@ def general_spectrum(
     law = Support(other, bottom, given or p == 1)
     runs = []
     for repeat in range(scramblings):
-        uniform = Sobol(p + p_star + noise, rng=np.random.default_rng([seed, repeat])).random_base2(level)
-        runs.append(_solve(weight, alpha, uniform, p, p_star, law, given))
+        uniform = sobol(p + p_star + noise, np.random.default_rng([seed, repeat]), level)
+        lam, u, xi = np.split(normals(uniform), [p, p + p_star], axis=1)
+        block = Block(np.arange(p_star + p) < p_star, np.diag((np.arange(p_star + p) >= p_star) * 1.0))
+        f = _weights(weight, lam, u, xi)
+        cloud = Cloud(f, np.full(len(f), 1 / len(f)), ((np.concatenate([u, lam], axis=1), block),))
+        runs.append(_solved(cloud, law, alpha, given))
     found = scattered(runs)
     groups = _groups(found.outliers, found.outliers_error)
-    return replace(
-        found,
-        outliers_error=_with_splitting(found.outliers, found.outliers_error, groups),
-        overlaps_error=_with_splitting(found.overlaps, found.overlaps_error, groups),
-        teacher_share_error=_with_splitting(found.teacher_share, found.teacher_share_error, groups),
+    errors, overlap_errors = (
+        _with_splitting(mean, error, groups)
+        for mean, error in (
+            (found.outliers, found.outliers_error),
+            (found.overlaps, found.overlaps_error),
+        )
     )
+    pulled = [
+        replace(o, error=float(e), overlap_error=float(q))
+        for o, e, q in zip(found.pulled, errors, overlap_errors, strict=True)
+    ]
+    return replace(found, pulled=tuple(pulled))
 
 
 def _groups(places: Array, errors: Array) -> list[slice]:
@@ -194,28 +200,19 @@ def _weights(weight: Weight, lam: Array, u: Array, xi: Array) -> Array:
     return f
 
 
-def _solve(
-    weight: Weight, alpha: float, uniform: Array, p: int, p_star: int, law: Support, given: bool
-) -> Solved:
-    normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
-    lam, u, xi = np.split(normals, [p, p + p_star], axis=1)
-    f = _weights(weight, lam, u, xi)
-    dyson = Dyson(f, alpha / len(f))
-    lowest_point = float(dyson.values.min())
+def _solved(cloud: Cloud, law: Support, alpha: float, given: bool) -> Found:
+    """The answers of one cloud: an edge that hangs on few of its points is unresolved."""
+    problem = CloudProblem(None, cloud, law)
+    lowest_point = float(problem.unit.values.min())
     if lowest_point < law.bottom.value - _ROUNDING * abs(law.bottom.value):
         if given:
             raise ParameterError(
                 f"infimum must bound the weight's eigenvalues, got {law.bottom.value} above {lowest_point:.9g}"
             )
-        law = replace(law, bottom=law.bottom._replace(value=lowest_point))
-    edge = edge_of(dyson, law)
-    kind = edge.kind
+        problem.law = replace(law, bottom=law.bottom._replace(value=lowest_point))
+    dyson, edge = problem.edge(alpha)
     if edge.state is None:
         raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
-    if kind == "sharp":
-        carried = dyson.c * np.sum(edge.state.b**2, axis=0)
-        kind = "unresolved" if carried.max() > _CARRIED else kind
-    found = SpikeBlock(dyson, np.concatenate([u, lam], axis=1)).spikes(edge.state, edge.value)
-    share = np.sum(found.directions[:, :p_star] ** 2, axis=(1, 2))
-    rows = np.stack([found.values, found.overlaps, share, 1 - share, np.ones(len(share))], axis=1)
-    return Solved(edge.value, kind, rows)
+    if edge.kind == "sharp" and (dyson.c * np.sum(edge.state.b**2, axis=0)).max() > _CARRIED:
+        edge = replace(edge, kind="unresolved")
+    return problem.solved(dyson, edge)

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 
 from theory.checks import ParameterError
 from theory.exact.committee import chi_square_law
+from theory.general.isotropic import Block
 from theory.general.support import bottom_place
 from theory.model.network import Network
 
@@ -31,23 +32,12 @@ _LINE_NODES, _LINE_STEP = 8, 0.9  # of the trapezoid in one teacher's u: within 
 
 
 @dataclass(frozen=True)
-class CloudBlock:
-    """Spike vectors (n, k) that mix, which of them are teacher directions (k,), the projector on the span of the students
-    (k, k), how often the block occurs."""
-
-    vectors: Array
-    teacher: NDArray[np.bool_]
-    students: Array
-    degeneracy: int | float = 1
-
-
-@dataclass(frozen=True)
 class Cloud:
-    """Weights F (n, p, p) with probabilities (n,) and their blocks of spikes."""
+    """Weights F (n, p, p) with probabilities (n,), and of each block the spike vectors (n, k) that mix."""
 
     f: Array
     probability: Array
-    blocks: tuple[CloudBlock, ...]
+    blocks: tuple[tuple[Array, Block], ...]
 
 
 def dimensions(model: Network) -> int:
@@ -89,8 +79,8 @@ def product_cloud(model: Network, h: float) -> Cloud:
         own, square = v[:, :p], clean * v[:, p] + 1 - clean
         lam = own @ model.mixing()[:, model.p_star :].T
         blocks = (
-            CloudBlock(np.sqrt(square)[:, None], np.ones(1, bool), np.zeros((1, 1)), model.p_star),
-            CloudBlock(own, np.zeros(p, bool), np.eye(p)),
+            (np.sqrt(square)[:, None], Block(np.ones(1, bool), np.zeros((1, 1)), model.p_star)),
+            (own, Block(np.zeros(p, bool), np.eye(p))),
         )
         return Cloud(model.weights_at(lam, y), probability, blocks)
     return _cloud(model, v[:, :p], v[:, p : p + model.p_star], None, xi, probability)
@@ -165,19 +155,15 @@ def _cloud(
     p, p_star = own.shape[1], u.shape[1]
     mixing = model.mixing()
     if p_star == 1 or model.overlap != 0.0 or model.target is not None:
-        blocks: tuple[CloudBlock, ...] = (
-            CloudBlock(
-                np.concatenate([u, own], axis=1),
-                np.arange(p_star + p) < p_star,
-                _projector(mixing),
-            ),
-        )
+        both = Block(np.arange(p_star + p) < p_star, _projector(mixing))
+        blocks: tuple[tuple[Array, Block], ...] = ((np.concatenate([u, own], axis=1), both),)
     else:
         mean = u.sum(axis=1, keepdims=True) / math.sqrt(p_star)
         first = np.concatenate([np.zeros((p, 1)), mixing[:, p_star:]], axis=1)
+        between = Block(np.ones(1, bool), np.zeros((1, 1)), p_star - 1)
         blocks = (
-            CloudBlock(np.concatenate([mean, own], axis=1), np.arange(1 + p) < 1, _projector(first)),
-            CloudBlock((u[:, :1] - u[:, 1:2]) / math.sqrt(2), np.ones(1, bool), np.zeros((1, 1)), p_star - 1),
+            (np.concatenate([mean, own], axis=1), Block(np.arange(1 + p) < 1, _projector(first))),
+            ((u[:, :1] - u[:, 1:2]) / math.sqrt(2), between),
         )
     return Cloud(f, probability, blocks)
 
@@ -196,8 +182,6 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
     One teacher's u is not left to chance: each point of the rest comes with a trapezoid in u whose shift is one more Sobol
     dimension, so that the mean over scramblings is exact at any step; labels far out, which decide smooth edges, are all there.
     """
-    from scipy.stats.qmc import Sobol
-
     fit(model)
     p, p_star = int(model.p), model.p_star
     sizes = [p, p_star, p_star if model.noise else 0, 1 if model.output_noise else 0]
@@ -208,10 +192,8 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
     line = np.arange(-_LINE_NODES, _LINE_NODES)
     if p_star == 1:
         level -= round(math.log2(len(line)))
-    uniform = Sobol(sum(sizes), rng=np.random.default_rng([0, repeat])).random_base2(level)
-    own, u, zeta, xi = np.split(
-        ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)), np.cumsum(sizes)[:-1], axis=1
-    )
+    uniform = sobol(sum(sizes), np.random.default_rng([0, repeat]), level)
+    own, u, zeta, xi = np.split(normals(uniform), np.cumsum(sizes)[:-1], axis=1)
     probability = np.full(len(own), 1 / len(own))
     if p_star == 1:
         u = (_LINE_STEP * (uniform[:, p : p + 1] + line)).reshape(-1, 1)
@@ -226,6 +208,18 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
         xi[:, 0] if model.output_noise else None,
         probability,
     )
+
+
+def sobol(dimensions: int, rng: np.random.Generator, level: int) -> Array:
+    """2^level scrambled Sobol points (2^level, dimensions) of the unit cube."""
+    from scipy.stats.qmc import Sobol  # late: takes as long as all other imports
+
+    return Sobol(dimensions, rng=rng).random_base2(level)
+
+
+def normals(uniform: Array) -> Array:
+    """Points of the unit cube as ones of independent normals."""
+    return np.asarray(ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)))
 
 
 def fit(model: Network) -> None:

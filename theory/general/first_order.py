@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from theory.checks import numpy_defaults, ratio
+from theory.general.clouds import normals, sobol
 from theory.model.network import Network, network
 from theory.model.readout import shifted, weighed
 
@@ -70,9 +70,9 @@ def _moments(model: Network) -> tuple[Array, Array, Array]:
     levels = model.levels()
     spread = 1.0 if levels is None else float(levels[1] @ levels[0] ** 2)
     s, size = np.zeros((len(mixing), mixing.shape[1])), np.zeros(len(mixing))
-    for normals, probability in _normals(_dimensions(model)):
-        v = normals[:, : mixing.shape[1]]
-        s_part, size_part = _sums(model, v, normals[:, mixing.shape[1] :], mixing, probability)
+    for points, probability in _normals(_dimensions(model)):
+        v = points[:, : mixing.shape[1]]
+        s_part, size_part = _sums(model, v, points[:, mixing.shape[1] :], mixing, probability)
         s, size = s + s_part, size + size_part
     along = mixing / np.linalg.norm(mixing, axis=1, keepdims=True)
     inner = np.sum(along * s, axis=1)
@@ -104,8 +104,6 @@ def _mean_output(model: Network) -> float:
 
 def _normals(dimensions: int) -> list[tuple[Array, Array]]:
     """Points (n, d) of independent normals and their probabilities (n,), in parts."""
-    from scipy.stats.qmc import Sobol
-
     if dimensions <= 3:
         line = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
         weight = np.exp(-(line**2) / 2)
@@ -114,7 +112,6 @@ def _normals(dimensions: int) -> list[tuple[Array, Array]]:
         return [(np.stack([g.ravel() for g in grids], axis=1), np.prod(weights, axis=0).ravel())]
     parts = []
     for repeat in range(_SCRAMBLINGS):
-        uniform = Sobol(dimensions, rng=np.random.default_rng([1, repeat])).random_base2(_LEVEL)
-        normals = ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40))
-        parts.append((normals, np.full(len(normals), 1 / len(normals) / _SCRAMBLINGS)))
+        points = normals(sobol(dimensions, np.random.default_rng([1, repeat]), _LEVEL))
+        parts.append((points, np.full(len(points), 1 / len(points) / _SCRAMBLINGS)))
     return parts

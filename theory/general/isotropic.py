@@ -33,7 +33,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.answers import Threshold
+from theory.answers import Outlier, Threshold
 from theory.checks import NotConverged
 from theory.general.results import zero_of
 
@@ -53,18 +53,17 @@ _GRID = np.concatenate([np.geomspace(1e-14, 1e-2, 25), np.geomspace(2e-2, 1e6, 6
 
 @dataclass(frozen=True)
 class Block:
-    """Spike directions that mix with one another.
+    """Spike directions that mix: which of them are teacher directions (k,), the projector (k, k) on the span of the students,
+    and how many equal blocks there are."""
 
-    name        of the directions
-    teacher     (k, k) projector on teacher directions, in the coordinates of the block
-    student     (k, k) projector on the span of the students
-    degeneracy  how many equal blocks there are
-    """
-
-    name: str
-    teacher: Array
+    teacher: NDArray[np.bool_]
     student: Array
     degeneracy: int | float = 1
+
+    def outlier(self, value: float, overlap: float, x: Array) -> Outlier:
+        """The outlier of a unit vector x (k, ...)."""
+        teacher, student = np.sum(x[self.teacher] ** 2), np.sum((self.student @ x) ** 2)
+        return Outlier(value, overlap, float(teacher), float(student), self.degeneracy)
 
 
 @dataclass(frozen=True)
@@ -98,18 +97,6 @@ class Law(Protocol):
 
     def at(self, d: float) -> Averages:
         """Averages at q = q_min + d, d >= 0."""
-
-
-@dataclass(frozen=True)
-class Pulled:
-    """An outlier: alpha, value, squared overlap with the block's directions, unit vector x (k,) there, the block, d."""
-
-    alpha: float
-    value: float
-    overlap: float
-    vector: Array
-    block: Block
-    d: float
 
 
 def bracketed(function: Callable[[float], float], start: float, lowest: float = -_FAR) -> float | None:
@@ -263,7 +250,7 @@ class Isotropic:
 
     # --- outliers -----------------------------------------------------------------------------------------------
 
-    def outliers(self, alpha: float, d_edge: float) -> list[Pulled]:
+    def outliers(self, alpha: float, d_edge: float) -> list[Outlier]:
         """All outliers left of the edge at d_edge, lowest first. Raises NotConverged where one that must exist is not found."""
         found = []
         for index in range(len(self.law.blocks)):
@@ -279,7 +266,7 @@ class Isotropic:
         shift = means.k * np.eye(len(means.x[index])) - means.x[index]
         return np.linalg.eigvalsh(shift)[::-1] * pull - 1
 
-    def _outlier(self, index: int, order: int, alpha: float, d_edge: float) -> Pulled:
+    def _outlier(self, index: int, order: int, alpha: float, d_edge: float) -> Outlier:
         def margin(v: float) -> float:
             return float(self._margins(index, d_edge + math.exp(v), alpha)[order])
 
@@ -290,9 +277,8 @@ class Isotropic:
         means = self.law.at(d)
         values, vectors = np.linalg.eigh(means.x[index])
         zeta = self._at_alpha(d, means, alpha) if v is None else self._at_pull(means, float(values[order]))
-        vector = vectors[:, order]
-        overlap = self._overlap(index, vector, means, zeta, alpha)
-        return Pulled(alpha, alpha * zeta, overlap, vector, self.law.blocks[index], d)
+        overlap = self._overlap(index, vectors[:, order], means, zeta, alpha)
+        return self.law.blocks[index].outlier(alpha * zeta, overlap, vectors[:, order])
 
     def _overlap(self, index: int, x: Array, means: Averages, zeta: float, alpha: float) -> float:
         """q2 = h_1^2 chi / (-d/dz [chi h_2]), chi = alpha x^T (X - K) x; derivatives along the curve z(g)."""
@@ -315,8 +301,8 @@ class Isotropic:
             return []
         d, alpha_c = self.start
         first = self.outlier_at(index, d) if alpha_c > 0 else None
-        smooth = first is not None and first.alpha <= alpha_c * (1 + _MARGINAL)
-        found = [self._smooth_threshold(index, first)] if first is not None and smooth else []
+        smooth = first is not None and first[0] <= alpha_c * (1 + _MARGINAL)
+        found = [(self._smooth_threshold(index, first), d)] if first is not None and smooth else []
         points = self.law.scale * _GRID if self.near is None else max(self.near, d) * _NEIGHBOURS
         points = points[points > d]
         if alpha_c > 0:
@@ -345,33 +331,34 @@ class Isotropic:
 
         d = brentq(lambda v: self._sharp_margin(index, v), low, high, xtol=1e-300, rtol=_EPS)
         at = self.outlier_at(index, d)
-        alpha = math.nan if at is None else at.alpha
+        alpha = math.nan if at is None else at[0]
         return Threshold(alpha, "continuous", 0.0, alpha_0=alpha), d
 
-    def _smooth_threshold(self, index: int, first: Pulled) -> tuple[Threshold, float]:
+    def _smooth_threshold(self, index: int, first: tuple[float, float]) -> Threshold:
         """The outlier at the start of the line, where the edge is smooth; sharp to rounding at the tricritical point."""
-        if first.alpha > self.start[1] * (1 - _MARGINAL):
-            return Threshold(first.alpha, "continuous", 0.0, alpha_0=first.alpha), first.d
-        zero = zero_of(first.alpha, first.overlap, self._overlap_slope(index, first))
-        return Threshold(first.alpha, "discontinuous", first.overlap, alpha_0=zero), first.d
+        alpha, overlap = first
+        if alpha > self.start[1] * (1 - _MARGINAL):
+            return Threshold(alpha, "continuous", 0.0, alpha_0=alpha)
+        zero = zero_of(alpha, overlap, self._overlap_slope(index, first))
+        return Threshold(alpha, "discontinuous", overlap, alpha_0=zero)
 
-    def _overlap_slope(self, index: int, first: Pulled) -> float:
+    def _overlap_slope(self, index: int, first: tuple[float, float]) -> float:
         """dq2/dalpha along the outlier from the start on, by one-sided differences in log q."""
         d, q_min = self.start[0], self.law.q_min
         ahead = [self.outlier_at(index, d + q_min * math.expm1(_AHEAD * k)) for k in range(1, 5)]
         branch = [first, *(b for b in ahead if b is not None)]
         if len(branch) < len(_ONE_SIDED):
             return math.nan
-        alpha, overlap = (np.array([getattr(b, name) for b in branch]) for name in ("alpha", "overlap"))
+        alpha, overlap = (np.array(column) for column in zip(*branch, strict=True))
         return float((_ONE_SIDED @ overlap) / (_ONE_SIDED @ alpha))
 
-    def outlier_at(self, index: int, d: float) -> Pulled | None:
-        """The lowest outlier of a block as a function of d: its largest eigenvalue of K - X fixes zeta, hence alpha = q M_1."""
+    def outlier_at(self, index: int, d: float) -> tuple[float, float] | None:
+        """alpha and squared overlap of the lowest outlier of a block as functions of d: its largest eigenvalue of K - X fixes
+        zeta, hence alpha = q M_1."""
         means = self.law.at(d)
         values, vectors = np.linalg.eigh(means.x[index])
         if not means.k > values[0]:
             return None
         zeta = self._at_pull(means, float(values[0]))
         alpha = (self.law.q_min + d) * self._means(means.k, zeta)[0]
-        overlap = self._overlap(index, vectors[:, 0], means, zeta, alpha)
-        return Pulled(alpha, alpha * zeta, overlap, vectors[:, 0], self.law.blocks[index], d)
+        return alpha, self._overlap(index, vectors[:, 0], means, zeta, alpha)

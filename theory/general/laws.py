@@ -320,15 +320,14 @@ def _of_lines(model: Network, teacher: _Teacher, lam: Array, inner: Array) -> _B
             (teacher.square * probability)[None, :],
             (lam**2 / size * probability)[None, :],
         )
-        one, none = np.eye(1), np.zeros((1, 1))
         blocks: tuple[Block, ...] = (
-            Block("teacher", one, none, model.degeneracy),
-            Block("student", none, one, model.p),
+            Block(np.array([True]), np.zeros((1, 1)), model.degeneracy),
+            Block(np.array([False]), np.eye(1), model.p),
         )
     else:
         rows = (_conditional(m, size, model.noise, teacher.u, lam) * probability,)
         own = np.array([m, math.sqrt(max(size - m**2, 0))]) / math.sqrt(size)
-        blocks = (Block("teacher and student", np.diag([1.0, 0.0]), np.outer(own, own), model.p),)
+        blocks = (Block(np.array([True, False]), np.outer(own, own), model.p),)
     return f[keep], probability[keep], tuple(row[:, keep] for row in rows), blocks
 
 
@@ -356,18 +355,16 @@ def _of_lengths(model: Network, teacher: _Teacher, length: Array, inner: Array) 
     across, along = student_weight(model)(np.sqrt(length), teacher.y)
     probability, seen = teacher.probability * inner, teacher.square
     shares = np.concatenate([probability * (1 - 1 / p), probability / p])
-    kinds = {
-        "teacher": (seen * (1 - 1 / p), seen / p, model.degeneracy),
-        "rotation": (length, 0 * length, p * (p - 1) // 2),
-        "scale": (0 * length, length, 1),
-        "shape": (length * (1 - 2 / (p + 2)), length * (2 / (p + 2)), p * (p + 1) // 2 - 1),
-    }
-    rows = tuple(
-        np.concatenate([probability * one, probability * two])[None, :] for one, two, _ in kinds.values()
-    )
-    unit, none = np.eye(1), np.zeros((1, 1))
-    blocks = tuple(
-        Block(name, unit if name == "teacher" else none, none if name == "teacher" else unit, many)
-        for name, (*_, many) in kinds.items()
-    )
+    kinds = [
+        (
+            seen * (1 - 1 / p),
+            seen / p,
+            model.degeneracy,
+        ),  # the teacher, then rotations, scale and shapes of the student
+        (length, 0 * length, p * (p - 1) // 2),
+        (0 * length, length, 1),
+        (length * (1 - 2 / (p + 2)), length * (2 / (p + 2)), p * (p + 1) // 2 - 1),
+    ]
+    rows = tuple(np.concatenate([probability * one, probability * two])[None, :] for one, two, _ in kinds)
+    blocks = tuple(Block(np.array([i == 0]), np.eye(1) * (i > 0), many) for i, (*_, many) in enumerate(kinds))
     return np.concatenate([across, along]), shares, rows, blocks

@@ -90,5 +90,5 @@ def given_law(
         raise ParameterError(f"infimum must not exceed the smallest weight {f.min():.9g}, got {infimum}")
     q_min = max(0.0, -lowest)
     scale = q_min or float(np.max(np.abs(f)))
-    block = Block("spike", np.eye(1), np.zeros((1, 1)), many)
+    block = Block(np.array([True]), np.zeros((1, 1)), many)
     return Isotropic(NodeLaw(f, w, ((s * w)[None, :],), (block,), q_min, True, scale))

@@ -14,21 +14,28 @@ Hessian, alpha E[F] and alpha E[v v^T (x) F]: their order says whether outliers 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
-from theory.answers import Threshold
+from theory.answers import Edge, Outlier, Threshold
 from theory.checks import NotConverged
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.dyson import Dyson, DysonEdge, State
 from theory.general.levels import Levels
 from theory.general.orbits import invariant_span, orbit_labels
-from theory.general.results import Found, zero_of
+from theory.general.results import (
+    Found,
+    changed,
+    changed_threshold,
+    mean_error,
+    scattered,
+    without_edge,
+    zero_of,
+)
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
 from theory.general.support import Support, bottom, edge_of, support
 from theory.model.network import Network
@@ -60,30 +67,23 @@ _AHEAD = 1e-3  # steps in log alpha of the tangent: what three points leave is 1
 UNBOUNDED = "no left edge: the weight is unbounded below"
 
 
-@dataclass(frozen=True)
-class Solved:
-    """Edge with its kind, outliers as rows (value, overlap, teacher share, student share, degeneracy), and what is not known of
-    the edge, of one cloud."""
-
-    edge: float
-    kind: str
-    rows: Array
-    error: float = 0.0
-
-
 class CloudProblem:
-    """The equations of a model on one cloud at any alpha; each edge, (Q, z) in `start`, is the start of the next."""
+    """The equations of a model on one cloud at any alpha; each edge, (Q, z) in `start`, is the start of the next.
 
-    def __init__(self, model: Network, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None):
+    model   its covariance and its symmetries; None for a weight without
+    """
+
+    def __init__(
+        self, model: Network | None, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None
+    ):
         self.law, self.cloud, self.start = law, cloud, start
-        self.unit = Dyson(
-            cloud.f, cloud.probability, levels=Levels.of(model.levels()), span=invariant_span(model)
-        )
+        levels, span = (None, None) if model is None else (Levels.of(model.levels()), invariant_span(model))
+        self.unit = Dyson(cloud.f, cloud.probability, levels=levels, span=span)
         self.spikes = []
-        for block in cloud.blocks:
-            teachers = int(block.teacher.sum())
-            orbits = orbit_labels(model, teachers, len(block.teacher) - teachers)
-            self.spikes.append(SpikeBlock(self.unit, block.vectors, orbits))
+        for vectors, block in cloud.blocks:
+            own = int(np.sum(~block.teacher))
+            orbits = None if model is None else orbit_labels(model, len(block.teacher) - own, own)
+            self.spikes.append(SpikeBlock(self.unit, vectors, orbits))
 
     def edge(self, alpha: float) -> tuple[Dyson, DysonEdge]:
         """Equation and edge at alpha. Raises NotConverged."""
@@ -92,18 +92,17 @@ class CloudProblem:
         self.start = None if edge.state is None else (edge.state.q, edge.value)
         return dyson, edge
 
-    def solved(self, alpha: float) -> Solved:
-        """Edge and all outliers at alpha. Raises NotConverged."""
-        dyson, edge = self.edge(alpha)
-        if edge.state is None:
-            return Solved(edge.value, edge.kind, np.zeros((0, 5)))
-        rows = []
-        for block, spike in zip(self.cloud.blocks, self.spikes, strict=True):
+    def solved(self, dyson: Dyson, edge: DysonEdge) -> Found:
+        """The answers of an edge: itself, and the outliers left of it, lowest first. Raises NotConverged."""
+        pulled = []
+        for (_, block), spike in zip(self.cloud.blocks, self.spikes, strict=True):
+            if edge.state is None:
+                break  # an atom
             found = spike.on(dyson).spikes(edge.state, edge.value)
             for value, overlap, x in zip(found.values, found.overlaps, found.directions, strict=True):
-                teacher, student = np.sum(x[block.teacher] ** 2), np.sum((block.students @ x) ** 2)
-                rows.append([value, overlap, float(teacher), float(student), block.degeneracy])
-        return Solved(edge.value, edge.kind, clustered(np.array(sorted(rows)).reshape(-1, 5)), edge.off)
+                pulled.append(block.outlier(float(value), float(overlap), x))
+        bulk = Edge(edge.value, edge.kind, edge.off, "points")
+        return Found(bulk, tuple(sorted(pulled, key=astuple)))
 
     def margin(self, alpha: float) -> tuple[float, DysonEdge, float]:
         """Largest margin of a direction that carries the teacher, the edge, and the overlap that its outlier starts with."""
@@ -119,7 +118,7 @@ class CloudProblem:
     def _carrier(self, dyson: Dyson, state: State, z: float) -> tuple[SpikeBlock, _Lowest]:
         """The block with the lowest eigenvalue of Xi that carries the teacher, and what is known of that."""
         best: tuple[SpikeBlock, _Lowest] | None = None
-        for block, unit in zip(self.cloud.blocks, self.spikes, strict=True):
+        for (_, block), unit in zip(self.cloud.blocks, self.spikes, strict=True):
             if not np.any(block.teacher):
                 continue
             spike = unit.on(dyson)
@@ -153,10 +152,10 @@ class CloudProblem:
             z = edge - _NEAR * abs(edge)
             pull = 1 / ((w * s**2) @ (1 / (s[:, None] * levels - z)))
             shift = (vectors * (edge - levels + pull)) @ vectors.T
-        for block in self.cloud.blocks:
-            k = block.vectors.shape[1]
-            v = block.vectors * self.cloud.probability[:, None]
-            xi = np.einsum("nk,nl,nij->kilj", v, block.vectors, self.cloud.f, optimize=True)
+        for vectors, block in self.cloud.blocks:
+            k = vectors.shape[1]
+            v = vectors * self.cloud.probability[:, None]
+            xi = np.einsum("nk,nl,nij->kilj", v, vectors, self.cloud.f, optimize=True)
             values, x = np.linalg.eigh(xi.reshape(k * p, k * p) + np.kron(np.eye(k), shift))
             share = np.sum(x.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
             if np.any(values[share > _CARRIES] < edge - 1e-9 * abs(edge)):
@@ -175,21 +174,21 @@ def _lowest_with_teacher(xi: Array, teacher: NDArray[np.bool_]) -> _Lowest | Non
     return None
 
 
-def clustered(rows: Array) -> Array:
-    """Rows of equal places joined, degeneracies added, shares averaged."""
-    groups: list[list[Array]] = []
-    for row in rows:
-        if groups and abs(row[0] - groups[-1][-1][0]) <= _CLOSE * (abs(row[0]) + 1e-300):
-            groups[-1].append(row)
+def joined(found: Found) -> Found:
+    """Outliers of equal places as one, multiplicities added, shares averaged."""
+    groups: list[list[Outlier]] = []
+    for o in found.pulled:
+        if groups and abs(o.value - groups[-1][-1].value) <= _CLOSE * (abs(o.value) + 1e-300):
+            groups[-1].append(o)
         else:
-            groups.append([row])
-    joined = []
+            groups.append([o])
+    pulled = []
     for group in groups:
-        table = np.array(group)
-        mean = np.average(table, axis=0, weights=table[:, 4])
-        mean[4] = table[:, 4].sum()
-        joined.append(mean)
-    return np.array(joined).reshape(-1, 5)
+        many = [o.multiplicity for o in group]
+        rows = [(o.value, o.overlap, o.teacher_share, o.student_share) for o in group]
+        value, overlap, teacher, student = np.average(rows, axis=0, weights=many).tolist()
+        pulled.append(Outlier(value, overlap, teacher, student, sum(many)))
+    return replace(found, pulled=tuple(pulled))
 
 
 # --- one alpha ------------------------------------------------------------------------------------------------------
@@ -199,95 +198,29 @@ def point_spectrum(model: Network, alpha: float) -> Found:
     """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf."""
     fit(model)
     if not math.isfinite(bottom(model).value):
-        return Found.without_edge("points", UNBOUNDED)
+        return without_edge("points", UNBOUNDED)
     law, start = support(model), None
+
+    def solved(cloud: Cloud) -> Found:
+        nonlocal start  # the next cloud is solved from where this one ends
+        problem = CloudProblem(model, cloud, law, start)
+        found = joined(problem.solved(*problem.edge(alpha)))
+        start = problem.start
+        return found
+
     if dimensions(model) > _DIMENSIONS:
-        runs = []
-        for repeat in range(_SCRAMBLINGS):
-            solved, start = _solved(model, sobol_cloud(model, repeat, _LEVEL), law, alpha, start)
-            runs.append(solved)
-        return scattered(runs)
-    rough, start = _solved(model, product_cloud(model, STEPS[0]), law, alpha, start)
+        return scattered([solved(sobol_cloud(model, repeat, _LEVEL)) for repeat in range(_SCRAMBLINGS)])
+    rough = solved(product_cloud(model, STEPS[0]))
     for step in STEPS[1:]:
-        fine, start = _solved(model, product_cloud(model, step), law, alpha, start)
-        found = _changed(rough, fine)
+        fine = solved(product_cloud(model, step))
+        found = changed(rough, fine)
         if found.steady(_STEADY):
             break
         rough = fine
     return found
 
 
-def _solved(model: Network, cloud: Cloud, law: Support, alpha: float, start: Any) -> tuple[Solved, Any]:
-    """The solution on a cloud, started from that of another one, and the start of the next."""
-    problem = CloudProblem(model, cloud, law, start)
-    return problem.solved(alpha), problem.start
-
-
-def scattered(runs: Sequence[Solved]) -> Found:
-    """Means over independent clouds, errors from their spread; outliers found in every cloud only, and an unresolved kind where
-    clouds disagree."""
-    kinds, many = {run.kind for run in runs}, {len(run.rows) for run in runs}
-    shared = min(many)
-    edge, edge_error = _mean_error(np.array([run.edge for run in runs]))
-    columns = np.array([run.rows[:shared] for run in runs]).reshape(len(runs), shared, 5)
-    mean, error = _mean_error(columns)
-    return Found(
-        float(edge),
-        math.hypot(float(edge_error), max(run.error for run in runs)),
-        kinds.pop() if len(kinds) == 1 else "unresolved",
-        "points",
-        mean[:, 0],
-        error[:, 0],
-        mean[:, 1],
-        error[:, 1],
-        mean[:, 2],
-        error[:, 2],
-        mean[:, 3],
-        tuple(round(v) for v in mean[:, 4]),
-        unsettled=len(many) > 1,
-    )
-
-
-def _mean_error(values: Array) -> tuple[Array, Array]:
-    """Mean over the first axis, and half of half the width of its 95 % interval by Student's t."""
-    n = len(values)
-    factor = stdtrit(n - 1, 0.975) / 1.959964
-    return values.mean(axis=0), factor * values.std(axis=0, ddof=1) / math.sqrt(n)
-
-
-def _changed(rough: Solved, fine: Solved) -> Found:
-    """The finer solution; its errors are the changes from the rough one."""
-    shared = min(len(rough.rows), len(fine.rows))
-    rows, change = fine.rows[:shared], np.abs(fine.rows[:shared] - rough.rows[:shared])
-    return Found(
-        fine.edge,
-        math.hypot(fine.edge - rough.edge, fine.error),
-        fine.kind if fine.kind == rough.kind else "unresolved",
-        "points",
-        rows[:, 0],
-        change[:, 0],
-        rows[:, 1],
-        change[:, 1],
-        rows[:, 2],
-        change[:, 2],
-        rows[:, 3],
-        tuple(int(v) for v in rows[:, 4]),
-        unsettled=len(rough.rows) != len(fine.rows),
-    )
-
-
 # --- thresholds -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Root:
-    """A zero of the largest margin on one cloud: alpha, kind of the threshold, squared overlap just above, and where the
-    tangent of that vanishes."""
-
-    alpha: float
-    kind: str
-    overlap: float
-    zero: float
 
 
 def point_threshold(model: Network) -> Threshold:
@@ -342,8 +275,8 @@ def _scanned(problem: CloudProblem) -> list[Bracket]:
     return brackets
 
 
-def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -> Root:
-    """The zero of the margin in a bracket: by secants from `start` where one is known, else between its ends."""
+def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -> Threshold:
+    """The zero of the largest margin in a bracket, on one cloud: by secants from `start` if known, else between the ends."""
 
     from scipy.optimize import brentq
 
@@ -360,12 +293,13 @@ def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -
     _, edge, overlap = problem.margin(math.exp(v))
     kind = {"smooth": "discontinuous", "sharp": "continuous"}.get(edge.kind, "unresolved")
     if kind != "discontinuous":
-        return Root(math.exp(v), kind, 0.0, math.exp(v))
+        return Threshold(math.exp(v), kind, 0.0, alpha_0=math.exp(v), route="points")
     here = problem.start
     near = [overlap, *(problem.overlap(math.exp(v + step * _AHEAD)) for step in (1, 2))]
     problem.start = here
     slope = float(np.dot([-1.5, 2.0, -0.5], near)) / (_AHEAD * math.exp(v))
-    return Root(math.exp(v), kind, overlap, zero_of(math.exp(v), overlap, slope))
+    zero = zero_of(math.exp(v), overlap, slope)
+    return Threshold(math.exp(v), kind, overlap, alpha_0=zero, route="points")
 
 
 def _secant(function: Callable[[float], float], x: float, step: float) -> float | None:
@@ -391,18 +325,7 @@ def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until
         fine = _root(problem, bracket, first[0] if rough is None else rough.alpha)
         start = problem.start
         if rough is not None:
-            kind = fine.kind if fine.kind == rough.kind else "unresolved"
-            found = Threshold(
-                fine.alpha,
-                kind,
-                fine.overlap,
-                abs(fine.alpha - rough.alpha),
-                fine.zero,
-                "points",
-                jump_error=abs(fine.overlap - rough.overlap),
-                alpha_0_error=abs(fine.zero - rough.zero),
-                until=until,
-            )
+            found = replace(changed_threshold(rough, fine), until=until)
             if found.steady(_STEADY_THRESHOLD):
                 break
         rough = fine
@@ -418,8 +341,8 @@ def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, unti
     rough, guess = _roots(model, law, bracket, first, _LEVEL - 2, range(_SCRAMBLINGS, _SCRAMBLINGS + 4))
     roots, _ = _roots(model, law, bracket, guess, _LEVEL, range(_SCRAMBLINGS))
     kinds = {root.kind for root in roots}
-    fine, coarse = (np.array([(r.alpha, r.overlap, r.zero) for r in found]) for found in (roots, rough))
-    mean, error = _mean_error(fine)
+    fine, coarse = (np.array([(r.alpha, r.jump, r.alpha_0) for r in found]) for found in (roots, rough))
+    mean, error = mean_error(fine)
     error = np.hypot(error, (mean - coarse.mean(axis=0)) / 4)
     kind = kinds.pop() if len(kinds) == 1 else "unresolved"
     reason = "" if kind != "unresolved" else "clouds of points disagree on the kind of the edge"
@@ -440,7 +363,7 @@ def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, unti
 
 def _roots(
     model: Network, law: Support, bracket: Bracket, guess: Guess, level: int, repeats: range
-) -> tuple[list[Root], Guess]:
+) -> tuple[list[Threshold], Guess]:
     """Roots on several clouds, each the guess of the next."""
     roots = []
     for repeat in repeats:

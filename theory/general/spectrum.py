@@ -22,12 +22,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.answers import Spectrum, Threshold
+from theory.answers import Edge, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, numpy_defaults, one, ratio
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.bulk import at_outlier, bulk_edge, unit
@@ -37,7 +37,7 @@ from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import across, floor_of, isotropic, node_law, panel_law
 from theory.general.points import UNBOUNDED, point_spectrum, point_threshold
-from theory.general.results import Found
+from theory.general.results import Found, changed, changed_threshold, without_edge
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -52,74 +52,41 @@ _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 _ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
 
-class Route(Protocol):
-    """A way to the answers about a model of which it holds."""
-
-    def at(self, model: Network, alpha: float) -> Found:
-        """Edge and outliers at one alpha."""
-
-    def threshold(self, model: Network) -> Threshold:
-        """alpha_BBP."""
+def _exact(model: Network, alpha: float) -> Found:
+    """By `theory.exact`; with a covariance `Isotropic` on the same averages."""
+    if model.covariance is not None:
+        return _of(Isotropic(QuadraticLaw(model), model.levels()), alpha, "exact")[0]
+    pulled = outlier(model, alpha)
+    return Found(bulk_edge(model, alpha), () if pulled is None else (pulled,))
 
 
-class Exact:
-    """Quadratic committees, with any noise and covariance."""
-
-    def at(self, model: Network, alpha: float) -> Found:
-        """By `theory.exact`; with a covariance `Isotropic` on the same averages."""
-        if model.covariance is not None:
-            return _of(Isotropic(QuadraticLaw(model), model.levels()), alpha, "exact")[0]
-        edge, found = bulk_edge(model, alpha), outlier(model, alpha)
-        if found is None:
-            return Found(edge.value, 0.0, edge.kind, "exact")
-        value, overlap, zero = np.array([found.value]), np.array([found.overlap]), np.zeros(1)
-        shares = np.ones(1), zero, zero
-        return Found(
-            edge.value, 0.0, edge.kind, "exact", value, zero, overlap, zero, *shares, (found.multiplicity,)
-        )
-
-    def threshold(self, model: Network) -> Threshold:
-        """As `at`."""
-        if model.covariance is not None:
-            return _first(Isotropic(QuadraticLaw(model), model.levels()), "exact")[0]
-        found = bbp_threshold(model)
-        zero = alpha_zero_map(model.p, model.p_star, model.a, noise=model.noise, thresholds=found)
-        return replace(found, alpha_0=float(zero))
+def _exact_threshold(model: Network) -> Threshold:
+    if model.covariance is not None:
+        return _first(Isotropic(QuadraticLaw(model), model.levels()), "exact")[0]
+    found = bbp_threshold(model)
+    zero = alpha_zero_map(model.p, model.p_star, model.a, noise=model.noise, thresholds=found)
+    return replace(found, alpha_0=float(zero))
 
 
-class Nodes:
-    """G a multiple of the identity: steps are halved until nothing moves."""
-
-    def at(self, model: Network, alpha: float) -> Found:
-        """By `Isotropic` on nodes."""
-        if not math.isfinite(floor_of(model).value):
-            return Found.without_edge("nodes", UNBOUNDED)
-        if not across(model):
-            return Found(math.nan, 0.0, "unresolved", "nodes", reason=_ALONG)
-        return _refined(model, lambda law: _of(law, alpha, "nodes"), _merged)
-
-    def threshold(self, model: Network) -> Threshold:
-        """As `at`."""
-        if not math.isfinite(floor_of(model).value):
-            return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=UNBOUNDED)
-        if not across(model):
-            return Threshold(math.nan, "unresolved", math.nan, route="nodes", reason=_ALONG)
-        return _refined(model, lambda law: _first(law, "nodes"), _merged_threshold)
+def _nodes(model: Network, alpha: float) -> Found:
+    """G a multiple of the identity: `Isotropic` on nodes, steps are halved until nothing moves."""
+    if not math.isfinite(floor_of(model).value):
+        return without_edge("nodes", UNBOUNDED)
+    if not across(model):
+        return without_edge("nodes", _ALONG, "unresolved")
+    return _refined(model, lambda law: _of(law, alpha, "nodes"), changed)
 
 
-class Points:
-    """Everything else: `theory.general.points`."""
-
-    def at(self, model: Network, alpha: float) -> Found:
-        """By clouds of points."""
-        return point_spectrum(model, alpha)
-
-    def threshold(self, model: Network) -> Threshold:
-        """By clouds of points."""
-        return point_threshold(model)
+def _nodes_threshold(model: Network) -> Threshold:
+    if not math.isfinite(floor_of(model).value):
+        return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=UNBOUNDED)
+    if not across(model):
+        return Threshold(math.nan, "unresolved", math.nan, route="nodes", reason=_ALONG)
+    return typical_threshold(model, rare=True)
 
 
-ROUTES: dict[str, Route] = {"exact": Exact(), "nodes": Nodes(), "points": Points()}
+_SPECTRUM = {"exact": _exact, "nodes": _nodes, "points": point_spectrum}
+_THRESHOLD = {"exact": _exact_threshold, "nodes": _nodes_threshold, "points": point_threshold}
 
 
 def route(model: Network) -> str:
@@ -142,9 +109,9 @@ def spectrum(model: Network, alpha: float) -> Found:
     """
     alpha, taken = one("alpha", ratio("alpha", alpha)), route(model)
     try:
-        return ROUTES[taken].at(model, alpha)
+        return _SPECTRUM[taken](model, alpha)
     except NotConverged as failure:
-        return Found(math.nan, math.nan, "unresolved", taken, reason=str(failure))
+        return Found(Edge(math.nan, "unresolved", math.nan, taken, str(failure)))
 
 
 @numpy_defaults
@@ -171,7 +138,7 @@ def threshold(model: Network) -> Threshold:
     """
     taken = route(model)
     try:
-        found = ROUTES[taken].threshold(model)
+        found = _THRESHOLD[taken](model)
     except NotConverged as failure:
         return Threshold(math.nan, "unresolved", math.nan, route=taken, reason=str(failure))
     if found.kind == "none" and carried_by_gradient(model):
@@ -179,9 +146,9 @@ def threshold(model: Network) -> Threshold:
     return found
 
 
-def typical_threshold(model: Network) -> Threshold:
-    """The threshold at p = inf without the weights that have no probability there (`theory.general.wide`)."""
-    return _refined(model, lambda law: _first(law, "nodes"), _merged_threshold, rare=False)
+def typical_threshold(model: Network, rare: bool = False) -> Threshold:
+    """The threshold by nodes, at p = inf without the rare weights, which have no probability there (`theory.general.wide`)."""
+    return _refined(model, lambda law: _first(law, "nodes"), changed_threshold, rare)
 
 
 @numpy_defaults
@@ -196,50 +163,24 @@ def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     model, alphas = network(model), np.asarray(ratio("alpha", alpha))
     if route(model) == "exact" and model.covariance is None:
         return teacher_branch(model, alphas)
-    each = [spectrum(model, v) for v in alphas.ravel()]
-
-    def column(name: str) -> Array:
-        return np.array([getattr(s, name) for s in each]).reshape(alphas.shape)
-
-    def lowest(name: str) -> Array:
-        values = [getattr(s, name)[0] if len(s.outliers) else np.nan for s in each]
-        return np.array(values).reshape(alphas.shape)
-
-    return Spectrum(
-        alphas,
-        column("edge"),
-        column("edge_error"),
-        column("kind"),
-        lowest("outliers"),
-        lowest("outliers_error"),
-        lowest("overlaps"),
-        lowest("overlaps_error"),
-        lowest("teacher_share"),
-        lowest("student_share"),
-        column("reason"),
-        route=route(model),
-    )
+    none = Outlier(math.nan, math.nan, math.nan, math.nan, 1, math.nan, math.nan)
+    rows = []
+    for v in alphas.ravel():
+        found = spectrum(model, v)
+        edge, low = found.bulk, found.pulled[0] if found.pulled else none
+        places = edge.value, edge.error, edge.kind, low.value, low.error
+        shares = low.overlap, low.overlap_error, low.teacher_share, low.student_share
+        rows.append((v, *places, *shares, edge.reason))
+    columns: Any = zip(*rows, strict=True) if rows else [()] * 11
+    arrays: Any = (np.array(column).reshape(alphas.shape) for column in columns)
+    return replace(Spectrum(*arrays), route=route(model))
 
 
 def _of(problem: Isotropic, alpha: float, taken: str) -> tuple[Found, float]:
-    """The spectrum, and d at its edge."""
+    """Edge and outliers, and d at the edge."""
     value, kind, d = problem.edge(alpha)
-    found = [] if kind == "atom" else [o for o in problem.outliers(alpha, d) if o.value < value]
-    zero = np.zeros(len(found))
-    return Found(
-        value,
-        0.0,
-        kind,
-        taken,
-        np.array([o.value for o in found]),
-        zero,
-        np.array([o.overlap for o in found]),
-        zero,
-        np.array([o.vector @ o.block.teacher @ o.vector for o in found]),
-        zero,
-        np.array([o.vector @ o.block.student @ o.vector for o in found]),
-        tuple(o.block.degeneracy for o in found),
-    ), d
+    pulled = [] if kind == "atom" else [o for o in problem.outliers(alpha, d) if o.value < value]
+    return Found(Edge(value, kind, 0.0, taken), tuple(pulled)), d
 
 
 def _first(problem: Isotropic, taken: str) -> tuple[Threshold, float | None]:
@@ -295,32 +236,6 @@ def _resolved(
     raise last
 
 
-def _merged(rough: Found, fine: Found) -> Found:
-    """The finer result; its errors are the changes from the rough one. Differing kinds are unresolved."""
-    if rough.kind != fine.kind or len(rough.outliers) != len(fine.outliers):
-        shared = min(len(rough.outliers), len(fine.outliers))
-        kind = fine.kind if rough.kind == fine.kind else "unresolved"
-        rough, fine = rough.first(shared), replace(fine.first(shared), kind=kind, unsettled=True)
-    return replace(
-        fine,
-        edge_error=abs(fine.edge - rough.edge),
-        outliers_error=np.abs(fine.outliers - rough.outliers),
-        overlaps_error=np.abs(fine.overlaps - rough.overlaps),
-        teacher_share_error=np.abs(fine.teacher_share - rough.teacher_share),
-    )
-
-
-def _merged_threshold(rough: Threshold, fine: Threshold) -> Threshold:
-    kind = fine.kind if rough.kind == fine.kind else "unresolved"
-    return replace(
-        fine,
-        kind=kind,
-        error=0.0 if fine.kind == "none" else abs(fine.alpha - rough.alpha),
-        jump_error=0.0 if fine.kind == "none" else abs(fine.jump - rough.jump),
-        alpha_0_error=0.0 if fine.kind == "none" else abs(fine.alpha_0 - rough.alpha_0),
-    )
-
-
 class QuadraticLaw:
     """Averages of a quadratic Network (`is_quadratic`) with any noise."""
 
@@ -330,8 +245,7 @@ class QuadraticLaw:
         self.models = Widths.of([model.p], model.p_star, model.a, model.noise)
         self.unit = unit(model)
         self.q_min = self.scale = self.unit
-        one = np.eye(1)
-        self.blocks: tuple[Block, ...] = (Block("teacher", one, 0 * one, model.degeneracy),)
+        self.blocks: tuple[Block, ...] = (Block(np.array([True]), np.zeros((1, 1)), model.degeneracy),)
 
     def at(self, d: float) -> Averages:
         """K, K2, X and X2 at q = unit + d: with t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
+from theory.general.clouds import normals, sobol
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
 from theory.general.support import bottom
@@ -194,7 +194,8 @@ class _Flow:
         self.model, self.n = model, max(p + p_star + 1, round(m / alpha))
         rng = np.random.default_rng([*words, m])
         noisy = p_star if model.noise else 0
-        points = _normals(m, p + p_star + noisy + bool(model.output_noise), rng)
+        dimensions = p + p_star + noisy + bool(model.output_noise)
+        points = normals(sobol(dimensions, rng, round(math.log2(m))))
         own, self.u = points[:, :p], points[:, p : p + p_star]
         zeta, xi = points[:, p + p_star : p + p_star + noisy], points[:, -1]
         self.y = model.outputs(self.u, zeta if noisy else None, xi if model.output_noise else None)
@@ -257,11 +258,3 @@ class _Flow:
 
     def _on_spheres(self, w: Array) -> Array:
         return w * (math.sqrt(self.n) / np.linalg.norm(w, axis=1, keepdims=True))
-
-
-def _normals(m: int, dimensions: int, rng: np.random.Generator) -> Array:
-    """m scrambled Sobol points (m, d), m a power of 2, turned into normals."""
-    from scipy.stats.qmc import Sobol
-
-    uniform = Sobol(dimensions, rng=rng).random_base2(round(math.log2(m)))
-    return np.asarray(ndtri(np.clip(uniform, 2.0**-50, 1 - 2.0**-50)))

@@ -17,6 +17,7 @@ from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
 from bbp.explorer.sweepfile import Held, options_of
 from tests.cases import cases
 from theory import Network, ParameterError, bbp_threshold, bulk_edge, outlier, outliers
+from theory.answers import Edge, Outlier
 from theory.general import density, lowest_branch, spectrum, threshold
 from theory.general.results import Found
 
@@ -204,8 +205,9 @@ def test_the_numbers_of_a_slow_model_follow_with_their_errors():
     first = answer(State(p=2, a=2.0, activation="tanh"))
     assert {first.words[name] for name in ("edge", "outlier", "overlap", "phase")} == {"computing …"}
     assert first.lines["edge"] is None
-    one = np.array([0.5])
-    here = Found(-1.0, 2e-4, "sharp", "points", -1.25 * np.ones(1), 3e-3 * one, one, one, one, one)
+    here = Found(
+        Edge(-1.0, "sharp", 2e-4, "points"), (Outlier(-1.25, 0.5, 0.5, error=1.5e-3, overlap_error=0.5),)
+    )
     found = with_numbers(here)
     assert found.words["edge"] == "−1 ± 0.0002 sharp"
     assert found.words["outlier"] == "−1.25 ± 0.002"

@@ -117,11 +117,11 @@ def test_averages_over_symmetries_are_those_of_all_images():
     """Xi of a cloud averaged over its orbits is Xi of the cloud with every permutation of its points, at symmetric Q."""
     model = Network(3, activation="softplus", a=2.0)
     cloud = sobol_cloud(model, 0, 9)
-    (block,) = cloud.blocks
+    ((vectors, _),) = cloud.blocks
     q = 0.2 * np.eye(3) - 0.01
     xi, images = (np.zeros((12, 12)) for _ in range(2))
     for order in permutations(range(3)):
-        v = np.concatenate([block.vectors[:, :1], block.vectors[:, 1:][:, order]], axis=1)
+        v = np.concatenate([vectors[:, :1], vectors[:, 1:][:, order]], axis=1)
         f = cloud.f[:, order][:, :, order]
         a = q - q @ np.linalg.inv(q + f) @ q
         image = np.einsum("n,nk,nl,nij->kilj", cloud.probability, v, v, a).reshape(12, 12)
