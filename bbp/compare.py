@@ -21,7 +21,7 @@ from bbp.console.options import Program
 from bbp.console.program import callable_as, log
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
-from bbp.files import atomic, outputs
+from bbp.files import disk
 from theory.checks import ParameterError, shown
 
 EXAMPLE = """  bbp sweep --alpha-grid 0.8:2:13 --n 200,400,800 --a 0.5 --samples 64 --out results/sizes.h5
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     how = options.checked(COMPARE, given)
     _require_file(how, given)
     places = {name: how[name] for name in ("out", "save") if how[name] is not None}
-    outputs.require_apart(places, args.files)
+    disk.require_apart(places, args.files)
     # Only now SciPy and matplotlib are imported: --help and wrong options are answered at once.
     from bbp import plot
     from bbp.experiments import carry_out
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int:
 
     form = plot.form_of(how["out"]) if how["out"] is not None else ""
     for path in places.values():
-        atomic.prepare_directory(path.parent)
+        disk.prepare_directory(path.parent)
     if how["out"] is not None:
-        outputs.require_free(how["out"], force=how["force"])
+        disk.require_free(how["out"], force=how["force"])
     experiment = build(given, args.files)
     _require_one(experiment, places)
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             figure = compare_figure(
                 told_apart(named) if len(named) > 1 else comparisons[0], width=how["width"]
             )
-            atomic.write_bytes(how["out"], plot.render(figure, form, 300))
+            disk.write_bytes(how["out"], plot.render(figure, form, 300))
             log.info("wrote %s", how["out"])
 
     return carry_out.carry_out(experiment, {**how, "out": how["save"]}, draw)

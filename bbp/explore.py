@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from bbp.console import grids, program
 from bbp.console.errors import RunError
 from bbp.experiments import own
-from bbp.files import atomic, outputs
+from bbp.files import disk
 from theory.checks import ParameterError, shown
 
 EXAMPLE = """  bbp explore                            opens a page in the browser
@@ -91,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_target(text: str) -> None:
     """FileError, before anything is computed, where no file can be written."""
-    folder = outputs.destination(text, "--export").parent
+    folder = disk.destination(text, "--export").parent
     if folder.is_dir():  # else the export says that there is none
-        atomic.prepare_directory(folder)
+        disk.prepare_directory(folder)
 
 
 def _port(text: str) -> int:

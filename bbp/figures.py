@@ -18,7 +18,7 @@ from bbp.console.errors import FileError
 from bbp.console.options import integer
 from bbp.console.program import log
 from bbp.experiments.options import MOST_SAMPLES
-from bbp.files import atomic, outputs
+from bbp.files import disk
 from bbp.gallery import base
 from bbp.gallery.base import Effort, Entry
 from bbp.gallery.entries import ENTRIES
@@ -65,11 +65,11 @@ def run(args: argparse.Namespace) -> int:
         seed=grids.seed(args.seed),
     )
     entries = [_entry(name) for name in args.names] or list(ENTRIES.values())
-    out = outputs.home(args.out)
+    out = disk.home(args.out)
     for entry in entries:
         for suffix in ("h5", args.format):
-            outputs.destination(out / f"{entry.name}.{suffix}")
-    atomic.prepare_directory(out)
+            disk.destination(out / f"{entry.name}.{suffix}")
+    disk.prepare_directory(out)
     stored = {entry.name: None if args.force else _stored(out, entry, effort) for entry in entries}
     failed = 0
     with program.Progress(len(entries), unit="figure") as progress:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _make(entry: Entry, effort: Effort, out: Path, form: str, stored: Stored | None) -> bool:
     """Data and picture of one figure; whether it was made."""
-    path = outputs.destination(out / f"{entry.name}.h5")
+    path = disk.destination(out / f"{entry.name}.h5")
     try:
         if stored is not None:
             data, how = stored
@@ -94,8 +94,8 @@ def _make(entry: Entry, effort: Effort, out: Path, form: str, stored: Stored | N
             how = f"computed in {program.duration(seconds)}"
         with style.figure_style():
             figure = entry.draw(data)
-        picture = outputs.destination(out / f"{entry.name}.{form}")
-        atomic.write_bytes(picture, plot.render(figure, form, 300))
+        picture = disk.destination(out / f"{entry.name}.{form}")
+        disk.write_bytes(picture, plot.render(figure, form, 300))
     except Exception as error:  # whatever went wrong with one figure, the others go on
         log.error("%s failed: %s: %s", entry.name, type(error).__name__, " ".join(str(error).split()))
         log.debug("traceback", exc_info=True)

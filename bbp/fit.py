@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bbp.console import grids, program
 from bbp.console.errors import FileError
 from bbp.console.program import callable_as
-from bbp.files import atomic, outputs
+from bbp.files import disk
 from theory.checks import RATIOS, ParameterError, count, finite, one, shown
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     limit = args.limit if args.limit in ("theory", "free") else _limit(_number(args.limit))
     seed = grids.seed(args.seed)
     places = {
-        name: outputs.destination(value)
+        name: disk.destination(value)
         for name, value in (("save", args.save), ("out", args.out))
         if value is not None
     }
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
         from bbp import plot
 
         form = plot.form_of(places["out"])
-    outputs.require_apart(places, args.files)
+    disk.require_apart(places, args.files)
     for path in places.values():
-        outputs.require_free(path, force=args.force)
+        disk.require_free(path, force=args.force)
     found = _fits(args.files, model, {"of": of, "alpha": args.alpha, "limit": limit, "seed": seed})
     if places and len(found) > 1:
         raise FileError(f"the files hold {len(found)} models: a file or a figure shows one (--model INDEX)")
@@ -80,12 +80,12 @@ def run(args: argparse.Namespace) -> int:
 
     program.show("\n\n".join(table(one) for one in found))
     for path in places.values():
-        atomic.prepare_directory(path.parent)
+        disk.prepare_directory(path.parent)
     if "save" in places:
         dataset.write(places["save"], found[0])
         program.log.info("wrote %s", places["save"])
     if "out" in places:
-        atomic.write_bytes(places["out"], plot.render(plot.draw(found[0]), form, 300))
+        disk.write_bytes(places["out"], plot.render(plot.draw(found[0]), form, 300))
         program.log.info("wrote %s", places["out"])
     return program.OK
 
@@ -112,7 +112,7 @@ def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> l
 
     if given["alpha"] is not None:
         given = {**given, "alpha": grids.numbers("alpha", given["alpha"])}
-    outputs.require_once(sources)
+    disk.require_once(sources)
     opened = [one if hasattr(one, "data_vars") else dataset.open(one) for one in sources]
     whole = opened[0] if len(opened) == 1 else join.join(opened)
     parts = product.split(whole)

@@ -14,7 +14,7 @@ from typing import Any
 from bbp.console import program
 from bbp.console.program import callable_as
 from bbp.experiments.options import data_file
-from bbp.files import atomic, outputs
+from bbp.files import disk
 
 EXAMPLE = """  bbp join results/seed0.h5 results/seed1.h5 --out results/both.h5
   bbp join results/n*.h5 --out results/sizes.h5"""
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Join and write."""
     out = data_file("out", args.out)
-    outputs.require_apart({"out": out}, args.files)
-    outputs.require_free(out, force=args.force)
+    disk.require_apart({"out": out}, args.files)
+    disk.require_free(out, force=args.force)
     found = join(args.files, out=out)
     sizes = ", ".join(
         f"{found.sizes[name]} {name}"
@@ -73,7 +73,7 @@ def join(parts: Iterable[Any], *, out: str | Path | None = None) -> Any:
     place = None if out is None else data_file("out", out)
     found = joined(parts)
     if place is not None:
-        atomic.prepare_directory(place.parent)
+        disk.prepare_directory(place.parent)
         dataset.write(place, found)
     return found
 

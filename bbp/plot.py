@@ -20,14 +20,14 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bbp import store
 from bbp.analysis import comparison, scaling, spectrum
 from bbp.console import grids, program
 from bbp.console.errors import FileError, RunError
 from bbp.console.program import callable_as
 from bbp.experiments import descent_file, models, own, phase_file
 from bbp.experiments.options import MODEL
-from bbp.files import atomic, dataset, outputs
+from bbp.files import dataset as files
+from bbp.files import disk, product
 from bbp.gallery import base
 from bbp.gallery.entries import ENTRIES
 from bbp.plots import descent as descent_plots
@@ -62,7 +62,7 @@ _DATED = re.compile(rb"^%%(CreationDate|Creator|Title):.*\n", re.MULTILINE)  # o
 
 Source = str | Path | xr.Dataset
 SEVERAL = (
-    store.FORMAT,
+    files.SWEEP,
     comparison.FORMAT,
     descent_file.FORMAT,
 )  # what is drawn in one figure, each told apart
@@ -106,7 +106,7 @@ def draw(
         that has no figure.
     """
     chosen = options.read(**_checked(look))
-    place = None if out is None else outputs.destination(out)
+    place = None if out is None else disk.destination(out)
     ending = "" if place is None else form_of(place)
     _check_dpi(dpi)
     found = _opened(source, None if model is None else grids.integer("model", model, 0))
@@ -138,17 +138,17 @@ def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
         raise ParameterError("there is nothing to draw")
     found: dict[str, xr.Dataset] = {}
     for name, one in several.items():
-        result = one if isinstance(one, xr.Dataset) else dataset.open(one)
+        result = one if isinstance(one, xr.Dataset) else files.open(one)
         form, called = (
             str(result.attrs.get("format")),
             repr(str(one)) if isinstance(one, str | Path) else "the result",
         )
         if form not in DRAWERS:
             raise FileError(f"{called} is a {form} file, which has no figure here")
-        if model is not None and form not in (store.FORMAT, "bbp-descent"):
+        if model is not None and form not in (files.SWEEP, "bbp-descent"):
             raise ParameterError(f"model chooses one of a sweep over several, but {called} is a {form} file")
         found[str(name)] = (
-            store.chosen(result, model, called) if form in (store.FORMAT, "bbp-descent") else result
+            product.chosen(result, model, called) if form in (files.SWEEP, "bbp-descent") else result
         )
     forms = list(dict.fromkeys(str(one.attrs.get("format")) for one in found.values()))
     if len(found) > 1 and (len(forms) > 1 or forms[0] not in SEVERAL):
@@ -163,7 +163,7 @@ def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
 def _names(sources: Sequence[Any]) -> list[str]:
     """What legends call files: their names without ending, whole paths where these are alike; results by their number."""
     paths = [str(one) for one in sources if isinstance(one, str | Path)]
-    outputs.require_once(paths)
+    disk.require_once(paths)
     alike = len({Path(path).stem for path in paths}) < len(paths)
     return [
         (str(one) if alike else Path(one).stem) if isinstance(one, str | Path) else f"result {k + 1}"
@@ -240,7 +240,7 @@ def form_of(path: Path) -> str:
 def _gallery(found: xr.Dataset, width: str) -> Figure:
     del width  # a figure of the gallery has a width of its own
     try:
-        return ENTRIES[dataset.config(found)["figure"]].draw(base.arrays_of(found))
+        return ENTRIES[files.config(found)["figure"]].draw(base.arrays_of(found))
     except (
         KeyError,
         TypeError,
@@ -252,7 +252,7 @@ def _gallery(found: xr.Dataset, width: str) -> Figure:
 
 
 DRAWERS: dict[str, Callable[[Any, str], Figure]] = {
-    store.FORMAT: lambda found, width: sweep_plots.sweep_figure(found, width=width),
+    files.SWEEP: lambda found, width: sweep_plots.sweep_figure(found, width=width),
     phase_file.FORMAT: lambda found, width: phase_plots.phase_figure(found, width=width),
     comparison.FORMAT: lambda found, width: compare_figure(found, width=width),
     descent_file.FORMAT: lambda found, width: descent_plots.figure(found, width=width),
@@ -352,9 +352,9 @@ def run(args: argparse.Namespace) -> int:
     _check_dpi(args.dpi)
     for file in args.files:
         if Path(file).suffix.lower().removeprefix(".") in METADATA:
-            dataset.kind_of(file)  # a picture is told to be one, before it is found to be its own
-    outputs.require_apart({"out": out}, args.files)
-    outputs.require_free(out, force=args.force)
+            files.kind_of(file)  # a picture is told to be one, before it is found to be its own
+    disk.require_apart({"out": out}, args.files)
+    disk.require_free(out, force=args.force)
     look = {name: getattr(args, name) for name in LOOK}
     figure = _figure(args, look)
     with options.read(**look).look():
@@ -370,8 +370,8 @@ def _check_dpi(dpi: Any) -> None:
 
 def _write(figure: Figure, out: Path, form: str, dpi: float) -> None:
     picture = render(figure, form, dpi)
-    atomic.prepare_directory(out.parent)
-    atomic.write_bytes(out, picture)
+    disk.prepare_directory(out.parent)
+    disk.write_bytes(out, picture)
 
 
 def _output(args: argparse.Namespace) -> Path:
@@ -380,7 +380,7 @@ def _output(args: argparse.Namespace) -> Path:
         raise ParameterError(f"out must be given where there is {why} to name the picture after")
     if args.out is None and not Path(args.files[0]).name:
         raise FileError(f"{args.files[0]!r} is a directory, not a file")
-    return outputs.destination(str(Path(args.files[0]).with_suffix(".png")) if args.out is None else args.out)
+    return disk.destination(str(Path(args.files[0]).with_suffix(".png")) if args.out is None else args.out)
 
 
 def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
@@ -402,7 +402,12 @@ def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
         raise ParameterError(f"a spectrum is of one file, got {len(args.files)}")
     alpha = grids.number("spectrum", args.spectrum)
     if args.files:
-        return draw_spectrum(store.load(args.files[0], args.model), alpha, width=args.width, **look)
+        return draw_spectrum(
+            product.chosen(files.open(args.files[0], files.SWEEP), args.model, repr(args.files[0])),
+            alpha,
+            width=args.width,
+            **look,
+        )
     p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
     widths = grids.widths("p", p)
     if len(widths) != 1:
@@ -455,7 +460,7 @@ def plot(dataset: xr.Dataset | str | Path, ax: Axes | None = None, *, panel: str
     theory.checks.ParameterError
         For a result without panels, several models, or a letter that it has not.
     """
-    found = dataset if isinstance(dataset, xr.Dataset) else store.dataset.open(dataset)
+    found = dataset if isinstance(dataset, xr.Dataset) else files.open(dataset)
     if ax is not None and not isinstance(ax, Axes):
         raise ParameterError(f"ax must be axes of Matplotlib, got {shown(ax)}")
     if ax is None:

@@ -17,7 +17,7 @@ from bbp.analysis.finite_size import Crossing, alpha_zero_sampled, phi_crossing
 from bbp.analysis.finite_theory import theory_threads
 from bbp.analysis.summary import estimates, observables
 from bbp.experiments import models
-from bbp.files import provenance
+from bbp.files import variables
 from bbp.files.variables import DONE, described
 from theory.checks import ParameterError
 from theory.exact.transition import alpha_zero
@@ -97,7 +97,7 @@ def compare(
     own = models.record(models.of(sweep)) | {"alpha_bbp": sweep.alpha_bbp, "kind": sweep.kind}
     own |= {f"alpha_zero_{method}": _alpha_zero(sweep, method) for method in ("overlap", "continuation")}
     own |= {"config": json.dumps({"draws": draws, "repeats": repeats, "seed": seed}), "finished": 1}
-    return described(found.assign(more).assign_attrs({"format": FORMAT} | provenance.record() | own))
+    return described(found.assign(more).assign_attrs({"format": FORMAT} | variables.provenance() | own))
 
 
 def has_theory_n(comparison: xr.Dataset) -> bool:

@@ -13,7 +13,7 @@ import xarray as xr
 
 from bbp.analysis.summary import own_names
 from bbp.experiments import models
-from bbp.files import dataset, outputs, product
+from bbp.files import dataset, disk, product
 from bbp.files.variables import DONE, NOT_RUN, described
 from theory.checks import ParameterError, shown
 from theory.model import Network
@@ -55,7 +55,7 @@ def join(parts: Iterable[xr.Dataset | str | Path]) -> xr.Dataset:
     if isinstance(parts, str | bytes | Path | dict | xr.Dataset) or not isinstance(parts, Iterable):
         raise ParameterError(f"parts must be a list of files or results, got {shown(parts)}")
     parts = list(parts)
-    outputs.require_once(parts)
+    disk.require_once(parts)
     opened = [part if isinstance(part, xr.Dataset) else dataset.open(part) for part in parts]
     if not opened:
         raise ParameterError("there is no result to join")

@@ -18,7 +18,7 @@ from bbp.analysis.laws import FREE, SHAPES, Verdict, fit_law, verdict
 from bbp.analysis.recovery import recovery
 from bbp.analysis.summary import mean_and_error, observables
 from bbp.experiments import models
-from bbp.files import dataset, provenance
+from bbp.files import dataset, variables
 from bbp.files.variables import described, words_of
 from theory.checks import ParameterError, shown
 from theory.exact.transition import bbp_threshold
@@ -115,7 +115,7 @@ def fit(
     own: dict[str, Any] = {k: v for k, v in source.attrs.items() if k in ("p_star", "alpha_bbp", "kind")}
     own |= models.record(models.of(source)) if "p" in source.attrs else {}
     own |= {"format": FORMAT, "config": json.dumps(config), "finished": 1}
-    return described(found.assign_attrs(provenance.record() | own))
+    return described(found.assign_attrs(variables.provenance() | own))
 
 
 def _limit(limit: str | float) -> float | None:

@@ -23,8 +23,7 @@ import numpy as np
 
 from bbp.console import grids, program, signals
 from bbp.console.errors import FileError, RunError
-from bbp.files import outputs
-from bbp.files.atomic import read_regular
+from bbp.files import disk
 from theory import checks
 from theory.checks import ParameterError, shown
 
@@ -176,12 +175,12 @@ def truth(name: str, value: Any) -> bool:
 
 def path(name: str, value: Any) -> Path:
     """A file to write (bbp.files.outputs)."""
-    return outputs.destination(value, name)
+    return disk.destination(value, name)
 
 
 def directory(name: str, value: Any) -> str:
     """The name of a directory, ~ filled in."""
-    found = outputs.home(text(name, value))
+    found = disk.home(text(name, value))
     if "\0" in value or (found.exists() and not found.is_dir()):
         raise ParameterError(f"{name} must be the name of a directory, got {shown(value)}")
     return str(found)
@@ -193,7 +192,7 @@ LARGEST = 2**20  # bytes: options take a few lines
 def table(path: str | Path) -> dict[str, Any]:
     """The top table of the TOML file at `path`; a byte-order mark is skipped. FileError, one line, if it is not one."""
     try:
-        text = read_regular(path, LARGEST).decode("utf-8-sig")
+        text = disk.read_bytes(path, LARGEST).decode("utf-8-sig")
         return tomllib.loads(text)
     except FileError as error:
         raise FileError(f"cannot read the configuration: {error}") from None

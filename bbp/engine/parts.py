@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import re
-import shutil
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,22 +19,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from bbp.console.errors import FileError
 from bbp.console.program import log
 from bbp.engine.experiment import Experiment, canonical, differences
 from bbp.engine.tasks import DONE, FAILED, Point, Result
-from bbp.files import atomic
-from bbp.files.atomic import read_regular
+from bbp.files import disk
 
 PLAN, FORMAT, VERSION = "plan.json", "bbp-parts", 2
 LOCK, OWNER = "run.lock", "run.owner"  # of a run; of a task "3-of-10.lock"
+PLAN_LOCK = "plan.lock"
 LARGEST = 2**30  # bytes of a part, and of a plan
 # Ours by name: parts of this version, and those of the first (sweeps; descents).
-_NAME = re.compile(
+_OURS = re.compile(
     r"([0-9a-f]{16}-s\d{7,}-\d+|m\d{3,}-n\d{7,}-a[0-9a-f]{16}-s\d{7,}-\d+|\d{6})\.(npz|damaged)"
+    r"|plan\.json|\.bbp-.*\.tmp"
 )
-_LOCKS = re.compile(r"run\.(lock|owner)|\d+-of-\d+\.lock")
+_LOCKS = re.compile(r"run\.owner|(run|plan)\.lock|\d+-of-\d+\.lock")
 
 
 class Parts:
@@ -66,8 +67,9 @@ class Parts:
                     f"{str(self.path)!r} holds parts but no {PLAN}: of which run? (--force discards them)"
                 )
             plan = {"format": FORMAT, "version": VERSION, "experiment": experiment.name, "records": wanted}
-            with suppress(FileExistsError):
-                atomic.create(self.plan, json.dumps(plan, indent=1).encode())
+            with FileLock(self.path / PLAN_LOCK):
+                if not self.exist():
+                    disk.write_bytes(self.plan, json.dumps(plan, indent=1).encode())
         there = self.read_plan()
         apart = differences(there["records"], wanted, experiment.defaults)
         if there["experiment"] != experiment.name:
@@ -78,7 +80,7 @@ class Parts:
     def read_plan(self) -> dict[str, Any]:
         """The plan, {"experiment": name, "records": [...]}; FileError if it cannot be read or is of another version."""
         try:
-            plan = json.loads(read_regular(self.plan, LARGEST))
+            plan = json.loads(disk.read_bytes(self.plan, LARGEST))
             known = plan["format"] == FORMAT and plan["version"] == VERSION
             sound = not known or (isinstance(plan["records"], list) and isinstance(plan["experiment"], str))
         except (FileError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -109,7 +111,7 @@ class Parts:
         }
         np.savez(buffer, about=np.array(json.dumps(about)), **columns)  # type: ignore[arg-type]
         name = part_name(result.point, result.first, result.count)
-        atomic.write_bytes(self.path / name, atomic.sealed(buffer.getvalue()))
+        disk.write_bytes(self.path / name, disk.sealed(buffer.getvalue()))
 
     def load(self, experiment: Experiment | None = None, *, set_aside: bool = False) -> Iterator[Result]:
         """Every sound part of the experiment, in order of name; without one, whatever run they are of.
@@ -119,7 +121,7 @@ class Parts:
         """
         for path in sorted(self.path.glob("*.npz")):
             try:
-                data = read_regular(path, LARGEST, follow=False)
+                data = disk.read_bytes(path, LARGEST)
             except FileError as error:
                 log.warning("part %s does not count: %s", path.name, error)
                 continue
@@ -134,8 +136,8 @@ class Parts:
 
     def tidy(self) -> None:
         """Remove what killed writers left half written. Only while no other process writes here."""
-        if self.path.is_dir():
-            atomic.sweep_leftovers(self.path)
+        for left in self.path.glob(".bbp-*.tmp"):
+            left.unlink(missing_ok=True)
 
     def leave(self) -> None:
         """Remove the directory where nothing is kept in it but locks."""
@@ -147,28 +149,11 @@ class Parts:
                 self.path.rmdir()
 
     def discard(self) -> None:
-        """Remove the directory: renamed first, so that a crash half way cannot pass for an unfinished run.
-
-        Where it holds files of somebody else's only our own are removed, the plan first, and a warning names the place.
-        """
-        if self.path.is_symlink() or not self.path.is_dir():
-            return
-        ours = [path for path in self.path.iterdir() if _is_ours(path)]
-        if len(ours) < sum(1 for _ in self.path.iterdir()):
-            self.plan.unlink(missing_ok=True)
-            for path in ours:
-                path.unlink(missing_ok=True)
-            log.warning("%s holds files that are not of this program: they are left there", self.path)
-        else:
-            doomed = atomic.temporary(self.path)
-            self.path.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _is_ours(path: Path) -> bool:
-    known = any(pattern.fullmatch(path.name) for pattern in (_NAME, _LOCKS))
-    known = known or path.name == PLAN or path.name.endswith(atomic.SUFFIX)
-    return known and path.is_file() and not path.is_symlink()
+        """Remove the plan, then the parts; what is not ours stays, and so do locks until their holder leaves."""
+        with suppress(FileNotFoundError):
+            for path in sorted(self.path.iterdir(), key=lambda path: path.name != PLAN):
+                if _OURS.fullmatch(path.name) and not path.is_dir():
+                    path.unlink(missing_ok=True)
 
 
 def part_name(point: Point, first: int, count: int) -> str:
@@ -179,9 +164,9 @@ def part_name(point: Point, first: int, count: int) -> str:
 
 def _read(name: str, data: bytes, experiment: Experiment | None) -> Result:
     """The result in a part; an exception of whatever type if it is not sound, or of another run."""
-    if not atomic.fits(data):
+    if not disk.fits(data):
         raise ValueError("its contents do not match their checksum")
-    data = data[: -atomic.LENGTH]
+    data = data[: -disk.LENGTH]
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
         if any(item.compress_type != zipfile.ZIP_STORED for item in packed.infolist()):
             raise ValueError("it is compressed, as no part is")

@@ -22,7 +22,7 @@ from bbp.engine import cache, executors
 from bbp.engine.experiment import Division, Experiment, canonical, differences, pending
 from bbp.engine.parts import LOCK, OWNER, Parts
 from bbp.engine.tasks import Result, Results, Unit
-from bbp.files import atomic
+from bbp.files import disk
 from bbp.files.dataset import Locking
 from theory.checks import ParameterError
 
@@ -83,7 +83,7 @@ def run(experiment: Experiment, how: Execution) -> Any:
     finished = existing(experiment, how)
     if finished is not None:
         return finished
-    atomic.prepare_directory(how.out.parent)
+    disk.prepare_directory(how.out.parent)
     parts = Parts(how.out)
     with _locked(how, parts):
         # Another run may have finished while this one waited for nothing but its own start.
@@ -203,7 +203,7 @@ def keep_programs(how: Execution) -> None:
 def _begin(experiment: Experiment, how: Execution, parts: Parts) -> Results:
     """What earlier runs have left, after checking that it may be used."""
     if not how.task:
-        atomic.sweep_leftovers(how.out.parent, how.out.name)
+        disk.sweep_leftovers(how.out)
         parts.tidy()
     if how.force and not how.continues:
         parts.discard()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.console import devices
-from bbp.files import provenance
+from bbp.files import variables
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 
 Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a trip through JSON
@@ -267,7 +267,7 @@ def made(unit: Unit) -> dict[str, str]:
     return _versions() | ({"stream": stream} if stream else {})
 
 
-_versions = functools.cache(provenance.versions)
+_versions = functools.cache(variables.versions)
 
 
 def _columns(unit: Unit, samples: range) -> Columns:

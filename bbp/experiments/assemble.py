@@ -14,9 +14,9 @@ from bbp.analysis.given import verdicts
 from bbp.engine.tasks import Field, Result, Results
 from bbp.experiments import models
 from bbp.experiments.samples import COLUMNS, OUTER
-from bbp.files import provenance
+from bbp.files import variables
+from bbp.files.dataset import SWEEP
 from bbp.files.variables import described
-from bbp.store import FORMAT
 from sims.instance import STREAM
 from theory.finite.validity import doubts
 from theory.model import Network
@@ -64,10 +64,10 @@ def sweep(
     own = {point for _, point, _ in places}
     units = [unit for unit in results.units if unit.point in own]
     found = columns(results, fields, OUTER, axes, places).assign(_units(units))
-    more = {"format": FORMAT, "seed": record["seed"], "dtype": record["dtype"], "device": devices(units)}
+    more = {"format": SWEEP, "seed": record["seed"], "dtype": record["dtype"], "device": devices(units)}
     more |= {"prng": STREAM, "finished": int(finished), "config": json.dumps(dict(record))}
     return with_theory(
-        found.assign_attrs(more | provenance.record(unit.made for unit in units if unit.made)), model
+        found.assign_attrs(more | variables.provenance(unit.made for unit in units if unit.made)), model
     )
 
 

@@ -27,9 +27,9 @@ from bbp.engine.tasks import Columns, Field, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.cost import law_seconds
 from bbp.experiments.options import COMPARE
-from bbp.files import dataset, outputs, product
+from bbp.files import dataset, disk, product
+from bbp.files.dataset import SWEEP
 from bbp.files.variables import FILL
-from bbp.store import FORMAT
 from sims.machine import allotted
 
 
@@ -180,8 +180,8 @@ class CompareExperiment(engine.Experiment):
 def build(given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
     """A `CompareExperiment` of the samples in these files, from options by name; FileError, ParameterError."""
     settings = options.checked(COMPARE, given, decides=True)
-    outputs.require_once(files)
-    sweeps = product.split(join([dataset.open(path, FORMAT) for path in files]))
+    disk.require_once(files)
+    sweeps = product.split(join([dataset.open(path, SWEEP) for path in files]))
     for sweep in sweeps:
         comparison.require_samples(sweep)
     return CompareExperiment(tuple(sweeps), settings, tuple(map(str, files)))

@@ -22,7 +22,7 @@ from bbp.engine.tasks import Columns, Kind, Results
 from bbp.experiments import assemble, models, own
 from bbp.experiments.descent_file import COLUMNS, FORMAT, OUTER, table
 from bbp.experiments.options import AUTO, DESCENT, STARTS
-from bbp.files import dataset, provenance
+from bbp.files import dataset, variables
 from bbp.files.variables import FAILED, described
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
@@ -199,7 +199,7 @@ class DescentExperiment(engine.Experiment):
         }
         found = assemble.columns(results, COLUMNS, OUTER, axes, places)
         return described(
-            found.assign_attrs(models.record(self.model) | attributes | provenance.record(results.made))
+            found.assign_attrs(models.record(self.model) | attributes | variables.provenance(results.made))
         )
 
     def save(self, path: Path, found: xr.Dataset) -> None:

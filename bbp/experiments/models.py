@@ -17,7 +17,7 @@ from bbp.console import grids
 from bbp.console.errors import FileError
 from bbp.console.progress import log
 from bbp.experiments import own
-from bbp.files import atomic
+from bbp.files import disk
 from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, named, shown
 from theory.exact.outliers import teacher_branch
@@ -355,7 +355,7 @@ def check_inputs(model: Network, sizes: Iterable[int]) -> None:
 
 def _levels(name: str, path: str) -> str:
     try:
-        held = atomic.read_regular(Path(path).expanduser(), _LARGEST_FILE).decode("utf-8-sig")
+        held = disk.read_bytes(Path(path).expanduser(), _LARGEST_FILE).decode("utf-8-sig")
         lines = (line.partition("#")[0] for line in held.splitlines())
         values = np.array([float(word) for line in lines for word in line.replace(",", " ").split()])
     except FileError as error:

@@ -16,7 +16,7 @@ from typing import Any
 from bbp.console import grids
 from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
 from bbp.experiments import models, own
-from bbp.files import outputs, variables
+from bbp.files import disk, variables
 from theory.checks import ParameterError, normalisation, shown
 from theory.model.activations import ACTIVATIONS
 from theory.model.losses import LOSSES
@@ -68,7 +68,7 @@ def named(read: Any, other: str) -> Any:
 
 def data_file(name: str, value: Any) -> Path:
     """A file for HDF5; ParameterError for a name whose ending says that it is something else."""
-    found = outputs.destination(value, name)
+    found = disk.destination(value, name)
     if found.suffix.lower() in FOREIGN:
         raise ParameterError(
             f"{name} is an HDF5 file and must not end in {found.suffix}, got {shown(str(value))}"

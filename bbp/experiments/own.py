@@ -25,7 +25,7 @@ import cloudpickle
 import numpy as np
 
 from bbp.console.errors import FileError
-from bbp.files import atomic
+from bbp.files import disk
 from bbp.files.inputs import inputs as read_inputs
 from theory.checks import ParameterError, finite, shown
 from theory.model.activations import ACTIVATIONS, Activation
@@ -253,7 +253,7 @@ def _made(kind: str, name: str, value: Any) -> Entry:
 
 def _from_file(kind: str, place: str) -> types.ModuleType:
     try:
-        content = atomic.read_regular(Path(place).expanduser(), _LARGEST_FILE)
+        content = disk.read_bytes(Path(place).expanduser(), _LARGEST_FILE)
     except FileError as error:
         raise FileError(f"{kind}: {error}") from None
     return _executed(kind, place, str(Path(place).expanduser().resolve()), content)

@@ -22,7 +22,7 @@ from bbp.engine.tasks import REASON, TEXT, Columns, Field, Kind, Results
 from bbp.experiments import models, phase_minima
 from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import FORMAT, table
-from bbp.files import dataset, provenance
+from bbp.files import dataset, variables
 from bbp.files.variables import DONE, FAILED, described
 from theory.checks import ParameterError, shown
 from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
@@ -310,7 +310,7 @@ class PhaseExperiment(engine.Experiment):
         finished = int(all(self.complete(results, point) for point in points))
         return described(
             xr.Dataset(
-                found, coordinates, provenance.record(results.made) | attributes | {"finished": finished}
+                found, coordinates, variables.provenance(results.made) | attributes | {"finished": finished}
             )
         )
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bbp import store
 from bbp.analysis import given as rows
 from bbp.analysis import summary
 from bbp.analysis.finite_theory import draws_of
@@ -220,7 +219,7 @@ class SweepExperiment(engine.Experiment):
 
     def load(self, path: Path, locking: dataset.Locking) -> xr.Dataset:
         """What the file holds."""
-        return dataset.open(path, store.FORMAT, locking=locking)
+        return dataset.open(path, dataset.SWEEP, locking=locking)
 
     def held(self, found: xr.Dataset) -> engine.Held:
         """Records, and reasons of failed samples in order."""

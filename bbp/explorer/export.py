@@ -27,7 +27,7 @@ from bbp.console.program import Progress
 from bbp.explorer import curves, figures, page
 from bbp.explorer.answer import PHASES, answer
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
-from bbp.files import atomic, outputs
+from bbp.files import disk
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent
 from theory.exact.density import density
@@ -91,11 +91,11 @@ class Grid:
 def export(path: str, *, force: bool = False, grid: Grid | None = None) -> int:
     """Write the page to `path`; its size in bytes. Raises ParameterError if the file is there and not to be replaced."""
     target = Path(path)
-    outputs.require_free(target, force=force)
+    disk.require_free(target, force=force)
     if not target.parent.is_dir():
         raise ParameterError(f"there is no folder {str(target.parent)!r}")
     content = render(grid or Grid()).encode()
-    atomic.write_bytes(target, content)
+    disk.write_bytes(target, content)
     return len(content)
 
 

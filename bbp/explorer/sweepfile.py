@@ -15,13 +15,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bbp import store
 from bbp.analysis.summary import summarise
 from bbp.experiments import descent_file, models, own
 from bbp.explorer.figures import SHAPES, SIGNS
 from bbp.explorer.limits import SWEEP_POINTS, UPLOAD
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, plain, text_of
-from bbp.files import dataset
+from bbp.files import dataset, product
 from theory.checks import ParameterError
 from theory.model.covariance import covariance
 from theory.model.network import Network
@@ -58,7 +57,10 @@ def read(path: str | Path) -> list[Held]:
     if dataset.kind_of(path) == descent_file.FORMAT:
         one = importlib.import_module("bbp.explorer.descentfile").held(dataset.open(path))
         return [replace(one, file=Path(path).name)]
-    held = [replace(_held(sweep), file=Path(path).name) for sweep in store.load_all(path)[:MODELS]]
+    held = [
+        replace(_held(sweep), file=Path(path).name)
+        for sweep in product.split(dataset.open(path, dataset.SWEEP))[:MODELS]
+    ]
     points = sum(len(one.columns["alpha"]) for one in held)
     if points > SWEEP_POINTS:
         raise ParameterError(f"the file has {points} points; a page shows {SWEEP_POINTS}")

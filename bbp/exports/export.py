@@ -15,7 +15,7 @@ from bbp.console.grids import integer
 from bbp.console.streams import plain
 from bbp.exports import text
 from bbp.exports.tables import quantities, tables
-from bbp.files import atomic, dataset, outputs
+from bbp.files import dataset, disk
 from theory.checks import ParameterError
 
 ENDINGS = {".csv": "csv", ".tex": "latex", ".json": "json"}
@@ -24,13 +24,13 @@ ENDINGS = {".csv": "csv", ".tex": "latex", ".json": "json"}
 def run(args: argparse.Namespace) -> int:
     """Print or write one table of the file."""
     form = _form(args, None if args.out is None else Path(args.out))
-    out = None if args.out is None else outputs.destination(args.out)
+    out = None if args.out is None else disk.destination(args.out)
     for name in ("out", "columns", "table"):
         if args.list and getattr(args, name) is not None:
             raise ParameterError(f"{name} is for a table, and --list prints their names")
     if out is not None:
-        outputs.require_apart({"out": out}, [args.file])
-        outputs.require_free(out, force=args.force)
+        disk.require_apart({"out": out}, [args.file])
+        disk.require_free(out, force=args.force)
     found = tables(dataset.open(args.file))
     if args.list:
         for name, each in found.items():
@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     if out is None:
         sys.stdout.write(written if form == "json" else plain(written))
     else:
-        atomic.prepare_directory(out.parent)
-        atomic.write_bytes(out, written.encode())
+        disk.prepare_directory(out.parent)
+        disk.write_bytes(out, written.encode())
         program.show(f"wrote {args.out}")
     return program.OK
 

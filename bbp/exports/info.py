@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bbp import store
 from bbp.analysis import summary
 from bbp.console import program
 from bbp.console.errors import FileError
@@ -37,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         raise FileError(f"{args.file!r} is the directory of an unfinished run: bbp info {whole}")
     found = dataset.open(path)
     form = found.attrs["format"]
-    if form != store.FORMAT:
+    if form != dataset.SWEEP:
         if args.table or args.json:
             raise FileError(f"{args.file!r} is a {form} file: --table and --json are for sweeps")
         program.show("\n\n".join(about(one) for one in product.split(found)))

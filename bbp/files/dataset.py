@@ -7,15 +7,16 @@ read it without this package. The attribute `format` ("bbp-sweep", ...) says wha
 * the attribute `config` (JSON of every option that decides the numbers) is the dataset /config: attributes end at 64 KiB;
 * numbers that may be missing are NaN in memory, and in integer datasets the `_FillValue` (`bbp.files.variables.FILL`).
 
-A file is written whole or not at all, and the checksum of all its bytes stands behind them (`bbp.files.atomic`): a flipped bit
+A file is written whole or not at all, and the checksum of all its bytes stands behind them (`bbp.files.disk`): a flipped bit
 is found before HDF5 sees the file. A program that changes the file drops the checksum, and the file is then read as it is.
 """
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,21 +27,9 @@ import xarray as xr
 
 from bbp.console.errors import FileError
 from bbp.console.progress import log
-from bbp.files import atomic, look
-from bbp.files.atomic import open_regular, read_regular
+from bbp.files import disk
 from bbp.files.product import combined
-from bbp.files.variables import (
-    CONVENTIONS,
-    DONE,
-    FAILED,
-    FILL,
-    KINDS,
-    NOT_RUN,
-    REQUIRED,
-    TEXT,
-    described,
-    words_of,
-)
+from bbp.files.variables import CONVENTIONS, FILL, REQUIRED, TEXT, described, words_of
 from theory.checks import shown
 
 try:
@@ -49,6 +38,7 @@ except ImportError:  # not a POSIX system: nobody's lock can be asked for
     fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
+SWEEP = "bbp-sweep"  # the format of sweeps
 Locking = bool | str | None
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # Prefixes of variables that lie in a group of their own, by format; the longer before the shorter.
@@ -66,7 +56,7 @@ _SCALE = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS
 
 def write(path: str | Path, found: xr.Dataset) -> None:
     """Write a result to `path`, whole or not at all (OSError); `found.attrs["format"]` says what it is."""
-    atomic.write_bytes(Path(path), atomic.sealed(packed(found)))
+    disk.write_bytes(Path(path), disk.sealed(packed(found)))
 
 
 def packed(found: xr.Dataset) -> bytes:
@@ -124,9 +114,7 @@ def open(path: str | Path, kind: str | None = None, *, locking: Locking = None) 
     if not isinstance(path, str | os.PathLike):
         raise FileError(f"path must be the name of a file, got {shown(path)}")
     with _explained(path):
-        data = _verified(path, locking)
-        with _opened(data) as file:
-            look.inspect(file, len(data))
+        with _opened(_verified(path, locking)) as file:
             form = _checked_format(file, repr(str(path)), kind)
             found = _read(file, form)
         _require(form, found)
@@ -190,20 +178,24 @@ def _read(group: h5py.Group, form: str) -> xr.Dataset:
     """The Dataset in the root of a file, or in the group of a model in files of before."""
     attributes = {name: _plain(group.attrs[name]) for name in group.attrs if name not in _BOOKKEEPING}
     if "models" in attributes:
-        number = int(_number(attributes, "models"))
-        _must(number >= 1, f"attribute models is {number}")
         head = {name: attributes[name] for name in ("format", "format_version")}
-        return combined(
-            [_read(group[f"model_{index:03d}"], form).assign_attrs(head) for index in range(number)]
-        )
+        places = [f"model_{index:03d}" for index in range(int(attributes["models"]))]
+        return combined([_read(group[place], form).assign_attrs(head) for place in places])
     variables: dict[str, xr.Variable] = {}
-    for name, item in look.walk(group):
-        if isinstance(item, h5py.Dataset):
-            variables[_name(form, name, item)] = _variable(form, name, item)
+    for name, item in _datasets(group):
+        variables[_name(form, name, item)] = _variable(form, name, item)
     auxiliary = str(attributes.pop("coordinates", "")).split()
     if "config" in variables:
         attributes["config"] = str(variables.pop("config").values[()])
     return xr.Dataset(variables, attrs=attributes).set_coords(auxiliary)
+
+
+def _datasets(group: h5py.Group, prefix: str = "") -> Iterator[tuple[str, h5py.Dataset]]:
+    for name, item in group.items():
+        if isinstance(item, h5py.Group):
+            yield from _datasets(item, f"{prefix}{name}/")
+        else:
+            yield prefix + name, item
 
 
 def _name(form: str, place: str, item: h5py.Dataset) -> str:
@@ -239,7 +231,7 @@ def _variable(form: str, place: str, item: h5py.Dataset) -> xr.Variable:
 
 
 def _require(form: str, found: xr.Dataset) -> None:
-    """ValueError or KeyError, in words, where a result lacks what programs need or holds what cannot be."""
+    """ValueError or KeyError, in words, where a result lacks what programs need."""
     for name, dims in REQUIRED[form].items():
         values = found.variables[name]
         own = tuple(dim for dim in values.dims if dim != "model")
@@ -249,48 +241,12 @@ def _require(form: str, found: xr.Dataset) -> None:
             )
         if (values.dtype.kind in "OUT") != (name.removeprefix("widths_") in TEXT):
             raise ValueError(f"{name} is of type {values.dtype}")
-    for name in {"alpha", "a", "at_a"} & set(found.coords):
-        _must(
-            bool(np.all((found[name] > 0) & np.isfinite(found[name]))), f"{name} is not positive and finite"
-        )
-    for name in {"n", "p", "width"} & set(found.coords):
-        _must(bool(np.all(found[name] >= 1)), f"{name} is not at least 1")
-    config = json.loads(found.attrs["config"])
-    _must(
-        isinstance(config, list if "model" in found.dims else dict), f"config holds a {type(config).__name__}"
-    )
-    if "status" in found:
-        _must(bool(found.status.isin([NOT_RUN, DONE, FAILED]).all()), "status is not 0, 1 or 2")
-    if form == "bbp-sweep":
-        _must(
-            min(found.sizes[name] for name in ("n", "alpha", "sample", "eigenpair")) > 0,
-            "a coordinate is empty",
-        )
-    if form == "bbp-phase":
-        _number(found.attrs, "p_star")
-        for name in ("kind", "widths_kind"):
-            _must(
-                bool(np.isin(found[name].astype(str), (*KINDS, "")).all()),
-                f"{name} is not {' or '.join(KINDS)}",
-            )
-    elif form != "bbp-figure" and "model" not in found.dims and (form != "bbp-fit" or "p" in found.attrs):
-        for name in ("p", "p_star", "a"):
-            _must(_number(found.attrs, name) > 0, f"attribute {name} is not positive")
-        kind = found.attrs["kind"]
-        _must(kind in KINDS, f"attribute kind is {kind!r}, not one of {', '.join(KINDS)}")
-        _number(found.attrs, "alpha_bbp", finite=kind in KINDS[:2])
-
-
-def _must(good: bool, words: str) -> None:
-    if not good:
-        raise ValueError(words)
-
-
-def _number(attributes: Mapping[str, Any], name: str, *, finite: bool = True) -> float:
-    value = attributes[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or (finite and not np.isfinite(value)):
-        raise ValueError(f"attribute {name} is {value!r}")
-    return value
+    if not isinstance(json.loads(found.attrs["config"]), list if "model" in found.dims else dict):
+        raise ValueError("config is of another shape")
+    if form in GROUPS and "model" not in found.dims:
+        for name in ("p_star",) if form == "bbp-phase" else ("p", "p_star", "a", "alpha_bbp"):
+            if not isinstance(found.attrs[name], int | float):
+                raise ValueError(f"attribute {name} is {found.attrs[name]!r}")
 
 
 def _plain(value: Any) -> Any:
@@ -303,54 +259,33 @@ def _plain(value: Any) -> Any:
 
 def _verified(path: str | Path, locking: Locking) -> bytes:
     """The bytes of the HDF5 file at `path`, whose checksum fits; FileError if they are not fit to be read."""
-    name, data = repr(str(path)), _bytes(path, locking)
+    name = repr(str(path))
+    disk.require_file(path)
+    if locking and _is_held(path, strict=locking is True):
+        raise FileError(f"{name} is open for writing in another process: try again when that has closed it")
+    data = disk.read_bytes(path)
     if not data:
         raise FileError(f"{name} is empty")
-    starts = (0, *(512 << power for power in range(20)))
-    if not any(data[start : start + len(_SIGNATURE)] == _SIGNATURE for start in starts):
+    if not data.startswith(_SIGNATURE):
         raise FileError(f"{name} is not an HDF5 file")
-    sound = atomic.fits(data)
+    sound = disk.fits(data)
     if sound is False:
-        words = "is damaged: its contents do not match their checksum"
-        raise FileError(
-            f"{name} {'is open for writing in another process: try again' if _is_held(path) else words}"
-        )
+        raise ValueError("its contents do not match their checksum")
     if sound is None:
-        log.debug(
-            "%s carries no checksum: another program has changed it, or it was written before there was one",
-            name,
-        )
+        log.debug("%s carries no checksum: changed by another program, or of before there was one", name)
     return data
 
 
-def _bytes(path: str | Path, locking: Locking) -> bytes:
-    if locking in (None, False):
-        return read_regular(path)
-    handle = open_regular(path)
-    try:
-        _share(handle, path, strict=locking is True)
-        return read_regular(path)
-    finally:
-        os.close(handle)
-
-
-def _share(handle: int, path: str | Path, *, strict: bool) -> None:
-    try:
-        if fcntl is not None:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        words = "is open for writing in another process: try again when that has closed it"
-        raise FileError(f"{str(path)!r} {words}") from None
-    except OSError as error:
-        if strict:
-            raise FileError(f"{str(path)!r} cannot be locked: {error.strerror} (--locking false)") from None
-
-
-def _is_held(path: str | Path) -> bool:
-    try:
-        _bytes(path, "best-effort")
-    except FileError:
-        return True
+def _is_held(path: str | Path, *, strict: bool = False) -> bool:
+    """Whether another process holds the lock that HDF5 takes to write the file; FileError, if `strict`, without locks."""
+    with builtins.open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except (OSError, AttributeError) as error:
+            if strict:
+                raise FileError(f"{str(path)!r} cannot be locked: {error} (--locking false)") from None
     return False
 
 
@@ -367,22 +302,16 @@ def _opened(data: bytes) -> Iterator[h5py.File]:
 @contextmanager
 def _explained(path: str | Path) -> Iterator[None]:
     """Whatever reading the file at `path` raises, as a FileError in one line: none of it is the program's fault."""
-    name = repr(str(path))
     try:
         yield
-    except FileError as error:
-        raise error if name in str(error) else FileError(f"{name} is damaged: {error}") from None
-    except PermissionError:
-        raise FileError(f"{name} cannot be read: permission denied") from None
+    except FileError:
+        raise
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        held = _is_held(path)
-        words = (
-            "open for writing in another process: try again"
-            if held
-            else ("truncated" if "truncated" in text else "damaged") + f": {text}"
-        )
-        raise FileError(f"{name} is {words}") from None
+        words = ("truncated" if "truncated" in text else "damaged") + f": {text}"
+        if _is_held(path):
+            words = "open for writing in another process: try again"
+        raise FileError(f"{str(path)!r} is {words}") from None
 
 
 def _checked_format(file: h5py.File, name: str, kind: str | None) -> str:

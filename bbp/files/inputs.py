@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bbp.console.errors import FileError
-from bbp.files import atomic
+from bbp.files import disk
 from theory.checks import ParameterError, shown
 from theory.model.inputs import Inputs
 
@@ -66,7 +66,7 @@ def _read(text: str) -> Any:
     ending = path.suffix.lower()
     if ending not in (".npy", ".npz", *_HDF5, *_TEXT):
         raise ParameterError(f"inputs must be a file {_ENDINGS}, got {shown(text)}")
-    os.close(atomic.open_regular(path))
+    disk.require_file(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

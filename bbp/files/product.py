@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bbp.console.errors import FileError
 from theory.model import Network
 
 OWN = ("p", "p_star", "a")  # attributes that are coordinates where there are several models
@@ -25,79 +26,77 @@ def combined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
     """
     if len(parts) == 1:
         return parts[0]
-    common = {
-        name: value
-        for name, value in parts[0].attrs.items()
-        if name not in OWN and all(p.attrs.get(name) == value for p in parts)
+    heads = [part.attrs for part in parts]
+    same = [name for name in heads[0] if all(head.get(name) == heads[0][name] for head in heads)]
+    common = {name: heads[0][name] for name in same if name not in OWN} | {
+        "finished": int(all(head.get("finished", 1) for head in heads)),
+        "config": json.dumps([json.loads(head.get("config", "{}")) for head in heads]),
     }
-    varied = [
-        name
-        for name in dict.fromkeys(n for p in parts for n in p.attrs)
-        if name not in (*OWN, *_FOUND, *common, "config", "finished", "created")
-    ]
-    units = [part[[name for name, v in part.data_vars.items() if "unit" in v.dims]] for part in parts]
+    if "created" in heads[0]:
+        common["created"] = heads[0]["created"]
+    varied = [name for name in dict.fromkeys(n for head in heads for n in head) if name not in common]
+    columns = {
+        name: ("model", _column(name, [head.get(name) for head in heads]))
+        for name in dict.fromkeys((*OWN, *varied))
+    }
     plain = [
         part.drop_dims("unit", errors="ignore").assign(
             on_grid=("alpha", np.ones(part.sizes["alpha"], np.int8))
         )
         for part in parts
     ]
-    fill: dict[Any, Any] = {}
-    said: dict[Any, dict[Any, Any]] = {}
-    for part in plain:
-        for name, values in part.variables.items():
-            kind = values.dtype.kind
-            fill.setdefault(name, "" if kind in "OUT" else 0 if kind in "iu" else np.nan)
-            said.setdefault(name, dict(values.attrs))
+    kinds = {name: values.dtype.kind for part in reversed(plain) for name, values in part.variables.items()}
     found = xr.concat(
         plain,
         "model",
         join="outer",
-        fill_value=fill,
+        fill_value={
+            name: "" if kind in "OUT" else 0 if kind in "iu" else np.nan for name, kind in kinds.items()
+        },
         data_vars="all",
         coords="minimal",
         compat="override",
-        combine_attrs="drop",
+        combine_attrs="drop_conflicts",
     )
-    for name, variable in found.variables.items():
-        variable.attrs = said[name]
     found = found.assign_coords(model=np.arange(len(parts)))
-    for name in (*OWN, *varied):
-        found = found.assign_coords(
-            {name: ("model", _column(name, [part.attrs.get(name) for part in parts]))}
-        )
-    found = found.assign(
-        {
-            name: ("model", _column(name, [part.attrs[name] for part in parts]))
-            for name in _FOUND
-            if name in parts[0].attrs
-        }
-    )
-    if all("unit" in part.dims for part in units):
-        held = [
-            part.assign(unit_model=("unit", np.full(part.sizes["unit"], i))) for i, part in enumerate(units)
+    found = found.assign_coords({name: values for name, values in columns.items() if name not in _FOUND})
+    found = found.assign({name: columns[name] for name in _FOUND if name in columns})
+    if all("unit" in part.dims for part in parts):
+        units = [
+            part[[name for name, values in part.data_vars.items() if "unit" in values.dims]].assign(
+                unit_model=("unit", np.full(part.sizes["unit"], index))
+            )
+            for index, part in enumerate(parts)
         ]
-        joined = xr.concat(held, "unit").assign_coords(
-            unit=np.arange(sum(part.sizes["unit"] for part in units))
-        )
-        found = found.assign(
-            {name: values.variable for name, values in joined.data_vars.items()}
-        ).assign_coords(unit=joined.unit)
-    finished = int(all(part.attrs.get("finished", 1) for part in parts))
-    configs = json.dumps([json.loads(part.attrs.get("config", "{}")) for part in parts])
-    return found.assign_attrs(
-        {
-            **common,
-            **{n: parts[0].attrs[n] for n in ("created",) if n in parts[0].attrs},
-            "finished": finished,
-            "config": configs,
-        }
-    )
+        joined = xr.concat(units, "unit")
+        found = found.assign({name: values.variable for name, values in joined.data_vars.items()})
+        found = found.assign_coords(unit=np.arange(joined.sizes["unit"]))
+    found.attrs = common
+    return found
 
 
 def split(found: xr.Dataset) -> list[xr.Dataset]:
     """The Dataset of each model, in order; of one model, that."""
     return [one(found, index) for index in range(found.sizes["model"])] if "model" in found.dims else [found]
+
+
+def chosen(found: xr.Dataset, model: int | None, name: str) -> xr.Dataset:
+    """One model's result of several, by its index, or the only one; FileError, which calls the file `name`."""
+    parts = split(found)
+    if model is None and len(parts) == 1:
+        return parts[0]
+    if model is None or not 0 <= model < len(parts):
+        said = [
+            {key: part.attrs[key] for key in Network.__dataclass_fields__ if key in part.attrs}
+            for part in parts[:8]
+        ]
+        held = "; ".join(f"{i}: {' '.join(f'{k}={v}' for k, v in one.items())}" for i, one in enumerate(said))
+        more = "; ..." if len(parts) > 8 else ""
+        wanted = (
+            "choose one by its index (bbp plot --model INDEX)" if model is None else f"none has index {model}"
+        )
+        raise FileError(f"{name} holds {len(parts)} models ({held}{more}): {wanted}")
+    return parts[model]
 
 
 def one(found: xr.Dataset, index: int) -> xr.Dataset:

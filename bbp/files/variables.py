@@ -1,20 +1,29 @@
-"""What variables of results are, in words that travel with them: `long_name`, `units`, flags, and what stands for "missing".
+"""What travels with results: what variables are (`long_name`, `units`, flags, what stands for "missing"), and their origin.
 
 A variable that brings a `long_name` of its own keeps it, so that an observable more is declared where it is computed.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from bbp import __version__
 
 if TYPE_CHECKING:  # half a second, which processes that only compute need not wait for
     import xarray as xr
 
 CONVENTIONS = "CF-1.11"
 NOT_RUN, DONE, FAILED = 0, 1, 2  # of a sample: its `status`
-KINDS = ("continuous", "discontinuous", "none", "no edge", "unresolved")  # of a transition
 PARTS = {
     "": "",
     "_error": "standard error of: ",
@@ -201,31 +210,8 @@ REQUIRED: dict[str, dict[str, str]] = {
     | {
         name: name for name in ("n", "start", "alpha", "sample", "step", "hessian_step", "frame", "eigenpair")
     },
-    "bbp-compare": {
-        f"{name}{part}": "n alpha"
-        for name in ("lowest", "overlap", "phi", "phi_group", "gap")
-        for part in PARTS
-        if part != "_std"
-    }
-    | dict.fromkeys(("theory_edge", "theory_outlier", "theory_overlap", "alpha"), "alpha")
-    | {
-        "samples": "n alpha",
-        "n": "n",
-        "crossing": "crossing",
-        "alpha_zero_n": "alpha_zero_n",
-    },
-    "bbp-fit": dict.fromkeys(
-        ("quantity", "words", "verdict", "why", "at_alpha", "theory_limit", "taken_limit", "row"), "row"
-    )
-    | dict.fromkeys(("value", "error", "samples"), "row n")
-    | {
-        f"{name}{part}": "row law"
-        for name in ("limit", "coefficient", "exponent")
-        for part in PARTS
-        if part != "_std"
-    }
-    | dict.fromkeys(("chi2", "degrees", "p_value"), "row law")
-    | {"n": "n", "law": "law"},
+    "bbp-compare": {},
+    "bbp-fit": {},
     "bbp-figure": {},
 }
 
@@ -296,3 +282,58 @@ def words_of(name: str) -> str:
         if part and name.endswith(part) and (rest := words_of(name.removesuffix(part))):
             return words + rest
     return ""
+
+
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "h5py")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide the numbers."""
+    found = {"bbp": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def commit() -> str:
+    """The commit of the checkout this runs from, "+" added if files differ; else the one its wheel is of; or "unknown"."""
+    package = Path(__file__).resolve().parents[1]
+    checkout = package.parent
+    if not (checkout / ".git").exists():
+        built = package / "commit.txt"  # in a wheel: what it was built from (setup.py)
+        return built.read_text().strip() if built.is_file() else "unknown"
+    # GIT_DIR, GIT_WORK_TREE, ... of a hook or a script name another repository than the one that is asked about.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    questions = (
+        ["ls-files", "--error-unmatch", "bbp/__init__.py"],  # of a copy kept untracked it is not the commit
+        ["rev-parse", "HEAD"],
+        ["status", "--porcelain", "--untracked-files=no"],
+    )
+    try:
+        _, head, changes = (
+            subprocess.run(
+                ["git", "-C", checkout, *words],
+                capture_output=True, text=True, check=True, timeout=10, env=environment,
+            ).stdout.strip()
+            for words in questions
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return head + ("+" if changes else "")
+
+
+def provenance(made: Iterable[Mapping[str, str]] = ()) -> dict[str, str]:
+    """Attributes of a file: versions (JSON), commit, created (local time with zone).
+
+    made   versions of what computed its parts; where some are others than ours, `other_versions` names them
+    """
+    own = versions()
+    others = {json.dumps({name: each.get(name) for name in own}) for each in made} - {json.dumps(own)}
+    return {
+        "versions": json.dumps(own),
+        "commit": commit(),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    } | ({"other_versions": f"[{', '.join(sorted(others))}]"} if others else {})

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bbp.analysis.summary import of_samples
-from bbp.files import dataset, provenance
+from bbp.files import dataset, variables
 from theory.model import Network
 
 Array = NDArray[Any]
@@ -63,7 +63,9 @@ class Entry:
 def save(path: Path, entry: Entry, arrays: Mapping[str, Named], effort: Effort, seconds: float) -> None:
     """Write the data of one figure, whole or not at all (OSError)."""
     own = {"figure": entry.name, "caption": entry.caption, "seconds": seconds, "finished": 1}
-    attributes = provenance.record() | own | {"format": FORMAT, "config": json.dumps(config(entry, effort))}
+    attributes = (
+        variables.provenance() | own | {"format": FORMAT, "config": json.dumps(config(entry, effort))}
+    )
     dataset.write(path, xr.Dataset(dict(arrays), attrs=attributes))
 
 

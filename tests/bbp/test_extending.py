@@ -87,9 +87,9 @@ BOTH = ["sweep", *"--alpha-grid 2,4 --n 12 --samples 3 --activation Bell --proce
 THEN = f"""
 from bbp import join, store
 from bbp.experiments import models
-made, old = store.load("x.h5"), store.load("{ROOT}/data/finite_size/c200.h5")
+made, old = dataset.open("x.h5"), dataset.open("{ROOT}/data/finite_size/c200.h5")
 print("spread" in old, join([made, made])["spread"].shape)
-one, two = (store.load(name + ".h5") for name in ("plain", "dense"))
+one, two = (dataset.open(name + ".h5") for name in ("plain", "dense"))
 apart, size = (float(abs(x).max()) for x in (one.eigenvalues - two.eigenvalues, two.eigenvalues))
 print(models.of(one).activation.name, apart < 1e-12, size > 0.1)
 """

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import bbp as package
-from bbp import store
 from bbp.console.errors import FileError
 from bbp.console.signals import Interrupted
 from bbp.engine import run
+from bbp.files import dataset
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -54,7 +54,7 @@ def equal(tmp_path, from_shell, same):
     """Assert that a file holds the program's numbers."""
 
     def check(path):
-        same(store.load(path), store.load(from_shell))
+        same(dataset.open(path), dataset.open(from_shell))
 
     return check
 

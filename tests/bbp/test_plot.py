@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from bbp import phase, plot, store
+from bbp import phase, plot
 from bbp.analysis import spectrum
 from bbp.analysis.comparison import compare
 from bbp.analysis.theory_curves import FINE, theory_curves
@@ -52,7 +52,7 @@ def lines(ax):
 
 def test_a_sweep_s_points_are_the_lowest_eigenvalue_and_the_overlap_of_the_degenerate_group(sweep_file):
     """p p* = 2: q2 of the two lowest eigenvectors averaged, then over the samples that are done; a failed one is left out."""
-    sweep = store.load(sweep_file)
+    sweep = dataset.open(sweep_file)
     values, overlaps = plot.draw(sweep_file).axes
     for ax, array, size in ((values, sweep.eigenvalues, 1), (overlaps, sweep.overlaps, 2)):
         points = ax.containers[0].lines[0].get_xydata()
@@ -66,7 +66,7 @@ def test_a_sweep_s_points_are_the_lowest_eigenvalue_and_the_overlap_of_the_degen
 
 
 def test_a_sweep_s_curves_are_the_theory(sweep_file):
-    sweep = store.load(sweep_file)
+    sweep = dataset.open(sweep_file)
     values, overlaps = plot.draw(sweep_file).axes
     edge = lines(values)[r"left edge, $N = \infty$"]
     alpha = edge.get_xdata()
@@ -300,7 +300,7 @@ def test_model_is_for_sweeps(phase_h5):
     with pytest.raises(ParameterError, match="bbp-phase file"):
         plot.draw(phase_h5, model=0)
     with pytest.raises(FileError, match="bbp-phase file, not a bbp-sweep file"):
-        store.load(phase_h5)
+        dataset.open(phase_h5)
 
 
 def test_spectrum_of_a_model(tmp_path):
@@ -329,7 +329,7 @@ def test_spectrum_of_a_network(tmp_path, capsys):
 
 
 def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
-    sweep = store.load(sweep_file)
+    sweep = dataset.open(sweep_file)
     pool = spectrum.pool_of(sweep, 1.0)
     np.testing.assert_array_equal(pool.eigenvalues, sweep.eigenvalues[1, 1])
     assert (pool.n, pool.size, pool.total) == (40, 80, 320)

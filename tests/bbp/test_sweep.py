@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import xarray
 
-from bbp import store, sweep
+from bbp import sweep
 from bbp.analysis import summary
 from bbp.console import program
 from bbp.engine import experiment as schedule
@@ -22,7 +22,7 @@ from bbp.engine import run, tasks
 from bbp.experiments import models
 from bbp.experiments import sweep as config
 from bbp.experiments.options import SOLVERS, SWEEP
-from bbp.files import variables
+from bbp.files import dataset, product, variables
 from sims import sampling
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
@@ -37,7 +37,7 @@ def out(tmp_path):
 @pytest.fixture(scope="module")
 def reference(tiny_sweep):
     """The tiny sweep, run in one go."""
-    return store.load(tiny_sweep)
+    return dataset.open(tiny_sweep)
 
 
 def test_the_file_is_as_contracted(bbp, tiny, out):
@@ -63,7 +63,7 @@ def test_the_file_is_as_contracted(bbp, tiny, out):
         assert set(json.loads(file.attrs["versions"])) >= {"bbp", "jax", "numpy", "scipy", "h5py", "python"}
     with xarray.open_dataset(out, engine="h5netcdf") as data:
         assert data.eigenvalues.sel(n=16, alpha=1.2, sample=3, eigenpair=0).shape == ()
-    loaded = store.load(out)
+    loaded = dataset.open(out)
     assert loaded.unit_count.sum() == 48 and (loaded.unit_seconds > 0).all()
     assert not out.with_name("sweep.h5.parts").exists() and not out.with_name("sweep.h5.bbp.lock").exists()
 
@@ -122,7 +122,7 @@ def test_another_sweep_under_that_name_is_refused(bbp, tiny, out, finished, word
 
 def test_force_replaces(bbp, tiny, out, finished):
     assert bbp("sweep", *tiny, "--out", out, "--seed", "1", "--force").code == 0
-    assert store.load(out).attrs["seed"] == 1
+    assert dataset.open(out).attrs["seed"] == 1
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_force_replaces(bbp, tiny, out, finished):
 )
 def test_blocks_and_batches_change_no_number(bbp, tiny, out, reference, same, words):
     assert bbp("sweep", *tiny, "--out", out, *words).code == 0
-    same(store.load(out), reference)
+    same(dataset.open(out), reference)
 
 
 def test_the_order_of_units_changes_no_number(bbp, tiny, out, reference, same, monkeypatch):
@@ -149,13 +149,13 @@ def test_the_order_of_units_changes_no_number(bbp, tiny, out, reference, same, m
 
     monkeypatch.setattr(run, "working", lambda how: contextlib.nullcontext(shuffled))
     assert bbp("sweep", *tiny, "--out", out).code == 0
-    same(store.load(out), reference)
+    same(dataset.open(out), reference)
 
 
 def test_samples_do_not_depend_on_the_grid_they_are_part_of(bbp, out, reference):
     words = ["--alpha-grid", "1.2", "--n", "16", "--samples", "2", "--out", out]
     assert bbp("sweep", *words).code == 0
-    one = store.load(out)
+    one = dataset.open(out)
     np.testing.assert_array_equal(one.eigenvalues[0, 0], reference.eigenvalues[1, 1, :2])
 
 
@@ -168,12 +168,12 @@ def test_tasks_then_merge(bbp, tiny, out, reference, same):
     early = bbp("sweep", *tiny, "--out", out, "--merge")
     assert early.code == 1 and "16 samples are missing" in early.err and not out.exists()
     assert bbp("sweep", *tiny, "--out", out, "--merge", "--partial").code == 0
-    part = store.load(out)
+    part = dataset.open(out)
     assert not part.attrs["finished"] and (part.status == variables.NOT_RUN).sum() == 16
     assert bbp("sweep", *tiny, "--out", out, "--task", "2/3").code == 0
     assert bbp("sweep", *tiny, "--out", out, "--merge").code == 0
-    same(store.load(out), reference)
-    assert store.load(out).attrs["finished"]
+    same(dataset.open(out), reference)
+    assert dataset.open(out).attrs["finished"]
 
 
 def test_tasks_share_the_work_without_overlap(bbp, tiny, out, count_samples):
@@ -196,14 +196,14 @@ def test_a_failed_sample_is_recorded_and_the_rest_goes_on(bbp, tiny, out, refere
         again = bbp("sweep", *tiny, "--out", out)
     assert said.code == again.code == 1
     assert "1 samples failed, the first because: FloatingPointError: no convergence at all" in said.err
-    broken = store.load(out)
+    broken = dataset.open(out)
     assert (
         np.argwhere(broken.status.values == variables.FAILED).tolist() == [[1, 1, 3]]
         and broken.attrs["finished"]
     )
     assert np.isnan(broken.eigenvalues[1, 1, 3]).all() and (broken.status == variables.DONE).sum() == 47
     assert bbp("sweep", *tiny, "--out", out, "--retry-failed").code == 0
-    same(store.load(out), reference)
+    same(dataset.open(out), reference)
     assert not out.with_name("sweep.h5.parts").exists()
 
 
@@ -228,7 +228,7 @@ def test_resume_computes_only_what_is_missing(bbp, tiny, out, reference, same, c
     count_samples.clear()
     assert bbp("sweep", *tiny, "--out", out, "--resume", "--block", "5").code == 0
     assert len(count_samples) == 28
-    same(store.load(out), reference)
+    same(dataset.open(out), reference)
 
 
 def test_samples_of_two_random_streams_are_never_mixed(bbp, tiny, out, reference, same, monkeypatch):
@@ -248,7 +248,7 @@ def test_samples_of_two_random_streams_are_never_mixed(bbp, tiny, out, reference
     assert "prng None there" in bbp("sweep", *tiny, "--out", out, "--resume").err
     plan.write_text(text)
     assert bbp("sweep", *tiny, "--out", out, "--resume").code == 0
-    same(store.load(out), reference)
+    same(dataset.open(out), reference)
     monkeypatch.setattr(config, "STREAM", "threefry2x32/999")
     assert "holds another sweep: prng" in bbp("sweep", *tiny, "--out", out).err
 
@@ -277,7 +277,7 @@ def test_a_damaged_shard_is_computed_again(bbp, tiny, out, reference, same):
     damaged[2].write_bytes(damaged[3].read_bytes())
     said = bbp("sweep", *tiny, "--out", out, "--resume")
     assert said.code == 0 and said.err.count("is damaged") == 3
-    same(store.load(out), reference)
+    same(dataset.open(out), reference)
 
 
 def test_shards_of_an_unknown_sweep_are_refused(bbp, tiny, out):
@@ -292,7 +292,7 @@ def test_shards_of_an_unknown_sweep_are_refused(bbp, tiny, out):
 def test_a_product_of_models(bbp, out, same):
     words = ["--n", "12", "--samples", "2", "--p", "1,2", "--a-grid", "0.5:1:2", "--out", out]
     assert bbp("sweep", "--alpha-grid", *words).code == 0
-    found = store.load_all(out)
+    found = product.split(dataset.open(out))
     assert [(sweep.attrs["p"], sweep.attrs["a"]) for sweep in found] == [
         (1, 0.5),
         (1, 1.0),
@@ -302,14 +302,14 @@ def test_a_product_of_models(bbp, out, same):
     assert [sweep.eigenvalues.shape[-1] for sweep in found] == [5, 5, 6, 6]
     single = out.with_name("single.h5")
     bbp("sweep", "--alpha-grid", "--n", "12", "--samples", "2", "--p", "2", "--a", "0.5", "--out", single)
-    same(found[2], store.load(single))
+    same(found[2], dataset.open(single))
     assert bbp("sweep", "--alpha-grid", *words).code == 0
 
 
 def test_target_error_stops_a_point_when_it_is_reached(bbp, out):
     words = ["--alpha-grid", "0.8:2:3", "--n", "14", "--samples", "32", "--target-error", "0.2"]
     assert bbp("sweep", *words, "--out", out).code == 0
-    one = store.load(out)
+    one = dataset.open(out)
     averages = summary.summarise(one)
     stopped = averages.samples.values < 32
     assert stopped.any() and (averages.samples % config.CHECK == 0).all() and one.attrs["finished"]
@@ -319,12 +319,12 @@ def test_target_error_stops_a_point_when_it_is_reached(bbp, out):
     for task in (1, 2):
         assert bbp("sweep", *words, "--out", other, "--task", f"{task}/2", "--block", "3").code == 0
     assert bbp("sweep", *words, "--out", other, "--merge").code == 0
-    np.testing.assert_array_equal(store.load(other).eigenvalues, one.eigenvalues)
+    np.testing.assert_array_equal(dataset.open(other).eigenvalues, one.eigenvalues)
 
 
 def test_refinement_halves_the_steepest_step(bbp, tiny, out, reference):
     assert bbp("sweep", *tiny, "--refine", "1", "--out", out).code == 0
-    fine = store.load(out)
+    fine = dataset.open(out)
     old = np.isin(fine.alpha, reference.alpha)
     np.testing.assert_array_equal(fine.eigenvalues[:, old], reference.eigenvalues)
     steps = np.abs(np.diff(summary.summarise(reference).overlap.values, axis=1)).argmax(axis=1)
@@ -337,7 +337,7 @@ def test_a_toml_file_and_the_command_line_wins(bbp, tmp_path, out):
     path = tmp_path / "sweep.toml"
     path.write_text(f'alpha-grid = [0.8, 1.2]\nn = [12]\nsamples = 9\na_grid = "0.5:1:2"\nout = "{out}"\n')
     assert bbp("sweep", "--config", path, "--samples", "2", "--a", "0.7").code == 0
-    one = store.load(out)
+    one = dataset.open(out)
     assert one.sample.size == 2 and one.attrs["a"] == 0.7 and one.alpha.values.tolist() == [0.8, 1.2]
 
 
@@ -425,7 +425,7 @@ def test_dimensions_too_few_for_the_law_at_finite_n(bbp, out, n, p):
     """N of p + p* and less leaves no bulk: the samples are there, the theory at finite N is not."""
     words = ["--alpha-grid", "2,4", "--n", n, "--p", p, "--samples", "1"]
     assert bbp("sweep", *words, "--out", out).code == 0
-    found = store.load(out)
+    found = dataset.open(out)
     assert np.all(np.isfinite(found.eigenvalues)) and bool(np.isfinite(found.theory_n_lowest).any()) == (
         n == 12
     )

@@ -15,10 +15,9 @@ import pytest
 import xarray as xr
 
 import bbp as package
-from bbp import store
 from bbp.console import program
 from bbp.console.errors import FileError
-from bbp.files import atomic, dataset
+from bbp.files import dataset, disk
 from tests.cases import cases
 
 PROGRAMS = sorted(
@@ -172,7 +171,7 @@ def good_bytes():
     found["reason"] = grid, np.full((1, 2, 2), "", object)
     axes = {"n": [8], "alpha": [1.0, 2.0], "sample": [0, 1], "eigenpair": range(5)}
     about = {"p": 1, "p_star": 1, "a": 0.5, "alpha_bbp": 1.38, "kind": "continuous", "seed": 0, "finished": 1}
-    return atomic.sealed(dataset.packed(xr.Dataset(found, axes, about | {"format": "bbp-sweep"})))
+    return disk.sealed(dataset.packed(xr.Dataset(found, axes, about | {"format": "bbp-sweep"})))
 
 
 def good(path):
@@ -276,7 +275,7 @@ def test_a_bad_file_is_refused(bbp, tmp_path, monkeypatch, name):
     FILES[name](path)
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(FileError, match=r"^[^\n]*bad\.h5[^\n]*$"):
-        store.load(path)
+        dataset.open(path)
     for words in (
         ["info", path, "--table"],
         ["plot", path],
@@ -294,12 +293,12 @@ def test_a_bad_file_is_refused(bbp, tmp_path, monkeypatch, name):
 def test_a_flipped_bit_is_never_silently_another_number(tmp_path, same):
     path = tmp_path / "bad.h5"
     data = good(path)
-    reference = store.load(path)
+    reference = dataset.open(path)
     refused = 0
     for place in range(3, len(data), len(data) // 120):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
         try:
-            found = store.load(path)
+            found = dataset.open(path)
         except FileError as error:
             refused += 1
             assert "\n" not in str(error)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bbp import store
 from bbp.console import program, signals
 from bbp.console.progress import Progress
+from bbp.files import dataset
 
 FIRE = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "signals.py"))
 SWEEP = [*FIRE["PROGRAMS"]["sweep, dense"], "--out", "x.h5", "--resume"]
@@ -66,7 +66,7 @@ def test_a_sweep_stopped_again_and_again_is_the_sweep(tmp_path, same):
         assert (
             subprocess.run([sys.executable, "-m", *SWEEP, *few, "--out", out], cwd=tmp_path).returncode == 0
         )
-    same(store.load(tmp_path / "x.h5"), store.load(tmp_path / "reference.h5"))
+    same(dataset.open(tmp_path / "x.h5"), dataset.open(tmp_path / "reference.h5"))
 
 
 # A program whose pieces take for ever, and hold what should not stay.

@@ -14,10 +14,10 @@ import time
 
 import pytest
 
-from bbp import store, sweep
+from bbp import sweep
 from bbp.console.program import dispatch
 from bbp.engine import parts
-from bbp.files import atomic
+from bbp.files import dataset, disk
 
 MANY = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "40", "--block", "1", "--quiet"]
 
@@ -63,12 +63,12 @@ def test_killed_at_random_moments_and_equal_to_the_uninterrupted_run(
         assert child.exitcode == -signal.SIGKILL and not out.exists()
         assert len(list(parts.Parts(out).load())) == len(shard_files(out)) >= goal
     assert bbp("sweep", *MANY, "--block", "60", "--out", out, "--resume").code == 0
-    same(store.load(out), store.load(reference))
+    same(dataset.open(out), dataset.open(reference))
     assert sorted(path.name for path in out.parent.iterdir()) == ["reference.h5", "sweep.h5"]
 
 
 def test_killed_while_the_file_is_assembled(bbp, tiny, tiny_sweep, out, same, processes):
-    reference = store.load(tiny_sweep)
+    reference = dataset.open(tiny_sweep)
     assert bbp("sweep", *tiny, "--out", out, "--task", "1/1").code == 0
     rng = random.Random(4)
     for _ in range(4):
@@ -80,10 +80,10 @@ def test_killed_while_the_file_is_assembled(bbp, tiny, tiny_sweep, out, same, pr
         child.kill()
         child.join()
         if out.exists():
-            same(store.load(out), reference)
+            same(dataset.open(out), reference)
             out.unlink()
     assert bbp("sweep", *tiny, "--out", out, "--resume").code == 0
-    same(store.load(out), reference)
+    same(dataset.open(out), reference)
 
 
 def broken(number):
@@ -103,9 +103,9 @@ class Full(io.FileIO):
 
 # Steps of landing a file, what stands in for each, and what the message must say.
 FAULTS = {
-    "write": ([(atomic, "open")], Full, "No space left on device"),
+    "write": ([(disk, "open")], Full, "No space left on device"),
     "sync": ([(os, "fsync")], broken(errno.EDQUOT), "Disk quota exceeded"),
-    "rename": ([(os, "replace"), (os, "link")], broken(errno.EROFS), "Read-only file system"),
+    "rename": ([(os, "replace")], broken(errno.EROFS), "Read-only file system"),
 }
 WRITES = 6  # the plan, four shards, the file
 
@@ -114,17 +114,17 @@ WRITES = 6  # the plan, four shards, the file
 def failing(step, index):
     """The index-th file does not land: it fails at this step."""
     places, stand_in, _ = FAULTS[step]
-    real, seen = atomic._land, itertools.count()
+    real, seen = disk.write_bytes, itertools.count()
 
-    def land(path, data, **how):
+    def land(path, data):
         with pytest.MonkeyPatch.context() as patch:
             if next(seen) == index:
                 for where, name in places:
                     patch.setattr(where, name, stand_in, raising=False)
-            real(path, data, **how)
+            real(path, data)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atomic, "_land", land)
+        patch.setattr(disk, "write_bytes", land)
         yield
 
 
@@ -136,7 +136,7 @@ def small_reference(tmp_path_factory):
     """The small sweep, run in one go."""
     path = tmp_path_factory.mktemp("small") / "reference.h5"
     assert sweep.main([*SMALL, "--out", str(path)]) == 0
-    return store.load(path)
+    return dataset.open(path)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_write_that_fails_at_any_moment_is_told_and_mended(bbp, out, same, sma
     assert kept == max(index - 1, 0) and (f"{kept} samples are kept" in said.err) == (kept > 0)
     assert not list(out.parent.rglob("*.tmp")) and not list(out.parent.glob("*.lock"))
     assert bbp("sweep", *SMALL, "--out", out, "--resume").code == 0
-    same(store.load(out), small_reference)
+    same(dataset.open(out), small_reference)
 
 
 @pytest.fixture
@@ -179,15 +179,15 @@ def small_disk(mounted, monkeypatch, tmp_path):
     if place:
         return place, lambda: mounted("remount,size=100m")
     room = [100 * 1024]
-    real = atomic._land
+    real = disk.write_bytes
 
-    def land(path, data, **how):
+    def land(path, data):
         if len(data) > room[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         room[0] -= len(data)
-        real(path, data, **how)
+        real(path, data)
 
-    monkeypatch.setattr(atomic, "_land", land)
+    monkeypatch.setattr(disk, "write_bytes", land)
     return tmp_path, lambda: room.__setitem__(0, 10**9)
 
 
@@ -202,7 +202,7 @@ def test_a_full_disk_is_told_and_mended(bbp, tiny, tiny_sweep, same, small_disk)
     assert again.code == 1 and shard_files(full) == kept
     make_room()
     assert bbp("sweep", *tiny, "--out", full, "--resume").code == 0
-    same(store.load(full), store.load(tiny_sweep))
+    same(dataset.open(full), dataset.open(tiny_sweep))
 
 
 @pytest.fixture

@@ -11,11 +11,10 @@ import time
 import psutil
 import pytest
 
-from bbp import store
 from bbp.console.errors import RunError
 from bbp.engine import executors
 from bbp.engine.parts import Parts
-from bbp.files import variables
+from bbp.files import dataset, variables
 
 WORDS = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "25", "--block", "1"]
 ELSEWHERE = """
@@ -87,7 +86,7 @@ def test_a_worker_dies_and_then_the_scheduler_and_nothing_is_lost(
     assert len(kept) >= 20 and all((result.status == variables.DONE).all() for result in kept)
     assert bbp("sweep", *WORDS, "--out", out, "--resume").code == 0
     assert bbp("sweep", *WORDS, "--block", "25", "--out", reference).code == 0
-    same(store.load(out), store.load(reference))
+    same(dataset.open(out), dataset.open(reference))
 
 
 def test_without_workers_a_run_waits_as_long_as_it_is_told(bbp, tiny, tmp_path, elsewhere):

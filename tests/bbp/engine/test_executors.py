@@ -14,14 +14,13 @@ import numpy as np
 import psutil
 import pytest
 
-from bbp import store
 from bbp.console.errors import RunError
 from bbp.console.options import checked
 from bbp.engine import executors
 from bbp.engine.tasks import Unit, compute
 from bbp.experiments import carry_out, samples, sweep
 from bbp.experiments.options import SWEEP
-from bbp.files import variables
+from bbp.files import dataset, variables
 from tests.bbp.engine.pool_units import KIND, Unreadable
 from theory.checks import ParameterError
 
@@ -224,7 +223,7 @@ def test_a_sweep_in_two_processes_has_the_same_bits(bbp, tmp_path, same):
     one, two = tmp_path / "one.h5", tmp_path / "two.h5"
     assert bbp("sweep", *words, "--out", one, "--processes", "1").code == 0
     assert bbp("sweep", *words, "--out", two, "--workers", "2").code == 0
-    same(store.load(one), store.load(two))
+    same(dataset.open(one), dataset.open(two))
 
 
 @pytest.fixture

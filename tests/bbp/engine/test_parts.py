@@ -14,7 +14,7 @@ from bbp.engine import tasks
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results, compute
 from bbp.experiments import sweep
-from bbp.files import atomic
+from bbp.files import disk
 
 GIVEN = {"n": 12, "alpha_grid": [0.8, 1.2], "samples": 2}
 
@@ -42,12 +42,12 @@ def kept(tmp_path, experiment, computed):
 
 def rewritten(path, change):
     """The part after `change(arrays)`, sealed again: only what it says is wrong."""
-    with np.load(io.BytesIO(path.read_bytes()[: -atomic.LENGTH])) as data:
+    with np.load(io.BytesIO(path.read_bytes()[: -disk.LENGTH])) as data:
         arrays = {name: data[name] for name in data}
     change(arrays)
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
-    path.write_bytes(atomic.sealed(buffer.getvalue()))
+    path.write_bytes(disk.sealed(buffer.getvalue()))
 
 
 def told(**changes):
@@ -114,12 +114,12 @@ def test_no_flipped_bit_passes(kept, experiment, caplog):
 
 def test_a_compressed_part_is_refused(kept, experiment):
     held, (path, _) = kept
-    with zipfile.ZipFile(io.BytesIO(path.read_bytes()[: -atomic.LENGTH])) as old:
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes()[: -disk.LENGTH])) as old:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
             for name in old.namelist():
                 new.writestr(name, old.read(name))
-    path.write_bytes(atomic.sealed(buffer.getvalue()))
+    path.write_bytes(disk.sealed(buffer.getvalue()))
     assert len(list(held.load(experiment))) == 1
 
 

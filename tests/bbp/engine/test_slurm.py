@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bbp import store
+from bbp.files import dataset
 
 PAGE = Path(__file__).parents[3] / "docs" / "cluster.md"
 SWEEP = 'p = 2\na = 0.3\nn = 150\nalpha_grid = "1,2"\nsamples = 200\nseed = 1\nout = "p2.h5"\n'
@@ -66,6 +66,6 @@ def test_an_array_that_is_signalled_goes_on_and_is_merged(tmp_path, monkeypatch)
     told = first.read_text()
     assert told.index("time is nearly over: again") < told.index("task 1, start 2") < told.index("is done")
     said(sys.executable, "-m", "bbp.sweep", "--config", "sweep.toml", "--out", "alone.h5", "--processes", "1")
-    here, there = store.load("alone.h5"), store.load("p2.h5")
+    here, there = dataset.open("alone.h5"), dataset.open("p2.h5")
     for name in ("eigenvalues", "overlaps", "residuals", "status"):
         np.testing.assert_array_equal(here[name], there[name])

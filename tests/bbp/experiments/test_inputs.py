@@ -6,9 +6,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import bbp as package
-from bbp import store
 from bbp.analysis import comparison
 from bbp.experiments import models, own
+from bbp.files import dataset
 from bbp.plots.compare import compare_figure
 from theory import Network, ParameterError
 
@@ -30,7 +30,7 @@ def found(tmp_path_factory):
     made = package.sweep(
         inputs=str(folder / "x.npy"), alpha=[1.0, 5.0], samples=8, out=path, processes=1, progress=False
     )
-    return made, store.load(path)
+    return made, dataset.open(path)
 
 
 def test_the_file_has_rows_verdict_and_reason(found):
@@ -76,7 +76,7 @@ def test_changed_rows_are_no_resume(rows, tmp_path):
     with pytest.raises(ParameterError, match="inputs_source"):
         package.sweep(**options, resume=True)
     with pytest.raises(ParameterError, match="this needs the inputs"):
-        models.of(store.load(tmp_path / "s.h5")).inputs.take([0])
+        models.of(dataset.open(tmp_path / "s.h5")).inputs.take([0])
 
 
 def test_a_file_goes_to_other_processes_by_its_name(rows):

@@ -6,11 +6,10 @@ import h5py
 import numpy as np
 import pytest
 
-from bbp import store
 from bbp.analysis import theory_curves
 from bbp.analysis.summary import observables
 from bbp.experiments import models
-from bbp.files import variables
+from bbp.files import dataset, variables
 from theory import Committee
 from theory.checks import ParameterError
 from theory.general import ACTIVATIONS, LOSSES
@@ -86,7 +85,7 @@ def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
     out = tmp_path / "s.h5"
     said = bbp(*SWEEP, *options, "--out", out)
     assert said.code == 0, said.err
-    sweep = store.load(out)
+    sweep = dataset.open(out)
     assert sweep.kind == kind and np.all(sweep.status == variables.DONE)
     assert np.isnan(sweep.alpha_bbp) == (kind == "no edge")
     with h5py.File(out) as file:
@@ -106,13 +105,13 @@ def test_eigenvalues_of_a_file_are_levels(bbp, tmp_path):
     (tmp_path / "sigma.txt").write_text("0.5 0.5, 1.5\n1.5")
     out = tmp_path / "s.h5"
     assert bbp(*SWEEP, "--covariance", f"file:{tmp_path / 'sigma.txt'}", "--out", out).code == 0
-    assert models.of(store.load(out)).covariance.spec == "levels:0.5@0.5,1.5@0.5"
+    assert models.of(dataset.open(out)).covariance.spec == "levels:0.5@0.5,1.5@0.5"
 
 
 def test_a_configuration_file_names_the_model(bbp, tmp_path):
     (tmp_path / "c.toml").write_text('noise = 0.3\na = 2.0\nalpha_grid = "2,4"\nn = 20\nsamples = 1\n')
     assert bbp("sweep", "--config", tmp_path / "c.toml", "--out", tmp_path / "s.h5").code == 0
-    assert models.of(store.load(tmp_path / "s.h5")) == Network(a=2.0, noise=0.3)
+    assert models.of(dataset.open(tmp_path / "s.h5")) == Network(a=2.0, noise=0.3)
 
 
 def test_descents_and_phases_of_networks(bbp, tmp_path):
@@ -236,7 +235,7 @@ def test_readouts_and_biases_in_programs(bbp, tmp_path, monkeypatch):
     path = tmp_path / "s.h5"
     assert bbp(*SWEEP, *options, "--out", str(path)).code == 0
     model = Network(2, activation="tanh", loss="squared", readout=(1, -0.5), bias=(0.2, 0))
-    found = store.load(path)
+    found = dataset.open(path)
     assert models.of(found) == model
     assert (found.readout, found.bias) == ("1.0,-0.5", "0.2,0.0")
     np.testing.assert_allclose(found.theory_edge, models.theory_along(model, np.array([2.0, 4.0]))["edge"])

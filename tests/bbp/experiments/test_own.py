@@ -11,7 +11,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import bbp as package
-from bbp import store
 from bbp.experiments import models, own
 from bbp.files import dataset
 from sims import instance, sampling
@@ -126,11 +125,11 @@ def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory):
     out = mine.with_name("s.h5")
     words = [*SWEEP, "--activation", "mine.py:level", "--out", out]
     assert bbp(*words).code == 0
-    first = store.load(out)
+    first = dataset.open(out)
     assert first.attrs["activation"] == "mine.py:level" and len(first.attrs["activation_source"]) == 16
     two = mine.with_name("two.h5")
     assert bbp(*words[:-1], two, "--processes", "2", "--block", "2").code == 0
-    same(store.load(two), first)
+    same(dataset.open(two), first)
     assert models.of(first).student.value(2.0, np) == pytest.approx(4 / 1.4)
     mine.write_text(MINE.replace("# a square that levels off, alike", "# A SQUARE"))
     assert bbp(*words).code == 0  # a comment changes nothing
@@ -155,16 +154,16 @@ def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory):
     said = bbp(*spectrum, "--activation", "moved.py:level")
     assert said.code == 2 and "no such file: 'mine.py'" in said.err  # moved.py has K = 11
     mine.with_name("moved.py").write_text(MINE)
-    assert models.lacking(models.of(store.load(out)))
+    assert models.lacking(models.of(dataset.open(out)))
     assert bbp("compare", out, "--repeats", "100", "--activation", "moved.py:level").code == 0
-    assert not models.lacking(models.of(store.load(out)))
+    assert not models.lacking(models.of(dataset.open(out)))
     assert bbp(*spectrum, "--activation", "moved.py:level").code == 0
 
 
 def test_an_own_loss_through_file_and_figure(bbp, mine, known_theory):
     out = mine.with_name("s.h5")
     assert bbp(*SWEEP, "--loss", "mine.py:forgiving", "--out", out).code == 0
-    held = store.load(out)
+    held = dataset.open(out)
     assert models.of(held).rule.name == held.attrs["loss"] == "mine.py:forgiving"
     assert bbp("plot", out, "--out", out.with_suffix(".png")).code == 0
 
@@ -269,7 +268,7 @@ def test_a_covariance_of_ones_own(bbp, mine, same, known_theory):
     for name, covariance in runs.items():
         out = mine.with_name(f"{name}.h5")
         assert bbp(*SWEEP, "--p", "2", "--covariance", covariance, "--out", out).code == 0
-        held[name] = store.load(out)
+        held[name] = dataset.open(out)
     assert (
         held["own"].attrs["covariance"] == "mine.py:power"
         and len(held["own"].attrs["covariance_source"]) == 16
@@ -299,7 +298,7 @@ def test_a_target_of_ones_own(bbp, mine, same, known_theory):
     for name in ("product", "ended"):
         out = mine.with_name(f"{name}.h5")
         assert bbp(*words, "--target", f"mine.py:{name}", "--out", out).code == 0
-        held[name] = store.load(out)
+        held[name] = dataset.open(out)
     assert (
         held["product"].attrs["target"] == "mine.py:product"
         and len(held["product"].attrs["target_source"]) == 16
@@ -327,7 +326,7 @@ def test_observables_of_ones_own(bbp, mine, same, known_theory):
     out, two = mine.with_name("s.h5"), mine.with_name("two.h5")
     words = [*SWEEP, "--p", "2", "--observable", "mine.py:ipr,mine.py:apart"]
     assert bbp(*words, "--out", out).code == 0
-    found = store.load(out)
+    found = dataset.open(out)
     assert found.ipr.dims == ("n", "alpha", "sample", "eigenpair") and found.apart.dims == (
         "n",
         "alpha",
@@ -341,7 +340,7 @@ def test_observables_of_ones_own(bbp, mine, same, known_theory):
     np.testing.assert_allclose(found.ipr[0, 0, 1], (pairs.vectors**4).sum(axis=0), rtol=1e-6)
     np.testing.assert_allclose(found.apart, found.eigenvalues[..., 1] - found.eigenvalues[..., 0], rtol=1e-12)
     assert bbp(*words, "--out", two, "--processes", "2", "--block", "2").code == 0
-    same(store.load(two), found)
+    same(dataset.open(two), found)
     again = package.sweep(p=2, a=0.5, observable=[ipr, apart], **HOW)
     for name in ("ipr", "apart"):
         np.testing.assert_allclose(again[name], found[name], rtol=1e-12)

@@ -22,9 +22,10 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 
-from bbp import store, sweep
+from bbp import sweep
 from bbp.explorer.export import Grid, export
 from bbp.explorer.state import State
+from bbp.files import dataset
 
 CHROMIUM, DRIVER = ("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)
 FLAGS = (
@@ -300,7 +301,7 @@ def small_sweep(tmp_path_factory):
         str(path),
     ]
     assert sweep.main(["--quiet", *words]) == 0
-    stored = store.load(path)
+    stored = dataset.open(path)
     lowest = stored.eigenvalues.values[0, :, :, 0].mean(axis=-1)
     return SimpleNamespace(path=path, lowest=lowest, alpha=stored.alpha.values)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from bbp import store, sweep
+from bbp import sweep
 from bbp.explorer.answer import answer, number
 from bbp.explorer.jobs import draws_of
 from bbp.explorer.limits import sampling_of
@@ -560,7 +560,7 @@ def test_a_file_with_functions_of_ones_own_is_shown_with_its_quantities(tab, tmp
     words = ["--alpha-grid", "3,5", "--n", "24", "--samples", "4", "--a", "0.5", "--quiet"]
     words += ["--activation", "mine.py:bend", "--observable", "mine.py:ipr", "--out", "own.h5"]
     assert sweep.main(words) == 0
-    found = store.load("own.h5")
+    found = dataset.open("own.h5")
     with explorer("own.h5") as (url, _):
         assert "activation=mine.py%3Abend" in url
         tab.open(address=url)

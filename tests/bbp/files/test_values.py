@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import bbp as package
-from bbp import store
 from bbp.analysis.comparison import compare
 from bbp.analysis.summary import summarise
 from bbp.files import dataset
@@ -33,7 +32,7 @@ def digest(value):
 
 
 def of_sweep(path):
-    s = store.load(path)
+    s = dataset.open(path)
     held = {
         name: s[f"theory_{name}" if name in ("edge", "outlier", "overlap") else name].values for name in SWEEP
     }
