@@ -1,1 +1,1 @@
-"""Files: HDF5 layouts, durable writing, provenance."""
+"""Files: results in HDF5, what travels with them, bytes on disk, inputs of one's own."""

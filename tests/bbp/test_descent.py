@@ -126,7 +126,7 @@ def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeyp
         raise OSError(28, "No space left on device")
 
     before = out.read_bytes()
-    monkeypatch.setattr("bbp.files.atomic.os.fsync", full)
+    monkeypatch.setattr("bbp.files.disk.os.fsync", full)
     said = bbp("descent", *TINY, "--out", out, "--force")
     assert said.code == 1 and "No space left" in said.err
     assert out.read_bytes() == before
