@@ -179,8 +179,8 @@ def _read(group: h5py.Group, form: str) -> xr.Dataset:
     attributes = {name: _plain(group.attrs[name]) for name in group.attrs if name not in _BOOKKEEPING}
     if "models" in attributes:
         head = {name: attributes[name] for name in ("format", "format_version")}
-        places = [f"model_{index:03d}" for index in range(int(attributes["models"]))]
-        return combined([_read(group[place], form).assign_attrs(head) for place in places])
+        number = int(attributes["models"])
+        return combined([_read(group[f"model_{i:03d}"], form).assign_attrs(head) for i in range(number)])
     variables: dict[str, xr.Variable] = {}
     for name, item in _datasets(group):
         variables[_name(form, name, item)] = _variable(form, name, item)
@@ -244,8 +244,8 @@ def _require(form: str, found: xr.Dataset) -> None:
     if not isinstance(json.loads(found.attrs["config"]), list if "model" in found.dims else dict):
         raise ValueError("config is of another shape")
     if form in GROUPS and "model" not in found.dims:
-        for name in ("p_star",) if form == "bbp-phase" else ("p", "p_star", "a", "alpha_bbp"):
-            if not isinstance(found.attrs[name], int | float):
+        for name in ("p_star",) if form == "bbp-phase" else ("p", "p_star", "a", "alpha_bbp", "kind"):
+            if not isinstance(found.attrs[name], str if name == "kind" else int | float):
                 raise ValueError(f"attribute {name} is {found.attrs[name]!r}")
 
 

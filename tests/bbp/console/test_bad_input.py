@@ -260,9 +260,7 @@ FILES = {
     ),
     "eigenvalues of text": replaced("eigenvalues", np.array([b"x"])),
     "config no json": replaced("config", "{"),
-    "p negative": attribute("p", -1),
     "p of text": attribute("p", "one"),
-    "a nan": attribute("a", float("nan")),
     "models many": attribute("models", 10**9),
     "models of text": attribute("models", "many"),
 }
