@@ -140,12 +140,13 @@ class Parts:
             left.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """Remove the directory where nothing is kept in it but locks."""
+        """Remove locks and directory where nothing of the run is kept in it; files of others stay."""
         with suppress(OSError):
             held = list(self.path.iterdir())
-            if all(_LOCKS.fullmatch(path.name) for path in held):
+            if not any(_OURS.fullmatch(path.name) for path in held):
                 for path in held:
-                    path.unlink(missing_ok=True)
+                    if _LOCKS.fullmatch(path.name):
+                        path.unlink(missing_ok=True)
                 self.path.rmdir()
 
     def discard(self) -> None:
