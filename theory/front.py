@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from theory.answers import Edge, Outlier, Spectrum
-from theory.checks import ParameterError, numpy_defaults, one, ratio
+from theory.answers import Edge, Outlier
+from theory.checks import numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge
-from theory.exact.density import density as committee_density
 from theory.exact.outliers import outlier as teacher_outlier
-from theory.exact.weight_law import DIGITS
 from theory.general.alpha_zero import alpha_zero as estimate
-from theory.general.density import density as network_density
+from theory.general.density import atom, density
 from theory.general.results import Found
-from theory.general.spectrum import lowest_branch, threshold
+from theory.general.spectrum import lowest_branch as spectrum
 from theory.general.spectrum import spectrum as solved
+from theory.general.spectrum import threshold
 from theory.model.network import Network, network
 
 __all__ = ["alpha_zero", "atom", "density", "edge", "outliers", "spectrum", "threshold"]
@@ -93,98 +88,6 @@ def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
         found = teacher_outlier(model, alpha)
         return () if found is None else (found,)
     return _solved(model, one("alpha", ratio("alpha", alpha))).pulled
-
-
-@numpy_defaults
-def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
-    """Edge and lowest outlier along alpha: the arrays that a sweep file keeps.
-
-    Parameters
-    ----------
-    model : Network
-    alpha : array of float
-        M/N, any shape.
-
-    Returns
-    -------
-    Spectrum
-        Arrays of the shape of alpha, NaN where there is no edge or no outlier.
-
-    Raises
-    ------
-    ParameterError
-        Unless model is a Network and every alpha positive.
-    NotConverged
-        As `edge`.
-
-    >>> spectrum(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
-    array([   nan, 0.1495, 0.2838])
-    """
-    return lowest_branch(model, alpha)
-
-
-@numpy_defaults
-def density(
-    model: Network,
-    alpha: ArrayLike,
-    values: ArrayLike,
-    *,
-    digits: int | None = None,
-    tolerance: float | None = None,
-) -> Any:
-    """Bulk density of eigenvalues at `values`, per unit of the Hessian ((p/2) H for p = inf), without the `atom` at 0.
-
-    Parameters
-    ----------
-    model : Network
-    alpha : float
-        M/N: one number, or an array that broadcasts with values for a quadratic committee without options.
-    values : array of float
-        Eigenvalues, any shape.
-    digits : int
-        8 to 15, of quadratic committees without options: see `theory.exact.density`.
-    tolerance : float
-        Of other models, NaN where it is not reached: see `theory.general.density`.
-
-    Returns
-    -------
-    float or array
-        Of the shape of values; exactly 0 outside the support.
-
-    Raises
-    ------
-    ParameterError
-        On unfit arguments, and for a model of which nodes are not known.
-
-    >>> density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
-    array([0.      , 0.191582])
-    """
-    model = network(model)
-    if model.is_committee:
-        if tolerance is not None:
-            raise ParameterError(
-                "tolerance must be left out for a quadratic committee: its density has all digits"
-            )
-        return committee_density(model, alpha, values, digits=DIGITS if digits is None else digits)
-    if digits is not None:
-        raise ParameterError(
-            "digits must be left out for this model: tolerance says how steady its density is"
-        )
-    rho = network_density(model, one("alpha", ratio("alpha", alpha)), values, tolerance)
-    return float(rho) if rho.ndim == 0 else rho
-
-
-@numpy_defaults
-def atom(model: Network, alpha: ArrayLike) -> Any:
-    """Mass of the eigenvalue 0, shape of alpha: 1 less alpha or the share of input directions that vary, whichever is less.
-
-    >>> atom(Network(), 0.75)
-    0.25
-    """
-    inputs = network(model).levels()
-    varied = 1.0 if inputs is None else float(inputs[1][inputs[0] > 0].sum())
-    mass = np.maximum(0.0, 1 - np.minimum(np.asarray(ratio("alpha", alpha)), varied))
-    return float(mass) if mass.ndim == 0 else mass
 
 
 @numpy_defaults

@@ -1,9 +1,20 @@
 """Bulk density of the Hessian of any network: rho(lambda) = -Im (1/pN) Tr (lambda + i0 - H)^{-1} / pi.
 
-The complex Dyson equation (`theory.general.resolvent`) on the nodes of the model's route: those of `theory.general.laws`
-where G is a multiple of the identity, clouds of `theory.general.clouds` elsewhere. Places are solved again on finer and finer
-nodes until rho moves by less than a tolerance; roots on one set of nodes are where Newton's method starts on the next. Weights
-need no lower bound. Where the model is the quadratic committee the exact density is taken.
+Nodes are those of the model's route: of `theory.general.laws` where G is a multiple of the identity, clouds of
+`theory.general.clouds` elsewhere. Places are solved again on finer and finer nodes until rho moves by less than a tolerance;
+roots on one set of nodes are where Newton's method starts on the next. Weights need no lower bound. Where the model is the
+quadratic committee the exact density is taken.
+
+The block resolvent that a new sample feels, G = int s (z - s kappa)^{-1} dnu(s), kappa(G) = alpha E[F (I - G F)^{-1}], is a
+fixed point of a map T of {Im G < 0} into itself. Derived here: such a map has at most one fixed point inside (Earle and
+Hamilton), so a root with Im G < 0 is the resolvent, at a real z too, however it was found; and a real root at a real z is it
+where no eigenvalue of the derivative of T exceeds 1: z then lies outside the spectrum. Hence Newton's method may start
+anywhere: at the neighbouring place with the tangent of z -> G, and where that fails, high above the axis.
+
+    derivative of kappa along X: alpha E[A X A],           A = F (I - G F)^{-1}
+    of T along d kappa:          int s^2 R d kappa R dnu,  R = (z - s kappa)^{-1}
+
+A resolvent that is a multiple of the identity is the case p = 1 with the weights' eigenvalues.
 """
 
 from __future__ import annotations
@@ -12,18 +23,19 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, count, finite, numpy_defaults, one, positive, ratio
 from theory.exact.density import density as committee_density
+from theory.exact.weight_law import DIGITS
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.laws import isotropic, weight_nodes
-from theory.general.resolvent import Point, Resolvent
 from theory.general.results import Found
 from theory.general.spectrum import spectrum
+from theory.general.symmetric import symmetric
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -42,14 +54,170 @@ _CUBATURE, _PRODUCT, _POINTS = (
     1e-6,
     1e-3,
     1e-2,
-)  # steady: change of rho relative to rho and 1/(width of the spectrum)
-_DRAWN, _KEPT = (
-    1e-3,
-    0.03,
-)  # the same, for a curve to be drawn: aimed at, and kept where the finest nodes do no better
+)  # change of rho, relative to rho and 1/(width of the spectrum), that is steady
+_DRAWN, _KEPT = 1e-3, 0.03  # the same of a curve: aimed at, and kept where the finest nodes do no better
 _PRODUCT_DIMENSIONS = 3
 _LOOK = 40  # places of the first look at a curve, on either side
 _SMALLEST, _FARTHEST = 1e-3, 30.0  # of their distances, in standard deviations of the spectrum
+
+_STEPS = 30
+_CONVERGED = 1e-8  # relative change after which Newton's next one is below rounding
+_REAL = 1e-9  # Im G relative to G below which a root counts as real
+_HEIGHTS = np.append(
+    np.geomspace(30.0, 1e-6, 36), 0.0
+)  # Im z on the way down to the axis, in spectra's units
+
+
+@dataclass(frozen=True)
+class Root:
+    """A root: z, G as coordinates (D,), and dG/dz (D,)."""
+
+    z: complex
+    g: Array
+    slope: Array
+
+
+class Resolvent:
+    """The equation of the weights f (n, p, p), or (n,) for p = 1, with coefficients c (n,) that add up to 1, at one alpha.
+
+    inputs  eigenvalues and probabilities of the covariance, None for the identity
+    """
+
+    def __init__(self, f: Array, c: Array, alpha: float, inputs: tuple[Array, Array] | None = None):
+        f = f[:, None, None] if f.ndim == 1 else f
+        self.p = f.shape[1]
+        self.packing = symmetric(self.p)
+        self.f = np.ascontiguousarray(f[:, self.packing.rows, self.packing.cols].T).astype(complex)
+        self.c = (alpha * c).astype(complex)
+        s, w = (np.ones(1), np.ones(1)) if inputs is None else inputs
+        self.s, self.w = s[s > 0], w[s > 0]
+        self.mean, self.square, self.mean_matrix = self._moments(f, c, alpha)
+        self.scale = abs(self.mean) + (1 + alpha) * np.sqrt(self.square / alpha)
+
+    def _moments(self, f: Array, c: Array, alpha: float) -> tuple[float, float, Array]:
+        mean = np.einsum("n,nij->ij", c, f)
+        return (
+            alpha * float(np.trace(mean)) / self.p,
+            alpha * float(c @ np.sum(f**2, axis=(1, 2))) / self.p,
+            alpha * mean,
+        )
+
+    def moments(self) -> tuple[float, float]:
+        """Mean of the spectrum, (1/pN) E Tr H, and of its square, the atom included.
+
+        The second is (alpha E tr F^2 + alpha^2 tr (E F)^2 E s^2) / p.
+        """
+        spread = float(self.w @ self.s**2) * float(np.sum(self.mean_matrix**2)) / self.p
+        return self.mean, self.square + spread
+
+    @property
+    def width(self) -> float:
+        """Standard deviation of the spectrum."""
+        mean, square = self.moments()
+        return math.sqrt(max(square - mean**2, 0.0))
+
+    def densities(
+        self, lam: Array, start: list[Root | None] | None = None
+    ) -> tuple[Array, list[Root | None]]:
+        """rho at places lam (n,), ascending, NaN where no root was found, and the roots; `start`: roots near them, if known."""
+        rho, points = np.full(len(lam), np.nan), []
+        before: Root | None = None
+        for i, place in enumerate(lam):
+            point = None
+            for near in (None if start is None else start[i], before):
+                point = point or (None if near is None else self._from(near, complex(place)))
+            point = point or self.at(complex(place))
+            if point is not None:
+                rho[i] = self.density(point)
+                before = point
+            points.append(point)
+        return rho, points
+
+    def density(self, point: Root) -> float:
+        """-Im (1/pN) Tr (z - H)^{-1} / pi at a root."""
+        resolvents, _ = self._resolvents(point.z, self._kappa(point.g)[0])
+        trace = np.einsum("s,sii->", self.w, resolvents) / self.p
+        return max(0.0, float(-trace.imag) / np.pi)
+
+    def _from(self, near: Root, z: complex) -> Root | None:
+        """The root at z from a tangent at one near it."""
+        moved = near.g + near.slope * (z - near.z)
+        for guess in (moved, near.g):
+            found = self._newton(guess, z) if self._below(guess) else None
+            if found is not None:
+                return found
+        return None
+
+    def at(self, z: complex) -> Root | None:
+        """The root at z, Im z >= 0, from far above it; None where Newton's method fails."""
+        heights = _HEIGHTS * (self.scale + abs(z))
+        g = self.packing.coordinates(np.eye(self.p) / (z + 1j * heights[0]))
+        point = self._newton(g, z + 1j * heights[0])
+        for height in heights[1:]:
+            if point is None:
+                return None
+            point = self._from(point, z + 1j * height)
+        return point
+
+    def _newton(self, g: Array, z: complex) -> Root | None:
+        for _ in range(_STEPS):
+            kappa, inner = self._kappa(g)
+            resolvents, outer = self._resolvents(z, kappa)
+            image = self.packing.coordinates(np.einsum("s,sij->ij", self.w * self.s, resolvents))
+            jacobian = np.eye(len(g)) - outer @ inner
+            try:
+                move = np.linalg.solve(jacobian, g - image)
+            except np.linalg.LinAlgError:
+                return None
+            g = g - move
+            size = np.abs(move).max()
+            if not np.isfinite(size):
+                return None
+            if size <= _CONVERGED * np.abs(g).max():
+                return self._settled(g, z)
+        return None
+
+    def _settled(self, g: Array, z: complex) -> Root | None:
+        """The root with its tangent; None where it is not the resolvent."""
+        kappa, inner = self._kappa(g)
+        resolvents, outer = self._resolvents(z, kappa)
+        map_ = outer @ inner
+        size = np.abs(g).max()
+        if z.imag == 0 and np.abs(g.imag).max() <= _REAL * size:
+            if np.abs(np.linalg.eigvals(map_)).max() > 1 + 1e-9:
+                return None
+        elif not self._below(g):
+            return None
+        falls = np.einsum("s,sij,sjk->ik", self.w * self.s, resolvents, resolvents)
+        slope = np.linalg.solve(np.eye(len(g)) - map_, -self.packing.coordinates(falls))
+        return Root(z, g, slope)
+
+    def _below(self, g: Array) -> bool:
+        """Whether Im G <= 0 up to rounding."""
+        top = np.linalg.eigvalsh(self.packing.matrix(g.imag))[-1] if self.p > 1 else g.imag[0]
+        return bool(top <= _REAL * np.abs(g).max())
+
+    def _kappa(self, g: Array) -> tuple[Array, Array]:
+        """kappa (p, p) and its derivative (D, D) in coordinates."""
+        if self.p == 1:
+            a = self.f[0] / (1 - g[0] * self.f[0])
+            weighted = self.c * a
+            return np.array([[weighted.sum()]]), np.array([[weighted @ a]])
+        q = -np.linalg.inv(self.packing.matrix(g))
+        packed = q[self.packing.rows, self.packing.cols][:, None]
+        inverse = cast(Array, self.packing.invert(self.f + packed))
+        a = packed - self.packing.congruence(q) @ inverse
+        weighted = a * self.c
+        return self.packing.unpack(weighted.sum(axis=1)), self.packing.operator(weighted @ a.T)
+
+    def _resolvents(self, z: complex, kappa: Array) -> tuple[Array, Array]:
+        """(z - s kappa)^{-1} for each s, (n, p, p), and the map X -> int s^2 R X R (D, D) in coordinates."""
+        if self.p == 1:
+            r = (1 / (z - self.s * kappa[0, 0]))[:, None, None]
+        else:
+            r = np.linalg.inv(z * np.eye(self.p) - self.s[:, None, None] * kappa)
+        packed = r[:, self.packing.rows, self.packing.cols].T
+        return r, self.packing.operator((self.w * self.s**2 * packed) @ packed.T)
 
 
 @dataclass(frozen=True)
@@ -68,37 +236,73 @@ class DensityCurve:
 
 
 @numpy_defaults
-def density(model: Network, alpha: float, lam: ArrayLike, tolerance: float | None = None) -> Array:
-    """Bulk density rho(lam), shape of lam, per unit of the Hessian ((p/2) H for p = inf), without the `atom` at 0.
+def density(
+    model: Network,
+    alpha: ArrayLike,
+    values: ArrayLike,
+    tolerance: float | None = None,
+    *,
+    digits: int | None = None,
+) -> Any:
+    """Bulk density of eigenvalues at `values`, per unit of the Hessian ((p/2) H for p = inf), without the `atom` at 0.
 
-    tolerance  NaN stands where the last two sets of nodes differ by more than this times rho + 1/(width of the spectrum), as
-               they may next to lam = 0 for alpha <= 1, or where Newton's method fails. None: 1e-6 where G is a multiple of the
-               identity, 1e-3 for students that mix in up to three dimensions, 1e-2 in more. The quadratic committee has all
-    Raises ParameterError for a model that is none or has no nodes (p = inf with an output noise or several teachers that are
-    not quadratic), an alpha that is not positive and lam not finite.
+    Parameters
+    ----------
+    model : Network
+    alpha : float
+        M/N: one number, or an array that broadcasts with values for a quadratic committee without options.
+    values : array of float
+        Eigenvalues, any shape.
+    tolerance : float
+        Not of a quadratic committee, whose density has all digits. NaN stands where the last two sets of nodes differ by more
+        than this times rho + 1/(width of the spectrum), as they may next to 0 for alpha <= 1, or where Newton's method fails.
+        None: 1e-6 where G is a multiple of the identity, 1e-3 for students that mix in up to three dimensions, else 1e-2.
+    digits : int
+        8 to 15, of quadratic committees without options: see `theory.exact.density`.
 
-    >>> density(Network(a=2.0, activation="tanh"), 6.0, [0.725]).round(3)
-    array([0.371])
+    Returns
+    -------
+    float or array
+        Of the shape of values; exactly 0 outside the support.
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments, and for a model without nodes (p = inf with an output noise or several teachers that are not
+        quadratic).
+
+    >>> density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
+    array([0.      , 0.191582])
     """
-    model, alpha = network(model), one("alpha", ratio("alpha", alpha))
-    values = np.asarray(finite("lam", lam), float)
+    model = network(model)
     if model.is_committee:
-        return np.asarray(committee_density(model, alpha, values))
+        if tolerance is not None:
+            raise ParameterError(
+                "tolerance must be left out for a quadratic committee: its density has all digits"
+            )
+        return committee_density(model, alpha, values, digits=DIGITS if digits is None else digits)
+    if digits is not None:
+        raise ParameterError(
+            "digits must be left out for this model: tolerance says how steady its density is"
+        )
+    at, places = one("alpha", ratio("alpha", alpha)), np.asarray(finite("values", values), float)
     limit = _tolerance(model) if tolerance is None else one("tolerance", positive("tolerance", tolerance))
-    rho, moved = _settled(model, alpha, values.ravel(), limit)
-    return np.where(moved <= limit, rho, np.nan).reshape(values.shape)
+    found, moved = _settled(model, at, places.ravel(), limit)
+    rho = np.where(moved <= limit, found, np.nan).reshape(places.shape)
+    return float(rho) if rho.ndim == 0 else rho
 
 
-def atom(model: Network, alpha: float) -> float:
-    """Mass of the eigenvalue 0: 1 less alpha or the share of input directions that vary, whichever is less.
+@numpy_defaults
+def atom(model: Network, alpha: ArrayLike) -> Any:
+    """Mass of the eigenvalue 0, shape of alpha: 1 less alpha or the share of input directions that vary, whichever is less.
 
-    >>> atom(Network(activation="tanh", a=2.0), 0.75)
+    >>> atom(Network(), 0.75)
     0.25
     """
-    model, alpha = network(model), one("alpha", ratio("alpha", alpha))
-    inputs = model.levels()
+    inputs = network(model).levels()
     varied = 1.0 if inputs is None else float(inputs[1][inputs[0] > 0].sum())
-    return max(0.0, 1 - min(alpha, varied))
+    mass = np.maximum(0.0, 1 - np.minimum(np.asarray(ratio("alpha", alpha)), varied))
+    return float(mass) if mass.ndim == 0 else mass
 
 
 @numpy_defaults
@@ -126,7 +330,7 @@ def density_curve(
     if not 0 < mass < 1:
         raise ParameterError(f"mass must lie between 0 and 1, got {mass}")
     found = spectrum(model, alpha) if known is None else known
-    zero = atom(model, alpha)
+    zero = float(atom(model, alpha))
     lam = _places(
         Resolvent(*next(_nodes(model))(), alpha, model.levels()), found.edge, points, mass, 1 - zero
     )
@@ -192,7 +396,7 @@ def _settled(model: Network, alpha: float, lam: Array, tolerance: float) -> tupl
     """rho at places (n,) on finer and finer nodes until it moves by less than the tolerance, and by how much it moved."""
     order = np.argsort(lam)
     rho, moved = np.full(len(lam), np.nan), np.full(len(lam), np.inf)
-    roots: list[Point | None] = [None] * len(lam)
+    roots: list[Root | None] = [None] * len(lam)
     for nodes in _nodes(model):
         rest = [i for i in order if not moved[i] <= tolerance]
         if not rest:

@@ -153,12 +153,28 @@ def typical_threshold(model: Network, rare: bool = False) -> Threshold:
 
 @numpy_defaults
 def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
-    """Edge and lowest outlier at every alpha (any shape). Of quadratic committees all at once.
+    """Edge and lowest outlier along alpha: the arrays that a sweep file keeps.
 
-    Raises ParameterError as `spectrum`.
+    Parameters
+    ----------
+    model : Network
+    alpha : array of float
+        M/N, any shape.
 
-    >>> lowest_branch(Network(a=2.0, activation="tanh"), [2.0, 6.0]).overlap.round(4)
-    array([   nan, 0.5356])
+    Returns
+    -------
+    Spectrum
+        Arrays of the shape of alpha, NaN where there is no edge or no outlier.
+
+    Raises
+    ------
+    ParameterError
+        Unless model is a Network and every alpha positive.
+    NotConverged
+        As `edge`.
+
+    >>> spectrum(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
+    array([   nan, 0.1495, 0.2838])
     """
     model, alphas = network(model), np.asarray(ratio("alpha", alpha))
     if route(model) == "exact" and model.covariance is None:

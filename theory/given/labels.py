@@ -31,9 +31,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite, numpy_defaults
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
+from theory.general.density import Resolvent
 from theory.general.dyson import Dyson
 from theory.general.levels import Levels
-from theory.general.resolvent import Resolvent
 from theory.general.state import State
 from theory.given.population import Population
 from theory.model.network import Network, network

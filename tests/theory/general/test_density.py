@@ -7,8 +7,8 @@ import pytest
 
 import theory
 from theory.general import Network, density, density_curve, spectrum
+from theory.general.density import Resolvent
 from theory.general.laws import weight_nodes
-from theory.general.resolvent import Resolvent
 
 
 def _integrated(law, centre, powers, places=401):
