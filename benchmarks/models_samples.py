@@ -14,7 +14,7 @@ import numpy as np
 
 from sims.sampling import sample_point
 from theory import Committee
-from theory.general.spectrum import spectrum
+from theory.general.spectrum import solve
 from theory.model.network import Network
 
 CASES = [
@@ -55,7 +55,7 @@ def main():
         print(f"    a * lowest {value.mean():.4f} +- {value.std() * error:.4f}", end=", ")
         print(f"q2 {share.mean():.3f} +- {share.std() * error:.3f}", end=", ")
         print(f"dense - free {between:.1e}, seconds {seconds / beside:.2f} of the committee's")
-        found = spectrum(model, alpha)
+        found = solve(model, alpha)
         outlier = model.a * found.outliers[:1], found.overlaps[:1]
         print(
             f"    N = inf: a * edge {model.a * found.edge:.4f} ({found.kind}), a * outlier and its overlap {outlier}"

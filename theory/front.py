@@ -13,12 +13,10 @@ from theory.answers import Edge, Outlier
 from theory.checks import numpy_defaults, one, ratio
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier as teacher_outlier
-from theory.general.alpha_zero import alpha_zero as estimate
 from theory.general.density import atom, density
 from theory.general.results import Found
-from theory.general.spectrum import lowest_branch as spectrum
-from theory.general.spectrum import spectrum as solved
-from theory.general.spectrum import threshold
+from theory.general.spectrum import alpha_zero as estimate
+from theory.general.spectrum import solve, spectrum, threshold
 from theory.model.network import Network, network
 
 __all__ = ["alpha_zero", "atom", "density", "edge", "outliers", "spectrum", "threshold"]
@@ -125,4 +123,4 @@ def _plain(model: Network) -> bool:
 @lru_cache(maxsize=64)
 def _solved(model: Network, alpha: float) -> Found:
     """Edge and outliers of one alpha, remembered: who asks for one asks for the other."""
-    return solved(model, alpha)
+    return solve(model, alpha)

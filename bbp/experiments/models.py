@@ -20,9 +20,8 @@ from bbp.experiments import own
 from bbp.files import disk
 from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError, named, shown
-from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
-from theory.general.spectrum import lowest_branch, threshold
+from theory.general.spectrum import spectrum, threshold
 from theory.model.activations import ACTIVATIONS
 from theory.model.covariance import Covariance, covariance
 from theory.model.losses import LOSSES, Loss
@@ -178,7 +177,7 @@ def theory_along(model: Network, alpha: np.ndarray) -> dict[str, np.ndarray]:
     if model.inputs is not None:  # what is said of them is at each N (bbp.analysis.given)
         return dict.fromkeys(ALONG, np.full(len(alpha), np.nan))
     try:
-        found = teacher_branch(model, alpha) if model.is_committee else lowest_branch(model, alpha)
+        found = spectrum(model, alpha)
     except NotConverged as error:
         log.warning("no theory beside the samples: %s", error)
         return dict.fromkeys(ALONG, np.full(len(alpha), np.nan))

@@ -15,7 +15,7 @@ from theory.answers import Threshold
 from theory.checks import NotConverged, ParameterError
 from theory.general.density import density_curve
 from theory.general.results import Found, without_edge
-from theory.general.spectrum import lowest_branch, route, spectrum, threshold
+from theory.general.spectrum import route, solve, spectrum, threshold
 from theory.model.network import Network
 
 Message = dict[str, Any]
@@ -44,7 +44,7 @@ def is_slow(model: Network) -> bool:
 @lru_cache(maxsize=256)
 def at(model: Network, alpha: float) -> Found:
     """Edge and outliers."""
-    return spectrum(model, alpha)
+    return solve(model, alpha)
 
 
 @lru_cache(maxsize=256)
@@ -85,7 +85,7 @@ def curves(request: Message) -> Iterator[Message]:
         alphas, rows = np.linspace(end / count, end, count), []
         for first in range(0, count, step):
             part = alphas[first : first + step]
-            found = lowest_branch(model, part)
+            found = spectrum(model, part)
             teacher = np.nan_to_num(found.overlap * found.teacher_share)
             rows.append(np.array([part, found.edge, found.outlier, teacher]))
             columns = dict(zip(BRANCH, np.concatenate(rows, axis=1), strict=True))

@@ -30,7 +30,7 @@ from theory.exact.bulk import edge_resolvent
 from theory.exact.outliers import outlier_resolvent
 from theory.finite.edge import edge_scale, finite_edge
 from theory.finite.typical import pole_probability
-from theory.general.spectrum import spectrum
+from theory.general.spectrum import solve
 from theory.given import given, population
 from theory.path import closure, conditioned
 from theory.path.projected import ProjectedDyson
@@ -260,7 +260,7 @@ def residue():
 def inputs():
     model, alpha = Network(1, 1, 1.0, covariance="levels:0.5@0.5,1.5@0.5"), 6.0
     s, share, e = np.array([0.5, 1.5]), np.array([0.5, 0.5]), Averages(Committee(1, 1, 1.0))
-    found = spectrum(model, alpha)
+    found = solve(model, alpha)
     assert len(found.outliers) == 1
 
     def h(j, z, kappa):

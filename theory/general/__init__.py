@@ -4,12 +4,13 @@ laws, spectral methods."""
 from typing import Any
 
 from theory.answers import Threshold
-from theory.general.alpha_zero import alpha_zero, model_map
 from theory.general.any_weight import general_spectrum
 from theory.general.density import DensityCurve, density, density_curve
 from theory.general.first_order import gradient_overlap
 from theory.general.results import Found
-from theory.general.spectrum import lowest_branch, spectrum, threshold
+from theory.general.spectrum import alpha_zero, model_map, threshold
+from theory.general.spectrum import solve as spectrum
+from theory.general.spectrum import spectrum as lowest_branch
 from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import Covariance
 from theory.model.losses import LOSSES, Loss

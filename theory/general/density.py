@@ -34,7 +34,7 @@ from theory.exact.weight_law import DIGITS
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.laws import isotropic, weight_nodes
 from theory.general.results import Found
-from theory.general.spectrum import spectrum
+from theory.general.spectrum import solve
 from theory.general.symmetric import symmetric
 from theory.model.network import Network, network
 
@@ -329,7 +329,7 @@ def density_curve(
     mass = one("mass", finite("mass", mass))
     if not 0 < mass < 1:
         raise ParameterError(f"mass must lie between 0 and 1, got {mass}")
-    found = spectrum(model, alpha) if known is None else known
+    found = solve(model, alpha) if known is None else known
     zero = float(atom(model, alpha))
     lam = _places(
         Resolvent(*next(_nodes(model))(), alpha, model.levels()), found.edge, points, mass, 1 - zero

@@ -195,7 +195,7 @@ def joined(found: Found) -> Found:
 
 
 def point_spectrum(model: Network, alpha: float) -> Found:
-    """`theory.general.spectrum.spectrum` by clouds of points. Raises ParameterError for p = inf."""
+    """`theory.general.spectrum.solve` by clouds of points. Raises ParameterError for p = inf."""
     fit(model)
     if not math.isfinite(bottom(model).value):
         return without_edge("points", UNBOUNDED)

@@ -20,22 +20,24 @@ those of the Hessian, or of (p/2) H for p = inf. Students never have outliers of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.answers import Edge, Outlier, Spectrum, Threshold
-from theory.checks import NotConverged, numpy_defaults, one, ratio
+from theory.checks import NotConverged, ParameterError, choice, numpy_defaults, one, ratio, shown
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.bulk import at_outlier, bulk_edge, unit
 from theory.exact.outliers import outlier, teacher_branch
+from theory.exact.transition import alpha_zero as of_committee
 from theory.exact.transition import alpha_zero_map, bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Averages, Block, Isotropic
-from theory.general.laws import across, floor_of, isotropic, node_law, panel_law
+from theory.general.laws import across, floor_of, isotropic, node_law, panel_law, typical_floor
 from theory.general.points import UNBOUNDED, point_spectrum, point_threshold
 from theory.general.results import Found, changed, changed_threshold, without_edge
 from theory.model.network import Network, network
@@ -98,12 +100,12 @@ def route(model: Network) -> str:
 
 
 @numpy_defaults
-def spectrum(model: Network, alpha: float) -> Found:
+def solve(model: Network, alpha: float) -> Found:
     """Left edge and all outliers of the Hessian of a model at alpha = M/N, in units of the Hessian ((p/2) H for p = inf).
 
     Raises ParameterError unless model is a Network and alpha one positive number.
 
-    >>> found = spectrum(Network(a=2.0, noise=0.3), 6.0)
+    >>> found = solve(Network(a=2.0, noise=0.3), 6.0)
     >>> found.kind, found.outliers.round(4), found.overlaps.round(4)
     ('sharp', array([-1.2233]), array([0.383]))
     """
@@ -152,7 +154,7 @@ def typical_threshold(model: Network, rare: bool = False) -> Threshold:
 
 
 @numpy_defaults
-def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
+def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     """Edge and lowest outlier along alpha: the arrays that a sweep file keeps.
 
     Parameters
@@ -182,7 +184,7 @@ def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     none = Outlier(math.nan, math.nan, math.nan, math.nan, 1, math.nan, math.nan)
     rows = []
     for v in alphas.ravel():
-        found = spectrum(model, v)
+        found = solve(model, v)
         edge, low = found.bulk, found.pulled[0] if found.pulled else none
         places = edge.value, edge.error, edge.kind, low.value, low.error
         shares = low.overlap, low.overlap_error, low.teacher_share, low.student_share
@@ -190,6 +192,80 @@ def lowest_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     columns: Any = zip(*rows, strict=True) if rows else [()] * 11
     arrays: Any = (np.array(column).reshape(alphas.shape) for column in columns)
     return replace(Spectrum(*arrays), route=route(model))
+
+
+def alpha_zero(model: Network, method: str = "overlap") -> tuple[float, float, str]:
+    """alpha_0 of a model, NaN where there is none, its error and why there is none. Raises ParameterError for another method.
+
+    overlap        the tangent of q2(alpha) at alpha_BBP+, followed to zero: alpha_BBP - q2 / (dq2/dalpha). Where G is g I,
+                   alpha and q2 are explicit functions of q along the outlier (`theory.general.isotropic`), from
+                   q_min on; elsewhere q2 is taken just above the threshold of each cloud. One-sided differences in both.
+    continuation   sharp edge and outlier beyond q_min. For the quadratic committee by principal values (`theory.exact`). At
+                   p = inf, where weights that have no probability set q_min, beyond it lies the law without them
+                   (`theory.general.wide`), and plain averages do. Others have not been derived: NaN, with that reason.
+
+    A continuous transition loses its overlap at alpha_BBP itself: both estimates are that.
+
+    >>> round(alpha_zero(Network(float("inf"), activation="tanh", a=2.0), "continuation")[0], 4)
+    2.8943
+    """
+    model, method = network(model), choice("method", method, ("overlap", "continuation"))
+    if model.is_quadratic and model.covariance is None:
+        value = of_committee(model, method)
+        if value is None:
+            return math.nan, 0.0, "no such alpha, or one below the weak-recovery limit"
+        return value, 0.0, ""
+    found = threshold(model)
+    if found.kind != "discontinuous":
+        return found.alpha, found.error, found.reason
+    if method == "overlap":
+        reason = "" if math.isfinite(found.alpha_0) else "the tangent reaches no alpha > 0"
+        return found.alpha_0, 0.0 if reason else found.alpha_0_error, reason
+    rare = math.isinf(model.p) and isotropic(model) and floor_of(model) != typical_floor(model)
+    beyond = typical_threshold(model) if rare else None
+    if beyond is None or beyond.kind != "continuous":
+        return math.nan, 0.0, "averages beyond the end of the support are not known here"
+    return beyond.alpha, beyond.error, ""
+
+
+def model_map(model: Network, **axes: Sequence[Any]) -> Threshold:
+    """alpha_BBP on the product of the given values of any parameters of a Network, the rest as in `model`.
+
+    Returns a Threshold of arrays of the lengths of the axes, in their order; of kind "refused" where the parameters make no
+    model, "failed" where the threshold was not found, with the reason. Raises ParameterError where an axis is not a parameter,
+    or empty.
+
+    >>> found = model_map(Network(activation="tanh"), a=[0.5, 2.0], noise=[0.0, 0.3])
+    >>> found.kind.tolist()
+    [['refused', 'refused'], ['continuous', 'continuous']]
+    >>> found.alpha[1].round(4)
+    array([2.509 , 3.1383])
+    """
+    model = network(model)
+    names = {f.name for f in fields(Network)}
+    for name, values in axes.items():
+        if name not in names:
+            raise ParameterError(f"axes must be among {', '.join(sorted(names))}, got {shown(name)}")
+        if isinstance(values, str) or not len(values):
+            raise ParameterError(f"{name} must be a list of at least one value, got {shown(values)}")
+    points = [_at(model, dict(zip(axes, chosen, strict=True))) for chosen in product(*axes.values())]
+    shape = tuple(len(values) for values in axes.values())
+
+    def column(name: str) -> Any:
+        return np.array([getattr(point, name) for point in points]).reshape(shape)
+
+    return Threshold(**{f.name: column(f.name) for f in fields(Threshold)})
+
+
+def _at(model: Network, changes: dict[str, Any]) -> Threshold:
+    try:
+        changed = replace(model, **changes)
+    except ParameterError as refusal:
+        return Threshold(np.nan, "refused", np.nan, reason=str(refusal))
+    try:
+        return threshold(changed)
+    except (ParameterError, NotConverged) as failure:
+        return Threshold(np.nan, "failed", np.nan, reason=str(failure))
 
 
 def _of(problem: Isotropic, alpha: float, taken: str) -> tuple[Found, float]:

@@ -13,7 +13,7 @@ from bbp.files import dataset, variables
 from theory import Committee
 from theory.checks import ParameterError
 from theory.general import ACTIVATIONS, LOSSES
-from theory.general.spectrum import spectrum
+from theory.general.spectrum import solve
 from theory.model.network import Network
 
 SWEEP = ["sweep", "--alpha-grid", "2,4", "--n", "20", "--samples", "2"]
@@ -55,7 +55,7 @@ def test_names_of_activations_and_losses_are_those_of_the_help(bbp):
 def test_the_overlap_of_theory_is_that_of_the_samples():
     """With the teacher's directions, where students and teacher share an outlier too (tests/sims has it against samples)."""
     model, alpha = Network(a=50.0, activation="tanh"), np.array([1.0, 6.0])
-    found, along = spectrum(model, 6.0), models.theory_along(model, alpha)
+    found, along = solve(model, 6.0), models.theory_along(model, alpha)
     assert 0 < found.teacher_share[0] < 0.5
     np.testing.assert_allclose(
         along["overlap"], [np.nan, found.overlaps[0] * found.teacher_share[0]], rtol=1e-8

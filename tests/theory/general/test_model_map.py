@@ -6,7 +6,7 @@ import pytest
 from theory import threshold_map
 from theory.checks import ParameterError
 from theory.general import Network, threshold
-from theory.general.alpha_zero import model_map
+from theory.general.spectrum import model_map
 
 
 def test_a_map_of_committees_is_threshold_map():

@@ -7,10 +7,10 @@ import pytest
 
 from theory import Committee, bbp_threshold, bulk_edge, outlier, teacher_branch
 from theory.checks import ParameterError
-from theory.general import Network, spectrum, threshold
+from theory.general import Network, lowest_branch, spectrum, threshold
 from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import node_law
-from theory.general.spectrum import QuadraticLaw, lowest_branch, route
+from theory.general.spectrum import QuadraticLaw, route
 from theory.model.covariance import Covariance, covariance
 
 STEP = 0.08  # of the product rules where they are compared with exact averages

@@ -7,7 +7,7 @@ from theory.checks import ParameterError
 from theory.general.any_weight import general_spectrum
 from theory.general.first_order import gradient_overlap
 from theory.general.orbits import invariant_span, orbit_labels
-from theory.general.spectrum import route, spectrum, threshold
+from theory.general.spectrum import route, solve, threshold
 from theory.minima.labels import labels
 from theory.model import Network, Target
 from theory.path.used import force
@@ -77,7 +77,7 @@ def test_the_mean_of_activations_as_a_target_is_the_teacher():
     """Two ways to the same numbers: the teachers are then one block, not two, on the same points."""
     mean = Target("mean", lambda u, xp: xp.mean(xp.tanh(u), axis=-1), -1.0, 1.0)
     options = {"p": 1, "p_star": 2, "a": 2.0, "activation": "tanh"}
-    one, other = spectrum(Network(**options), 12.0), spectrum(Network(**options, target=mean), 12.0)
+    one, other = solve(Network(**options), 12.0), solve(Network(**options, target=mean), 12.0)
     np.testing.assert_allclose(other.edge, one.edge, rtol=1e-8)
     np.testing.assert_allclose(other.outliers, one.outliers, rtol=1e-8)
     np.testing.assert_allclose(other.overlaps, one.overlaps, rtol=1e-8)
@@ -85,8 +85,8 @@ def test_the_mean_of_activations_as_a_target_is_the_teacher():
 
 def test_a_student_that_counts_for_nothing_leaves_the_other_alone():
     """c = (1, 0) is the network of one student with a block of zeros beside it: the same outlier, where that is negative."""
-    alone = spectrum(Network(1, 1, activation="tanh", loss="squared"), 6.0)
-    beside = spectrum(Network(2, 1, activation="tanh", loss="squared", readout=(1.0, 0.0)), 6.0)
+    alone = solve(Network(1, 1, activation="tanh", loss="squared"), 6.0)
+    beside = solve(Network(2, 1, activation="tanh", loss="squared", readout=(1.0, 0.0)), 6.0)
     np.testing.assert_allclose(beside.outliers[0], alone.outliers[0], rtol=1e-7)
     np.testing.assert_allclose(beside.overlaps[0], alone.overlaps[0], rtol=1e-6)
 
@@ -111,7 +111,7 @@ def test_outliers_against_the_weight_written_out():
     model = Network(
         2, 2, activation="tanh", loss="squared", readout=(1, -1), bias=(0.5, -0.5), target=PRODUCT
     )
-    found, twin = spectrum(model, 20.0), general_spectrum(weight, 20.0, 2, 2, points=2**12, scramblings=4)
+    found, twin = solve(model, 20.0), general_spectrum(weight, 20.0, 2, 2, points=2**12, scramblings=4)
     assert found.kind == twin.kind == "sharp" and len(found.outliers) == 1
     assert abs(found.outliers[0] + 10.382) < 0.003
     assert abs(found.edge - twin.edge) < 3 * np.hypot(found.edge_error, twin.edge_error)
@@ -127,7 +127,7 @@ def test_outliers_against_the_weight_written_out():
     ],
 )
 def test_unbounded_weights_have_no_edge(model):
-    assert spectrum(model, 3.0).kind == threshold(model).kind == "no edge"
+    assert solve(model, 3.0).kind == threshold(model).kind == "no edge"
 
 
 def test_first_order_and_minima_know_readouts_and_biases():
