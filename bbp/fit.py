@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     found = _fits(args.files, model, {"of": of, "alpha": args.alpha, "limit": limit, "seed": seed})
     if places and len(found) > 1:
         raise FileError(f"the files hold {len(found)} models: a file or a figure shows one (--model INDEX)")
-    from bbp.analysis.scaling_table import table
+    from bbp.analysis.scaling import table
     from bbp.files import dataset
 
     program.show("\n\n".join(table(one) for one in found))

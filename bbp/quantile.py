@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bbp.analysis.bootstrap import Estimate, fraction
+from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.summary import of_samples
 from bbp.console import grids, program
 from bbp.console.options import integer

@@ -23,9 +23,10 @@ import numpy as np
 import xarray as xr
 
 from bbp import plot
-from bbp.analysis.recovery import chance, extrapolated, recovery
+from bbp.analysis.estimates import with_interval
+from bbp.analysis.laws import POWER, fit_law
+from bbp.analysis.recovery import chance, recovery
 from bbp.console import program
-from bbp.exports.digits import with_interval
 from bbp.files import dataset
 from bbp.gallery import base
 from bbp.gallery import recovery as recovery_figure
@@ -104,10 +105,10 @@ def _recovery_lines(data: base.Data, i: int) -> list[str]:
         lines.append(
             f"  N = {n}: half at {value[j]:.3f} ± {error[j]:.3f}, {moving} still moving;  " + "  ".join(cells)
         )
-    for power in (0.5, 2 / 3, 1.0):
-        line = extrapolated(data["n"].astype(float), value, error, power)
+    for law in POWER:
+        fit = fit_law(law, data["n"], value, error)
         lines.append(
-            f"  in N^-{power:.3g}: {line.value:.3f} ± {line.error:.3f} at N = infinity, chi2 {line.chi2:.2f} ({line.freedom})"
+            f"  in {law}: {fit.limit.value:.3f} ± {fit.limit.error:.3f} at N = infinity, chi2 {fit.chi2:.2f} ({fit.degrees})"
         )
     return lines
 
@@ -116,12 +117,15 @@ def width_claim(runs: dict[tuple[int, int], xr.Dataset], a: float) -> list[str]:
     """Midpoints of the recovered fraction for every p and N, and their distance from p = 1 in standard errors."""
     lines = [f"a = {a:g}: alpha at which half of the samples recover (final m2 > 0.5), random starts"]
     for (p, n), found in runs.items():
-        middle = recovery(found, n, "random").midpoint
-        base = recovery(runs[1, n], n, "random").midpoint
-        gain = base.value - middle.value
-        sigma = gain / np.hypot(base.error, middle.error) if p > 1 else np.nan
+        middle, error, base, own = (
+            float(recovery(run, n, "random")[name])
+            for run in (found, runs[1, n])
+            for name in ("midpoint", "midpoint_error")
+        )
+        gain = base - middle
+        sigma = gain / np.hypot(own, error) if p > 1 else np.nan
         lines.append(
-            f"  p = {p}, N = {n}: {middle.value:.3f} ± {middle.error:.3f}"
+            f"  p = {p}, N = {n}: {middle:.3f} ± {error:.3f}"
             + (f"   lower than p = 1 by {gain:.3f} ({sigma:.1f} sigma)" if p > 1 else "")
         )
     return lines
@@ -135,9 +139,10 @@ def onset_claim(runs: dict[tuple[int, int], xr.Dataset], a: float) -> list[str]:
     for (p, n), found in runs.items():
         seen = recovery(found, n, "random")
         base = chance(p, 1, n)
-        cells = [f"{e.value - base:.3f}±{e.error:.3f}" for e in seen.final]
+        final = zip(seen.final.values, seen.final_error.values, strict=True)
+        cells = [f"{value - base:.3f}±{error:.3f}" for value, error in final]
         lines.append(f"  p = {p}, N = {n}: " + "  ".join(cells))
-        lines.append(f"     onset {seen.onset:.3g}, alpha_BBP {found.alpha_bbp:.4g} ({found.kind})")
+        lines.append(f"     onset {seen.onset.item():.3g}, alpha_BBP {found.alpha_bbp:.4g} ({found.kind})")
     return lines
 
 

@@ -11,9 +11,8 @@ import sys
 
 import xarray as xr
 
-from bbp.analysis import scaling, scaling_table
-from bbp.analysis.comparison import compare
-from bbp.analysis.comparison_table import table
+from bbp.analysis import scaling
+from bbp.analysis.comparison import compare, table
 from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.join import join
 from bbp.experiments import models
@@ -28,7 +27,7 @@ def main(paths: list[str]) -> None:
         model = models.of(sweep)
         print(table(compare(sweep, draws=0)), end="\n\n")
         if sweep.sizes["n"] > 1:
-            print(scaling_table.table(scaling.fit(sweep, of=["lowest"])), end="\n\n")
+            print(scaling.table(scaling.fit(sweep, of=["lowest"])), end="\n\n")
         for n in sweep.n.values:
             half = alpha_bbp_finite(model, int(n), draws=400)
             margin = margin_threshold(model, int(n), draws=100)

@@ -1,4 +1,4 @@
-"""Coverage of the nominal 95 % intervals of bbp.analysis.bootstrap on data whose answer is known.
+"""Coverage of the nominal 95 % intervals of bbp.analysis.estimates on data whose answer is known.
 
     python benchmarks/intervals.py [--trials 2000]
 
@@ -10,7 +10,7 @@ import argparse
 
 import numpy as np
 
-from bbp.analysis.bootstrap import bootstrap, fraction
+from bbp.analysis.estimates import bootstrap, fraction
 
 MEANS = {
     "normal": (lambda rng, n: rng.normal(size=n), 0.0),

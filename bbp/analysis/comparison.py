@@ -1,10 +1,12 @@
-"""Finite N against theory for one model: observables with errors, finite-N theory beside them, scaling with N."""
+"""Finite N against theory for one model: observables with errors, finite-N theory beside them, scaling with N; the table."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import shutil
+import textwrap
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,16 +14,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bbp.analysis.bootstrap import PARTS, Estimate
+from bbp.analysis.estimates import ENDS, Estimate, columns, decimals, with_interval
 from bbp.analysis.finite_size import Crossing, alpha_zero_sampled, phi_crossing
-from bbp.analysis.finite_theory import theory_threads
-from bbp.analysis.summary import estimates, observables
+from bbp.analysis.summary import estimates, observables, own_names, theory_threads, verdict_table
 from bbp.experiments import models
-from bbp.files import variables
+from bbp.files import dataset, variables
 from bbp.files.variables import DONE, described
 from theory.checks import ParameterError
 from theory.exact.transition import alpha_zero
 from theory.finite.law import finite_curve, has_bulk
+from theory.finite.validity import UNKNOWN, doubts
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -38,6 +40,8 @@ THEORY_N = {
     "overlap_std": "overlap_std",
 }
 WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alpha_BBP
+METHODS = ("overlap", "continuation")  # of theory's alpha_0
+ZERO = [f"alpha_zero_sampled_{part}" for part in ("value", "error", "low", "high")]
 
 
 def compare(
@@ -77,10 +81,11 @@ def compare(
         Where no sample is done.
     """
     require_samples(sweep)
+    model, grid = models.of(sweep), ("n", "alpha")
     if theory_n is None and draws:
-        theory_n = theory_n_curve(sweep, draws, seed)
+        rows = [theory_n_row(model, int(n), sweep.alpha.values, draws, seed) for n in sweep.n.values]
+        theory_n = {name: np.stack([row[name] for row in rows]) for name in THEORY_N}
     found = estimates(sweep, repeats=repeats, seed=seed)
-    grid = ("n", "alpha")
     more: dict[str, Any] = {"samples": (grid, (sweep.status == DONE).sum("sample").transpose(*grid).values)}
     more |= {
         f"theory_{name}": ("alpha", sweep[f"theory_{name}"].values) for name in ("edge", "outlier", "overlap")
@@ -91,11 +96,11 @@ def compare(
     if "theory_n_verdict" in sweep:  # of rows of one's own: as the sweep has it
         held = [str(name) for name in sweep.data_vars if str(name).startswith("theory_n_")]
         more |= {name: (grid, sweep[name].values) for name in held}
-    rng = np.random.default_rng([seed, 1])
-    more |= _crossings(_all_crossings(sweep, rng, repeats))
-    more |= _zeros(_sampled_zeros(sweep))
-    own = models.record(models.of(sweep)) | {"alpha_bbp": sweep.alpha_bbp, "kind": sweep.kind}
-    own |= {f"alpha_zero_{method}": _alpha_zero(sweep, method) for method in ("overlap", "continuation")}
+    more |= _crossings(sweep, np.random.default_rng([seed, 1]), repeats) | _zeros(sweep)
+    own = models.record(model) | {"alpha_bbp": sweep.alpha_bbp, "kind": sweep.kind}
+    for method in METHODS:
+        root = alpha_zero(model, method=method) if model.is_committee else None
+        own[f"alpha_zero_{method}"] = math.nan if root is None else float(root)
     own |= {"config": json.dumps({"draws": draws, "repeats": repeats, "seed": seed}), "finished": 1}
     return described(found.assign(more).assign_attrs({"format": FORMAT} | variables.provenance() | own))
 
@@ -113,13 +118,6 @@ def require_samples(sweep: xr.Dataset) -> None:
         raise ParameterError("the sweep holds no finished sample to compare")
 
 
-def theory_n_curve(sweep: xr.Dataset, draws: int, seed: int = 0) -> dict[str, Array]:
-    """Finite-N theory at every (n, alpha) of a sweep, averaged over `draws` draws, by name of THEORY_N; NaN for networks."""
-    model = models.of(sweep)
-    rows = [theory_n_row(model, int(n), sweep.alpha.values, draws, seed) for n in sweep.n.values]
-    return {name: np.stack([row[name] for row in rows]) for name in THEORY_N}
-
-
 def theory_n_row(
     model: Network, n: int, alpha: Array, draws: int, seed: int, threads: int | None = None
 ) -> dict[str, Array]:
@@ -135,75 +133,196 @@ def theory_n_row(
     return {name: getattr(curve, there) for name, there in THEORY_N.items()}
 
 
-def crossings(comparison: xr.Dataset) -> list[Crossing]:
-    """The crossings of phi that a comparison holds."""
-    c = comparison
-    return [
-        Crossing(
-            (int(c.crossing_n_small[i]), int(c.crossing_n_large[i])),
-            Estimate(*(float(c[_end("crossing_alpha", part)][i]) for part in PARTS)),
-            float(c.crossing_found[i]),
-        )
-        for i in range(c.sizes["crossing"])
-    ]
-
-
-def zeros(comparison: xr.Dataset) -> dict[int, Estimate]:
-    """alpha_0 of samples that a comparison holds, by N."""
-    names = [f"alpha_zero_sampled_{part}" for part in PARTS]
-    rows = zip(*(comparison[name].values.tolist() for name in names), strict=True)
-    return {n: Estimate(*row) for n, row in zip(comparison.alpha_zero_n.values.tolist(), rows, strict=True)}
-
-
-def _all_crossings(sweep: xr.Dataset, rng: np.random.Generator, repeats: int) -> list[Crossing]:
+def _crossings(sweep: xr.Dataset, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
+    """Variables over (crossing,): where phi of successive sizes crosses."""
     phi, sizes, alpha = observables(sweep).phi_group.values, sweep.n.values, sweep.alpha.values
-    found = []
+    found: list[Crossing] = []
     for small, large in pairwise(range(len(sizes))):
         both = np.isfinite(phi[small]).any(axis=-1) & np.isfinite(phi[large]).any(axis=-1)
         if both.sum() >= 4:
             hits, pair = (phi[small][both], phi[large][both]), (int(sizes[small]), int(sizes[large]))
             found.append(phi_crossing(alpha[both], hits, pair, rng, repeats=min(repeats, 400)))
-    return found
+    own = columns("crossing_alpha", ["crossing"], [each.alpha for each in found])
+    own["crossing_found"] = "crossing", np.array([each.found for each in found], dtype=float)
+    pairs = np.array([each.sizes for each in found], dtype=np.int64).reshape(-1, 2)
+    own |= {"crossing_n_small": ("crossing", pairs[:, 0]), "crossing_n_large": ("crossing", pairs[:, 1])}
+    return own | {"crossing": np.arange(len(found))}
 
 
-def _alpha_zero(sweep: xr.Dataset, method: str) -> float:
-    model = models.of(sweep)
-    found = alpha_zero(model, method=method) if model.is_committee else None
-    return math.nan if found is None else float(found)
-
-
-def _sampled_zeros(sweep: xr.Dataset) -> dict[int, Estimate]:
+def _zeros(sweep: xr.Dataset) -> dict[str, Any]:
+    """Variables over (alpha_zero_n,): alpha_0 of samples."""
     overlap, alpha = observables(sweep).overlap.values, sweep.alpha.values
     above = (alpha > sweep.alpha_bbp) & (alpha < WINDOW * sweep.alpha_bbp)
-    found = {}
+    found: dict[int, Estimate] = {}
     for i, n in enumerate(sweep.n.values.tolist()):
         chosen = above & np.isfinite(overlap[i]).any(axis=-1)
         if chosen.sum() >= 2:
             found[n] = alpha_zero_sampled(alpha[chosen], overlap[i][chosen])
-    return found
+    values = columns("", ["alpha_zero_n"], list(found.values())).values()
+    return dict(zip(ZERO, values, strict=True)) | {"alpha_zero_n": np.array(list(found), dtype=np.int64)}
 
 
-def _end(name: str, part: str) -> str:
-    return name if part == "value" else f"{name}_{part}"
+def crossings(comparison: xr.Dataset) -> list[Crossing]:
+    """The crossings of phi that a comparison holds."""
+    names = (
+        "crossing_n_small",
+        "crossing_n_large",
+        *(f"crossing_alpha{end}" for end in ENDS),
+        "crossing_found",
+    )
+    rows = zip(*(comparison[name].values.tolist() for name in names), strict=True)
+    return [Crossing((small, large), Estimate(*alpha), share) for small, large, *alpha, share in rows]
 
 
-def _crossings(found: Sequence[Crossing]) -> dict[str, Any]:
-    columns = {_end("crossing_alpha", part): [getattr(each.alpha, part) for each in found] for part in PARTS}
-    columns["crossing_found"] = [each.found for each in found]
-    own: dict[str, Any] = {
-        name: ("crossing", np.array(values, dtype=float)) for name, values in columns.items()
+def zeros(comparison: xr.Dataset) -> dict[int, Estimate]:
+    """alpha_0 of samples that a comparison holds, by N."""
+    rows = zip(*(comparison[name].values.tolist() for name in ZERO), strict=True)
+    return {n: Estimate(*row) for n, row in zip(comparison.alpha_zero_n.values.tolist(), rows, strict=True)}
+
+
+WIDTHS = {  # of the table's columns
+    "alpha": 6,
+    "runs": 4,
+    "lowest": 10,
+    "theory_N": 10,
+    "edge": 7,
+    "outlier": 7,
+    "q2": 10,
+    "q2_N": 10,
+    "q2inf": 5,
+    "phi": 19,
+    "phi_N": 5,
+}
+COLUMNS = 104  # of a line, where no terminal says: longer ones go on in the next, wider rows in a block below
+NARROWEST = 40
+AT_N = ("theory_N", "q2_N", "phi_N")  # columns of finite-N theory
+ONLY = "finite-N theory, here left out, is for the quadratic committee only"
+
+
+def table(comparison: xr.Dataset, columns: int | None = None) -> str:
+    """The whole table of one model as text; numbers are mean ± bootstrap error over samples.
+
+    columns   of a line; where not given as many as the terminal has
+    """
+    columns = max(columns or shutil.get_terminal_size((COLUMNS, 24)).columns, NARROWEST)
+    at_n, model = has_theory_n(comparison), models.of(comparison)
+    theory = "theory at this N and at N = infinity" if at_n else "theory at N = infinity"
+    draws = dataset.config(comparison).get("draws")
+    most = f" (of {draws} draws: ± {0.5 / math.sqrt(draws):.2f} at most)" if draws else ""
+    lines = [
+        f"{models.words(model)}: {models.threshold_words(comparison.alpha_bbp, comparison.kind)}, N = infinity",
+        f"lowest eigenvalue, q2 of the p p* lowest eigenvectors: samples, {theory};",
+        "phi: share of runs in which these hold the largest q2, with its 95 % interval"
+        + (f", phi_N that of theory at this N{most}" if at_n else ""),
+        "1.234(5) is 1.234 ± 0.005",
+    ]
+    if "theory_n_verdict" in comparison:
+        lines.append("theory for these rows stands below, with its verdict")
+    elif not model.is_committee:
+        lines.append(ONLY)
+    elif at_n and (said := doubts(model, comparison.alpha.values, comparison.n.values)):
+        lines.append(f"{UNKNOWN}: {said}")
+    shown = [name for name in WIDTHS if at_n or name not in AT_N] + own_names(comparison)
+    head = {name: {"q2_N": "theory_N"}.get(name, name) for name in shown}
+    for i, n in enumerate(comparison.n.values):
+        there = np.flatnonzero(comparison.samples.values[i])
+        rows = [head, *(_row(comparison.isel(n=i, alpha=int(j)), at_n) for j in there)]
+        lines += ["", f"N = {n}"]
+        for names in _blocks(shown, columns):
+            lines += [" ".join(f"{row[name]:>{_wide(name)}}" for name in names) for row in rows]
+    if "theory_n_verdict" in comparison:
+        lines += verdict_table(comparison)
+    lines += [*_crossing_lines(comparison), *_zero_lines(comparison)]
+    return "\n".join(
+        line if len(line) <= columns else textwrap.fill(line, columns, subsequent_indent="    ")
+        for line in lines
+    )
+
+
+def _wide(name: str) -> int:
+    return WIDTHS.get(name, max(10, len(name)))
+
+
+def _blocks(names: list[str], columns: int) -> list[list[str]]:
+    """The columns in blocks no wider than that, each of which begins with alpha."""
+    blocks = [names[:1]]
+    for name in names[1:]:
+        if sum(_wide(one) + 1 for one in (*blocks[-1], name)) - 1 > columns:
+            blocks.append(names[:1])
+        blocks[-1].append(name)
+    return blocks
+
+
+def _row(at: xr.Dataset, at_n: bool) -> dict[str, str]:
+    """The cells of one point."""
+
+    def measured(name: str) -> str:
+        return _plain(float(at[name]), float(at[f"{name}_error"]))
+
+    share, space, interval = with_interval(
+        *(float(at[f"phi_group{end}"]) for end in ("", "_low", "_high"))
+    ).partition(" ")
+    cells = {
+        "alpha": f"{float(at.alpha):.4g}",
+        "runs": f"{int(at.samples):d}",
+        "lowest": measured("lowest"),
+        "edge": _number(float(at.theory_edge), 4),
+        "outlier": _number(float(at.theory_outlier), 4),
+        "q2": measured("overlap"),
+        "q2inf": _number(float(at.theory_overlap), 3),
+        "phi": share + space + interval.replace("0.", "."),  # 0.83 [.64, .93]
     }
-    for name, which in (("small", 0), ("large", 1)):
-        own[f"crossing_n_{name}"] = (
-            "crossing",
-            np.array([each.sizes[which] for each in found], dtype=np.int64),
-        )
-    return own | {"crossing": np.arange(len(found))}
+    if at_n:
+        cells["theory_N"], cells["q2_N"] = measured("theory_n_lowest"), measured("theory_n_overlap")
+        cells["phi_N"] = _number(float(at.theory_n_phi_group), 2)
+    return cells | {name: measured(name) for name in own_names(at)}
 
 
-def _zeros(found: Mapping[int, Estimate]) -> dict[str, Any]:
-    own: dict[str, Any] = {"alpha_zero_n": np.array(list(found), dtype=np.int64)}
-    for part in PARTS:
-        values = np.array([getattr(each, part) for each in found.values()], dtype=float)
-        own[f"alpha_zero_sampled_{part}"] = "alpha_zero_n", values
-    return own
+def _crossing_lines(c: xr.Dataset) -> list[str]:
+    """Where phi crosses; "not determined", and why, where fits or interval say too little of the range."""
+    lines, reach = [], float(np.ptp(c.alpha.values))
+    for crossing in crossings(c):
+        words = _estimate(crossing.alpha)
+        if doubt := crossing.doubt(reach):
+            words = f"not determined ({doubt})"
+        elif math.isfinite(crossing.found):
+            words += f", {crossing.found:.0%} of bootstrap fits cross"
+        lines.append(f"  N = {crossing.sizes[0]} and {crossing.sizes[1]}: alpha = {words}")
+    return ["", f"crossings of phi (alpha_BBP = {c.alpha_bbp:.5g}):", *lines] if lines else []
+
+
+def _zero_lines(c: xr.Dataset) -> list[str]:
+    lines = [f"  samples, N = {n}: {_estimate(zero)}" for n, zero in zeros(c).items()]
+    if not models.of(c).is_committee:  # both estimates of theory are the committee's
+        return ["", "alpha_0:", *lines] if lines else []
+    theory = ", ".join(
+        f"{method} {_number(c.attrs[f'alpha_zero_{method}'], 5, 'no root')}" for method in METHODS
+    )
+    return ["", f"alpha_0: {theory}", *lines]
+
+
+def _estimate(e: Estimate) -> str:
+    if not math.isfinite(e.value):
+        return "none"
+    if not math.isfinite(e.error):
+        return f"{e.value:.4f} (too few samples for an error)"
+    if e.doubt:
+        return f"not determined ({e.doubt})"
+    interval = f"[{e.low:.4f}, {e.high:.4f}]" if math.isfinite(e.low) else "(too few samples for an interval)"
+    return f"{e.value:.4f} ± {e.error:.4f} {interval}"
+
+
+def _plain(value: float, error: float) -> str:
+    """1.234(5), the error in units of the last digits; the value alone without an error."""
+    if not math.isfinite(value):
+        return "-"
+    if not (math.isfinite(error) and error > 0):
+        return f"{value:.4f}"
+    if error > abs(value) and error > 1:
+        return "not determ."
+    places = max(decimals(error) or 0, 0)
+    return f"{value:.{places}f}({round(error * 10**places):d})"
+
+
+def _number(value: float, digits: int, missing: str = "-") -> str:
+    return f"{value:.{digits}f}" if math.isfinite(value) else missing

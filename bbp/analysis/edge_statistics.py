@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bbp.analysis.bootstrap import Estimate, bootstrap
+from bbp.analysis.estimates import Estimate, bootstrap
 from bbp.experiments import models
 from bbp.files.variables import DONE
 from theory.checks import ParameterError

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from bbp.analysis.bootstrap import FEWEST, LEVEL, NOTHING, Estimate, from_replicates
+from bbp.analysis.estimates import FEWEST, LEVEL, NOTHING, Estimate, from_replicates
 from theory.checks import ParameterError
 
 Array = NDArray[np.float64]

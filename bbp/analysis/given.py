@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 import sims
 from bbp.experiments.samples import LAWS, ROWS
-from bbp.exports.digits import decimals
 from bbp.files.variables import DONE
 from sims import given as given_rows
 from sims import instance
@@ -20,11 +19,8 @@ from theory.given import population
 from theory.given.labels import bulk_density
 from theory.model import Inputs, Network
 
-MOST, POINTS, REACH = (
-    4000,
-    400,
-    0.97,
-)  # order of a whole Hessian; places of a density, up to this share of the eigenvalues
+MOST = 4000  # order of a whole Hessian
+POINTS, REACH = 400, 0.97  # places of a density, up to this share of the eigenvalues
 TAIL = 1e-4  # of the largest density: below it nothing is drawn left of the bulk
 _NUMBERS = ("lowest", "lowest_error", "overlap", "overlap_error", "misfit", "misfit_error")
 
@@ -93,31 +89,3 @@ def rank(model: Network) -> int:
 def _rows(model: Network) -> Inputs:
     assert model.inputs is not None
     return model.inputs
-
-
-def table(found: xr.Dataset) -> list[str]:
-    """Lines of a table: theory for these rows at every alpha beside its verdict."""
-    lines = ["", f"inputs {found.attrs['inputs']}: {found.attrs['inputs_source']}"]
-    for i, n in enumerate(found.n.values):
-        lines += [
-            "",
-            f"N = {n}, theory for these rows",
-            f"{'alpha':>9}  {'verdict':>10}  {'lowest':>16}  {'q2':>14}  ",
-        ]
-        for j, alpha in enumerate(found.alpha.values):
-            at = {name: found[f"theory_n_{name}"].values[i, j] for name in (*_NUMBERS[:4], "verdict", "why")}
-            cells = [
-                _with_error(at["lowest"], at["lowest_error"]),
-                _with_error(at["overlap"], at["overlap_error"]),
-            ]
-            why = at["why"]
-            lines.append(f"{alpha:9.6g}  {at['verdict']:>10}  {cells[0]:>16}  {cells[1]:>14}  {why}")
-    return lines
-
-
-def _with_error(value: float, error: float) -> str:
-    if not np.isfinite(value):
-        return "-"
-    places = decimals(error) if error > 0 else None
-    places = 4 if places is None else min(max(places, 0), 15)
-    return f"{value:.{places}f} ± {error:.{places}f}"

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, fdtrc, stdtrit
 
-from bbp.analysis.bootstrap import LEVEL, NOTHING, Estimate
+from bbp.analysis.estimates import LEVEL, NOTHING, Estimate
 from theory.checks import ParameterError, choice
 
 Array = NDArray[np.float64]

@@ -7,14 +7,14 @@ where it goes is then not known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from bbp.analysis.bootstrap import PARTS, Estimate, bootstrap, fraction
+from bbp.analysis.estimates import Estimate, bootstrap, columns, fraction
 from bbp.analysis.finite_size import midpoint
 from bbp.files.variables import described
 from theory.checks import ParameterError, positive
@@ -23,76 +23,6 @@ Array = NDArray[np.float64]
 THRESHOLD = 0.5
 ONSET_SIGMAS = 3.0
 STEP_LIMIT = 1  # of sims.dynamics.state.Code, which would bring JAX along
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """Recovery against alpha (alpha,) for one n and start.
-
-    success   fraction of samples whose final projection exceeds the threshold
-    elsewhere, moving  of the others: fractions of samples that have ended, and whose steps ran out
-    final     mean final m2; initial: mean m2 of the starts
-    midpoint  alpha at which the fraction is 1/2, by a logistic fit, error by resampling
-    midpoint_if_moving_recover  the same, had all samples recovered that still moved; equal to it where none did
-    onset     smallest alpha of the grid from which on the mean final m2 exceeds the mean m2 of RANDOM students
-              of the same N by ONSET_SIGMAS standard errors, at this and every larger alpha; NaN if there is none
-    """
-
-    alpha: Array
-    success: list[Estimate]
-    elsewhere: list[Estimate]
-    moving: list[Estimate]
-    final: list[Estimate]
-    initial: list[Estimate]
-    midpoint: Estimate
-    midpoint_if_moving_recover: Estimate
-    onset: float
-
-
-def recovery(found: xr.Dataset, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0) -> Recovery:
-    """Recovery at input dimension n from `start`; samples without a result are left out. Raises ParameterError."""
-    threshold = positive("threshold", threshold)
-    if threshold >= 1:
-        raise ParameterError(f"threshold must be below 1, got {threshold!r}")
-    rng = np.random.default_rng(seed)
-    place = found.isel(n=_position(found, "n", n), start=_position(found, "start", start))
-    m2, projection, code = (place[name].values for name in ("m2", "projection", "code"))
-    hits = np.where(np.isfinite(projection[:, :, -1]), projection[:, :, -1] > threshold, np.nan)
-    moving = np.where(np.isfinite(hits), (hits == 0) & (code == STEP_LIMIT), np.nan)
-    final = [bootstrap(row, rng, bounds=(0, 1)) for row in m2[:, :, -1]]
-    alpha = found.alpha.values
-    middle = midpoint(alpha, hits, rng)
-    return Recovery(
-        alpha=alpha,
-        success=[fraction(row) for row in hits],
-        elsewhere=[fraction(row) for row in 1 - hits - moving],
-        moving=[fraction(row) for row in moving],
-        final=final,
-        initial=[bootstrap(row, rng, bounds=(0, 1)) for row in m2[:, :, 0]],
-        midpoint=middle,
-        midpoint_if_moving_recover=midpoint(alpha, hits + moving, rng) if np.nansum(moving) else middle,
-        onset=onset(alpha, final, chance(found.attrs["p"], found.attrs["p_star"], n)),
-    )
-
-
-def averages(found: xr.Dataset, threshold: float = THRESHOLD) -> xr.Dataset:
-    """Averages over the samples of descents (n, start, alpha), with NAME_error, and of shares NAME_low and NAME_high: success,
-    elsewhere, moving (shares), final, initial (means of m2); see `Recovery`."""
-    rows = [
-        [recovery(found, n, start, threshold) for start in found.start.values.tolist()]
-        for n in found.n.values.tolist()
-    ]
-    made: dict[str, tuple] = {}
-    for name, words in AVERAGES.items():
-        for part in PARTS if name in ("success", "elsewhere", "moving") else PARTS[:2]:
-            values = [[[getattr(e, part) for e in getattr(seen, name)] for seen in row] for row in rows]
-            end = "" if part == "value" else f"_{part}"
-            made[name + end] = ("n", "start", "alpha"), np.array(values), {} if end else {"long_name": words}
-    return described(
-        xr.Dataset(made, {name: found[name].values for name in ("n", "start", "alpha")}, {"ordered": 1})
-    )
-
-
 AVERAGES = {
     "success": "share of samples that recover the teacher",
     "elsewhere": "share of samples that end without it",
@@ -102,40 +32,63 @@ AVERAGES = {
 }
 
 
+def recovery(
+    found: xr.Dataset, n: int, start: str, threshold: float = THRESHOLD, seed: int = 0
+) -> xr.Dataset:
+    """Recovery at input dimension n from `start`; samples without a result are left out. Raises ParameterError.
+
+    success            (alpha,) fraction of samples whose final projection exceeds the threshold
+    elsewhere, moving  of the others: fractions of samples that have ended, and whose steps ran out
+    final              mean final m2; initial: mean m2 of the starts
+    midpoint           alpha at which the fraction is 1/2, by a logistic fit, error by resampling
+    midpoint_if_moving_recover   the same, had all samples recovered that still moved; equal to it where none did
+    onset              smallest alpha of the grid from which on the mean final m2 exceeds the mean m2 of RANDOM students
+                       of the same N by ONSET_SIGMAS standard errors, at this and every larger alpha; NaN if there is none
+
+    all but the last with NAME_error, NAME_low, NAME_high.
+    """
+    threshold = positive("threshold", threshold)
+    if threshold >= 1:
+        raise ParameterError(f"threshold must be below 1, got {threshold!r}")
+    rng = np.random.default_rng(seed)
+    place = found.isel(n=_position(found, "n", n), start=_position(found, "start", start))
+    m2, projection, code = (place[name].values for name in ("m2", "projection", "code"))
+    hits = np.where(np.isfinite(projection[:, :, -1]), projection[:, :, -1] > threshold, np.nan)
+    moving = np.where(np.isfinite(hits), (hits == 0) & (code == STEP_LIMIT), np.nan)
+    alpha = found.alpha.values
+    made = {"final": [bootstrap(row, rng, bounds=(0, 1)) for row in m2[:, :, -1]]}
+    middle = midpoint(alpha, hits, rng)
+    made["initial"] = [bootstrap(row, rng, bounds=(0, 1)) for row in m2[:, :, 0]]
+    shares = {"success": hits, "elsewhere": 1 - hits - moving, "moving": moving}
+    made |= {name: [fraction(row) for row in rows] for name, rows in shares.items()}
+    own: dict[str, Any] = {}
+    for name, words in AVERAGES.items():
+        own |= columns(name, ["alpha"], made[name], attrs={"long_name": words})
+    late = midpoint(alpha, hits + moving, rng) if np.nansum(moving) else middle
+    own |= columns("midpoint", [], middle) | columns("midpoint_if_moving_recover", [], late)
+    own["onset"] = (), onset(alpha, made["final"], chance(found.attrs["p"], found.attrs["p_star"], n))
+    return xr.Dataset(own, {"alpha": alpha})
+
+
+def averages(found: xr.Dataset, threshold: float = THRESHOLD) -> xr.Dataset:
+    """Averages over the samples of descents (n, start, alpha), with NAME_error, and of shares NAME_low and NAME_high: success,
+    elsewhere, moving (shares), final, initial (means of m2); see `recovery`."""
+    ends = [name + end for name in ("final", "initial") for end in ("_low", "_high")]
+    along = [
+        xr.concat([recovery(found, n, start, threshold) for start in found.start.values.tolist()], "start")
+        for n in found.n.values.tolist()
+    ]
+    whole = xr.concat(along, "n", combine_attrs="override").drop_vars(ends)
+    kept = whole[[name for name, values in whole.data_vars.items() if "alpha" in values.dims]]
+    kept = kept.assign_coords(n=found.n.values, start=found.start.values).transpose("n", "start", "alpha")
+    return described(kept.assign_attrs(ordered=1))
+
+
 def onset(alpha: Array, final: list[Estimate], base: float) -> float:
     """The first alpha from which on every mean final m2 lies ONSET_SIGMAS of its standard errors above `base`."""
     clear = np.array([e.value - base > ONSET_SIGMAS * e.error for e in final])
     kept = np.logical_and.accumulate(clear[::-1])[::-1]
     return float(alpha[np.argmax(kept)]) if kept.any() else float("nan")
-
-
-@dataclass(frozen=True)
-class Extrapolation:
-    """A line in N^-power through values with errors: its value at N = infinity, slope, chi-square and degrees of freedom."""
-
-    value: float
-    error: float
-    slope: float
-    chi2: float
-    freedom: int
-
-
-def extrapolated(n: Array, values: Array, errors: Array, power: float) -> Extrapolation:
-    """Least squares, weighted by the errors (n,), which it takes as they are. Raises ParameterError below two known values.
-
-    >>> found = extrapolated(np.array([100, 400]), np.array([1.0, 1.5]), np.array([0.1, 0.1]), 0.5)
-    >>> round(found.value, 6), round(found.error, 3), round(found.slope, 6)
-    (2.0, 0.224, -10.0)
-    """
-    known = np.isfinite(values) & (np.nan_to_num(errors) > 0)
-    if known.sum() < 2:
-        raise ParameterError(f"an extrapolation needs two values with errors, got {known.sum()}")
-    n, values, errors = n[known], values[known], errors[known]
-    design = np.stack([np.ones(len(n)), n ** -float(power)], axis=1) / errors[:, None]
-    covariance = np.linalg.inv(design.T @ design)
-    value, slope = covariance @ design.T @ (values / errors)
-    chi2 = float(np.sum((design @ [value, slope] - values / errors) ** 2))
-    return Extrapolation(float(value), float(np.sqrt(covariance[0, 0])), float(slope), chi2, len(n) - 2)
 
 
 def chance(p: int | float, p_star: int, n: int) -> float:

@@ -1,20 +1,20 @@
-"""How results scale with N: every law of `bbp.analysis.laws` through what samples of several sizes say."""
+"""How results scale with N: every law of `bbp.analysis.laws` through what samples of several sizes say, and the table of it."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.bootstrap import FEWEST, PARTS, Estimate, fraction
+from bbp.analysis.estimates import ENDS, FEWEST, NOTHING, columns, decimals, fraction, matched
 from bbp.analysis.finite_size import rise
-from bbp.analysis.laws import FREE, SHAPES, Verdict, fit_law, verdict
+from bbp.analysis.laws import FREE, REJECTED, SHAPES, Verdict, fit_law, verdict
 from bbp.analysis.recovery import recovery
 from bbp.analysis.summary import mean_and_error, observables
 from bbp.experiments import models
@@ -30,28 +30,35 @@ FORMAT = "bbp-fit"
 DEFAULT = ("lowest", "overlap", "threshold", "width")
 LIMITS = ("theory", "free")
 NUMBERS = ("limit", "coefficient", "exponent")  # of a fit
-ENDS = {part: "" if part == "value" else f"_{part}" for part in PARTS}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Series:
-    """One number at several N.
+    """One number at several N: only the sizes that have an error, of FEWEST samples or more, are kept.
 
     name, alpha     what it is, and at which alpha (NaN where over all)
     words           the same, for a reader
-    n, values, errors, freedom, samples   (size,) see `laws.fit_law`
     limit           theory's, at N = infinity; NaN where there is none
+    n, values, errors, freedom, samples   (size,) see `laws.fit_law`; freedom inf: the errors are known
     """
 
     name: str
     alpha: float
     words: str
+    limit: float
     n: Array
     values: Array
     errors: Array
-    freedom: Array
     samples: NDArray[np.int64]
-    limit: float
+    freedom: ArrayLike = math.inf
+
+    def __post_init__(self) -> None:
+        with np.errstate(invalid="ignore"):
+            good = np.isfinite(self.values) & (self.errors > 0) & np.isfinite(self.errors)
+        good &= self.samples >= FEWEST
+        self.freedom = np.broadcast_to(np.asarray(self.freedom, dtype=np.float64), good.shape)[good]
+        self.n = self.n.astype(float)[good]
+        self.values, self.errors, self.samples = self.values[good], self.errors[good], self.samples[good]
 
 
 def fit(
@@ -98,15 +105,18 @@ def fit(
             f"choose one of {source.sizes['model']} models: bbp.files.product.one(dataset, index)"
         )
     given = _limit(limit)
-    rng = np.random.default_rng(seed)
-    rows = list(_series(source, of, _alphas(source, alpha), rng))
+    form = str(source.attrs.get("format"))
+    kinds = {"bbp-sweep": _of_sweep, "bbp-descent": _of_descents, "bbp-phase": _of_phase}
+    if form not in kinds:
+        raise ParameterError(f"a {form} result has no sizes to fit: sweeps, descents and phase diagrams have")
+    if isinstance(of, str):
+        raise ParameterError(f"of must be a list of quantities, got {shown(of)}")
+    rows = list(kinds[form](source, of, _alphas(source, alpha), np.random.default_rng(seed)))
     if not any(len(row.n) > 1 for row in rows):
         raise ParameterError(
             "nothing has two sizes N with an error to fit (sizes of several files: give all of them, or bbp.join); a size "
             f"counts with {FEWEST} samples or more, a threshold within the grid of alpha"
         )
-    sizes = np.unique(np.concatenate([row.n for row in rows])).astype(np.int64)
-    found = _filled(rows, sizes, given)
     config: dict[str, Any] = {
         "of": None if of is None else list(of),
         "alpha": None if alpha is None else list(map(float, alpha)),
@@ -115,7 +125,7 @@ def fit(
     own: dict[str, Any] = {k: v for k, v in source.attrs.items() if k in ("p_star", "alpha_bbp", "kind")}
     own |= models.record(models.of(source)) if "p" in source.attrs else {}
     own |= {"format": FORMAT, "config": json.dumps(config), "finished": 1}
-    return described(found.assign_attrs(variables.provenance() | own))
+    return described(_fitted(rows, given).assign_attrs(variables.provenance() | own))
 
 
 def _limit(limit: str | float) -> float | None:
@@ -146,18 +156,6 @@ def _alphas(source: xr.Dataset, asked: Sequence[float] | None) -> list[int]:
     return sorted(set(found))
 
 
-def _series(
-    source: xr.Dataset, of: Sequence[str] | None, alphas: list[int], rng: np.random.Generator
-) -> Iterator[Series]:
-    form = str(source.attrs.get("format"))
-    kinds = {"bbp-sweep": _of_sweep, "bbp-descent": _of_descents, "bbp-phase": _of_phase}
-    if form not in kinds:
-        raise ParameterError(f"a {form} result has no sizes to fit: sweeps, descents and phase diagrams have")
-    if isinstance(of, str):
-        raise ParameterError(f"of must be a list of quantities, got {shown(of)}")
-    return kinds[form](source, of, alphas, rng)
-
-
 def _known(asked: Sequence[str] | None, names: Sequence[str], default: Sequence[str]) -> list[str]:
     if asked is not None and "overlap" in names and "q2" not in names:
         asked = ["overlap" if name == "q2" else name for name in asked]  # as tables and figures call it
@@ -174,17 +172,20 @@ def _of_sweep(
 ) -> Iterator[Series]:
     seen = observables(sweep).drop_vars("eigenvalues").transpose("n", "alpha", "sample", ...)
     names = list(dict.fromkeys((*DEFAULT, *map(str, seen.data_vars))))
-    held = sweep.alpha.values
+    held, n = sweep.alpha.values, sweep.n.values
     for name in _known(of, names, DEFAULT):
         if name in ("threshold", "width"):
-            hits = seen.phi_group.values[:, alphas]
-            limit = 0.0 if name == "width" else float(sweep.alpha_bbp)
-            yield from _rises(name, sweep.n.values, held[alphas], hits, limit, rng)
+            yield _rise(name, sweep, alphas, seen.phi_group.values[:, alphas], rng)
             continue
         for j in alphas:
             words = f"{words_of(name) or name}, alpha = {held[j]:.6g}"
             rows = seen[name].values[:, j]
-            yield _means(name, float(held[j]), words, sweep.n.values, rows, _theory(sweep, name, j))
+            samples, (value, error) = np.isfinite(rows).sum(axis=1), mean_and_error(rows)
+            freedom = np.maximum(samples - 1.0, 1.0)
+            if name.startswith("phi"):  # shares have Wilson's error
+                error, freedom = np.array([fraction(row).error for row in rows]), np.full(len(n), np.inf)
+            limit = _theory(sweep, name, j)
+            yield Series(name, float(held[j]), words, limit, n, value, error, samples, freedom)
 
 
 def _theory(sweep: xr.Dataset, name: str, j: int) -> float:
@@ -202,162 +203,152 @@ def _theory(sweep: xr.Dataset, name: str, j: int) -> float:
     return math.nan
 
 
-def _means(name: str, alpha: float, words: str, n: Array, rows: Array, limit: float) -> Series:
-    """Means over samples (n, sample); those of shares have Wilson's error."""
-    samples = np.isfinite(rows).sum(axis=1)
-    value, error = mean_and_error(rows)
-    freedom = np.maximum(samples - 1.0, 1.0)
-    if name.startswith("phi"):
-        error, freedom = np.array([fraction(row).error for row in rows]), np.full(len(n), np.inf)
-    return _kept(Series(name, alpha, words, n.astype(float), value, error, freedom, samples, limit))
-
-
-def _rises(
-    name: str,
-    n: Array,
-    alpha: Array,
-    hits: Array,
-    limit: float,
-    rng: np.random.Generator,
-    what: str = "phi of the p p* lowest",
-) -> Iterator[Series]:
+def _rise(name: str, sweep: xr.Dataset, alphas: list[int], hits: Array, rng: np.random.Generator) -> Series:
     """Where shares (n, alpha, sample) are 1/2, or how wide their rise is; of alphas that have samples."""
-    found, samples = [], []
+    alpha, found, samples = sweep.alpha.values[alphas], [], []
     for rows in hits:
         has = np.isfinite(rows).sum(axis=1)
         at = has > 0
         enough = at.sum() > 2 and has[at].mean() >= FEWEST
-        found.append(
-            rise(alpha[at], rows[at], rng)[name == "width"] if enough else Estimate(*(math.nan,) * 4)
-        )
-        samples.append(int(has.sum()))
-    value, error = (np.array([getattr(each, part) for each in found]) for part in ("value", "error"))
-    words = (
-        f"alpha at which {what} is 1/2" if name == "threshold" else f"width in alpha of the rise of {what}"
-    )
-    known = np.full(len(n), np.inf)
-    kept = np.where(np.isfinite(value * error), FEWEST, 0)  # the samples of all alphas count together
-    series = Series(name, math.nan, words, n.astype(float), value, error, known, kept, limit)
-    yield _kept(series, np.array(samples))
+        found.append(rise(alpha[at], rows[at], rng)[name == "width"] if enough else NOTHING)
+        samples.append(int(has.sum()) if enough else 0)  # the samples of all alphas count together
+    value, error, *_ = np.array(found).T
+    what, limit = "alpha at which {} is 1/2", float(sweep.alpha_bbp)
+    if name == "width":
+        what, limit = "width in alpha of the rise of {}", 0.0
+    words = what.format("phi of the p p* lowest")
+    return Series(name, math.nan, words, limit, sweep.n.values, value, error, np.array(samples))
 
 
 def _of_descents(
     found: xr.Dataset, of: Sequence[str] | None, alphas: list[int], rng: np.random.Generator
 ) -> Iterator[Series]:
+    del rng
     _known(of, ["threshold"], ["threshold"])
     part = found.isel(alpha=alphas)
     for start in part.start.values.tolist():
-        seen = [recovery(part, int(n), start).midpoint for n in part.n.values]
-        value, error = (np.array([getattr(each, name) for each in seen]) for name in ("value", "error"))
-        samples = (part.status.sel(start=start) == 1).sum(["alpha", "sample"]).values
-        words, known = f"alpha at which half of the descents from {start} recover", np.full(len(seen), np.inf)
-        yield _kept(
-            Series(
-                "threshold",
-                math.nan,
-                words,
-                part.n.values.astype(float),
-                value,
-                error,
-                known,
-                samples,
-                math.nan,
-            )
+        seen = [recovery(part, int(n), start) for n in part.n.values]
+        value, error = (
+            np.array([float(one[name]) for one in seen]) for name in ("midpoint", "midpoint_error")
         )
-    del rng
+        samples = (part.status.sel(start=start) == 1).sum(["alpha", "sample"]).values
+        words = f"alpha at which half of the descents from {start} recover"
+        yield Series("threshold", math.nan, words, math.nan, part.n.values, value, error, samples)
 
 
 def _of_phase(
     phase: xr.Dataset, of: Sequence[str] | None, alphas: list[int], rng: np.random.Generator
 ) -> Iterator[Series]:
+    del rng, alphas
     _known(of, ["threshold"], ["threshold"])
     if "alpha_bbp_n" not in phase:
         raise ParameterError("the phase diagram has no thresholds at finite N (bbp phase --n)")
     draws = int(dataset.config(phase).get("draws", FEWEST))
+    n, samples = phase.n.values, np.full(phase.sizes["n"], draws)
     for p, a in ((p, a) for p in phase.p.values for a in phase.finite_a.values):
         at = phase.sel(p=p, finite_a=a)
         limit = bbp_threshold(Committee(p, int(phase.attrs["p_star"]), float(a))).alpha
-        n = phase.n.values.astype(float)
-        words, known = f"alpha_BBP(N) of theory, p = {p:g}, a = {a:g}", np.full(len(n), max(draws - 1.0, 1.0))
-        value, error = at.alpha_bbp_n.values, at.alpha_bbp_n_error.values
-        yield _kept(
-            Series("threshold", math.nan, words, n, value, error, known, np.full(len(n), draws), limit)
-        )
-    del rng, alphas
+        words = f"alpha_BBP(N) of theory, p = {p:g}, a = {a:g}"
+        value, error, freedom = at.alpha_bbp_n.values, at.alpha_bbp_n_error.values, max(draws - 1.0, 1.0)
+        yield Series("threshold", math.nan, words, limit, n, value, error, samples, freedom)
 
 
-def _kept(series: Series, samples: NDArray[np.int64] | None = None) -> Series:
-    """The sizes that have an error, of FEWEST samples or more."""
-    with np.errstate(invalid="ignore"):
-        good = (
-            np.isfinite(series.values)
-            & (series.errors > 0)
-            & np.isfinite(series.errors)
-            & (series.samples >= FEWEST)
-        )
-    parts = {name: getattr(series, name)[good] for name in ("n", "values", "errors", "freedom", "samples")}
-    if samples is not None:
-        parts["samples"] = samples[good]
-    return replace(series, **parts)
-
-
-def _filled(rows: Sequence[Series], sizes: NDArray[np.int64], given: float | None) -> xr.Dataset:
+def _fitted(rows: Sequence[Series], given: float | None) -> xr.Dataset:
     """Every law through every series."""
-    laws = list(SHAPES)
-    table: dict[str, Array] = {
-        f"{name}{end}": np.full((len(rows), len(laws)), np.nan) for name in NUMBERS for end in ENDS.values()
-    }
-    table |= {name: np.full((len(rows), len(laws)), np.nan) for name in ("chi2", "p_value")}
-    degrees = np.zeros((len(rows), len(laws)), dtype=np.int64)
-    values, errors = (np.full((len(rows), len(sizes)), np.nan) for _ in range(2))
-    samples = np.zeros((len(rows), len(sizes)), dtype=np.int64)
-    taken, said = [], []
-    for i, row in enumerate(rows):
-        at = np.searchsorted(sizes, row.n)
-        values[i, at], errors[i, at], samples[i, at] = row.values, row.errors, row.samples
-        limit = row.limit if given is None else given
-        taken.append(limit)
+    laws, many = list(SHAPES), len(rows)
+    sizes = np.unique(np.concatenate([row.n for row in rows])).astype(np.int64)
+    numbers = {name: np.full((many, len(laws), 4), np.nan) for name in NUMBERS}
+    tests: dict[str, Any] = {name: np.full((many, len(laws)), np.nan) for name in ("chi2", "p_value")}
+    tests["degrees"] = np.zeros((many, len(laws)), dtype=np.int64)
+    data: dict[str, Any] = {name: np.full((many, len(sizes)), np.nan) for name in ("value", "error")}
+    data["samples"] = np.zeros((many, len(sizes)), dtype=np.int64)
+    taken = [row.limit if given is None else given for row in rows]
+    said: list[Verdict] = []
+    for i, (row, limit) in enumerate(zip(rows, taken, strict=True)):
+        at = i, np.searchsorted(sizes, row.n)
+        data["value"][at], data["error"][at], data["samples"][at] = row.values, row.errors, row.samples
         fits = []
         for k, law in enumerate(laws):
             if len(row.n) < max(2, 1 + math.isnan(limit) + (law == FREE)):
                 continue
-            one = fit_law(
-                law,
-                row.n,
-                row.values,
-                row.errors,
-                limit=None if math.isnan(limit) else limit,
-                freedom=row.freedom,
-            )
+            known = None if math.isnan(limit) else limit
+            one = fit_law(law, row.n, row.values, row.errors, limit=known, freedom=row.freedom)
             fits.append(one)
-            table["chi2"][i, k], table["p_value"][i, k], degrees[i, k] = (
-                one.chi2,
-                one.probability,
-                one.degrees,
-            )
             for name in NUMBERS:
-                for part, end in ENDS.items():
-                    table[name + end][i, k] = getattr(getattr(one, name), part)
+                numbers[name][i, k] = getattr(one, name)
+            for name, number in (("chi2", one.chi2), ("p_value", one.probability), ("degrees", one.degrees)):
+                tests[name][i, k] = number
         few = "1 size has" if len(row.n) == 1 else f"{len(row.n)} sizes have"
         whole = len(fits) == len(laws)
         said.append(verdict(fits) if whole else Verdict("", f"{few} an error, too few to fit every law"))
-
-    def text(values: list[str]) -> Any:
-        return "row", np.array(values, dtype=object)
-
-    own: dict[str, Any] = {
-        name: (("row", "law"), found) for name, found in (*table.items(), ("degrees", degrees))
-    }
-    own |= {
-        "value": (("row", "n"), values),
-        "error": (("row", "n"), errors),
-        "samples": (("row", "n"), samples),
-    }
-    own |= {"quantity": text([row.name for row in rows]), "words": text([row.words for row in rows])}
-    own |= {"verdict": text([one.law for one in said]), "why": text([one.reason for one in said])}
+    own: dict[str, Any] = {}
+    for name in NUMBERS:
+        own |= columns(name, ["row", "law"], numbers[name])
+    own |= {name: (("row", "law"), values) for name, values in tests.items()}
+    own |= {name: (("row", "n"), values) for name, values in data.items()}
+    texts = {"quantity": [row.name for row in rows], "words": [row.words for row in rows]}
+    texts |= {"verdict": [one.law for one in said], "why": [one.reason for one in said]}
+    own |= {name: ("row", np.array(values, dtype=object)) for name, values in texts.items()}
     own |= {"at_alpha": ("row", np.array([row.alpha for row in rows]))}
-    own |= {
-        "theory_limit": ("row", np.array([row.limit for row in rows])),
-        "taken_limit": ("row", np.array(taken)),
-    }
-    return xr.Dataset(own, {"row": np.arange(len(rows)), "n": sizes, "law": np.array(laws, dtype=object)})
+    own |= {"theory_limit": ("row", np.array([row.limit for row in rows]))}
+    own |= {"taken_limit": ("row", np.array(taken))}
+    return xr.Dataset(own, {"row": np.arange(many), "n": sizes, "law": np.array(laws, dtype=object)})
+
+
+HEAD = f"y(N) = limit + c f(N), [95 % intervals]; rejected: a chi-square as large has probability below {REJECTED:g}"
+EFFECTIVE = "the exponent of these sizes, which corrections to another law may make"
+
+
+def table(found: xr.Dataset) -> str:
+    """The whole table of one model's fits: every law through every series, what was fitted, how well, and which is left."""
+    name = [models.words(models.of(found))] if "p" in found.attrs else []
+    return "\n".join(
+        [*name, HEAD, *(line for i in range(found.sizes["row"]) for line in ["", *_row(found.isel(row=i))])]
+    )
+
+
+def _row(row: xr.Dataset) -> list[str]:
+    known = np.isfinite(row.value.values)
+    sizes = ", ".join(map(str, row.n.values[known].tolist()))
+    if known.sum() < 2:
+        return [f"{row.words.item()}: not fitted, {row.why.item()}"]
+    limit, theory = float(row.taken_limit), float(row.theory_limit)
+    free = math.isnan(limit)
+    whose = "theory's" if limit == theory else "given"
+    words = f"limit {limit:.6g} ({whose})"
+    if free:
+        words = "limit fitted" + (f" (theory: {theory:.6g})" if math.isfinite(theory) else "")
+    data = [matched(float(row.value[i]), float(row.error[i])) for i in np.flatnonzero(known)]
+    lines = [f"{row.words.item()}; N = {sizes}; {words}"]
+    lines.append("  " + ", ".join(f"{value} ± {error}" for value, error in data))
+    cells = [["f", "chi2/degrees", "probability", *(["limit"] if free else []), "c", "x"]]
+    cells += [[law, *_cells(row.sel(law=law), law, free)] for law in row.law.values.tolist()]
+    wide = [max(len(line[k]) for line in cells if k < len(line)) for k in range(len(cells[0]))]
+    lines += [
+        "  " + "  ".join(f"{cell:<{wide[k]}}" for k, cell in enumerate(line)).rstrip() for line in cells
+    ]
+    law, why = row.verdict.item(), row.why.item()
+    if not law:
+        return [*lines, f"  not decided: {why}"]
+    end = f", x = {_interval(row.sel(law=FREE), 'exponent')}: {EFFECTIVE}" if law == FREE else ""
+    return [*lines, f"  {law}: {why}{end}"]
+
+
+def _cells(one: xr.Dataset, law: str, free: bool) -> list[str]:
+    chi2, degrees, p = float(one.chi2), int(one.degrees), float(one.p_value)
+    if math.isnan(chi2):
+        return ["too few sizes"]
+    cells = [f"{chi2:.3g}/{degrees}", "-" if math.isnan(p) else f"{p:.2g}"]
+    if p < REJECTED:
+        return [*cells, "rejected"]
+    names = [*(["limit"] if free else []), "coefficient", *(["exponent"] if law == FREE else [])]
+    return [*cells, *(_interval(one, name) for name in names)]
+
+
+def _interval(one: xr.Dataset, name: str) -> str:
+    value, error, low, high = (float(one[f"{name}{end}"]) for end in ENDS)
+    if not math.isfinite(low) and not math.isfinite(high):
+        return f"{value:.3g} [not determined]"
+    places = max(decimals((high - low) / 4 if math.isfinite(high - low) else error) or 0, 0)
+    ends = ["..." if math.isnan(end) else f"{end:.{places}f}" for end in (low, high)]
+    return f"{value:.{places}f} [{ends[0]}, {ends[1]}]"

@@ -1,115 +1,38 @@
-"""Averages over the samples of each (N, alpha), with bootstrap errors and intervals, and the table that closes a sweep."""
+"""A sweep's samples averaged, beside theory: observables, errors, finite-N theory, curves along alpha, the closing table."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.bootstrap import PARTS, bootstrap, fraction
+from bbp.analysis.estimates import bootstrap, columns, decimals, fraction
 from bbp.experiments import models
-from bbp.exports.digits import decimals
 from bbp.files.variables import DONE, FAILED, described
+from theory.finite.law import finite_curve, has_bulk
+from theory.general.spectrum import route
 from theory.model import Network
-
-
-def summarise(sweep: xr.Dataset) -> xr.Dataset:
-    """Averages over the samples of a sweep that are done, (n, alpha), beside the theory.
-
-    samples, failed        numbers of samples
-    lowest, overlap, gap   means of bbp.analysis.summary, with NAME_error, the standard error; NaN from fewer samples
-                           than it needs; so every other number that the sweep holds of its samples
-    phi_group              share, with phi_group_error and the ends _low and _high of its 95 % interval
-    theory_edge, ...       what theory says along alpha
-    """
-    seen = observables(sweep).drop_vars("eigenvalues")
-    grid = tuple(dim for dim in seen.lowest.dims if dim != "sample")
-    found: dict[str, tuple] = {"samples": (grid, (sweep.status == DONE).sum("sample").values)}
-    for name in dict.fromkeys(("lowest", "overlap", "phi_group", "gap", *seen.data_vars)):
-        values = seen[name].transpose(..., "sample").values
-        if name == "phi_group":
-            each = [fraction(row) for row in values.reshape(-1, values.shape[-1])]
-            for part in PARTS:
-                column = np.array([getattr(e, part) for e in each]).reshape(values.shape[:-1])
-                found["phi_group" if part == "value" else f"phi_group_{part}"] = grid, column
-        elif name != "phi":
-            mean, error = mean_and_error(values)
-            found |= {str(name): (grid, mean, seen[name].attrs), f"{name}_error": (grid, error)}
-    for name in ("edge", "outlier", "overlap"):
-        found[f"theory_{name}"] = "alpha", sweep[f"theory_{name}"].values
-    found["failed"] = grid, (sweep.status == FAILED).sum("sample").values
-    return described(xr.Dataset(found, {dim: sweep[dim].values for dim in grid}, {"ordered": 1}))
-
-
-def mean_and_error(values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard error along the last axis, leaving out NaN: (...,), (...,); NaN from none, or from one."""
-    values = np.asarray(values, dtype=np.float64)
-    found = np.isfinite(values)
-    number = found.sum(axis=-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(found, values, 0).sum(axis=-1) / number
-        squares = np.where(found, (values - mean[..., None]) ** 2, 0).sum(axis=-1)
-        return mean, np.sqrt(squares / (number - 1) / number)
-
-
-def table(sweep: xr.Dataset) -> str:
-    """The closing table of one model: samples and theory side by side, a block of rows for each n."""
-    seen, model = summarise(sweep), models.of(sweep)
-    lines = [f"{models.words(model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
-    levels, shares = _places(seen.lowest_error.values), _places(seen.overlap_error.values)
-    own = own_names(seen)
-    head = "  ".join([_head(models.group(model)), *(f"{name:>18}" for name in own)])
-    digits = {name: _places(seen[f"{name}_error"].values) for name in own}
-    for n in seen.n.values:
-        lines += ["", f"N = {n}", head]
-        for alpha in seen.alpha.values:
-            row = {name: values.item() for name, values in seen.sel(n=n, alpha=alpha).data_vars.items()}
-            cells = [
-                f"{alpha:9.6g}",
-                f"{row['samples']:8d}",
-                _measured(row["lowest"], row["lowest_error"], levels),
-                _measured(row["overlap"], row["overlap_error"], shares),
-                *(_number(row[name], levels) for name in ("theory_edge", "theory_outlier")),
-                _number(row["theory_overlap"], shares),
-                *(_measured(row[name], row[f"{name}_error"], digits[name]) for name in own),
-            ]
-            lines.append("  ".join(cells))
-    return "\n".join(lines)
-
-
-def _head(group: int) -> str:
-    """Names of the columns; (inf) marks theory at N = infinity, q2 is a mean over the p p_star = group lowest vectors."""
-    overlap = "q2" if group == 1 else f"q2, mean of {group}"
-    names = [f"{name:>9}" for name in ("edge(inf)", "out(inf)", "q2(inf)")]
-    return "  ".join(["    alpha", " samples", f"{'lowest eigenvalue':>18}", f"{overlap:>18}", *names])
-
-
-def _places(errors: NDArray[np.float64]) -> int:
-    """Decimals of a column: two digits of a middling error; 4 where no error is known."""
-    known = errors[errors > 0]
-    places = decimals(float(np.median(known))) if known.size else None
-    return 4 if places is None else min(max(places, 0), 15)
-
-
-def _measured(mean: float, error: float, places: int) -> str:
-    alone = f"{mean:.{places}f}"
-    text = "-" if np.isnan(mean) else alone if np.isnan(error) else f"{alone} ± {error:.{places}f}"
-    return f"{text:>18}"
-
-
-def _number(value: float, places: int) -> str:
-    return f"{'-' if np.isnan(value) else f'{value:.{places}f}':>9}"
-
 
 if TYPE_CHECKING:  # bbp.info has no need of JAX
     from sims.sampling import PointResult
 
+Array = NDArray[np.float64]
+
 NAMES = ("lowest", "overlap", "phi", "phi_group", "gap")
+_OWN = ("overlaps", "residuals", "max_overlap_rank", "status")
+MOST_DRAWS, FEWEST_DRAWS = 100, 12  # of finite-N theory
+LABELS = 5_000_000  # drawn in all for one model: some seconds
+THEORY_N = ("lowest", "lowest_error", "lowest_std", "overlap", "overlap_error", "overlap_std", "informative")
+FINE = {"exact": 300, "nodes": 100}  # points of a curve, by what a point costs: microseconds, 15 ms
+# Relative distance from alpha_BBP of a point on either side of it: what the threshold is known to.
+SIDE = {"exact": 1e-9, "nodes": 1e-7}
 
 
-def mean_overlap(model: Network, overlaps: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_overlap(model: Network, overlaps: Array) -> Array:
     """q2 of each sample: the mean of overlaps (..., eigenpair) over the p p_star lowest eigenvectors,
     of the lowest alone where they are unlike (`models.group`)."""
     return overlaps[..., : models.group(model)].mean(axis=-1)
@@ -129,23 +52,20 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
 
     and every other number over the samples that the sweep holds, by its own name; of one over eigenpairs the lowest's.
     """
-    model = models.of(sweep)
+    model, dims = models.of(sweep), sweep.status.dims
     size, done = models.group(model), sweep.status.values == DONE
-    dims = sweep.status.dims
     values, overlaps = (
         np.where(done[..., None], sweep[name].transpose(*dims, "eigenpair").values, np.nan)
         for name in ("eigenvalues", "overlaps")
     )
     rank = np.where(done, sweep.max_overlap_rank.values, np.nan)
-    gap = (
-        values[..., size] - values[..., size - 1] if values.shape[-1] > size else np.full(done.shape, np.nan)
-    )
+    known = values.shape[-1] > size
     found: dict[str, Any] = {
         "lowest": (dims, values[..., 0]),
         "overlap": (dims, mean_overlap(model, overlaps)),
         "phi": (dims, np.where(np.isnan(rank), np.nan, rank == 0)),
         "phi_group": (dims, np.where(np.isnan(rank), np.nan, rank < size)),
-        "gap": (dims, gap),
+        "gap": (dims, values[..., size] - values[..., size - 1] if known else np.full(done.shape, np.nan)),
         "eigenvalues": ((*dims, "eigenpair"), values),
     }
     for name, more in sweep.data_vars.items():
@@ -159,9 +79,6 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
 def own_names(found: xr.Dataset) -> list[str]:
     """The observables of one's own that a sweep, its averages or its comparison hold, by name."""
     return [str(name) for name, values in found.data_vars.items() if "observable" in values.attrs]
-
-
-_OWN = ("overlaps", "residuals", "max_overlap_rank", "status")
 
 
 def of_samples(model: Network, found: PointResult) -> xr.Dataset:
@@ -181,17 +98,193 @@ def estimates(sweep: xr.Dataset, *, repeats: int = 1000, seed: int = 0) -> xr.Da
     seen = observables(sweep).drop_vars("eigenvalues").transpose(..., "sample")
     found: dict[str, Any] = {}
     for name in dict.fromkeys((*NAMES, *map(str, seen.data_vars))):
-        rows = seen[name].values
         each = [
-            [
-                fraction(cell) if name.startswith("phi") else bootstrap(cell, rng, repeats=repeats)
-                for cell in row
-            ]
-            for row in rows
+            [fraction(x) if name.startswith("phi") else bootstrap(x, rng, repeats=repeats) for x in row]
+            for row in seen[name].values
         ]
-        for part in PARTS:
-            end = "" if part == "value" else f"_{part}"
-            attributes = {} if end else seen[name].attrs
-            cells = np.array([[getattr(e, part) for e in row] for row in each])
-            found[name + end] = ("n", "alpha"), cells, attributes
+        found |= columns(name, ("n", "alpha"), each, attrs=seen[name].attrs)
     return xr.Dataset(found, {"n": seen.n, "alpha": seen.alpha})
+
+
+def summarise(sweep: xr.Dataset) -> xr.Dataset:
+    """Averages over the samples of a sweep that are done, (n, alpha), beside the theory.
+
+    samples, failed        numbers of samples
+    lowest, overlap, gap   means of bbp.analysis.summary, with NAME_error, the standard error; NaN from fewer samples
+                           than it needs; so every other number that the sweep holds of its samples
+    phi_group              share, with phi_group_error and the ends _low and _high of its 95 % interval
+    theory_edge, ...       what theory says along alpha
+    """
+    seen = observables(sweep).drop_vars("eigenvalues")
+    grid = tuple(str(dim) for dim in seen.lowest.dims if dim != "sample")
+    found: dict[str, Any] = {"samples": (grid, (sweep.status == DONE).sum("sample").values)}
+    for name in dict.fromkeys(("lowest", "overlap", "phi_group", "gap", *map(str, seen.data_vars))):
+        values = seen[name].transpose(..., "sample").values
+        if name == "phi_group":
+            shares = np.apply_along_axis(fraction, -1, values)
+            found |= columns(name, grid, shares)
+        elif name != "phi":
+            mean, error = mean_and_error(values)
+            found |= {name: (grid, mean, seen[name].attrs), f"{name}_error": (grid, error)}
+    for name in ("edge", "outlier", "overlap"):
+        found[f"theory_{name}"] = "alpha", sweep[f"theory_{name}"].values
+    found["failed"] = grid, (sweep.status == FAILED).sum("sample").values
+    return described(xr.Dataset(found, {dim: sweep[dim].values for dim in grid}, {"ordered": 1}))
+
+
+def mean_and_error(values: ArrayLike) -> tuple[Array, Array]:
+    """Mean and standard error along the last axis, leaving out NaN: (...,), (...,); NaN from none, or from one."""
+    values = np.asarray(values, dtype=np.float64)
+    found = np.isfinite(values)
+    number = found.sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(found, values, 0).sum(axis=-1) / number
+        squares = np.where(found, (values - mean[..., None]) ** 2, 0).sum(axis=-1)
+        return mean, np.sqrt(squares / (number - 1) / number)
+
+
+def table(sweep: xr.Dataset) -> str:
+    """The closing table of one model: samples and theory side by side, a block of rows for each n.
+
+    (inf) marks theory at N = infinity; q2 is a mean over the p p_star lowest vectors.
+    """
+    seen, model = summarise(sweep), models.of(sweep)
+    group = models.group(model)
+    measured = ["lowest", "overlap", *own_names(seen)]
+    digits = {name: _places(seen[f"{name}_error"].values) for name in measured}
+    digits |= {f"theory_{name}": digits["lowest"] for name in ("edge", "outlier")}
+    digits["theory_overlap"] = digits["overlap"]
+    named = {"lowest": "lowest eigenvalue", "overlap": "q2" if group == 1 else f"q2, mean of {group}"}
+    heads = [f"{named.get(name, name):>18}" for name in measured]
+    heads[2:2] = [f"{name:>9}" for name in ("edge(inf)", "out(inf)", "q2(inf)")]
+    lines = [f"{models.words(model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
+    for n in seen.n.values:
+        lines += ["", f"N = {n}", "  ".join(["    alpha", " samples", *heads])]
+        for alpha in seen.alpha.values:
+            row = {str(name): values.item() for name, values in seen.sel(n=n, alpha=alpha).data_vars.items()}
+            cells = [f"{_number(row[name], digits[name], row[f'{name}_error']):>18}" for name in measured]
+            theory = ("theory_edge", "theory_outlier", "theory_overlap")
+            cells[2:2] = [f"{_number(row[name], digits[name]):>9}" for name in theory]
+            lines.append("  ".join([f"{alpha:9.6g}", f"{row['samples']:8d}", *cells]))
+    return "\n".join([*lines, *(verdict_table(sweep) if "theory_n_verdict" in sweep else [])])
+
+
+def _places(errors: Array) -> int:
+    """Decimals of a column: two digits of a middling error; 4 where no error is known."""
+    known = errors[errors > 0]
+    places = decimals(float(np.median(known))) if known.size else None
+    return 4 if places is None else min(max(places, 0), 15)
+
+
+def _number(value: float, places: int, error: float = np.nan) -> str:
+    alone = "-" if np.isnan(value) else f"{value:.{places}f}"
+    return alone if np.isnan(error) or np.isnan(value) else f"{alone} ± {error:.{places}f}"
+
+
+def verdict_table(found: xr.Dataset) -> list[str]:
+    """Lines of a table, of a sweep or comparison on rows of one's own: theory for these rows beside its verdict."""
+    lines = ["", f"inputs {found.attrs['inputs']}: {found.attrs['inputs_source']}"]
+    for n in found.n.values:
+        lines += ["", f"N = {n}, theory for these rows"]
+        lines.append(f"{'alpha':>9}  {'verdict':>10}  {'lowest':>16}  {'q2':>14}  ")
+        for alpha in found.alpha.values:
+            at, cells = found.sel(n=n, alpha=alpha), []
+            for name in ("theory_n_lowest", "theory_n_overlap"):
+                value, error = float(at[name]), float(at[f"{name}_error"])
+                cells.append(_number(value, _places(np.array([error])), error))
+            verdict, why = at.theory_n_verdict.item(), at.theory_n_why.item()
+            lines.append(f"{alpha:9.6g}  {verdict:>10}  {cells[0]:>16}  {cells[1]:>14}  {why}")
+    return lines
+
+
+def finite_theory(model: Network, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """Fields of theory_n by name, each (n, alpha): see theory.finite.law.FiniteCurve; NaN where it would take too long.
+
+    And `draws` (n,), how many they are means over: as many as LABELS allow, MOST_DRAWS at the most; 0 for sizes for which not
+    even FEWEST_DRAWS are possible, which are left out.
+    """
+    found: dict[str, NDArray[Any]] = {name: np.full((len(n), len(alpha)), np.nan) for name in THEORY_N}
+    found["draws"] = np.zeros(len(n), np.int64)
+    for i, size in enumerate(n):
+        draws = draws_of(model, n, alpha, size)
+        if not draws or not has_bulk(model, size):
+            continue
+        with theory_threads() as threads:
+            curve = finite_curve(model, alpha, size, draws=draws, seed=seed, threads=threads)
+        found["draws"][i] = draws
+        for name in THEORY_N:
+            found[name][i] = getattr(curve, name)
+    return found
+
+
+def draws_of(model: Network, n: Sequence[int], alpha: Array, size: int) -> int:
+    """Draws for N = size, one of n; 0 where it would take too long."""
+    labels = float(np.sum(alpha)) * size * (int(model.p) + model.p_star) * len(n)
+    draws = min(MOST_DRAWS, int(LABELS / labels))
+    return draws if draws >= FEWEST_DRAWS else 0
+
+
+@contextlib.contextmanager
+def theory_threads() -> Iterator[int]:
+    """How many threads of Python there are cores for, while BLAS has one thread.
+
+    >>> with theory_threads() as threads:
+    ...     threads >= 1
+    True
+    """
+    # late: JAX, which it brings, is not waited for where files are read and drawn
+    from sims import backend, machine
+
+    with backend.one_thread():
+        yield machine.allotted()
+
+
+def theory_curves(source: xr.Dataset) -> xr.Dataset:
+    """Curves of the model of a sweep or comparison a little beyond its alphas, with a point on either side of alpha_BBP.
+
+    theory_edge, theory_outlier (alpha) in units of the Hessian, NaN where there is none; theory_overlap with the teacher, as
+    the overlaps of samples: 0 without an outlier, NaN where theory is silent. Where a point takes seconds
+    (theory.general.spectrum.route "points"), one does not converge, or the model's own function is not at hand,
+    they are those of the file, and at alpha_BBP the outlier starts at the edge, between two points of the file.
+    """
+    model = models.of(source)
+    found = None if models.lacking(model) or _slow(model) else _computed(source, model)
+    return _of_file(source) if found is None or not found.theory_edge.notnull().any() else found
+
+
+def _slow(model: Network) -> bool:
+    return not model.is_committee and route(model) not in FINE
+
+
+def _computed(source: xr.Dataset, model: Network) -> xr.Dataset:
+    low, high = float(source.alpha.min()), float(source.alpha.max())
+    margin = 0.03 * (high - low) if high > low else 0.2 * low
+    taken = "exact" if model.is_committee else route(model)
+    alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE[taken])
+    sides = source.alpha_bbp * np.array([1 - SIDE[taken], 1 + SIDE[taken]])
+    alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
+    found = models.theory_along(model, alpha)
+    edge, outlier = found["edge"], found["outlier"]
+    return _curves(alpha, edge, outlier, _filled(edge, outlier, found["overlap"]))
+
+
+def _of_file(source: xr.Dataset) -> xr.Dataset:
+    alpha, edge, outlier = source.alpha.values, source.theory_edge.values, source.theory_outlier.values
+    overlap = _filled(edge, outlier, source.theory_overlap.values)
+    at = int(np.searchsorted(alpha, source.alpha_bbp))
+    if not 0 < at < len(alpha) or np.isfinite(outlier[at - 1]):
+        return _curves(alpha, edge, outlier, overlap)
+    # A jump leaves a gap up to the next point of the file: its height is not known here.
+    more = [0.0] if source.kind == "continuous" else [0.0, np.nan]
+    start = [float(np.interp(source.alpha_bbp, alpha, edge))] * len(more)
+    both = (alpha, [source.alpha_bbp] * len(more)), (edge, start), (outlier, start), (overlap, more)
+    return _curves(*(np.insert(whole, at, some) for whole, some in both))
+
+
+def _curves(alpha: Array, edge: Array, outlier: Array, overlap: Array) -> xr.Dataset:
+    along = {"theory_edge": edge, "theory_outlier": outlier, "theory_overlap": overlap}
+    return xr.Dataset({name: ("alpha", values) for name, values in along.items()}, {"alpha": alpha})
+
+
+def _filled(edge: Array, outlier: Array, overlap: Array) -> Array:
+    return np.where(np.isfinite(edge) & np.isnan(outlier), 0.0, overlap)

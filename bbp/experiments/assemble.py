@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bbp.analysis.finite_theory import finite_theory
 from bbp.analysis.given import verdicts
+from bbp.analysis.summary import finite_theory
 from bbp.engine.tasks import Field, Result, Results
 from bbp.experiments import models
 from bbp.experiments.samples import COLUMNS, OUTER

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bbp.analysis import comparison, comparison_table
+from bbp.analysis import comparison
 from bbp.analysis.comparison import THEORY_N
 from bbp.analysis.join import join
 from bbp.console import options
@@ -144,7 +144,7 @@ class CompareExperiment(engine.Experiment):
 
     def table(self, found: list[xr.Dataset]) -> str:
         """The table of every model."""
-        return "\n\n".join(comparison_table.table(each) for each in found)
+        return "\n\n".join(comparison.table(each) for each in found)
 
     def describe(self, point: engine.Point) -> str:
         """Model and N."""

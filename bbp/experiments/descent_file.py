@@ -30,11 +30,10 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from bbp.analysis.bootstrap import Estimate
-from bbp.analysis.recovery import THRESHOLD, Recovery, recovery
+from bbp.analysis.estimates import matched, with_interval
+from bbp.analysis.recovery import THRESHOLD, recovery
 from bbp.engine.tasks import REASON, STATUS, Field
 from bbp.experiments import models
-from bbp.exports.digits import matched, with_interval
 
 FORMAT = "bbp-descent"
 OUTER = ("n", "start", "alpha")  # the axes of the points
@@ -74,32 +73,32 @@ def table(found: xr.Dataset, threshold: float = THRESHOLD) -> str:
     return "\n".join(lines)
 
 
-def _rows(found: xr.Dataset, n: int, start: str, seen: Recovery) -> list[str]:
+def _rows(found: xr.Dataset, n: int, start: str, seen: xr.Dataset) -> list[str]:
     lines = [
         f"N = {n}, start {start}",
         f"{'alpha':>9}  {'m2 at start':>16}  {'m2 at end':>16}  {'recovered':>20}  {'elsewhere':>9}  {'moving':>6}",
     ]
-    for i, alpha in enumerate(seen.alpha):
-        first, last, share = seen.initial[i], seen.final[i], seen.success[i]
+    for i, alpha in enumerate(seen.alpha.values):
+        at = {name: float(values) for name, values in seen.isel(alpha=i).data_vars.items()}
+        share = with_interval(at["success"], at["success_low"], at["success_high"])
         lines.append(
-            f"{alpha:9.4g}  {first.value:7.4f} ± {first.error:6.4f}  {last.value:7.4f} ± {last.error:6.4f}"
-            f"  {with_interval(share.value, share.low, share.high):>20}"
-            f"  {seen.elsewhere[i].value:9.2f}  {seen.moving[i].value:6.2f}"
+            f"{alpha:9.4g}  {at['initial']:7.4f} ± {at['initial_error']:6.4f}  {at['final']:7.4f} ± {at['final_error']:6.4f}"
+            f"  {share:>20}  {at['elsewhere']:9.2f}  {at['moving']:6.2f}"
         )
     lines += _half(found, seen)
-    onset = f"{seen.onset:.4g}" if np.isfinite(seen.onset) else "-"
+    onset = f"{float(seen.onset):.4g}" if np.isfinite(seen.onset) else "-"
     lines.append(f"the final m2 stays above that of random students from alpha = {onset} on")
     return lines
 
 
-def _half(found: xr.Dataset, seen: Recovery) -> list[str]:
+def _half(found: xr.Dataset, seen: xr.Dataset) -> list[str]:
     """Where half of the samples recover; between where and where if some still move, which may yet."""
-    share = np.array([each.value for each in seen.success])
-    moving = np.array([each.value for each in seen.moving])
-    late = _place(seen.midpoint, seen.alpha, share)
+    share, moving, alpha = seen.success.values, seen.moving.values, seen.alpha.values
+    late = _place(float(seen.midpoint), float(seen.midpoint_error), alpha, share)
     if not np.any(moving > 0):
         return [f"half of the samples recover {late}"]
-    early = _place(seen.midpoint_if_moving_recover, seen.alpha, share + moving)
+    middle, error = float(seen.midpoint_if_moving_recover), float(seen.midpoint_if_moving_recover_error)
+    early = _place(middle, error, alpha, share + moving)
     steps = found.step.values[-1]
     return [
         f"half of the samples recover {early} if all do that still moved after {steps} steps,",
@@ -107,10 +106,10 @@ def _half(found: xr.Dataset, seen: Recovery) -> list[str]:
     ]
 
 
-def _place(middle: Estimate, alpha: np.ndarray, share: np.ndarray) -> str:
-    if not np.isfinite(middle.value):
+def _place(middle: float, error: float, alpha: np.ndarray, share: np.ndarray) -> str:
+    if not np.isfinite(middle):
         below = np.isfinite(share[0]) and share[0] > 0.5
         return f"below alpha = {alpha[0]:g}" if below else f"not up to alpha = {alpha[-1]:g}"
-    if not np.isfinite(middle.error):
-        return f"near alpha = {middle.value:.3g} (too near an end of the grid for an error)"
-    return "at alpha = " + " ± ".join(matched(middle.value, middle.error))
+    if not np.isfinite(error):
+        return f"near alpha = {middle:.3g} (too near an end of the grid for an error)"
+    return "at alpha = " + " ± ".join(matched(middle, error))

@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bbp.analysis import given as rows
 from bbp.analysis import summary
-from bbp.analysis.finite_theory import draws_of
-from bbp.analysis.summary import mean_overlap
+from bbp.analysis.summary import draws_of, mean_overlap
 from bbp.console import grids, options
 from bbp.console.progress import log
 from bbp.engine import experiment as engine
@@ -229,7 +227,7 @@ class SweepExperiment(engine.Experiment):
 
     def table(self, found: xr.Dataset) -> str:
         """A block of rows for each model and N."""
-        return "\n\n".join(_table(each) for each in split(found))
+        return "\n\n".join(summary.table(each) for each in split(found))
 
     def describe(self, point: engine.Point) -> str:
         """N and alpha."""
@@ -317,12 +315,6 @@ class SweepExperiment(engine.Experiment):
         values = mean_overlap(self.models[point[0]], values) if len(values) else values
         mean, spread = summary.mean_and_error(values)
         return float(mean), float(spread)
-
-
-def _table(found: xr.Dataset) -> str:
-    """The table of one model; of inputs of one's own with what theory says of them, and its verdict."""
-    lines = rows.table(found) if "theory_n_verdict" in found else []
-    return "\n".join([summary.table(found), *lines])
 
 
 def build(given: Mapping[str, Any], model: Any = None) -> SweepExperiment:

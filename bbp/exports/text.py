@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bbp.exports.digits import decimals, matched, plain, with_interval
+from bbp.analysis.estimates import decimals, matched, plain, with_interval
 from bbp.exports.tables import SHARES, parts, quantities
 
 DIGITS = {"csv": 12, "latex": 6, "json": 17}  # significant ones of a number without an error

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp.analysis.bootstrap import fraction
+from bbp.analysis.estimates import fraction
 from bbp.analysis.finite_size import phi_crossing
 from bbp.gallery.base import Array, Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style

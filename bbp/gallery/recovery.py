@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bbp.analysis.bootstrap import Estimate, fraction
+from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.finite_size import midpoint
-from bbp.analysis.recovery import THRESHOLD, extrapolated
+from bbp.analysis.laws import POWER, fit_law
+from bbp.analysis.recovery import THRESHOLD
 from bbp.gallery.base import Array, Data, Effort, Entry, Named
 from bbp.plots import layout, style
 from theory.exact.transition import bbp_threshold
@@ -20,8 +21,8 @@ from theory.model import Network
 A = 0.5
 ALPHA = {1: (2.0, 2.5, 3.0, 3.5), 2: (1.2, 1.4, 1.6, 1.8, 2.0, 2.2)}
 PAPER = {100: 96, 200: 64, 400: 48, 1000: 16}  # samples by N: half an hour of a core
-# In which thresholds are extrapolated, their lines and names; which one holds is not known.
-POWERS = {1.0: ("-", "in $1/N$"), 0.5: ("--", "in $N^{-1/2}$")}
+# Laws by which thresholds are extrapolated, their lines and names; which one holds is not known.
+LAWS = {"1/N": ("-", "in $1/N$"), "N^-1/2": ("--", "in $N^{-1/2}$")}
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
@@ -108,7 +109,7 @@ def draw(data: Data) -> Figure:
     left.set_xlabel(r"$\alpha = M/N$")
     left.set_ylabel(rf"share with $m^2 > {THRESHOLD:g}$")
     left.set_ylim(-0.03, 1.18)
-    for look, words in POWERS.values():
+    for look, words in LAWS.values():
         right.plot([], [], color=style.GREY, linestyle=look, linewidth=0.8, label=words)
     right.plot([], [], color=style.GREY, linestyle=":", linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$")
     right.set_xlabel(r"$1/N$")
@@ -135,19 +136,15 @@ def _thresholds(ax: Axes, data: Data, i: int, label: str) -> None:
     tint = style.colour(i + len(data["n"]))
     ax.errorbar(1 / n, value, yerr=error, color=tint, marker=style.marker(i), linestyle="none", label=label)
     ax.axhline(data["alpha_bbp"][i], color=tint, linestyle=":", linewidth=0.9)
-    if np.sum(np.isfinite(error)) < 2:
+    known = np.isfinite(value) & (np.nan_to_num(error) > 0)
+    if known.sum() < 2:
         return
     path = np.linspace(0, 1 / n.min(), 200)
-    for power, (look, _) in POWERS.items():
-        line = extrapolated(n, value, error, power)
-        ax.plot(
-            path,
-            line.value + line.slope * path**power,
-            color=tint,
-            linestyle=look,
-            linewidth=0.8,
-        )
-        ax.errorbar([0], [line.value], yerr=[line.error], color=tint, linewidth=0.8, capsize=2)
+    for law, (look, _) in LAWS.items():
+        fit = fit_law(law, n[known], value[known], error[known])
+        curve = fit.limit.value + fit.coefficient.value * path ** POWER[law]
+        ax.plot(path, curve, color=tint, linestyle=look, linewidth=0.8)
+        ax.errorbar([0], [fit.limit.value], yerr=[fit.limit.error], color=tint, linewidth=0.8, capsize=2)
 
 
 ENTRY = Entry(

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from bbp.analysis.bootstrap import Estimate
-from bbp.analysis.recovery import THRESHOLD, Recovery, chance, recovery
+from bbp.analysis.recovery import THRESHOLD, chance, recovery
 from bbp.analysis.summary import mean_and_error
 from bbp.experiments import models
 from bbp.plots import layout, style
@@ -127,26 +126,28 @@ def recovery_figure(
 
 
 def final_points(
-    ax: Axes, seen: Recovery, *, index: int, label: str, count: int = 0, line: bool = False
+    ax: Axes, seen: xr.Dataset, *, index: int, label: str, count: int = 0, line: bool = False
 ) -> ErrorbarContainer:
     """Mean final m2 with bootstrap errors against alpha."""
-    return _points(ax, seen.alpha, seen.final, index=index, count=count, label=label, line=line)
+    values, errors = seen.final.values, np.nan_to_num(seen.final_error.values)
+    # means of numbers between 0 and 1: no bar leaves that range
+    bars = np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)]).clip(0)
+    return _errorbar(ax, seen.alpha.values, values, bars, index=index, count=count, label=label, line=line)
 
 
-def success_points(ax: Axes, seen: Recovery, *, index: int, label: str, count: int = 0) -> ErrorbarContainer:
+def success_points(
+    ax: Axes, seen: xr.Dataset, *, index: int, label: str, count: int = 0
+) -> ErrorbarContainer:
     """Fraction of samples that recover, with its 95 % interval, against alpha."""
-    share, low, high = (
-        np.array([getattr(e, part) for e in seen.success]) for part in ("value", "low", "high")
-    )
+    share, low, high = (seen[f"success{end}"].values for end in ("", "_low", "_high"))
     bars = np.nan_to_num(np.stack([share - low, high - share])).clip(0)
-    return _errorbar(ax, seen.alpha, share, bars, index=index, count=count, label=label, line=True)
+    return _errorbar(ax, seen.alpha.values, share, bars, index=index, count=count, label=label, line=True)
 
 
-def start_line(ax: Axes, seen: Recovery, *, index: int, label: str | None = None) -> Line2D:
+def start_line(ax: Axes, seen: xr.Dataset, *, index: int, label: str | None = None) -> Line2D:
     """Mean m2 at the start against alpha, open markers on a thin dashed line in the colour of its points."""
-    values = [estimate.value for estimate in seen.initial]
     look = _start_look(style.colour(index)) | {"marker": style.marker(index)}
-    (line,) = ax.plot(seen.alpha, values, **look, zorder=2, label=label)
+    (line,) = ax.plot(seen.alpha.values, seen.initial.values, **look, zorder=2, label=label)
     return line
 
 
@@ -293,16 +294,6 @@ def spread_alphas(found: xr.Dataset, count: int = CURVES) -> list[float]:
     alpha = found.alpha.values
     chosen = np.unique(np.linspace(0, alpha.size - 1, min(count, alpha.size)).round().astype(int))
     return [float(value) for value in alpha[chosen]]
-
-
-def _points(
-    ax: Axes, alpha: Array, estimates: list[Estimate], *, index: int, count: int, label: str, line: bool
-) -> ErrorbarContainer:
-    values = np.array([e.value for e in estimates])
-    errors = np.nan_to_num([e.error for e in estimates])
-    # means of numbers between 0 and 1: no bar leaves that range
-    bars = np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)]).clip(0)
-    return _errorbar(ax, alpha, values, bars, index=index, count=count, label=label, line=line)
 
 
 def _errorbar(

@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.summary import mean_and_error, observables, own_names
-from bbp.analysis.theory_curves import theory_curves
+from bbp.analysis.summary import mean_and_error, observables, own_names, theory_curves
 from bbp.experiments import models
 from bbp.plots import layout, style
 

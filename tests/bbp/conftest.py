@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from matplotlib.mathtext import MathTextParser
 
-from bbp.analysis import finite_theory
+from bbp.analysis import summary
 from bbp.console import program
 from bbp.engine import executors
 from bbp.experiments import assemble, models
@@ -40,7 +40,7 @@ def remembered_theory():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assemble, "finite_theory", recall)
-        patch.setattr(finite_theory, "MOST_DRAWS", finite_theory.FEWEST_DRAWS)
+        patch.setattr(summary, "MOST_DRAWS", summary.FEWEST_DRAWS)
         yield
 
 

@@ -12,9 +12,8 @@ import xarray as xr
 
 from bbp import sweep
 from bbp.analysis import comparison as comparison_mod
-from bbp.analysis.bootstrap import bootstrap
-from bbp.analysis.comparison import THEORY_N, compare
-from bbp.analysis.comparison_table import COLUMNS, table
+from bbp.analysis.comparison import COLUMNS, THEORY_N, compare, table
+from bbp.analysis.estimates import bootstrap
 from bbp.analysis.join import join
 from bbp.analysis.summary import observables
 from bbp.compare import main

@@ -256,21 +256,21 @@ def test_recovery_of_made_up_outcomes():
     ends = np.tile([0.0, 0.02], (3, 20))
     ends[1, :10], ends[2, :30] = 0.9, 0.95
     seen = recovery.recovery(made_up(ends), 100, "random")
-    assert [e.value for e in seen.success] == [0.0, 0.25, 0.75]
-    assert abs(seen.midpoint.value - 2.5) < 0.05  # of a logistic curve through them
+    assert seen.success.values.tolist() == [0.0, 0.25, 0.75]
+    assert abs(seen.midpoint - 2.5) < 0.05  # of a logistic curve through them
     # delta method: the fractions' binomial errors over the slope 1/2 a unit of alpha
     expected = np.sqrt(2 * 0.25 * 0.75 / 40 / 4) / 0.5
-    assert seen.midpoint.error == pytest.approx(expected, rel=0.25)
+    assert seen.midpoint_error == pytest.approx(expected, rel=0.25)
     assert seen.onset == 2.0
     strict = recovery.recovery(made_up(ends), 100, "random", threshold=0.92)
-    assert [e.value for e in strict.success] == [0.0, 0.0, 0.75]
+    assert strict.success.values.tolist() == [0.0, 0.0, 0.75]
 
 
 def test_no_crossing_is_nan():
     nothing = recovery.recovery(made_up(np.tile([0.0, 0.02], (3, 4))), 100, "random")
     everything = recovery.recovery(made_up(np.full((3, 8), 0.99)), 100, "random")
-    assert np.isnan(nothing.midpoint.value) and np.isnan(nothing.onset)
-    assert np.isnan(everything.midpoint.value) and everything.onset == 1.0
+    assert np.isnan(nothing.midpoint) and np.isnan(nothing.onset)
+    assert np.isnan(everything.midpoint) and everything.onset == 1.0
 
 
 def test_missing_samples_are_left_out():
@@ -278,7 +278,7 @@ def test_missing_samples_are_left_out():
     ends[0] = 0.01
     ends[:, 2] = np.nan
     seen = recovery.recovery(made_up(ends), 100, "random")
-    assert [e.value for e in seen.success] == [0.0, 1.0, 1.0] and abs(seen.midpoint.value - 1.5) < 1e-3
+    assert seen.success.values.tolist() == [0.0, 1.0, 1.0] and abs(seen.midpoint - 1.5) < 1e-3
     with pytest.raises(ParameterError, match="start must be one of random, got 'hessian'"):
         recovery.recovery(made_up(ends), 100, "hessian")
     with pytest.raises(ParameterError, match="threshold must be below 1"):
@@ -389,9 +389,9 @@ def test_the_table_has_intervals_and_counts_apart_what_still_moves():
     made = made_up(np.repeat([[0.0], [0.0], [0.9]], 28, axis=1))
     made.code[0, 0, 1, 4:] = Code.STEP_LIMIT
     seen = recovery.recovery(made, 100, "random")
-    assert [e.value for e in seen.moving] == [0, 24 / 28, 0]
-    assert [e.value for e in seen.elsewhere] == [1, 4 / 28, 0]
-    assert seen.midpoint_if_moving_recover.value < 2 < seen.midpoint.value
+    assert seen.moving.values.tolist() == [0, 24 / 28, 0]
+    assert seen.elsewhere.values.tolist() == [1, 4 / 28, 0]
+    assert seen.midpoint_if_moving_recover < 2 < seen.midpoint
     said = table(made)
     assert (
         "if all do that still moved after 10 steps,\n" in said
@@ -404,5 +404,5 @@ def test_bars_of_shares_are_their_intervals():
     seen = recovery.recovery(made_up(np.repeat([[0.0], [0.9], [0.9]], 28, axis=1)), 100, "random")
     drawn = descent_plots.success_points(Figure().subplots(), seen, index=0, label="share")
     ends = np.array([segment[:, 1] for segment in drawn.lines[2][0].get_segments()])
-    np.testing.assert_allclose(ends, [[e.low, e.high] for e in seen.success], atol=1e-12)
+    np.testing.assert_allclose(ends, np.stack([seen.success_low, seen.success_high], axis=1), atol=1e-12)
     assert ends.min() >= 0 and ends.max() <= 1 and np.all(np.diff(ends) > 0.1)

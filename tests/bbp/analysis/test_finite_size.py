@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bbp.analysis.bootstrap import FEWEST, bootstrap, fraction, from_replicates, wilson
+from bbp.analysis.estimates import FEWEST, bootstrap, fraction, from_replicates, wilson
 from bbp.analysis.finite_size import alpha_zero_sampled, logit_fit, midpoint, phi_crossing
 from theory.checks import ParameterError
 

@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from bbp.analysis import theory_curves
+from bbp.analysis import summary
 from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files import dataset, variables
@@ -81,7 +81,7 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
     ],
 )
 def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
-    monkeypatch.setitem(theory_curves.FINE, "nodes", 12)
+    monkeypatch.setitem(summary.FINE, "nodes", 12)
     out = tmp_path / "s.h5"
     said = bbp(*SWEEP, *options, "--out", out)
     assert said.code == 0, said.err

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bbp.analysis.bootstrap import bootstrap
-from bbp.analysis.recovery import extrapolated
+from bbp.analysis.estimates import bootstrap
+from bbp.analysis.laws import fit_law
 from bbp.files import dataset
 from bbp.gallery import (
     activations,
@@ -271,10 +271,10 @@ def test_half_of_the_flows_recover_above_the_hessians_threshold_at_every_n():
     for i, p in enumerate(data["p"]):
         value, error = recovery.thresholds(data, i)
         assert np.all(value - data["alpha_bbp"][i] > 5 * error)
-        ends[p] = [extrapolated(n, value, error, power) for power in recovery.POWERS]
-        assert all(
-            line.value - data["alpha_bbp"][i] > 5 * line.error and line.chi2 < 9.2 for line in ends[p]
-        )  # 1 %
+        fits = [fit_law(law, n, value, error) for law in recovery.LAWS]
+        ends[p] = [fit.limit for fit in fits]
+        assert all(end.value - data["alpha_bbp"][i] > 5 * end.error for end in ends[p])
+        assert all(fit.chi2 < 9.2 for fit in fits)  # 1 %
         if p == 2:
             assert value[2] - value[0] > 3 * math.hypot(error[0], error[2])
     for narrow, wide in zip(ends[1], ends[2], strict=True):

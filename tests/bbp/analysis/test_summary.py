@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bbp.analysis import finite_theory as module
-from bbp.analysis.finite_theory import FEWEST_DRAWS, LABELS, NAMES, draws_of, finite_theory
+from bbp.analysis import summary
+from bbp.analysis.summary import FEWEST_DRAWS, LABELS, THEORY_N, draws_of, finite_theory
 from theory.finite.law import finite_law
 from theory.model import Committee
 
@@ -11,9 +11,9 @@ from theory.model import Committee
 def test_fields_are_those_of_the_law_and_sizes_without_a_bulk_are_nan():
     model, alpha = Committee(1, 1, 0.5), np.array([1.0, 2.0])
     found = finite_theory(model, [3, 40], alpha, seed=5)
-    assert set(found) == {*NAMES, "draws"} and found.pop("draws").tolist() == [0, module.MOST_DRAWS]
+    assert set(found) == {*THEORY_N, "draws"} and found.pop("draws").tolist() == [0, summary.MOST_DRAWS]
     assert all(values.shape == (2, 2) and np.isnan(values[0]).all() for values in found.values())
-    law = finite_law(model, 2.0, 40, draws=module.MOST_DRAWS, seed=5)
+    law = finite_law(model, 2.0, 40, draws=summary.MOST_DRAWS, seed=5)
     for name in ("lowest", "overlap", "informative"):
         assert found[name][1, 1] == law.mean(name)[0]
     assert found["lowest_error"][1, 1] == law.mean("lowest")[1]
@@ -23,8 +23,8 @@ def test_fields_are_those_of_the_law_and_sizes_without_a_bulk_are_nan():
 def test_draws_are_bounded_by_the_labels_of_all_sizes():
     model, alpha, sizes = Committee(2, 1, 1.0), np.linspace(1, 2, 10), [400, 1600]
     draws = draws_of(model, sizes, alpha, 1600)
-    assert FEWEST_DRAWS <= draws <= module.MOST_DRAWS
+    assert FEWEST_DRAWS <= draws <= summary.MOST_DRAWS
     assert draws * alpha.sum() * 1600 * 3 * len(sizes) <= LABELS
     assert (
-        draws_of(model, [50], alpha, 50) == module.MOST_DRAWS and draws_of(model, [10**6], alpha, 10**6) == 0
+        draws_of(model, [50], alpha, 50) == summary.MOST_DRAWS and draws_of(model, [10**6], alpha, 10**6) == 0
     )

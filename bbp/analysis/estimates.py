@@ -1,4 +1,4 @@
-"""Estimates with a standard error and a 95 % interval from independent samples, honest at few samples too.
+"""Estimates with a standard error and a 95 % interval from independent samples, honest at few samples too; and their digits.
 
 Percentile bootstrap intervals of a mean cover 84 % at n = 4 and 78 % for lognormal data at n = 8. Here
 
@@ -21,8 +21,8 @@ Percentile bootstrap intervals of a mean cover 84 % at n = 4 and 78 % for lognor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,7 @@ from theory.checks import ParameterError, count
 Array = NDArray[np.float64]
 
 LEVEL = 0.95
-PARTS = ("value", "error", "low", "high")  # of an estimate
+ENDS = ("", "_error", "_low", "_high")  # of the names of an estimate's numbers, in order
 REPEATS = 1000
 FEWEST = 16  # samples below which an interval is not determined: lognormal data would have it cover 90 % at 8
 MANY = 1000  # samples from which on a mean has Student's interval: the corrections are below a percent of it
@@ -44,8 +44,7 @@ APART = 8.0  # standard deviations within two places from one to the other: less
 CHUNK = 2**22  # numbers resampled at a time
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number with its standard error and its interval at `LEVEL`; NaN where there were too few samples for it."""
 
     value: float
@@ -64,6 +63,17 @@ class Estimate:
 
 
 NOTHING = Estimate(np.nan, np.nan, np.nan, np.nan)
+
+
+def columns(
+    name: str, dims: Sequence[str], estimates: Any, parts: int = 4, attrs: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """NAME, NAME_error, NAME_low, NAME_high (the first `parts` of them) over dims, from nested lists of estimates."""
+    cells = np.array(estimates, dtype=np.float64)
+    cells = cells if cells.ndim > len(dims) else np.empty((*cells.shape, 4))
+    return {
+        name + end: (dims, cells[..., k], {} if end else attrs or {}) for k, end in enumerate(ENDS[:parts])
+    }
 
 
 def from_replicates(value: float, replicates: ArrayLike) -> Estimate:
@@ -135,9 +145,7 @@ def wilson(share: float, trials: int, sigmas: float) -> tuple[float, float]:
 def _mean(kept: Array, value: float, rng: np.random.Generator, repeats: int) -> Estimate:
     n = kept.size
     error = float(kept.std(ddof=1) / math.sqrt(n))
-    if n < FEWEST:
-        return Estimate(value, error, np.nan, np.nan)
-    if not error > 0:
+    if n < FEWEST or not error > 0:
         return Estimate(value, error, np.nan, np.nan)
     ends = _two_places(kept)
     if ends is not None:
@@ -238,3 +246,53 @@ def _jackknife(without: Array) -> Array:
     """Standard errors (r,) from the statistic without each sample (r, n)."""
     n = without.shape[1]
     return np.sqrt((n - 1) * without.var(axis=1))
+
+
+def decimals(error: float) -> int | None:
+    """Decimals that show two digits of an error (negative: tens); None where it has none.
+
+    >>> [decimals(e) for e in (0.0123, 0.00999, 4.5, 120.0, 0.0, math.nan)]
+    [3, 3, 1, -1, None, None]
+    """
+    if not math.isfinite(error) or error <= 0:
+        return None
+    return -int(f"{error:.1e}".partition("e")[2]) + 1
+
+
+def matched(value: float, error: float, digits: int = 12) -> tuple[str, str]:
+    """A value and its error in plain digits, both to two digits of the error.
+
+    >>> matched(0.374216, 0.0113)
+    ('0.374', '0.011')
+    >>> matched(1234.5, 120.0)
+    ('1230', '120')
+    """
+    places = decimals(error)
+    if places is None or not math.isfinite(value):
+        return plain(value, digits), plain(error, digits)
+    return tuple(f"{round(x, places):.{max(places, 0)}f}" for x in (value, error))  # type: ignore[return-value]
+
+
+def plain(value: Any, digits: int = 12) -> str:
+    """A number to so many digits, whole ones as they are; text as it is; nothing for an unknown number.
+
+    >>> plain(1 / 3), plain(7), plain(math.nan), plain(-math.inf), plain("sharp")
+    ('0.333333333333', '7', '', '-inf', 'sharp')
+    """
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float | np.floating):
+        return "" if math.isnan(value) else f"{value:.{digits}g}"
+    return str(value)
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """A share and its interval, to two digits of the interval's length and no fewer than two decimals.
+
+    >>> with_interval(1.0, 0.8787, 1.0), with_interval(0.5, 0.4912, 0.5088), with_interval(math.nan, math.nan, math.nan)
+    ('1.00 [0.88, 1.00]', '0.500 [0.491, 0.509]', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    places = max(decimals(high - low) or 0, 2)
+    return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bbp.analysis.bootstrap import FEWEST, bootstrap, fraction
+from bbp.analysis.estimates import FEWEST, bootstrap, fraction
 from bbp.files import dataset
 
 DESCENTS = sorted((Path(__file__).parents[3] / "data" / "descent").glob("*.h5"))
