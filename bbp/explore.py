@@ -81,10 +81,10 @@ def run(args: argparse.Namespace) -> int:
             raise ParameterError(
                 f"{name} must be one's own here, FILE.py:NAME or package.module:NAME, got {shown(value)}"
             )
-    from bbp.explorer import server, sweepfile
+    from bbp.explorer import files, server
 
-    held = sweepfile.read(args.file) if args.file is not None else []
-    query = sweepfile.query_of(held)
+    held = files.read(args.file) if args.file is not None else []
+    query = files.query_of(held)
     server.serve(args.host, port, args.origin, held, browser=not args.no_browser, query=query)
     return program.OK
 

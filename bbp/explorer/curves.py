@@ -1,6 +1,9 @@
-"""Theory behind the panels: density, branches over alpha; cached, every call bounded in size.
+"""Theory behind the panels: numbers, density, branches over alpha, phases; cached, every call bounded in size.
 
-All numbers are in units of the Hessian ((p/2) H for p = inf), as in `theory`.
+All numbers are in units of the Hessian ((p/2) H for p = inf), as in `theory`. Of the quadratic committee everything is there at
+once (`density`, `branch`). Of a model with options the numbers are, and its curves are computed beside the page
+(`general_density`, `general_branch`); where students mix, each edge solves for p x p matrices, and the numbers take long too
+(`is_slow`).
 """
 
 from __future__ import annotations
@@ -13,72 +16,70 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.analysis.spectrum import Spectrum
+from bbp.explorer.state import WIDTHS
 from theory.answers import Edge, Threshold
+from theory.checks import NotConverged, ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent
 from theory.exact.density import bulk_curve, bulk_resolvent
-from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import alpha_zero_map, bbp_threshold, critical_normalisation
+from theory.exact.outliers import teacher_branch
+from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
 from theory.exact.weight_law import weight_law
 from theory.front import atom
+from theory.general.density import density_curve
+from theory.general.results import Found
+from theory.general.spectrum import route, solve, spectrum, threshold
 from theory.model import Network
 
 Array = NDArray[np.float64]
+Columns = dict[str, Any]
 
+BRANCH = ("alpha", "edge", "outlier", "overlap")
 BRANCH_POINTS = 90
 ZOOM_POINTS = 60
 LOOK_POINTS, DENSITY_POINTS = 30, 150
 DIGITS = 9  # of the density: the curve is right to 3e-5 of its maximum at worst (a sharp edge), 1e-9 in the median of models
 MASS = 0.8  # of the bulk that the panel shows; the rest is a long tail to the right
 REACH = 3.0  # the axis of alpha ends at this times alpha_BBP, or at twice, four times... that, to hold the present alpha
+NO_THRESHOLD = 6.0  # or here, where there is none
+GENERAL_POINTS, WIDEST = 120, 8  # of a density; the width that a page takes where students mix
+A_RANGE, COLUMNS, TABLE = (
+    (0.01, 30.0),
+    240,
+    3,
+)  # of the picture of the phases; every third column is in its table
+BELOW, BETWEEN, CONTINUOUS, DISCONTINUOUS = 0, 1, 2, 3  # phases
 
 
-@dataclass(frozen=True)
-class Point:
-    """The model's own numbers: threshold, both alpha_0 (None where there is none)."""
-
-    threshold: Threshold
-    alpha_0: float | None
-    alpha_0_continuation: float | None
-
-
-@dataclass(frozen=True)
-class Branch:
-    """Over alpha (n,): edge, outlier (NaN where there is none), overlap q2 (0 without outlier); and where the axis ends."""
-
-    alpha: Array
-    edge: Array
-    outlier: Array
-    overlap: Array
-    end: float
-
-
-@dataclass(frozen=True)
-class Window:
-    """The density close to the edge: lam, rho (n,), the ends of the window, the largest rho in it."""
-
-    lam: Array
-    rho: Array
-    left: float
-    right: float
-    top: float
+def is_slow(model: Network) -> bool:
+    """Whether edge and outliers take seconds to minutes. Raises ParameterError where they take longer than anyone waits."""
+    if route(model) != "points":
+        return False
+    if model.p > WIDEST:
+        raise ParameterError(
+            f"the theory of this combination takes too long for a page: at p = {model.p:g} its students mix, and every edge "
+            f"solves for p × p matrices. Choose p up to {WIDEST}, or leave the overlap at 0 and the activation quadratic; "
+            "theory.general.spectrum computes it"
+        )
+    return True
 
 
 @lru_cache(maxsize=256)
-def point(model: Network) -> Point:
-    """Threshold and alpha_0 of a model."""
-    threshold = bbp_threshold(model)
-    if threshold.kind == "continuous":  # both are alpha_BBP by definition
-        zeros: list[float | None] = [threshold.alpha] * 2
-    else:
-        zeros = [_alpha_zero(model, threshold, method) for method in ("overlap", "continuation")]
-    return Point(threshold, zeros[0], zeros[1])
+def at(model: Network, alpha: float) -> Found:
+    """Edge and outliers."""
+    return solve(model, alpha)
 
 
-def _alpha_zero(model: Network, threshold: Threshold, method: str) -> float | None:
-    """`theory.exact.transition` with the threshold at hand, which is half of its work."""
-    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, thresholds=threshold))
-    return None if math.isnan(value) else value
+@lru_cache(maxsize=256)
+def threshold_of(model: Network) -> Threshold:
+    """alpha_BBP of a model that is not slow."""
+    return threshold(model)
+
+
+@lru_cache(maxsize=256)
+def continued_zero(model: Network) -> float:
+    """alpha_0 of a committee by continuation of its branch, NaN where there is none."""
+    first = threshold_of(model)
+    return float(alpha_zero_map(model.p, model.p_star, model.a, "continuation", thresholds=first))
 
 
 @lru_cache(maxsize=256)
@@ -89,27 +90,44 @@ def critical(p: float, p_star: int, noise: float) -> float:
 
 def axis_end(model: Network, alpha: float) -> float:
     """Where the axis of alpha ends: it moves in steps of two, so that it stands still while alpha moves a little."""
-    end = REACH * point(model).threshold.alpha
+    start = math.nan if is_slow(model) else threshold_of(model).alpha
+    end = REACH * start if math.isfinite(start) else NO_THRESHOLD
     return end * 2.0 ** max(0, math.ceil(math.log2(1.02 * alpha / end)))
 
 
 @lru_cache(maxsize=64)
-def branch(model: Network, end: float) -> Branch:
-    """Edge, outlier and overlap from end/200 to `end`, with alpha_BBP itself twice, for the jump and the kink there."""
-    start = point(model).threshold.alpha
+def branch(model: Network, end: float) -> Columns:
+    """Edge, outlier (NaN: none) and q2 (0: none) of a committee over alpha from end/200 to `end`, with alpha_BBP itself twice,
+    for the jump and the kink there."""
+    start = threshold_of(model).alpha
     below = np.linspace(end / 200, start, 1 + max(20, int(BRANCH_POINTS * start / end)))[:-1]
     beyond = start + (end - start) * np.linspace(0, 1, BRANCH_POINTS - 40) ** 2
     beyond[0] = start * (1 + 1e-9)
     alpha = np.concatenate([below, [start * (1 - 1e-9)], beyond])
     found = teacher_branch(model, alpha)
-    return Branch(alpha, found.edge, found.outlier, np.nan_to_num(found.overlap), end)
+    return dict(zip(BRANCH, (alpha, found.edge, found.outlier, np.nan_to_num(found.overlap)), strict=True))
+
+
+def general_branch(model: Network, alphas: Array) -> Array:
+    """The rows of BRANCH (4, n) of any model at these alphas."""
+    found = spectrum(model, alphas)
+    return np.array([alphas, found.edge, found.outlier, np.nan_to_num(found.overlap * found.teacher_share)])
+
+
+def general_density(model: Network, alpha: float, here: Found) -> tuple[Columns, float] | str:
+    """Density and the mass of the atom at 0 of any model whose edge is known; or why there is none."""
+    try:
+        curve = density_curve(model, alpha, GENERAL_POINTS, MASS, known=here)
+    except (ParameterError, NotConverged) as error:
+        return str(error)
+    return {"lam": curve.lam, "rho": curve.rho}, curve.atom
 
 
 @lru_cache(maxsize=64)
-def spectrum(model: Network, alpha: float) -> tuple[Spectrum, Window]:
-    """Density with edge, atom and outlier; and the same close to the edge, from left of all as far as right of it."""
-    edge, out, zero = bulk_edge(model, alpha), outlier(model, alpha), float(atom(model, alpha))
-    lowest = edge.value if out is None else out.value
+def density(model: Network, alpha: float) -> tuple[Columns, float, Columns]:
+    """Density of a committee, the mass of its atom, and the density at the edge, from left of all as far as right of it."""
+    here = at(model, alpha)
+    edge, lowest = here.bulk, min([here.bulk.value, *(out.value for out in here.pulled)])
     nodes, known = _look(model, alpha, edge, DENSITY_POINTS)
     near = max(1.5 * (edge.value - lowest), 0.25 * abs(edge.value), 1e-3 * abs(lowest))
     close = edge.value + near * np.linspace(0, 1, ZOOM_POINTS) ** 2
@@ -119,9 +137,8 @@ def spectrum(model: Network, alpha: float) -> tuple[Spectrum, Window]:
     # The pole at 0, if any, is left out.
     rho_far, rho_close = np.split(np.where(np.isfinite(rho), rho, np.nan), [len(far)])
     good = np.isfinite(rho_far)
-    whole = Spectrum(model, alpha, far[good], rho_far[good], zero, edge, out)
-    window = Window(close, rho_close, lowest - 0.35 * near, edge.value + near, float(np.nanmax(rho_close)))
-    return whole, window
+    whole, window = {"lam": far[good], "rho": rho_far[good]}, {"lam": close, "rho": rho_close}
+    return whole, float(atom(model, alpha)), window
 
 
 def shares(model: Network, alpha: float, count: int) -> tuple[Array, Array]:
@@ -167,3 +184,52 @@ def _look(model: Network, alpha: float, edge: Edge, count: int) -> tuple[Array, 
     half = np.linspace(0, 1, count // 2)
     shares = np.interp(half * share, held[rising], far[rising])
     return np.sort(np.concatenate([reach * half**2, shares])), (lam, t)
+
+
+@dataclass(frozen=True)
+class PhaseMap:
+    """Thresholds over (p, a) of one p_star, p in the order of WIDTHS, a as in `a` (columns,).
+
+    alpha_bbp, alpha_0   (widths, columns); alpha_0 by the tangent of the overlap, alpha_BBP itself where continuous, NaN where
+                         there is none
+    a_c                  (widths,), 0 where every transition is discontinuous, as for p = inf without noise
+    table                the same as columns p, a, alpha_bbp, alpha_0, a_c, at one in TABLE of the a
+    """
+
+    a: Array
+    alpha_bbp: Array
+    alpha_0: Array
+    a_c: Array
+    table: Columns
+
+
+def phase_map(p_star: int, noise: float = 0.0) -> PhaseMap:
+    """Thresholds over the widths and normalisations of the phase diagram: a sixth of a second."""
+    p, a = np.array(WIDTHS, dtype=np.float64)[:, None], np.geomspace(*A_RANGE, COLUMNS)
+    found, a_c = threshold_map(p, p_star, a, noise), np.asarray(critical_normalisation(p, p_star, noise))
+    zero = alpha_zero_map(p, p_star, a, noise=noise, thresholds=found)
+    rows = dict(
+        zip(
+            ("p", "a", "alpha_bbp", "alpha_0", "a_c"),
+            np.broadcast_arrays(p, a, found.alpha, zero, a_c),
+            strict=True,
+        )
+    )
+    table = {name: values[:, ::TABLE].ravel() for name, values in rows.items()}
+    return PhaseMap(a, found.alpha, zero, a_c[:, 0], table)
+
+
+def phases(found: PhaseMap, alpha: float) -> NDArray[np.uint8]:
+    """The phase at every (p, a): BELOW alpha_BBP and alpha_0, BETWEEN them, or above, by the kind of transition passed."""
+    jumps = found.a >= found.a_c[:, None]
+    above = np.where(jumps, DISCONTINUOUS, CONTINUOUS)
+    below = np.where(jumps & (alpha >= found.alpha_0), BETWEEN, BELOW)
+    return np.where(alpha > found.alpha_bbp, above, below).astype(np.uint8)
+
+
+def nearest_row(p: float) -> float:
+    """Where width p lies on the axis of rows: between two rows where it is none of WIDTHS, linear in log p."""
+    if math.isinf(p):
+        return len(WIDTHS) - 1.0
+    finite = np.array(WIDTHS[:-1])
+    return float(np.interp(math.log(p), np.log(finite), np.arange(len(finite))))

@@ -23,8 +23,8 @@ from bokeh.models import (
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from bbp.explorer.answer import Answer, Columns, row_names
-from bbp.explorer.phase_map import A_RANGE
+from bbp.explorer.answer import Answer, row_names
+from bbp.explorer.curves import A_RANGE, Columns
 from bbp.explorer.state import WIDTHS
 from bbp.plots import style
 

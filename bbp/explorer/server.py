@@ -15,22 +15,23 @@ from bokeh.application import Application
 from bokeh.application.handlers.function import FunctionHandler
 from bokeh.document import Document
 from bokeh.server.server import Server
+from bokeh.server.urls import per_app_patterns
 from bokeh.server.views.ws import WSHandler
 from bokeh.settings import settings
 from jinja2 import Template
-from tornado.web import ErrorHandler
+from tornado.web import HTTPError
 
 from bbp.console import signals
-from bbp.explorer import phase_map
 from bbp.explorer.answer import answer
-from bbp.explorer.limits import PAGES, UPLOAD
-from bbp.explorer.session import Session, Workers
+from bbp.explorer.files import UPLOAD, Held
+from bbp.explorer.session import Session
 from bbp.explorer.state import State
-from bbp.explorer.sweepfile import Held
+from bbp.explorer.work import Work
 from theory.checks import NotConverged, ParameterError
 
 log = logging.getLogger("bbp")
 
+PAGES = 24  # open at once
 PORT, TRIES = 5006, 20  # first port, and how many above it are tried where none was asked for
 LOCAL = ("127.0.0.1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::", "")
@@ -47,7 +48,7 @@ class Explorer:
 
     origins: Sequence[str]
     held: list[Held] = field(default_factory=list)
-    workers: Workers = field(default_factory=Workers)
+    work: Work = field(default_factory=Work)
     pages: set[Document] = field(default_factory=set)
 
     def open(self, doc: Document) -> None:
@@ -75,7 +76,7 @@ class Explorer:
 
     def _fill(self, doc: Document, state: State, notice: str) -> None:
         """Make `doc` a page of these values; one that cannot be made takes no place."""
-        Session(doc, self.workers, state, notice, list(self.held))
+        Session(doc, self.work, state, notice, list(self.held))
         self.pages.add(doc)
         doc.on_session_destroyed(lambda context: self.pages.discard(doc))
 
@@ -139,16 +140,22 @@ def _server(explorer: Explorer, host: str, port: int, origins: Sequence[str]) ->
         "check_unused_sessions_milliseconds": 2_000,
         "xsrf_cookies": False,
     }
-    server = Server(
+    return Server(
         {"/": application}, address=host, port=port, allow_websocket_origin=list(origins), index=None, **more
     )
-    _guard(server._tornado, origins)
-    return server
 
 
 class Prompt(WSHandler):
     """A websocket whose messages leave at once: each is several small packets, and TCP may hold the later ones back until the
-    browser has acknowledged the first, 40 ms later."""
+    browser has acknowledged the first, 40 ms later. And to names that are allowed alone: where it was asked for under the name
+    of the page, as when another's has come to mean this machine, Tornado takes them for one origin and asks no list."""
+
+    async def prepare(self) -> None:
+        """Refuse another name."""
+        allowed: Any = self.application
+        if self.request.host.lower() not in allowed.websocket_origins:
+            raise HTTPError(403)
+        await super().prepare()
 
     def open(self) -> None:
         """As Bokeh's own."""
@@ -156,20 +163,7 @@ class Prompt(WSHandler):
         self.set_nodelay(True)
 
 
-def _guard(application: Any, origins: Sequence[str]) -> None:
-    """Refuse websockets asked for under an unknown name: where it is that of the page as well, as when another's name has come
-    to mean this machine, Tornado takes them for one origin and asks no list."""
-    find = application.find_handler
-
-    def find_handler(request: Any, **more: Any) -> Any:
-        if request.path.endswith("/ws") and request.host.lower() not in origins:
-            return application.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
-        asked = find(request, **more)
-        if getattr(asked, "handler_class", None) is WSHandler:
-            asked.handler_class = Prompt
-        return asked
-
-    application.find_handler = find_handler
+per_app_patterns[:] = [(each[0], Prompt) if each[1] is WSHandler else each for each in per_app_patterns]
 
 
 def settle() -> None:
@@ -193,12 +187,12 @@ def serve(
         log.warning(
             "this address can be reached from other machines: whoever reaches it can use this one's processor"
         )
-    phase_map.prepare()
+    server.io_loop.add_callback(explorer.work.prepare)
     if browser:
         webbrowser.open(url)
     try:
         with signals.farewell("stopped"):
             server.io_loop.start()
     finally:
-        explorer.workers.close()
+        explorer.work.close()
         server.stop()

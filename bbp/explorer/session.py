@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,88 +14,64 @@ from bokeh.document import Document
 from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
-from bbp.explorer import curves, descentfile, figures, networks, page, phase_map
-from bbp.explorer.answer import (
-    Answer,
-    all_but_diagram,
-    answer,
-    diagram,
-    diagram_of,
-    marks,
-    number,
-    with_branch,
-    with_density,
-    with_numbers,
-)
-from bbp.explorer.jobs import CURVE_POINTS, draws_of
-from bbp.explorer.limits import SAMPLES_KEPT, sampling_of
+from bbp.console.errors import RunError
+from bbp.explorer import answer as answers
+from bbp.explorer import curves, figures, page, samples
+from bbp.explorer.answer import Answer, diagram, diagram_of, marks
+from bbp.explorer.files import Held, axes_of, read_upload
+from bbp.explorer.samples import Sample
 from bbp.explorer.state import State
-from bbp.explorer.sweepfile import Held
-from bbp.explorer.worker import Job, Worker
+from bbp.explorer.work import Work
 from theory.checks import NotConverged, ParameterError
+from theory.finite.quenched import Quenched
 
-Message = dict[str, Any]
 log = logging.getLogger("bbp")
 
-PAUSE = 400  # milliseconds without a move after which a finite-N curve begins
-BINS, ZOOM_BINS, PER_BIN = 60, 40, 6  # most bins in each panel, and eigenvalues in each on average at least
+PAUSE = 400  # milliseconds without a move after which curves that take long begin
+BINS, ZOOM_BINS = 60, 40  # most bins in each panel
 LOWEST = 4  # eigenvalues shown one by one beyond the p p* that carry the teacher
-ATOM = 1e-9  # relative size below which an eigenvalue belongs to the atom at 0
-SEED = 0
-COMMITTEE_ALONE = "Finite-N curves and quenched theory are known for the quadratic committee without options"
-UNPREDICTED: Message = {"edge": None, "outliers": []}  # a sample of a model with options
-
-
-@dataclass(frozen=True)
-class Workers:
-    """A worker for each kind of long work."""
-
-    samples: Worker = field(
-        default_factory=lambda: Worker("bbp.explorer.sampler", "draw_sample", patience=0.3)
-    )
-    curves: Worker = field(default_factory=lambda: Worker("bbp.explorer.jobs", "finite_curve", patience=3.0))
-    branches: Worker = field(default_factory=lambda: Worker("bbp.explorer.networks", "curves", patience=3.0))
-    files: Worker = field(
-        default_factory=lambda: Worker("bbp.explorer.sweepfile", "read_upload", patience=5.0)
-    )
-
-    def cancel(self, owner: object) -> None:
-        """Cancel whatever the owner waits for."""
-        for worker in (self.samples, self.curves, self.branches, self.files):
-            worker.cancel(owner)
-
-    def close(self) -> None:
-        """End their processes."""
-        for worker in (self.samples, self.curves, self.branches, self.files):
-            worker.close()
+SAMPLES_KEPT = 40  # dots on a page
+POINTS, AT_ONCE = 40, 4  # of a curve of a model with options, and computed in one go
+SLOW_POINTS = 12  # where students mix
+OF_SAMPLES = ("histogram", "zoom_histogram", "eigenvalues", "sample", "quenched")  # sources
+COMMITTEE_ALONE = (
+    "Finite-N curves and quenched theory are known for the quadratic committee without options; samples are drawn of every "
+    "model."
+)
 
 
 class Session:
-    """The page of one document. `workers` do the long work of all pages; `held` is an opened sweep file."""
+    """The page of one document. `work` does what takes long for all pages; `held` is an opened file.
 
-    def __init__(self, doc: Document, workers: Workers, state: State, notice: str, held: list[Held]):
-        self._doc, self._workers = doc, workers
+    Long work is a task of a kind, "sample", "curves", "diagram" or "file": a page has at most one of each.
+    """
+
+    def __init__(self, doc: Document, work: Work, state: State, notice: str, held: list[Held]):
+        self._doc, self._work = doc, work
         self._state, self._held = state, held
         self._board = figures.board()
         self._ask, self._answer, self._status = (
             ColumnDataSource({"json": []}, name=name, tags=[]) for name in ("ask", "answer", "status")
         )
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._drawn: list[tuple[float, float, float]] = []  # alpha, lowest, overlap
-        self._next_sample, self._started = 0, 0.0
+        self._next_sample = 0
         self._timer: Any = None
-        self._curve_of: object = None  # what the workers' curves belong to
+        self._curves_of: object = None  # what the curves belong to that take long
         self._branch_of: object = None  # what the curves over alpha of a model with options belong to
         self._closed = False
-        found = answer(state)
+        found, key = answers.all_but_diagram(state), diagram_of(state)
+        if key not in work.seen:
+            work.seen[key] = curves.phase_map(*key)
+        found |= diagram(state, work.seen[key])
         self._name = held[0].file if held else ""  # of an open file
         self._chosen = ""  # the quantity of an open file that is shown
         self._lay_over(found)
         self._sent = Answer()
         self._board.show(found.unlike(self._sent))
-        self._sent.sources |= {
-            name: figures.empty(name) for name in figures.COLUMNS if name not in found.sources
-        }
-        self._tell_of_sweep()
+        for name in figures.COLUMNS:
+            self._sent.sources.setdefault(name, figures.empty(name))
+        self._tell_of_file()
         self._ask.on_change("data", lambda attr, old, new: self._heard(new))
         page.fill(doc, state, found.words, notice)
         self._connect()
@@ -108,8 +83,9 @@ class Session:
 
     def _rest(self) -> None:
         """Nobody looks at the page: stop its long work now. A page that is back asks anew."""
-        self._workers.cancel(self)
-        self._curve_of = None
+        for kind in list(self._tasks):
+            self._stop(kind)
+        self._curves_of = None
         if self._timer is not None:
             self._doc.remove_timeout_callback(self._timer)
             self._timer = None
@@ -119,21 +95,17 @@ class Session:
         for panel in board.figures.values():
             doc.add_root(panel)
         # Sources that no figure draws travel with the document through this callback.
-        args = {
-            "figures": list(board.figures.values()),
-            "sources": list(board.sources.values()),
-            "lines": list(board.lines.values()),
-            "ask": self._ask,
-            "answer": self._answer,
-            "status": self._status,
+        args: dict[str, Any] = {
+            name: list(getattr(board, name).values()) for name in ("figures", "sources", "lines")
         }
+        args |= {"ask": self._ask, "answer": self._answer, "status": self._status}
         board.figures["phases"].tags = [self._ask, self._answer, self._status, *board.sources.values()]
         doc.js_on_event(
             DocumentReady, CustomJS(args=args, code="bbp.live(figures, sources, lines, ask, answer, status)")
         )
         doc.js_on_event(ConnectionLost, CustomJS(code="bbp.gone()"))
         doc.js_on_event(ClientReconnected, CustomJS(code="bbp.back()"))
-        doc.on_event(DocumentReady, lambda event: self._later_curve())
+        doc.on_event(DocumentReady, lambda event: self._later_curves())
         doc.on_event(ConnectionLost, lambda event: self._rest())
         doc.on_session_destroyed(lambda context: self.close())
 
@@ -147,88 +119,68 @@ class Session:
             return  # not one of our pages
         try:
             handler(self, message)
-        except (ParameterError, NotConverged) as error:
-            self._fail(message, str(error))
         except Exception as error:
-            log.debug("page", exc_info=True)
-            self._fail(message, f"unforeseen {type(error).__name__}: {error}")
+            words = _words(error)
+            if message["do"] == "state":
+                self._show(Answer(), serial=message.get("serial"), error=words, name=message.get("name"))
+            else:
+                self._fail("sample-words", words)
 
-    def _fail(self, message: Message, text: str) -> None:
-        if message["do"] == "state":
-            self._show(Answer(), serial=message.get("serial"), error=text, name=message.get("name"))
-        else:
-            self._tell(**{"sample-words": text[:1].upper() + text[1:] + ".", "busy": False, "progress": 0})
-
-    def _move(self, message: Message) -> None:
+    def _move(self, message: dict[str, Any]) -> None:
         began = time.perf_counter()
         state = State.of(message["values"])
-        found = all_but_diagram(state)
+        found = answers.all_but_diagram(state)
         before, self._state = self._state, state
-        # A diagram that nobody has computed yet is computed while the page paints the rest.
-        later = diagram_of(state) != diagram_of(before) and not phase_map.is_ready(*diagram_of(state))
-        if not later:
-            found.sources |= diagram(state).sources
         if state != before:
-            self._workers.samples.cancel(self)
-            found.sources |= {
-                name: figures.empty(name) for name in ("histogram", "zoom_histogram", "eigenvalues")
-            }
-            found.sources |= {name: figures.empty(name) for name in ("sample", "quenched")}
+            if self._stop("sample"):
+                self._fail("sample-words", "the sample was cancelled")
+            found.sources |= {name: figures.empty(name) for name in OF_SAMPLES}
             found.lines["quenched_edge"] = None
         if state.model != before.model or state.n != before.n:
             self._drawn = []
-            found.sources |= {"drawn": figures.empty("drawn"), "finite": figures.empty("finite")}
-        if self._curve_wanted(state) != self._curve_of:
-            self._curve_of = None
-            self._workers.curves.cancel(self)
-            self._workers.branches.cancel(self)
+            found.sources |= {name: figures.empty(name) for name in ("drawn", "finite")}
+        if self._curves_wanted(state) != self._curves_of:
+            self._stop("curves")
+            self._curves_of = None
         if self._branch_of is not None and self._branch_of == self._branch_wanted(state):
             del found.sources["branch"]  # it stands while alpha moves
-            found.axes["lowest"] = self._sent.axes["lowest"]
+            found.axes |= {name: self._sent.axes[name] for name in ("lowest", "recovery")}
         else:
             self._branch_of = None
+        # A diagram that nobody has computed yet is computed while the page goes on.
+        seen = self._work.seen.get(diagram_of(state))
+        if seen is not None:
+            self._stop("diagram")
+            found |= diagram(state, seen)
+        elif diagram_of(state) != diagram_of(before) or "diagram" not in self._tasks:
+            self._start("diagram", self._diagram, state)
         self._lay_over(found)
-        serial = {"serial": message["serial"], "more": later}
-        self._show(found, values=state.values(), theory=1e3 * (time.perf_counter() - began), **serial)
-        if later:
-            self._doc.add_next_tick_callback(partial(self._diagram, state, message, began))
+        theory = 1e3 * (time.perf_counter() - began)
+        self._show(found, serial=message["serial"], stale=seen is None, values=state.values(), theory=theory)
         if self._held:
-            self._tell_of_sweep()
-        self._later_curve()
+            self._tell_of_file()
+        self._later_curves()
 
-    def _diagram(self, state: State, message: Message, began: float) -> None:
-        """Second part of an answer."""
-        if self._closed:
-            return
-        try:
-            found = diagram(state)
-        except (ParameterError, NotConverged) as error:
-            self._fail(message, str(error))
-            return
-        self._show(found, serial=message["serial"], theory=1e3 * (time.perf_counter() - began))
-
-    def _draw(self, message: Message) -> None:
-        sampling_of(self._state)
-        request = {"state": self._state.values(), "seed": SEED, "sample": self._next_sample}
+    def _draw(self, message: dict[str, Any]) -> None:
+        samples.sampling_of(self._state)
+        self._tell({"sample-words": "waiting for a free process", "busy": True, "progress": 0.02})
+        self._start("sample", self._sample, self._state, self._next_sample)
         self._next_sample += 1
-        self._started = time.monotonic()
-        self._tell(**{"sample-words": "waiting for a free process", "busy": True, "progress": 0.02})
-        self._workers.samples.submit(self._job(request, self._sampled))
 
-    def _cancel(self, message: Message) -> None:
-        self._workers.samples.cancel(self)
+    def _cancel(self, message: dict[str, Any]) -> None:
+        if self._stop("sample"):
+            self._fail("sample-words", "the sample was cancelled")
 
-    def _open(self, message: Message) -> None:
-        request = {"name": str(message["name"])[:80], "content": str(message["content"])}
-        self._workers.files.submit(self._job(request, partial(self._opened, request["name"])))
+    def _open(self, message: dict[str, Any]) -> None:
+        self._start("file", self._read, str(message["name"])[:80], str(message["content"]))
 
-    def _close_file(self, message: Message) -> None:
+    def _close_file(self, message: dict[str, Any]) -> None:
         self._held = []
         self._show(self._lay_over(Answer()))
-        self._tell_of_sweep()
-        self._tell(**{"sweep-words": "Its samples lie over the curves."})
+        self._tell_of_file()
+        self._tell({"sweep-words": "Its samples lie over the curves."})
 
-    def _choose(self, message: Message) -> None:
+    def _choose(self, message: dict[str, Any]) -> None:
         self._chosen = str(message["name"])
         self._show(self._lay_over(Answer()))
 
@@ -241,134 +193,157 @@ class Session:
         "quantity": _choose,
     }
 
-    # ---- samples ----
+    # ---- long work ----
 
-    def _sampled(self, state: State, message: Message) -> None:
-        kind = message["kind"]
-        if kind == "progress":
-            self._tell(**{"sample-words": message["text"], "progress": message["done"]})
-        elif kind == "result":
-            if state == self._state:
-                self._show_sample(message)
-        elif kind == "cancelled":
-            self._tell(**{"sample-words": "The sample was cancelled.", "busy": False, "progress": 0})
-        else:
-            self._tell(**{"sample-words": f"No sample: {message['text']}.", "busy": False, "progress": 0})
+    def _start(self, kind: str, work: Callable[..., Coroutine[Any, Any, None]], *what: Any) -> None:
+        """Begin long work, in place of what this page has of its kind."""
+        where = {"sample": "sample-words", "file": "sweep-words"}.get(kind, "finite-words")
 
-    def _show_sample(self, message: Message) -> None:
-        values, predicted, state = message["eigenvalues"], message["predicted"] or UNPREDICTED, self._state
-        axes = self._sent.axes | {"zoom": widened(self._sent.axes["zoom"], message)}
-        top, zoom_top = axes["spectrum"][3], axes["zoom"][3]
-        lowest = values[: int(state.p) * state.p_star + LOWEST]
-        self._drawn = [*self._drawn, (state.alpha, message["lowest"], message["overlap"])][-SAMPLES_KEPT:]
-        found = Answer(lines={"quenched_edge": predicted["edge"]}, axes={"zoom": axes["zoom"]})
-        found.sources = {
-            "eigenvalues": {"lam": values},
-            "sample": marks(lowest, 3 * top, 3 * zoom_top),
-            "quenched": marks(predicted["outliers"], top, zoom_top),
-            "histogram": histogram(message, axes["spectrum"], BINS),
-            "zoom_histogram": histogram(message, axes["zoom"], ZOOM_BINS),
-            "drawn": dict(zip(("alpha", "lowest", "overlap"), np.array(self._drawn).T, strict=True)),
-        }
+        async def guarded() -> None:
+            try:
+                await work(*what)
+            except Exception as error:
+                self._then(self._fail, where, _words(error))
+
+        self._stop(kind)
+        self._tasks[kind] = asyncio.get_running_loop().create_task(guarded())
+
+    def _stop(self, kind: str) -> bool:
+        """Cancel the work of a kind; whether there was any."""
+        task = self._tasks.pop(kind, None)
+        return task is not None and task.cancel()
+
+    def _then(self, act: Callable[..., None], *what: Any) -> None:
+        """From long work: do something to the page in its turn, unless the work has been stopped by then."""
+        task = asyncio.current_task()
+        self._doc.add_next_tick_callback(
+            lambda: act(*what) if any(task is mine for mine in self._tasks.values()) else None
+        )
+
+    async def _diagram(self, state: State) -> None:
+        seen = await self._work.diagram(*diagram_of(state))
+        self._then(lambda: self._show(diagram(self._state, seen), stale=False))
+
+    async def _sample(self, state: State, sample: int) -> None:
+        began, labels = time.monotonic(), None
+        if state.model.is_committee:
+            words = "quenched theory of its labels"
+            self._then(self._tell, {"sample-words": words, "progress": 0.15})
+            labels = await self._work.samples.do(samples.predicted, state, sample)
+        what = "diagonalising" if samples.sampling_of(state)[1] == "dense" else "lowest eigenvalues of"
+        words = f"{what} a matrix of order {int(state.p) * state.n}"
+        self._then(self._tell, {"sample-words": words, "progress": 0.4})
+        found = await self._work.samples.do(samples.drawn, state, sample)
+        self._then(self._show_sample, found, labels, time.monotonic() - began)
+
+    def _show_sample(self, drawn: Sample, labels: Quenched | None, seconds: float) -> None:
+        values, state = drawn.values, self._state
+        pulled = np.empty(0) if labels is None else samples.outliers_of(labels)
+        left, right, low, zoom_top = self._sent.axes["zoom"]
+        lowest = min([values[0], *pulled, *([] if labels is None else [labels.edge])])
+        left = min(left, float(lowest - 0.08 * (right - lowest)))
+        start, end, _, top = self._sent.axes["spectrum"]
+        self._drawn = [*self._drawn, (state.alpha, float(values[0]), drawn.overlap)][-SAMPLES_KEPT:]
+        found = Answer(
+            sources={
+                "eigenvalues": {"lam": values},
+                "sample": marks(values[: int(state.p) * state.p_star + LOWEST], 3 * top, 3 * zoom_top),
+                "quenched": marks(pulled, top, zoom_top),
+                "histogram": samples.histogram(drawn, start, end, BINS),
+                "zoom_histogram": samples.histogram(drawn, left, right, ZOOM_BINS),
+                "drawn": dict(zip(("alpha", "lowest", "overlap"), np.array(self._drawn).T, strict=True)),
+            },
+            lines={"quenched_edge": None if labels is None else labels.edge},
+            axes={"zoom": (left, right, low, zoom_top)},
+        )
         self._show(found)
-        seconds = time.monotonic() - self._started
-        self._tell(**{"sample-words": described(message, seconds), "busy": False, "progress": 1})
+        words = samples.described(drawn, labels, seconds)
+        self._tell({"sample-words": words, "busy": False, "progress": 1})
 
-    # ---- finite-N curves ----
+    # ---- curves that take long ----
 
-    def _later_curve(self) -> None:
+    def _later_curves(self) -> None:
         if self._timer is not None:
             self._doc.remove_timeout_callback(self._timer)
-        self._timer = self._doc.add_timeout_callback(self._curve, PAUSE)
+        self._timer = self._doc.add_timeout_callback(self._begin_curves, PAUSE)
 
-    def _curve(self) -> None:
+    def _begin_curves(self) -> None:
         self._timer = None
-        state = self._state
-        model = state.model
-        wanted = self._curve_wanted(state)
-        if wanted == self._curve_of:
-            return
-        self._curve_of = wanted
-        if not model.is_committee:
-            self._branch(state)
-            return
-        end = curves.axis_end(model, state.alpha)
-        try:
-            draws_of(state, end)
-        except ParameterError as error:
-            self._workers.curves.cancel(self)
-            self._tell(**{"finite-words": f"{error}."})
-            return
-        alphas = np.linspace(end / CURVE_POINTS, end, CURVE_POINTS)
-        request = {"state": state.values(), "alphas": alphas}
-        self._workers.curves.submit(self._job(request, self._curved))
+        state, wanted = self._state, self._curves_wanted(self._state)
+        if wanted != self._curves_of:
+            self._curves_of = wanted
+            self._start("curves", self._finite if state.model.is_committee else self._general, state)
 
     @staticmethod
-    def _curve_wanted(state: State) -> object:
-        """What the curves of the workers depend on: these are computed once, and others of the same page stopped."""
+    def _curves_wanted(state: State) -> object:
+        """What the curves depend on that take long: these are computed once, and others of the same page stopped."""
         if state.model.is_committee:
             return state.model, state.n, curves.axis_end(state.model, state.alpha)
         return state
 
-    def _branch(self, state: State) -> None:
-        """Density and curves over alpha of a model with options, which take longer than a redraw."""
-        self._workers.curves.cancel(self)
-        request = {"state": state.values(), "branch": self._branch_of != self._branch_wanted(state)}
-        self._workers.branches.submit(self._job(request, self._branched))
-
     @staticmethod
     def _branch_wanted(state: State) -> object:
         model = state.model
-        return None if model.is_committee else (model, networks.axis_end(model, state.alpha))
+        return None if model.is_committee else (model, curves.axis_end(model, state.alpha))
 
-    def _branched(self, state: State, message: Message) -> None:
-        if state != self._state:
-            return
-        if message["kind"] == "progress":
-            self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
-            if "density" in message or "reason" in message:
-                self._show(with_density(message))
-            elif "here" in message:
-                self._show(with_numbers(message["here"]))
-            if "columns" in message:
-                self._show(with_branch(message["columns"], self._sent.axes["lowest"]))
-        elif message["kind"] == "result":
-            if message["columns"]:
-                self._branch_of = self._branch_wanted(state)
-                self._show(with_branch(message["columns"], self._sent.axes["lowest"]))
-            self._tell(**{"finite-words": f"{COMMITTEE_ALONE}; samples are drawn of every model."})
-        elif message["kind"] == "failed":
-            self._tell(**{"finite-words": f"{message['text']}."})
+    async def _finite(self, state: State) -> None:
+        """The finite-N curve of a committee."""
+        model, end = state.model, curves.axis_end(state.model, state.alpha)
+        draws, count = samples.draws_of(state, end), samples.CURVE_POINTS
+        alphas, rows = np.linspace(end / count, end, count), []
+        said = samples.doubt(model, alphas, state.n)
+        for index, alpha in enumerate(alphas.tolist()):
+            rows.append(await self._work.curves.do(samples.law, model, alpha, state.n, draws))
+            words = f"finite-N curve, {draws} draws{said}: {(index + 1) / count:.0%}"
+            self._then(self._tell, {"finite-words": words})
+        known = [row for row in rows if row is not None]
+        columns = {name: [row[name] for row in known] for name in figures.COLUMNS["finite"]}
+        self._then(self._show, Answer(sources={"finite": columns}))
+        words = f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws} draws{said}."
+        self._then(self._tell, {"finite-words": words})
 
-    def _curved(self, state: State, message: Message) -> None:
-        if state.model != self._state.model or state.n != self._state.n:
-            return
-        if message["kind"] == "progress":
-            self._tell(**{"finite-words": f"{message['text']}: {message['done']:.0%}"})
-        elif message["kind"] == "result":
-            self._show(Answer(sources={"finite": message["columns"]}))
-            draws = f"{message['draws']} draws{message['doubt']}"
-            words = (
-                f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws}."
-            )
-            self._tell(**{"finite-words": words})
-        elif message["kind"] == "failed":
-            self._tell(**{"finite-words": f"{message['text']}."})
+    async def _general(self, state: State) -> None:
+        """Density and curves over alpha of a model with options; those of a slow one are shown as far as they are known."""
+        model, alpha, do = state.model, state.alpha, self._work.curves.do
+        slow, wanted = curves.is_slow(model), self._branch_wanted(state)
 
-    # ---- sweep files ----
+        def told(what: str, done: float) -> None:
+            self._then(self._tell, {"finite-words": f"{what}: {done:.0%}"})
 
-    def _opened(self, name: str, state: State, message: Message) -> None:
-        if message["kind"] == "result":
-            self._held = message["held"]
-            self._show(self._lay_over(Answer()))
-            self._tell_of_sweep(name)
-        elif message["kind"] == "failed":
-            self._tell(**{"sweep-words": f"{message['text']}."})
+        told("edge and outliers", 0.02)
+        here = await do(curves.at, model, alpha)
+        if slow:
+            self._then(self._show, answers.with_numbers(state, here))
+        told("density", 0.1)
+        found = await do(curves.general_density, model, alpha, here)
+        if isinstance(found, str):
+            self._then(self._show, answers.without_density(state, here, found))
+        else:
+            self._then(self._show, answers.with_density(state, here, *found))
+        if self._branch_of != wanted:
+            end = curves.axis_end(model, alpha)
+            count, step = (SLOW_POINTS, 1) if slow else (POINTS, AT_ONCE)
+            alphas, table = np.linspace(end / count, end, count), np.empty((len(curves.BRANCH), 0))
+            for first in range(0, count, step):
+                told("edge and outlier against α", 0.2 + 0.8 * first / count)
+                more = await do(curves.general_branch, model, alphas[first : first + step])
+                table = np.concatenate([table, more], axis=1)
+                if slow or table.shape[1] == count:
+                    columns = dict(zip(curves.BRANCH, table, strict=True))
+                    self._then(self._show, answers.with_branch(columns, end))
+            self._then(setattr, self, "_branch_of", wanted)
+        self._then(self._tell, {"finite-words": COMMITTEE_ALONE})
 
-    def _samples_held(self) -> figures.Columns:
-        """Points of the open file that belong to the page's model."""
-        held = self._held_here()
-        return held.columns if held else figures.empty("sweep")
+    # ---- files ----
+
+    async def _read(self, name: str, content: str) -> None:
+        held = await self._work.files.do(read_upload, name, content)
+        self._then(self._opened, name, held)
+
+    def _opened(self, name: str, held: list[Held]) -> None:
+        self._held = held
+        self._show(self._lay_over(Answer()))
+        self._tell_of_file(name)
 
     def _held_here(self) -> Held | None:
         return next((held for held in self._held if held.fits(self._state)), None)
@@ -382,12 +357,14 @@ class Session:
     def _lay_over(self, found: Answer) -> Answer:
         """Put the points of the open file that belong to the page's model into an answer."""
         held, named = self._held_here(), self._quantities()
-        found.sources |= {"sweep": self._samples_held(), "quantity": figures.empty("quantity")}
-        found.sources |= {name: figures.empty(name) for name in ("path", "path_lines")}
-        if held and held.paths:
+        found.sources |= {name: figures.empty(name) for name in ("sweep", "quantity", "path", "path_lines")}
+        if held is None:
+            return found
+        found.sources["sweep"] = held.columns
+        if held.paths:
             found.sources |= held.paths
-            found.axes |= descentfile.axes_of(held.paths)
-        if held and named:
+            found.axes |= axes_of(held.paths)
+        if named:
             columns = held.quantities[named[0][0]][1]
             found.sources["quantity"] = columns
             if len(columns["alpha"]):
@@ -396,83 +373,51 @@ class Session:
                 found.axes["quantity"] = (0.0, 1.05 * float(columns["alpha"].max()), low - room, high + room)
         return found
 
-    def _tell_of_sweep(self, name: str = "") -> None:
+    def _tell_of_file(self, name: str = "") -> None:
         if not self._held:
             self._name = ""
-            self._tell(models=[], quantities=[], file="", paths="")
+            self._tell({"models": [], "quantities": [], "file": "", "paths": ""})
             return
         self._name = name or self._name
         opened, held = f"{name}: " if name else "", self._held_here()
         points = len(held.columns["alpha"]) if held else 0
+        about = f"{self._name}: {held.about}" if held else ""
         if points:
             words = f"{points} points of this model (± one standard error)."
         elif held and held.paths:
             words = "descents of this model, in the panel along gradient flow."
         else:
             words = "samples of other models: choose one."
-        file = f"{self._name or 'sweep file'}: {held.about}" if held and points else ""
-        paths = f"{self._name or 'the file'}: {held.about}" if held and held.paths else ""
-        models = [{"text": held.text, "values": held.values} for held in self._held]
-        more = {"quantities": self._quantities(), "file": file, "paths": paths}
-        self._tell(**{"sweep-words": opened + words, "models": models, **more})
+        self._tell(
+            {
+                "sweep-words": opened + words,
+                "models": [{"text": held.text, "values": held.values} for held in self._held],
+                "quantities": self._quantities(),
+                "file": about if points else "",
+                "paths": about if held and held.paths else "",
+            }
+        )
 
     # ---- sending ----
 
-    def _job(self, request: Message, hear: Callable[[State, Message], None]) -> Job:
-        hear = partial(hear, self._state)
-        return Job(self, request, lambda message: self._from_worker(partial(hear, message)))
-
-    def _from_worker(self, callback: Callable[[], None]) -> None:
-        if not self._closed:
-            self._doc.add_next_tick_callback(lambda: None if self._closed else callback())
-
-    def _tell(self, **status: Any) -> None:
+    def _tell(self, status: dict[str, Any]) -> None:
         self._status.tags = [status]
+
+    def _fail(self, where: str, words: str) -> None:
+        """Say at an element what there is not, and why; a sample can be drawn again."""
+        again = {"busy": False, "progress": 0} if where == "sample-words" else {}
+        self._tell({where: words[:1].upper() + words[1:] + "."} | again)
 
     def _show(self, found: Answer, **more: Any) -> None:
         """Send what is new in an answer, in one message: a property of its own for each number would be sixty."""
         self._answer.tags = [found.unlike(self._sent).message() | more]
 
 
-def widened(axes: tuple[float, float, float, float], message: Message) -> tuple[float, float, float, float]:
-    """The window at the edge, far enough to the left for the sample's lowest eigenvalue and what its labels predict."""
-    left, right, low, high = axes
-    predicted = message["predicted"]
-    lowest = min([message["lowest"], *([predicted["edge"], *predicted["outliers"]] if predicted else [])])
-    return min(left, lowest - 0.08 * (right - lowest)), right, low, high
-
-
-def histogram(message: Message, axes: tuple[float, float, float, float], bins: int) -> figures.Columns:
-    """Eigenvalues in at most `bins` bins over the axis, as a density of states; without the atom and without bins where not
-    every eigenvalue is known."""
-    values, order = message["eigenvalues"], message["order"]
-    values = values[np.abs(values) > ATOM * np.max(np.abs(values))]
-    inside = np.sum((values >= axes[0]) & (values <= axes[1]))
-    bins = int(np.clip(inside / PER_BIN, 4, bins))
-    edges = np.linspace(axes[0], axes[1], bins + 1)
-    counts = np.histogram(values, edges)[0]
-    known = np.ones(bins, dtype=bool) if message["complete"] else edges[1:] <= message["eigenvalues"][-1]
-    heights = counts / (order * np.diff(edges))
-    return {"left": edges[:-1][known], "right": edges[1:][known], "top": heights[known]}
-
-
-def described(message: Message, seconds: float) -> str:
-    """A sample in words."""
-    predicted = message["predicted"]
-    if predicted is None:
-        return (
-            f"{_found(message, seconds)} Quenched theory of its labels is known for the quadratic committee."
-        )
-    outliers = ", ".join(number(value) for value in predicted["outliers"][:4]) or "none"
-    return (
-        f"{_found(message, seconds)} Its labels predict edge {number(predicted['edge'])}, outliers {outliers}, "
-        f"q² {number(predicted['overlap'])}; eigenvalues below that edge: {message['below']}."
-    )
-
-
-def _found(message: Message, seconds: float) -> str:
-    extent = "all" if message["complete"] else f"the lowest {len(message['eigenvalues'])}"
-    return (
-        f"Order {message['order']}, {extent} eigenvalues, in {seconds:.1f} s. Lowest {number(message['lowest'])}, "
-        f"q² {number(message['overlap'])}."
-    )
+def _words(error: Exception) -> str:
+    """An error in words."""
+    if isinstance(error, ParameterError | NotConverged | RunError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    log.debug("page", exc_info=error)
+    return f"unforeseen {type(error).__name__}: {' '.join(str(error).split())}"

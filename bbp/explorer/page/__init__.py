@@ -12,7 +12,7 @@ from bokeh.document import Document
 from jinja2 import Environment, Template
 
 from bbp.explorer.figures import PHASE_COLOURS
-from bbp.explorer.limits import UPLOAD
+from bbp.explorer.files import UPLOAD
 from bbp.explorer.state import CONTROLS, OPTIONS, WIDTHS, Control, State, text_of
 
 LIVE_SCRIPT = '<script defer src="static/js/bokeh.min.js"></script>'

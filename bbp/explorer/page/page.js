@@ -114,8 +114,8 @@ window.bbp = (function () {
     show(answer);
     for (const [id, text] of Object.entries(answer.words || {})) say(id, text);
     setTimeout(paintNow, 0);
+    if (answer.stale !== undefined) byId("plot-phases").classList.toggle("stale", answer.stale); // until its own diagram comes
     if (answer.serial === undefined) return;
-    byId("plot-phases").classList.toggle("stale", answer.more === true); // the diagram of another p* or noise, until its own comes
     if (answer.error) { // what was typed stays to be corrected; every other control stands where the numbers are
       complain(answer.error, answer.name); typed = answer.name;
       if (!waiting) for (const c of CONTROLS) if (c.name !== answer.name) syncControl(c);
@@ -126,7 +126,6 @@ window.bbp = (function () {
       nameSize();
       for (const c of CONTROLS) if (!waiting) syncControl(c);
     }
-    if (answer.more) return;
     inFlight = false;
     const started = sentAt, mine = answer.serial, theory = answer.theory || 0;
     requestAnimationFrame(() => setTimeout(() => {

@@ -15,10 +15,9 @@ from selenium.webdriver.common.keys import Keys
 
 from bbp import sweep
 from bbp.explorer.answer import answer, number
-from bbp.explorer.jobs import draws_of
-from bbp.explorer.limits import sampling_of
+from bbp.explorer.files import read
+from bbp.explorer.samples import draws_of, sampling_of
 from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
-from bbp.explorer.sweepfile import read
 from bbp.files import dataset
 from bbp.plots.descent import mean_in_time
 from sims import instance, sampling

@@ -1,11 +1,12 @@
 """Who may reach the explorer, what it refuses, and what happens to long work: without a browser."""
 
+import asyncio
 import contextlib
 import http.client
 import json
 import math
+import os
 import socket
-import threading
 import time
 from urllib.parse import urlsplit
 
@@ -13,19 +14,21 @@ import numpy as np
 import pytest
 from bokeh.document import Document
 from bokeh.events import ConnectionLost, DocumentReady
-from bokeh.server.callbacks import NextTickCallback
+from bokeh.server.callbacks import NextTickCallback, TimeoutCallback
 
 from bbp import explore
+from bbp.console.errors import RunError
 from bbp.explorer import server
 from bbp.explorer.answer import number
-from bbp.explorer.limits import DENSE_ORDER, KRYLOV_DATA, sampling_of
-from bbp.explorer.phase_map import phase_map, phases
+from bbp.explorer.curves import phase_map, phases
+from bbp.explorer.files import read_upload
+from bbp.explorer.samples import DENSE_ORDER, KRYLOV_DATA, sampling_of
 from bbp.explorer.state import State
-from bbp.explorer.sweepfile import read_upload
-from bbp.explorer.worker import Job, Worker
+from bbp.explorer.work import Lane
 from tests.bbp.explorer.conftest import explorer
 from tests.cases import cases
 from theory import ParameterError, bbp_threshold
+from theory.general.spectrum import solve
 
 
 @pytest.fixture(scope="module")
@@ -130,75 +133,94 @@ def test_there_are_only_so_many_pages(monkeypatch):
 
 
 class Recorder:
-    """Workers that only note who submits and who cancels."""
+    """Work that is begun and never done; notes what is begun and what is left."""
 
     def __init__(self):
-        self.samples = self.curves = self.branches = self.files = self
-        self.told = []
+        self.samples = self.curves = self.files = self
+        self.told, self.seen = [], {(1, 0.0): phase_map(1)}
 
-    def submit(self, job):
-        self.told.append("submit")
+    async def do(self, function, *arguments):
+        self.told.append(f"begin {function.__name__}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.told.append(f"leave {function.__name__}")
 
-    def cancel(self, owner):
-        self.told.append("cancel")
+    async def diagram(self, p_star, noise):
+        self.seen[p_star, noise] = phase_map(p_star, noise)
+        return self.seen[p_star, noise]
+
+
+class Open:
+    """A page without a browser."""
+
+    def __init__(self, work=None, state=None):
+        self.doc, self.work = Document(), work or Recorder()
+        self.session = server.Session(self.doc, self.work, state or State(), "", [])
+
+    def find(self, name):
+        return next(m for m in self.doc.select({"name": name}))
+
+    def send(self, text):
+        self.find("ask").data = {"json": [text]}
+
+    def move(self, serial, **values):
+        self.send(json.dumps({"do": "state", "serial": serial, "values": State(**values).values()}))
+        return self.find("answer").tags[0]
+
+    async def later(self, kind=TimeoutCallback):
+        """What the page does when it is time, and at its next turn; what it has asked for since."""
+        await asyncio.sleep(0)
+        for callback in [c for c in self.doc.session_callbacks if isinstance(c, kind)]:
+            self.doc.callbacks.remove_session_callback(callback)
+            callback.callback()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        told, self.work.told = self.work.told, []
+        return told
 
 
 def test_a_page_asks_for_long_work_while_it_is_open_and_leaves_it_when_it_moves_or_goes():
-    doc, workers = Document(), Recorder()
-    server.Session(doc, workers, State(), "", [])
+    async def opened():
+        page = Open()
+        assert await page.later() == []
+        page.doc.callbacks.trigger_event(DocumentReady())
+        assert await page.later() == ["begin law"]
+        page.send(json.dumps({"do": "draw"}))
+        assert await page.later() == ["begin predicted"]
+        page.move(1, alpha=2.1)
+        assert await page.later() == ["leave predicted"]  # the curve is the one that is wanted
+        page.move(2, n=500)
+        assert await page.later() == ["leave law", "begin law"]
+        deep = 100_000
+        page.send("[" * deep + "]" * deep)  # of no page of ours, and no end of this one
+        page.doc.callbacks.trigger_event(ConnectionLost())
+        assert await page.later() == ["leave law"]
+        page.move(3, n=500)
+        assert await page.later() == ["begin law"]
 
-    def timers():
-        return [callback.callback for callback in doc.session_callbacks]
-
-    def send(message):
-        next(m for m in doc.select({"name": "ask"})).data = {"json": [json.dumps(message)]}
-
-    assert not timers()
-    doc.callbacks.trigger_event(DocumentReady())
-    timers()[0]()
-    assert workers.told == ["submit"]
-    send({"do": "state", "serial": 1, "values": State(alpha=2.1).values()})
-    timers()[0]()
-    assert workers.told == ["submit", "cancel"]  # the sample; the curve is the one that is wanted
-    send({"do": "state", "serial": 2, "values": State(n=500).values()})
-    assert workers.told[2:] == ["cancel"] * 3
-    timers()[0]()
-    assert workers.told[5:] == ["submit"]
-    deep = 100_000
-    send_text = next(m for m in doc.select({"name": "ask"}))
-    send_text.data = {"json": ["[" * deep + "]" * deep]}  # of no page of ours, and no end of this one
-    doc.callbacks.trigger_event(ConnectionLost())
-    assert set(workers.told[6:]) == {"cancel"}
-    send({"do": "state", "serial": 3, "values": State(n=500).values()})
-    timers()[0]()
-    assert workers.told[-1] == "submit"
+    asyncio.run(opened())
 
 
 def test_the_diagram_of_another_p_star_follows_the_rest_of_an_answer():
-    doc = Document()
-    server.Session(doc, Recorder(), State(), "", [])
+    async def opened():
+        page = Open()
+        first = page.move(1, p_star=3)
+        assert first["stale"] is True
+        assert "phases" not in first["sources"]
+        assert first["words"]["alpha_bbp"].startswith(number(bbp_threshold(State(p_star=3).model).alpha))
+        await page.later()
+        await page.later(NextTickCallback)
+        shown = page.find("answer").tags[0]
+        assert shown["stale"] is False and "serial" not in shown
+        np.testing.assert_array_equal(
+            shown["sources"]["phases"]["image"][0], phases(phase_map(3), State().alpha)
+        )
+        second = page.move(2, p_star=3, alpha=1.0)
+        assert second["stale"] is False
+        np.testing.assert_array_equal(second["sources"]["phases"]["image"][0], phases(phase_map(3), 1.0))
 
-    def answered(serial, **values):
-        message = {"do": "state", "serial": serial, "values": State(**values).values()}
-        next(m for m in doc.select({"name": "ask"})).data = {"json": [json.dumps(message)]}
-        return shown()
-
-    def shown():
-        return next(m for m in doc.select({"name": "answer"})).tags[0]
-
-    first = answered(1, p_star=3)
-    assert first["more"] is True
-    assert "phases" not in first["sources"]
-    assert first["words"]["alpha_bbp"].startswith(number(bbp_threshold(State(p_star=3).model).alpha))
-    (later,) = [c.callback for c in doc.session_callbacks if isinstance(c, NextTickCallback)]
-    later()
-    (image,) = shown()["sources"]["phases"]["image"]
-    assert shown()["serial"] == 1
-    assert "more" not in shown()
-    np.testing.assert_array_equal(image, phases(phase_map(3), State().alpha))
-    second = answered(2, p_star=3, alpha=1.0)
-    assert second["more"] is False
-    np.testing.assert_array_equal(second["sources"]["phases"]["image"][0], phases(phase_map(3), 1.0))
+    asyncio.run(opened())
 
 
 @cases(
@@ -259,62 +281,94 @@ def test_samples_are_bounded_in_size():
 )
 def test_uploads_that_are_no_sweeps_are_refused_in_one_line(content):
     with pytest.raises(ParameterError) as error:
-        list(read_upload({"name": "mine.h5", "content": content}))
+        read_upload("mine.h5", content)
     assert len(str(error.value)) < 300
     assert "/tmp" not in str(error.value)
 
 
-class Heard:
-    """Messages of a job, and a wait for its last."""
+class Here(Recorder):
+    """Work that is done here and at once."""
 
-    def __init__(self):
-        self.messages, self.done = [], threading.Event()
-
-    def __call__(self, message):
-        self.messages.append(message)
-        if message["kind"] != "progress":
-            self.done.set()
-
-    def last(self):
-        assert self.done.wait(60)
-        return self.messages[-1]
+    async def do(self, function, *arguments):
+        return function(*arguments)
 
 
-@pytest.fixture
-def worker():
-    made = Worker("tests.bbp.explorer.work", "count", patience=0.2)
-    yield made
-    made.close()
+@pytest.mark.parametrize(
+    ("state", "arrivals"),
+    [
+        (State(noise=0.3), [40]),
+        pytest.param(State(2, 1, 2.0, 5.0, activation="tanh"), list(range(1, 13)), marks=pytest.mark.slow),
+    ],
+)
+def test_curves_of_a_model_with_options_arrive_those_of_a_slow_one_point_by_point(state, arrivals):
+    async def opened():
+        page, seen, told = Open(Here(), state), [], []
+        page.doc.callbacks.trigger_event(DocumentReady())
+        answer, status = page.find("answer"), page.find("status")
+        answer.on_change("tags", lambda name, old, new: seen.append(new[0]))
+        status.on_change("tags", lambda name, old, new: told.append(new[0].get("finite-words")))
+        await page.later()
+        await page.later(NextTickCallback)
+        return seen, told
+
+    seen, told = asyncio.run(opened())
+    packed = [dict(shown["packed"]) for shown in seen]
+    lengths = [dict(each["branch"])["alpha"] for each in packed if "branch" in each]
+    assert sorted(lengths) == arrivals and any(
+        "density" in each for each in packed
+    )  # turns have no order here
+    assert "edge and outliers: 2%" in told and any(words.startswith("Finite-N curves") for words in told)
+    if len(arrivals) > 1:
+        exact = solve(state.model, state.alpha)
+        (words,) = [shown["words"]["edge"] for shown in seen if "edge" in shown["words"]]
+        assert float(words.split()[0].replace("−", "-")) == pytest.approx(
+            exact.edge, abs=5 * exact.edge_error
+        )
 
 
-def test_a_worker_counts_fails_and_is_cancelled(worker):
-    first = Heard()
-    worker.submit(Job("me", {"to": 3}, first))
-    assert first.last() == {"kind": "result", "to": 3}
-    assert [m["done"] for m in first.messages[:-1]] == [1, 2, 3]
-    wrong = Heard()
-    worker.submit(Job("me", {"to": -1}, wrong))
-    assert wrong.last() == {"kind": "failed", "text": "to must be positive, got -1"}
-    replaced, last, other = Heard(), Heard(), Heard()
-    worker.submit(Job("me", {"to": 10**6, "pause": 0.01}, replaced))
-    while not replaced.messages:
-        time.sleep(0.01)
-    worker.submit(Job("you", {"to": 1}, other))
-    worker.submit(Job("me", {"to": 2}, last))
-    assert replaced.last() == {"kind": "cancelled"}
-    assert other.last()["to"] == 1
-    assert last.last()["to"] == 2
+def count(to, pause=0.0):
+    """Work for a lane: counts, fails, sleeps, dies."""
+    if to < 0:
+        raise ParameterError(f"to must be positive, got {to}")
+    if to == 0:
+        os._exit(1)
+    time.sleep(pause)
+    return to
 
 
-def test_a_worker_that_does_not_answer_or_dies_is_replaced(worker):
-    stuck = Heard()
-    worker.submit(Job("me", {"to": 1, "pause": 600}, stuck))
-    time.sleep(0.3)
-    worker.cancel("me")
-    assert stuck.last() == {"kind": "cancelled"}
-    dead = Heard()
-    worker.submit(Job("me", {"to": 0}, dead))
-    assert "has ended" in dead.last()["text"]
-    well = Heard()
-    worker.submit(Job("me", {"to": 1}, well))
-    assert well.last()["to"] == 1
+def test_a_lane_does_one_call_at_a_time_and_is_left_when_nobody_waits():
+    async def used(lane):
+        assert await lane.do(count, 3) == 3
+        with pytest.raises(ParameterError, match="to must be positive, got -1"):
+            await lane.do(count, -1)
+        first, waiting, last = (asyncio.create_task(lane.do(count, to, 0.1)) for to in (1, 2, 3))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        assert [await first, await last] == [1, 3] and waiting.cancelled()
+
+    run(used)
+
+
+def test_a_process_that_does_not_answer_or_dies_is_replaced():
+    async def used(lane):
+        assert await lane.do(count, 1) == 1
+        stuck = asyncio.create_task(lane.do(count, 1, 600))
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        stuck.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await stuck
+        assert time.monotonic() - began < 60 and await lane.do(count, 2) == 2
+        with pytest.raises(RunError, match="has ended"):
+            await lane.do(count, 0)
+        assert await lane.do(count, 3) == 3
+
+    run(used)
+
+
+def run(used):
+    lane = Lane(patience=0.2)
+    try:
+        asyncio.run(used(lane))
+    finally:
+        lane.close()

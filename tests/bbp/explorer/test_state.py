@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from bbp import phase, sweep
-from bbp.explorer.answer import answer, number, with_density, with_numbers
-from bbp.explorer.networks import curves
+from bbp.explorer.answer import answer, number, with_branch, with_density, with_numbers, without_density
+from bbp.explorer.curves import BRANCH, at, axis_end, general_branch, general_density
+from bbp.explorer.files import Held, options_of
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
-from bbp.explorer.sweepfile import Held, options_of
 from tests.cases import cases
 from theory import Network, ParameterError, bbp_threshold, bulk_edge, outlier, outliers
 from theory.answers import Edge, Outlier
@@ -174,7 +174,7 @@ def test_a_model_with_options_shows_the_numbers_of_the_general_theory(state):
 def test_samples_of_a_model_lie_on_the_page_of_that_model_alone(state):
     model = state.model
     held = Held(
-        "", {"p": text_of(model.p), "p_star": model.p_star, "a": model.a, "n": 20} | options_of(model), {}
+        "", {"p": text_of(model.p), "p_star": model.p_star, "a": model.a, "n": 20} | options_of(model)
     )
     assert held.fits(state)
     assert State.of(held.values) == replace(state, n=20, alpha=State().alpha)
@@ -202,13 +202,14 @@ def test_options_that_do_not_go_together_are_answered_in_words(state, words):
 
 
 def test_the_numbers_of_a_slow_model_follow_with_their_errors():
-    first = answer(State(p=2, a=2.0, activation="tanh"))
+    state = State(p=2, a=2.0, activation="tanh")
+    first = answer(state)
     assert {first.words[name] for name in ("edge", "outlier", "overlap", "phase")} == {"computing …"}
     assert first.lines["edge"] is None
     here = Found(
         Edge(-1.0, "sharp", 2e-4, "points"), (Outlier(-1.25, 0.5, 0.5, error=1.5e-3, overlap_error=0.5),)
     )
-    found = with_numbers(here)
+    found = with_numbers(state, here)
     assert found.words["edge"] == "−1 ± 0.0002 sharp"
     assert found.words["outlier"] == "−1.25 ± 0.002"
     assert found.words["overlap"] == "0.25"
@@ -216,29 +217,17 @@ def test_the_numbers_of_a_slow_model_follow_with_their_errors():
     assert found.axes["zoom"][0] < -1.25 < -1 < found.axes["zoom"][1]
 
 
-@pytest.mark.slow
-def test_the_curves_of_a_slow_model_come_point_by_point():
-    state = State(p=2, a=2.0, alpha=5.0, activation="tanh")
-    *steps, last = curves({"state": state.values(), "branch": True})
-    exact = spectrum(state.model, 5.0)
-    numbers = next(step["here"] for step in steps if "here" in step)
-    assert numbers.edge == pytest.approx(exact.edge, abs=5 * exact.edge_error)
-    known = [len(step["columns"]["alpha"]) for step in steps if "columns" in step]
-    assert known == list(range(1, 13)) and len(last["columns"]["alpha"]) == 12
-
-
 def test_the_curves_of_a_model_with_options_are_those_of_the_general_theory():
     state = State(p=1, a=2.0, alpha=6.0, activation="tanh")
-    *steps, last = curves({"state": state.values(), "branch": True})
-    columns = last["columns"]
-    assert len(steps) == 13
+    end = axis_end(state.model, state.alpha)
+    columns = dict(zip(BRANCH, general_branch(state.model, np.linspace(end / 12, end, 12)), strict=True))
     exact = lowest_branch(state.model, columns["alpha"])
     np.testing.assert_allclose(columns["edge"], exact.edge, rtol=1e-12)
-    np.testing.assert_allclose(
-        columns["overlap"], np.nan_to_num(exact.overlap * exact.teacher_share), rtol=1e-12
-    )
-    (message,) = [step for step in steps if "density" in step]
-    found = with_density(message)
+    overlap = np.nan_to_num(exact.overlap * exact.teacher_share)
+    np.testing.assert_allclose(columns["overlap"], overlap, rtol=1e-12)
+    here = at(state.model, 6.0)
+    found = with_density(state, here, *general_density(state.model, 6.0, here))
+    found |= with_branch(columns, end)
     lam, rho = found.sources["density"]["lam"], found.sources["density"]["rho"]
     np.testing.assert_allclose(rho[::10], density(state.model, 6.0, lam[::10], 1e-3), atol=2e-3 * rho.max())
     assert 0.75 < np.trapezoid(rho, lam) < 0.85
@@ -249,7 +238,7 @@ def test_the_curves_of_a_model_with_options_are_those_of_the_general_theory():
 
 
 def test_a_density_that_is_not_known_is_explained():
-    here = spectrum(State(noise=0.3).model, State().alpha)
-    found = with_density({"kind": "progress", "here": here, "reason": "there are no nodes"})
+    state = State(noise=0.3)
+    found = without_density(state, at(state.model, state.alpha), "there are no nodes")
     assert found.words["spectrum-words"].endswith("No density: there are no nodes.")
     assert not found.sources

@@ -1,16 +1,12 @@
-"""`bbp explore` whose server prepares two diagrams beside its pages, not all: these take half a minute of a core.
-
-The process that prepares them imports this module as well.
-"""
+"""`bbp explore` whose server prepares two diagrams beside its pages, not all: these take a while of a core."""
 
 import sys
-from dataclasses import replace
 
 from bbp import explore
 from bbp.console import start
-from bbp.explorer import phase_map
+from bbp.explorer import work
 
-phase_map.BY_NAME = {"p_star": replace(phase_map.BY_NAME["p_star"], high=2)}
+work.TEACHERS = range(1, 3)
 
 if __name__ == "__main__":
     start.begin()  # signals are answered as by the program
