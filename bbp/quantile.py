@@ -10,6 +10,7 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +22,8 @@ from bbp.experiments.options import MODEL, MOST_DRAWS, MOST_SAMPLES
 from sims.machine import ROOM, available_bytes
 from sims.sampling import sample_point
 from theory.checks import ParameterError
-from theory.finite.law import law_bytes
-from theory.finite.questions import OBSERVABLES, Answer, alpha_at, n_at, share_at
-from theory.finite.validity import UNKNOWN
+from theory.finite.law import UNKNOWN, law_bytes
+from theory.finite.threshold import OBSERVABLES, answer
 from theory.model import Network
 
 LAW = "± is of the number of draws alone; how far the law lies from samples, docs/finite_n.md says (--samples checks)"
@@ -76,35 +76,28 @@ def run(args: argparse.Namespace) -> int:
         "seed": grids.seed(args.seed),
     }
     samples = None if args.samples is None else integer(2, MOST_SAMPLES)("samples", args.samples)
-    n = grids.integer("n", args.n) if "n" in given else 0
-    alpha = grids.number("alpha", args.alpha) if "alpha" in given else math.nan
-    share = grids.number("share", args.share) if "share" in given else math.nan
-
-    def room(alpha: float, n: int) -> None:
-        _require_room(model, alpha, n)
-
-    if "n" not in given:
-        answer = n_at(model, alpha, share=share, before=room, **options)
-        n = int(answer.value)
-        program.show(
-            f"N = {n} ± {_digits(answer.error)}: {_words(answer.share, options)} at alpha = {alpha:g}"
-        )
-    elif "alpha" not in given:
-        answer = alpha_at(model, n, share=share, before=room, **options)
-        alpha = answer.value
-        program.show(f"alpha = {_with_error(answer)}: {_words(answer.share, options)} at N = {n}")
+    asked: dict[str, Any] = {
+        name: (grids.integer if name == "n" else grids.number)(name, text) for name, text in given.items()
+    }
+    found = answer(model, **asked, **options, before=lambda alpha, n: _require_room(model, alpha, n))
+    error = f"{found.error:.2g}" if math.isfinite(found.error) else "not determined"
+    words = f"{args.of} > {options['q2']:g}" if args.of.startswith("overlap") else args.of
+    if "share" not in asked:
+        said = f"share = {found.share:.4g} ± {error} at alpha = {found.alpha:g}, N = {found.n}: {words}"
+    elif "n" not in asked:
+        said = f"N = {found.n} ± {error}: {found.share:.3f} of draws have {words} at alpha = {found.alpha:g}"
     else:
-        room(alpha, n)
-        answer = share_at(model, alpha, n, **options)
-        program.show(f"share = {_with_error(answer)} at alpha = {alpha:g}, N = {n}: {_what(options)}")
-    program.show(LAW)
-    if answer.doubt:
-        program.show(f"{UNKNOWN} here: {answer.doubt}; check with --samples")
-    if samples is not None:
-        found = sampled(model, alpha, n, samples, **options)
-        program.show(
-            f"samples: share = {found.value:.3f} of {samples}, 95 % interval {found.low:.3f} to {found.high:.3f}"
+        said = (
+            f"alpha = {found.alpha:.4g} ± {error}: {found.share:.3f} of draws have {words} at N = {found.n}"
         )
+    program.show(said)
+    program.show(LAW)
+    if found.doubt:
+        program.show(f"{UNKNOWN} here: {found.doubt}; check with --samples")
+    if samples is not None:
+        checked = sampled(model, found.alpha, found.n, samples, **options)
+        interval = f"95 % interval {checked.low:.3f} to {checked.high:.3f}"
+        program.show(f"samples: share = {checked.value:.3f} of {samples}, {interval}")
     return program.OK
 
 
@@ -136,23 +129,6 @@ def sampled(
     }[of]
     unknown = np.isnan({"among": seen.phi_group, "first": seen.phi}.get(of, seen.lowest))
     return fraction(np.where(unknown, np.nan, hits))
-
-
-def _what(options: dict) -> str:
-    of = options["of"]
-    return f"{of} > {options['q2']:g}" if of.startswith("overlap") else of
-
-
-def _words(share: float, options: dict) -> str:
-    return f"{share:.3f} of draws have {_what(options)}"
-
-
-def _with_error(answer: Answer) -> str:
-    return f"{answer.value:.4g} ± {_digits(answer.error)}"
-
-
-def _digits(error: float) -> str:
-    return f"{error:.2g}" if math.isfinite(error) else "not determined"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,8 +21,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.stats import ks_2samp
 
+from theory import finite
 from theory.exact.transition import bbp_threshold
-from theory.finite.law import finite_law
 from theory.model import Committee
 
 # p, p_star, a, alpha, N
@@ -100,7 +100,7 @@ def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> No
         alpha = share if seed == FRESH[6][1] else round(share * centre, 2)
         share = round(alpha / centre, 2)
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])
-        law = finite_law(model, alpha, n, draws=draws, seed=seed)
+        law = finite.law(model, alpha, n, draws=draws, seed=seed)
         cells = [str(v) for v in (p, p_star, a, alpha, share, n, samples)]
         for column, name in enumerate(FIELDS):
             if name == "overlap_lowest" and model.degeneracy == 1:
@@ -140,7 +140,7 @@ def main() -> None:
         model, rng = Committee(p, p_star, a), np.random.default_rng([2, index])
         samples = args.samples // 4 if n >= 800 else args.samples
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])
-        law = finite_law(model, alpha, n, draws=args.draws)
+        law = finite.law(model, alpha, n, draws=args.draws)
         cells = [str(v) for v in (p, p_star, a, alpha, n, samples)]
         for column, name in enumerate(FIELDS[:4]):
             if name == "overlap_lowest" and model.degeneracy == 1:

@@ -18,8 +18,8 @@ from bbp.analysis.join import join
 from bbp.experiments import models
 from bbp.files.product import split
 from bbp.files.variables import DONE
+from theory import finite
 from theory.exact.bulk import bulk_edge
-from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 
 
 def main(paths: list[str]) -> None:
@@ -29,12 +29,8 @@ def main(paths: list[str]) -> None:
         if sweep.sizes["n"] > 1:
             print(scaling.table(scaling.fit(sweep, of=["lowest"])), end="\n\n")
         for n in sweep.n.values:
-            half = alpha_bbp_finite(model, int(n), draws=400)
-            margin = margin_threshold(model, int(n), draws=100)
-            print(
-                f"  N = {n}: half of the draws informative at {half.alpha:.3f} ± {half.error:.3f}, "
-                f"mean margin of the labels 0 at {margin.alpha:.3f} ± {margin.error:.3f}"
-            )
+            half = finite.threshold(model, int(n), draws=400)
+            print(f"  N = {n}: half of the draws informative at {half.alpha:.3f} ± {half.error:.3f}")
         for alpha in sweep.alpha.values[sweep.alpha.values < 0.75 * sweep.alpha_bbp]:
             if bulk_edge(model, float(alpha)).kind == "sharp":
                 sharp_edge(sweep, float(alpha))

@@ -1,12 +1,11 @@
-"""Outliers of dense samples less those predicted from each sample's own labels, in four ways: mean and scatter.
+"""Outliers of dense samples less those predicted from each sample's own labels, in two ways: mean and scatter.
 
     python -m benchmarks.outlier_residuals [--samples 24] [--models 0:12]
 
 For each model: the mean over samples of (found - predicted) of the lowest and of the highest of the p p_star outliers, in
 brackets in its standard errors. Predicted by theory.finite.quenched with the actual overlaps of teacher and students
-("plain"); with the block noise of theory.finite.block_noise to first order on top ("noise"), both over the samples with p
-p_star predicted outliers ("kept"); and, for p p_star > 1, by the mean of DRAWS small matrices with the sample's labels and
-overlaps ("law", theory.finite.small_matrix), over all samples.
+("plain"), over the samples with p p_star predicted outliers ("kept"); and, for p p_star > 1, by the mean of DRAWS small
+matrices with the sample's labels and overlaps ("law", theory.finite.small_matrix), over all samples.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from theory.finite.block_noise import scattered_outliers
 from theory.finite.quenched import orthonormal, quenched
 from theory.finite.small_matrix import small_pairs
 from theory.model import Committee
@@ -54,16 +52,14 @@ def of_law(model: Committee, lam: Any, u: Any, n: int, gram: Any) -> Any:
 def residuals(model: Committee, alpha: float, n: int, samples: int, seed: int = 0) -> dict[str, Any]:
     """Found less predicted (kept, p p_star) for each way."""
     rng = np.random.default_rng(seed)
-    out: dict[str, list[Any]] = {"plain": [], "noise": [], "law": []}
+    out: dict[str, list[Any]] = {"plain": [], "law": []}
     for _ in range(samples):
         found, lam, u, gram = sample(model, alpha, n, rng)
         if model.degeneracy > 1:
             out["law"].append(found - of_law(model, lam, u, n, gram))
         predicted = quenched(model, lam, u, n, gram)
         if np.all(np.isfinite(predicted.outliers)):
-            noisy = scattered_outliers(model, predicted, alpha, n, 300, rng)
             out["plain"].append(found - predicted.outliers)
-            out["noise"].append(found - noisy.mean(axis=0))
     return {way: np.array(rows) for way, rows in out.items()}
 
 
@@ -84,7 +80,7 @@ def main() -> None:
     first, last = (int(v) for v in args.models.split(":"))
     for p, p_star, a, alpha, n in MODELS[first:last]:
         left = residuals(Committee(p, p_star, a), alpha, n, args.samples)
-        cells = [cell(left[way], which) for which in (0, -1) for way in ("plain", "noise", "law")]
+        cells = [cell(left[way], which) for which in (0, -1) for way in ("plain", "law")]
         print(
             "|", " | ".join(map(str, (p, p_star, a, alpha, n, len(left["plain"]), *cells))), "|", flush=True
         )

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from theory.finite.quenched import mean_margin
+from theory.general.dyson import Dyson
+from theory.general.spikes import SpikeBlock
 from theory.model import Network
 from theory.path import bbp_time, force
 
@@ -32,7 +33,9 @@ def margins(model: Network, alpha: float, n: int, until: float, seed: int) -> An
     for i in range(round(until / STEP) + 1):
         lam = (x @ w.T.astype(np.float32)).astype(float)
         if i % EVERY == 0:
-            rows.append((i * STEP, mean_margin(model, lam, y, 1 / n)))
+            dyson = Dyson(model.weights(lam, y), 1 / n)
+            edge = dyson.edge()
+            rows.append((i * STEP, edge.value - SpikeBlock(dyson, np.sqrt(y)[:, None]).xi_at(edge).item()))
         gradient = (force(model, lam, y).T.astype(np.float32) @ x).astype(float)
         w = w - STEP * (gradient - np.sum(gradient * w) / n * w)
         w *= np.sqrt(n) / np.linalg.norm(w)

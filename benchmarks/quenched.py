@@ -1,9 +1,8 @@
-"""Quenched theory against dense samples, its split of the labels against full draws, and its speed against eigh.
+"""Quenched theory against dense samples, and its speed against eigh.
 
     python benchmarks/quenched.py samples     # one by one: lowest eigenvalue and overlaps, both theories
     python benchmarks/quenched.py edge        # the lowest level beside the outliers, against three edges
-    python benchmarks/quenched.py threshold   # where samples cross over, against margin_threshold
-    python benchmarks/quenched.py split       # extreme labels plus continuum against full draws, N = 1e4 .. 1e6
+    python benchmarks/quenched.py threshold   # where samples cross over, against the threshold of the law
     python benchmarks/quenched.py speed       # one prediction at M = 2,000, p = 2 against LAPACK on the same sample
 
 Dense matrices are built and diagonalised here with NumPy alone. Each sample's prediction is conditioned on its own
@@ -20,13 +19,11 @@ import numpy as np
 import scipy.linalg
 
 from theory.exact.bulk import bulk_edge
-from theory.exact.committee import committee_labels
 from theory.exact.outliers import outlier
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import edge_scale
-from theory.finite.extreme_labels import LabelTail
-from theory.finite.quenched import mean_margin, quenched
-from theory.finite.threshold import margin_threshold
+from theory.finite.quenched import quenched
+from theory.finite.threshold import threshold as threshold_at
 from theory.finite.tracy_widom import MEAN
 from theory.general.dyson import Dyson
 from theory.model import Committee
@@ -192,22 +189,19 @@ def threshold(quick: bool) -> None:
         "phi: share of samples whose eigenvector of largest overlap is among the p p_star lowest; logistic fit in alpha."
     )
     print("phi at a threshold is one number for all n and models if that threshold is the right one.")
-    print(
-        " p p*    a     n runs x 6 | phi = 1/2 at     | margin_threshold (half)  phi there | N = inf  phi there"
-    )
+    print(" p p*    a     n runs x 6 | phi = 1/2 at     | of the law     phi there | N = inf  phi there")
     for p, p_star, a, n, runs in THRESHOLDS[:: 2 if quick else 1]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([p, n])
         n, runs = (100, 10) if quick else (n, runs)
         draws, infinite = 20 if quick else 120, bbp_threshold(model).alpha
-        predicted = margin_threshold(model, n, draws=draws)
-        positive = margin_threshold(model, n, draws=draws, of="half").alpha
+        predicted = threshold_at(model, n, draws=draws)
         alphas = np.linspace(0.55 * predicted.alpha, 1.1 * max(infinite, predicted.alpha), 6)
         ranks = [[np.argmax(dense(model, n, v, rng).overlaps) for _ in range(runs)] for v in alphas]
         fit = Logistic(alphas, np.mean(np.array(ranks) < model.degeneracy, axis=1), runs)
         (half, error), (one, e1), (two, e2) = fit.half(), fit.at(predicted.alpha), fit.at(infinite)
         print(
             f"{p:2d} {p_star:2d} {a:4g} {n:5d} {runs:4d}     | {half:.3f} +- {error:.3f}  |"
-            f" {predicted.alpha:.3f} +- {predicted.error:.3f}  ({positive:.3f})  {one:.2f} +- {e1:.2f} |"
+            f" {predicted.alpha:.3f} +- {predicted.error:.3f}  {one:.2f} +- {e1:.2f} |"
             f" {infinite:.3f}  {two:.2f} +- {e2:.2f}",
             flush=True,
         )
@@ -238,27 +232,6 @@ class Logistic:
         row = np.array([1.0, (x - self.centre) / self.scale])
         value = 1 / (1 + np.exp(-row @ self.beta))
         return value, value * (1 - value) * np.sqrt(row @ np.linalg.solve(self.information, row))
-
-
-def split(quick: bool) -> None:
-    print("Mean margin at alpha_BBP: extreme labels one by one plus continuum, against every label drawn")
-    print(" p    a        n | full draws                 split                     difference in its sigma")
-    for p, a in ((1, 0.5), (1, 2.0), (2, 0.3), (2, 1.0)):
-        model, alpha = Committee(p, 1, a), bbp_threshold(Committee(p, 1, a)).alpha
-        for n, draws in ((3000, 20),) if quick else ((10_000, 200), (100_000, 40), (1_000_000, 8)):
-            rng = np.random.default_rng([p, n])
-            full = []
-            for _ in range(draws):
-                lam, u = committee_labels(model, round(alpha * n), rng)
-                full.append(mean_margin(model, lam, np.mean(u**2, axis=1), 1 / n))
-            tail = LabelTail(model, 1.01 * alpha * n, min(2000, n // 10), 4000)
-            parts = (tail.sample(tail.draw(rng), alpha, n) for _ in range(max(draws, 60)))
-            cut = [mean_margin(model, v.lam, v.y, v.share) for v in parts]
-            (one, e1), (two, e2) = ((np.mean(v), np.std(v, ddof=1) / np.sqrt(len(v))) for v in (full, cut))
-            print(
-                f"{p:2d} {a:4g} {n:8d} | {one:+.5f} +- {e1:.5f}  {two:+.5f} +- {e2:.5f}  {(two - one) / np.hypot(e1, e2):+.1f}",
-                flush=True,
-            )
 
 
 def speed(quick: bool) -> None:
@@ -298,7 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=["samples", "edge", "threshold", "split", "speed"])
+    parser.add_argument("part", choices=["samples", "edge", "threshold", "speed"])
     parser.add_argument("--quick", action="store_true", help="few samples of small matrices")
     options = parser.parse_args()
     globals()[options.part](options.quick)

@@ -16,9 +16,17 @@ FILES = sorted(path for name in ("theory", "sims", "bbp") for path in (ROOT / na
 
 # what users call beside the exports of theory and theory.general
 USED = {
-    "theory.finite.edge": ["edge_scale", "finite_edge", "label_variance"],
-    "theory.finite.quenched": ["quenched", "quenched_mean"],
-    "theory.finite.threshold": ["alpha_bbp_finite"],
+    "theory.finite.edge": [
+        "alpha_bbp_typical",
+        "edge_scale",
+        "finite_edge",
+        "label_variance",
+        "pole_probability",
+        "typical_edge",
+    ],
+    "theory.finite.law": ["law"],
+    "theory.finite.quenched": ["quenched"],
+    "theory.finite.threshold": ["answer", "quantile", "threshold"],
     "theory.finite.tracy_widom": [
         "tracy_widom_cdf",
         "tracy_widom_pdf",
@@ -26,7 +34,6 @@ USED = {
         "tracy_widom_scale",
         "tracy_widom_sf",
     ],
-    "theory.finite.typical": ["alpha_bbp_typical", "pole_probability", "typical_edge"],
     "sims.dynamics.methods": ["Descent"],
     "sims.dynamics.problem": ["Matrix"],
     "sims.dynamics.run": ["descend"],

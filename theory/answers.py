@@ -199,7 +199,7 @@ class Threshold(Printed):
         "alpha_error": "error",
         "overlap_error": "jump_error",
         "doubt": "reason",
-        "half": 'margin_threshold(model, n, of="half").alpha',
+        "half": "alpha",
     }
     _units: ClassVar[dict[str, str]] = {"until": "M/N"}
 

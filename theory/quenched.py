@@ -1,5 +1,5 @@
 """Quenched theory under its first name: `theory.finite.quenched` is where it lives."""
 
-from theory.finite.quenched import Quenched, QuenchedMean, mean_margin, quenched, quenched_mean
+from theory.finite.quenched import Quenched, quenched
 
-__all__ = ["Quenched", "QuenchedMean", "mean_margin", "quenched", "quenched_mean"]
+__all__ = ["Quenched", "quenched"]

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from bbp.analysis.estimates import ENDS, Estimate, columns, decimals, with_interval
 from bbp.analysis.finite_size import Crossing, alpha_zero_sampled, phi_crossing
-from bbp.analysis.summary import estimates, observables, own_names, theory_threads, verdict_table
+from bbp.analysis.summary import estimates, observables, own_names, theory_threads, told_of, verdict_table
 from bbp.experiments import models
 from bbp.files import dataset, variables
 from bbp.files.variables import DONE, described
+from theory import finite
 from theory.checks import ParameterError
 from theory.exact.transition import alpha_zero
-from theory.finite.law import finite_curve, has_bulk
-from theory.finite.validity import UNKNOWN, doubts
+from theory.finite.law import UNKNOWN, doubts, has_bulk
 from theory.model import Network
 
 Array = NDArray[np.float64]
 
 FORMAT = "bbp-compare"
-# Finite-N theory averaged over draws of labels, with their names in theory.finite.law.FiniteCurve.
+# Finite-N theory averaged over draws of labels, with their names in `told_of`.
 THEORY_N = {
     "lowest": "lowest",
     "lowest_error": "lowest_error",
@@ -129,8 +129,8 @@ def theory_n_row(
     if not model.is_committee or not has_bulk(model, n):
         return {name: np.full(len(alpha), np.nan) for name in THEORY_N}
     with theory_threads() as cores:
-        curve = finite_curve(model, alpha, n, draws=draws, seed=seed, threads=threads or cores)
-    return {name: getattr(curve, there) for name, there in THEORY_N.items()}
+        told = told_of(finite.law(model, alpha, n, draws=draws, seed=seed, threads=threads or cores))
+    return {name: told[there] for name, there in THEORY_N.items()}
 
 
 def _crossings(sweep: xr.Dataset, rng: np.random.Generator, repeats: int) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from bbp.analysis.estimates import bootstrap, columns, decimals, fraction
 from bbp.experiments import models
 from bbp.files.variables import DONE, FAILED, described
-from theory.finite.law import finite_curve, has_bulk
+from theory import finite
+from theory.finite.law import Law, has_bulk
 from theory.general.spectrum import route
 from theory.model import Network
 
@@ -198,7 +199,7 @@ def verdict_table(found: xr.Dataset) -> list[str]:
 
 
 def finite_theory(model: Network, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Fields of theory_n by name, each (n, alpha): see theory.finite.law.FiniteCurve; NaN where it would take too long.
+    """Fields of theory_n by name, each (n, alpha): those of `told_of`; NaN where it would take too long.
 
     And `draws` (n,), how many they are means over: as many as LABELS allow, MOST_DRAWS at the most; 0 for sizes for which not
     even FEWEST_DRAWS are possible, which are left out.
@@ -210,11 +211,20 @@ def finite_theory(model: Network, n: Sequence[int], alpha: Array, seed: int = 0)
         if not draws or not has_bulk(model, size):
             continue
         with theory_threads() as threads:
-            curve = finite_curve(model, alpha, size, draws=draws, seed=seed, threads=threads)
+            told = told_of(finite.law(model, alpha, size, draws=draws, seed=seed, threads=threads))
         found["draws"][i] = draws
         for name in THEORY_N:
-            found[name][i] = getattr(curve, name)
+            found[name][i] = told[name]
     return found
+
+
+def told_of(law: Law) -> dict[str, Array]:
+    """Means along alpha; of eigenvalue and overlap also standard errors NAME_error and the scatter of a draw NAME_std."""
+    told = {name: law.mean(name)[0] for name in ("informative", "among")}
+    for name in ("lowest", "overlap"):
+        told[name], told[f"{name}_error"] = law.mean(name)
+        told[f"{name}_std"] = law.std(name)
+    return told
 
 
 def draws_of(model: Network, n: Sequence[int], alpha: Array, size: int) -> int:

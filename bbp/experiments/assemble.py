@@ -18,7 +18,7 @@ from bbp.files import variables
 from bbp.files.dataset import SWEEP
 from bbp.files.variables import described
 from sims.instance import STREAM
-from theory.finite.validity import doubts
+from theory.finite.law import doubts
 from theory.model import Network
 
 Places = Sequence[tuple[tuple[int, ...], tuple[Any, ...], int]]

@@ -32,5 +32,5 @@ def sample_seconds(p: int, n: int, alpha: float, solver: str) -> float:
 
 
 def law_seconds(p: int, n: int, alpha: float, draws: int) -> float:
-    """Seconds of `theory.finite.law.finite_law` at one alpha: by the labels it draws, and by the draw."""
+    """Seconds of `theory.finite.law` at one alpha: by the labels it draws, and by the draw."""
     return draws * (LAW * alpha * n * p + LAW_DRAW * p)

@@ -24,10 +24,10 @@ from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import FORMAT, table
 from bbp.files import dataset, variables
 from bbp.files.variables import DONE, FAILED, described
+from theory import finite
 from theory.checks import ParameterError, shown
 from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
-from theory.finite.threshold import alpha_bbp_finite
-from theory.finite.validity import doubt
+from theory.finite.law import doubt
 from theory.general.clouds import fit
 from theory.general.spectrum import route
 from theory.model import Network
@@ -124,7 +124,7 @@ def _row_of_networks(given: Mapping[str, Any], a: Sequence[float]) -> Columns:
 
 def _finite(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     each = [Network(float(given["p"]), given["p_star"], given["a"][sample]) for sample in samples]
-    found = [alpha_bbp_finite(m, given["n"], draws=given["draws"], seed=given["seed"]) for m in each]
+    found = [finite.threshold(m, given["n"], draws=given["draws"], seed=given["seed"]) for m in each]
     return {
         "alpha_bbp_n": np.array([one.alpha for one in found]),
         "alpha_bbp_n_error": np.array([one.error for one in found]),

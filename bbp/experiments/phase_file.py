@@ -39,7 +39,7 @@ import xarray as xr
 
 from bbp.experiments import models, phase_minima
 from bbp.files import dataset
-from theory.finite.validity import UNKNOWN, doubt
+from theory.finite.law import UNKNOWN, doubt
 from theory.model import Network
 
 FORMAT = "bbp-phase"

@@ -15,10 +15,10 @@ from bbp.analysis.edge_statistics import quenched_sample
 from bbp.experiments import models
 from bbp.explorer.answer import Columns, number
 from bbp.explorer.state import State
+from theory import finite
 from theory.checks import NotConverged, ParameterError
-from theory.finite.law import finite_law
+from theory.finite.law import UNKNOWN, doubts
 from theory.finite.quenched import Quenched
-from theory.finite.validity import UNKNOWN, doubts
 from theory.model.network import Network
 
 DENSE_ORDER = 2000  # of p N, up to which every eigenvalue is computed
@@ -141,7 +141,7 @@ def draws_of(state: State, top: float) -> int:
 def law(model: Network, alpha: float, n: int, draws: int) -> dict[str, float] | None:
     """Mean of one sample's lowest eigenvalue and q2, and a standard deviation up and down; None where there is no law."""
     try:
-        found = finite_law(model, alpha, n, draws=draws, seed=SEED)
+        found = finite.law(model, alpha, n, draws=draws, seed=SEED)
     except NotConverged:
         return None
     row = {"alpha": alpha}

@@ -1,4 +1,4 @@
-"""Thresholds at finite N, from N = 100 to 1e8: the law and its labels alone, samples on top where they can be had."""
+"""Thresholds at finite N, from N = 100 to 1e8, samples on top where they can be had."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from bbp.analysis.finite_size import midpoint
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
+from theory import finite
 from theory.exact.transition import bbp_threshold
-from theory.finite.threshold import alpha_bbp_finite, margin_threshold
 from theory.model import Network
 
 MODELS = {"continuous": Network(1, 1, 0.5), "discontinuous": Network(1, 1, 2.0)}
@@ -23,7 +23,7 @@ MANY = 1000  # up to here a draw is cheap, and thresholds are wide
 
 
 def build(effort: Effort) -> Mapping[str, Named]:
-    """alpha_bbp_finite(N) and margin_threshold(N) with errors, and the alpha at which half of the samples have phi = 1."""
+    """The threshold of finite N with errors, and the alpha at which half of the samples have phi = 1."""
     sizes, samples = effort.sizes([100, 200, 400], [100, 200, 400, 800, 1600]), effort.count(100, 200)
     arrays: dict[str, Named] = {"n": (("n",), SIZES), "sampled_n": (("sampled_n",), np.array(sizes))}
     rng = np.random.default_rng([effort.seed, 3])
@@ -31,10 +31,9 @@ def build(effort: Effort) -> Mapping[str, Named]:
         few = effort.count(60, 200)
         draws = [few * 3 if n <= MANY else few for n in SIZES]
         found = [
-            alpha_bbp_finite(model, int(n), draws=count, seed=effort.seed)
+            finite.threshold(model, int(n), draws=count, seed=effort.seed)
             for n, count in zip(SIZES, draws, strict=True)
         ]
-        margin = margin_threshold(model, SIZES, draws=few, seed=effort.seed)
         limit = bbp_threshold(model).alpha
         alpha = rounded(np.linspace(*RANGES[kind], 7) * limit)
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
@@ -43,8 +42,6 @@ def build(effort: Effort) -> Mapping[str, Named]:
         arrays |= {
             f"{kind}_alpha": (("n",), np.array([each.alpha for each in found])),
             f"{kind}_error": (("n",), np.array([each.error for each in found])),
-            f"{kind}_margin": (("n",), np.asarray(margin.alpha)),
-            f"{kind}_margin_error": (("n",), np.asarray(margin.error)),
             f"{kind}_sampled": (
                 ("sampled_n",),
                 np.where(np.isfinite(errors), [half.value for half in halves], np.nan),
@@ -63,17 +60,6 @@ def draw(data: Data) -> Figure:
         look: dict[str, Any] = {"color": style.BLUE, "marker": "o", "markersize": 3, "linewidth": 1.0}
         name = r"theory, $\phi = 1/2$"
         ax.errorbar(data["n"], data[f"{kind}_alpha"], yerr=data[f"{kind}_error"], label=name, **look)
-        look = {
-            "color": style.GREEN,
-            "marker": "^",
-            "markersize": 3,
-            "linestyle": (0, (2, 1)),
-            "linewidth": 1.0,
-        }
-        name = "margin of the labels 0"
-        ax.errorbar(
-            ASIDE * data["n"], data[f"{kind}_margin"], yerr=data[f"{kind}_margin_error"], label=name, **look
-        )
         look = {"color": style.VERMILION, "marker": "s", "linestyle": "none", "markersize": 4, "zorder": 4}
         error = data[f"{kind}_sampled_error"]
         ax.errorbar(
@@ -90,7 +76,7 @@ def draw(data: Data) -> Figure:
         layout.name_model(ax, model, kind)
         ax.set_xlabel(r"input dimension $N$")
         ax.set_ylabel(r"$\alpha = M/N$")
-    layout.legend_above(fig, axes, 4)
+    layout.legend_above(fig, axes, 3)
     return fig
 
 
@@ -98,9 +84,8 @@ ENTRY = Entry(
     "finite-thresholds",
     "BBP threshold at finite N out to N = 1e8, p = p* = 1, continuous (a = 0.5) and discontinuous (a = 2). phi = 1/2: half of "
     "the samples, or of the draws of finite-N theory (theory.finite.law), have their largest overlap in the lowest "
-    "eigenvector; points of samples where these settle it. Margin of the labels 0: where the labels of a mean draw pull an "
-    "outlier out (quenched theory). Bars: one standard error; points of one N side by side. In (b) all are far below the line "
-    "of N = infinity, which theory approaches like 1/log N.",
+    "eigenvector; points of samples where these settle it. Bars: one standard error; points of one N side by side. In (b) all "
+    "are far below the line of N = infinity, which theory approaches like 1/log N.",
     build,
     draw,
 )

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
+from theory import finite
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
-from theory.finite.law import finite_curve
 from theory.model import Network
 
 MODELS = {"continuous": Network(2, 1, 0.7), "discontinuous": Network(2, 1, 1.5)}
@@ -31,16 +31,17 @@ def build(effort: Effort) -> Mapping[str, Named]:
         names = f"{kind}_alpha", f"{kind}_fine", f"{kind}_law_alpha"
         found = sampled(model, n, alpha, samples, effort.seed)
         drawn = np.linspace(0.5, 2.25, POINTS) * threshold
-        law = finite_curve(model, drawn, n, draws=DRAWS, seed=effort.seed)
+        law = finite.law(model, drawn, n, draws=DRAWS, seed=effort.seed)
+        mean, error = law.mean("overlap")
         arrays |= {
             names[0]: ((names[0],), alpha),
             names[1]: ((names[1],), fine),
             f"{kind}_theory": ((names[1],), np.nan_to_num(branch.overlap)),
             f"{kind}_overlap": ((names[0], "sample"), found["overlap"]),
-            names[2]: ((names[2],), law.alpha),
-            f"{kind}_law": ((names[2],), law.overlap),
-            f"{kind}_law_error": ((names[2],), law.overlap_error),
-            f"{kind}_law_std": ((names[2],), law.overlap_std),
+            names[2]: ((names[2],), drawn),
+            f"{kind}_law": ((names[2],), mean),
+            f"{kind}_law_error": ((names[2],), error),
+            f"{kind}_law_std": ((names[2],), law.std("overlap")),
             f"{kind}_alpha_bbp": ((), np.float64(threshold)),
         }
     return arrays | {"n": ((), np.int64(n))}

@@ -14,8 +14,8 @@ from bbp.analysis.finite_size import phi_crossing
 from bbp.gallery.base import Array, Data, Effort, Entry, Named, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
+from theory import finite
 from theory.exact.transition import alpha_zero, bbp_threshold
-from theory.finite.law import finite_law
 from theory.model import Network
 
 MODELS = {"continuous": Network(1, 1, 0.5), "discontinuous": Network(1, 1, 2.0)}
@@ -60,7 +60,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
 def predicted(model: Network, sizes: Sequence[int], alpha: Array) -> Array:
     """phi of theory.finite.law (n, alpha)."""
     return np.array(
-        [[finite_law(model, float(at), n, draws=DRAWS).mean("first")[0] for at in alpha] for n in sizes]
+        [[finite.law(model, float(at), n, draws=DRAWS).mean("first")[0] for at in alpha] for n in sizes]
     )
 
 

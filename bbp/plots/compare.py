@@ -16,7 +16,7 @@ from bbp.experiments import models
 from bbp.files import dataset
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.finite.validity import doubts
+from theory.finite.law import doubts
 
 # Observables and what their axes say.
 PANELS = {

@@ -126,7 +126,7 @@ def name_doubt(ax: Axes, found: xr.Dataset) -> None:
 
 
 def doubt_entry(ax: Axes, said: Sequence[str]) -> None:
-    """An entry with every N of which `theory.finite.validity.doubts` says something; none where it says nothing."""
+    """An entry with every N of which `theory.finite.law.doubts` says something; none where it says nothing."""
     words = " ".join(said)
     sizes = sorted({int(n) for group in re.findall(r"\bN = ([0-9, ]+):", words) for n in group.split(",")})
     if words.strip():
@@ -146,7 +146,7 @@ def between(alpha: ArrayLike, *curves: ArrayLike, smooth: bool = True) -> tuple[
     """Smooth curves (alpha,) on a finer grid: monotone cubics through the points that all have, those themselves if under 3 or
     not smooth.
 
-    For theory at finite N, whose means are smooth in alpha (theory.finite.many_labels), not for samples.
+    For theory at finite N, whose means are smooth in alpha (theory.finite.draw), not for samples.
     """
     from scipy.interpolate import PchipInterpolator
 

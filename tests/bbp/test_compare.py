@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import theory.finite
 from bbp import sweep
 from bbp.analysis import comparison as comparison_mod
 from bbp.analysis.comparison import COLUMNS, THEORY_N, compare, table
@@ -346,7 +347,7 @@ def test_draws_that_fail_are_told(drawn, monkeypatch, capsys):
     def broken(*_, **__):
         raise RuntimeError("no draws today")
 
-    monkeypatch.setattr("bbp.analysis.comparison.finite_curve", broken)
+    monkeypatch.setattr(theory.finite, "law", broken)
     assert main([*drawn, "--save", "numbers.h5"]) == 1
     assert "10 points failed, the first because: RuntimeError: no draws today" in capsys.readouterr().err
     assert np.isnan(dataset.open("numbers.h5").theory_n_lowest).all()
@@ -355,13 +356,13 @@ def test_draws_that_fail_are_told(drawn, monkeypatch, capsys):
 
 def test_processes_without_a_file_are_threads(drawn, capsys, monkeypatch):
     """What is printed is the same whatever their number, which the law is told."""
-    threads, law = [], comparison_mod.finite_curve
+    threads, law = [], theory.finite.law
 
     def spied(*args, **options):
         threads.append(options["threads"])
         return law(*args, **options)
 
-    monkeypatch.setattr(comparison_mod, "finite_curve", spied)
+    monkeypatch.setattr(theory.finite, "law", spied)
     printed = []
     for number in ("1", "3"):
         assert main([drawn[0], "--draws", "4", "--repeats", "100", "--processes", number]) == 0

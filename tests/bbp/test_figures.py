@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray
 
+import theory.finite
 from bbp.experiments.phase import thresholds
 from bbp.experiments.phase_file import discontinuous
 from bbp.figures import main
@@ -65,9 +66,9 @@ def coarse(monkeypatch):
     lost = TransitionTime(0.5, "lost", 0.1, 3.0, 1.0)
     monkeypatch.setattr(descent_theory, "bbp_time", lambda model, alpha, samples, scramblings: lost)
     monkeypatch.setattr(finite, "SIZES", np.array([100, 300]))
-    real = finite.alpha_bbp_finite
+    real = theory.finite.threshold
     monkeypatch.setattr(
-        finite, "alpha_bbp_finite", lambda model, n, draws, seed: real(model, n, draws=4, seed=seed)
+        theory.finite, "threshold", lambda model, n, draws, seed: real(model, n, draws=4, seed=seed)
     )
     monkeypatch.setattr(
         growth, "QUICK", (growth.Case(1, 2.0, 24, 0.2, 0.1, 2), growth.Case(2, 2.0, 24, 0.2, 0.1, 2))

@@ -15,10 +15,9 @@ from bbp.experiments.phase_file import discontinuous, widths
 from bbp.exports.tables import tables
 from bbp.files import dataset
 from tests.cases import cases
-from theory import Threshold, minima
+from theory import Threshold, finite, minima
 from theory.checks import NotConverged
 from theory.exact.transition import alpha_zero, bbp_threshold, critical_normalisation, critical_width
-from theory.finite.threshold import alpha_bbp_finite
 from theory.general.spectrum import threshold
 from theory.model import Committee
 from theory.model.network import Network
@@ -260,7 +259,7 @@ def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
     assert phase.main([*options, "--seed", "3", "--out", str(path)]) == 0
     found = dataset.open(path)
     assert found.n.values.tolist() == [100, 200] and found.finite_a.values.tolist() == [0.5]
-    expected = alpha_bbp_finite(Committee(1, 1, 0.5), 200, draws=4, seed=3)
+    expected = finite.threshold(Committee(1, 1, 0.5), 200, draws=4, seed=3)
     assert float(found.alpha_bbp_n[1, 0, 0]) == pytest.approx(expected.alpha, rel=1e-12)
     assert float(found.alpha_bbp_n_error[1, 0, 0]) == pytest.approx(expected.error, rel=1e-9)
     assert np.isnan(found.alpha_bbp_n[:, 1]).all()  # p = inf has no finite N
@@ -363,11 +362,11 @@ def test_minima_of_other_models_are_refused(bbp, words, why):
 
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
     """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
-    monkeypatch.setattr(experiment, "alpha_bbp_finite", functools.cache(experiment.alpha_bbp_finite))
+    monkeypatch.setattr(finite, "threshold", functools.cache(finite.threshold))
     words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 3".split()
     paths = [tmp_path / name for name in ("whole.h5", "stopped.h5", "tasks.h5")]
     assert phase.main([*words, "--out", str(paths[0])]) == 0
-    real, computed = experiment.alpha_bbp_finite, []
+    real, computed = finite.threshold, []
 
     def stop_at_third(*args, **options):
         if len(computed) == 2:
@@ -376,13 +375,13 @@ def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, mo
         return real(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "alpha_bbp_finite", stop_at_third)
+        patch.setattr(finite, "threshold", stop_at_third)
         assert phase.main([*words, "--out", str(paths[1])]) == 130
     assert "points are kept in" in capsys.readouterr().err and not paths[1].exists()
     assert phase.main([*words, "--out", str(paths[1])]) == 2
     assert "--resume goes on" in capsys.readouterr().err
     computed.clear()
-    monkeypatch.setattr(experiment, "alpha_bbp_finite", lambda *a, **k: computed.append(a) or real(*a, **k))
+    monkeypatch.setattr(finite, "threshold", lambda *a, **k: computed.append(a) or real(*a, **k))
     assert phase.main([*words, "--out", str(paths[1]), "--resume"]) == 0 and len(computed) == 2
     for task in ("1/2", "2/2"):
         assert phase.main([*words, "--out", str(paths[2]), "--task", task]) == 0
@@ -397,7 +396,7 @@ def test_a_finite_n_threshold_that_is_not_found_is_nan_and_told(monkeypatch, tmp
     def lost(*args, **kwargs):
         raise NotConverged("no threshold found", 1.0)
 
-    monkeypatch.setattr(experiment, "alpha_bbp_finite", lost)
+    monkeypatch.setattr(finite, "threshold", lost)
     out = tmp_path / "phase.h5"
     assert phase.main([*OPTIONS, "--p", "1", "--n", "100", "--out", str(out)]) == 1
     assert np.isnan(dataset.open(out).alpha_bbp_n).all()

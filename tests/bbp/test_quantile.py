@@ -2,6 +2,7 @@
 
 import functools
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -9,8 +10,7 @@ import pytest
 from bbp import quantile
 from bbp.quantile import sampled
 from theory import Committee
-from theory.finite import questions
-from theory.finite.questions import share_at
+from theory.finite.threshold import _root, answer
 
 
 def test_three_questions_with_one_answer(bbp):
@@ -29,9 +29,9 @@ def test_samples_check_the_answer(bbp):
 
 def test_a_share_that_jumps_past_the_wanted_one_has_no_error(bbp):
     """N = 7: the share of draws goes from 0, no level left of 0, to 0.8; small N is said to be beyond the law."""
-    jump = questions._root(lambda x: -0.5 if x < 0.3 else 0.4, 0, 1, 0.5, 100, step=0.15, sign=1)
+    jump = _root(lambda x: -0.5 if x < 0.3 else 0.4, 0, 1, 0.5, 100, step=0.15, sign=1)
     assert jump[0] == pytest.approx(0.3, abs=1e-3) and np.isnan(jump[1])
-    even = questions._root(lambda x: x - 0.3, 0, 1, 0.5, 100, step=0.15, sign=1)
+    even = _root(lambda x: x - 0.3, 0, 1, 0.5, 100, step=0.15, sign=1)
     assert even[1] == pytest.approx(0.05)
     assert (
         "not known to hold here: p N = 7 is below 100"
@@ -43,7 +43,7 @@ def test_a_share_that_jumps_past_the_wanted_one_has_no_error(bbp):
 def drawn_once():
     """All questions are asked of the same samples and of the same law."""
     with pytest.MonkeyPatch.context() as patch:
-        for place, name in ((quantile, "sample_point"), (questions, "finite_law")):
+        for place, name in ((quantile, "sample_point"), (sys.modules[answer.__module__], "law")):
             patch.setattr(place, name, functools.cache(getattr(place, name)))
         yield
 
@@ -53,7 +53,7 @@ def test_shares_of_samples_are_those_of_the_law(drawn_once, of):
     """p = 1, a = 0.5, N = 100, alpha = 2: 100 samples and 100 draws agree within 4 sigma of both and the law's own 0.08."""
     model = Committee(1, 1, 0.5)
     found = sampled(model, 2.0, 100, 100, q2=0.1, of=of, seed=0)
-    law = share_at(model, 2.0, 100, of=of, draws=100)
+    law = answer(model, alpha=2.0, n=100, of=of, draws=100)
     assert abs(found.value - law.share) < 0.08 + 4 * np.hypot(found.error, law.error)
 
 

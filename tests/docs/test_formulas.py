@@ -28,8 +28,7 @@ from theory import (
 )
 from theory.exact.bulk import edge_resolvent
 from theory.exact.outliers import outlier_resolvent
-from theory.finite.edge import edge_scale, finite_edge
-from theory.finite.typical import pole_probability
+from theory.finite.edge import edge_scale, finite_edge, pole_probability
 from theory.general.spectrum import solve
 from theory.given import given, population
 from theory.path import closure, conditioned

@@ -19,7 +19,7 @@ assert theory.finite.quantile and theory.finite.quenched and theory.path.closure
 model = Network(activation="tanh", a=2.0)
 assert edge(model, 3.0).route == "nodes" and len(outliers(model, 3.0)) == 1
 assert threshold(Network()).kind == "continuous" and density(Network(), 1.5, 0.5) > 0
-assert law(Network(), 2.0, 100, draws=8).lowest.shape == (8,) and at_n.__name__ == "alpha_bbp_finite"
+assert law(Network(), 2.0, 100, draws=8).lowest.shape == (8,) and at_n.__name__ == "threshold"
 """
 
 

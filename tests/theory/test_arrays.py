@@ -20,7 +20,7 @@ from theory import (
 )
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
-from theory.finite.law import finite_curve
+from theory.finite.law import law
 from theory.finite.quenched import quenched
 from theory.finite.tracy_widom import tracy_widom_cdf, tracy_widom_sf
 
@@ -87,7 +87,7 @@ def test_overlaps_that_are_none():
     [
         lambda: MODEL.weights([[1e200]], [1.0]),
         lambda: stieltjes(MODEL, 1.5, 10**400),
-        lambda: finite_curve(MODEL, [], 50),
+        lambda: law(MODEL, [], 50),
         lambda: moment(MODEL, 1.0, 2**53),
     ],
 )

@@ -31,10 +31,16 @@ from theory import (
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
 from theory.exact.committee import chi_square_law
 from theory.exact.density import density
-from theory.finite.edge import edge_scale, finite_edge, label_variance
-from theory.finite.quenched import mean_margin, quenched, quenched_mean
-from theory.finite.threshold import alpha_bbp_finite, margin_threshold
-from theory.finite.typical import alpha_bbp_typical, pole_probability, typical_edge
+from theory.finite import law, quenched
+from theory.finite import threshold as threshold_at
+from theory.finite.edge import (
+    alpha_bbp_typical,
+    edge_scale,
+    finite_edge,
+    label_variance,
+    pole_probability,
+    typical_edge,
+)
 from theory.general.any_weight import general_spectrum
 from theory.general.dyson import Dyson
 from theory.general.nodes import given_law
@@ -83,9 +89,8 @@ OF_A_MODEL = {
     "moment": lambda m: moment(m, 1.0, 2),
     "atom": lambda m: atom(m, 1.0),
     "quenched": lambda m: quenched(m, *ONES, 10),
-    "mean_margin": lambda m: mean_margin(m, ONES[0], np.ones(5), 0.1),
-    "quenched_mean": lambda m: quenched_mean(m, 1.0, 100, 2, rng()),
-    "alpha_bbp_finite": lambda m: alpha_bbp_finite(m, 1000),
+    "finite law": lambda m: law(m, 1.0, 100, draws=2),
+    "finite threshold": lambda m: threshold_at(m, 1000),
     "finite_edge": lambda m: finite_edge(m, 1.0, 100),
     "edge_scale": lambda m: edge_scale(m, 2.0, 100),
     "label_variance": lambda m: label_variance(m, -0.5),
@@ -110,12 +115,12 @@ OF_ALPHA = {
     "stieltjes": lambda a: stieltjes(MODEL, a, 1j),
     "moment": lambda a: moment(MODEL, a, 2),
     "atom": lambda a: atom(MODEL, a),
-    "quenched_mean": lambda a: quenched_mean(MODEL, a, 100, 2, rng()),
+    "finite law": lambda a: law(MODEL, a, 100, draws=2),
     "finite_edge": lambda a: finite_edge(MODEL, a, 100),
     "edge_scale": lambda a: edge_scale(MODEL, a, 100),
 }
 ONE_ALPHA = {
-    **{name: OF_ALPHA[name] for name in ("outlier", "student_outliers", "quenched_mean", "finite_edge", "edge_scale")},
+    **{name: OF_ALPHA[name] for name in ("outlier", "student_outliers", "finite_edge", "edge_scale")},
     "spectral_edge": lambda a: spectral_edge(subset(), a),
     "spectral_outlier": lambda a: spectral_outlier(subset(), a),
     "optimal_at": lambda a: optimal_at(a),
@@ -217,9 +222,8 @@ def test_maps(call):
 
 @cases("seed", [None, True, "1", math.nan, -1, 1.5, [1], 1j, np.ones(1)], ids=shown)
 def test_seeds(seed):
-    refused(alpha_bbp_finite, MODEL, 1000, seed=seed, name="seed")
+    refused(threshold_at, MODEL, 1000, seed=seed, name="seed")
     refused(general_spectrum, lambda lam, u, xi: lam[:, 0] - u[:, 0], 2.0, points=64, seed=seed, name="seed")
-    refused(quenched_mean, MODEL, 1.0, 100, 2, seed, name="rng")
     refused(MODEL.draw_labels, 3, seed, name="rng")
 
 
@@ -228,26 +232,24 @@ def test_dimensions(n):
     for call in (
         lambda: finite_edge(MODEL, 1.0, n),
         lambda: edge_scale(MODEL, 2.0, n),
-        lambda: quenched_mean(MODEL, 1.0, n, 2, rng()),
+        lambda: law(MODEL, 1.0, n, draws=2),
         lambda: quenched(MODEL, *ONES, n),
     ):
         refused(call, name="n")
     if not isinstance(n, list):
-        refused(alpha_bbp_finite, MODEL, n, name="n")
+        refused(threshold_at, MODEL, n, name="n")
 
 
 def test_dimensions_too_large_to_draw():
     with pytest.raises(ParameterError, match=r"^n must be at most 1e\+12 .*alpha_bbp_typical.*, got 1e\+15$"):
-        alpha_bbp_finite(MODEL, 10**15)
+        threshold_at(MODEL, 10**15)
 
 
 @cases(
     "call",
     [
-        lambda: alpha_bbp_finite(MODEL, 1000, draws=None), lambda: margin_threshold(MODEL, 1000, method=[]),
-        lambda: margin_threshold(MODEL, 1000, extremes="10"), lambda: alpha_bbp_finite(MODEL, [1000, 5]),
-        lambda: alpha_bbp_finite(MODEL, [[1000], [1, 2]]),
-        lambda: quenched_mean(MODEL, 1.0, 100, 1, rng()), lambda: quenched_mean(Committee(math.inf), 1.0, 100, 2, rng()),
+        lambda: threshold_at(MODEL, 1000, draws=None), lambda: threshold_at(MODEL, [1000, 5]),
+        lambda: threshold_at(MODEL, [[1000], [1, 2]]), lambda: law(MODEL, [[1.0]], 100), lambda: law(MODEL, 1.0, 100, draws=1),
         lambda: finite_edge(Committee(math.inf), 1.0, 100), lambda: label_variance(MODEL, [-0.5]),
         lambda: label_variance(MODEL, None), lambda: label_variance(MODEL, -2.0),
         lambda: MODEL.draw_labels(-1, rng()), lambda: MODEL.draw_labels(None, rng()),
@@ -255,11 +257,7 @@ def test_dimensions_too_large_to_draw():
         lambda: MODEL.weights(*ONES), lambda: MODEL.weights(ONES[0], np.ones(4)),
         lambda: MODEL.weights(ONES[0], np.full(5, np.nan)), lambda: MODEL.weights(None, np.ones(5)),
         lambda: MODEL.weights(1.0, 1.0), lambda: MODEL.weights([[1.0], [1.0, 2.0]], np.ones(2)),
-        lambda: mean_margin(MODEL, np.ones((5, 3)), np.ones(5), 0.1), lambda: mean_margin(MODEL, ONES[0], np.ones(4), 0.1),
-        lambda: mean_margin(MODEL, ONES[0], 1.0, 0.1), lambda: mean_margin(MODEL, ONES[0], -np.ones(5), 0.1),
-        lambda: mean_margin(MODEL, ONES[0], np.full(5, np.nan), 0.1), lambda: mean_margin(MODEL, 3.0, np.ones(5), 0.1),
-        lambda: mean_margin(MODEL, ONES[0], np.ones(5), -0.1), lambda: mean_margin(MODEL, ONES[0], np.ones(5), np.ones(3)),
-        lambda: mean_margin(MODEL, np.ones((0, 2)), np.ones(0), 0.1), lambda: quenched(MODEL, None, None, 10),
+        lambda: quenched(MODEL, None, None, 10),
         lambda: quenched(MODEL, "x", ONES[1], 10), lambda: Dyson(np.ones((3, 1, 1)), 0.1).solve([1.0]),
         lambda: chi_square_law(1, None), lambda: chi_square_law(1, [-1.0]), lambda: chi_square_law(1, "1"),
         lambda: chi_square_law(1, [math.nan]), lambda: chi_square_law(HUGE), lambda: chi_square_law(10**9),

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from theory import Network, edge, outliers, spectrum, threshold
+from theory import Network, edge, finite, outliers, spectrum, threshold
 from theory.answers import Edge, Threshold
-from theory.finite.law import finite_curve
 
 MODEL = Network(2, 1, 0.3)
 
@@ -28,8 +27,7 @@ def test_errors_set_the_digits():
 def test_arrays_are_told_by_shape_and_ends():
     found = spectrum(MODEL, np.linspace(0.5, 3, 500))
     assert len(str(found)) < 420 and "alpha=array (500,), 0.5 to 3, edge=" in str(found)
-    curve = finite_curve(MODEL, [2.0, 3.0], 100, draws=4)
-    assert "lowest=array (2,)" in str(curve) and " at most, lowest_std=" in str(curve)
+    assert "lowest=array (2, 4), " in str(finite.law(MODEL, [2.0, 3.0], 100, draws=4))
 
 
 def test_a_table_says_units():

@@ -17,8 +17,9 @@ independent of the others'. So the number of them above x is Poisson, of mean
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -27,42 +28,44 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 
 from theory.answers import Printed
-from theory.checks import NotConverged, ParameterError, count, numpy_defaults, one, positive, ratio, shown
+from theory.checks import NotConverged, ParameterError, count, numpy_defaults, one, ratio, shown
 from theory.exact.bulk import bulk_edge
 from theory.exact.committee import finite_committee
 from theory.exact.density import bulk_resolvent
 from theory.exact.outliers import outlier
 from theory.exact.weight_law import signal_law
-from theory.finite.draw import EXTREMES
-from theory.finite.label_bulk import controlled_mean
-from theory.finite.many_labels import held
+from theory.finite.bulk import controlled_mean
+from theory.finite.draw import EXTREMES, held
 from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
-from theory.finite.validity import doubt
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
 _FIXED = 24 * 10**6  # bytes of a draw beside its labels
 _SAMPLES = 2**63  # below which M = alpha N has to lie
-FIELDS = (
-    "lowest", "overlap", "overlap_lowest", "overlap_next", "informative", "among", "first",
-)  # fmt: skip
+FIELDS = "lowest", "overlap", "overlap_lowest", "overlap_next", "informative", "among", "first"
+COLUMNS = (*FIELDS, "excess")
 _AT_ONCE = 2**20  # label entries held at a time
+WIDEST = 4, 8, 12  # p, p_star, p p_star of the widest models compared with dense samples
+LEAST_ORDER = 100  # p N
+LEAST_A, LEAST_ALPHA = 0.08, 0.3  # for p > 1
+UNKNOWN = "finite-N theory is not known to hold"
 
 
 @dataclass(frozen=True, repr=False)
-class FiniteLaw(Printed):
-    """Draws of what one sample shows at (model, alpha, N), in units of the Hessian; NaN where a draw has no edge.
+class Law(Printed):
+    """Draws of what one sample shows at (model, alpha, N), in units of the Hessian: arrays (draws,), or (alpha, draws) for
+    several alpha. NaN where a draw has no edge.
 
-    lowest (draws,)          lowest eigenvalue
-    overlap (draws,)         squared overlap q2 with the signal space, mean over the p p_star lowest eigenvectors
-    overlap_lowest (draws,)  that of the lowest eigenvector alone; overlap_next: of the first above the p p_star lowest
-    informative (draws,)     whether the lowest eigenvectors are: the mean overlap of the p p_star lowest exceeds the overlap
-                             of every other eigenvector (for p p_star = 1 the order parameter phi of the paper)
-    among (draws,)           whether the eigenvector of largest overlap is among the p p_star lowest
-    first (draws,)           whether it is the lowest one (phi of the paper)
-    excess (draws, 2)        of sums over a draw's labels, for means (theory.finite.label_bulk)
-    doubt                    why the law is not known to hold there, or None (theory.finite.validity)
+    lowest         lowest eigenvalue
+    overlap        squared overlap q2 with the signal space, mean over the p p_star lowest eigenvectors
+    overlap_lowest that of the lowest eigenvector alone; overlap_next: of the first above the p p_star lowest
+    informative    whether the lowest eigenvectors are: the mean overlap of the p p_star lowest exceeds the overlap
+                   of every other eigenvector (for p p_star = 1 the order parameter phi of the paper)
+    among          whether the eigenvector of largest overlap is among the p p_star lowest
+    first          whether it is the lowest one (phi of the paper)
+    excess         (..., 2) of sums over a draw's labels, for means (theory.finite.bulk)
+    doubt          why the law is not known to hold there, or None (`doubt`); of several alpha an array of texts, "" for None
     """
 
     lowest: Array
@@ -73,40 +76,56 @@ class FiniteLaw(Printed):
     among: Array
     first: Array
     excess: Array
-    doubt: str | None = None
+    doubt: Any = None
 
-    def mean(self, name: str) -> tuple[float, float]:
-        """Mean of a field over labels and all else, and its standard error, which is less than that of the plain mean of draws.
+    def mean(self, name: str) -> tuple[Any, Any]:
+        """Mean of a field over labels and all else, and its standard error, which is less than that of the plain mean of draws;
+        of the shape of alpha.
 
-        What the labels of the draws happen to be is corrected for (theory.finite.label_bulk), unless all share theirs or
+        What the labels of the draws happen to be is corrected for (theory.finite.bulk), unless all share theirs or
         some have no edge. NaN where too few have one.
         """
-        kept = self._kept(name)
-        if kept.size == len(self.excess) and np.all(np.isfinite(self.excess)):
-            return controlled_mean(kept, self.excess)
-        value = float(kept.mean()) if kept.size else math.nan
-        return value, self.std(name) / math.sqrt(max(kept.size, 1))
 
-    def std(self, name: str) -> float:
+        def corrected(kept: Array, excess: Array) -> tuple[float, float]:
+            if kept.size == len(excess) and np.all(np.isfinite(excess)):
+                return controlled_mean(kept, excess)
+            return (float(kept.mean()) if kept.size else math.nan), _std(kept) / math.sqrt(max(kept.size, 1))
+
+        found = self._each(name, corrected)
+        return found if isinstance(found, tuple) else tuple(found.T)
+
+    def std(self, name: str) -> Any:
         """Standard deviation of a field over draws: the scatter of one sample."""
-        kept = self._kept(name)
-        return float(kept.std(ddof=1)) if kept.size > 1 else math.nan
+        return self._each(name, lambda kept, _: _std(kept))
 
     def quantile(self, name: str, share: Any) -> Any:
         """Quantiles of a field over draws."""
-        return np.quantile(self._kept(name), share)
+        return self._each(name, lambda kept, _: np.quantile(kept, share))
 
-    def share_above(self, q2: float, name: str = "overlap") -> tuple[float, float]:
+    def share_above(self, q2: float, name: str = "overlap") -> tuple[Any, Any]:
         """P(field > q2) and its standard error over draws."""
-        kept = self._kept(name)
-        share = float(np.mean(kept > q2))
-        return share, math.sqrt(max(share * (1 - share), 0.25 / kept.size) / kept.size)
 
-    def _kept(self, name: str) -> Array:
+        def above(kept: Array, _: Array) -> tuple[float, float]:
+            share = float(np.mean(kept > q2))
+            return share, math.sqrt(max(share * (1 - share), 0.25 / kept.size) / kept.size)
+
+        found = self._each(name, above)
+        return found if isinstance(found, tuple) else tuple(found.T)
+
+    def _each(self, name: str, of: Any) -> Any:
+        """of(values of the draws with an edge, excess of all) at each alpha."""
         if name not in FIELDS:
             raise ParameterError(f"name must be one of {', '.join(FIELDS)}, got {name!r}")
         values = np.asarray(getattr(self, name), dtype=np.float64)
-        return values[np.isfinite(values)]
+        if values.ndim == 1:
+            return of(values[np.isfinite(values)], self.excess)
+        return np.array(
+            [of(row[np.isfinite(row)], own) for row, own in zip(values, self.excess, strict=True)]
+        )
+
+
+def _std(kept: Array) -> float:
+    return float(kept.std(ddof=1)) if kept.size > 1 else math.nan
 
 
 def has_bulk(model: Network, n: int) -> bool:
@@ -119,61 +138,86 @@ def has_bulk(model: Network, n: int) -> bool:
 
 
 @numpy_defaults
-def finite_law(model: Network, alpha: float, n: int, *, draws: int = 200, seed: int = 0) -> FiniteLaw:
-    """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see FiniteLaw and the top of the module.
+def law(
+    model: Network, alpha: ArrayLike, n: int, *, draws: int = 200, seed: int = 0, threads: int = 1
+) -> Law:
+    """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see `Law` and the top of the module.
 
-    Draws are the same random numbers at every alpha, their labels coupled (theory.finite.many_labels), so that curves
-    along alpha are smooth. Cost: draws times round(alpha N) p labels, 1 to 4 ms a draw up to 3,000 of them at p = 1.
+    Draws are the same random numbers at every alpha, their labels coupled (theory.finite.draw), so that means are smooth
+    along alpha. Cost: draws times round(alpha N) p labels, 1 to 4 ms a draw up to 3,000 of them at p = 1.
 
     Parameters
     ----------
     model : Network
         A quadratic committee without options, of finite p.
-    alpha, n : float, int
-        M/N, and the input dimension N.
+    alpha : float or array (k,)
+        M/N.
+    n : int
+        The input dimension N.
     draws, seed : int
         At least 2 draws; the seed of their random numbers.
+    threads : int
+        Values of alpha computed at once (most of the time goes into LAPACK, which lets others run); changes no number.
 
     Returns
     -------
-    FiniteLaw
+    Law
 
     Raises
     ------
     ParameterError
         On unfit arguments.
     NotConverged
-        Where the bulk has too few levels left of 0.
+        Where the bulk has too few levels left of 0; of several alpha the draws are NaN there.
 
-    >>> law = finite_law(Network(1, 1, 0.5), 3.0, 200, draws=40)
-    >>> bool(law.mean("overlap")[0] > 0.15), law.lowest.shape
-    (True, (40,))
+    >>> drawn = law(Network(1, 1, 0.5), [1.0, 3.0], 100, draws=20)
+    >>> value, error = drawn.mean("overlap")
+    >>> bool(value[0] < value[1]), drawn.lowest.shape
+    (True, (2, 20))
     """
-    model, n, m = _sizes(model, alpha, n)
-    return _law(model, m, n, draws, seed)
+    values, threads = ratio("alpha", alpha), count("threads", threads)
+    if np.ndim(values) == 0:
+        return _law(model, *_sizes(model, values, n), draws, seed)
+    if np.ndim(values) != 1 or not np.size(values):
+        raise ParameterError(
+            f"alpha must be one number or a list of at least one, got shape {np.shape(values)}"
+        )
+
+    def at(one: float) -> Law:
+        try:
+            return _law(model, *_sizes(model, one, n), draws, seed)
+        except NotConverged:
+            nan = np.full(draws, np.nan)
+            return Law(
+                **dict.fromkeys(FIELDS, nan), excess=np.full((draws, 2), np.nan), doubt=doubt(model, one, n)
+            )
+
+    with ThreadPoolExecutor(threads) as pool:
+        each = list(pool.map(at, values.tolist()))
+    columns = {name: np.stack([getattr(one, name) for one in each]) for name in COLUMNS}
+    return Law(**columns, doubt=np.array([one.doubt or "" for one in each]))
 
 
 def law_bytes(model: Network, alpha: float, n: int) -> int:
-    """Bytes that one draw of `finite_law` takes, somewhat more than were measured (of a label 174 to 440 at p = p* = 1, 300 to
-    720 at p = 4, with 20,000 labels and more). Raises ParameterError as `finite_law` does.
+    """Bytes that one draw of `law` takes, somewhat more than were measured (of a label 174 to 440 at p = p* = 1, 300 to
+    720 at p = 4, with 20,000 labels and more). Raises ParameterError as `law` does.
 
     >>> law_bytes(Network(4, 1, 1.0), 200.0, 3000) // 10**6
     264
     """
-    model, n, m = _sizes(model, alpha, n)
+    m, n = _sizes(model, one("alpha", ratio("alpha", alpha)), n)
     return _FIXED + held(model, m, n) * (100 + 60 * (int(model.p) + model.p_star))
 
 
-def _sizes(model: Network, alpha: float, n: int) -> tuple[Network, int, int]:
-    """Model, N and M = round(alpha N); ParameterError on unfit ones."""
-    model, n = finite_committee(model), count("n", n)
-    alpha = one("alpha", ratio("alpha", alpha))
-    if alpha * n >= _SAMPLES:
+def _sizes(model: Network, alpha: float, n: int) -> tuple[int, int]:
+    """M = round(alpha N) and N; ParameterError on unfit ones."""
+    finite_committee(model)
+    if alpha * (n := count("n", n)) >= _SAMPLES:
         raise ParameterError(f"alpha N must be below 2^63 samples, got alpha = {alpha!r}, N = {shown(n)}")
-    return model, n, count("samples", round(alpha * n))
+    return count("samples", round(alpha * n)), n
 
 
-def _law(model: Network, m: int, n: int, draws: int, seed: int, labels: Array | None = None) -> FiniteLaw:
+def _law(model: Network, m: int, n: int, draws: int, seed: int, shared: Array | None = None) -> Law:
     draws, seed = count("draws", draws, minimum=2), count("seed", seed, minimum=0)
     p, d = int(model.p), int(model.degeneracy)
     if not has_bulk(model, n):
@@ -186,9 +230,9 @@ def _law(model: Network, m: int, n: int, draws: int, seed: int, labels: Array | 
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))
         chance = np.array([np.random.default_rng([seed, i, 6]).random() for i in chosen])
-        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, labels), m, n, chance))
-    columns: list[Any] = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    return replace(FiniteLaw(*columns), doubt=doubt(model, m / n, n))
+        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, shared), m, n, chance))
+    columns = map(np.concatenate, zip(*parts, strict=True))
+    return Law(**dict(zip(COLUMNS, columns, strict=True)), doubt=doubt(model, m / n, n))
 
 
 def law_of_labels(
@@ -200,14 +244,14 @@ def law_of_labels(
     gram: ArrayLike | None = None,
     draws: int = 200,
     seed: int = 0,
-) -> FiniteLaw:
-    """`finite_law` of samples that share their labels: preactivations lam (M, p), u (M, p_star) in dimension n.
+) -> Law:
+    """`law` of samples that share their labels: preactivations lam (M, p), u (M, p_star) in dimension n.
 
     What is left random is what the labels do not fix: levels, couplings, block noise. For p p_star > 1 its mean differs from
     `quenched`, as that noise splits outliers.
 
     gram   overlaps of teacher and students as in `quenched`; without it they count as orthogonal
-    Raises ParameterError and NotConverged as `finite_law`, and on bad shapes.
+    Raises ParameterError and NotConverged as `law`, and on bad shapes.
 
     >>> lam, u, _ = Network(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
     >>> law_of_labels(Network(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
@@ -218,54 +262,8 @@ def law_of_labels(
     return _law(model, len(lam), count("n", n), draws, seed, np.stack([np.hstack([lam, u]), basis]))
 
 
-@dataclass(frozen=True, repr=False)
-class FiniteCurve(Printed):
-    """Along alpha (alpha,): means over draws, their standard errors, scatter of one draw; units and doubt as in FiniteLaw."""
-
-    alpha: Array
-    lowest: Array
-    lowest_error: Array
-    lowest_std: Array
-    overlap: Array
-    overlap_error: Array
-    overlap_std: Array
-    informative: Array
-    among: Array
-    doubt: tuple[str | None, ...] = ()
-
-
-@numpy_defaults
-def finite_curve(
-    model: Network, alphas: ArrayLike, n: int, *, draws: int = 100, seed: int = 0, threads: int = 1
-) -> FiniteCurve:
-    """`finite_law` along alphas (alpha,) with common random numbers; NaN where it does not converge.
-
-    threads   alphas computed at once (most of the time goes into LAPACK, which lets others run); changes no number
-
-    >>> curve = finite_curve(Network(1, 1, 0.5), [1.0, 3.0], 100, draws=20)
-    >>> bool(curve.overlap[0] < curve.overlap[1])
-    True
-    """
-    grid = np.atleast_1d(np.asarray(positive("alphas", alphas), dtype=np.float64))
-    if grid.ndim != 1 or not grid.size:
-        raise ParameterError(f"alphas must be one number or a list of at least one, got shape {grid.shape}")
-
-    def row(alpha: float) -> list[float]:
-        try:
-            law = finite_law(model, alpha, n, draws=draws, seed=seed)
-        except NotConverged:
-            return [math.nan] * 8
-        numbers = [(*law.mean(name), law.std(name)) for name in ("lowest", "overlap")]
-        return [*numbers[0], *numbers[1], law.mean("informative")[0], law.mean("among")[0]]
-
-    with ThreadPoolExecutor(count("threads", threads)) as pool:
-        rows = list(pool.map(row, grid.tolist()))
-    said = tuple(doubt(model, alpha, n) for alpha in grid.tolist())
-    return replace(FiniteCurve(grid, *np.array(rows).T), doubt=said)
-
-
 def _draws(model: Network, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:
-    """Columns of a FiniteLaw for the draws of these pairs. chance (q,), uniform: whether a vector left out is above all."""
+    """Columns of a Law for the draws of these pairs. chance (q,), uniform: whether a vector left out is above all."""
     d = int(model.degeneracy)
     lowest, q2 = pairs.values[:, 0], pairs.overlaps
     rest, told = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0), pairs.known.sum(axis=1)
@@ -339,3 +337,52 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
     if zeros:
         return np.append(levels, levels[-1] + zeros), np.append(shares, mass)
     return levels, shares
+
+
+def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | None:
+    """Why the finite-N law is not known to hold at (alpha, N), in a few words; None where it lies in the range of comparisons.
+
+    of   what is asked: shares of "overlap_lowest", the lowest vector alone, and of "informative", "among" and "first" are known
+         less well than of "overlap", the mean over the group
+
+    In that range means of the overlap of the p p_star lowest vectors met those of dense samples within 10 %, those of the
+    lowest eigenvalue within 0.35 of its standard deviation (docs/appendix_finite_n.md, benchmarks/finite_law.py).
+
+    >>> doubt(Network(2, 1, 0.5), 2.0, 200) is None
+    True
+    >>> doubt(Network(6, 1, 0.5), 2.0, 200)
+    'not compared with samples for p = 6, p* = 1'
+    """
+    p, p_star = model.p, model.p_star
+    if p > WIDEST[0] or p_star > WIDEST[1] or p * p_star > WIDEST[2]:
+        return f"not compared with samples for p = {p:g}, p* = {p_star}"
+    if p * n < LEAST_ORDER:
+        return f"p N = {p * n:g} is below {LEAST_ORDER}: shares can be 0.3 off"
+    if p > 1 and model.a < LEAST_A:
+        return f"not compared with samples for p > 1 at a = {model.a:g}, below {LEAST_A:g}"
+    if p > 1 and alpha < LEAST_ALPHA:
+        return f"p > 1 at alpha = {alpha:.3g}, below {LEAST_ALPHA:g}: q2 12 % lower than in samples"
+    if p == WIDEST[0]:
+        return f"p = {p:g}: q2 scatters 15 to 30 % more in samples, shares can be 0.1 off"
+    if of == "overlap_lowest" and p > 1 and p_star > 1:
+        return "shares of the lowest vector alone can be 0.1 off for p, p* > 1"
+    if of in ("informative", "among", "first") and p > 1 and p_star > 1:
+        return "the law calls 0.05 too many samples informative for p, p* > 1"
+    return None
+
+
+def doubts(model: Network, alphas: Iterable[float], sizes: Iterable[float]) -> str:
+    """What `doubt` says of a grid, in one line with the sizes it is said of; empty where it says nothing.
+
+    >>> doubts(Network(2, 1, 0.5), [1.0, 2.0], [20, 100])
+    'N = 20: p N = 40 is below 100: shares can be 0.3 off'
+    """
+    found: dict[str, list[str]] = {}
+    alphas = list(alphas)
+    for n in sizes:
+        for reason in dict.fromkeys(reason for alpha in alphas if (reason := doubt(model, alpha, n))):
+            found.setdefault(reason, []).append(f"{n:g}")
+    return "; ".join(f"N = {', '.join(of)}: {reason}" for reason, of in found.items())
+
+
+finite_law = law  # its first name

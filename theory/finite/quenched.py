@@ -10,7 +10,7 @@ random is the part of each x outside that span: Gaussian, in n' = N - r dimensio
 
 which is exact to order 1/N: no dimension is counted twice, and students mix into the outliers by their actual overlaps with
 the teacher (of order N^{-1/2} in a sample). Both are the equations of dimension n' with eigenvalues times n'/N. What is left
-of an outlier, its scatter given the labels, is in theory.finite.block_noise.
+of an outlier, its scatter given the labels, is the noise of theory.finite.block.
 
 There is one edge, whatever leaves: where the lowest level of the bulk would be but for its Tracy-Widom scatter. With
 b_i (r p,) the coupling of the span to the i-th level mu_i of the bulk of dimension n', the levels of the whole matrix are the
@@ -30,15 +30,15 @@ and Widom about this edge to 0.3/kappa away from thresholds; up to 1.2/kappa abo
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from theory.answers import Printed
-from theory.checks import ParameterError, count, finite, generator, numpy_defaults, one, ratio
+from theory.checks import ParameterError, count, finite, numpy_defaults
 from theory.exact.committee import committee_weights, finite_committee
 from theory.finite.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson, DysonEdge
@@ -62,9 +62,6 @@ class Quenched(Printed):
     overlaps (k,)        squared overlap of each with the signal space, NaN likewise
     margins (k,)         how far the block of the span is beyond the bulk, largest first; an outlier exists where positive
     scale                kappa: about `edge` the lowest bulk eigenvalue fluctuates as -TW1 / kappa
-    g (p, p)             G at the edge of the bulk outside the span
-    directions (k', p + p_star, p), residues (k',)  of the k' outliers there are: their components on the orthonormal basis
-                         of teacher and students (x) student blocks, norm 1, and their squared overlap with all of that span
     """
 
     edge: float
@@ -72,9 +69,6 @@ class Quenched(Printed):
     overlaps: Array
     margins: Array
     scale: float
-    g: Array
-    directions: Array
-    residues: Array
 
     @property
     def lowest(self) -> float:
@@ -129,8 +123,7 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
     state = block.at(edge)
     found = block.spikes(state, edge.value)
     kappa = tracy_widom_scale(model.p * inner, edge.curvature)
-    directions, residues = found.directions[:k], found.overlaps[:k]
-    seen = residues * np.sum(directions[:, : model.p_star] ** 2, axis=(1, 2))
+    seen = found.overlaps[:k] * np.sum(found.directions[:k, : model.p_star] ** 2, axis=(1, 2))
     padding = np.full(k - len(seen), np.nan)
     return Quenched(
         edge=(edge.value + level_push(block, state, edge, inner, kappa)) * unit,
@@ -138,9 +131,6 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
         overlaps=np.concatenate([seen, padding]),
         margins=np.asarray(found.margins[:k] * unit, dtype=np.float64),
         scale=kappa / unit,
-        g=np.asarray(edge.g, dtype=np.float64),
-        directions=np.asarray(directions, dtype=np.float64),
-        residues=np.asarray(residues, dtype=np.float64),
     )
 
 
@@ -180,137 +170,14 @@ def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
     return np.asarray(solve_triangular(factor, projections.T, lower=True).T)
 
 
-def draw_gram(model: Network, n: int, rng: np.random.Generator) -> Array:
-    """Overlaps (r, r) of orthogonal teacher rows and random student rows on the sphere in dimension n, teacher first.
-
-    By Bartlett's decomposition: components on the rows before are normal, what is left has a chi-square of n - j.
-
-    >>> draw_gram(Network(1, 1, 0.5), 100, np.random.default_rng(0)).shape
-    (2, 2)
-    """
-    factor = gram_factor(finite_committee(model), n, rng)
-    return np.asarray(factor @ factor.T)
-
-
-def gram_factor(model: Network, n: int, rng: np.random.Generator) -> Array:
-    """The lower triangle L (r, r) of overlaps L L^T as `draw_gram` draws them: rows on an orthonormal basis, teacher first."""
-    p, p_star = int(model.p), model.p_star
-    factor = np.eye(p + p_star)
-    for j in range(p_star, p + p_star):
-        row = np.append(rng.standard_normal(j), np.sqrt(rng.chisquare(n - j)))
-        factor[j, : j + 1] = row / np.linalg.norm(row)
-    return factor
-
-
-@numpy_defaults
-def mean_margin(model: Network, lam: ArrayLike, y: ArrayLike, coefficients: ArrayLike) -> float:
-    """Mean over the p p_star directions of the signal of the margin edge - Xi(edge).
-
-    lam (m, p), teacher outputs y (m,) = mean of u^2, coefficients (m,) or one number: 1/n for a sample. Raises
-    ParameterError on other shapes, entries that are not finite, y < 0 or p = inf.
-    """
-    model, lam = _student_labels(model, lam)
-    y = np.asarray(finite("y", y))
-    if y.shape != (len(lam),) or np.any(y < 0):
-        raise ParameterError(
-            f"y must have shape ({len(lam)},) and be at least 0, got shape {y.shape}, least {np.min(y, initial=0):g}"
-        )
-    dyson = Dyson(committee_weights(model.a, lam, y), coefficients, _eigenvalues(model, lam, y))
-    edge = dyson.edge()
-    return edge.value - float(np.trace(SpikeBlock(dyson, np.sqrt(y)[:, None]).xi_at(edge))) / dyson.p
-
-
-@dataclass(frozen=True, repr=False)
-class QuenchedMean(Printed):
-    """Averages of quenched predictions over independent draws of labels, each with its standard error (`*_error`).
-
-    edge, edge_std            mean and standard deviation over draws of the edge
-    outliers, overlaps (k,)   means over the draws in which that outlier exists, NaN where it never does
-    fraction (k,)             share of draws in which it exists
-    lowest                    mean of the lowest outlier, or of the edge in draws without one
-    margin                    mean over the k = p p_star margins
-    draws                     number of draws
-    """
-
-    edge: float
-    edge_error: float
-    edge_std: float
-    outliers: Array
-    outliers_error: Array
-    overlaps: Array
-    overlaps_error: Array
-    fraction: Array
-    lowest: float
-    lowest_error: float
-    margin: float
-    margin_error: float
-    draws: int
-
-
-@numpy_defaults
-def quenched_mean(model: Network, alpha: float, n: int, draws: int, rng: np.random.Generator) -> QuenchedMean:
-    """Quenched predictions averaged over `draws` draws of round(alpha n) labels in dimension n.
-
-    Each draw has its own overlaps of students and teacher (`draw_gram`), labels that go with them.
-    Raises ParameterError on bad arguments.
-
-    >>> found = quenched_mean(Network(1, 1, 0.5), 3.0, 100, 4, np.random.default_rng(0))
-    >>> found.draws, found.lowest <= found.edge
-    (4, True)
-    """
-    model, rng = finite_committee(model), generator("rng", rng)
-    n, draws = count("n", n), count("draws", draws, minimum=2)
-    m = count("samples", round(one("alpha", ratio("alpha", alpha)) * n))
-    runs = []
-    for _ in range(draws):
-        gram = draw_gram(model, n, rng)
-        both = rng.standard_normal((m, len(gram))) @ np.linalg.cholesky(gram).T
-        runs.append(quenched(model, both[:, model.p_star :], both[:, : model.p_star], n, gram))
-    edges, lowest = np.array([r.edge for r in runs]), np.array([r.lowest for r in runs])
-    outliers, overlaps = (np.array([getattr(r, name) for r in runs]) for name in ("outliers", "overlaps"))
-    margin = np.array([r.margins.mean() for r in runs])
-    outliers_mean, outliers_error = _present(outliers)
-    overlaps_mean, overlaps_error = _present(overlaps)
-    return QuenchedMean(
-        *_mean(edges),
-        float(edges.std(ddof=1)),
-        outliers_mean,
-        outliers_error,
-        overlaps_mean,
-        overlaps_error,
-        np.isfinite(outliers).mean(axis=0),
-        *_mean(lowest),
-        *_mean(margin),
-        draws,
-    )
-
-
-def _mean(values: Array) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
-def _present(values: Array) -> tuple[Array, Array]:
-    """Mean and standard error down axis 0 over the finite entries of each column; NaN where there are too few."""
-    columns = [column[np.isfinite(column)] for column in values.T]
-    means = np.array([c.mean() if len(c) else np.nan for c in columns])
-    errors = np.array([c.std(ddof=1) / math.sqrt(len(c)) if len(c) > 1 else np.nan for c in columns])
-    return means, errors
-
-
 def checked_labels(model: Network, lam: ArrayLike, u: ArrayLike) -> tuple[Network, Array, Array]:
     """Preactivations lam (M, p), u (M, p_star) of a model of finite width as arrays; ParameterError on other shapes."""
-    model, lam = _student_labels(model, lam)
-    u = np.asarray(finite("u", u))
+    model, lam, u = finite_committee(model), np.asarray(finite("lam", lam)), np.asarray(finite("u", u))
+    if lam.ndim != 2 or not len(lam) or lam.shape[1] != model.p:
+        raise ParameterError(f"lam must have shape (M, {model.p}), got {lam.shape}")
     if u.shape != (len(lam), model.p_star):
         raise ParameterError(f"u must have shape ({len(lam)}, {model.p_star}), got {u.shape}")
     return model, lam, u
-
-
-def _student_labels(model: Network, lam: ArrayLike) -> tuple[Network, Array]:
-    model, lam = finite_committee(model), np.asarray(finite("lam", lam))
-    if lam.ndim != 2 or not len(lam) or lam.shape[1] != model.p:
-        raise ParameterError(f"lam must have shape (M, {model.p}), got {lam.shape}")
-    return model, lam
 
 
 def _eigenvalues(model: Network, lam: Array, y: Array) -> tuple[Array, Array]:
@@ -321,3 +188,11 @@ def _eigenvalues(model: Network, lam: Array, y: Array) -> tuple[Array, Array]:
     if p == 1:
         return f2[None], np.ones(1)
     return np.stack([(2 / p) * (yhat - y) / (model.a + y), f2]), np.array([p - 1.0, 1.0])
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("quenched_mean", "QuenchedMean", "mean_margin"):
+        raise ImportError(
+            f"{name} is gone: theory.finite.law has means over draws, and `quenched` the margins of one"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

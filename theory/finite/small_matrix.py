@@ -10,14 +10,14 @@ left. In this basis the Hessian is, with levels mu of that bulk,
                                                       decomposition: chi and normal variables.
 
 Given the labels the couplings b of a level have the covariance (1/pN) (-Im C / Im t), C = (1/N) sum v v^T (x) Phi
-(theory.finite.bulk_block): 1 / |t|^2 for a direction that has no part in the labels. For p > 1 the bulk
-is not isotropic in the p blocks, which moves its edge and tilts what couples to it (theory.finite.anisotropy). What is drawn:
+(theory.finite.block): 1 / |t|^2 for a direction that has no part in the labels. For p > 1 the bulk
+is not isotropic in the p blocks, which moves its edge and tilts what couples to it. What is drawn:
 
 * the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
-  (theory.finite.many_labels);
-* the lowest levels (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.levels), and
+  (theory.finite.draw);
+* the lowest levels (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.bulk), and
   Gaussian couplings (single overlaps follow Porter and Thomas);
-* what the other levels give: theory.finite.bulk_block.
+* what the other levels give: theory.finite.block.
 
 For p_star = p = 1 far above the threshold the noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
 1))] + 2 (1 - q2)^2 |z'(g)| } of an outlier, since dz = q2 dS there and (1 - q2) / q2 = -alpha S'(g) / z'(g).
@@ -46,10 +46,10 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from theory.checks import NotConverged
-from theory.finite.anisotropy import add_tilt, soften, tilt
-from theory.finite.bulk_block import (
+from theory.finite.block import (
     EDGE,
     KeptLevels,
+    add_tilt,
     at_count,
     bend,
     hats,
@@ -58,11 +58,12 @@ from theory.finite.bulk_block import (
     lower_root,
     noise,
     signal_block,
+    soften,
     t_at,
+    tilt,
 )
+from theory.finite.bulk import LabelBulk, airy_levels, label_bulk
 from theory.finite.draw import Draw, draw, level_count
-from theory.finite.label_bulk import LabelBulk, label_bulk
-from theory.finite.levels import airy_levels
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -99,7 +100,7 @@ def small_pairs(
 ) -> SmallPairs:
     """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
 
-    labels (2, m, p + p_star)   normals and basis of theory.finite.many_labels that all draws share; own ones if None
+    labels (2, m, p + p_star)   preactivations and projections that all draws share, as in theory.finite.draw; own ones if None
 
     Raises NotConverged where no draw has an edge with enough levels left of 0.
     """

@@ -1,46 +1,55 @@
-"""The BBP threshold at finite N: where half of the draws are informative, and where the mean margin of the labels vanishes.
+"""Questions to the law at finite N: at which alpha, in what share of draws, at which N is the overlap above a value, and where
+are half of the draws informative (`threshold`)?
 
-`alpha_bbp_finite` is the statement about samples: P(informative) = 1/2, informative as in theory.finite.law.FiniteLaw,
-from draws of labels, levels and couplings. `margin_threshold` is the older one about labels alone: for one draw the mean
-margin is edge - tr Xi(edge) / (p p_star), how far, on the average of the p p_star directions of the signal, the signal block
-lies beyond the quenched edge. A single outlier exists exactly where its margin is positive. As N -> inf both become
-deterministic and are alpha_BBP; where the transition is discontinuous they approach it like 1/log N.
+The law (theory.finite.law) is drawn with the same random numbers at every alpha, so that shares are nearly monotone
+in alpha and the root of share = wanted is found by bisection; its error follows from the binomial error of a share and
+its slope in alpha. As N -> inf the threshold is alpha_BBP; where the transition is discontinuous it approaches it like 1/log N.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from theory.answers import Threshold
-from theory.checks import NotConverged, ParameterError, choice, count, numpy_defaults, shown
-from theory.exact.committee import committee_labels, finite_committee
+from theory.answers import Printed, Threshold
+from theory.checks import (
+    NotConverged,
+    ParameterError,
+    choice,
+    count,
+    finite,
+    numpy_defaults,
+    one,
+    positive,
+    shown,
+)
+from theory.exact.committee import finite_committee
 from theory.exact.transition import bbp_threshold
-from theory.finite.extreme_labels import WIDEST, LabelTail
-from theory.finite.quenched import mean_margin
-from theory.finite.questions import alpha_at
+from theory.finite.law import doubt, law
 from theory.model.network import Network
 
-Array = NDArray[np.floating[Any]]
-
-_LABELS_UP_TO = 3000
-_LARGEST = 1e12  # next to the pole of one label the edge is solved to eps sqrt(n), which must stay small
-_MEMORY = 4e9  # bytes of labels kept at once
-_REST = 4000  # labels that stand for the fluctuation of those that are not extreme
-_MARGINS = ("auto", "labels", "extremes")
+YES_OR_NO = ("informative", "among", "first")
+OBSERVABLES = ("overlap", "overlap_lowest", *YES_OR_NO)
+_LARGEST = 1e12  # N of a threshold
+_LOWEST, _HIGHEST = 1 / 4096, 64.0  # of alpha_BBP: where alpha is looked for
+_STEPS = 10  # bisections in log alpha: 2^-10 of a factor 4
+_SIZES = (20, 10_000)  # of N
+_LEAST_ORDER = 60  # of p N: below, the law's shares at p = 1 fall with N -> 0 where those of samples rise
+_SEEN, _WIDER = 6.0, 4  # binomial errors of the rise of a share that gives its slope; wider steps to see it
+_JUMP = 3.0  # binomial errors by which a share may miss the wanted one: beyond, it jumps past it
 
 
 @numpy_defaults
-def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> Threshold:
+def threshold(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> Threshold:
     """alpha at which half of the draws of `model` in dimension n, a number or an array from 100 to 1e12, are informative.
 
     By theory.finite.law at every n: all labels of a draw up to n = 5,000, extreme ones and others that stand for the rest
-    beyond (theory.finite.many_labels). `margin_threshold` differs from it for p p_star = 1 by less than the width of the
-    transition, for more directions by up to 0.3 at small n.
+    beyond (theory.finite.many_labels).
 
     Parameters
     ----------
@@ -49,13 +58,13 @@ def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: in
     n : int, or an array
         Input dimension N.
     draws, seed : int
-        As in `theory.finite.law.finite_law`.
+        As in `theory.finite.law`.
 
     Returns
     -------
     Threshold
         Of the shape of n: alpha and its standard error from the scatter of the draws; the kind is that at N = infinity, the
-        jump is NaN; the reason says why the law is not known to hold there, or is empty (theory.finite.validity).
+        jump is NaN; the reason says why the law is not known to hold there, or is empty (`theory.finite.law.doubt`).
 
     Raises
     ------
@@ -64,86 +73,26 @@ def alpha_bbp_finite(model: Network, n: ArrayLike, *, draws: int = 100, seed: in
     NotConverged
         Where no threshold is found.
 
-    >>> found = alpha_bbp_finite(Network(1, 1, 0.5), 100, draws=10)
+    >>> found = threshold(Network(1, 1, 0.5), 100, draws=10)
     >>> bool(0 < found.alpha < 3)
     True
     """
     draws, seed, model = count("draws", draws, 2), count("seed", seed, 0), finite_committee(model)
-
-    def at(size: int) -> tuple[float, float, str]:
-        found = alpha_at(model, size, share=0.5, of="informative", draws=draws, seed=seed)
-        return found.value, found.error, found.doubt or ""
-
-    return _at_sizes(model, at, n)
-
-
-@numpy_defaults
-def margin_threshold(
-    model: Network,
-    n: ArrayLike,
-    *,
-    draws: int = 100,
-    seed: int = 0,
-    method: str = "auto",
-    extremes: int = 2000,
-    of: str = "mean",
-) -> Threshold:
-    """alpha at which the margin over draws of labels vanishes in dimension n: a number or an array, from 100 to 1e12.
-
-    1e8 costs what 1e5 does; beyond 1e12 there is alpha_bbp_typical, which draws nothing.
-
-    draws     independent draws of labels; each serves every alpha, its first round(alpha n) labels being the sample
-    method    "labels": every label drawn. "extremes": about `extremes` labels drawn one by one, the rest by its mean and
-              Gaussian fluctuation (theory.finite.extreme_labels states the approximation), p <= 8. "auto": labels up to
-              n = 3,000 and for p > 8.
-    of        "mean": where the mean margin vanishes, with its standard error. "half": where half of the draws have a positive
-              margin, by bisection, without an error (NaN)
-    Raises ParameterError on bad arguments or p = inf, NotConverged where no threshold is found.
-
-    >>> found = margin_threshold(Network(1, 1, 0.5), 100, draws=2)
-    >>> bool(0 < found.alpha < 2)
-    True
-    """
-    draws, extremes = count("draws", draws, 2), count("extremes", extremes, 10)
-    model, method = finite_committee(model), choice("method", method, _MARGINS)
-    seed, crossing = (
-        count("seed", seed, 0),
-        {"mean": _mean, "half": _half}[choice("of", of, ("mean", "half"))],
-    )
-
-    def at(size: int) -> tuple[float, float, str]:
-        labels = method == "labels" or (method == "auto" and (size <= _LABELS_UP_TO or model.p > WIDEST))
-        rng = np.random.default_rng(seed)
-        centre = bbp_threshold(model).alpha
-        for reach in (1.5, 3.0, 8.0):
-            margins = (_by_labels if labels else _by_extremes)(
-                model, size, reach * centre, draws, extremes, rng
-            )
-            high, low = 0.999 * reach * centre, 0.2 * centre
-            if margins(high).mean() <= 0:
-                continue
-            while low * size > 2 and margins(low).mean() >= 0:  # far below the limit, where a is large
-                high, low = low, low / 3
-            if margins(low).mean() < 0:
-                return *crossing(margins, low, high), ""
-        raise NotConverged(f"no threshold found for n = {size} up to alpha = {8 * centre:.6g}", centre)
-
-    return _at_sizes(model, at, n)
-
-
-def _at_sizes(model: Network, at: Callable[[int], tuple[float, float, str]], n: Any) -> Threshold:
     try:
         sizes = np.asarray(n)
     except ValueError:
         raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
-    each = [at(size) for size in [_size(v) for v in (sizes.ravel() if sizes.ndim else [n])]]
-    alpha, error, reason = zip(*each, strict=True)
+    each = []
+    for size in [_size(v) for v in (sizes.ravel() if sizes.ndim else [n])]:
+        found = answer(model, n=size, share=0.5, of="informative", draws=draws, seed=seed)
+        each.append((found.alpha, found.error, found.doubt or ""))
     kind, jump = bbp_threshold(model).kind, math.nan
     if not sizes.ndim:
-        return Threshold(alpha[0], kind, jump, error[0], route="draws", reason=reason[0])
-    at_n = [np.reshape(column, sizes.shape) for column in (alpha, error, reason)]
+        alpha, error, reason = each[0]
+        return Threshold(alpha, kind, jump, error, route="draws", reason=reason)
+    alphas, errors, reasons = (np.reshape(column, sizes.shape) for column in zip(*each, strict=True))
     kinds, jumps = (np.full(sizes.shape, value) for value in (kind, jump))
-    return Threshold(at_n[0], kinds, jumps, at_n[1], route="draws", reason=at_n[2])
+    return Threshold(alphas, kinds, jumps, errors, route="draws", reason=reasons)
 
 
 def _size(n: Any) -> int:
@@ -155,60 +104,212 @@ def _size(n: Any) -> int:
     return size
 
 
-def _mean(margins: Callable[[float], Array], low: float, high: float) -> tuple[float, float]:
-    """Where the mean margin vanishes, and the standard error."""
-    from scipy.optimize import brentq
+@numpy_defaults
+def quantile(
+    model: Network,
+    alpha: float,
+    n: int,
+    share: float,
+    *,
+    of: str = "overlap",
+    draws: int = 400,
+    seed: int = 0,
+) -> float:
+    """Value of an observable below which a share of draws lies at (alpha, N).
 
-    alpha = brentq(lambda v: margins(v).mean(), low, high, xtol=1e-5 * low)
-    step, here = 0.03 * alpha, margins(alpha)
-    slope = float((margins(alpha + step) - margins(alpha - step)).mean()) / (2 * step)
-    error = here.std(ddof=1) / math.sqrt(len(here)) / slope
-    return float(alpha), float(error)
+    Parameters
+    ----------
+    model, alpha, n, draws, seed
+        As in `theory.finite.law`.
+    share : float
+        Between 0 and 1.
+    of : str
+        "lowest", "overlap" or another field of `Law`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError, NotConverged
+        As `theory.finite.law`.
+
+    >>> 0 < quantile(Network(1, 1, 0.5), 4.0, 100, 0.5, draws=40) < 1
+    True
+    """
+    share = _fraction("share", share)
+    return float(law(model, one("alpha", alpha), n, draws=draws, seed=seed).quantile(of, share))
 
 
-def _half(margins: Callable[[float], Array], low: float, high: float) -> tuple[float, float]:
-    """Where the share of draws with a positive margin passes 1/2, by bisection; the middle of what is left."""
-    for _ in range(14):
+@dataclass(frozen=True, repr=False)
+class Answer(Printed):
+    """alpha, n and share that go together, the error of the one that was asked for, from the finite number of draws (NaN where
+    it is not determined), and why the law may not hold there. The share is that of the draws found there."""
+
+    alpha: float
+    n: int
+    share: float
+    error: float
+    doubt: str | None = None
+
+
+def answer(
+    model: Network,
+    *,
+    alpha: float | None = None,
+    n: int | None = None,
+    share: float | None = None,
+    q2: float = 0.1,
+    of: str = "overlap",
+    draws: int = 400,
+    seed: int = 0,
+    before: Callable[[float, int], None] | None = None,
+) -> Answer:
+    """The third of alpha, n and the share of draws there whose `of` is above q2, or for which it holds, from the other two.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    alpha, n, share : float, int, float
+        Two of them. alpha is looked for up to 64 alpha_BBP; N between max(20, 60 / p) and 10,000: the smallest from which the
+        share of draws has it, or, where overlaps fall with N, the largest up to which it has.
+    q2 : float
+        Squared overlap to exceed.
+    of : str
+        "overlap" (mean of the p p_star lowest), "overlap_lowest", or "informative", "among", "first": see `Law`.
+    draws, seed : int
+        As in `theory.finite.law`.
+    before : function
+        Called with (alpha, N) ahead of each set of draws; may refuse it.
+
+    Returns
+    -------
+    Answer
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments.
+    NotConverged
+        Where nothing in the range has that share, or the law does not exist.
+
+    >>> answer(Network(1, 1, 0.5), alpha=4.0, n=100, draws=40).share > 0.5
+    True
+    >>> 0.5 < answer(Network(1, 1, 0.5), n=100, share=0.5, draws=40).alpha < 4
+    True
+    """
+    if [alpha, n, share].count(None) != 1:
+        raise ParameterError("give two of alpha, n and share: the third is the answer")
+    level = 0.5 if choice("of", of, OBSERVABLES) in YES_OR_NO else _fraction("q2", q2)
+    p = int(finite_committee(model).p)
+
+    def share_at(alpha: float, n: int) -> tuple[float, float]:
+        if before is not None:
+            before(alpha, n)
+        return law(model, alpha, n, draws=draws, seed=seed).share_above(level, of)
+
+    if alpha is not None and n is not None:
+        share, error = share_at(one("alpha", alpha), n)
+        return Answer(alpha, n, share, error, doubt(model, alpha, n, of))
+    wanted = _fraction("share", 0.0 if share is None else share)
+
+    def missing(alpha: float, n: int) -> float:
+        try:
+            return share_at(alpha, n)[0] - wanted
+        except NotConverged:
+            return -wanted  # too few labels for an edge: nothing to see
+
+    if alpha is None:
+        size, centre = count("n", n), bbp_threshold(model).alpha
+
+        def at(x: float) -> float:
+            return missing(math.exp(x), size)
+
+        least = math.log(max(centre * _LOWEST, 1.5 / size))
+        low, high = _bracket(at, least, math.log(centre), math.log(centre * _HIGHEST))
+        place, error, share = _root(at, low, high, wanted, draws, step=0.15, sign=1.0)
+        alpha = math.exp(place)
+        return Answer(alpha, size, share, alpha * error, doubt(model, alpha, size, of))
+    ratio = one("alpha", positive("alpha", alpha))
+
+    def there(x: float) -> float:
+        return missing(ratio, round(math.exp(x)))
+
+    least, most = max(_SIZES[0], -(-_LEAST_ORDER // p)), _SIZES[1]
+    first, last = there(math.log(least)), there(math.log(most))
+    if first * last > 0:
+        told = f"{first + wanted:.3g} at N = {least} and {last + wanted:.3g} at N = {most}"
+        raise NotConverged(f"no N between {least} and {most} has that share: it is {told}", None)
+    sign = 1.0 if last >= first else -1.0
+    place, error, share = _root(there, math.log(least), math.log(most), wanted, draws, step=0.3, sign=sign)
+    size = round(math.exp(place))
+    return Answer(ratio, size, share, size * error, doubt(model, ratio, size, of))
+
+
+def _root(
+    missing: Callable[[float], float],
+    low: float,
+    high: float,
+    wanted: float,
+    draws: int,
+    *,
+    step: float,
+    sign: float,
+) -> tuple[float, float, float]:
+    """(x, its error, the share there) where missing(x), a share less `wanted`, takes `sign` between low and high: bisection.
+
+    The error is the binomial one of the share over its slope, a difference over `step` or more to either side; NaN without one,
+    and where the share jumps past the wanted one.
+    """
+    for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if np.mean(margins(middle) > 0) < 0.5 else (low, middle)
-    return (low + high) / 2, math.nan
+        low, high = (middle, high) if sign * missing(middle) < 0 else (low, middle)
+    place = (low + high) / 2
+    scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
+    there = missing(place)
+    # A rise within the noise of shares would make the error too small as often as too large.
+    for _ in range(_WIDER):
+        rise = sign * (missing(place + step) - missing(place - step))
+        if rise > _SEEN * scatter:
+            break
+        step *= 1.6
+    slope = rise / (2 * step)
+    known = slope > 0 and abs(there) <= _JUMP * scatter
+    return place, scatter / slope if known else math.nan, there + wanted
 
 
-def _by_labels(
-    model: Network, n: int, top: float, draws: int, _: int, rng: np.random.Generator
-) -> Callable[[float], Array]:
-    needed = 8 * draws * top * n * (model.p + model.p_star)
-    if needed > _MEMORY:
-        raise ParameterError(
-            f"n must be at most {int(n * _MEMORY / needed)} with every label of {draws} draws kept, got {n}"
+def _bracket(
+    missing: Callable[[float], float], least: float, start: float, most: float
+) -> tuple[float, float]:
+    """Ends with missing < 0 and >= 0, a factor 2 in alpha apart or less, found by the sign from the start outwards."""
+    step = math.log(2)
+    at, rising = start, missing(start) < 0
+    while least < at < most:
+        there = at + step if rising else max(at - step, least)
+        if (missing(there) < 0) != rising:
+            return (at, there) if rising else (there, at)
+        at = there
+    raise NotConverged(
+        f"no alpha between {math.exp(least):.3g} and {math.exp(most):.3g} has that share of draws",
+        math.exp(at),
+    )
+
+
+def _fraction(name: str, value: float) -> float:
+    number = one(name, finite(name, value))
+    if not 0 < number < 1:
+        raise ParameterError(f"{name} must lie between 0 and 1, got {value!r}")
+    return float(np.float64(number))
+
+
+alpha_bbp_finite = threshold  # its first name
+
+
+def __getattr__(name: str) -> Any:
+    if name == "margin_threshold":
+        raise ImportError(
+            "margin_threshold is gone: theory.finite.threshold(model, n) is the threshold of samples"
         )
-    samples = [committee_labels(model, math.ceil(top * n) + 1, rng) for _ in range(draws)]
-    outputs = [np.mean(u**2, axis=1) for _, u in samples]
-
-    def margins(alpha: float) -> Array:
-        m = max(round(alpha * n), 1)
-        pairs = zip(samples, outputs, strict=True)
-        return np.array([_margin(model, lam[:m], y[:m], 1 / n) for (lam, _), y in pairs])
-
-    return margins
-
-
-def _by_extremes(
-    model: Network, n: int, top: float, draws: int, extremes: int, rng: np.random.Generator
-) -> Callable[[float], Array]:
-    tail = LabelTail(model, top * n, extremes, _REST)
-    samples = [tail.draw(rng) for _ in range(draws)]
-
-    def margins(alpha: float) -> Array:
-        labels = (tail.sample(draw, alpha, n) for draw in samples)
-        return np.array([_margin(model, v.lam, v.y, v.share) for v in labels])
-
-    return margins
-
-
-def _margin(model: Network, lam: Array, y: Array, coefficients: Any) -> float:
-    """The mean margin; -1 where too few labels make no edge, as nothing is seen there."""
-    try:
-        return mean_margin(model, lam, y, coefficients)
-    except NotConverged:
-        return -1.0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -162,16 +162,20 @@ def judge(
         )
     value, first, second, q2, first_q2, second_q2 = columns
     split = np.asarray(halves, float).reshape(-1, 2)
-    by_gauss, by_tau = _fit(value, first, q2, first_q2), _fit(value, second, q2, second_q2)
-    if not by_gauss.why and own.spread <= BROAD:
-        return by_gauss.verdict(GAUSSIAN, split)
-    if not by_tau.why:
-        return by_tau.verdict(ELLIPTICAL, split)
-    if not by_gauss.why:
-        said = f"tau has the variance {own.spread:.2g}, and theory with tau is off: {by_tau.why}"
-        return by_gauss.neither(said, by_tau.open)
-    nearer = min((by_gauss, by_tau), key=lambda fit: abs(fit.off) if math.isfinite(fit.off) else math.inf)
-    return nearer.neither(nearer.why, by_gauss.open or by_tau.open)
+    by_rows = np.sqrt(np.mean(split**2, axis=0)) / 2 if len(split) else np.zeros(2)
+    by_gauss = _fit(GAUSSIAN, value, first, q2, first_q2, by_rows)
+    by_tau = _fit(ELLIPTICAL, value, second, q2, second_q2, by_rows)
+    if by_gauss.kind == GAUSSIAN and own.spread <= BROAD:
+        return by_gauss
+    if by_tau.kind == ELLIPTICAL:
+        return by_tau
+    if by_gauss.kind == GAUSSIAN:
+        said = f"tau has the variance {own.spread:.2g}, and theory with tau is off: {by_tau.reason}"
+        return _neither(by_gauss, said, by_tau.open)
+    nearer = min(
+        (by_gauss, by_tau), key=lambda fit: abs(fit.misfit) if math.isfinite(fit.misfit) else math.inf
+    )
+    return replace(nearer, open=by_gauss.open or by_tau.open)
 
 
 def enough(lowest: Array, heavy: tuple[Heavy, ...] = ()) -> bool:
@@ -228,17 +232,7 @@ def settled(verdict: Verdict, said: Array, pairs: int, heavy: tuple[Heavy, ...] 
         why += f"{verdict.misfit:+.2g} +- {verdict.misfit_error:.2g}, is not known to {TOLERANCE:.0%}"
         may_hold = 3 * spread <= TOLERANCE * abs(mean)
     if why:
-        nan = math.nan
-        return replace(
-            verdict,
-            kind=NEITHER,
-            lowest=nan,
-            lowest_error=nan,
-            overlap=nan,
-            overlap_error=nan,
-            reason=why,
-            open=may_hold,
-        )
+        return _neither(verdict, why, may_hold)
     q2_mean, q2_spread = _mean(q2)
     known = math.isfinite(verdict.overlap) and rest[1] + 3 * q2_spread <= TOLERANCE * q2_mean
     return replace(
@@ -251,63 +245,23 @@ def settled(verdict: Verdict, said: Array, pairs: int, heavy: tuple[Heavy, ...] 
     )
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """Theory beside what was found: means, differences with errors, and why it does not hold, or nothing."""
-
-    mean: float
-    spread: float
-    q2: float
-    q2_spread: float
-    off: float
-    off_error: float
-    q2_off: float
-    q2_off_error: float
-    why: str
-    open: bool
-
-    def verdict(self, kind: str, halves: Array) -> Verdict:
-        by_rows = np.sqrt(np.mean(halves**2, axis=0)) / 2 if len(halves) else np.zeros(2)
-        errors = [
-            math.sqrt(spread**2 + off**2 + error**2 + float(rows) ** 2)
-            for spread, off, error, rows in (
-                (self.spread, self.off, self.off_error, by_rows[0]),
-                (self.q2_spread, self.q2_off, self.q2_off_error, by_rows[1]),
-            )
-        ]
-        carried = math.isfinite(self.q2)
-        reason = f"theory less found: {self.off:+.3g} +- {self.off_error:.2g} in lambda_1, {self.q2_off:+.2g} in q2"
-        return Verdict(
-            kind,
-            self.mean,
-            errors[0],
-            self.q2,
-            errors[1] if carried else math.nan,
-            self.off,
-            self.off_error,
-            self.q2_off,
-            reason,
-        )
-
-    def neither(self, why: str, may_hold: bool) -> Verdict:
-        nan = math.nan
-        return Verdict(NEITHER, nan, nan, nan, nan, self.off, self.off_error, self.q2_off, why, may_hold)
+def _neither(verdict: Verdict, why: str, may_hold: bool) -> Verdict:
+    nan = math.nan
+    none = {"lowest": nan, "lowest_error": nan, "overlap": nan, "overlap_error": nan}
+    return replace(verdict, kind=NEITHER, **none, reason=why, open=may_hold)
 
 
-def _fit(value: Array, said: Array, q2: Array, said_q2: Array) -> _Fit:
+def _fit(kind: str, value: Array, said: Array, q2: Array, said_q2: Array, by_rows: Array) -> Verdict:
+    """The verdict by one law alone: its kind, or "neither" and why. by_rows: what the covariance is uncertain by."""
     nan = math.nan
     known = np.isfinite(value) & np.isfinite(said)
-    if known.sum() < DRAWS or known.sum() < np.isfinite(value).sum():
-        some = int(known.sum())
+    some, wanted = int(known.sum()), int(np.isfinite(value).sum())
+    if some < DRAWS or some < wanted:
         why = f"{some} draws of {len(value)} have both Hessian and theory, {DRAWS} and all of them are needed"
-        return _Fit(
-            nan, nan, nan, nan, nan, nan, nan, nan, why, bool(known.sum() == np.isfinite(value).sum())
-        )
+        return Verdict(NEITHER, nan, nan, nan, nan, nan, nan, nan, why, some == wanted)
     value, said, q2, said_q2 = value[known], said[known], q2[known], said_q2[known]
-    off, off_error = _mean(said - value)
-    mean, spread = _mean(said)
-    q2_off, q2_off_error = _mean(said_q2 - q2)
-    q2_mean, q2_spread = _mean(said_q2)
+    (off, off_error), (mean, spread) = _mean(said - value), _mean(said)
+    (q2_off, q2_off_error), (q2_mean, q2_spread) = _mean(said_q2 - q2), _mean(said_q2)
     rest = np.arange(len(value)) != np.argmax(np.abs(value))
     trimmed, trimmed_error = _mean((said - value)[rest])
     middle = float(np.median(said) - np.median(value))
@@ -321,21 +275,20 @@ def _fit(value: Array, said: Array, q2: Array, said_q2: Array) -> _Fit:
             why = why or f"theory is off by {difference:+.3g} +- {error:.2g} in {words}, {size:.3g}"
         refuted = refuted or abs(difference) - 2 * error > TOLERANCE * abs(size)
     size = max(float(q2.mean()), q2_mean)
-    holds = bool(abs(q2_off) + 2 * q2_off_error <= TOLERANCE * q2.mean())
     if not why and size > BELOW and abs(q2_off) - 2 * q2_off_error > TOLERANCE * size:
         why, refuted = f"theory is off by {q2_off:+.2g} +- {q2_off_error:.1g} in q2, {q2.mean():.3g}", True
-    return _Fit(
-        mean,
-        spread,
-        q2_mean if holds else nan,
-        q2_spread,
-        off,
-        off_error,
-        q2_off,
-        q2_off_error,
-        why,
-        not refuted,
+    error, q2_error = (
+        math.sqrt(scatter**2 + misfit**2 + its_error**2 + float(rows) ** 2)
+        for scatter, misfit, its_error, rows in (
+            (spread, off, off_error, by_rows[0]),
+            (q2_spread, q2_off, q2_off_error, by_rows[1]),
+        )
     )
+    if not abs(q2_off) + 2 * q2_off_error <= TOLERANCE * q2.mean():
+        q2_mean = q2_error = nan  # not shown to be right
+    reason = f"theory less found: {off:+.3g} +- {off_error:.2g} in lambda_1, {q2_off:+.2g} in q2"
+    found = Verdict(kind, mean, error, q2_mean, q2_error, off, off_error, q2_off, reason)
+    return _neither(found, why, not refuted) if why else found
 
 
 def _mean(values: Array) -> tuple[float, float]:

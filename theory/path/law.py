@@ -7,11 +7,11 @@ All of it is in the matrix of the known directions, k p of them, and the lowest 
     det [ z - Xi_0(z) - W      -b  ]
         [     -b'            z - mu]  = 0,        E b b' = C = dXi/dg / (p n')        (derived in `theory.finite.quenched`)
 
-* mu_i = edge + y_i / kappa, y those of the GOE at the edge (`theory.finite.levels`), b Gaussian and independent.
+* mu_i = edge + y_i / kappa, y those of the GOE at the edge (`theory.finite.bulk`), b Gaussian and independent.
 * Xi_0 = Xi less C sum_i 1/(z - mean mu_i): what the levels give in the mean counts once. It is taken on its tangent at the
   outlier, or 1.5/kappa below the edge where that is lower, so that zeros are eigenvalues.
 * W = (S^{1/2} G S^{1/2}) / n'^{1/2}, G of the GOE (variance 1, 2 on the diagonal), what the other levels scatter: the second
-  term of the variance of an outlier in `theory.finite.block_noise`. S_ij = <t_i t_j', X>, X = (1 - L)^{-1} sigma /
+  term of the variance of an outlier, as in `theory.finite.block`. S_ij = <t_i t_j', X>, X = (1 - L)^{-1} sigma /
   <sigma, (1 - L)^{-1} sigma>^{1/2}, sigma = slope of the outlier's direction: exact for the variance of that direction and its
   couplings to others at p = 1, and up to the sectors that sigma does not see at p > 1. What the kept levels scatter by
   themselves is taken off.
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from theory.finite.levels import airy_levels
+from theory.finite.bulk import airy_levels
 from theory.general.dyson import DysonEdge
 from theory.general.state import newton_step
 from theory.path.projected import ProjectedSpikes, ProjectedState

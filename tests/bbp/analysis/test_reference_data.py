@@ -13,7 +13,7 @@ from bbp.analysis.join import join
 from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files.variables import NOT_RUN
-from theory.finite.threshold import margin_threshold
+from theory.finite.threshold import threshold
 from theory.finite.tracy_widom import MEAN, VARIANCE
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
@@ -79,10 +79,10 @@ def test_labels_dominate_the_raw_variance_and_the_rest_is_of_tracy_widoms_size(p
 
 
 def test_quenched_threshold_meets_the_discontinuous_crossing():
-    """The crossing of N = 400 and 800 within 3 standard errors of margin_threshold there, which lies far below alpha_BBP."""
+    """The crossing of N = 400 and 800 within 3 standard errors of the threshold there, which lies far below alpha_BBP."""
     sweep = stored("d*.h5")
-    predicted = margin_threshold(models.of(sweep), 800, draws=40)
+    predicted = threshold(models.of(sweep), 800, draws=100)
     position = sweep.n.values.tolist().index(400)
     crossing = crossings(sweep)[position]
     assert abs(crossing.alpha.value - predicted.alpha) < 3 * np.hypot(crossing.alpha.error, predicted.error)
-    assert sweep.alpha_bbp - predicted.alpha > 10 * predicted.error
+    assert sweep.alpha_bbp - predicted.alpha > 5 * predicted.error

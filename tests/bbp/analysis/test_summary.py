@@ -4,7 +4,7 @@ import numpy as np
 
 from bbp.analysis import summary
 from bbp.analysis.summary import FEWEST_DRAWS, LABELS, THEORY_N, draws_of, finite_theory
-from theory.finite.law import finite_law
+from theory import finite
 from theory.model import Committee
 
 
@@ -13,7 +13,7 @@ def test_fields_are_those_of_the_law_and_sizes_without_a_bulk_are_nan():
     found = finite_theory(model, [3, 40], alpha, seed=5)
     assert set(found) == {*THEORY_N, "draws"} and found.pop("draws").tolist() == [0, summary.MOST_DRAWS]
     assert all(values.shape == (2, 2) and np.isnan(values[0]).all() for values in found.values())
-    law = finite_law(model, 2.0, 40, draws=summary.MOST_DRAWS, seed=5)
+    law = finite.law(model, 2.0, 40, draws=summary.MOST_DRAWS, seed=5)
     for name in ("lowest", "overlap", "informative"):
         assert found[name][1, 1] == law.mean(name)[0]
     assert found["lowest_error"][1, 1] == law.mean("lowest")[1]

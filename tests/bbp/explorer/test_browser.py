@@ -23,7 +23,7 @@ from bbp.plots.descent import mean_in_time
 from sims import instance, sampling
 from tests.bbp.explorer.conftest import START, Page, connections, explorer, tap, wait
 from theory import bbp_threshold, bulk_edge, density, outlier
-from theory.finite.law import finite_law
+from theory.finite.law import law as law_at
 from theory.finite.quenched import quenched
 from theory.general import density as general_density
 from theory.general import lowest_branch
@@ -433,9 +433,7 @@ def test_the_finite_curve_arrives_and_lies_about_theory(page):
     page.move(replace(SMALL, n=100, alpha=1.0))
     page.has("finite", "alpha")
     finite, model = floats(page.columns("finite")), page.state().model
-    law = finite_law(
-        model, float(finite["alpha"][11]), 100, draws=draws_of(page.state(), finite["alpha"][-1])
-    )
+    law = law_at(model, float(finite["alpha"][11]), 100, draws=draws_of(page.state(), finite["alpha"][-1]))
     assert finite["lowest"][11] == pytest.approx(law.mean("lowest")[0], rel=1e-9)
     assert finite["overlap_high"][11] == pytest.approx(law.mean("overlap")[0] + law.std("overlap"), rel=1e-9)
     assert np.all(finite["lowest_low"] <= finite["lowest"])

@@ -284,7 +284,7 @@ def test_half_of_the_flows_recover_above_the_hessians_threshold_at_every_n():
 
 @pytest.mark.parametrize("kind", finite.MODELS)
 def test_samples_cross_over_near_the_threshold_of_theory(kind):
-    """Half-points of phi within 3.5 sigma of alpha_bbp_finite; discontinuous ones below the limit by 2.5 (false alarm 6e-3)."""
+    """Half-points of phi within 3.5 sigma of theory; discontinuous ones below the limit by 2.5 (false alarm 6e-3)."""
     data = stored("finite-thresholds")
     predicted = np.interp(np.log(data["sampled_n"]), np.log(data["n"]), data[f"{kind}_alpha"])
     spread = np.interp(np.log(data["sampled_n"]), np.log(data["n"]), data[f"{kind}_error"])

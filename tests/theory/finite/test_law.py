@@ -8,17 +8,11 @@ import pytest
 from scipy.integrate import simpson
 from scipy.linalg import eigh
 
-from theory import Committee, bbp_threshold, bulk_edge, density, outlier
+from theory import Committee, bbp_threshold, bulk_edge, density, finite, outlier
 from theory.checks import NotConverged, ParameterError
-from theory.exact.committee import committee_labels
 from theory.exact.density import level_overlap, overlap_density
 from theory.finite.edge import AMPLITUDES, critical_amplitude, critical_overlap
-from theory.finite.label_bulk import Labels, label_bulk
-from theory.finite.law import finite_curve, finite_law, law_of_labels
-from theory.finite.levels import airy_levels
-from theory.finite.questions import alpha_at, n_at, share_at
-from theory.finite.tracy_widom import MEAN, VARIANCE
-from theory.general.dyson import Dyson
+from theory.finite.law import doubt, doubts, law_of_labels
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
 
@@ -46,52 +40,6 @@ def test_overlaps_of_bulk_and_outlier_add_up_to_one(model, alpha):
     )
 
 
-def test_levels_are_those_of_the_whole_matrix():
-    # 25 levels are taken from all rows, 24 from the leading ones
-    np.testing.assert_allclose(airy_levels(64, 24), airy_levels(64, 25)[:, :24], rtol=1e-10, atol=1e-10)
-
-
-def test_levels_have_the_moments_of_tracy_widom():
-    """The lowest level in y is minus Tracy-Widom's variable: mean and variance within 4 sigma of its."""
-    low = airy_levels(256, 24)[:, 0]
-    assert (
-        abs(low.mean() + MEAN) < 4 * np.sqrt(VARIANCE / 256) + 0.05
-    )  # order 400 differs from the limit by about 0.03
-    assert abs(low.var(ddof=1) - VARIANCE) < 4 * VARIANCE * np.sqrt(2 / 256) + 0.1
-
-
-def test_edge_of_the_labels_is_that_of_the_quenched_theory():
-    model, n = Committee(1, 1, 0.5), 200
-    lam, u = committee_labels(model, 300, np.random.default_rng(3))
-    bulk = label_bulk(Labels.of(model, lam[None], u[None], n), n, 25)
-    exact = Dyson(model.weights(lam, model.outputs(u)), 1 / n).edge().value
-    assert bulk.edge[0] == pytest.approx(exact * int(model.p) / 2, rel=1e-9)
-    assert np.all(np.diff(bulk.count[0]) > 0) and bulk.count[0, -1] > 25
-
-
-def bulk_samples(labels, samples, rng):
-    """Eigenvalues (samples, n) of bulks with the first draw's labels, p = 1, units of (p/2) H."""
-    f, n = labels.f[0][0], labels.n
-    rows = rng.standard_normal((samples, len(f), n))
-    return np.linalg.eigvalsh(np.einsum("smi,m,smj->sij", rows, f, rows, optimize=True) / n)
-
-
-@pytest.mark.parametrize(("model", "alpha"), [(Committee(1, 3, 0.7), 6.0), (Committee(1, 1, 0.8), 0.7)])
-def test_curve_counts_levels_past_the_maximum_of_the_density(model, alpha):
-    """Levels of 40 bulks that share their labels, N = 100, below each node of the curve: within 4 standard errors and half a
-    level. The maximum of the density is near level 10 in the first case; the second has its atom at 0."""
-    n, rng = 100, np.random.default_rng(4)
-    lam, u = committee_labels(model, round(alpha * n), rng)
-    labels = Labels.of(model, lam[None], u[None], n)
-    bulk, found = label_bulk(labels, n, 25), bulk_samples(labels, 40, rng)
-    count, energy = bulk.count[0], bulk.energy[0]
-    below = (found[:, :, None] < energy).sum(axis=1)
-    assert count[-1] > 20 and len(count) < 25
-    np.testing.assert_array_less(
-        np.abs(below.mean(axis=0) - count), 4 * below.std(axis=0) / np.sqrt(40) + 0.5
-    )
-
-
 def dense_pairs(model, alpha, n, samples, rng):
     """Lowest eigenvalues (samples,) and overlaps (samples, p_star + 1) of the lowest vectors of dense Hessians, p = 1."""
     lowest, overlaps = [], []
@@ -111,7 +59,7 @@ def test_law_of_three_teachers_where_the_density_is_narrow():
     standard errors (false alarm 2e-4 in all) of q2 of the lowest, of the three lowest and of the one above, and the lowest."""
     model, alpha, n = Committee(1, 3, 0.7), 6.0, 80
     lowest, overlaps = dense_pairs(model, alpha, n, 250, np.random.default_rng(0))
-    law = finite_law(model, alpha, n, draws=250, seed=1)
+    law = finite.law(model, alpha, n, draws=250, seed=1)
     for name, found in (
         ("lowest", lowest),
         ("overlap", overlaps[:, :3].mean(axis=1)),
@@ -171,7 +119,7 @@ def test_samples_follow_the_law(name, n, alpha):
     right law: a fifth is 2.8 standard errors of a normal law at 200 samples and draws, 3.4 at 500 (false alarm 5e-3 and 7e-4);
     0.3 in q2 is 3.0 where its kurtosis is 5 (3e-3)."""
     model, alpha, lowest, overlap, first = sampled(name, n, alpha)
-    law = finite_law(model, alpha, n, draws=200)
+    law = finite.law(model, alpha, n, draws=200)
 
     def error(values, name):
         return np.hypot(values.std() / np.sqrt(len(values)), law.mean(name)[1])
@@ -199,7 +147,7 @@ def test_samples_follow_the_law(name, n, alpha):
 )
 def test_beyond_the_threshold_the_law_tends_to_the_outlier(model, alpha, n):
     """Means over 32 draws within 4 sigma of N = inf and 1 %, the size of corrections of order 1/N (false alarm 6e-5 each)."""
-    found, law = outlier(model, alpha), finite_law(model, alpha, n, draws=32)
+    found, law = outlier(model, alpha), finite.law(model, alpha, n, draws=32)
     mean, error = law.mean("overlap")
     assert abs(mean - found.overlap) < 4 * error + 0.01 * found.overlap
     if model.degeneracy == 1:  # else the lowest is that of two, split by the draw
@@ -217,7 +165,7 @@ def test_beyond_the_threshold_the_law_tends_to_the_outlier(model, alpha, n):
 )
 def test_law_at_a_sharp_threshold_has_the_critical_amplitude(model, n, draws, allowed):
     """Draws at alpha_BBP: mean q2 within 4 standard errors and the stated correction of C n^{-1/3}, nothing fitted."""
-    mean, error = finite_law(model, bbp_threshold(model).alpha, n, draws=draws).mean("overlap")
+    mean, error = finite.law(model, bbp_threshold(model).alpha, n, draws=draws).mean("overlap")
     assert abs(mean - critical_overlap(model, n)) < 4 * error + allowed * mean
 
 
@@ -267,42 +215,82 @@ def test_curves_are_smooth(model):
     """Second differences of a mean of 32 draws at steps of 0.04 in alpha, over sqrt(6) standard errors: 1 for independent
     draws; 0.24 to 0.35 (p = 2) for labels in order of arrival. 0.11 and 0.05 here, as draws lose extreme labels one at a time
     along alpha; below 0.15 and 0.1."""
-    curve = finite_curve(model, np.arange(80, 160, 4) / 100, 100, draws=32)
+    law = finite.law(model, np.arange(80, 160, 4) / 100, 100, draws=32)
     for name in ("overlap", "lowest"):
-        second = np.diff(getattr(curve, name), 2)
-        rough = np.sqrt(np.mean(second**2) / 6) / np.mean(getattr(curve, f"{name}_error"))
+        mean, error = law.mean(name)
+        rough = np.sqrt(np.mean(np.diff(mean, 2) ** 2) / 6) / np.mean(error)
         assert rough < (0.15 if model.p == 1 else 0.1), (name, rough)
-
-
-def test_questions_answer_one_another():
-    model = Committee(1, 1, 0.5)
-    found = alpha_at(model, 60, share=0.6, draws=40)
-    assert share_at(model, found.value, 60, draws=40).share == pytest.approx(0.6, abs=0.05)
-    assert found.error > 0
-    assert alpha_at(Committee(1, 1, 20.0), 40, share=0.5, of="informative", draws=20).value > 0
 
 
 def test_bad_input():
     model = Committee(1, 1, 0.5)
-    with pytest.raises(ParameterError, match="of must be one of"):
-        share_at(model, 1.0, 50, of="phi")
-    with pytest.raises(ParameterError, match="share must lie between"):
-        alpha_at(model, 50, share=1.0)
     with pytest.raises(ParameterError, match="draws"):
-        finite_law(model, 1.0, 50, draws=1)
+        finite.law(model, 1.0, 50, draws=1)
     with pytest.raises(ParameterError, match="p must be finite"):
-        finite_law(Committee(float("inf"), 1, 0.5), 1.0, 50)
+        finite.law(Committee(float("inf"), 1, 0.5), 1.0, 50)
     with pytest.raises(ParameterError, match="n must be larger"):
-        finite_law(model, 1.0, 2)
-    with pytest.raises(NotConverged):
-        n_at(model, 0.3, share=0.99, q2=0.9, draws=4)
+        finite.law(model, 1.0, 2)
     with pytest.raises(ParameterError, match="name must be one of"):
-        finite_law(model, 1.0, 50, draws=2).mean("x")
+        finite.law(model, 1.0, 50, draws=2).mean("x")
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 0.02, 8), (2, 1, 0.02, 8), (5, 1, 0.02, 8), (1, 2, 0.3, 12)])
 def test_tiny_matrices_have_a_law_or_none(shape):
     """Draws whose bulk is too small to have levels are left out, without a warning."""
     p, p_star, a, n = shape
-    curve = finite_curve(Committee(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=20)
-    assert np.any(np.isfinite(curve.lowest)) and np.all((curve.overlap >= 0) | np.isnan(curve.overlap))
+    law = finite.law(Committee(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=20)
+    assert np.any(np.isfinite(law.lowest)) and np.all((law.overlap >= 0) | np.isnan(law.overlap))
+
+
+def test_several_alphas_are_each_as_alone():
+    """Means have the bits of single calls, with threads too; NaN where there is no law, which is an error for one alpha."""
+    model = Committee(1, 1, 0.5)
+    both = finite.law(model, [0.03, 3.0], 60, draws=8, threads=2)
+    alone = finite.law(model, 3.0, 60, draws=8)
+    assert np.all(np.isnan(both.lowest[0])) and np.isnan(both.mean("overlap")[0][0])
+    np.testing.assert_array_equal(both.overlap[1], alone.overlap)
+    assert (both.mean("lowest")[0][1], both.std("lowest")[1]) == (
+        alone.mean("lowest")[0],
+        alone.std("lowest"),
+    )
+    with pytest.raises(NotConverged):
+        finite.law(model, 0.03, 60, draws=8)
+
+
+def test_reasons():
+    assert doubt(Committee(2, 4, 0.5), 8.0, 90) is None and doubt(Committee(1, 8, 2.0), 50.0, 100) is None
+    for model, alpha, n, word in (
+        (Committee(5, 1, 1.0), 2.0, 200, "p = 5"),
+        (Committee(1, 9, 1.0), 50.0, 200, "p* = 9"),
+        (Committee(4, 4, 1.0), 8.0, 200, "p = 4, p* = 4"),
+        (Committee(4, 1, 1.0), 1.4, 200, "p = 4: q2 scatters"),
+        (Committee(1, 1, 1.0), 2.0, 99, "p N = 99"),
+        (Committee(2, 1, 0.05), 2.0, 200, "a = 0.05"),
+        (Committee(2, 1, 1.0), 0.2, 200, "alpha = 0.2"),
+    ):
+        assert word in (doubt(model, alpha, n) or ""), word
+    assert doubt(Committee(1, 1, 0.05), 0.2, 200) is None and doubt(Committee(3, 1, 1.0), 1.2, 200) is None
+
+
+def test_one_line_for_a_grid():
+    said = doubts(Committee(2, 1, 1.0), [0.2, 1.0], [20, 30, 200])
+    assert said.startswith("N = 20: p N = 40") and "; N = 200: p > 1 at alpha = 0.2" in said
+    assert doubts(Committee(1, 1, 1.0), [1.0], [200]) == ""
+
+
+def test_answers_say_it():
+    model = Committee(1, 1, 0.5)
+    for said in (
+        finite.law(model, 3.0, 40, draws=4).doubt,
+        finite.law(model, [3.0], 40, draws=4).doubt[0],
+        finite.answer(model, alpha=3.0, n=40, draws=10).doubt,
+    ):
+        assert said == "p N = 40 is below 100: shares can be 0.3 off"
+    assert finite.law(model, 3.0, 100, draws=4).doubt is None
+
+
+def test_shares_of_the_lowest_vector_alone_are_known_less_well():
+    model = Committee(2, 4, 0.6)
+    assert doubt(model, 14.0, 150) is None
+    assert "lowest vector alone" in doubt(model, 14.0, 150, "overlap_lowest")
+    assert doubt(Committee(1, 4, 0.6), 14.0, 150, "overlap_lowest") is None

@@ -6,7 +6,8 @@ from scipy.optimize import brentq
 
 from theory.checks import ParameterError
 from theory.exact.committee import committee_labels
-from theory.finite.quenched import level_push, quenched, quenched_mean
+from theory.exact.outliers import outlier
+from theory.finite.quenched import level_push, quenched
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
@@ -149,16 +150,6 @@ def test_nothing_jumps_as_an_outlier_appears(p, alpha):
         assert np.abs(np.diff(values, 2)).max() < 1 / n
 
 
-def test_mean_over_draws():
-    model = Committee(2, 1, 0.3)
-    mean = quenched_mean(model, 2.5, 200, 12, np.random.default_rng(0))
-    assert mean.outliers.shape == (2,) and mean.draws == 12
-    assert mean.edge_error == pytest.approx(mean.edge_std / np.sqrt(12))
-    assert mean.lowest <= mean.edge and np.all(mean.fraction <= 1) and mean.fraction[0] > 0.5
-    none = quenched_mean(model, 0.2, 100, 3, np.random.default_rng(0))
-    assert np.all(np.isnan(none.outliers)) and np.all(none.fraction == 0) and none.lowest == none.edge
-
-
 def test_scale_of_a_constant_spectrum():
     """kappa = (pN)^{2/3} (2/|z''|)^{1/3} reproduces Johnstone's scale of the largest eigenvalue of a white Wishart matrix.
 
@@ -205,3 +196,35 @@ def test_the_lowest_level_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, 
         k = int(np.isfinite(found.outliers).sum())
         rest.append((values[k] - found.edge) * found.scale + MEAN)
     assert abs(np.mean(rest)) < 0.1 + 3 * np.std(rest) / np.sqrt(len(rest))
+
+
+def one_sample(model, alpha, n, rng):
+    """Lowest eigenvalue of a dense Hessian with p = 1, and its labels and overlaps, teacher first."""
+    rows = np.vstack([np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T, rng.standard_normal((1, n))])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    x = rng.standard_normal((round(alpha * n), n))
+    u, lam = x @ rows[:-1].T, x @ rows[-1:].T
+    values = np.linalg.eigvalsh(x.T @ (model.weights(lam, model.outputs(u))[:, 0] * x) / n)
+    return values[0], lam, u, rows @ rows.T
+
+
+def test_large_alpha_is_unbiased():
+    """p = 1, a = 1000, alpha = 700, N = 60: residuals have mean 0 within 4 standard errors (false alarm 1e-3 at 16 samples)
+    and a tenth of the scatter that N = inf theory leaves."""
+    model, rng = Committee(1, 1, 1000.0), np.random.default_rng(3)
+    limit, left = outlier(model, 700.0).value, []
+    for _ in range(16):
+        found, lam, u, gram = one_sample(model, 700.0, 60, rng)
+        left.append((found - quenched(model, lam, u, 60, gram).outliers[0], found - limit))
+    left = np.array(left)
+    assert abs(left[:, 0].mean()) < 4 * left[:, 0].std(ddof=1) / 4
+    assert left[:, 0].std() < 0.1 * np.sqrt(np.mean(left[:, 1] ** 2))
+
+
+def test_bad_grams_are_refused():
+    model = Committee(3, 2, 0.5)
+    lam, u = committee_labels(model, 100, np.random.default_rng(0))
+    with pytest.raises(ParameterError, match="gram"):
+        quenched(model, lam, u, 50, np.eye(2))
+    with pytest.raises(ParameterError, match="positive definite"):
+        quenched(model, lam, u, 50, 2 * np.ones((5, 5)) - np.eye(5))

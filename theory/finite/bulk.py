@@ -1,4 +1,4 @@
-"""The bulk next to its left edge for many draws of labels at once: energies and counts.
+"""The bulk next to its left edge for many draws of labels at once: energies and counts, and the levels there.
 
 Units of (p/2) H and t = -2g/p, as in theory.exact.bulk. With the labels of a draw fixed (theory.finite.quenched)
 the averages alpha E[...] are sums (1/N) sum_mu, and
@@ -8,7 +8,7 @@ the averages alpha E[...] are sums (1/N) sum_mu, and
 phi_i = f_i / (1 + t f_i). The edge is the maximum of z on the real axis below the first pole, where t^2 (1/N) sum
 phi^2 = 1. Above it the spectrum is the curve of complex t on which z is real; on it rho = Im t / pi, and (-1/pi) Im S
 / rho = -Im S / Im t is the mean squared coupling of a level to a signal direction, times pN. For p > 1 the bulk
-is not isotropic in the p blocks: theory.finite.anisotropy adds a term to z(t).
+is not isotropic in the p blocks: theory.finite.block adds a term to z(t).
 
 Control variates (`label_excess`): what sums over the labels whose means are known explain of a draw's result is no part of an
 average's error. With t fixed a little below that of the edge at N = infinity, K = (1/M) sum phi and U = (t/M) sum (1 - y) phi
@@ -16,17 +16,22 @@ make edge and outlier of a draw (theory.finite.quenched), and their means over l
 (theory.exact.averages). Regression on what they exceed their means by takes away 60 to 80 % of the variance of the lowest
 eigenvalue over draws, and 10 to 50 % of that of its overlap (N = 100 to 400, p = 1, 2, 4): the method of control variates,
 with errors of order 1/draws of their own.
+
+Levels (`airy_levels`): local statistics of eigenvalues depend on the symmetry class alone. A level of any bulk is placed by the
+variable y in which the mean number of levels below is (2 / 3 pi) y^{3/2}, as in the Airy process: at a square-root edge y is
+linear in the energy, elsewhere the map is that of equal counts. They are drawn as those of a GOE.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dsterf
 
 from theory.exact.averages import average, kernel_k, kernel_u
 from theory.exact.bulk import edge_resolvent, problems
@@ -48,7 +53,7 @@ class Labels:
 
     f (branches of (q, m)) eigenvalues of the weights of (p/2) H, with their shares of the trace; y, yhat (q, m)
     weight (q, m)          how many labels each stands for; None: one. The last m - m' have no lam, u of their own
-    soft (2, q)            A and t_0: z(t) has -A / (t_0 - t)^2 besides (theory.finite.anisotropy)
+    soft (2, q)            A and t_0: z(t) has -A / (t_0 - t)^2 besides (theory.finite.block)
     """
 
     lam: Array
@@ -333,6 +338,45 @@ def controlled_mean(values: Array, excess: Array) -> tuple[float, float]:
     slope = inverse @ (values - values.mean())
     rest = values - values.mean() - (excess - centre) @ slope
     variance = np.sum(rest**2) / (draws - 1 - len(slope)) * (1 / draws + np.sum((centre @ inverse) ** 2))
-    return float(np.clip(values.mean() - centre @ slope, values.min(), values.max())), float(
-        np.sqrt(variance)
-    )
+    value = np.clip(values.mean() - centre @ slope, values.min(), values.max())
+    return float(value), float(np.sqrt(variance))
+
+
+ORDER = 400  # of the GOE: its 24 lowest levels differ from the Airy process by far less than they fluctuate
+_SEEN = (
+    24,
+    220,
+)  # so many levels see so many rows: beyond row 172 their vectors die out as Airy functions, to rounding here
+_SEED, _BATCH = 20260, 64
+
+
+def airy_levels(draws: int, keep: int) -> Array:
+    """The `keep` lowest levels (draws, keep) of independent GOE matrices in the variable y, ascending; always the same draws.
+
+    >>> airy_levels(3, 2).shape
+    (3, 2)
+    """
+    batches = [_batch(number, keep) for number in range(-(-draws // _BATCH))]
+    return np.concatenate(batches)[:draws]
+
+
+@lru_cache(maxsize=64)
+def _batch(number: int, keep: int) -> Array:
+    """Draws (64, keep) from a seed of their own, y of levels x of a semicircle on [-2, 2]; linear beyond its edge."""
+    rng = np.random.default_rng([_SEED, number])
+    x = np.array([_lowest(rng, keep) for _ in range(_BATCH)])
+    inside = np.clip(x, -2, 2)
+    below = 0.5 + inside * np.sqrt(4 - inside**2) / (4 * math.pi) + np.arcsin(inside / 2) / math.pi
+    y = (1.5 * math.pi * ORDER * np.maximum(below, 0)) ** (2 / 3)
+    return np.where(x > -2, y, ORDER ** (2 / 3) * (x + 2))
+
+
+def _lowest(rng: np.random.Generator, keep: int) -> Array:
+    """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
+    diagonal = rng.standard_normal(ORDER)
+    beside = np.sqrt(rng.chisquare(np.arange(ORDER - 1, 0, -1)) / 2)
+    rows = _SEEN[1] if keep <= _SEEN[0] else ORDER
+    values, info = dsterf(diagonal[:rows], beside[: rows - 1])
+    if info:
+        raise np.linalg.LinAlgError(f"sterf returned {info}")
+    return np.asarray(values[:keep]) / math.sqrt(ORDER / 2)
