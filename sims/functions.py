@@ -12,9 +12,8 @@ import numpy as np
 
 from sims.backend import pinned
 from theory.checks import ParameterError, function, shown
-from theory.model.activations import Activation, supremum
+from theory.model.activations import Activation, Target, supremum
 from theory.model.losses import Loss
-from theory.model.target import Target
 
 _PROBE = np.linspace(0.01, 6.0, 600)  # where a parity is looked for
 

@@ -30,8 +30,8 @@ from sims.backend import HIGHEST, blas, pinned
 from sims.checks import of_type, reals
 from sims.instance import Instance, finite_p, labels_inside, preactivations, teacher_noise
 from theory.checks import ParameterError
+from theory.model.activations import read, shifted, weighed
 from theory.model.network import Network, network
-from theory.model.readout import read, shifted, weighed
 
 BLOCK = 256  # rows in one symmetric rank update
 GENERAL = 128  # N up to which a block is one general product: the fixed costs of symmetric updates are a third of theirs

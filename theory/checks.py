@@ -130,6 +130,21 @@ def named(name: str, value: Any, options: Iterable[str], own: str = "") -> str:
     return found or choice(name, value, options)
 
 
+def entry(name: str, given: Any, kind: type, entries: Iterable[Any], own: str) -> Any:
+    """`given` itself where it is of this kind, or the one of `entries` that has its name; else ParameterError, as `named`."""
+    if isinstance(given, kind):
+        return given
+    names = {each.name: each for each in entries}
+    return names[named(name, given, names, own)]
+
+
+def word(name: str, value: Any) -> str:
+    """`value`, a text that is not empty; else ParameterError."""
+    if not isinstance(value, str) or not value.strip():
+        raise ParameterError(f"{name} must be a word, got {shown(value)}")
+    return value
+
+
 def _folded(value: Any) -> str:
     return str(value).lower().replace(" ", "_").replace("-", "_")
 
@@ -155,15 +170,17 @@ def generator(name: str, value: Any) -> np.random.Generator:
     return value
 
 
-def count(name: str, value: Any, minimum: int = 1) -> int:
-    """`value` as int, at least `minimum`, at most 1e300; else ParameterError.
+def count(name: str, value: Any, minimum: int = 1, largest: float = LARGEST) -> int:
+    """`value` as int, at least `minimum`, at most `largest`; else ParameterError.
 
     2.0 counts as 2; True and "2" do not count.
     """
     number = _whole(value)
     if number is None or number < minimum:
         raise ParameterError(f"{name} must be an integer of at least {minimum}, got {shown(value)}")
-    return _representable(name, number)
+    if number > largest:
+        raise ParameterError(f"{name} must be at most {largest:g}, got {shown(number)}")
+    return number
 
 
 def width(name: str, value: Any) -> int | float:
@@ -173,7 +190,7 @@ def width(name: str, value: Any) -> int | float:
     number = _whole(value)
     if number is None or number < 1:
         raise ParameterError(f"{name} must be an integer of at least 1 or inf, got {shown(value)}")
-    return _representable(name, number)
+    return count(name, value)
 
 
 def widths(name: str, value: Any, infinite: bool = True, largest: float = LARGEST) -> Any:
@@ -196,12 +213,6 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):  # an integer of more digits than Python prints, or too deep a nest
         text = f"{type(value).__name__} too long to print"
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _representable(name: str, number: int) -> int:
-    if number > LARGEST:
-        raise ParameterError(f"{name} must be at most {LARGEST:g}, got {shown(number)}")
-    return number
 
 
 def _whole(value: Any) -> int | None:

@@ -28,11 +28,10 @@ from bbp.console.errors import FileError
 from bbp.files import disk
 from bbp.files.inputs import inputs as read_inputs
 from theory.checks import ParameterError, finite, shown
-from theory.model.activations import ACTIVATIONS, Activation
+from theory.model.activations import ACTIVATIONS, Activation, Target
 from theory.model.covariance import OWN, Covariance
 from theory.model.inputs import Inputs
 from theory.model.losses import LOSSES, Loss
-from theory.model.target import Target
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from sims.backend import pinned, power_of_two
 from sims.dynamics.sphere import Array, tangent
 from sims.hessian import Functions, functions_of, parts_of
 from theory.model import Network
-from theory.model.readout import read, shifted
+from theory.model.activations import read, shifted
 from theory.path import Data
 
 QUADRATIC = functions_of(Network())

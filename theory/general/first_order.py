@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import numpy_defaults, ratio
 from theory.general.clouds import normals, sobol
+from theory.model.activations import shifted, weighed
 from theory.model.network import Network, network
-from theory.model.readout import shifted, weighed
 
 Array = NDArray[Any]
 

@@ -35,7 +35,7 @@ from theory.general.isotropic import Block
 from theory.general.nodes import NodeLaw
 from theory.general.panels import panels
 from theory.general.wide import convex, rare_floor
-from theory.model.activations import Activation, outputs_of, taken
+from theory.model.activations import Activation
 from theory.model.network import Network
 
 Array = NDArray[Any]
@@ -97,7 +97,7 @@ def student_weight(model: Network) -> Callable[[Array, Array], tuple[Array, ...]
 def floor_of(model: Network) -> Floor:
     """Infimum of the weights of an isotropic model, in its units; for p = inf of all that occur at finite p."""
     typical = typical_floor(model)
-    return rare_floor(model, typical, outputs_of(model.teacher)) if math.isinf(model.p) else typical
+    return rare_floor(model, typical, model.teacher.reach) if math.isinf(model.p) else typical
 
 
 @lru_cache(maxsize=256)
@@ -115,8 +115,8 @@ def typical_floor(model: Network) -> Floor:
         return floor(lambda x, y: lowest(x, model.teacher.value(x / m, np) + 0 * y), (0.0, 0.0), start)
     if math.isinf(model.p):
         mean = _mean(model.student)
-        return floor(lowest, outputs_of(model.teacher), start, lambda x: np.full(np.shape(x), mean), unit)
-    return floor(lowest, outputs_of(model.teacher), start, lambda x: model.student.value(x, np), unit)
+        return floor(lowest, model.teacher.reach, start, lambda x: np.full(np.shape(x), mean), unit)
+    return floor(lowest, model.teacher.reach, start, lambda x: model.student.value(x, np), unit)
 
 
 def _one_direction(model: Network) -> bool:
@@ -129,7 +129,7 @@ def _one_direction(model: Network) -> bool:
 def across(model: Network) -> bool:
     """Whether the lowest eigenvalues at p = inf are those across the sum of the students: `theory.general.wide`."""
     even = model.student.parity == "even"
-    return not math.isinf(model.p) or even or convex(model, outputs_of(model.teacher))
+    return not math.isinf(model.p) or even or convex(model, model.teacher.reach)
 
 
 def closed(model: Network, found: Floor) -> bool:
@@ -139,7 +139,7 @@ def closed(model: Network, found: Floor) -> bool:
     if found.place == "far":
         return True
     teacher = 1 if found.place == "inside" else model.p_star
-    if found.place in ("low", "high") and not taken(model.teacher, found.y):
+    if found.place in ("low", "high") and not model.teacher.attains(found.y):
         return True
     length = model.p if not math.isinf(model.p) and found.x == 0 else 1
     return teacher + length > _DIVERGES

@@ -35,8 +35,8 @@ from theory.general.lowest import Lowest, lowest
 from theory.general.orbits import equal_students
 from theory.general.state import State, newton_step
 from theory.general.touching import MOST, Peak, depth, peak
+from theory.model.activations import shifted
 from theory.model.network import Network
-from theory.model.readout import shifted
 
 Array = NDArray[Any]
 _STEPS = 40

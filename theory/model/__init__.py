@@ -3,12 +3,13 @@
 `Network` is the one model; `Committee(p, p_star, a)` is its first name, from when there were quadratic committees only.
 """
 
-from theory.model.activations import ACTIVATIONS, Activation
+from theory.model.activations import ACTIVATIONS, Activation, Target
 from theory.model.covariance import Covariance, covariance
 from theory.model.inputs import Inputs
 from theory.model.losses import LOSSES, Loss
-from theory.model.network import Committee, Labels, Network, network
-from theory.model.target import Target
+from theory.model.network import Labels, Network, network
+
+Committee = Network
 
 __all__ = [
     "ACTIVATIONS",

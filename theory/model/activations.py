@@ -14,13 +14,13 @@ import importlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.special
 
-from theory.checks import ParameterError, choice, finite, function, named, one, shown
+from theory.checks import ParameterError, choice, entry, finite, function, one, shown, word
 
 Array = Any
 _RULE = np.polynomial.legendre.leggauss(16)
@@ -76,8 +76,7 @@ _DECADES = np.geomspace(10, 1e8, 60)  # from where on values count as those at i
 _FLAT = 1e-9  # relative rise over the last two decades below which a function has reached its end
 _SLOWER = 0.5  # of the rise over the two decades before: less, and it has an end
 _STATED = 1e-6  # relative distance within which the stated infimum of an activation is that of its values
-_OWN = "an Activation (sims.functions.activation_of makes it of a function)"
-_PARITIES = "even", "odd", "none"
+_PROBES = 256  # arguments at which a target is tried
 
 
 @dataclass(frozen=True)
@@ -112,9 +111,8 @@ class Activation:
     source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise ParameterError(f"name of an activation must be a word, got {shown(self.name)}")
-        choice("parity", self.parity, _PARITIES)
+        word("name of an activation", self.name)
+        choice("parity", self.parity, ("even", "odd", "none"))
         if one("growth", finite("growth", self.growth)) < 0:
             raise ParameterError(f"growth must be at least 0, got {self.growth}")
         values = {part: self._probed(part) for part in ("value", "first", "second")}["value"]
@@ -150,6 +148,90 @@ class Activation:
             raise ParameterError(f"{part} of {self.name} must keep the shape of x and be finite")
         return values
 
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """Lowest and highest value, from the values over all scales."""
+        lowest, highest = -supremum(lambda x: -self.value(x, np)), supremum(lambda x: self.value(x, np))
+        stated = self.infimum
+        near = math.isfinite(stated) and lowest - stated <= _STATED * (1 + abs(stated))
+        return (stated if near else lowest), highest
+
+    def attains(self, end: float) -> bool:
+        """Whether an end of the values is taken at a finite argument: values leave it again on both sides."""
+        away = np.abs(self.value(np.linspace(-9, 9, 3601), np) - end)
+        at, size = int(np.argmin(away)), 1 + abs(end)
+        sides = min(np.max(away[: at + 1]), np.max(away[at:]))
+        return bool(away[at] <= 1e-5 * size and sides > 1e-3 * size)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The teacher's outputs as a continuous function of all its preactivations.
+
+    name      how records call it
+    value     f*(u, xp) of u (..., p_star), of shape (...), with xp the array namespace (numpy or jax.numpy)
+    infimum   lower end of the values, -inf where there is none
+    supremum  upper end of the values, inf where there is none
+    attained  whether finite ends are values at finite u (u_1^2 has its infimum at 0, tanh none): decides smooth edges
+    source    hash of what it was made of, for one of one's own that a program has recorded
+
+    Raises ParameterError on ends in the wrong order; `tried` where the function is not one of these arguments. Two targets
+    are equal when all but their functions are.
+
+    >>> product = Target("product", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1.0, 1.0)
+    >>> product.value(np.zeros((3, 2)), np).shape
+    (3,)
+    """
+
+    name: str
+    value: Callable[[Array, Any], Array] = field(compare=False, repr=False)
+    infimum: float = -math.inf
+    supremum: float = math.inf
+    attained: bool = False
+    source: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        word("name of a target", self.name)
+        function("value", self.value)
+        low, high = self.infimum, self.supremum
+        for name, end, open_end in (("infimum", low, -math.inf), ("supremum", high, math.inf)):
+            if end != open_end:
+                object.__setattr__(self, name, one(name, finite(name, end)))
+        if not self.infimum < self.supremum:
+            raise ParameterError(f"infimum of {self.name} must lie below its supremum, got {low} and {high}")
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Lower and upper end of the values."""
+        return self.infimum, self.supremum
+
+    def attains(self, end: float) -> bool:
+        """Whether an end of the values is one, at finite u."""
+        return self.attained
+
+    def tried(self, p_star: int) -> Target:
+        """Itself, tried on p_star preactivations. Raises ParameterError where values have another shape, are not finite, or
+        lie outside the stated ends. A function that is known by name alone (it has an attribute `absent`) is left at that."""
+        if hasattr(self.value, "absent"):
+            return self
+        u = np.random.default_rng(0).standard_normal((_PROBES, p_star))
+        try:
+            values = np.asarray(self.value(u, np), dtype=np.float64)
+        except Exception as error:
+            raise ParameterError(
+                f"value of {self.name} must be a function (u, xp) of u (..., {p_star}) and its namespace: {shown(error)}"
+            ) from None
+        if values.shape != u.shape[:1] or not np.all(np.isfinite(values)):
+            raise ParameterError(f"value of {self.name} must be one finite number for each u of {p_star}")
+        low, high = float(values.min()), float(values.max())
+        spare = 1e-12 * max(abs(low), abs(high))
+        if low < self.infimum - spare or high > self.supremum + spare:
+            raise ParameterError(
+                f"infimum and supremum of {self.name} must bound its values, got {self.infimum} and {self.supremum} "
+                f"for values from {low:.6g} to {high:.6g}"
+            )
+        return self
+
 
 def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Activation:
     """`given` itself, or the entry of that name in the table or among `known`; else ParameterError.
@@ -157,23 +239,13 @@ def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Act
     >>> activation("tanh").parity
     'odd'
     """
-    if isinstance(given, Activation):
-        return given
-    if isinstance(given, str) and given in ACTIVATIONS and not known:
-        return ACTIVATIONS[given]
-    names = {**ACTIVATIONS, **{entry.name: entry for entry in known}}
-    return names[named("activation", given, names, _OWN)]
+    own = "an Activation (sims.functions.activation_of makes it of a function)"
+    return entry("activation", given, Activation, (*_TABLE, *known), own)
 
 
-@lru_cache(maxsize=64)
-def outputs_of(entry: Activation, unbounded: bool = False) -> tuple[float, float]:
-    """Range of the values of an activation, from its values over all scales; the whole line with output noise."""
-    if unbounded:
-        return -math.inf, math.inf
-    lowest, highest = -supremum(lambda x: -entry.value(x, np)), supremum(lambda x: entry.value(x, np))
-    stated = entry.infimum
-    near = math.isfinite(stated) and lowest - stated <= _STATED * (1 + abs(stated))
-    return (stated if near else lowest), highest
+def target(given: str | Target, known: Iterable[Target] = ()) -> Target:
+    """`given` itself, or the entry of that name among `known`; else ParameterError."""
+    return entry("target", given, Target, known, "a Target (sims.functions.target_of makes it of a function)")
 
 
 def supremum(function: Callable[[Array], Array]) -> float:
@@ -198,12 +270,25 @@ def supremum(function: Callable[[Array], Array]) -> float:
     return top
 
 
-def taken(entry: Activation, value: float) -> bool:
-    """Whether an activation takes an end of its values at a finite argument: values leave it again on both sides."""
-    away = np.abs(entry.value(np.linspace(-9, 9, 3601), np) - value)
-    at, size = int(np.argmin(away)), 1 + abs(value)
-    sides = min(np.max(away[: at + 1]), np.max(away[at:]))
-    return bool(away[at] <= 1e-5 * size and sides > 1e-3 * size)
+# ---- how students make one output: yhat = sum_k c_k s(lam_k + b_k), None for c = 1/p and b = 0 ----
+
+
+def shifted(lam: Array, bias: tuple[float, ...] | None, xp: Any) -> Array:
+    """Arguments of the students' activations: preactivations lam (..., p) with their biases."""
+    return lam if bias is None else lam + xp.asarray(bias, dtype=lam.dtype)
+
+
+def weighed(values: Array, readout: tuple[float, ...] | None, xp: Any) -> Array:
+    """Values (..., p) times the readout, 1/p without one."""
+    return values / values.shape[-1] if readout is None else values * xp.asarray(readout, dtype=values.dtype)
+
+
+def read(values: Array, readout: tuple[float, ...] | None, xp: Any) -> Array:
+    """Their sum (...), the mean of values without a readout."""
+    return xp.mean(values, axis=-1) if readout is None else xp.sum(weighed(values, readout, xp), axis=-1)
+
+
+# ---- the table ----
 
 
 def _special(xp: Any) -> Any:

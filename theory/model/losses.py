@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from theory.checks import ParameterError, function, named, shown
+from theory.checks import ParameterError, entry, function, shown, word
 from theory.model.activations import departure
 
 Array = Any
@@ -49,8 +49,7 @@ class Loss:
     source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise ParameterError(f"name of a loss must be a word, got {shown(self.name)}")
+        word("name of a loss", self.name)
         for part in ("value", "first", "second"):
             call = function(part, getattr(self, part))
             try:
@@ -79,21 +78,14 @@ class Loss:
             )
 
 
-_OWN = "a Loss (sims.functions.loss_of makes it of a function)"
-
-
 def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:
     """`given` itself, or the entry of that name in the table or among `known`; else ParameterError.
 
     >>> loss("normalised").positive
     True
     """
-    if isinstance(given, Loss):
-        return given
-    if isinstance(given, str) and given in LOSSES and not known:
-        return LOSSES[given]
-    names = {**LOSSES, **{entry.name: entry for entry in known}}
-    return names[named("loss", given, names, _OWN)]
+    own = "a Loss (sims.functions.loss_of makes it of a function)"
+    return entry("loss", given, Loss, (*_TABLE, *known), own)
 
 
 def _square(y: Array, yhat: Array, a: Any, xp: Any) -> Array:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,12 +40,10 @@ from theory.checks import (
     variance,
     width,
 )
-from theory.model.activations import Activation, activation, outputs_of, taken
+from theory.model.activations import Activation, Target, activation, read, shifted, target, weighed
 from theory.model.covariance import Covariance, covariance
 from theory.model.inputs import Inputs, inputs
 from theory.model.losses import Loss, loss
-from theory.model.readout import read, shifted, student_numbers, weighed
-from theory.model.target import Target, target
 
 Array = Any
 Matrix = tuple[tuple[float, ...], ...]
@@ -112,28 +111,29 @@ class Network:
     inputs: Inputs | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", width("p", self.p))
-        object.__setattr__(self, "p_star", _teachers(self.p_star))
-        object.__setattr__(self, "a", one("a", normalisation("a", self.a)))
+        keep = partial(object.__setattr__, self)
+        keep("p", width("p", self.p))
+        keep("p_star", count("p_star", self.p_star, largest=TEACHERS))
+        keep("a", one("a", normalisation("a", self.a)))
         entry, rule = activation(self.activation), loss(self.loss)
-        object.__setattr__(self, "activation", entry)
+        keep("activation", entry)
         if self.teacher_activation is not None:
             teacher = activation(self.teacher_activation)
-            object.__setattr__(self, "teacher_activation", None if teacher == entry else teacher)
-        object.__setattr__(self, "loss", rule)
+            keep("teacher_activation", None if teacher == entry else teacher)
+        keep("loss", rule)
         for name in ("noise", "output_noise"):
-            object.__setattr__(self, name, one(name, variance(name, getattr(self, name))))
+            keep(name, one(name, variance(name, getattr(self, name))))
         if self.covariance is not None:
             law = covariance(self.covariance)
-            object.__setattr__(self, "covariance", None if law.is_identity else law)
-        object.__setattr__(self, "overlap", _overlap(self.overlap, (self.p, self.p_star)))
-        object.__setattr__(self, "gram", _gram(self.gram, self.p))
-        object.__setattr__(self, "readout", student_numbers("readout", self.readout, self.p, 1 / self.p))
-        object.__setattr__(self, "bias", student_numbers("bias", self.bias, self.p, 0.0))
+            keep("covariance", None if law.is_identity else law)
+        keep("overlap", _overlap(self.overlap, (self.p, self.p_star)))
+        keep("gram", _gram(self.gram, self.p))
+        keep("readout", _student_numbers("readout", self.readout, self.p, 1 / self.p))
+        keep("bias", _student_numbers("bias", self.bias, self.p, 0.0))
         if self.target is not None:
             if self.teacher_activation is not None:
                 raise ParameterError("teacher_activation must be left at None with a target, which has none")
-            object.__setattr__(self, "target", target(self.target).tried(self.p_star))
+            keep("target", target(self.target).tried(self.p_star))
         if self.inputs is not None and inputs(self.inputs) and self.covariance is not None:
             raise ParameterError("covariance must be None with inputs of one's own, which have theirs")
         self._check_loss(rule)
@@ -151,7 +151,7 @@ class Network:
                 f"output_noise must be 0 with the {rule.name} loss, which needs a + y > 0: Gaussian noise added to y "
                 f"itself makes it negative for some labels, got {self.output_noise}; noise (before the activation) is fit"
             )
-        taught = self.teacher if self.target is None else self.target
+        taught = self._taught
         if math.isinf(taught.infimum):
             raise ParameterError(
                 f"loss must be another for a {taught.name} teacher, whose y has no lower bound: the {rule.name} one "
@@ -196,26 +196,24 @@ class Network:
         if not isinstance(record, Mapping) or not set(record) <= names:
             raise ParameterError(f"record of a network must have the keys {', '.join(sorted(names))}")
         values = dict(record)
-        for key in ("activation", "teacher_activation"):
+        of: dict[str, tuple[Any, Iterable[Any]]] = {
+            "activation": (activation, activations),
+            "teacher_activation": (activation, activations),
+            "loss": (loss, losses),
+            "target": (target, targets),
+        }
+        for key, (find, own) in of.items():
             if values.get(key) is not None:
-                values[key] = activation(values[key], activations)
-        if "loss" in values:
-            values["loss"] = loss(values["loss"], losses)
-        if values.get("target") is not None:
-            values["target"] = target(values["target"], targets)
+                values[key] = find(values[key], own)
         if values.get("inputs") is not None:
-            named_so = [each for each in rows if each.name == values["inputs"]]
-            values["inputs"] = named_so[0] if named_so else values["inputs"]
+            values["inputs"] = {each.name: each for each in rows}.get(values["inputs"], values["inputs"])
         return cls(**values)
 
     def __repr__(self) -> str:
-        own = {f.name: getattr(self, f.name) for f in fields(self)}
-        changed = {
-            f.name for f in fields(self) if own[f.name] != f.default and f.name not in ("activation", "loss")
-        }
-        changed |= {"p", "p_star", "a"}
-        changed |= {name for name in ("activation", "loss") if own[name].name != getattr(Network, name)}
-        return f"Network({', '.join(f'{k}={_short(v)}' for k, v in own.items() if k in changed)})"
+        plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        always = "p", "p_star", "a"
+        told = [f.name for f in fields(self) if f.name in always or plain[f.name] != f.default]
+        return f"Network({', '.join(f'{name}={plain[name]!r}' for name in told)})"
 
     def record(self) -> dict[str, Any]:
         """The fields as plain numbers, texts, lists and None (p = inf as math.inf), from which `of` makes an equal Network;
@@ -236,13 +234,15 @@ class Network:
     @property
     def reach(self) -> tuple[float, float]:
         """Lowest and highest output y: the whole line with output noise."""
-        if self.target is not None and not self.output_noise:
-            return self.target.infimum, self.target.supremum
-        return outputs_of(self.teacher, self.output_noise > 0)
+        return (-math.inf, math.inf) if self.output_noise else self._taught.reach
 
     def attains(self, end: float) -> bool:
         """Whether an end of `reach` is an output at finite u."""
-        return taken(self.teacher, end) if self.target is None else self.target.attained
+        return self._taught.attains(end)
+
+    @property
+    def _taught(self) -> Activation | Target:
+        return self.teacher if self.target is None else self.target
 
     @property
     def is_mean(self) -> bool:
@@ -327,24 +327,22 @@ class Network:
         y = xp.mean(self.teacher.value(u, xp), axis=-1) if self.target is None else self.target.value(u, xp)
         return y if xi is None or not self.output_noise else y + math.sqrt(self.output_noise) * xi
 
-    def weight_parts(self, lam: Array, y: Array, xp: Any = np) -> tuple[Array, Array, Array]:
+    def weight_parts(self, lam: Array, y: Array) -> tuple[Array, Array, Array]:
         """Weights as F = diag(diagonal) + coefficient gradient gradient^T: diagonal (..., p), coefficient (...) and gradient
-        (..., p) of preactivations lam (..., p) and teacher outputs y (...). xp is the namespace of the arrays."""
-        if xp is np:
-            lam, y = real("lam", lam), real("y", y)
-        yhat = self.student_outputs(lam, xp)
-        first, second = self.rule.first(y, yhat, self.a, xp), self.rule.second(y, yhat, self.a, xp)
-        x = shifted(lam, self.bias, xp)
-        diagonal = weighed(first[..., None] * self.student.second(x, xp), self.readout, xp)
-        return diagonal, second, self.slopes(lam, xp)
+        (..., p) of preactivations lam (..., p) and teacher outputs y (...)."""
+        lam, y = real("lam", lam), real("y", y)
+        yhat = self.student_outputs(lam)
+        first, second = self.rule.first(y, yhat, self.a, np), self.rule.second(y, yhat, self.a, np)
+        bent = self.student.second(shifted(lam, self.bias, np), np)
+        return weighed(first[..., None] * bent, self.readout, np), second, self.slopes(lam)
 
     def student_outputs(self, lam: Array, xp: Any = np) -> Array:
         """yhat (...) of preactivations lam (..., p)."""
         return read(self.student.value(shifted(lam, self.bias, xp), xp), self.readout, xp)
 
-    def slopes(self, lam: Array, xp: Any = np) -> Array:
+    def slopes(self, lam: Array) -> Array:
         """Derivatives (..., p) of yhat in lam (..., p)."""
-        return weighed(self.student.first(shifted(lam, self.bias, xp), xp), self.readout, xp)
+        return weighed(self.student.first(shifted(lam, self.bias, np), np), self.readout, np)
 
     def weights(self, lam: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         """Weights F (..., p, p) of preactivations lam (..., p) and teacher outputs y (...), those of `outputs` of u.
@@ -371,13 +369,11 @@ class Network:
             raise ParameterError("lam and y must be small enough for weights that do not overflow")
         return np.asarray(f)
 
-    def weights_at(self, lam: Array, y: Array, xp: Any = np) -> Array:
-        """The same, unchecked; xp is the namespace of the arrays, numpy or jax.numpy."""
-        diagonal, coefficient, gradient = self.weight_parts(lam, y, xp)
+    def weights_at(self, lam: Array, y: Array) -> Array:
+        """The same, unchecked."""
+        diagonal, coefficient, gradient = self.weight_parts(lam, y)
         outer = gradient[..., :, None] * gradient[..., None, :]
-        return coefficient[..., None, None] * outer + diagonal[..., None] * xp.eye(
-            lam.shape[-1], dtype=lam.dtype
-        )
+        return coefficient[..., None, None] * outer + diagonal[..., None] * np.eye(lam.shape[-1])
 
     def losses(self, lam: Array, y: Array, xp: Any = np) -> Array:
         """Losses (...) of the same arguments; the Hessian is that of their sum."""
@@ -404,9 +400,6 @@ class Network:
         return int(self.p)
 
 
-Committee = Network  # the first name, from when there were quadratic committees only
-
-
 def network(model: Any) -> Network:
     """`model` itself; ParameterError unless it is a Network."""
     if not isinstance(model, Network):
@@ -414,30 +407,15 @@ def network(model: Any) -> Network:
     return model
 
 
-def _teachers(value: Any) -> int:
-    p_star = width("p_star", value)
-    if math.isinf(p_star):
-        raise ParameterError("p_star must be an integer of at least 1, got inf")
-    if p_star > TEACHERS:
-        raise ParameterError(f"p_star must be at most {TEACHERS:g}, got {shown(value)}")
-    return int(p_star)
-
-
 def _plain(value: Any) -> Any:
     """A field as a number, text, list or None."""
-    if isinstance(value, Activation | Loss | Target):
+    if isinstance(value, Activation | Loss | Target | Inputs):
         return value.name
     if isinstance(value, Covariance):
         return value.spec
-    if isinstance(value, Inputs):
-        return value.name
     if isinstance(value, tuple):
         return [list(row) if isinstance(row, tuple) else row for row in value]
     return value
-
-
-def _short(value: Any) -> str:
-    return "inf" if value == math.inf else repr(_plain(value))
 
 
 def _overlap(value: Any, shape: tuple[float, float]) -> float | Matrix:
@@ -464,3 +442,15 @@ def _matrix(name: str, value: Any, shape: tuple[float, float]) -> Matrix:
     if array.shape != shape:
         raise ParameterError(f"{name} must be one number or have shape {shape}, got {array.shape}")
     return tuple(map(tuple, array.tolist()))
+
+
+def _student_numbers(name: str, value: Any, p: float, usual: float) -> tuple[float, ...] | None:
+    """A number for each student as a tuple; None for what they are without it."""
+    if value is None:
+        return None
+    if math.isinf(p):
+        raise ParameterError(f"{name} must not be given for p = inf")
+    array = np.asarray(finite(name, value))
+    if array.shape != (p,):
+        raise ParameterError(f"{name} must be one number for each of {p} students, got shape {array.shape}")
+    return None if np.all(array == usual) else tuple(array.tolist())

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import ParameterError, finite
 from theory.model import Network
-from theory.model.readout import shifted, weighed
+from theory.model.activations import shifted, weighed
 
 Array = NDArray[np.float64]
 

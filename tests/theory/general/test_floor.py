@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from theory.general import Network, spectrum, threshold
 from theory.general.laws import floor_of
-from theory.model.activations import ACTIVATIONS, Activation, outputs_of
+from theory.model.activations import ACTIVATIONS, Activation
 
 QUARTIC = Activation(
     "quartic",
@@ -98,8 +98,8 @@ def test_activations_that_saturate_slowly_have_ends():
         lambda x, xp: (2 - 2 * x**2) / (1 + x**2) ** 2,
         "even",
     )
-    np.testing.assert_allclose(outputs_of(arctan), (-np.pi / 2, np.pi / 2), rtol=1e-9)
-    assert outputs_of(growing) == (0.0, np.inf)
+    np.testing.assert_allclose(arctan.reach, (-np.pi / 2, np.pi / 2), rtol=1e-9)
+    assert growing.reach == (0.0, np.inf)
     a, alpha = 20.0, 0.5
     x = np.linspace(-9, 9, 1801)
     arctan = replace(arctan, infimum=-np.pi / 2)
