@@ -38,8 +38,8 @@ def weight_spread(model: Network, m: int) -> float:
     True
     """
     wide, p = network(model), finite_p(model)
-    labels = wide.draw_labels(min(DRAWS * m, MOST // (p + model.p_star)), np.random.default_rng(0))
-    d, c, g = wide.weight_parts(labels.lam, labels.y)
+    lam, _, y = wide.draw_labels(min(DRAWS * m, MOST // (p + model.p_star)), np.random.default_rng(0))
+    d, c, g = wide.weight_parts(lam, y)
     along = c * np.sum(g**2, axis=-1)
     largest = np.max(np.max(np.abs(d), axis=-1) + np.abs(along))
     lowest = np.min(d) if p > 1 and np.all(along >= 0) else np.min(np.min(d, axis=-1) + along)

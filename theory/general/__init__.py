@@ -14,7 +14,7 @@ from theory.general.spectrum import spectrum as lowest_branch
 from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.covariance import Covariance
 from theory.model.losses import LOSSES, Loss
-from theory.model.network import Labels, Network
+from theory.model.network import Network
 
 __all__ = [
     "ACTIVATIONS",
@@ -22,7 +22,6 @@ __all__ = [
     "Activation",
     "Covariance",
     "DensityCurve",
-    "Labels",
     "Loss",
     "Network",
     "alpha_zero",
@@ -41,6 +40,7 @@ _FORMER = {"GeneralSpectrum": Found, "ModelMap": Threshold, "ModelThreshold": Th
 
 
 _GONE = {
+    "Labels": "a tuple (lam, u, y): theory.Network.draw_labels",
     "ScalarLaw": "theory.general.nodes.given_law(weight, spike, probability, infimum)",
     "activation_weight": "lambda lam, u, xi: model.weights(lam, model.outputs(u)), model = Network(activation=..., a=...)",
 }

@@ -1,5 +1,5 @@
 """The model under its first address: `theory.model` is where it lives."""
 
-from theory.model.network import Labels, Network
+from theory.model.network import Network
 
-__all__ = ["Labels", "Network"]
+__all__ = ["Network"]

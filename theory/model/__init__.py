@@ -7,7 +7,7 @@ from theory.model.activations import ACTIVATIONS, Activation, Target
 from theory.model.covariance import Covariance, covariance
 from theory.model.inputs import Inputs
 from theory.model.losses import LOSSES, Loss
-from theory.model.network import Labels, Network, network
+from theory.model.network import Network, network
 
 Committee = Network
 
@@ -18,7 +18,6 @@ __all__ = [
     "Committee",
     "Covariance",
     "Inputs",
-    "Labels",
     "Loss",
     "Network",
     "Target",

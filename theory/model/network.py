@@ -11,8 +11,6 @@ network has weights that are diagonal plus rank one, with l' and l'' the derivat
 With a readout c, biases b and a `target` f* outputs are yhat = sum_k c_k s(lam_k + b_k) and y = f*(u_1 .. u_p*), and
 
     F = diag(l' c s''(lam + b)) + l'' (c s'(lam + b)) (c s'(lam + b))^T.
-
-The quadratic committee (`theory.exact.committee`) is the Network of all defaults: `Committee(p, p_star, a)` gives it.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,14 +48,6 @@ Matrix = tuple[tuple[float, ...], ...]
 
 _LATER = "readout", "bias", "target", "inputs"  # fields that records of before do not have
 _SPARE = 1e-9  # by how much rounding may make a Gram matrix indefinite
-
-
-class Labels(NamedTuple):
-    """What m samples show: lam (m, p), u (m, p_star), teacher outputs with their noise y (m,)."""
-
-    lam: NDArray[np.float64]
-    u: NDArray[np.float64]
-    y: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -210,10 +200,10 @@ class Network:
         return cls(**values)
 
     def __repr__(self) -> str:
-        plain = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        usual = {f.name: f.default for f in fields(self)}
         always = "p", "p_star", "a"
-        told = [f.name for f in fields(self) if f.name in always or plain[f.name] != f.default]
-        return f"Network({', '.join(f'{name}={plain[name]!r}' for name in told)})"
+        told = [f"{k}={v!r}" for k, v in self.record().items() if k in always or v != usual[k]]
+        return f"Network({', '.join(told)})"
 
     def record(self) -> dict[str, Any]:
         """The fields as plain numbers, texts, lists and None (p = inf as math.inf), from which `of` makes an equal Network;
@@ -381,18 +371,21 @@ class Network:
             lam, y = real("lam", lam), real("y", y)
         return self.rule.value(y, self.student_outputs(lam, xp), self.a, xp)
 
-    def draw_labels(self, m: int, rng: np.random.Generator) -> Labels:
-        """Labels of m samples as N -> inf. Raises ParameterError unless m is a count, rng a numpy.random.Generator, p finite.
+    def draw_labels(self, m: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Labels of m samples as N -> inf: lam (m, p), u (m, p_star), teacher outputs with their noise y (m,).
 
-        >>> Network(p=2, p_star=3).draw_labels(5, np.random.default_rng(0)).u.shape
-        (5, 3)
+        Raises ParameterError unless m is a count, rng a numpy.random.Generator, p finite.
+
+        >>> lam, u, y = Network(p=2, p_star=3).draw_labels(5, np.random.default_rng(0))
+        >>> lam.shape, u.shape, y.shape
+        ((5, 2), (5, 3), (5,))
         """
         m, rng, p = count("m", m, 0), generator("rng", rng), self._finite_p()
         v = rng.standard_normal((m, self.p_star + p))
         u = v[:, : self.p_star]
         zeta = rng.standard_normal(u.shape) if self.noise else None
         xi = rng.standard_normal(m) if self.output_noise else None
-        return Labels(v @ self.mixing().T, u, self.outputs(u, zeta, xi))
+        return v @ self.mixing().T, u, self.outputs(u, zeta, xi)
 
     def _finite_p(self) -> int:
         if math.isinf(self.p):
