@@ -17,15 +17,10 @@ from typing import Any
 # routine. The library reads this when NumPy is first imported: after this line in every program; worker processes inherit it.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
-from bbp.console import start
+from bbp.console import process
 
-if hidden := start.stranger():
-    if start.is_program():
-        sys.stderr.write(f"bbp: error: {hidden}\n")
-        sys.exit(2)
-    raise ImportError(hidden)
-if start.is_program():
-    start.begin()
+if process.is_program():
+    process.begin()
 
 __version__ = "0.4.0"
 

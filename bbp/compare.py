@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bbp.console import options, program
-from bbp.console.errors import FileError
-from bbp.console.options import Program
-from bbp.console.program import callable_as, log
+from bbp.console.messages import FileError, log
+from bbp.console.program import Program, callable_as
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
 from bbp.files import disk

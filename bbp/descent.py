@@ -14,8 +14,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import NO_OBSERVABLES, Program
-from bbp.console.program import callable_as
+from bbp.console.program import NO_OBSERVABLES, Program, callable_as
 from bbp.experiments.options import DESCENT
 
 EXAMPLE = """  bbp descent                                              a first look at p = 2: about a minute

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from bbp.console import grids, program
-from bbp.console.errors import RunError
+from bbp.console.messages import RunError
 from bbp.experiments import own
 from bbp.files import disk
 from theory.checks import ParameterError, shown

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bbp import plot
-from bbp.console import grids, program
-from bbp.console.errors import FileError
+from bbp.console import grids, messages, options, program
+from bbp.console.messages import FileError, log
 from bbp.console.options import integer
-from bbp.console.program import log
 from bbp.experiments.options import MOST_SAMPLES
 from bbp.files import disk
 from bbp.gallery import base
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     disk.prepare_directory(out)
     stored = {entry.name: None if args.force else _stored(out, entry, effort) for entry in entries}
     failed = 0
-    with program.Progress(len(entries), unit="figure") as progress:
+    with messages.Progress(len(entries), unit="figure") as progress:
         for entry in entries:
             failed += not _make(entry, effort, out, args.format, stored[entry.name])
             progress.advance(note=entry.name)
@@ -91,7 +90,7 @@ def _make(entry: Entry, effort: Effort, out: Path, form: str, stored: Stored | N
             seconds = time.perf_counter() - start
             base.save(path, entry, arrays, effort, seconds)
             data, _ = base.load(path)
-            how = f"computed in {program.duration(seconds)}"
+            how = f"computed in {messages.duration(seconds)}"
         with style.figure_style():
             figure = entry.draw(data)
         picture = disk.destination(out / f"{entry.name}.{form}")
@@ -122,7 +121,7 @@ def _stored(out: Path, entry: Entry, effort: Effort) -> Stored | None:
 def _entry(name: str) -> Entry:
     if name not in ENTRIES:
         raise ParameterError(
-            f"no figure {name!r}{program.nearest(name, list(ENTRIES))}; there are {', '.join(ENTRIES)}"
+            f"no figure {name!r}{options.nearest(name, list(ENTRIES))}; there are {', '.join(ENTRIES)}"
         )
     return ENTRIES[name]
 

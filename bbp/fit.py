@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bbp.console import grids, program
-from bbp.console.errors import FileError
+from bbp.console import grids, messages, program
+from bbp.console.messages import FileError
 from bbp.console.program import callable_as
 from bbp.files import disk
 from theory.checks import RATIOS, ParameterError, count, finite, one, shown
@@ -83,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
         disk.prepare_directory(path.parent)
     if "save" in places:
         dataset.write(places["save"], found[0])
-        program.log.info("wrote %s", places["save"])
+        messages.log.info("wrote %s", places["save"])
     if "out" in places:
         disk.write_bytes(places["out"], plot.render(plot.draw(found[0]), form, 300))
-        program.log.info("wrote %s", places["out"])
+        messages.log.info("wrote %s", places["out"])
     return program.OK
 
 

@@ -8,8 +8,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import NO_OBSERVABLES, Program
-from bbp.console.program import callable_as
+from bbp.console.program import NO_OBSERVABLES, Program, callable_as
 from bbp.experiments.options import PHASE
 
 SUMMARY = (

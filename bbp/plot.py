@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 
 from bbp.analysis import comparison, scaling, spectrum
 from bbp.console import grids, program
-from bbp.console.errors import FileError, RunError
+from bbp.console.messages import FileError, RunError
+from bbp.console.options import nearest
 from bbp.console.program import callable_as
 from bbp.experiments import descent_file, models, own, phase_file
 from bbp.experiments.options import MODEL
@@ -124,7 +125,7 @@ def _checked(look: Mapping[str, Any]) -> dict[str, Any]:
     known = list(inspect.signature(options.read).parameters)
     for name in look:
         if name not in known:
-            raise ParameterError(f"a figure has no option {name!r}{program.nearest(name, known)}")
+            raise ParameterError(f"a figure has no option {name!r}{nearest(name, known)}")
     return dict(look)
 
 

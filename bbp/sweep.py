@@ -13,8 +13,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.options import Program
-from bbp.console.program import callable_as
+from bbp.console.program import Program, callable_as
 from bbp.experiments.options import SWEEP
 
 EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 alphas around alpha_BBP, under a minute

@@ -23,6 +23,7 @@ import numpy as np
 import xarray as xr
 
 from bbp import plot
+from bbp.__main__ import dispatch
 from bbp.analysis.estimates import with_interval
 from bbp.analysis.laws import POWER, fit_law
 from bbp.analysis.recovery import chance, recovery
@@ -54,7 +55,7 @@ def descended(path: Path, options: Mapping[str, Any]) -> xr.Dataset:
     """Converged gradient flows with these options of `bbp descent`, from the file at `path` or computed."""
     given = {"out": path} | FLOW | options
     words = [str(word) for name, value in given.items() for word in (f"--{name}", value)]
-    if program.dispatch(["descent", *words, "--resume"]) != program.OK:
+    if dispatch(["descent", *words, "--resume"]) != program.OK:
         raise SystemExit(f"bbp descent failed for {path}")
     return dataset.open(path)
 

@@ -13,8 +13,9 @@ from typing import Any
 import reference
 
 from bbp import plot, store
+from bbp.__main__ import COMMANDS
 from bbp.analysis import comparison
-from bbp.console.program import COMMANDS, Parser
+from bbp.console.program import Parser
 from bbp.experiments import descent_file, phase_file
 from bbp.files import dataset, variables
 from bbp.gallery import base

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bbp.console.program import COMMANDS
+from bbp.__main__ import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,4 +1,4 @@
-"""What every command shares: parser, exit codes, errors in one line.
+"""What every command shares: parser, exit codes, errors in one line; and the programs that run experiments.
 
 A command is a module bbp/NAME.py with
 
@@ -7,34 +7,37 @@ A command is a module bbp/NAME.py with
     main(argv=None) -> int  `return program.program("NAME", add_arguments, run, argv, summary=..., example=...)`
 
 and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME`, `python -m bbp.NAME`.
-Wrong arguments raise `ParameterError`, unusable files `bbp.console.errors.FileError`, failed runs
-`bbp.console.errors.RunError`; `program` turns them into one line on stderr and an exit code. Results go to stdout,
+Wrong arguments raise `ParameterError`, unusable files `bbp.console.messages.FileError`, failed runs
+`bbp.console.messages.RunError`; `program` turns them into one line on stderr and an exit code. Results go to stdout,
 messages (the logger "bbp") to stderr.
+
+A `Program` is a command and a function of Python at once, made of a table of options and what builds an experiment from them.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
+import contextlib
 import errno
 import importlib
 import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, NoReturn
 
-from bbp import __version__
-from bbp.console import devices, signals, streams
-from bbp.console.commands import COMMANDS, overview
-from bbp.console.errors import Interrupted, RunError
-from bbp.console.progress import STDERR, Progress, duration, log, messages
-from bbp.console.streams import one_line, plain
-from theory.checks import NotConverged, ParameterError
+import numpy as np
 
-__all__ = ["Parser", "Progress", "dispatch", "duration", "guarded", "log", "messages", "program", "show"]
+from bbp import __version__
+from bbp.console import options, process
+from bbp.console.messages import STDERR, RunError, heed_jax, log, messages, no_device, one_line, plain
+from bbp.console.process import Interrupted
+from theory import checks
+from theory.checks import NotConverged, ParameterError
 
 OK, FAILED, USAGE, BROKEN_PIPE = 0, 1, 2, 141
 # What the system refuses because of the name or the place that was given; anything else happened to the run.
@@ -57,13 +60,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, **kwargs)
         self._elsewhere: dict[str, str] = {}
 
-    def elsewhere(self, options: Sequence[str], why: str) -> None:
+    def elsewhere(self, names: Sequence[str], why: str) -> None:
         """Options of other programs that users will look for here, such as --loss, and in a line why they are not here."""
-        self._elsewhere |= dict.fromkeys(options, why)
+        self._elsewhere |= dict.fromkeys(names, why)
 
     def error(self, message: str) -> NoReturn:
         """One line on stderr and exit code 2, without the usage."""
-        _complain(self.prog, f"{one_line(message)} (see {self.prog} --help)", USAGE)
+        complain(self.prog, f"{one_line(message)} (see {self.prog} --help)", USAGE)
         raise SystemExit(USAGE)
 
     def parse_args(self, args=None, namespace=None):
@@ -77,8 +80,8 @@ class Parser(argparse.ArgumentParser):
         if extra:
             if why := self._elsewhere.get(extra[0].split("=")[0]):
                 self.error(f"no {extra[0].split('=')[0]} here: {why}")
-            options = [text for action in self._actions for text in action.option_strings]
-            near = _nearest_option(extra[0].split("=")[0], options) if extra[0].startswith("-") else ""
+            names = [text for action in self._actions for text in action.option_strings]
+            near = _nearest_option(extra[0].split("=")[0], names) if extra[0].startswith("-") else ""
             self.error(f"unrecognised argument {extra[0]!r}{near}")
         return known
 
@@ -99,17 +102,11 @@ class Parser(argparse.ArgumentParser):
         return joined
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """ "; did you mean X?" for the name most like `name`, or nothing."""
-    match = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"; did you mean {match[0]}?" if match else ""
-
-
-def _nearest_option(name: str, options: Sequence[str]) -> str:
+def _nearest_option(name: str, names: Sequence[str]) -> str:
     """The options that have all the words of `name` among theirs (--a: --a-grid or --at-a), else the nearest."""
     words = set(name.strip("-").split("-"))
-    having = [option for option in options if words <= set(option.strip("-").split("-"))]
-    return f"; did you mean {' or '.join(having)}?" if 0 < len(having) < 4 else nearest(name, options)
+    having = [option for option in names if words <= set(option.strip("-").split("-"))]
+    return f"; did you mean {' or '.join(having)}?" if 0 < len(having) < 4 else options.nearest(name, names)
 
 
 def program(
@@ -122,7 +119,7 @@ def program(
     example: str,
 ) -> int:
     """Parse, run, answer with an exit code: 0 done, 1 failed, 2 wrong arguments or files, 128 + number after a signal."""
-    streams.prepare()
+    process.prepare()
     parser = Parser(prog=f"bbp {name}", description=summary, epilog=f"example:\n{example.rstrip()}")
     add_arguments(parser)
     noise = parser.add_mutually_exclusive_group()
@@ -134,47 +131,47 @@ def program(
     )
     noise.add_argument("-v", "--verbose", action="store_true", help="more messages, and tracebacks of bugs")
     parser.add_argument("--version", action="version", version=f"bbp {__version__}")
-    with signals.heeded(parser.prog):
+    with process.heeded(parser.prog):
         try:
             args = parser.parse_args(argv)
         except SystemExit as stop:
-            return signals.end(int(stop.code or 0))
-        devices.heed()
+            return process.end(int(stop.code or 0))
+        heed_jax()
         with messages(parser.prog, quiet=args.quiet, verbose=args.verbose):
-            return signals.end(guarded(parser.prog, lambda: run(args), verbose=args.verbose))
+            return process.end(guarded(parser.prog, lambda: run(args), verbose=args.verbose))
 
 
 def guarded(prog: str, work: Callable[[], int], *, verbose: bool = False) -> int:
     """The exit code of `work()`; what it raises becomes one line on stderr."""
     try:
-        signals.check()
+        process.check()
         code = work()
         sys.stdout.flush()
-        signals.check()
+        process.check()
         return code
     except ParameterError as error:
-        return _complain(prog, error, USAGE)
+        return complain(prog, error, USAGE)
     except (RunError, NotConverged) as error:
-        return _complain(prog, error, FAILED)
+        return complain(prog, error, FAILED)
     except KeyboardInterrupt as error:
         signal = error if isinstance(error, Interrupted) else Interrupted(str(error))
-        return _complain(prog, "; ".join(filter(None, [signal.word, str(signal)])), 128 + signal.number)
+        return complain(prog, "; ".join(filter(None, [signal.word, str(signal)])), 128 + signal.number)
     except BrokenPipeError:
         # The reader of stdout has gone (`bbp info FILE | head`); point it elsewhere for a silent exit flush.
-        streams.abandon("stdout")
+        process.abandon("stdout")
         return BROKEN_PIPE
     except MemoryError as error:
         size = re.search(r"allocate (\S+ \S+)", str(error))
-        return _complain(prog, "out of memory" + (f": {size[1]} were needed at once" if size else ""), FAILED)
+        return complain(prog, "out of memory" + (f": {size[1]} were needed at once" if size else ""), FAILED)
     except OSError as error:
-        return _complain(prog, describe(error), USAGE if error.errno in _ASKED else FAILED)
+        return complain(prog, describe(error), USAGE if error.errno in _ASKED else FAILED)
     except Exception as error:
         if verbose:
             traceback.print_exc(file=STDERR)
-        if reason := devices.missing(error) or devices.exhausted(error):
-            return _complain(prog, reason, FAILED)
+        if reason := no_device(error):
+            return complain(prog, reason, FAILED)
         hint = "" if verbose else " (--verbose shows the traceback)"
-        return _complain(prog, f"unforeseen {type(error).__name__}: {one_line(error)}{hint}", FAILED)
+        return complain(prog, f"unforeseen {type(error).__name__}: {one_line(error)}{hint}", FAILED)
 
 
 def show(text: str) -> None:
@@ -188,25 +185,9 @@ def describe(error: OSError) -> str:
     return f"{error.strerror or one_line(error)}{name}"
 
 
-def dispatch(argv: Sequence[str]) -> int:
-    """The program `bbp`: hand over to the named command, which is imported only then."""
-    streams.prepare()
-    if not argv or argv[0] in ("-h", "--help"):
-        print(overview(), file=sys.stdout if argv else sys.stderr)
-        return OK if argv else USAGE
-    if argv[0] == "--version":
-        print(f"bbp {__version__}")
-        return OK
-    if argv[0] not in COMMANDS:
-        return _complain(
-            "bbp", f"no command {argv[0]!r}{nearest(argv[0], list(COMMANDS))} (see bbp --help)", USAGE
-        )
-    return importlib.import_module(f"bbp.{argv[0]}").main(argv[1:])
-
-
-def _complain(prog: str, error: object, code: int) -> int:
+def complain(prog: str, error: object, code: int) -> int:
     """One line on stderr, and the exit code; the words of a process that is leaving already count first."""
-    signals.claim()
+    process.claim()
     STDERR.write(f"{prog}: error: {one_line(error)}\n")
     return code
 
@@ -215,3 +196,136 @@ def callable_as(name: str, function: Callable[..., Any]) -> None:
     """Make the module `name` callable as this function: `bbp.sweep` is what `python -m bbp.sweep` runs, and a function."""
     own = {"__call__": staticmethod(function), "__signature__": inspect.signature(function)}
     sys.modules[name].__class__ = type("Program", (ModuleType,), own)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program `bbp NAME` that runs what `build(given)` of `bbp.experiments.NAME` makes of its options.
+
+    options   the table
+    rivals    pairs of options of which the one on the command line wins over the other in a TOML file
+    summary, example   of --help
+    elsewhere          options of other programs, and why they are not here
+    """
+
+    name: str
+    options: Sequence[options.Option]
+    summary: str
+    example: str
+    rivals: Sequence[tuple[str, str]] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """The options, from their table."""
+        options.add(parser, self.options)
+        for name, why in self.elsewhere.items():
+            if isinstance(parser, Parser):
+                parser.elsewhere([f"--{name}"], why)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Carry out the command; 0 done, 1 if samples failed."""
+        values = options.given(args, self.options, self.rivals)
+        how = options.checked(self.options, values)
+        experiment, engine = self._made(values)
+        return engine.carry_out(experiment, how)
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """The command; its exit code."""
+        return program(
+            self.name, self.add_arguments, self.run, argv, summary=self.summary, example=self.example
+        )
+
+    def call(
+        self,
+        given: Mapping[str, Any],
+        *what: Any,
+        out: Any = None,
+        executor: Executor | None = None,
+        progress: bool = True,
+    ) -> Any:
+        """What the program would put into its file, from Python.
+
+        given      options by name, as the command line has them but with _ for -, of text or of numbers, lists, arrays
+        what       more for `build`
+        out        the file to write; None keeps nothing on disk
+        executor   runs the units of work
+        progress   False: no bar and no messages but errors
+
+        ParameterError on a wrong option; FileError, RunError as the program; Interrupted, a KeyboardInterrupt, on Ctrl-C.
+        """
+        names = [option.name for option in self.options if option.name not in SHELL_ONLY]
+        progress, values = checks.flag("progress", progress), {n: _plain(value) for n, value in given.items()}
+        for name in values:
+            if name in self.elsewhere:
+                raise ParameterError(f"{self.name} has no option {name!r}: {self.elsewhere[name]}")
+            if name not in names:
+                # from Python the grid is an argument of its own
+                named = ["alpha" if known == "alpha_grid" else known for known in names]
+                raise ParameterError(f"{self.name} has no option {name!r}{options.nearest(name, named)}")
+        how = options.checked(self.options, values)
+        how |= {"out": None if out is None else options.data_file("out", out), "executor": executor}
+        for option in self.options:
+            if out is None and option.name in OF_A_FILE and how[option.name]:
+                raise ParameterError(
+                    f"{option.name}=True needs out, the name of a file: without it nothing is kept on disk"
+                )
+        name = f"bbp.{self.name}"
+        with process.heeded(name), messages(name, quiet=not progress), self._in_python():
+            experiment, engine = self._made(values, *what)
+            found, said = engine.obtain(experiment, how)
+            if said:
+                log.info("%s", said)
+            engine.tell_failures(experiment, found, "retry_failed=True" if said else "")
+            return found
+
+    @contextlib.contextmanager
+    def _in_python(self) -> Iterator[None]:
+        """Messages of errors with options as Python writes them: resume=True for --resume."""
+        flags = {option.written: f"{option.name}=True" for option in self.options if option.flag}
+        words = {option.written: option.name for option in self.options} | flags
+        words = {word: text for word, text in words.items() if word not in OF_TASKS} | {
+            "--save": "out",
+            "--out": "out",
+            "the same command": "the same call",
+        }
+        listed = "|".join(sorted(words, key=len, reverse=True))
+        parts = re.compile(
+            rf"(?<!\w)'[^']*'|(?<![\w/-])({listed})(?![\w-])"
+        )  # what is quoted, such as a file, stays
+        try:
+            yield
+        except (ParameterError, RunError, Interrupted) as error:
+            error.args = tuple(
+                parts.sub(lambda found: words.get(found[0], found[0]), part)
+                if isinstance(part, str)
+                else part
+                for part in error.args
+            )
+            raise
+
+    def _made(self, values: Mapping[str, Any], *what: Any) -> tuple[Any, Any]:
+        """The experiment, and what carries it out: only now JAX and SciPy are imported, so that --help and wrong options are
+        answered at once."""
+        from bbp.experiments import carry_out
+
+        return importlib.import_module(f"bbp.experiments.{self.name}").build(values, *what), carry_out
+
+
+SHELL_ONLY = ("out", "save", "task", "merge", "dry_run")  # options that are for the shell
+OF_TASKS = ("--task", "--merge", "--dry-run")  # which Python does not have
+NO_OBSERVABLES = {"observable": "observables are of sweeps (bbp sweep), and of what reads their files"}
+OF_A_FILE = (
+    "resume",
+    "force",
+    "retry_failed",
+)  # what they say is of a file, and of what a run has left beside it
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numbers of NumPy, JAX and xarray as lists and numbers, types of numbers as their names."""
+    with contextlib.suppress(TypeError):  # a Dataset has no one array
+        if isinstance(value, np.dtype | type):
+            return value if np.dtype(value) == object else np.dtype(value).name
+        if hasattr(value, "__array__"):
+            return np.asarray(value).tolist()
+    return list(value) if isinstance(value, tuple | range) else value

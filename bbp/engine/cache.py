@@ -16,7 +16,7 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock, Timeout
 
-from bbp.console.progress import log
+from bbp.console.messages import log
 
 NONE = "none"  # in place of a directory: keep nothing
 VARIABLE = "BBP_CACHE"

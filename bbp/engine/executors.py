@@ -27,9 +27,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from bbp.console import devices, signals
-from bbp.console.errors import RunError
-from bbp.console.progress import log
+from bbp.console import messages, process
+from bbp.console.messages import RunError, log
 from bbp.engine.tasks import Result, Unit, compute, failure, made
 from sims.machine import ONE_CORE
 from theory.checks import ParameterError, shown
@@ -49,7 +48,7 @@ _GPU = re.compile(r"[0-9]+|(GPU|MIG)-[0-9a-fA-F/-]+")
 def here(units: Iterable[Unit]) -> Iterator[Result]:
     """Run units in this process, until a signal comes."""
     for unit in units:
-        signals.check()
+        process.check()
         yield compute(unit)
 
 
@@ -80,7 +79,7 @@ def results(
 
     watch   called with whether something has just come, at least every LOOK_SECONDS; RunError from it ends the run
 
-    After a signal what has been computed is brought in, units in hand have `signals.GRACE` seconds, and then it is raised.
+    After a signal what has been computed is brought in, units in hand have `process.GRACE` seconds, and then it is raised.
     """
     rest, held = iter(units), {}
     arrived: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
@@ -102,15 +101,15 @@ def results(
         return True
 
     def fill() -> None:
-        while len(held) < window and not signals.stopping() and give(next(rest, None)):
+        while len(held) < window and not process.stopping() and give(next(rest, None)):
             pass
 
     end: float | None = None  # of the wait for units in hand, once a signal has come
     try:
         fill()
         while held:
-            if signals.stopping() and end is None:
-                end = time.monotonic() + signals.GRACE
+            if process.stopping() and end is None:
+                end = time.monotonic() + process.GRACE
                 for future in list(held):
                     future.cancel()
             if end is not None and time.monotonic() > end:
@@ -123,12 +122,12 @@ def results(
             unit, tries = held.pop(future)
             watch(True)
             result = _outcome(future, unit, tries + 1)
-            if result is None and not signals.stopping():
+            if result is None and not process.stopping():
                 give(unit, tries + 1)
             fill()  # before the result is stored: nobody waits for the disk
             if result is not None:
                 yield result
-        signals.check()
+        process.check()
     finally:
         for future in held:
             future.cancel()
@@ -140,13 +139,13 @@ def _outcome(future: Future[Result], unit: Unit, tries: int) -> Result | None:
     try:
         result = future.result(timeout=0)
     except CancelledError:
-        if signals.stopping():
+        if process.stopping():
             return None
         raise RunError("units were cancelled: the scheduler, or the executor, is lost") from None
     except BrokenExecutor as error:
         if type(error).__name__ != "TerminatedWorkerError":
             raise RunError(f"processes cannot run a unit: {_words(error.__cause__ or error)}") from None
-        if not signals.stopping():
+        if not process.stopping():
             code = re.search(r"\{(.*)\}", str(error))
             log.warning("a process died%s: another takes its place", f" ({code[1]})" if code else "")
         return failure(unit, f"each of the {TRIES} processes that tried it died") if last else None
@@ -227,7 +226,7 @@ class _Lane:
         before = {name: os.environ.get(name) for name in more}
         os.environ.update(more)
         try:
-            with signals.deaf(), _stdout_on_stderr():
+            with _deaf(), _stdout_on_stderr():
                 self.executor = loky.ProcessPoolExecutor(
                     1, env=self.environment, initializer=_begin, initargs=(os.getpid(),)
                 )
@@ -262,6 +261,19 @@ class _Lane:
 
 
 @contextmanager
+def _deaf() -> Iterator[None]:
+    """Block SIGINT in what this block starts: Ctrl-C at a terminal is for the program alone."""
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def _stdout_on_stderr() -> Iterator[None]:
     """What children of this block print goes to stderr, from their first line on: stdout is for results."""
     try:
@@ -279,7 +291,7 @@ def _stdout_on_stderr() -> Iterator[None]:
 
 def _begin(parent: int) -> None:
     """In a process that starts: signals and messages are for the program, and it ends with its parent."""
-    devices.heed(tell=False)
+    messages.heed_jax(tell=False)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -327,7 +339,7 @@ def _connect(make: Callable[..., Any], address: str) -> Any:
     until = time.monotonic() + CONNECT_SECONDS + 1
     while thread.is_alive() and time.monotonic() < until:
         thread.join(0.1)
-        signals.check()
+        process.check()
     if not found:
         raise RunError(f"cannot reach a dask scheduler at {address!r}: it does not answer as one does")
     client = found[0]
@@ -402,7 +414,7 @@ def gpus() -> list[str]:
     CUDA counts the names of that variable up to the first that is none ("NoDevFiles", "-1", nothing), and where there is
     no driver there is no GPU, whatever it says.
     """
-    if os.environ.get("JAX_PLATFORMS", "").startswith("cpu") or not devices.driver():
+    if os.environ.get("JAX_PLATFORMS", "").startswith("cpu") or not messages.driver():
         return []
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         names = [name.strip() for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]

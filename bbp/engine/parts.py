@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from bbp.console.errors import FileError
-from bbp.console.program import log
+from bbp.console.messages import FileError, log
 from bbp.engine.experiment import Experiment, canonical, differences
 from bbp.engine.tasks import DONE, FAILED, Point, Result
 from bbp.files import disk

@@ -15,9 +15,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from bbp.console import program, signals
-from bbp.console.errors import FileError, RunError
-from bbp.console.program import log
+from bbp.console import messages, process, program
+from bbp.console.messages import FileError, RunError, log
 from bbp.engine import cache, executors
 from bbp.engine.experiment import Division, Experiment, canonical, differences, pending
 from bbp.engine.parts import LOCK, OWNER, Parts
@@ -26,7 +25,7 @@ from bbp.files import disk
 from bbp.files.dataset import Locking
 from theory.checks import ParameterError
 
-# What runs units and gives their results; after a signal it gives what it has computed already, and ends as signals.check does.
+# What runs units and gives their results; after a signal it gives what it has computed already, and ends as process.check does.
 Work = Callable[[Iterable[Unit]], Iterator[Result]]
 PATIENCE = 600.0  # seconds that workers of a scheduler are waited for
 MOMENT = 0.5  # seconds for which a lock may be held by others who only look
@@ -94,11 +93,11 @@ def run(experiment: Experiment, how: Execution) -> Any:
         try:
             if not how.merge:
                 # Work is worth a wait once it runs, not while workers start.
-                with working(how) as work, signals.keeping(lambda: _kept(experiment, how, parts, results)):
+                with working(how) as work, process.keeping(lambda: _kept(experiment, how, parts, results)):
                     _run_all(experiment, how.division, results, work, parts)
             return None if how.task else _finish(experiment, how, parts, results)
         except KeyboardInterrupt:
-            raise signals.stopped(_kept(experiment, how, parts, results)) from None
+            raise process.stopped(_kept(experiment, how, parts, results)) from None
         except OSError as error:
             kept = _kept(experiment, how, parts, results)
             raise RunError(f"{program.describe(error)}; {kept}") from None
@@ -127,7 +126,7 @@ def in_memory(experiment: Experiment, how: Execution | None = None) -> Any:
             raise
         _interrupted[records] = results
         kept = f"{results.samples} {experiment.unit_of} are kept in memory"
-        raise signals.stopped(f"{kept}: the same call goes on from there") from None
+        raise process.stopped(f"{kept}: the same call goes on from there") from None
     return experiment.assemble(results)
 
 
@@ -184,7 +183,6 @@ def working(how: Execution) -> Iterator[Work]:
             executors.Processes(
                 how.workers or how.processes, cache.environment(how.cache), gpus
             ) as processes,
-            signals.cleaned(processes.shutdown),
         ):
             yield lambda units: executors.results(processes, units)
     else:
@@ -228,7 +226,7 @@ def _run_all(
     """Run all that is pending, round by round, saving each unit as it comes."""
     plan = pending(experiment, results, division)
     total = results.samples + plan.samples
-    with program.Progress(total, unit=experiment.unit_of, done=results.samples) as progress:
+    with messages.Progress(total, unit=experiment.unit_of, done=results.samples) as progress:
         while plan.samples:
             for result in work(plan):
                 if parts is not None:
@@ -238,7 +236,7 @@ def _run_all(
                 name = f"{experiment.describe(result.point)}, {experiment.unit_of} {result.first} to {last}"
                 log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
                 progress.count(result.count, name)
-            signals.check()
+            process.check()
             plan = pending(experiment, results, division)
             progress.grow(plan.samples)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.console import devices
+from bbp.console.messages import no_device
 from bbp.files import variables
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 
@@ -275,7 +275,7 @@ def _columns(unit: Unit, samples: range) -> Columns:
         return _declared(unit, len(samples), unit.kind.compute(unit.given, samples, **unit.hints))
     except Exception as error:
         if len(samples) == 1:
-            said = devices.exhausted(error) or f"{type(error).__name__}: {' '.join(str(error).split())}"
+            said = no_device(error) or f"{type(error).__name__}: {' '.join(str(error).split())}"
             return _failed(unit, 1, said)
     parts = [_columns(unit, range(sample, sample + 1)) for sample in samples]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bbp.console import program
-from bbp.console.program import log
+from bbp.console import messages, program
+from bbp.console.messages import log
 from bbp.engine import cache
 from bbp.engine import run as engine
 from bbp.engine.executors import given, gpus
@@ -217,13 +217,13 @@ def describe(experiment: Experiment, how: engine.Execution) -> str:
     starting = START if processes > 1 else 0.0
     closing = 0.0 if how.task else experiment.closing()
     seconds = scale * work / processes + compiling + starting + closing
-    compiled = f", {program.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
+    compiled = f", {messages.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
     lines.append(
-        f"about {program.duration(seconds)}{share}{compiled} scaled from samples timed on this machine"
+        f"about {messages.duration(seconds)}{share}{compiled} scaled from samples timed on this machine"
     )
     alone = scale * work + compiling + closing
     if processes > 1 and alone < seconds:
-        lines.append(f"in one process about {program.duration(alone)}: they cost more here than they gain")
+        lines.append(f"in one process about {messages.duration(alone)}: they cost more here than they gain")
     lines += experiment.notes()
     try:
         check_memory(experiment, how)

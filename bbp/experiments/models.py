@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from bbp.console import grids
-from bbp.console.errors import FileError
-from bbp.console.progress import log
+from bbp.console.messages import FileError, log
 from bbp.experiments import own
 from bbp.files import disk
 from theory.answers import Threshold

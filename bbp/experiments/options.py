@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from bbp.console import grids
-from bbp.console.options import Option, choice, directory, integer, path, seed, text, truth
+from bbp.console.options import Option, choice, data_file, directory, integer, path, seed, text, truth
 from bbp.experiments import models, own
-from bbp.files import disk, variables
+from bbp.files import variables
 from theory.checks import ParameterError, normalisation, shown
 from theory.model.activations import ACTIVATIONS
 from theory.model.losses import LOSSES
@@ -30,10 +30,6 @@ _PLACES = [
 SOLVERS = (AUTO, *sorted(module.name for module in pkgutil.iter_modules(_PLACES)))
 STARTS = ("random", "hessian", "spectral")
 DYNAMICS = ("flow", "steps")
-FOREIGN = (
-    ".txt .csv .tsv .dat .json .toml .yaml .yml .tex .md .html .log .npy .npz .pkl .py"
-    " .png .pdf .svg .eps .pgf .ps .jpg .jpeg .zip .gz"
-).split()  # endings of what is not HDF5
 MOST_SAMPLES = 10**6  # at a point
 MOST_DRAWS = 10**6
 MOST_FLOW_ALPHA = 100
@@ -64,16 +60,6 @@ def minima_alphas(name: str, value: Any) -> list[float]:
 def named(read: Any, other: str) -> Any:
     """The same reader, with another name in its messages."""
     return lambda name, value: read(other, value)
-
-
-def data_file(name: str, value: Any) -> Path:
-    """A file for HDF5; ParameterError for a name whose ending says that it is something else."""
-    found = disk.destination(value, name)
-    if found.suffix.lower() in FOREIGN:
-        raise ParameterError(
-            f"{name} is an HDF5 file and must not end in {found.suffix}, got {shown(str(value))}"
-        )
-    return found
 
 
 def values(name: str, value: Any) -> list[float]:

@@ -24,7 +24,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.files import disk
 from bbp.files.inputs import inputs as read_inputs
 from theory.checks import ParameterError, finite, shown

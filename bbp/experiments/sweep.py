@@ -15,7 +15,7 @@ import xarray as xr
 from bbp.analysis import summary
 from bbp.analysis.summary import draws_of, mean_overlap
 from bbp.console import grids, options
-from bbp.console.progress import log
+from bbp.console.messages import log
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, differences
 from bbp.engine.tasks import Field, Kind, Results

@@ -23,7 +23,7 @@ from bokeh.models import CustomJS
 from bokeh.resources import Resources
 from numpy.typing import NDArray
 
-from bbp.console.program import Progress
+from bbp.console.messages import Progress
 from bbp.explorer import curves, figures, page
 from bbp.explorer.answer import PHASES, answer
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of

@@ -21,7 +21,7 @@ from bokeh.settings import settings
 from jinja2 import Template
 from tornado.web import HTTPError
 
-from bbp.console import signals
+from bbp.console import process
 from bbp.explorer.answer import answer
 from bbp.explorer.files import UPLOAD, Held
 from bbp.explorer.session import Session
@@ -191,7 +191,7 @@ def serve(
     if browser:
         webbrowser.open(url)
     try:
-        with signals.farewell("stopped"):
+        with process.farewell("stopped"):
             server.io_loop.start()
     finally:
         explorer.work.close()

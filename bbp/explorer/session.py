@@ -14,7 +14,7 @@ from bokeh.document import Document
 from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
-from bbp.console.errors import RunError
+from bbp.console.messages import RunError
 from bbp.explorer import answer as answers
 from bbp.explorer import curves, figures, page, samples
 from bbp.explorer.answer import Answer, diagram, diagram_of, marks

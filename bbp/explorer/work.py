@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import TypeVar
 
-from bbp.console.errors import RunError
+from bbp.console.messages import RunError
 from bbp.engine.executors import Processes
 from bbp.explorer.curves import PhaseMap, phase_map
 

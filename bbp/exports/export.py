@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from bbp.console import program
-from bbp.console.errors import FileError
+from bbp.console import messages, options, program
 from bbp.console.grids import integer
-from bbp.console.streams import plain
+from bbp.console.messages import FileError, plain
 from bbp.exports import text
 from bbp.exports.tables import quantities, tables
 from bbp.files import dataset, disk
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     elif form == "latex":
         table, left = text.fitting(table)
         if left:
-            program.log.info("left out, empty or beyond a page: %s (--columns chooses)", ", ".join(left))
+            messages.log.info("left out, empty or beyond a page: %s (--columns chooses)", ", ".join(left))
     written = text.FORMS[form](name, table, digits)
     if out is None:
         sys.stdout.write(written if form == "json" else plain(written))
@@ -69,7 +68,7 @@ def _chosen(found: Mapping[str, pd.DataFrame], name: str | None) -> tuple[str, p
         return next(iter(found.items()))
     if name not in found:
         raise ParameterError(
-            f"no table {name!r}{program.nearest(name, list(found))}; there are {', '.join(found)}"
+            f"no table {name!r}{options.nearest(name, list(found))}; there are {', '.join(found)}"
         )
     return name, found[name]
 
@@ -79,7 +78,7 @@ def _cut(name: str, table: pd.DataFrame, asked: str) -> pd.DataFrame:
     held, names = quantities(table), [each.strip() for each in asked.split(",")]
     for each in names:
         if each not in held:
-            near = program.nearest(each, held)
+            near = options.nearest(each, held)
             raise ParameterError(f"no column {each!r}{near}; {name} has {', '.join(held)}")
         if names.count(each) > 1:
             raise ParameterError(f"columns names {each} twice")

@@ -14,9 +14,8 @@ import numpy as np
 import xarray as xr
 
 from bbp.analysis import summary
-from bbp.console import program
-from bbp.console.errors import FileError
-from bbp.console.progress import duration
+from bbp.console import messages, program
+from bbp.console.messages import FileError, duration
 from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
@@ -67,7 +66,7 @@ def describe(sweep: xr.Dataset) -> str:
         "eigenpairs": str(sweep.sizes["eigenpair"]),
         "seed": f"{attributes.get('seed')} ({attributes.get('prng', 'unknown')})",
         "computed": f"in {attributes.get('dtype')} on {attributes.get('device')}, "
-        f"{len(seconds)} units, {program.duration(float(seconds.sum()))}",
+        f"{len(seconds)} units, {messages.duration(float(seconds.sum()))}",
         "written": f"{attributes.get('created')} at commit {attributes.get('commit')}",
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
     }

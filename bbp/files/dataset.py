@@ -25,8 +25,7 @@ import h5py
 import numpy as np
 import xarray as xr
 
-from bbp.console.errors import FileError
-from bbp.console.progress import log
+from bbp.console.messages import FileError, log
 from bbp.files import disk
 from bbp.files.product import combined
 from bbp.files.variables import CONVENTIONS, FILL, REQUIRED, TEXT, described, words_of

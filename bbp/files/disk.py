@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from theory.checks import ParameterError, shown
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.files import disk
 from theory.checks import ParameterError, shown
 from theory.model.inputs import Inputs

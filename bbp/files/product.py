@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from theory.model import Network
 
 OWN = ("p", "p_star", "a")  # attributes that are coordinates where there are several models

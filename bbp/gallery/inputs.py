@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bbp.console.errors import RunError
+from bbp.console.messages import RunError
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import layout, style
 from theory.given import marks

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.plots import layout, legends, room, style
 from theory.checks import ParameterError, choice, shown
 

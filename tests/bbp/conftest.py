@@ -11,8 +11,8 @@ import pytest
 import xarray as xr
 from matplotlib.mathtext import MathTextParser
 
+from bbp.__main__ import dispatch
 from bbp.analysis import summary
-from bbp.console import program
 from bbp.engine import executors
 from bbp.experiments import assemble, models
 from bbp.files import variables
@@ -96,7 +96,7 @@ def tiny():
 def tiny_sweep(tmp_path_factory):
     """The file of the tiny sweep, run in one go."""
     path = tmp_path_factory.mktemp("tiny") / "reference.h5"
-    assert program.dispatch(["sweep", *TINY, "--out", str(path)]) == 0
+    assert dispatch(["sweep", *TINY, "--out", str(path)]) == 0
     return path
 
 
@@ -121,7 +121,7 @@ def bbp(capsys):
 
     def call(*words):
         capsys.readouterr()
-        code = program.dispatch([str(word) for word in words])
+        code = dispatch([str(word) for word in words])
         said = Said(code, *capsys.readouterr())
         assert "Traceback" not in said.err
         return said

@@ -17,12 +17,12 @@ TINY = ["--alpha-grid", "0.8,1.2", "--n", "12", "--samples", "3"]
 
 RUN = """
 import contextlib, io, json, sys
-from bbp.console import program
+from bbp.__main__ import dispatch
 said = []
 for words in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = program.dispatch(words)
+        code = dispatch(words)
     said.append((code, out.getvalue(), err.getvalue()))
 out = io.StringIO()
 with contextlib.redirect_stdout(out):
@@ -129,7 +129,7 @@ def figure(place):
 
 def program(place):
     edit(
-        place / "bbp/console/commands.py",
+        place / "bbp/__main__.py",
         '    "info": "what is in',
         '    "hello": "say it",\n    "info": "what is in',
     )

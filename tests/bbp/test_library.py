@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import bbp as package
-from bbp.console.errors import FileError
-from bbp.console.signals import Interrupted
+from bbp.console.messages import FileError
+from bbp.console.process import Interrupted
 from bbp.engine import run
 from bbp.files import dataset
 from theory.checks import ParameterError

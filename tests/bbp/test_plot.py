@@ -11,7 +11,7 @@ from bbp import phase, plot
 from bbp.analysis import spectrum
 from bbp.analysis.comparison import compare
 from bbp.analysis.summary import FINE, theory_curves
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.experiments import models
 from bbp.experiments.phase_file import widths
 from bbp.files import dataset

@@ -11,8 +11,8 @@ import shlex
 import tomllib
 from pathlib import Path
 
+from bbp.__main__ import COMMANDS
 from bbp.console import options, program
-from bbp.console.program import COMMANDS
 from bbp.experiments.options import SWEEP
 
 ROOT = Path(__file__).parents[2]

@@ -15,14 +15,13 @@ import pytest
 import xarray as xr
 
 import bbp as package
+from bbp.__main__ import COMMANDS
 from bbp.console import program
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.files import dataset, disk
 from tests.cases import cases
 
-PROGRAMS = sorted(
-    path.stem for path in Path(package.__file__).parent.glob("*.py") if path.stem in program.COMMANDS
-)
+PROGRAMS = sorted(path.stem for path in Path(package.__file__).parent.glob("*.py") if path.stem in COMMANDS)
 
 NUMBERS = [
     "-1",
@@ -322,7 +321,7 @@ def test_every_option_has_help(name):
 
 def test_the_program_says_what_it_has(bbp):
     said = bbp("--help")
-    assert said.code == 0 and all(f"  {name} " in said.out for name in program.COMMANDS)
+    assert said.code == 0 and all(f"  {name} " in said.out for name in COMMANDS)
     assert bbp("--version").out.startswith("bbp ")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bbp.console import progress, streams
+from bbp.console import messages, process
 from bbp.files import dataset
 
 INLINE = "module://matplotlib_inline.backend_inline"
@@ -86,13 +86,6 @@ def test_a_device_that_is_not_there_is_one_line(sweep_file, platform):
     assert f"JAX finds no device to compute on (JAX_PLATFORMS={platform})" in last
 
 
-def test_too_little_address_space_is_one_line():
-    words = ["bash", "-c", f"ulimit -v 1000000; exec {sys.executable} -m bbp.sweep --n 12"]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment())
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "address space is limited to 1 GB" in done.stderr
-
-
 def test_a_reader_of_messages_that_goes_away_ends_nothing(sweep_file):
     line = "bbp.phase --p 1,2 --a-grid 0.5,1 --widths 1 --verbose --out y.h5"
     words = ["bash", "-c", f"exec {sys.executable} -m {line}"]
@@ -109,17 +102,17 @@ def test_a_broken_stderr_is_given_up(monkeypatch):
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stderr", Broken())
-    with progress.messages("bbp x"):
-        progress.log.info("one")
-        progress.log.info("two")
+    with messages.messages("bbp x"):
+        messages.log.info("one")
+        messages.log.info("two")
     assert not isinstance(sys.stderr, Broken)
     sys.stderr.close()
 
 
 def test_streams_are_prepared_once_and_again(monkeypatch):
     monkeypatch.setattr("sys.stdout", None)
-    streams.prepare()
-    streams.prepare()
+    process.prepare()
+    process.prepare()
     print("±")
     sys.stdout.close()
 
@@ -135,12 +128,12 @@ def test_streams_are_prepared_once_and_again(monkeypatch):
     ],
 )
 def test_a_message_is_one_plain_short_line(given, said):
-    assert streams.one_line(given) == said
+    assert messages.one_line(given) == said
 
 
 def test_a_long_message_keeps_its_end():
-    found = streams.one_line(" ".join(["word"] * 1000) + " (--force replaces it)")
-    assert len(found) <= streams.LONGEST and found.endswith("(--force replaces it)")
+    found = messages.one_line(" ".join(["word"] * 1000) + " (--force replaces it)")
+    assert len(found) <= messages.LONGEST and found.endswith("(--force replaces it)")
 
 
 LONG = "9" * 5000

@@ -39,13 +39,6 @@ def test_a_program_takes_no_module_of_the_user_s(tmp_path):
     assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "x.h5").exists()
 
 
-def test_a_module_of_the_user_s_that_hides_ours_is_named(tmp_path):
-    (tmp_path / "theory.py").write_text("raise SystemExit('theirs')")
-    done = run(tmp_path, "-c", "import bbp.store")
-    assert done.returncode == 1 and "ImportError" in done.stderr
-    assert f"{str(tmp_path / 'theory.py')!r} hides the package 'theory' that belongs to bbp" in done.stderr
-
-
 def test_a_folder_without_modules_does_no_harm(tmp_path):
     (tmp_path / "sims").mkdir()
     done = run(tmp_path, "-m", "bbp.info", "x.h5")

@@ -1,7 +1,5 @@
-"""Progress and messages: a bar on a terminal, sparse lines elsewhere, nothing when quiet. The environment programs run in."""
+"""What every program shares: wrong options are told with the nearest right one; idle threads sleep."""
 
-import io
-import logging
 import os
 import subprocess
 import sys
@@ -10,93 +8,12 @@ from pathlib import Path
 import pytest
 
 import bbp as package
-from bbp.console import program, progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.fixture
-def stderr(monkeypatch):
-    """Put a stream in the place of stderr."""
-
-    def put(stream):
-        monkeypatch.setattr("sys.stderr", stream)
-        return stream
-
-    return put
-
-
-def work(**options):
-    with program.messages("bbp x", **options), program.Progress(4, unit="samples", done=1) as bar:
-        bar.advance(1, "N=10")
-        bar.grow(6)
-        bar.advance(2, "N=20")
-
-
-def test_a_bar_on_a_terminal(stderr):
-    said = stderr(Terminal())
-    work()
-    assert "\r" in said.getvalue() and "4/10" in said.getvalue() and "N=20" in said.getvalue()
-
-
-def test_a_bar_in_a_notebook(stderr, monkeypatch):
-    shell = type("ZMQInteractiveShell", (), {"initialized": staticmethod(lambda: True)})
-    kernel = type("", (), {"ZMQInteractiveShell": shell})
-    monkeypatch.setitem(sys.modules, "ipykernel.zmqshell", kernel)
-    said = stderr(io.StringIO())
-    work()
-    assert "4/10" in said.getvalue() and "N=20" in said.getvalue()
-
-
-def test_sparse_lines_elsewhere(stderr, monkeypatch):
-    said = stderr(io.StringIO())
-    work()
-    assert said.getvalue() == ""
-    monkeypatch.setattr(progress, "SPARSE_SECONDS", 0.0)
-    work()
-    lines = said.getvalue().splitlines()
-    assert len(lines) == 2 and "\r" not in said.getvalue()
-    assert lines[1].startswith("bbp x: 4/10 samples, about ") and lines[1].endswith("left, N=20")
-
-
-@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_nothing_when_quiet(stderr, monkeypatch, stream):
-    said = stderr(stream())
-    monkeypatch.setattr(progress, "SPARSE_SECONDS", 0.0)
-    work(quiet=True)
-    assert said.getvalue() == ""
-
-
-def test_messages_have_three_levels(stderr):
-    for options, expected in (({"quiet": True}, "e"), ({}, "ei"), ({"verbose": True}, "eid")):
-        said = stderr(io.StringIO())
-        with program.messages("bbp x", **options):
-            for level, text in ((logging.ERROR, "e"), (logging.INFO, "i"), (logging.DEBUG, "d")):
-                program.log.log(level, text)
-        assert said.getvalue() == "".join(f"bbp x: {text}\n" for text in expected)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.04, "0.0 s"),
-        (9.96, "10.0 s"),
-        (12.3, "12 s"),
-        (60, "1 min 0 s"),
-        (200, "3 min 20 s"),
-        (18600, "5 h 10 min"),
-    ],
-)
-def test_durations_in_words(seconds, words):
-    assert program.duration(seconds) == words
+from bbp.console import options, program
 
 
 def test_the_nearest_name_is_offered():
-    assert program.nearest("--sampels", ["--samples", "--seed"]) == "; did you mean --samples?"
-    assert program.nearest("zzz", ["--samples", "--seed"]) == ""
+    assert options.nearest("--sampels", ["--samples", "--seed"]) == "; did you mean --samples?"
+    assert options.nearest("zzz", ["--samples", "--seed"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from bbp import sweep
-from bbp.console.program import dispatch
+from bbp.__main__ import dispatch
 from bbp.engine import parts
 from bbp.files import dataset, disk
 

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from bbp.console.errors import RunError
+from bbp.console.messages import RunError
 from bbp.engine import executors
 from bbp.engine.parts import Parts
 from bbp.files import dataset, variables

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from bbp.console.errors import RunError
+from bbp.console.messages import RunError
 from bbp.console.options import checked
 from bbp.engine import executors
 from bbp.engine.tasks import Unit, compute
@@ -155,18 +155,18 @@ def test_any_executor_gives_the_same_bits(tmp_path):
 
 PROGRAM = """
 import sys
-from bbp.console import signals
+from bbp.console import process
 from bbp.engine import executors
 from bbp.engine.tasks import Unit
 from tests.bbp.engine.pool_units import KIND
 given = {"folder": sys.argv[1], "dies": [], "times": 0, "seconds": float(sys.argv[2])}
-signals.GRACE = float(sys.argv[3])
+process.GRACE = float(sys.argv[3])
 kept = []
-with signals.heeded("program"), executors.Processes(2) as pool:
+with process.heeded("program"), executors.Processes(2) as pool:
     try:
         for result in executors.results(pool, [Unit(KIND, (0,), given, i, 1, {}) for i in range(9)]):
             kept.append(result.first)
-    except signals.Interrupted as stop:
+    except process.Interrupted as stop:
         print(stop.word, sorted(kept))
 """
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.engine import run
 from bbp.engine.experiment import Division
 from bbp.engine.parts import LOCK, Parts
@@ -78,7 +78,7 @@ def test_the_lock_of_a_killed_process_is_free(out, begin):
 TAKE = """
 import os, sys, time
 from pathlib import Path
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.engine import run
 from tests.bbp.engine.test_lock import held
 run.MOMENT = 0.01

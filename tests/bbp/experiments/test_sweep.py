@@ -3,7 +3,7 @@
 import pytest
 
 from bbp.console import grids
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.console.options import Option, read_toml
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP

@@ -17,7 +17,7 @@ from bokeh.events import ConnectionLost, DocumentReady
 from bokeh.server.callbacks import NextTickCallback, TimeoutCallback
 
 from bbp import explore
-from bbp.console.errors import RunError
+from bbp.console.messages import RunError
 from bbp.explorer import server
 from bbp.explorer.answer import number
 from bbp.explorer.curves import phase_map, phases

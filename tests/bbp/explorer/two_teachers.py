@@ -3,11 +3,11 @@
 import sys
 
 from bbp import explore
-from bbp.console import start
+from bbp.console import process
 from bbp.explorer import work
 
 work.TEACHERS = range(1, 3)
 
 if __name__ == "__main__":
-    start.begin()  # signals are answered as by the program
+    process.begin()  # signals are answered as by the program
     sys.exit(explore.main())

@@ -14,7 +14,7 @@ import xarray as xr
 import bbp as package
 from bbp import phase
 from bbp.analysis import comparison
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.files import dataset, disk, product
 
 ROOT = Path(__file__).parents[3]

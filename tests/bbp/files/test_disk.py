@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.files import dataset, disk
 from theory.checks import ParameterError
 

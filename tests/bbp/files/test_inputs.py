@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import bbp
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from theory import Inputs, ParameterError
 
 X = np.random.default_rng(0).standard_normal((30, 4))

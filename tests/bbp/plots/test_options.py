@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 from bbp import plot
-from bbp.console.errors import FileError, RunError
+from bbp.console.messages import FileError, RunError
 from bbp.files import dataset
 from bbp.plots import legends, options, style
 from bbp.plots import sweep as sweep_plots

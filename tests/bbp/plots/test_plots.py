@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import bbp
 from bbp.analysis.comparison import compare
 from bbp.analysis.summary import own_names
-from bbp.console.errors import FileError
+from bbp.console.messages import FileError
 from bbp.files import dataset
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots

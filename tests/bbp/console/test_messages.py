@@ -1,13 +1,18 @@
-"""A line for each way in which a GPU is not there, or has no room. Faked: plugin, driver, errors and device of JAX."""
+"""A bar on a terminal, sparse lines elsewhere, nothing when quiet; a line for each way in which a GPU is missing or full.
 
+Faked: plugin, driver, errors and device of JAX.
+"""
+
+import io
 import logging
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
 import pytest
 
-from bbp.console import devices, progress
+from bbp.console import messages
 from bbp.console.program import guarded
 from sims import sampling
 from sims.machine import exhausted
@@ -22,8 +27,8 @@ def machine(monkeypatch):
     """A function that makes plugin, driver and JAX_PLATFORMS as asked."""
 
     def made(plugin, driver, asked):
-        monkeypatch.setattr(devices, "_has_plugin", lambda: plugin)
-        monkeypatch.setattr(devices, "driver", lambda: driver)
+        monkeypatch.setattr(messages, "_has_plugin", lambda: plugin)
+        monkeypatch.setattr(messages, "driver", lambda: driver)
         monkeypatch.setenv("JAX_PLATFORMS", asked)
 
     return made
@@ -74,9 +79,9 @@ def test_no_device_is_a_line(machine, capsys, plugin, driver, asked, said):
 def test_a_plugin_that_does_not_start_is_a_line(machine, capsys, driver, asked, tell, said):
     """As from a machine without a driver, or a XLA_PYTHON_CLIENT_MEM_FRACTION that is no number."""
     machine(True, driver, asked)
-    devices.heed(tell=tell)
+    messages.heed_jax(tell=tell)
     looks = logging.getLogger("jax._src.xla_bridge")
-    with progress.messages("bbp x"):
+    with messages.messages("bbp x"):
         try:
             float("much")
         except ValueError:
@@ -105,5 +110,85 @@ def test_a_sample_without_room_says_what_would_fit(card, monkeypatch):
 
 
 def test_other_errors_are_theirs():
-    assert exhausted(RuntimeError("INTERNAL: x")) is None and devices.exhausted(ValueError("x")) is None
-    assert devices.missing(ValueError("x")) is None
+    assert exhausted(RuntimeError("INTERNAL: x")) is None and messages.no_device(ValueError("x")) is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def stderr(monkeypatch):
+    """Put a stream in the place of stderr."""
+
+    def put(stream):
+        monkeypatch.setattr("sys.stderr", stream)
+        return stream
+
+    return put
+
+
+def work(**options):
+    with messages.messages("bbp x", **options), messages.Progress(4, unit="samples", done=1) as bar:
+        bar.advance(1, "N=10")
+        bar.grow(6)
+        bar.advance(2, "N=20")
+
+
+def test_a_bar_on_a_terminal(stderr):
+    said = stderr(Terminal())
+    work()
+    assert "\r" in said.getvalue() and "4/10" in said.getvalue() and "N=20" in said.getvalue()
+
+
+def test_a_bar_in_a_notebook(stderr, monkeypatch):
+    shell = type("ZMQInteractiveShell", (), {"initialized": staticmethod(lambda: True)})
+    kernel = type("", (), {"ZMQInteractiveShell": shell})
+    monkeypatch.setitem(sys.modules, "ipykernel.zmqshell", kernel)
+    said = stderr(io.StringIO())
+    work()
+    assert "4/10" in said.getvalue() and "N=20" in said.getvalue()
+
+
+def test_sparse_lines_elsewhere(stderr, monkeypatch):
+    said = stderr(io.StringIO())
+    work()
+    assert said.getvalue() == ""
+    monkeypatch.setattr(messages, "SPARSE_SECONDS", 0.0)
+    work()
+    lines = said.getvalue().splitlines()
+    assert len(lines) == 2 and "\r" not in said.getvalue()
+    assert lines[1].startswith("bbp x: 4/10 samples, about ") and lines[1].endswith("left, N=20")
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_nothing_when_quiet(stderr, monkeypatch, stream):
+    said = stderr(stream())
+    monkeypatch.setattr(messages, "SPARSE_SECONDS", 0.0)
+    work(quiet=True)
+    assert said.getvalue() == ""
+
+
+def test_messages_have_three_levels(stderr):
+    for level, expected in (({"quiet": True}, "e"), ({}, "ei"), ({"verbose": True}, "eid")):
+        said = stderr(io.StringIO())
+        with messages.messages("bbp x", **level):
+            for number, text in ((logging.ERROR, "e"), (logging.INFO, "i"), (logging.DEBUG, "d")):
+                messages.log.log(number, text)
+        assert said.getvalue() == "".join(f"bbp x: {text}\n" for text in expected)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (9.96, "10.0 s"),
+        (12.3, "12 s"),
+        (60, "1 min 0 s"),
+        (200, "3 min 20 s"),
+        (18600, "5 h 10 min"),
+    ],
+)
+def test_durations_in_words(seconds, words):
+    assert messages.duration(seconds) == words

@@ -1,22 +1,25 @@
-"""Ctrl-C, SIGTERM and SIGHUP: a flag that work looks at between its pieces, and a way out that tears nothing down.
+"""This process as a program: the streams it finds, and its end at Ctrl-C, SIGTERM and SIGHUP.
 
 Raising from a handler while XLA compiles, and leaving the interpreter then, is a segmentation fault; an exception raised
 in a garbage-collection callback is lost. So a handler only notes the signal. Work calls `check` between its pieces
-(`Progress.advance` does), which raises there, where nothing runs. A process that is one of our programs (`own`) has a
-thread besides, told of signals by the C handler itself (signal.set_wakeup_fd), whatever the main thread is in: it
-gives the piece in hand `GRACE` seconds, removes locks and half-written files, and ends the process by os._exit.
-Whatever files there are then are as after a SIGKILL, which resumed runs are proof against.
+(`Progress.advance` does), which raises there, where nothing runs. A process that is one of our programs (`begin`) has a
+thread besides, told of signals by the C handler itself (signal.set_wakeup_fd), whatever the main thread is in: it gives the
+piece in hand `GRACE` seconds and ends the process by os._exit, which tears nothing down. Whatever files there are then are as
+after a SIGKILL, which resumed runs are proof against.
+
+Imports the standard library alone: `begin` comes before a program's seconds of imports.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 # SIGHUP: the terminal or the connection has gone. nohup ignores it, and so do we then.
@@ -26,7 +29,6 @@ GRACE = (
     5.0  # seconds for the piece in hand once its loss would cost something; a unit is made to take about 4
 )
 NOTICE = 1.0  # seconds after which the wait is told
-FLUSH = 2.0  # seconds that a blocked stdout or stderr may hold up the end
 
 
 class Interrupted(KeyboardInterrupt):
@@ -43,22 +45,33 @@ class Interrupted(KeyboardInterrupt):
 class _State:
     """What this process knows of its end. One instance: signals belong to the process."""
 
-    def __init__(self) -> None:
-        self.owned = False
-        self.received = 0
-        self.name = "bbp"
-        self.kept: list[Callable[[], str]] = []
-        self.cleanups: list[Callable[[], None]] = []
-        self.farewell = ""
-        self.lock = threading.Lock()
-        self.leaver: threading.Thread | None = None
+    owned = False
+    received = 0
+    name = "bbp"
+    farewell = ""
 
 
 _state = _State()
+_kept: list[Callable[[], str]] = []
+_last_words = threading.RLock()  # of the one thread that says them
 
 
-def own() -> None:
-    """Make this process answer signals as a program: from the first import on, and until it ends. Once, main thread."""
+def is_program() -> bool:
+    """Whether bbp is imported by `bbp ...` or `python -m bbp...`, and not by a process that one of these has spawned.
+
+    sys.argv[0] is "-m" only while Python looks for the module that -m names.
+    """
+    words, name = sys.orig_argv, (getattr(sys, "argv", None) or [""])[0]
+    module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+    by_name = os.path.basename(name) == "bbp" and name in words
+    return by_name or (name == "-m" and module.partition(".")[0] == "bbp")
+
+
+def begin() -> None:
+    """Streams fit for use, and signals answered as a program does, from here until the process ends. Once, main thread."""
+    prepare()
+    # A notebook's backend, inherited, breaks the import of matplotlib; no window is ever opened here.
+    os.environ["MPLBACKEND"] = "agg"
     if _state.owned or threading.current_thread() is not threading.main_thread():
         return
     _state.owned = True
@@ -68,6 +81,36 @@ def own() -> None:
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in _heeded():
         signal.signal(number, _note)
+
+
+def prepare() -> None:
+    """Make the standard streams fit for use; calling it again changes nothing.
+
+    A closed one is opened on nothing, lest the next file opened take its number and its text. Characters that an encoding
+    lacks are spelled out: a table must not end a program whose file has landed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # os.open takes the lowest number that is free
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def abandon(name: str) -> None:
+    """Point "stdout" or "stderr", whose reader has gone, at nothing, so that its last flush, at the exit, is silent."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, getattr(sys, name).fileno())
+    except (OSError, ValueError, AttributeError):  # no file behind it
+        setattr(sys, name, os.fdopen(os.dup(nowhere), "w"))
+    finally:
+        os.close(nowhere)
 
 
 @contextmanager
@@ -101,11 +144,6 @@ def stopping() -> bool:
     return bool(_state.received) and threading.current_thread() is threading.main_thread()
 
 
-def received() -> bool:
-    """Whether a signal has come."""
-    return bool(_state.received)
-
-
 def stopped(text: str = "") -> Interrupted:
     """The exception of the signal that came."""
     raised = Interrupted(text) if text else Interrupted()
@@ -116,21 +154,11 @@ def stopped(text: str = "") -> Interrupted:
 @contextmanager
 def keeping(text: Callable[[], str]) -> Iterator[None]:
     """In this block a piece of work may be worth `GRACE` seconds; `text()` says what is kept if it does not end."""
-    _state.kept.append(text)
+    _kept.append(text)
     try:
         yield
     finally:
-        _state.kept.remove(text)
-
-
-@contextmanager
-def cleaned(action: Callable[[], None]) -> Iterator[None]:
-    """In this block, leaving at once calls `action()` first: it removes what should not stay (a lock, half a file)."""
-    _state.cleanups.append(action)
-    try:
-        yield
-    finally:
-        _state.cleanups.remove(action)
+        _kept.remove(text)
 
 
 @contextmanager
@@ -143,38 +171,20 @@ def farewell(text: str) -> Iterator[None]:
         _state.farewell = ""
 
 
-@contextmanager
-def deaf() -> Iterator[None]:
-    """Block SIGINT in what this block starts, threads and their processes: Ctrl-C at a terminal is for the program alone."""
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def claim() -> None:
+    """Before last words after a signal: return in the first thread that has some; the other waits for the end."""
+    if _state.owned and _state.received:
+        _last_words.acquire()
 
 
 def end(code: int) -> int:
     """The way out of a program: after a signal at once, tearing nothing down; else the exit code, for sys.exit."""
     if _state.owned and _state.received:
         claim()
-        _leave(code, "")
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
     return code
-
-
-def claim() -> None:
-    """Before last words after a signal: return in the thread that is to say them; in the main thread else wait for the end."""
-    if _state.owned and _state.received and not _claimed():
-        threading.Event().wait()
-
-
-def _claimed() -> bool:
-    """Whether this thread is the first that wants to end the process."""
-    with _state.lock:
-        _state.leaver = _state.leaver or threading.current_thread()
-        return _state.leaver is threading.current_thread()
 
 
 def _heeded() -> list[signal.Signals]:
@@ -191,56 +201,23 @@ def _note(number: int, frame: FrameType | None) -> None:
 def _watch(pipe: int) -> None:
     """Wait for a signal; then for the piece in hand to end, for a second signal, or for the time to be over."""
     while not _state.received:
-        _heed(os.read(pipe, 1))
-    if _state.kept and not select.select([pipe], [], [], NOTICE)[0]:
-        _say(f"{_word()}: ends in {GRACE:g} s at most, with the piece in hand; again to end at once")
+        number = os.read(pipe, 1)[0]
+        if number in SIGNALS:
+            _state.received = _state.received or number
+    if _kept and not select.select([pipe], [], [], NOTICE)[0]:
+        word = WORDS[signal.Signals(_state.received)]
+        _say(f"{word}: ends in {GRACE:g} s at most, with the piece in hand; again to end at once")
         select.select([pipe], [], [], GRACE - NOTICE)
-    if _claimed():
-        said = _state.farewell or "; ".join(filter(None, [f"error: {_word()}", _kept()]))
-        _leave(128 + _state.received, said)
-
-
-def _heed(data: bytes) -> None:
-    if data and data[0] in SIGNALS:
-        _state.received = _state.received or data[0]
-
-
-def _word() -> str:
-    return WORDS[signal.Signals(_state.received)]
-
-
-def _kept() -> str:
-    try:
-        return _state.kept[-1]() if _state.kept else ""
-    except Exception:  # the main thread may be changing what is counted: the end matters more
-        return ""
-
-
-def _leave(code: int, text: str) -> None:
-    """Clean up, say `text`, end the process; a blocked stream or file system holds it up for `FLUSH` seconds only."""
-    last = threading.Thread(target=_last_words, args=(text,), daemon=True)
-    last.start()
-    last.join(FLUSH)
-    os._exit(code)
-
-
-def _last_words(text: str) -> None:
-    for action in reversed(_state.cleanups):
-        try:
-            action()
-        except OSError:
-            pass
-    if text:
-        _say(text)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass
+    claim()
+    said = _state.farewell or f"error: {WORDS[signal.Signals(_state.received)]}"
+    with suppress(Exception):  # the main thread may be changing what is counted: the end matters more
+        if _kept and not _state.farewell:
+            said = f"{said}; {_kept[-1]()}"
+    _say(said)
+    os._exit(128 + _state.received)
 
 
 def _say(text: str) -> None:
-    try:
+    with suppress(OSError, ValueError, AttributeError):  # its reader has gone, or there never was one
         sys.stderr.write(f"{_state.name}: {text}\n")
-    except (OSError, ValueError, AttributeError):  # its reader has gone, or there never was one
-        pass
+        sys.stderr.flush()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bbp.console import program, signals
-from bbp.console.progress import Progress
+from bbp.console import process, program
+from bbp.console.messages import Progress
 from bbp.files import dataset
 
 FIRE = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "signals.py"))
@@ -69,24 +69,23 @@ def test_a_sweep_stopped_again_and_again_is_the_sweep(tmp_path, same):
     same(dataset.open(tmp_path / "x.h5"), dataset.open(tmp_path / "reference.h5"))
 
 
-# A program whose pieces take for ever, and hold what should not stay.
+# A program whose pieces take for ever.
 STUCK = """
 import sys, time
 from pathlib import Path
-from bbp.console import signals, program
-signals.own()
-signals.GRACE = float(sys.argv[1])
-signals.NOTICE = 0.1
+from bbp.console import process, program
+process.begin()
+process.GRACE = float(sys.argv[1])
+process.NOTICE = 0.1
 def work():
-    with signals.keeping(lambda: "3 are kept"), signals.cleaned(lambda: Path("held").unlink()):
-        Path("held").touch()
+    with process.keeping(lambda: "3 are kept"):
         print("begun", flush=True)
         started = time.monotonic()
         while time.monotonic() - started < 60:
             time.sleep(60)
     return 0
-with signals.heeded("bbp x"):
-    sys.exit(signals.end(program.guarded("bbp x", work)))
+with process.heeded("bbp x"):
+    sys.exit(process.end(program.guarded("bbp x", work)))
 """
 
 
@@ -115,10 +114,9 @@ def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(
         child.send_signal(number)
         time.sleep(0.3)
     _, said = child.communicate(timeout=120)
-    word = signals.WORDS[number]
+    word = process.WORDS[number]
     assert child.returncode == 128 + number
     assert said.splitlines()[-1] == f"bbp x: error: {word}; 3 are kept"
-    assert not (tmp_path / "held").exists()
 
 
 def stop(number=signal.SIGINT):
@@ -149,7 +147,7 @@ def test_called_from_python_a_signal_stops_at_the_next_piece(capsys, number, cod
     found = program.program("x", lambda parser: None, run, [], summary="", example="")
     assert found == code and done == [0, 1, 2]
     assert capsys.readouterr().err == f"bbp x: error: {word}\n"
-    assert signal.getsignal(number) is before and not signals.received()
+    assert signal.getsignal(number) is before
 
 
 def test_called_from_python_a_second_signal_stops_at_once(capsys):
@@ -172,9 +170,9 @@ def test_a_signal_after_the_last_piece_is_not_lost(capsys):
 def test_an_ignored_signal_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with signals.heeded("bbp x"):
+        with process.heeded("bbp x"):
             stop()
-            signals.check()
+            process.check()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
@@ -184,9 +182,9 @@ def test_other_threads_leave_signals_alone():
     found = []
 
     def work():
-        with signals.heeded("bbp x"):
+        with process.heeded("bbp x"):
             found.append(signal.getsignal(signal.SIGTERM))
-            signals.check()
+            process.check()
 
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=work)
