@@ -19,11 +19,11 @@ from theory.exact.outliers import outlier
 from theory.general import Network, general_spectrum, model_map, spectrum
 from theory.general.any_weight import Weight
 from theory.general.clouds import sobol_cloud
+from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import floor_of, node_law
 from theory.general.points import CloudProblem
 from theory.general.results import scattered
-from theory.general.support import support
 from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
 

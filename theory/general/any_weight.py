@@ -9,7 +9,7 @@ Teacher and student directions enter on one footing: even activations decouple t
 The average is taken over points of low discrepancy (scrambled Sobol points, Owen 1997); the error is that of the spread
 over independent scramblings, widened by Student's t so that twice the error covers 95 %. A smooth edge is decided by the
 infimum of the weight, which n points approach only like 1 / log n: it is found by search over all scales of the arguments
-(`theory.general.floor`, `theory.general.lowest`), and an edge that points alone call sharp is one only if every weight allows
+(`theory.general.infimum`), and an edge that points alone call sharp is one only if every weight allows
 it. For p > 1 a smooth edge needs G = g I, which a given infimum asserts, or the answer is "unresolved". The committee and
 other networks, spectral methods and one-dimensional laws have faster and exact routes in `theory.general.spectrum`,
 `theory.general.spectral_methods`, `theory.general.nodes`.
@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 
 from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
 from theory.general.clouds import SOBOL_DIMENSIONS, Cloud, normals, sobol
-from theory.general.floor import floor
+from theory.general.infimum import plane_infimum, searched_infimum, smallest_eigenvalues
 from theory.general.isotropic import Block
-from theory.general.lowest import lowest
 from theory.general.points import UNBOUNDED, CloudProblem
 from theory.general.results import Found, scattered, without_edge
 from theory.general.support import Extreme, Support
@@ -165,9 +164,7 @@ def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None
 
     def smallest(v: Array) -> Array:
         f = weights(v) + (0.0 if shift is None else shift)
-        bad = ~np.all(np.isfinite(f), axis=(1, 2))
-        low = np.linalg.eigvalsh(np.where(bad[:, None, None], 0.0, f))[:, 0]
-        return np.where(bad, np.where(np.any(np.isneginf(f), axis=(1, 2)), -np.inf, np.inf), low)
+        return np.where(np.any(np.isneginf(f), axis=(1, 2)), -np.inf, smallest_eigenvalues(f))
 
     if p == p_star == 1 and not noise:
 
@@ -175,10 +172,10 @@ def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None
             x, y = np.broadcast_arrays(x, y)
             return smallest(np.stack([x.ravel(), y.ravel()], axis=1)).reshape(x.shape)
 
-        found = floor(plane, (-np.inf, np.inf))
+        found = plane_infimum(plane, (-np.inf, np.inf))
         return Extreme(found.value, np.full((1, 1, 1), found.value), found.place != "inside")
     d = p + p_star + noise
-    deep = lowest(
+    deep = searched_infimum(
         lambda x, y: smallest(np.concatenate([x, y[:, None]], axis=1)),
         d - 1,
         (-np.inf, np.inf),

@@ -35,7 +35,7 @@ from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_c
 from theory.general.laws import isotropic, weight_nodes
 from theory.general.results import Found
 from theory.general.spectrum import solve
-from theory.general.symmetric import symmetric
+from theory.general.state import symmetric
 from theory.model.network import Network, network
 
 Array = NDArray[Any]

@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite, one, positive
-from theory.general.isotropic import Averages, Block, Isotropic
+from theory.general.isotropic import Isotropic
 from theory.general.levels import Levelled, Levels
-from theory.general.state import State, newton_step
-from theory.general.symmetric import symmetric
+from theory.general.nodes import NodeLaw
+from theory.general.state import State, newton_step, symmetric
 
 Array = NDArray[np.floating[Any]]
 
@@ -59,7 +59,7 @@ class DysonEdge:
     curvature   d^2 z / d g^2 at a sharp edge along the physical branch, g = tr G / p; negative
     residual    largest entry of the whitened equation and of rho - 1: what is left unsolved
     iterations  evaluations of the M weights that it took
-    off         what a sharp edge may be off by where it is told from the end of the support (`theory.general.touching`)
+    off         what a sharp edge may be off by where it is told from the end of the support (`theory.general.support`)
     """
 
     value: float
@@ -160,7 +160,9 @@ class Dyson:
         coefficients = np.outer(self.multiplicities / self.p, self.c)
         q, steps = scalar_edge(self.values, coefficients)
         if self.levels is not None and q > 0:
-            law = _Values(self.values.ravel(), coefficients.ravel())
+            f, c = self.values.ravel(), coefficients.ravel()
+            scale = float(np.sqrt(c @ f**2 / c.sum()))
+            law = NodeLaw(f, c, (), (), max(0.0, -float(f.min())), False, scale)
             q = law.q_min + Isotropic(law, (self.levels.s, self.levels.w)).edge(1.0)[2]  # if G were g I
         state = self.state(q * np.eye(self.p))
         if state is None:
@@ -280,28 +282,6 @@ class Dyson:
             best = min(best, size)
             state = self.state(state.moved(x))
         return None
-
-
-@dataclass(frozen=True)
-class _Values:
-    """Eigenvalues f of weights, with coefficients, as a law of scalar weights for `Isotropic`."""
-
-    f: Array
-    c: Array
-    closed: bool = False
-    blocks: tuple[Block, ...] = ()
-
-    @property
-    def q_min(self) -> float:
-        return max(0.0, -float(self.f.min()))
-
-    @property
-    def scale(self) -> float:
-        return float(np.sqrt(self.c @ self.f**2 / self.c.sum()))
-
-    def at(self, d: float) -> Averages:
-        a = self.f * ((self.q_min + d) / (self.f + self.q_min + d))
-        return Averages(float(self.c @ a), float(self.c @ a**2), [], [])
 
 
 def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:

@@ -11,7 +11,7 @@ takes a pole at c + i eps with any eps >= r to a distance of at least pi/2 from 
 results are steady: `h` is an argument.
 
 At p = inf these are the outliers of all combinations of the students but their sum, and the infimum of the weights is that
-of all p: `theory.general.wide`.
+of all p: `theory.general.extremes`.
 
 Noise before the teacher's activation: with u = (c u' + noise part), c = 1/sqrt(1 + Delta), y depends on u' ~ N(0, 1) alone;
 spike directions v = (u, own direction of the student) are then Gaussian given (u', lam), and E[v v^T | u', lam] stands for
@@ -30,11 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.exact.committee import chi_square_law
-from theory.general.floor import Floor, floor, valley
+from theory.general.extremes import convex, rare_floor
+from theory.general.infimum import Infimum, plane_infimum, valley
 from theory.general.isotropic import Block
-from theory.general.nodes import NodeLaw
-from theory.general.panels import panels
-from theory.general.wide import convex, rare_floor
+from theory.general.nodes import NodeLaw, panels
 from theory.model.activations import Activation
 from theory.model.network import Network
 
@@ -94,14 +93,14 @@ def student_weight(model: Network) -> Callable[[Array, Array], tuple[Array, ...]
 
 
 @lru_cache(maxsize=256)
-def floor_of(model: Network) -> Floor:
+def floor_of(model: Network) -> Infimum:
     """Infimum of the weights of an isotropic model, in its units; for p = inf of all that occur at finite p."""
     typical = typical_floor(model)
     return rare_floor(model, typical, model.teacher.reach) if math.isinf(model.p) else typical
 
 
 @lru_cache(maxsize=256)
-def typical_floor(model: Network) -> Floor:
+def typical_floor(model: Network) -> Infimum:
     """The same, for p = inf of the weights that have a probability there: those with yhat at its mean."""
     weight = student_weight(model)
 
@@ -112,11 +111,13 @@ def typical_floor(model: Network) -> Floor:
     unit = model.a if model.rule.has_a else 1.0
     if _one_direction(model):
         m = float(model.overlap_matrix[0, 0])  # lam = m u, of length |m|
-        return floor(lambda x, y: lowest(x, model.teacher.value(x / m, np) + 0 * y), (0.0, 0.0), start)
+        return plane_infimum(
+            lambda x, y: lowest(x, model.teacher.value(x / m, np) + 0 * y), (0.0, 0.0), start
+        )
     if math.isinf(model.p):
         mean = _mean(model.student)
-        return floor(lowest, model.teacher.reach, start, lambda x: np.full(np.shape(x), mean), unit)
-    return floor(lowest, model.teacher.reach, start, lambda x: model.student.value(x, np), unit)
+        return plane_infimum(lowest, model.teacher.reach, start, lambda x: np.full(np.shape(x), mean), unit)
+    return plane_infimum(lowest, model.teacher.reach, start, lambda x: model.student.value(x, np), unit)
 
 
 def _one_direction(model: Network) -> bool:
@@ -127,12 +128,12 @@ def _one_direction(model: Network) -> bool:
 
 
 def across(model: Network) -> bool:
-    """Whether the lowest eigenvalues at p = inf are those across the sum of the students: `theory.general.wide`."""
+    """Whether the lowest eigenvalues at p = inf are those across the sum of the students: `theory.general.extremes`."""
     even = model.student.parity == "even"
     return not math.isinf(model.p) or even or convex(model, model.teacher.reach)
 
 
-def closed(model: Network, found: Floor) -> bool:
+def closed(model: Network, found: Infimum) -> bool:
     """Whether averages exist at q_min: not where the infimum is taken on a set of few codimensions."""
     if found.value >= 0:
         return False
@@ -190,14 +191,14 @@ def panel_law(model: Network, d: float, tolerance: float, most: int, rare: bool 
     return _law(model, found, built(t, x, weight))
 
 
-def _bounded(model: Network, rare: bool) -> Floor:
+def _bounded(model: Network, rare: bool) -> Infimum:
     found = (floor_of if rare else typical_floor)(model)
     if not math.isfinite(found.value):
         raise ValueError("weights without a lower bound have no law here")
     return found
 
 
-def _law(model: Network, found: Floor, built: _Built) -> NodeLaw:
+def _law(model: Network, found: Infimum, built: _Built) -> NodeLaw:
     f, coefficients, rows, blocks = built
     there = np.isfinite(f)  # not at labels so rare that a + y is 0 to rounding
     if not np.all(there) and np.sum(coefficients[~there]) < 1e-9:
@@ -248,7 +249,7 @@ class _Teacher:
         return _Teacher(y, probability, square, u)
 
 
-def _teacher_nodes(model: Network, h: float, found: Floor, radius: float) -> _Teacher:
+def _teacher_nodes(model: Network, h: float, found: Infimum, radius: float) -> _Teacher:
     if model.p_star > 1:
         return _Teacher.of(model, *chi_square_law(model.p_star))
     centre = _inverse(model, found.y) if found.place == "inside" else 0.0

@@ -23,10 +23,18 @@ from numpy.typing import NDArray
 
 from theory.answers import Edge, Outlier, Threshold
 from theory.checks import NotConverged
-from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
+from theory.general.clouds import (
+    Cloud,
+    dimensions,
+    fit,
+    invariant_span,
+    orbit_labels,
+    product_cloud,
+    sobol_cloud,
+)
 from theory.general.dyson import Dyson, DysonEdge, State
+from theory.general.extremes import bottom, support
 from theory.general.levels import Levels
-from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.results import (
     Found,
     changed,
@@ -37,7 +45,7 @@ from theory.general.results import (
     zero_of,
 )
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
-from theory.general.support import Support, bottom, edge_of, support
+from theory.general.support import Support, edge_of
 from theory.model.network import Network
 
 Array = NDArray[Any]

@@ -149,7 +149,7 @@ def threshold(model: Network) -> Threshold:
 
 
 def typical_threshold(model: Network, rare: bool = False) -> Threshold:
-    """The threshold by nodes, at p = inf without the rare weights, which have no probability there (`theory.general.wide`)."""
+    """The threshold by nodes, at p = inf without the rare weights (`theory.general.extremes`), or with them."""
     return _refined(model, lambda law: _first(law, "nodes"), changed_threshold, rare)
 
 
@@ -202,7 +202,7 @@ def alpha_zero(model: Network, method: str = "overlap") -> tuple[float, float, s
                    q_min on; elsewhere q2 is taken just above the threshold of each cloud. One-sided differences in both.
     continuation   sharp edge and outlier beyond q_min. For the quadratic committee by principal values (`theory.exact`). At
                    p = inf, where weights that have no probability set q_min, beyond it lies the law without them
-                   (`theory.general.wide`), and plain averages do. Others have not been derived: NaN, with that reason.
+                   (`theory.general.extremes`), and plain averages do. Others have not been derived: NaN, with that reason.
 
     A continuous transition loses its overlap at alpha_BBP itself: both estimates are that.
 

@@ -25,9 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite
 from theory.general.dyson import Dyson, DysonEdge
-from theory.general.orbits import orbit_average
-from theory.general.state import State, newton_step
-from theory.general.symmetric import symmetric
+from theory.general.state import State, newton_step, symmetric
 
 Array = NDArray[np.floating[Any]]
 
@@ -53,7 +51,7 @@ class Spikes:
 class SpikeBlock:
     """The block z I - Xi of spike vectors v (m, k) for one Dyson equation.
 
-    `orbits` (k p, k p) averages Xi over a symmetry (`theory.general.orbits`), which the equation must have: then eigenvectors
+    `orbits` (k p, k p) averages Xi over a symmetry (`theory.general.clouds`), which the equation must have: then eigenvectors
     of one eigenvalue are images of one another, and the derivative is its mean over them.
     """
 
@@ -205,3 +203,14 @@ def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tupl
         state, taken = block.dyson.step(state, step[:-1])
         z += taken * step[-1]
     return block.bisected(order, edge)
+
+
+def orbit_average(matrix: Array, labels: NDArray[np.intp] | None) -> Array:
+    """The matrix averaged over the orbits."""
+    if labels is None:
+        return matrix
+    kept = labels >= 0
+    sums = np.bincount(labels[kept], matrix[kept])
+    means = sums / np.bincount(labels[kept])
+    averaged = np.where(kept, means[np.where(kept, labels, 0)], 0.0)
+    return (averaged + averaged.T) / 2

@@ -11,7 +11,7 @@ So, derived here:
   equation, smallest eigenvalue of Q + F = 0, borders Newton's method. G need not be a multiple of I.
 
 Where averages over the law diverge as Q + F -> 0 (the infimum is taken inside, in few dimensions) rho reaches 1 before: such
-an edge is sharp however close. Points do not resolve it: `theory.general.touching` says how close, and the kind is
+an edge is sharp however close. Points do not resolve it: `theory.general.support` says how close, and the kind is
 "unresolved" where it cannot.
 
 A network's extremes are found by search over all preactivations and outputs (`support`).
@@ -22,8 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,12 +29,7 @@ from numpy.typing import NDArray
 
 from theory.checks import NotConverged
 from theory.general.dyson import Dyson, DysonEdge
-from theory.general.lowest import Lowest, lowest
-from theory.general.orbits import equal_students
 from theory.general.state import State, newton_step
-from theory.general.touching import MOST, Peak, depth, peak
-from theory.model.activations import shifted
-from theory.model.network import Network
 
 Array = NDArray[Any]
 _STEPS = 40
@@ -54,6 +47,17 @@ _SHOWN, _CUT = (
 )  # from which points may show it; up to which weights are then taken out of their sums
 _DEEPEST = 0.02  # and from which points should have shown it
 _FARTHEST = 1e6  # times the infimum, where no branch is looked for
+
+
+MOST = 4  # dimensions in which averages of (Q + F)^-2 diverge
+
+
+class Peak(NamedTuple):
+    """A place of lowest weights: k, A, and at how many places alike by symmetry they lie."""
+
+    codimension: int
+    amplitude: float
+    images: int
 
 
 class Extreme(NamedTuple):
@@ -127,10 +131,10 @@ class Support:
             return "smooth", 0.0
         rows = [(vectors[i, :, 0], self._peaks[i]) for i in np.flatnonzero(low <= touching)]
         there = [(e, peak) for e, peak in rows if peak is not None]
-        at = depth(state, z, alpha, there) if len(there) == len(rows) else math.nan
+        at = _depth(state, z, alpha, there) if len(there) == len(rows) else math.nan
         if at > _SHOWN:  # points show some of it already
             bare = dyson.above(state.q, _CUT * float(np.linalg.norm(state.q, 2)))
-            at = math.nan if bare is None else depth(bare, z, alpha, there, _CUT)
+            at = math.nan if bare is None else _depth(bare, z, alpha, there, _CUT)
         if at < _NEAREST:
             return "smooth", 0.0
         return ("sharp", at) if at < _DEEPEST else ("unresolved", 0.0)
@@ -291,119 +295,48 @@ def _on_branch(dyson: Dyson, law: Support) -> tuple[float, State] | None:
     return None
 
 
-_FAR = 1e3  # preactivations from here on count as at infinity
-_FAR_OUTPUT = 1e6
-_ALL_ORDERS = 4  # p up to which every permutation of a place is kept
+def _depth(
+    state: State, z: float, alpha: float, peaks: list[tuple[Array, Peak]], cut: float = math.inf
+) -> float:
+    """d at a sharp edge next to touching, relative to Q; peaks are vectors e (p,) with what lies there. NaN where L itself is
+    not left of the edge, inf where d is none of the small ones that this holds for.
+
+    cut   relative to Q: the smallest eigenvalue of Q + F up to which weights count here, and not in the state
+    """
+    from scipy.optimize import brentq
+
+    size = float(np.linalg.norm(state.q, 2))
+    rows = []
+    for e, _ in peaks:
+        w = state.root @ e
+        rows.append(state.coordinates(np.outer(w, w)))
+    solved = [newton_step(state, row, z) for row in rows]
+    if any(row is None for row in solved):
+        return math.nan
+    several = 1 if state.span is None else peaks[0][1].images
+    if several > 1:
+        rows, solved = rows[:1], solved[:1]
+    together = float(np.linalg.eigvalsh(np.array(rows) @ np.array(solved).T)[-1]) * several
+    k, amplitude = peaks[0][1].codimension, alpha * peaks[0][1].amplitude * together
+    if not amplitude > 0:
+        return 0.0
+    if math.isinf(cut):
+        return math.exp(-min(1 / amplitude, 700.0)) if k == MOST else float(amplitude ** (2 / (4 - k)) / size)
+
+    def excess(v: float) -> float:
+        power = 1.0 if k == MOST else (math.exp(v) * size) ** (k / 2 - 2)
+        return math.log(amplitude * power * _share(k, math.sqrt(cut * math.exp(-v))))
+
+    low, high = math.log(cut) - 60, math.log(cut)
+    if excess(high) > 0 or excess(low) < 0:
+        return math.inf
+    return math.exp(float(brentq(excess, low, high)))
 
 
-def support(model: Network) -> Support:
-    """A fresh support of a model of finite p: searches add to it."""
-    return Support(partial(_extreme, model), bottom(model), scalar(model))
-
-
-def scalar(model: Network) -> bool:
-    """Whether G is a multiple of I by symmetry: signs of the preactivations and permutations of the students."""
-    return model.p == 1 or (model.even_students and equal_students(model))
-
-
-@lru_cache(maxsize=64)
-def bottom(model: Network) -> Extreme:
-    """The infimum of the weights themselves."""
-    return _extreme(model, np.zeros((int(model.p), int(model.p))))
-
-
-@lru_cache(maxsize=64)
-def bottom_place(model: Network) -> tuple[Array, float]:
-    """Preactivations (p,) and output where the weights are lowest."""
-    found = _search(model, np.zeros((int(model.p), int(model.p))))
-    lam, y = _map(model)(found.x[None, :], np.array([found.y]))
-    return lam[0], float(y[0])
-
-
-def _map(model: Network) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """From what is searched over to (lam, y): themselves where every pair occurs, else normals of which lam, and without
-    noise y too, are functions."""
-    if _all_pairs(model):
-        return lambda x, y: (x, y)
-    mixing, p_star = model.mixing(), model.p_star
-    if model.noise or model.output_noise:
-        return lambda v, y: (v @ mixing.T, y)
-    return lambda v, y: (v @ mixing.T, model.outputs(v[:, :p_star]))
-
-
-def _all_pairs(model: Network) -> bool:
-    own = model.mixing()[:, model.p_star :]
-    return bool(np.linalg.matrix_rank(own, tol=1e-9) == len(own))
-
-
-@lru_cache(maxsize=8)
-def _searched(model: Network, shift: bytes) -> Lowest:
-    p = int(model.p)
-    moved = np.frombuffer(shift).reshape(p, p)
-    mapped, free = _map(model), _all_pairs(model)
-
-    def smallest(x: Array, y: Array) -> Array:
-        return _smallest(model, moved, *mapped(x, y))
-
-    def outputs(x: Array) -> Array:
-        return model.student_outputs(mapped(x, np.zeros(len(x)))[0])
-
-    unit, bounded = model.a if model.rule.has_a else 1.0, bool(np.any(moved))
-    known = _known(model) if bounded else ()
-    return lowest(smallest, p if free else p + model.p_star, model.reach, outputs, unit, bounded, known)
-
-
-def _known(model: Network) -> list[tuple[Array, float]]:
-    """Where the weights themselves are lowest, one student there, or all of them."""
-    found = _search(model, np.zeros((int(model.p), int(model.p))))
-    one = found.x[int(np.argmax(np.abs(model.student.second(shifted(found.x, model.bias, np), np))))]
-    return [(found.x, found.y), (np.full_like(found.x, one), found.y)]
-
-
-def _search(model: Network, shift: Array) -> Lowest:
-    return _searched(model, np.ascontiguousarray(shift, dtype=np.float64).tobytes())
-
-
-def _extreme(model: Network, shift: Array) -> Extreme:
-    found = _search(model, shift)
-    lam, y = _map(model)(found.x[None, :], np.array([found.y]))
-    alike = _all_pairs(model) and equal_students(model)
-    weights = model.weights_at(_orders(lam[0]) if alike else lam, y)
-    closed = _closed(model, lam[0], float(y[0]))
-    around = None if closed else peak(model, lam[0], float(y[0]), partial(_smallest, model, shift))
-    return Extreme(found.value, weights, closed, around)
-
-
-def _smallest(model: Network, shift: Array, lam: Array, y: Array) -> Array:
-    """Smallest eigenvalue (n,) of F + shift at lam (n, p) and y (n,), inf where F is no number."""
-    with np.errstate(all="ignore"):
-        f = model.weights_at(lam, y) + shift
-    bad = ~np.all(np.isfinite(f), axis=(1, 2))
-    f[bad] = 0.0
-    values = np.linalg.eigvalsh(f)[:, 0]
-    values[bad] = np.inf
-    return np.asarray(values)
-
-
-def _orders(lam: Array) -> Array:
-    """The place under all permutations of the students, or cyclic ones where there are many; weights are permuted with it."""
-    p = len(lam)
-    if p > _ALL_ORDERS:
-        return np.array([np.roll(lam, shift) for shift in range(p)])
-    return np.unique(np.array(list(permutations(lam))), axis=0)
-
-
-def _closed(model: Network, lam: Array, y: float) -> bool:
-    """Whether averages of (Q + F)^-2 exist: the place lies at infinity, or in many dimensions."""
-    low, high = model.reach
-    if np.any(np.abs(lam) >= _FAR) or abs(y) >= _FAR_OUTPUT:
-        return True
-    if model.target is not None and (
-        y <= low or y >= high
-    ):  # an end may be taken on a set of one codimension
-        return not model.attains(y) or len(lam) + 1 > MOST
-    if y >= high:
-        return True
-    if y <= low:
-        return not model.attains(y) or len(lam) + model.p_star > MOST
-    return len(lam) + 1 > MOST
+def _share(k: int, r: float) -> float:
+    """Of the integral over x, what lies at lambda < r^2 d; for k = 4 that part itself."""
+    if k == MOST:
+        return math.log1p(r * r) - r * r / (1 + r * r)
+    if k == 2:
+        return r * r / (1 + r * r)
+    return 2 / math.pi * (math.atan(r) + (2 - k) * r / (1 + r * r))

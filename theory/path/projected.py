@@ -28,8 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
-from theory.general.state import State
-from theory.general.symmetric import Symmetric
+from theory.general.state import State, Symmetric
 
 Array = NDArray[np.floating[Any]]
 

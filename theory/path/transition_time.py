@@ -30,8 +30,8 @@ from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
 from theory.general.clouds import normals, sobol
 from theory.general.dyson import Dyson
+from theory.general.extremes import bottom
 from theory.general.spikes import SpikeBlock
-from theory.general.support import bottom
 from theory.model import Network, network
 from theory.path.deferred import Deferred
 from theory.path.projected import ProjectedDyson, ProjectedSpikes

@@ -7,14 +7,14 @@ import pytest
 from scipy.optimize import brentq
 
 from theory.general import Activation, Network, spectrum, threshold
-from theory.general.clouds import product_cloud, sobol_cloud
+from theory.general.clouds import orbit_labels, product_cloud, sobol_cloud
+from theory.general.extremes import _mean_density, support
 from theory.general.isotropic import Isotropic
 from theory.general.laws import panel_law
-from theory.general.orbits import orbit_average, orbit_labels
 from theory.general.points import CloudProblem, point_spectrum, point_threshold
 from theory.general.spectrum import route
-from theory.general.support import support
-from theory.general.touching import _mean_density, _share
+from theory.general.spikes import orbit_average
+from theory.general.support import _share
 
 STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any cloud
 

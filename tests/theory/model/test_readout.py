@@ -5,8 +5,8 @@ import pytest
 
 from theory.checks import ParameterError
 from theory.general.any_weight import general_spectrum
+from theory.general.clouds import invariant_span, orbit_labels
 from theory.general.first_order import gradient_overlap
-from theory.general.orbits import invariant_span, orbit_labels
 from theory.general.spectrum import route, solve, threshold
 from theory.minima.labels import labels
 from theory.model import Network, Target

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from theory.general import Network, spectrum, threshold
+from theory.general.extremes import bottom
 from theory.general.isotropic import Isotropic
 from theory.general.laws import floor_of, node_law, typical_floor
-from theory.general.support import bottom
 
 TANH = Network(math.inf, activation="tanh", a=2.0)
 STEEPEST = 4 / (3 * math.sqrt(3))  # largest |s''| of tanh

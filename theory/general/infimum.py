@@ -1,15 +1,16 @@
-"""The infimum of a scalar weight f(x, y) over everything its arguments can be, infinity included.
+"""The infimum of a function of preactivations x and one output y over everything they can be, infinity included.
 
-The left edge of a spectrum is smooth or sharp according to how the weights end below, which nodes of a quadrature cannot
-tell: n of them come near an infimum at infinity only like 1/log n. A weight l'' s'(x)^2 + l' s''(x) is low where the output y
-lies some way off the student's own, yhat = s(x), at any x: so it is looked at over x and y, and over x and y - yhat, both on
-grids of all scales. The lowest places are polished. Boxes of growing size show whether the minimum has been reached, is
-approached at infinity, or falls without end.
+The left edge of a spectrum is smooth or sharp according to how the weights end below, which nodes of a quadrature cannot tell:
+n of them come near an infimum at infinity only like 1/log n. A weight l'' s'(x)^2 + l' s''(x) is low where the output y lies
+some way off the student's own, yhat = s(x), at any x: so it is looked at over x and y, and over x and y - yhat, at all scales.
+In the plane (`plane_infimum`) on grids, whose lowest places are polished; in more dimensions, where no grid reaches
+(`searched_infimum`), by points, from whose best others spread ever less far, then Nelder-Mead from the lowest. Boxes of growing
+size show whether the infimum has been reached, is approached at infinity, or lies at -infinity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,11 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Weight = Callable[[Array, Array], Array]
 Outputs = Callable[[Array], Array]
+Place = tuple[Array, float]
 
 _GOLDEN = (np.sqrt(5) - 1) / 2
 _SECTIONS = 24  # golden sections: a place to 1e-5 of its bracket
-_BOXES = np.array([1e1, 1e2, 1e3, 1e4])  # of x; y within their fourth power
+_BOXES = 1e1, 1e2, 1e3, 1e4  # of x; y within their fourth power
 _FAR = np.geomspace(12, 1e4, 40)
 _INPUTS = np.concatenate([-_FAR[::-1], np.linspace(-12, 12, 481), _FAR])
 _SCALES = np.geomspace(1e-12, 1e16, 160)
@@ -37,33 +39,38 @@ _ALIKE = 1e-13  # relative difference of minima that count as equal
 _NEXT = 1e-6  # relative distance within which an end of the outputs is tried
 _INSIDE = 12.0  # of x: beyond, no node reaches
 _INSIDE_OUTPUT = 1e6
+# of searches in more than two dimensions
+_POINTS = 6000  # of one box
+_BEST, _CHILDREN, _GENERATIONS, _SHRINK = 40, 10, 32, 0.6
+_STARTS = 3  # of descents: one where there is known to be a lower bound
+_FALLS = 0.02  # of the lowest value from one box to the next: less is what searches by chance miss
 
 
 @dataclass(frozen=True)
-class Floor:
+class Infimum:
     """The infimum of a weight.
 
     value   -inf where the weight is unbounded below
-    x, y    where it is taken or approached
-    place   "inside" (x and y finite, y inside its range), "low" and "high" (x finite, y at that end of its range), "far"
-            (anything else: at infinity)
+    x, y    where it is taken or approached: x a number in the plane, (d,) in more dimensions
+    place   in the plane "inside" (x and y finite, y inside its range), "low" and "high" (x finite, y at that end of its range),
+            "far" (anything else: at infinity)
     error   of the value where it had to be extrapolated from boxes of growing size
     """
 
     value: float
-    x: float
+    x: Any
     y: float
-    place: str
+    place: str = ""
     error: float = 0.0
 
 
-def floor(
+def plane_infimum(
     weight: Weight,
     outputs: tuple[float, float],
     start: float = -np.inf,
     student: Outputs | None = None,
     unit: float = 1.0,
-) -> Floor:
+) -> Infimum:
     """Infimum of weight(x, y), vectorised and broadcasting, over start <= x < inf and y in the closed range `outputs`.
 
     student  yhat(x), off which y is looked at too; None: 0
@@ -77,7 +84,7 @@ def floor(
     moving = not falls[-1] <= _STEADY * (1 + abs(best))
     bottomless = best < -_BOTTOMLESS * (1 + abs(boxes[0]))
     if np.isneginf(best) or bottomless or (moving and falls[-1] > _FALLING * falls[-2]):
-        return Floor(-np.inf, np.nan, np.nan, "far")
+        return Infimum(-np.inf, np.nan, np.nan, "far")
     values, places, outs = plane.polished(grids)
     value = float(np.min(values))
     at = int(np.argmax(values <= value + _ALIKE * (1 + abs(value))))
@@ -85,8 +92,8 @@ def floor(
     if moving and value > best - falls[-1]:  # the boxes' own minimum: still on its way
         ratio = falls[-1] / falls[-2]
         rest = falls[-1] * ratio / (1 - ratio)
-        return Floor(float(value - rest), x_best, y_best, "far", float(rest))
-    return Floor(value, x_best, y_best, plane.place(x_best, y_best))
+        return Infimum(float(value - rest), x_best, y_best, "far", float(rest))
+    return Infimum(value, x_best, y_best, plane.place(x_best, y_best))
 
 
 @dataclass(frozen=True)
@@ -200,7 +207,7 @@ class _Plane:
         return y
 
     def place(self, x: float, y: float) -> str:
-        """Where a minimum lies: see `Floor`."""
+        """Where a minimum lies: see `Infimum`."""
         low, high = self.outputs
         if abs(x) >= _INSIDE or abs(y) >= _INSIDE_OUTPUT:
             return "far"
@@ -231,3 +238,134 @@ def valley(weight: Weight, y: Array, start: float = -np.inf, reach: float = 4.0)
 
 def _clean(values: Array) -> Array:
     return np.where(np.isnan(values), np.inf, values)
+
+
+def searched_infimum(
+    function: Callable[[Array, Array], Array],
+    d: int,
+    outputs: tuple[float, float],
+    student: Callable[[Array], Array],
+    unit: float = 1.0,
+    bounded: bool = False,
+    known: Sequence[Place] = (),
+) -> Infimum:
+    """Infimum of function(x (n, d), y (n,)) -> (n,) over all x and y in `outputs`; student(x) -> (n,) is off which y is looked
+    at too, at distances of all scales about `unit`.
+
+    bounded   whether it is known to have a lower bound: points of all boxes are then looked at together
+    known     places to start from besides
+    """
+    rng = np.random.default_rng(0)
+    boxes: list[float] = []
+    v = np.zeros((0, d + 2))
+    for box in _BOXES[-1:] if bounded else _BOXES:
+        search = _Search(function, outputs, student, unit, box)
+        v = np.concatenate([v, search.found(rng, d, known)])
+        boxes.append(float(np.min(search.values(v))))
+    best, place = min(
+        (search.descended(row) for row in search.lowest(v, 1 if bounded else _STARTS)),
+        key=lambda found: found[0],
+    )
+    if bounded:
+        return Infimum(best, *place)
+    falls = -np.diff(boxes)
+    far = best < -_BOTTOMLESS * (1 + abs(boxes[0]))  # a box may have missed how far it goes down there
+    if far or np.isneginf(best) or (falls[-1] > _FALLS * abs(best) and falls[-1] > _FALLING * falls[-2]):
+        return Infimum(-np.inf, *place)
+    return Infimum(best, *place)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """In one box: points v (n, d + 2) hold x, a number and 1 where that is y - yhat, 0 where it is y itself."""
+
+    function: Callable[[Array, Array], Array]
+    outputs: tuple[float, float]
+    student: Callable[[Array], Array]
+    unit: float
+    box: float
+
+    def found(self, rng: np.random.Generator, d: int, known: Sequence[Place]) -> Array:
+        """The lowest points."""
+        v, wide = self._points(rng, d)
+        more = [np.concatenate([x, [y, 0.0]]) for x, y in known]
+        v = np.concatenate([np.array(more).reshape(-1, d + 2), v])
+        wide = np.concatenate([np.full((len(more), d + 1), 0.1), wide])
+        for _ in range(_GENERATIONS):
+            order = np.argsort(self.values(v))[:_BEST]
+            v, wide = v[order], wide[order]
+            spread = np.repeat(wide, _CHILDREN, axis=0)
+            other = np.repeat(v, _CHILDREN, axis=0)
+            other[:, :-1] += spread * rng.standard_normal(spread.shape)
+            other[:, :d] = np.clip(other[:, :d], -self.box, self.box)
+            v, wide = np.concatenate([v, other]), np.concatenate([wide, spread]) * _SHRINK
+        return self.lowest(v, _STARTS)
+
+    def lowest(self, v: Array, many: int) -> Array:
+        """The lowest of some points."""
+        return v[np.argsort(self.values(v))[:many]]
+
+    def place(self, v: Array) -> tuple[Array, Array]:
+        """x (n, d) and y (n,) of points."""
+        x = v[:, :-2]
+        return x, np.clip(v[:, -2] + np.where(v[:, -1] > 0, self.student(x), 0.0), *self.outputs)
+
+    def values(self, v: Array) -> Array:
+        """The function, inf where it is undefined, where rounding swallows y - yhat, and nearer to the lower end of the
+        outputs than the box allows."""
+        x, y = self.place(v)
+        values = self.function(x, y)
+        near = (y > self.outputs[0]) & (y - self.outputs[0] < self.box**-3)
+        lost = np.abs(v[:, -2]) < np.finfo(float).eps / _RESOLVED * np.abs(self.student(x))
+        return np.where(np.isnan(values) | near | ((v[:, -1] > 0) & lost), np.inf, values)
+
+    def _points(self, rng: np.random.Generator, d: int) -> tuple[Array, Array]:
+        low, high = self.outputs
+        moderate = rng.normal(0, 2.5, (_POINTS, d))
+        reach = np.log10(self.box)
+        wide = rng.choice([-1.0, 1.0], (_POINTS, d)) * 10 ** rng.uniform(-2, reach, (_POINTS, d))
+        x = np.where(rng.random((_POINTS, d)) < 0.6, moderate, wide)
+        alike = rng.random(_POINTS) < 0.3  # students at two places
+        x = np.where(alike[:, None] & (rng.random((_POINTS, d)) < 0.5), x[:, :1], x)
+        scale = 10 ** rng.uniform(-2, reach, _POINTS)
+        offset = rng.choice([-1.0, 1.0], _POINTS) * scale
+        free = (
+            offset**3
+            if np.isinf(low)
+            else low + np.abs(offset) ** 4
+            if np.isinf(high)
+            else low + (high - low) * rng.random(_POINTS)
+        )
+        relative = rng.random(_POINTS) < 0.5
+        output = np.where(relative, self.unit * rng.choice([1.0, 0.1, 0.01], _POINTS) * offset, free)
+        ends = rng.random(_POINTS)
+        for end, chosen in ((low, ends < 0.1), (high, ends > 0.9)):
+            if np.isfinite(end):
+                output, relative = np.where(chosen, end, output), relative & ~chosen
+        v = np.concatenate([x, output[:, None], relative[:, None]], axis=1)
+        return v, np.maximum(0.3 * np.abs(v[:, :-1]), 0.1 * np.append(np.ones(d), min(self.unit, 1.0)))
+
+    def descended(self, v: Array) -> tuple[float, Place]:
+        """Value and place of the minimum next to a point."""
+        from scipy.optimize import minimize
+
+        def at(w: Array) -> float:
+            value = float(self.values(np.append(w, v[-1])[None, :])[0])
+            return value if np.isfinite(value) else (1e300 if not value < 0 else -1e300)
+
+        bounds = [(-self.box, self.box)] * (len(v) - 2) + [(-(self.box**4), self.box**4)]
+        place = np.clip(v[:-1], *np.array(bounds).T)
+        best = at(place)
+        options = {"xatol": 1e-9, "fatol": 1e-15, "maxiter": 100 * len(v), "adaptive": True}
+        found = minimize(at, place, method="Nelder-Mead", bounds=bounds, options=options)
+        if found.fun < best:
+            best, place = float(found.fun), found.x
+        x, y = self.place(np.append(place, v[-1])[None, :])
+        return (-np.inf if best <= -1e299 else best), (x[0], float(y[0]))
+
+
+def smallest_eigenvalues(f: Array) -> Array:
+    """Smallest eigenvalue (n,) of symmetric matrices (n, p, p), inf where one has entries that are no numbers."""
+    bad = ~np.all(np.isfinite(f), axis=(1, 2))
+    values = np.linalg.eigvalsh(np.where(bad[:, None, None], 0.0, f))[:, 0]
+    return np.where(bad, np.inf, values)
