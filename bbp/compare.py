@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         disk.prepare_directory(path.parent)
     if how["out"] is not None:
         disk.require_free(how["out"], force=how["force"])
-    experiment = build(given, args.files)
+    experiment = build(how, given, args.files)
     _require_one(experiment, places)
 
     def draw(comparisons: list[Any]) -> None:

@@ -9,7 +9,6 @@ unfinished run goes on with --resume.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,7 @@ EXAMPLE = """  bbp descent                                              a first 
   bbp descent --p 1 --alpha-grid 0.5:6:12 --n 200 --samples 40 --start random --out results/p1.h5
   bbp plot results/descent.h5 --out descent.pdf"""
 PROGRAM = Program("descent", DESCENT, __doc__ or "", EXAMPLE, elsewhere=NO_OBSERVABLES)
-add_arguments, run = PROGRAM.add_arguments, PROGRAM.run
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp descent`; its exit code."""
-    return PROGRAM.main(argv)
+add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
 
 
 def descent(
@@ -62,12 +56,8 @@ def descent(
     theory.checks.ParameterError, KeyboardInterrupt
         As `bbp.sweep`.
     """
-    own = (
-        {"samples": samples, "seed": seed}
-        | ({} if alpha is None else {"alpha_grid": alpha})
-        | ({} if n is None else {"n": n})
-    )
-    return PROGRAM.call(own | options, model, out=out, executor=executor, progress=progress)
+    own = {"alpha_grid": alpha, "n": n, "samples": samples, "seed": seed} | options
+    return PROGRAM.call(own, model, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, descent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,7 @@ EXAMPLE = """\
   bbp phase --p 1,2 --at-a 0.5,1.5 --n 1e3,1e4,1e6 --out finite.h5
   bbp plot phase.h5 --out phase.pdf"""
 PROGRAM = Program("phase", PHASE, SUMMARY, EXAMPLE, elsewhere=NO_OBSERVABLES)
-add_arguments, run = PROGRAM.add_arguments, PROGRAM.run
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp phase`; its exit code."""
-    return PROGRAM.main(argv)
+add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
 
 
 def phase(

@@ -8,7 +8,6 @@ the same command finds a finished file and shows it; an unfinished run goes on w
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,7 @@ EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 a
   bbp sweep --config sweep.toml --workers 4 --resume
   bbp sweep --config sweep.toml --task 3/10      one of ten tasks of a job array; then the same with --merge"""
 PROGRAM = Program("sweep", SWEEP, __doc__ or "", EXAMPLE, rivals=(("a", "a_grid"), ("workers", "scheduler")))
-add_arguments, run = PROGRAM.add_arguments, PROGRAM.run
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp sweep`; its exit code."""
-    return PROGRAM.main(argv)
+add_arguments, run, main = PROGRAM.add_arguments, PROGRAM.run, PROGRAM.main
 
 
 def sweep(
@@ -75,12 +69,8 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C, with a line on what is kept: beside `out` (`resume=True` goes on), or in memory (the same call goes on).
     """
-    own = (
-        {"samples": samples, "seed": seed}
-        | ({} if alpha is None else {"alpha_grid": alpha})
-        | ({} if n is None else {"n": n})
-    )
-    return PROGRAM.call(own | options, model, out=out, executor=executor, progress=progress)
+    own = {"alpha_grid": alpha, "n": n, "samples": samples, "seed": seed} | options
+    return PROGRAM.call(own, model, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, sweep)

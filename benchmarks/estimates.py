@@ -1,7 +1,7 @@
 """What a dry run expects of a sample against what the sample then takes, in processor time, at sizes fitted to nothing.
 
-The estimate is the program's: small samples of the same model and alpha, timed, and scaled by `bbp.experiments.cost`. Both are
-taken in processor seconds, which other programs on the machine disturb less than wall time. Claim: run over estimate lies
+The estimate is the program's: small samples of the same model and alpha, timed, and scaled by `bbp.experiments.samples`. Both
+are taken in processor seconds, which other programs on the machine disturb less than wall time. Claim: run over estimate lies
 within [0.5, 2].
 
     python -m benchmarks.estimates [--cases 150:3:1.5:dense,3000:1:1.5:krylov] [--samples 2]
@@ -14,7 +14,7 @@ import sys
 import time
 
 from bbp.engine.tasks import Unit, compute
-from bbp.experiments import sweep
+from bbp.sweep import PROGRAM
 
 DENSE = "70:1:0.6:dense,150:3:1.5:dense,300:2:0.7:dense,600:1:2:dense,700:2:1:dense,1500:1:1:dense"
 KRYLOV = "3500:1:1:krylov,1500:2:1.2:krylov,1000:4:0.7:krylov,4000:2:0.8:krylov"
@@ -34,7 +34,7 @@ def ratio(case: str, samples: int) -> float:
     """Print one case and return run over estimate."""
     n, p, alpha, solver = case.split(":")
     options = {"n": n, "p": p, "alpha_grid": alpha, "samples": 10**6, "solver": solver}
-    experiment = sweep.build(options)
+    experiment = PROGRAM.experiment(options)
     point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
     small = experiment.probe(point)
     cost = experiment.cost(small)

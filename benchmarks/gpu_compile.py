@@ -7,7 +7,7 @@ Nothing here is measured. For each program: bytes that XLA plans (arguments, res
 kernels and library calls, copies and paddings of large arrays that stand alone. From these a roofline, at the published rates
 of the card: seconds of a product, of a search, of a sample, of a step. What cuSOLVER does inside is not in the text:
 `sims.machine.dense_seconds` is taken. Without a card XLA cannot choose among kernels by timing them, so that a choice may
-differ on one. "Two cores" is half of the processor time of `bbp.experiments.cost`, fitted to samples on an idle machine.
+differ on one. "Two cores" is half of the processor time of `bbp.experiments.samples`, fitted to samples on an idle machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from bbp.experiments import cost
+from bbp.experiments import samples as cost
 from benchmarks.compiled import Compiled, compiled, devices
 from benchmarks.programs import HALVES, Program, descents, programs, solves
 from sims import machine

@@ -30,7 +30,7 @@ import jax
 import numpy as np
 
 from bbp.engine import cache, executors
-from bbp.experiments import sweep
+from bbp.sweep import PROGRAM
 from sims import machine
 from sims.instance import draw
 from sims.machine import ROOM
@@ -94,7 +94,7 @@ def rows_over_devices(n: int, devices: list[int]) -> None:
 
 def tasks_over_processes(n: int, processes: list[int], samples: int = 48) -> None:
     """Print the table of processes: strong, the same samples; weak, as many for each process."""
-    experiment = sweep.build({"n": str(n), "p": "1", "alpha_grid": "1", "samples": 10**6})
+    experiment = PROGRAM.experiment({"n": str(n), "p": "1", "alpha_grid": "1", "samples": 10**6})
     point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
     place, alone = cache.directory(None), 0.0
     print(f"samples of N = {n}, p = 1 a second over processes")

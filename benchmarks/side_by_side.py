@@ -34,7 +34,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
 from bbp.engine import cache, executors
-from bbp.experiments import sweep
+from bbp.sweep import PROGRAM
 from sims import machine
 
 CASES = "100:1,200:1,400:1,1000:1,100:2,200:2,400:2,1000:2"
@@ -82,7 +82,9 @@ def measure(
 ) -> dict[str, np.ndarray]:
     """Best samples a second of each way, of wall and of processor time."""
     found: dict[str, np.ndarray] = {}
-    experiment = sweep.build({"n": str(n), "p": str(p), "alpha_grid": str(options.alpha), "samples": 10**6})
+    experiment = PROGRAM.experiment(
+        {"n": str(n), "p": str(p), "alpha_grid": str(options.alpha), "samples": 10**6}
+    )
     point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
 
     def units(number: int, size: int):
@@ -150,7 +152,9 @@ def workers(options: argparse.Namespace, place: str | None):
             return executors.results(executor, units)
 
         connected = time.perf_counter() - start
-        experiment = sweep.build({"n": "100", "alpha_grid": str(options.alpha), "samples": options.cores})
+        experiment = PROGRAM.experiment(
+            {"n": "100", "alpha_grid": str(options.alpha), "samples": options.cores}
+        )
         point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
         list(work([experiment.unit(point, i, 1) for i in range(options.cores)]))
         print(

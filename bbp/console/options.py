@@ -140,6 +140,11 @@ def checked(
     return found
 
 
+def decisive(options: Iterable[Option], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of checked settings those that decide the numbers."""
+    return {option.name: settings[option.name] for option in options if option.decides and not option.alias}
+
+
 def integer(minimum: int = 1, most: int | None = None) -> Read:
     """A reader of one integer between `minimum` and `most`."""
 

@@ -200,7 +200,7 @@ def callable_as(name: str, function: Callable[..., Any]) -> None:
 
 @dataclass(frozen=True)
 class Program:
-    """A program `bbp NAME` that runs what `build(given)` of `bbp.experiments.NAME` makes of its options.
+    """A program `bbp NAME` that runs what `build(settings, given)` of `bbp.experiments.NAME` makes of its options.
 
     options   the table
     rivals    pairs of options of which the one on the command line wins over the other in a TOML file
@@ -225,9 +225,11 @@ class Program:
     def run(self, args: argparse.Namespace) -> int:
         """Carry out the command; 0 done, 1 if samples failed."""
         values = options.given(args, self.options, self.rivals)
-        how = options.checked(self.options, values)
-        experiment, engine = self._made(values)
-        return engine.carry_out(experiment, how)
+        settings = options.checked(self.options, values)
+        experiment = self._built(settings, values)
+        from bbp.experiments.carry_out import carry_out
+
+        return carry_out(experiment, settings)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """The command; its exit code."""
@@ -271,11 +273,13 @@ class Program:
                 )
         name = f"bbp.{self.name}"
         with process.heeded(name), messages(name, quiet=not progress), self._in_python():
-            experiment, engine = self._made(values, *what)
-            found, said = engine.obtain(experiment, how)
+            experiment = self._built(how, values, *what)
+            from bbp.experiments import carry_out
+
+            found, said = carry_out.obtain(experiment, how)
             if said:
                 log.info("%s", said)
-            engine.tell_failures(experiment, found, "retry_failed=True" if said else "")
+            carry_out.tell_failures(experiment, found, "retry_failed=True" if said else "")
             return found
 
     @contextlib.contextmanager
@@ -303,12 +307,13 @@ class Program:
             )
             raise
 
-    def _made(self, values: Mapping[str, Any], *what: Any) -> tuple[Any, Any]:
-        """The experiment, and what carries it out: only now JAX and SciPy are imported, so that --help and wrong options are
-        answered at once."""
-        from bbp.experiments import carry_out
+    def experiment(self, given: Mapping[str, Any], *what: Any) -> Any:
+        """The experiment of these options (text or typed values), defaults filled in; ParameterError on a bad one."""
+        return self._built(options.checked(self.options, given), given, *what)
 
-        return importlib.import_module(f"bbp.experiments.{self.name}").build(values, *what), carry_out
+    def _built(self, settings: Mapping[str, Any], given: Mapping[str, Any], *what: Any) -> Any:
+        # Only now JAX and SciPy are imported: --help and wrong options are answered at once.
+        return importlib.import_module(f"bbp.experiments.{self.name}").build(settings, given, *what)
 
 
 SHELL_ONLY = ("out", "save", "task", "merge", "dry_run")  # options that are for the shell

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from bbp.engine.tasks import Kind, Point, Results, Unit
+from bbp.console.options import Option, checked
+from bbp.engine.tasks import Kind, Point, Result, Results, Unit
 from bbp.files import dataset
+from bbp.files.product import split
 
 LARGEST_BLOCK = 256
 UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
@@ -40,24 +43,33 @@ class Experiment(ABC):
     """Points, computation and file of one program's run.
 
     name      in messages and in the plan of an unfinished run: "sweep"
+    form      of its file: "bbp-sweep"
     unit_of   what a sample is called: "samples"
-    samples   samples a point, at most
+    options   the table that the settings are of
+    settings  the checked options that decide the numbers, by name
     whole     a point may stop early, and is judged as a whole: all of it is one task's
     """
 
     name: str
+    form: str
     unit_of: str = "samples"
-    samples: int
+    options: Sequence[Option]
+    settings: dict[str, Any]
     whole: bool = False
 
-    @abstractmethod
+    @property
+    def samples(self) -> int:
+        """Samples a point, at most."""
+        return self.settings["samples"]
+
     def records(self) -> list[dict[str, Any]]:
         """What two runs must agree on, as plain data, one record a model."""
+        return [self.settings]
 
     @property
     def defaults(self) -> Mapping[str, Any]:
         """What records and parts of before an option existed mean by its absence: its default."""
-        return {}
+        return checked(self.options, {}, decides=True)
 
     @abstractmethod
     def points(self, results: Results) -> Iterable[Point]:
@@ -71,33 +83,61 @@ class Experiment(ABC):
     def given(self, point: Point) -> dict[str, Any]:
         """All that decides the numbers at this point, as plain data; ValueError or TypeError for none of this run."""
 
-    @abstractmethod
     def block(self, point: Point) -> int:
         """Samples a unit where the user does not say: some seconds of work, which is what a crash may cost."""
+        return self.samples
 
     @abstractmethod
     def assemble(self, results: Results) -> Any:
         """What the file is to hold, of all that has been run."""
 
-    @abstractmethod
+    def over(
+        self, results: Results, points: Sequence[Point], axes: Mapping[str, Any], outer: Sequence[str]
+    ) -> xr.Dataset:
+        """Columns of these points, which run over the axes `outer`; what was not run is missing, of status 0.
+
+        axes   coordinates by name: `outer` and those of the columns
+        """
+        sizes, fields = {name: len(values) for name, values in axes.items()}, self.kind(points[0]).columns
+        found = {field.name: field.empty(sizes, outer) for field in fields}
+        for index, point in zip(np.ndindex(*(sizes[name] for name in outer)), points, strict=True):
+            if results.any(point):
+                number = self.wanted(results, point)
+                for name, values in results.gather(point, number, fields, sizes).items():
+                    found[name][index][:number] = values
+        words = {field.name: {"long_name": field.words} if field.words else {} for field in fields}
+        return xr.Dataset(
+            {f.name: ((*outer, *f.dims), found[f.name], words[f.name]) for f in fields}, dict(axes)
+        )
+
     def save(self, path: Path, found: Any) -> None:
         """Write the file."""
+        dataset.write(path, found)
 
-    @abstractmethod
     def load(self, path: Path, locking: dataset.Locking) -> Any:
         """What the file holds; FileError."""
+        return dataset.open(path, self.form, locking=locking)
 
-    @abstractmethod
     def held(self, found: Any) -> Held:
-        """What the engine asks of it."""
+        """What the engine asks of it: records, and reasons of failures in order."""
+        each = split(found) if isinstance(found, xr.Dataset) else found
+        whys = [
+            one[name].values
+            for one in each
+            for name in one
+            if name == "reason" or str(name).endswith("_reason")
+        ]
+        reasons = [text for why in whys if why.dtype == object for text in why.ravel() if text]
+        finished = all(one.attrs.get("finished", 1) for one in each)
+        return Held([dataset.config(one) for one in each], finished, reasons)
 
     @abstractmethod
     def table(self, found: Any) -> str:
         """The closing table."""
 
-    @abstractmethod
     def describe(self, point: Point) -> str:
         """The point in a few words."""
+        return self.group(point)
 
     @abstractmethod
     def cost(self, point: Point) -> float:
@@ -242,6 +282,11 @@ def runs(samples: Any) -> Iterator[tuple[int, int]]:
     starts, stops = [0, *(breaks + 1)], [*breaks, len(samples) - 1]
     for start, stop in zip(starts, stops, strict=True):
         yield int(samples[start]), int(samples[stop]) + 1
+
+
+def devices(units: Iterable[Result]) -> str:
+    """The devices that computed, in words."""
+    return ", ".join(sorted({unit.device for unit in units if unit.device})) or "none"
 
 
 def pending(experiment: Experiment, results: Results, division: Division) -> Pending:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -20,24 +20,17 @@ import xarray as xr
 from bbp.analysis import comparison
 from bbp.analysis.comparison import THEORY_N
 from bbp.analysis.join import join
-from bbp.console import options
+from bbp.console.options import decisive
 from bbp.engine import experiment as engine
-from bbp.engine.experiment import UNIT_SECONDS
+from bbp.engine.experiment import UNIT_SECONDS, Point
 from bbp.engine.tasks import Columns, Field, Kind, Results
 from bbp.experiments import models
-from bbp.experiments.cost import law_seconds
 from bbp.experiments.options import COMPARE
+from bbp.experiments.samples import law_seconds
 from bbp.files import dataset, disk, product
 from bbp.files.dataset import SWEEP
 from bbp.files.variables import FILL
 from sims.machine import allotted
-
-
-class Point(NamedTuple):
-    """A row along alpha: the index of the model, and N."""
-
-    model: int
-    n: int
 
 
 def compute(given: Mapping[str, Any], samples: Sequence[int], *, threads: int = 1) -> Columns:
@@ -52,21 +45,19 @@ KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))
 
 @dataclass(frozen=True)
 class CompareExperiment(engine.Experiment):
-    """Comparisons of pooled sweeps, one a model.
+    """Comparisons of pooled sweeps, one a model. A point is (index of the model, N): a row along alpha.
 
-    settings   draws, repeats, seed (bbp.experiments.options.COMPARE)
-    files      where the samples come from, for the file
+    files   where the samples come from, for the file
     """
 
     sweeps: tuple[xr.Dataset, ...]
     settings: dict[str, Any]
     files: tuple[str, ...] = ()
 
-    name = "comparison"
-    unit_of = "points"
+    name, form, options, unit_of = "comparison", comparison.FORMAT, COMPARE, "points"
 
     @property
-    def samples(self) -> int:  # type: ignore[override]
+    def samples(self) -> int:
         """The longest row."""
         return max(sweep.sizes["alpha"] for sweep in self.sweeps)
 
@@ -78,22 +69,17 @@ class CompareExperiment(engine.Experiment):
         """Of each model: itself, the checksum of its samples, and the settings."""
         return self._records
 
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """Those of the table of options."""
-        return options.checked(COMPARE, {}, decides=True)
-
     def points(self, results: Results) -> Iterator[Point]:
         """Every model and N that the theory knows, if draws were asked for."""
         for index, sweep in enumerate(self.sweeps):
             if self.settings["draws"] and models.of(sweep).is_committee:
-                yield from (Point(index, int(n)) for n in sweep.n.values)
+                yield from ((index, int(n)) for n in sweep.n.values)
 
-    def kind(self, point: engine.Point) -> Kind:
+    def kind(self, point: Point) -> Kind:
         """Draws."""
         return KIND
 
-    def given(self, point: engine.Point) -> dict[str, Any]:
+    def given(self, point: Point) -> dict[str, Any]:
         """Model, N, the alphas of the row, draws and seed."""
         sweep = self.sweeps[point[0]]
         drawn = {name: self.settings[name] for name in ("draws", "seed")}
@@ -103,11 +89,11 @@ class CompareExperiment(engine.Experiment):
         """A thread for each core: several alphas at once."""
         return {"threads": allotted()}
 
-    def block(self, point: engine.Point) -> int:
+    def block(self, point: Point) -> int:
         """Alphas of UNIT_SECONDS."""
         return max(1, int(UNIT_SECONDS / self.cost(point)))
 
-    def wanted(self, results: Results, point: engine.Point) -> int:
+    def wanted(self, results: Results, point: Point) -> int:
         """The length of the row."""
         return self.sweeps[point[0]].sizes["alpha"]
 
@@ -127,45 +113,33 @@ class CompareExperiment(engine.Experiment):
 
     def load(self, path: Path, locking: dataset.Locking) -> list[xr.Dataset]:
         """The one comparison that the file holds."""
-        return [dataset.open(path, comparison.FORMAT, locking=locking)]
+        return [super().load(path, locking)]
 
     def held(self, found: list[xr.Dataset]) -> engine.Held:
-        """Records without the names of the files, whose contents count, and why draws failed."""
-        configs = [dataset.config(each) for each in found]
-        records = [{name: value for name, value in each.items() if name != "files"} for each in configs]
-        reasons = [
-            text
-            for each in found
-            if "theory_n_reason" in each
-            for text in each.theory_n_reason.values.ravel()
-            if text
-        ]
-        return engine.Held(records, all(each.attrs.get("finished", 1) for each in found), reasons)
+        """Records without the names of the files, whose contents count."""
+        held = super().held(found)
+        return replace(held, records=[{k: v for k, v in r.items() if k != "files"} for r in held.records])
 
     def table(self, found: list[xr.Dataset]) -> str:
         """The table of every model."""
         return "\n\n".join(comparison.table(each) for each in found)
 
-    def describe(self, point: engine.Point) -> str:
-        """Model and N."""
-        return self.group(point)
-
-    def group(self, point: engine.Point) -> str:
+    def group(self, point: Point) -> str:
         """Model and N."""
         return f"{models.words(models.of(self.sweeps[point[0]]))} N={point[1]}"
 
-    def cost(self, point: engine.Point) -> float:
+    def cost(self, point: Point) -> float:
         """About the seconds of the draws at one alpha of the row, on one core."""
         sweep = self.sweeps[point[0]]
         return law_seconds(int(sweep.p), point[1], float(sweep.alpha.mean()), self.settings["draws"])
 
-    def seconds(self, point: engine.Point) -> float:
+    def seconds(self, point: Point) -> float:
         """The same: matrices of a few dozen rows gain nothing from threads."""
         return self.cost(point)
 
-    def probe(self, point: engine.Point) -> Point:
+    def probe(self, point: Point) -> Point:
         """The same model at its smallest N."""
-        return Point(point[0], int(self.sweeps[point[0]].n.min()))
+        return point[0], int(self.sweeps[point[0]].n.min())
 
     def _theory_n(self, results: Results, index: int) -> dict[str, Any] | None:
         """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""
@@ -173,18 +147,17 @@ class CompareExperiment(engine.Experiment):
             return None
         sweep, rows = self.sweeps[index], []
         for n in sweep.n.values:
-            rows.append(results.gather(Point(index, int(n)), sweep.sizes["alpha"], KIND.columns, {}))
+            rows.append(results.gather((index, int(n)), sweep.sizes["alpha"], KIND.columns, {}))
         return {name: np.stack([row[name] for row in rows]) for name in (*THEORY_N, "reason")}
 
 
-def build(given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
-    """A `CompareExperiment` of the samples in these files, from options by name; FileError, ParameterError."""
-    settings = options.checked(COMPARE, given, decides=True)
+def build(settings: Mapping[str, Any], given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
+    """A `CompareExperiment` of the samples in these files, from checked options; FileError, ParameterError."""
     disk.require_once(files)
     sweeps = product.split(join([dataset.open(path, SWEEP) for path in files]))
     for sweep in sweeps:
         comparison.require_samples(sweep)
-    return CompareExperiment(tuple(sweeps), settings, tuple(map(str, files)))
+    return CompareExperiment(tuple(sweeps), decisive(COMPARE, settings), tuple(map(str, files)))
 
 
 def _checksum(sweep: xr.Dataset) -> str:

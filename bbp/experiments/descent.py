@@ -7,23 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.analysis import recovery
-from bbp.console import grids, options
+from bbp.console import grids
+from bbp.console.options import decisive
 from bbp.engine import executors
 from bbp.engine import experiment as engine
+from bbp.engine.experiment import Point
 from bbp.engine.tasks import Columns, Kind, Results
-from bbp.experiments import assemble, models, own
+from bbp.experiments import models, own
 from bbp.experiments.descent_file import COLUMNS, FORMAT, OUTER, table
 from bbp.experiments.options import AUTO, DESCENT, STARTS
-from bbp.files import dataset, variables
-from bbp.files.variables import FAILED, described
+from bbp.files import variables
+from bbp.files.variables import described
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed, hessian_moments, own_start, sample_descents
@@ -33,20 +34,7 @@ from sims.machine import require_fit
 from theory.checks import ParameterError, shown
 from theory.model import Network
 
-PER_POINT = (
-    "alpha_grid",
-    "n",
-    "samples",
-    "start",
-)  # of the settings: what a point's numbers do not depend on
-
-
-class Point(NamedTuple):
-    """Where descents run: input dimension, start, alpha."""
-
-    n: int
-    start: str
-    alpha: float
+PER_POINT = "alpha_grid", "n", "samples", "start"  # of the settings: what a point's numbers do not depend on
 
 
 def compute(
@@ -114,26 +102,20 @@ KIND = Kind(compute, COLUMNS, _sizes, executors.device, stream)
 
 @dataclass(frozen=True)
 class DescentExperiment(engine.Experiment):
-    """Descents of one model, with everything filled in.
+    """Descents of one model, with everything filled in. A point is (N, start, alpha).
 
-    settings    what decides the numbers (bbp.experiments.options.DESCENT), by name: what the file keeps
     threshold   of recovery, for the table
     """
 
     settings: dict[str, Any]
     threshold: float = recovery.THRESHOLD
 
-    name = "descent"
+    name, form, options = "descent", FORMAT, DESCENT
 
     @cached_property
     def model(self) -> Network:
         """Student, teacher and normalisation."""
         return models.build(self.settings)
-
-    @property
-    def samples(self) -> int:  # type: ignore[override]
-        """Samples a point."""
-        return self.settings["samples"]
 
     def records(self) -> list[dict[str, Any]]:
         """The settings and the stream of draws."""
@@ -142,27 +124,21 @@ class DescentExperiment(engine.Experiment):
     @property
     def defaults(self) -> dict[str, Any]:
         """Those of the table of options, but the dynamics of the records that name none."""
-        return options.checked(DESCENT, {}, decides=True) | {"dynamics": "steps"}
+        return {**super().defaults, "dynamics": "steps"}
 
     def points(self, results: Results) -> Iterator[Point]:
         """The product of N, start and alpha."""
-        settings = self.settings
-        for n, start, alpha in product(settings["n"], settings["start"], settings["alpha_grid"]):
-            yield Point(n, start, alpha)
+        yield from product(*(self.settings[name] for name in ("n", "start", "alpha_grid")))
 
-    def kind(self, point: engine.Point) -> Kind:
+    def kind(self, point: Point) -> Kind:
         """Descents."""
         return KIND
 
-    def given(self, point: engine.Point) -> dict[str, Any]:
+    def given(self, point: Point) -> dict[str, Any]:
         """The point, and all settings but those of the grid."""
         n, start, alpha = point
         kept = {name: value for name, value in self.settings.items() if name not in PER_POINT}
         return kept | {"n": n, "start": start, "alpha": alpha, "prng": STREAM}
-
-    def block(self, point: engine.Point) -> int:
-        """A whole point: its samples share compiled programs and threads."""
-        return self.samples
 
     def assemble(self, results: Results) -> xr.Dataset:
         """The descents (bbp.experiments.descent_file)."""
@@ -179,10 +155,7 @@ class DescentExperiment(engine.Experiment):
             "frame": np.array(FRAMES, dtype=object),
             "eigenpair": np.arange(settings["eigenpairs"]),
         }
-        sizes = {name: len(values) for name, values in axes.items()}
-        indices = np.ndindex(*(sizes[name] for name in OUTER))
         points = list(self.points(results))
-        places = [(index, point, self.samples) for index, point in zip(indices, points, strict=True)]
         alpha_bbp, kind = models.transition(self.model)
         attributes = {
             "format": FORMAT,
@@ -191,53 +164,40 @@ class DescentExperiment(engine.Experiment):
             "seed": settings["seed"],
             "prng": STREAM,
             "dtype": settings["dtype"],
-            "device": assemble.devices(results.units),
+            "device": engine.devices(results.units),
             "threshold": self.threshold,
             "seconds": sum(unit.seconds for unit in results.units),
             "finished": int(all(self.complete(results, point) for point in points)),
             "config": json.dumps(self.records()[0]),
         }
-        found = assemble.columns(results, COLUMNS, OUTER, axes, places)
+        found = self.over(results, points, axes, OUTER)
         return described(
             found.assign_attrs(models.record(self.model) | attributes | variables.provenance(results.made))
         )
-
-    def save(self, path: Path, found: xr.Dataset) -> None:
-        """Write the descent file."""
-        dataset.write(path, found)
-
-    def load(self, path: Path, locking: dataset.Locking) -> xr.Dataset:
-        """What the file holds."""
-        return dataset.open(path, FORMAT, locking=locking)
-
-    def held(self, found: xr.Dataset) -> engine.Held:
-        """Its record, and reasons of failed samples in order."""
-        reasons = found.reason.values[found.status.values == FAILED].tolist()
-        return engine.Held([dataset.config(found)], bool(found.attrs.get("finished", 1)), reasons)
 
     def table(self, found: xr.Dataset) -> str:
         """Recovery against alpha."""
         return table(found, self.threshold)
 
-    def describe(self, point: engine.Point) -> str:
+    def describe(self, point: Point) -> str:
         """N, start and alpha."""
         return f"n = {point[0]}, {point[1]}, alpha = {point[2]:g}"
 
-    def group(self, point: engine.Point) -> str:
+    def group(self, point: Point) -> str:
         """N and start."""
         return f"N={point[0]} {point[1]}"
 
-    def cost(self, point: engine.Point) -> float:
+    def cost(self, point: Point) -> float:
         """A gradient step's products with the data, in the same number of steps everywhere."""
         return float(point[2]) * float(point[0]) ** 2
 
-    def probe(self, point: engine.Point) -> Point:
+    def probe(self, point: Point) -> Point:
         """The same start and alpha at a small N."""
         n, start, alpha = point
         least = max(self.model.p_star + 1, -(-self.settings["eigenpairs"] // int(self.model.p)) + 1, 50)
-        return Point(min(n, least), start, alpha)
+        return min(n, least), start, alpha
 
-    def bytes(self, point: engine.Point, hints: Mapping[str, Any]) -> int:
+    def bytes(self, point: Point, hints: Mapping[str, Any]) -> int:
         """Bytes of a batch of descents."""
         settings = self.settings
         return bytes_needed(
@@ -255,18 +215,18 @@ class DescentExperiment(engine.Experiment):
         settings = self.settings
         n, start, alpha = settings["n"][-1], settings["start"][0], settings["alpha_grid"][-1]
         require_fit(
-            lambda size: processes * self.bytes(Point(size, start, alpha), hints),
+            lambda size: processes * self.bytes((size, start, alpha), hints),
             n, int(self.model.p), dense=False, what="a descent",
         )  # fmt: skip
 
 
-def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
-    """A `DescentExperiment` from options by name, defaults filled in; ParameterError on a bad one.
+def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
+    """A `DescentExperiment` from checked options and those that were given; ParameterError where they do not fit.
 
     model   of the theory, instead of the options that say what it is
     """
-    settings = options.checked(DESCENT, given, decides=True)
-    settings = models.with_size(settings, given, model)
+    threshold = settings["threshold"]
+    settings = models.with_size(decisive(DESCENT, settings), given, model)
     if model is None:
         model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
     else:
@@ -312,8 +272,7 @@ def build(given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
             raise ParameterError(
                 f"eigenpairs must be at most p (n - 1) = {most}, got {shown(pairs)} at n = {n}"
             )
-    told = options.checked([option for option in DESCENT if option.name == "threshold"], given)
-    return DescentExperiment(settings, **told)
+    return DescentExperiment(settings, threshold)
 
 
 def _check_rows(start: Any, model: Network, settings: Mapping[str, Any]) -> None:

@@ -37,12 +37,14 @@ import math
 import numpy as np
 import xarray as xr
 
-from bbp.experiments import models, phase_minima
+from bbp.experiments import models
 from bbp.files import dataset
 from theory.finite.law import UNKNOWN, doubt
 from theory.model import Network
 
 FORMAT = "bbp-phase"
+# Of minima, as `theory.minima.Minima` and `reach` have them: variables minima_NAME.
+MINIMA = "complexity", "overlap", "loss", "force", "instability", "complexity_error", "reach", "kind"
 MAP = ("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind", "reason")  # over (p, a)
 
 
@@ -77,11 +79,11 @@ def table(phase: xr.Dataset) -> str:
         for at in (row.isel(a=column) for column in chosen):
             cells = [
                 f"{float(at.a):9.4g}",
-                _or_dash(at.alpha_bbp, 12, ".10g"),
+                _cell(at.alpha_bbp, "12.10g"),
                 f"{at.kind.item():<13}",
-                _or_dash(at.jump, 8, ".5f"),
-                _or_dash(at.alpha_0_overlap, 17),
-                "" if network else _or_dash(at.alpha_0_continuation, 14),
+                _cell(at.jump, "8.5f"),
+                _cell(at.alpha_0_overlap, "17.6f"),
+                "" if network else _cell(at.alpha_0_continuation, "14.6f"),
             ]
             lines.append("  ".join(cells).rstrip())
         lines.append("")
@@ -92,7 +94,7 @@ def table(phase: xr.Dataset) -> str:
     if "bbp_time" in phase:
         lines += time_table(phase)
     if "minima_kind" in phase:
-        lines += phase_minima.table(phase)
+        lines += minima_table(phase)
     lines.append(f"shown: {chosen.size} of {size} a for each p; the file holds all")
     return "\n".join(lines)
 
@@ -121,6 +123,53 @@ def time_table(phase: xr.Dataset) -> list[str]:
     return [*lines, ""]
 
 
+def minima_table(phase: xr.Dataset) -> list[str]:
+    """Lines of the minima at every cell, and of the thresholds of each a beside one another."""
+    lines = [
+        "minima, p = 1: the most numerous ones",
+        f"{'alpha':>9}  {'a':>9}  {'Sigma':>8}  {'overlap':>7}  {'up to':>7}  {'loss':>8}  {'instability':>11}  kind",
+    ]
+    for j, a in enumerate(phase.at_a.values):
+        for i, alpha in enumerate(phase.minima_alpha.values):
+            at = phase.isel(minima_alpha=i, at_a=j)
+            if at.minima_kind.item():
+                lines.append(
+                    f"{alpha:9.4g}  {a:9.4g}  {_cell(at.minima_complexity, '8.5f')}  {_cell(at.minima_overlap, '7.4f')}"
+                    f"  {_cell(at.minima_reach, '7.4f')}  {_cell(at.minima_loss, '8.5f')}"
+                    f"  {_cell(at.minima_instability, '11.4f')}  {at.minima_kind.item()}"
+                )
+    lines += [
+        "",
+        f"{'a':>9}  {'alpha_BBP':>10}  {'alpha_0':>10}  {'time ends':>10}  {'minima unstable':>15}  {'error':>8}  kind",
+    ]
+    for j, a in enumerate(phase.at_a.values):
+        at = phase.isel(at_a=j)
+        if kind := at.alpha_minima_kind.item():
+            start = [_at_start(at, name) for name in ("widths_alpha_bbp", "widths_alpha_0_overlap")]
+            lines.append(
+                f"{a:9.4g}  {start[0]}  {start[1]}  {_last_time(at)}  {_cell(at.alpha_minima, '15.6f')}"
+                f"  {_cell(at.alpha_minima_error, '8.1e')}  {kind}"
+            )
+    return [*lines, ""]
+
+
+def _at_start(at: xr.Dataset, name: str) -> str:
+    """What the cuts say of p = 1, or a dash."""
+    return _cell(at[name].sel(width=1.0), "10.6f") if 1.0 in at.width.values else f"{'-':>10}"
+
+
+def _last_time(at: xr.Dataset) -> str:
+    """From which alpha of the BBP times on gradient flow of p = 1 never loses the outlier, as far as they were asked for."""
+    if "bbp_time" not in at or 1.0 not in at.p.values:
+        return f"{'-':>10}"
+    kinds, alphas = at.bbp_time_kind.sel(p=1.0).values, at.alpha.values
+    lost = np.flatnonzero(kinds == "lost")
+    after = lost[-1] + 1 if len(lost) else 0
+    if len(lost) and after < len(alphas) and np.all(kinds[after:] == "none"):
+        return f"{f'<= {alphas[after]:.4g}':>10}"
+    return f"{f'> {alphas[lost[-1]]:.4g}' if len(lost) else '-':>10}"
+
+
 def tricritical_words(a_c: float, alpha_c: float) -> str:
     """Where the kind changes, in words."""
     if a_c == 0:
@@ -130,6 +179,7 @@ def tricritical_words(a_c: float, alpha_c: float) -> str:
     return f"continuous below a_c = {a_c:.9g}, discontinuous above; alpha_BBP(a_c) = {alpha_c:.9g}"
 
 
-def _or_dash(number: xr.DataArray, width: int, digits: str = ".6f") -> str:
+def _cell(number: xr.DataArray, form: str) -> str:
+    """The number in this form, or a dash where there is none."""
     value = float(number)
-    return f"{'-' if math.isnan(value) else f'{value:{digits}}':>{width}}"
+    return f"{'-':>{form.split('.')[0]}}" if math.isnan(value) else f"{value:{form}}"

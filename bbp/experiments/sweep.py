@@ -2,69 +2,53 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from bbp.analysis import summary
-from bbp.analysis.summary import draws_of, mean_overlap
-from bbp.console import grids, options
+from bbp.analysis.given import verdicts
+from bbp.analysis.summary import draws_of, finite_theory, mean_overlap
+from bbp.console import grids
 from bbp.console.messages import log
+from bbp.console.options import decisive
 from bbp.engine import experiment as engine
-from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, differences
-from bbp.engine.tasks import Field, Kind, Results
-from bbp.experiments import assemble, models
-from bbp.experiments.cost import law_seconds, sample_seconds
+from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, Point
+from bbp.engine.tasks import Field, Kind, Result, Results
+from bbp.experiments import models
 from bbp.experiments.options import AUTO, SWEEP
-from bbp.experiments.samples import COLUMNS, KIND, LAWS, ROWS, own_column
-from bbp.files import dataset
+from bbp.experiments.samples import COLUMNS, KIND, LAWS, OUTER, ROWS, law_seconds, own_column, sample_seconds
+from bbp.files import dataset, variables
 from bbp.files.product import combined, split
-from bbp.files.variables import FAILED
+from bbp.files.variables import described
 from sims import sampling
 from sims.instance import STREAM, finite_p, samples_of
 from sims.krylov.sample import preferred_solver
 from sims.machine import allotted
 from sims.observables import Observable, tried
 from theory.checks import ParameterError, shown
+from theory.finite.law import doubts
 from theory.model import Network
-
-__all__ = ["Point", "SweepExperiment", "build", "differences"]
 
 MOST_MODELS, MOST_POINTS = 1000, 20_000
 CHECK = 8  # with target_error a point is judged after every CHECK samples
 SECONDS_PER_CUBE = 1e-9  # of (p n)^3: a slow machine's, for units that no machine takes long for
 SIDE_BY_SIDE = 2000  # largest order p n of which samples go side by side, one BLAS thread each
-PROBE = {
-    "dense": 400,
-    "krylov": 1600,
-}  # size p n of the matrix whose time is scaled up; a smaller one is not searched
-PER_POINT = (
-    "n",
-    "samples",
-    "target_error",
-    "refine",
-)  # of the settings: what a point's numbers do not depend on
-
-
-class Point(NamedTuple):
-    """Where samples are drawn: the index of the model, the input dimension, and alpha."""
-
-    model: int
-    n: int
-    alpha: float
+# Size p n of the matrix whose time is scaled up; a smaller one is not searched.
+PROBE = {"dense": 400, "krylov": 1600}
+PER_POINT = "alpha_grid", "n", "samples", "target_error", "refine"  # what a point's numbers do not depend on
 
 
 @dataclass(frozen=True)
 class SweepExperiment(engine.Experiment):
-    """A sweep, with everything filled in.
+    """A sweep, with everything filled in. A point is (index of the model, N, alpha).
 
-    settings     the checked options that decide the numbers (bbp.experiments.options.SWEEP), by name
     models       one model, or the product over p, p_star, a
     alphas       for each model, alpha in rising order
     eigenpairs   for each model, how many of the lowest eigenpairs
@@ -77,85 +61,52 @@ class SweepExperiment(engine.Experiment):
     eigenpairs: tuple[int, ...]
     observables: tuple[Observable, ...] = ()
 
-    name = "sweep"
-
-    @property
-    def n(self) -> tuple[int, ...]:
-        """Input dimensions, rising."""
-        return tuple(self.settings["n"])
-
-    @property
-    def samples(self) -> int:  # type: ignore[override]
-        """Samples a point; at most so many with a target error."""
-        return self.settings["samples"]
-
-    @property
-    def seed(self) -> int:
-        """Seed of the whole sweep."""
-        return self.settings["seed"]
+    name, form, options = "sweep", dataset.SWEEP, SWEEP
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
         """Whether points are judged as wholes."""
         return self.settings["target_error"] is not None
 
-    def record(self, index: int) -> dict[str, Any]:
-        """The configuration of one model as plain data: what its file stores, and what two runs must agree on."""
-        own = models.record(self.models[index]) | {"alpha_grid": list(self.alphas[index])}
-        own |= {"eigenpairs": self.eigenpairs[index]}
-        return {**self._plain(), **own, "prng": STREAM}
-
     def records(self) -> list[dict[str, Any]]:
-        """The configuration of every model."""
+        """The configuration of every model: what its file stores, and what two runs must agree on."""
         return [self.record(index) for index in range(len(self.models))]
 
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """Those of the table of options."""
-        return options.checked(SWEEP, {}, decides=True)
-
-    def points(self, results: Results) -> Iterator[Point]:
-        """Those of the grid, and those that refinement has added."""
-        for index in range(len(self.models)):
-            for n, alpha in product(self.n, self.alphas_of(results, index)):
-                yield Point(index, n, alpha)
-
-    def kind(self, point: engine.Point) -> Kind:
-        """Samples of the Hessian."""
-        return replace(KIND, fields=self.columns)
-
-    @property
-    def columns(self) -> tuple[Field, ...]:
-        """What is kept of each sample: `COLUMNS`, and observables of one's own."""
-        own = map(own_column, self.settings["observable"] or (), self.observables)
-        return (*COLUMNS, *own, *(ROWS if self.models[0].inputs is not None else ()))
-
-    def _plain(self) -> dict[str, Any]:
-        """Settings without those of the model, which its own record states; of observables what they are made of, too."""
+    def record(self, index: int) -> dict[str, Any]:
+        """That of one model: its own record states what the model is; of observables it has what they are made of, too."""
         plain = {name: value for name, value in self.settings.items() if name not in models.DEFAULTS}
-        if not self.observables:
-            return plain
-        return plain | {
-            "observable_source": [text.entry.source for text in self.settings["observable"]],
-            "observable_of": ["eigenpair" if one.of_pairs else "sample" for one in self.observables],
-        }
+        if self.observables:
+            plain["observable_source"] = [text.entry.source for text in self.settings["observable"]]
+            plain["observable_of"] = ["eigenpair" if one.of_pairs else "sample" for one in self.observables]
+        own = {"alpha_grid": list(self.alphas[index]), "eigenpairs": self.eigenpairs[index], "prng": STREAM}
+        return plain | models.record(self.models[index]) | own
 
-    def given(self, point: engine.Point) -> dict[str, Any]:
+    def given(self, point: Point) -> dict[str, Any]:
         """Model, N, alpha, seed, stream and all settings but those of the grid."""
         index, n, alpha = point
         if not 0 <= index < len(self.models):
             raise ValueError("this sweep has no such point")
-        record = {name: value for name, value in self._plain().items() if name not in PER_POINT}
-        del record["alpha_grid"]
-        own = models.record(self.models[index]) | {"eigenpairs": self.eigenpairs[index]}
-        return record | own | {"n": n, "alpha": alpha, "prng": STREAM}
+        record = {name: value for name, value in self.record(index).items() if name not in PER_POINT}
+        return record | {"n": n, "alpha": alpha}
 
-    def block(self, point: engine.Point) -> int:
+    def points(self, results: Results) -> Iterator[Point]:
+        """Those of the grid, and those that refinement has added."""
+        for index in range(len(self.models)):
+            for n, alpha in product(self.settings["n"], self.alphas_of(results, index)):
+                yield index, n, alpha
+
+    def kind(self, point: Point) -> Kind:
+        """Samples of the Hessian: `COLUMNS`, and observables of one's own."""
+        own = map(own_column, self.settings["observable"] or (), self.observables)
+        fields: tuple[Field, ...] = (*COLUMNS, *own, *(ROWS if self.models[0].inputs is not None else ()))
+        return replace(KIND, fields=fields)
+
+    def block(self, point: Point) -> int:
         """Samples of UNIT_SECONDS, by the cube of p n."""
         seconds = SECONDS_PER_CUBE * float(self.models[point[0]].p * point[1]) ** 3
         return max(1, min(int(UNIT_SECONDS / seconds), LARGEST_BLOCK))
 
-    def wanted(self, results: Results, point: engine.Point) -> int:
+    def wanted(self, results: Results, point: Point) -> int:
         """All, or with a target error as many as it takes, as far as those run can tell."""
         target = self.settings["target_error"]
         if target is None:
@@ -165,7 +116,7 @@ class SweepExperiment(engine.Experiment):
                 return number
         return self.samples
 
-    def error(self, results: Results, point: engine.Point, number: int) -> float:
+    def error(self, results: Results, point: Point, number: int) -> float:
         """The larger of the standard errors of lowest eigenvalue and overlap over the first samples; inf below 2."""
         lowest = results.first(point, number, "eigenvalues")
         spread = float(summary.mean_and_error(lowest[:, 0] if len(lowest) else [])[1])
@@ -174,110 +125,115 @@ class SweepExperiment(engine.Experiment):
 
     def alphas_of(self, results: Results, index: int) -> list[float]:
         """alpha of the model with this index, rising: the grid, and one round of refinement for each complete one."""
-        found = list(self.alphas[index])
+        found, sizes = list(self.alphas[index]), self.settings["n"]
         for _ in range(self.settings["refine"]):
-            grid = product(self.n, found)
-            if not all(self.complete(results, Point(index, n, alpha)) for n, alpha in grid):
+            if not all(self.complete(results, (index, n, alpha)) for n, alpha in product(sizes, found)):
                 break
-            found = sorted({*found, *(self._steepest(results, index, n, found) for n in self.n)})
+            found = sorted({*found, *(self._steepest(results, index, n, found) for n in sizes)})
         return found
+
+    def _steepest(self, results: Results, index: int, n: int, grid: Sequence[float]) -> float:
+        """The middle of the step of the grid over which the mean overlap changes most."""
+        means = [self._overlap(results, (index, n, alpha), self.samples)[0] for alpha in grid]
+        if len(grid) < 2:
+            return grid[0]
+        step = int(np.argmax(np.nan_to_num(np.abs(np.diff(means)))))
+        return grids.rounded((grid[step] + grid[step + 1]) / 2)
+
+    def _overlap(self, results: Results, point: Point, number: int) -> tuple[float, float]:
+        """Mean and standard error over the first `number` samples of q2 of the p p_star lowest pairs."""
+        values = results.first(point, number, "overlaps")
+        values = mean_overlap(self.models[point[0]], values) if len(values) else values
+        mean, spread = summary.mean_and_error(values)
+        return float(mean), float(spread)
 
     def assemble(self, results: Results) -> xr.Dataset:
         """The sweep (bbp.store), of several models as the dimension `model`."""
         return combined([self._assembled(results, index) for index in range(len(self.models))])
 
     def _assembled(self, results: Results, index: int) -> xr.Dataset:
-        grid = self.alphas_of(results, index)
+        model, sizes, grid = self.models[index], self.settings["n"], self.alphas_of(results, index)
+        points: list[Point] = [(index, n, alpha) for n, alpha in product(sizes, grid)]
         axes = {
-            "n": np.array(self.n),
+            "n": np.array(sizes),
             "alpha": np.array(grid),
             "sample": np.arange(self.samples),
             "eigenpair": np.arange(self.eigenpairs[index]),
         }
-        if self.models[index].inputs is not None:
+        if model.inputs is not None:
             axes["rows_law"] = np.array(LAWS, dtype=object)
-        of_grid = product(enumerate(self.n), enumerate(grid))
-        points = [((i, j), Point(index, n, alpha)) for (i, n), (j, alpha) in of_grid]
-        places = [(place, point, self.wanted(results, point)) for place, point in points]
-        finished = all(self.complete(results, point) for _, point in points)
-        found = assemble.sweep(
-            self.models[index], axes, places, results, self.record(index), finished, self.columns
-        )
+        own = set(points)
+        units = [unit for unit in results.units if unit.point in own]
+        found = self.over(results, points, axes, OUTER).assign(_units(units))
         for text in self.settings["observable"] or ():
             found[text.short].attrs |= {"observable": str(text), "source": text.entry.source}
             if np.isfinite(found.eigenvalues).any() and np.isnan(found[text.short]).all():
                 log.warning(
                     "observable %s is NaN in every sample: it is no number there, and has no mean", text
                 )
-        return found
-
-    def save(self, path: Path, found: xr.Dataset) -> None:
-        """Write the sweep file."""
-        dataset.write(path, found)
-
-    def load(self, path: Path, locking: dataset.Locking) -> xr.Dataset:
-        """What the file holds."""
-        return dataset.open(path, dataset.SWEEP, locking=locking)
-
-    def held(self, found: xr.Dataset) -> engine.Held:
-        """Records, and reasons of failed samples in order."""
-        reasons = found.reason.values[found.status.values == FAILED].tolist()
-        records = [dataset.config(each) for each in split(found)]
-        return engine.Held(records, bool(found.attrs["finished"]), reasons)
+        record = self.record(index)
+        attributes = {
+            "format": self.form,
+            "seed": record["seed"],
+            "dtype": record["dtype"],
+            "device": engine.devices(units),
+            "prng": STREAM,
+            "finished": int(all(self.complete(results, point) for point in points)),
+            "config": json.dumps(record),
+        }
+        made = variables.provenance(unit.made for unit in units if unit.made)
+        return with_theory(found.assign_attrs(attributes | made), model)
 
     def table(self, found: xr.Dataset) -> str:
         """A block of rows for each model and N."""
         return "\n\n".join(summary.table(each) for each in split(found))
 
-    def describe(self, point: engine.Point) -> str:
+    def describe(self, point: Point) -> str:
         """N and alpha."""
         return f"n = {point[1]}, alpha = {point[2]:g}"
 
-    def group(self, point: engine.Point) -> str:
+    def group(self, point: Point) -> str:
         """Model and N."""
         return f"{models.words(self.models[point[0]])} N={point[1]}"
 
-    def cost(self, point: engine.Point) -> float:
+    def cost(self, point: Point) -> float:
         """About the seconds of a sample on one core, by the solver that will be taken."""
         return sample_seconds(int(self.models[point[0]].p), point[1], point[2], self._solver(point))
 
-    def seconds(self, point: engine.Point) -> float | None:
+    def seconds(self, point: Point) -> float | None:
         """The same where a core a sample is best: dense matrices of order up to SIDE_BY_SIDE."""
         small = self.models[point[0]].p * point[1] <= SIDE_BY_SIDE
         return self.cost(point) if small and self._solver(point) == "dense" else None
 
     def closing(self) -> float:
         """Draws of the finite-N law, on all cores."""
-        total = 0.0
+        total, sizes = 0.0, self.settings["n"]
         for model, alphas in zip(self.models, self.alphas, strict=True):
-            if model.is_committee:
-                each = ((n, draws_of(model, self.n, np.asarray(alphas), n)) for n in self.n)
-                total += sum(law_seconds(int(model.p), n, a, draws) for n, draws in each for a in alphas)
+            for n in sizes if model.is_committee else ():
+                draws = draws_of(model, sizes, np.asarray(alphas), n)
+                total += sum(law_seconds(int(model.p), n, alpha, draws) for alpha in alphas)
         return total / allotted()
 
-    def probe(self, point: engine.Point) -> Point:
+    def probe(self, point: Point) -> Point:
         """The same model and alpha at an N that takes a moment."""
         index, n, alpha = point
         model = self.models[index]
         p = int(model.p)
         size = PROBE.get(self._solver(point), PROBE["dense"])
         least = max(model.p_star, -(-self.eigenpairs[index] // p) + 1, min(16, 2 * size // p))
-        return Point(index, max(min(n, size // p), least), alpha)
+        return index, max(min(n, size // p), least), alpha
 
-    def bytes(self, point: engine.Point, hints: Mapping[str, Any]) -> int:
+    def bytes(self, point: Point, hints: Mapping[str, Any]) -> int:
         """Peak bytes of a sample, or of a batch."""
-        return sampling.bytes_needed(
-            self.models[point[0]], point[1], point[2], **self._how(point[0]), batch=hints.get("batch")
-        )
+        index, n, alpha = point
+        batch = hints.get("batch")
+        return sampling.bytes_needed(self.models[index], n, alpha, **self._how(index), batch=batch)
 
     def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
         """Each model's largest point, on every process at once."""
-        batch = hints.get("batch", 1) * processes
+        n, seed, batch = self.settings["n"][-1], self.settings["seed"], hints.get("batch", 1) * processes
         for index, model in enumerate(self.models):
-            how = self._how(index)
-            sampling.sample_point(
-                model, self.n[-1], self.alphas[index][-1], [], self.seed, **how, batch=batch
-            )
+            sampling.sample_point(model, n, self.alphas[index][-1], [], seed, **self._how(index), batch=batch)
 
     def check_task(self) -> None:
         """Refinement looks at all points."""
@@ -290,9 +246,9 @@ class SweepExperiment(engine.Experiment):
             return []
         return ["this is the first round: --target-error and --refine ask for more as they see the samples"]
 
-    def _solver(self, point: engine.Point) -> str:
+    def _solver(self, point: Point) -> str:
         """The solver that will be taken."""
-        if self.settings["solver"] != "auto":
+        if self.settings["solver"] != AUTO:
             return self.settings["solver"]
         index, n, alpha = point
         return preferred_solver(self.models[index], n, alpha, self.eigenpairs[index], self.settings["dtype"])
@@ -301,29 +257,41 @@ class SweepExperiment(engine.Experiment):
         chosen = {name: self.settings[name] for name in ("dtype", "solver")}
         return chosen | {"eigenpairs": self.eigenpairs[index]}
 
-    def _steepest(self, results: Results, index: int, n: int, grid: Sequence[float]) -> float:
-        """The middle of the step of the grid over which the mean overlap changes most."""
-        means = [self._overlap(results, Point(index, n, alpha), self.samples)[0] for alpha in grid]
-        if len(grid) < 2:
-            return grid[0]
-        step = int(np.argmax(np.nan_to_num(np.abs(np.diff(means)))))
-        return grids.rounded((grid[step] + grid[step + 1]) / 2)
 
-    def _overlap(self, results: Results, point: engine.Point, number: int) -> tuple[float, float]:
-        """Mean and standard error over the first `number` samples of q2 of the p p_star lowest pairs."""
-        values = results.first(point, number, "overlaps")
-        values = mean_overlap(self.models[point[0]], values) if len(values) else values
-        mean, spread = summary.mean_and_error(values)
-        return float(mean), float(spread)
+def with_theory(found: xr.Dataset, model: Network) -> xr.Dataset:
+    """The same samples with theory at N = infinity, and of a committee at their N, along n and alpha."""
+    (threshold, kind), along = models.transition(model), models.theory_along(model, found.alpha.values)
+    theory: dict[str, Any] = {f"theory_{name}": ("alpha", values) for name, values in along.items()}
+    if model.inputs is not None:
+        theory |= verdicts(found, model)
+    attributes = models.record(model) | {"alpha_bbp": threshold, "kind": kind}
+    if model.is_committee:
+        at_n = finite_theory(model, found.n.values.tolist(), found.alpha.values, found.attrs["seed"])
+        theory |= {f"theory_n_{name}": (OUTER[: values.ndim], values) for name, values in at_n.items()}
+        if said := doubts(model, found.alpha.values.tolist(), found.n.values.tolist()):
+            attributes["theory_n_doubt"] = said
+    return described(found.assign(theory).assign_attrs(attributes))
 
 
-def build(given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
-    """A `SweepExperiment` from options by name (text or typed values), defaults filled in; ParameterError on a bad one.
+def _units(units: Sequence[Result]) -> dict[str, Any]:
+    """Variables over "unit": which samples were computed together, where, in what time."""
+    units = sorted(units, key=lambda unit: (unit.point, unit.first, unit.count))
+    columns: dict[str, Any] = {
+        "n": np.array([unit.point[1] for unit in units], np.int64),
+        "alpha": np.array([unit.point[2] for unit in units], np.float64),
+    }
+    kinds = {"first": np.int64, "count": np.int64, "seconds": np.float64, "host": object, "device": object}
+    columns |= {name: np.array([getattr(unit, name) for unit in units], kind) for name, kind in kinds.items()}
+    found = {f"unit_{name}": ("unit", values) for name, values in columns.items()}
+    return found | {"unit": ("unit", np.arange(len(units)))}
+
+
+def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
+    """A `SweepExperiment` from checked options and those that were given; ParameterError where they do not fit.
 
     model   of the theory, or several: instead of the options that say what it is
     """
-    settings = options.checked(SWEEP, given, decides=True)
-    settings = models.with_size(settings, given, model)
+    settings = models.with_size(decisive(SweepExperiment.options, settings), given, model)
     if model is None:
         _check_work(settings)
         sizes = product(settings["p"], settings["p_star"], settings["a"])
@@ -332,20 +300,18 @@ def build(given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
         several = isinstance(model, list | tuple) and len(model) > 0
         found = tuple(models.given(each, given) for each in (model if several else [model]))
     config = SweepExperiment(
-        settings=settings,
-        models=found,
-        alphas=tuple(_alphas(settings["alpha_grid"], model) for model in found),
-        eigenpairs=tuple(_eigenpairs(settings["eigenpairs"], model) for model in found),
+        settings,
+        found,
+        tuple(_alphas(settings["alpha_grid"], model) for model in found),
+        tuple(_eigenpairs(settings["eigenpairs"], model) for model in found),
     )
     _check_sizes(config)
-    return replace(config, observables=_observables(config))
-
-
-def _observables(config: SweepExperiment) -> tuple[Observable, ...]:
-    """Observables of one's own, each tried on the shapes of a sample."""
-    model, n, k = config.models[0], config.n[0], config.eigenpairs[0]
-    named = config.settings["observable"] or ()
-    return tuple(tried(text.short, text.entry, int(model.p), model.p_star, n, k) for text in named)
+    model, n, pairs = found[0], settings["n"][0], config.eigenpairs[0]
+    own = [  # each tried on the shapes of a sample
+        tried(text.short, text.entry, int(model.p), model.p_star, n, pairs)
+        for text in settings["observable"] or ()
+    ]
+    return replace(config, observables=tuple(own))
 
 
 def _check_work(settings: Mapping[str, Any]) -> None:
@@ -360,10 +326,12 @@ def _check_work(settings: Mapping[str, Any]) -> None:
 
 
 def _alphas(value: Any, model: Network) -> tuple[float, ...]:
-    if value == AUTO and model.inputs is not None:
-        top = model.inputs.count / model.inputs.n
-        return grids.around(min(models.centre(model), top / 1.5))
-    return grids.around(models.centre(model)) if value == AUTO else tuple(value)
+    if value != AUTO:
+        return tuple(value)
+    centre = models.centre(model)
+    if model.inputs is not None:
+        centre = min(centre, model.inputs.count / model.inputs.n / 1.5)
+    return grids.around(centre)
 
 
 def _eigenpairs(pairs: int | None, model: Network) -> int:
@@ -378,18 +346,19 @@ def _eigenpairs(pairs: int | None, model: Network) -> int:
 
 def _check_sizes(config: SweepExperiment) -> None:
     """Every point must have a sample (M >= 1), room for the teacher (p* <= N) and enough eigenvalues."""
-    models.check_inputs(config.models[0], config.n)  # one covariance for all
-    for index, model in enumerate(config.models):
+    sizes = config.settings["n"]
+    models.check_inputs(config.models[0], sizes)  # one covariance for all
+    for model, alphas, pairs in zip(config.models, config.alphas, config.eigenpairs, strict=True):
         finite_p(model)
-        for n in config.n:
-            samples_of(config.alphas[index][0], n)
-            largest = samples_of(config.alphas[index][-1], n)
+        for n in sizes:
+            samples_of(alphas[0], n)
+            largest = samples_of(alphas[-1], n)
             if model.inputs is not None:
                 model.inputs.require(largest, n)
             if model.p_star > n:
                 raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
-            if config.eigenpairs[index] > model.p * n:
+            if pairs > model.p * n:
                 raise ParameterError(
-                    f"n = {n} has p n = {model.p * n} eigenpairs, and {shown(config.eigenpairs[index])} are to be kept"
+                    f"n = {n} has p n = {model.p * n} eigenpairs, and {shown(pairs)} are to be kept"
                     f" (at least p p* + {sampling.MARGIN})"
                 )

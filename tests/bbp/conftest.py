@@ -14,7 +14,7 @@ from matplotlib.mathtext import MathTextParser
 from bbp.__main__ import dispatch
 from bbp.analysis import summary
 from bbp.engine import executors
-from bbp.experiments import assemble, models
+from bbp.experiments import models, sweep
 from bbp.files import variables
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 from bbp.plots import style
@@ -30,7 +30,7 @@ def remembered_theory():
 
     Half of a tiny sweep's time, though by few draws. `theory.finite` has tests of its own.
     """
-    known, real = {}, assemble.finite_theory
+    known, real = {}, sweep.finite_theory
 
     def recall(model, n, alpha, seed):
         key = model, tuple(n), alpha.tobytes(), seed
@@ -39,7 +39,7 @@ def remembered_theory():
         return {name: values.copy() for name, values in known[key].items()}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assemble, "finite_theory", recall)
+        patch.setattr(sweep, "finite_theory", recall)
         patch.setattr(summary, "MOST_DRAWS", summary.FEWEST_DRAWS)
         yield
 

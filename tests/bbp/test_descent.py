@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from bbp import plot
 from bbp.analysis import recovery
 from bbp.analysis.join import join
+from bbp.descent import PROGRAM
 from bbp.engine import run
 from bbp.experiments import descent, models
 from bbp.experiments.descent_file import COLUMNS, table
@@ -58,7 +59,7 @@ def tiny_run():
         "dtype": "float64", "dynamics": "flow", "loss_floor": 0.0, "theory": False,
     }  # fmt: skip
     given = {name: value for name, value in wanted.items() if name != "prng"}
-    return wanted, run.in_memory(descent.build(given))
+    return wanted, run.in_memory(PROGRAM.experiment(given))
 
 
 def test_the_file_holds_the_descents_and_opens_anywhere(bbp, out, tiny_run):

@@ -10,7 +10,6 @@ import xarray
 
 from bbp import phase, plot
 from bbp.experiments import phase as experiment
-from bbp.experiments import phase_minima
 from bbp.experiments.phase_file import discontinuous, widths
 from bbp.exports.tables import tables
 from bbp.files import dataset
@@ -298,10 +297,12 @@ def test_minima_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
             at, "marginal" if model.a < 1 else "unresolved", 0.1, 0.2, 0.3, 0.4, alpha - 5, 0.5
         )
 
-    monkeypatch.setattr(phase_minima, "most_numerous", counted)
-    monkeypatch.setattr(phase_minima, "reach", lambda model, alpha, found: found.complexity / 100)
+    monkeypatch.setattr(experiment, "most_numerous", counted)
+    monkeypatch.setattr(experiment, "reach", lambda model, alpha, found: found.complexity / 100)
     monkeypatch.setattr(
-        phase_minima, "threshold", lambda model: Threshold(7 + model.a, "discontinuous", 0.25, error=0.125)
+        experiment,
+        "minima_threshold",
+        lambda model: Threshold(7 + model.a, "discontinuous", 0.25, error=0.125),
     )
     path = tmp_path / "minima.h5"
     options = [

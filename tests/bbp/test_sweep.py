@@ -23,6 +23,7 @@ from bbp.experiments import models
 from bbp.experiments import sweep as config
 from bbp.experiments.options import SOLVERS, SWEEP
 from bbp.files import dataset, product, variables
+from bbp.sweep import PROGRAM
 from sims import sampling
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
@@ -373,14 +374,14 @@ def test_a_hessian_too_large_for_memory_says_what_would_fit(bbp, out):
 def test_what_is_missing_is_cut_into_runs():
     assert list(schedule.runs(np.array([1, 2, 5, 6, 7]))) == [(1, 3), (5, 8)]
     assert list(schedule.runs(np.array([], int))) == []
-    wanted = config.build({"n": 20, "alpha_grid": "1", "samples": 5})
+    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1", "samples": 5})
     plan = schedule.pending(wanted, tasks.Results(), schedule.Division(block=2))
     assert [(unit.first, unit.count) for unit in plan] == [(0, 2), (2, 2), (4, 1)] and plan.samples == 5
 
 
 def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
     """10^6 samples at 1,000 alphas: counted without a list of them, and the first unit is there at once."""
-    wanted = config.build({"n": 20, "alpha_grid": "1:2:1000", "samples": 10**6})
+    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1:2:1000", "samples": 10**6})
     tracemalloc.start()
     plan = schedule.pending(wanted, tasks.Results(), schedule.Division())
     assert plan.samples == 10**9 and next(iter(plan)).count == schedule.LARGEST_BLOCK
@@ -392,7 +393,7 @@ def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
 
 
 def test_units_are_cut_finer_for_many_workers():
-    wanted = config.build({"n": 20, "alpha_grid": "1,2", "samples": 64})
+    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1,2", "samples": 64})
     few = list(schedule.pending(wanted, tasks.Results(), schedule.Division()))
     many = list(schedule.pending(wanted, tasks.Results(), schedule.Division(parallel=4)))
     assert len(few) == 2 and len(many) == 16 and sum(unit.count for unit in many) == 128
@@ -404,7 +405,7 @@ def test_every_option_of_the_table_is_one_of_the_command():
     names = {action.dest for action in parser._actions} - {"help", "config"}
     assert names == {option.name for option in SWEEP} and set(SOLVERS) == {"auto", *sampling.SOLVERS}
     decides = {option.name for option in SWEEP if option.decides} - {"a_grid", *models.DEFAULTS}
-    assert set(config.build({}).record(0)) == decides | {"prng"}
+    assert set(PROGRAM.experiment({}).record(0)) == decides | {"prng"}
 
 
 def test_help_wrong_options_and_stored_figures_do_without_jax():

@@ -21,6 +21,7 @@ from bbp.engine.tasks import Unit, compute
 from bbp.experiments import carry_out, samples, sweep
 from bbp.experiments.options import SWEEP
 from bbp.files import dataset, variables
+from bbp.sweep import PROGRAM as SWEEPS
 from tests.bbp.engine.pool_units import KIND, Unreadable
 from theory.checks import ParameterError
 
@@ -143,7 +144,7 @@ def test_streams_are_compared_where_there_are_any(units):
 def test_any_executor_gives_the_same_bits(tmp_path):
     settings = {"alpha_grid": "0.8,1.6", "n": "24", "samples": 4, "block": 2}
     one = executors.here
-    experiment = sweep.build({k: v for k, v in settings.items() if k != "block"})
+    experiment = SWEEPS.experiment({k: v for k, v in settings.items() if k != "block"})
     found = [experiment.unit(point, first, 2) for point in experiment.points(None) for first in (0, 2)]
     plain = list(one(found))
     with concurrent.futures.ThreadPoolExecutor(2) as threads:
@@ -233,7 +234,9 @@ def chosen(monkeypatch):
 
     def choose(wanted=None, **given):
         settings = checked(SWEEP, given)
-        return carry_out.side_by_side(sweep.build(given), carry_out.execution(settings), wanted).processes
+        return carry_out.side_by_side(
+            SWEEPS.experiment(given), carry_out.execution(settings), wanted
+        ).processes
 
     return choose
 
@@ -306,7 +309,7 @@ def test_what_runs_no_units_or_forks_is_refused():
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=fork) as pool:
         with pytest.raises(ParameterError, match="executor must not fork"):
             carry_out.obtain(
-                sweep.build({"alpha": [1.0], "n": [20], "samples": 1}),
+                SWEEPS.experiment({"alpha": [1.0], "n": [20], "samples": 1}),
                 checked(SWEEP, {}) | {"executor": pool},
             )
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:

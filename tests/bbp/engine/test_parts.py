@@ -13,20 +13,20 @@ import pytest
 from bbp.engine import tasks
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results, compute
-from bbp.experiments import sweep
 from bbp.files import disk
+from bbp.sweep import PROGRAM
 
 GIVEN = {"n": 12, "alpha_grid": [0.8, 1.2], "samples": 2}
 
 
 @pytest.fixture
 def experiment():
-    return sweep.build(GIVEN)
+    return PROGRAM.experiment(GIVEN)
 
 
 @pytest.fixture(scope="module")
 def computed():
-    built = sweep.build(GIVEN)
+    built = PROGRAM.experiment(GIVEN)
     return [compute(built.unit(point, 0, 2)) for point in built.points(Results())]
 
 

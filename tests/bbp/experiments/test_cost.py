@@ -1,7 +1,7 @@
 """The seconds that a dry run expects: the model beside measured samples, and a hint where workers do not pay."""
 
 from bbp import sweep
-from bbp.experiments.cost import sample_seconds
+from bbp.experiments.samples import sample_seconds
 from tests.cases import cases
 
 # (p, N, alpha, solver): seconds measured on one machine (docs/accuracy.md).

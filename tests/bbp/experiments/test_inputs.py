@@ -10,6 +10,7 @@ from bbp.analysis import comparison
 from bbp.experiments import models, own
 from bbp.files import dataset
 from bbp.plots.compare import compare_figure
+from bbp.sweep import PROGRAM
 from theory import Network, ParameterError
 
 N = 20
@@ -47,9 +48,7 @@ def test_the_file_has_rows_verdict_and_reason(found):
 
 
 def test_table_and_figure_say_the_verdict(found):
-    from bbp.experiments.sweep import _table
-
-    text = _table(found[1])
+    text = PROGRAM.experiment({}).table(found[1])
     assert f"100 x {N}, centred" in text
     assert all(f"{kind}" in text for kind in found[1].theory_n_verdict.values.ravel())
     figure = package.plot.draw(found[1])

@@ -1,13 +1,18 @@
 """Configurations: defaults, TOML files, which wins, and how two of them differ."""
 
+import sys
+from dataclasses import replace
+
 import pytest
 
 from bbp.console import grids
 from bbp.console.messages import FileError
 from bbp.console.options import Option, read_toml
-from bbp.experiments import sweep
+from bbp.engine.experiment import differences
 from bbp.experiments.options import SWEEP
+from bbp.experiments.sweep import SweepExperiment
 from bbp.files import variables
+from bbp.sweep import PROGRAM
 from sims import sampling
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -24,9 +29,17 @@ def toml(tmp_path):
 
 
 def test_every_option_has_a_default():
-    built = sweep.build({})
-    assert built.models == (Committee(1, 1, 1.0),) and built.n == (400,) and built.samples == 16
+    built = PROGRAM.experiment({})
+    assert built.models == (Committee(1, 1, 1.0),) and built.settings["n"] == [400] and built.samples == 16
     assert built.eigenpairs == (5,) and len(built.alphas[0]) == 11 and built.settings["dtype"] == "float64"
+
+
+def _with_options(monkeypatch, options):
+    """The program of sweeps with other options."""
+    other = replace(PROGRAM, options=options)
+    monkeypatch.setattr(sys.modules["bbp.sweep"], "main", other.main)
+    monkeypatch.setattr(SweepExperiment, "options", options)
+    return other
 
 
 def test_files_and_parts_of_before_an_option_was_there_go_on(bbp, tiny, tmp_path, monkeypatch, count_samples):
@@ -35,16 +48,16 @@ def test_files_and_parts_of_before_an_option_was_there_go_on(bbp, tiny, tmp_path
     assert bbp("sweep", *tiny, "--out", out).code == 0
     assert bbp("sweep", *tiny, "--out", half, "--task", "1/2").code == 0
     longer = (*SWEEP, Option("stretch", 1.0, grids.number, "a factor"))
-    monkeypatch.setattr(sweep, "SWEEP", longer)
+    _with_options(monkeypatch, longer)
     assert "already finished" in bbp("sweep", *tiny, "--out", out).err
     count_samples.clear()
     assert bbp("sweep", *tiny, "--out", half, "--resume").code == 0
     assert len(count_samples) == 24  # the other half
-    monkeypatch.setattr(sweep, "SWEEP", (*SWEEP, Option("stretch", 1.0, lambda *_: 2.0, "a factor")))
-    record = sweep.build({}).record(0)
-    assert sweep.differences([sweep.build({}).record(0)], [record]) == ""
+    other = _with_options(monkeypatch, (*SWEEP, Option("stretch", 1.0, lambda *_: 2.0, "a factor")))
+    record = other.experiment({}).record(0)
+    assert differences([other.experiment({}).record(0)], [record]) == ""
     old = {name: value for name, value in record.items() if name != "stretch"}
-    assert sweep.differences([old], [record], {"stretch": 1.0}) == "stretch 1.0 there, 2.0 here"
+    assert differences([old], [record], {"stretch": 1.0}) == "stretch 1.0 there, 2.0 here"
 
 
 def test_samples_and_files_know_the_same_status():
@@ -52,8 +65,8 @@ def test_samples_and_files_know_the_same_status():
 
 
 def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():
-    built = sweep.build({"p": "1,2", "p_star": "1,3", "a_grid": "0.5:1:2", "n": "20,10"})
-    assert len(built.models) == 8 and len(set(built.alphas)) == 8 and built.n == (10, 20)
+    built = PROGRAM.experiment({"p": "1,2", "p_star": "1,3", "a_grid": "0.5:1:2", "n": "20,10"})
+    assert len(built.models) == 8 and len(set(built.alphas)) == 8 and built.settings["n"] == [10, 20]
     assert built.eigenpairs == (5, 5, 7, 7, 6, 6, 10, 10)
 
 
@@ -63,7 +76,7 @@ def test_a_toml_file_has_the_names_of_the_options(toml):
     )
     options = read_toml(path, SWEEP)
     assert options["alpha_grid"] == "0.5:2:4" and options["out"] == "x.h5"
-    built = sweep.build(options)
+    built = PROGRAM.experiment(options)
     assert [model.p for model in built.models] == [1, 2] and built.alphas[0] == (0.5, 1.0, 1.5, 2.0)
 
 
@@ -85,7 +98,9 @@ def test_misspelt_keys_are_refused_with_the_nearest_name(toml, text, message):
 
 
 def test_differences_are_told_in_words():
-    there, here = (sweep.build({"seed": seed, "n": n}).records() for seed, n in ((0, "10,20"), (1, "10")))
-    assert sweep.differences(there, there) == ""
-    assert sweep.differences(there, here) == "n 10,20 there, 10 here; seed 0 there, 1 here"
-    assert "1 model(s) there, 2 here" == sweep.differences(there, sweep.build({"p": "1,2"}).records())
+    there, here = (
+        PROGRAM.experiment({"seed": seed, "n": n}).records() for seed, n in ((0, "10,20"), (1, "10"))
+    )
+    assert differences(there, there) == ""
+    assert differences(there, here) == "n 10,20 there, 10 here; seed 0 there, 1 here"
+    assert "1 model(s) there, 2 here" == differences(there, PROGRAM.experiment({"p": "1,2"}).records())
