@@ -56,7 +56,8 @@ def descent(
     theory.checks.ParameterError, KeyboardInterrupt
         As `bbp.sweep`.
     """
-    own = {"alpha_grid": alpha, "n": n, "samples": samples, "seed": seed} | options
+    grids = {name: values for name, values in {"alpha_grid": alpha, "n": n}.items() if values is not None}
+    own = {**grids, "samples": samples, "seed": seed, **options}
     return PROGRAM.call(own, model, out=out, executor=executor, progress=progress)
 
 
