@@ -11,19 +11,17 @@ Whoever reaches a port of dask can run code there: dask has TLS for that (docs/c
 from __future__ import annotations
 
 import ctypes
-import importlib
 import logging
 import os
 import queue
 import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +35,6 @@ LOOK_SECONDS = 1.0  # between looks at signals and workers while no result comes
 TRIES = 4  # workers that a unit may take down before it counts as failed: as many as dask allows
 WINDOW = 4096  # units that an executor of unknown size holds at once
 CONNECT_SECONDS = 30.0  # for a scheduler to answer
-PAUSED_SECONDS = 60.0  # with every worker paused, after which a run ends
-RESTARTS = 4  # of each worker, while no result comes, after which it does
 # Children take no json.py or theory.py from the current directory, and keep compiled programs, which loky takes for a leak.
 _CHILD = {"PYTHONSAFEPATH": "1", "LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -73,7 +69,7 @@ def given(executor: Any) -> Executor:
 
 
 def results(
-    executor: Executor, units: Iterable[Unit], watch: Callable[[bool], None] = lambda busy: None
+    executor: Executor, units: Iterable[Unit], watch: Callable[[bool], None] = lambda came: None
 ) -> Iterator[Result]:
     """Results of `units` in the order in which they finish.
 
@@ -85,42 +81,36 @@ def results(
     arrived: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
     window = getattr(executor, "window", WINDOW)
 
-    def give(unit: Unit | None, tries: int = 0) -> bool:
-        if unit is None:
-            return False
+    def give(unit: Unit, tries: int = 0) -> None:
         try:
             future = executor.submit(compute, unit)
-        except (BrokenExecutor, RuntimeError) as error:
-            raise (
-                error
-                if isinstance(error, RunError)
-                else RunError(f"the executor takes no units: {_words(error)}")
-            ) from None
+        except RunError:
+            raise
+        except RuntimeError as error:
+            raise RunError(f"the executor takes no units: {_words(error)}") from None
         held[future] = unit, tries
         future.add_done_callback(arrived.put)
-        return True
 
     def fill() -> None:
-        while len(held) < window and not process.stopping() and give(next(rest, None)):
-            pass
+        if not process.stopping():
+            for unit in islice(rest, window - len(held)):
+                give(unit)
 
     end: float | None = None  # of the wait for units in hand, once a signal has come
     try:
         fill()
-        while held:
+        while held and (end is None or time.monotonic() < end):
             if process.stopping() and end is None:
                 end = time.monotonic() + process.GRACE
                 for future in list(held):
                     future.cancel()
-            if end is not None and time.monotonic() > end:
-                break
             try:
                 future = arrived.get(timeout=LOOK_SECONDS if end is None else 0.1)
             except queue.Empty:
                 watch(False)
                 continue
-            unit, tries = held.pop(future)
             watch(True)
+            unit, tries = held.pop(future)
             result = _outcome(future, unit, tries + 1)
             if result is None and not process.stopping():
                 give(unit, tries + 1)
@@ -181,7 +171,7 @@ class Processes(Executor):
     """Processes of this machine, one core each and one unit at a time. One that dies is replaced; the others go on.
 
     Each is a loky executor of its own: one that is broken breaks no other. They are fresh interpreters (never a fork: JAX has
-    threads) with this one's sys.path, talk through pipes of their own, not stdout, and end with this process, whatever ends it.
+    threads) with this one's sys.path, and end with this process, whatever ends it.
     """
 
     def __init__(
@@ -194,20 +184,19 @@ class Processes(Executor):
     ):
         """Start `number` processes with more variables in their `environment`; `gpus` gives each one of these."""
         common = (ONE_CORE if one_core else {}) | _CHILD | dict(environment or {})
-        devices = [{"CUDA_VISIBLE_DEVICES": name} for name in gpus] or [{}] * number
+        own = [{"CUDA_VISIBLE_DEVICES": name} for name in gpus] or [{}] * number
         self.window = number
-        self._lanes = [_Lane(common | device) for device in devices[:number]]
+        self._lanes = [_Lane(common | each) for each in own[:number]]
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Give the call to the process that holds least; RunError if one cannot be started."""
-        return min(self._lanes, key=lambda lane: sum(not future.done() for future in lane.futures)).submit(
-            fn, *args, **kwargs
-        )
+        lane = min(self._lanes, key=lambda lane: sum(not future.done() for future in lane.held))
+        return lane.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
         """End the processes at once, whatever they hold."""
         for lane in self._lanes:
-            lane.end()
+            lane.executor.shutdown(wait=True, kill_workers=True)
 
 
 class _Lane:
@@ -215,86 +204,63 @@ class _Lane:
 
     def __init__(self, environment: Mapping[str, str]):
         self.environment = dict(environment)
-        self.begin()
+        self.start()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start a process."""
-        loky = importlib.import_module("loky")
-        # loky has a helper process, which inherits these; it removes what a program that leaves at once leaves, in silence.
-        warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker"]))
-        more = _CHILD | {"PYTHONWARNINGS": warnings}
-        before = {name: os.environ.get(name) for name in more}
-        os.environ.update(more)
+        from loky import ProcessPoolExecutor  # late: most runs need none
+
         try:
-            with _deaf(), _stdout_on_stderr():
-                self.executor = loky.ProcessPoolExecutor(
+            with _starting():
+                self.executor = ProcessPoolExecutor(
                     1, env=self.environment, initializer=_begin, initargs=(os.getpid(),)
                 )
                 self.ready = self.executor.submit(os.getpid)
         except OSError as error:
             raise RunError(f"cannot start a process: {error.strerror}") from None
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name, None)
-                if value is not None:
-                    os.environ[name] = value
-        self.futures: list[Future[Any]] = []
+        self.held: list[Future[Any]] = []
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
         """Give a call to the process, or to another in its place where it has died."""
         try:
             future = self.executor.submit(fn, *args, **kwargs)
         except BrokenExecutor:
-            if self.ready.exception() is not None:
-                raise RunError(
-                    f"a process ended before it was ready: {_words(self.ready.exception())}"
-                ) from None
-            self.end()
-            self.begin()
+            if why := self.ready.exception():
+                raise RunError(f"a process ended before it was ready: {_words(why)}") from None
+            self.executor.shutdown(wait=True, kill_workers=True)
+            self.start()
             future = self.executor.submit(fn, *args, **kwargs)
-        self.futures = [*(held for held in self.futures if not held.done()), future]
+        self.held = [*(held for held in self.held if not held.done()), future]
         return future
 
-    def end(self) -> None:
-        """Kill the process."""
-        self.executor.shutdown(wait=True, kill_workers=True)
-
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Block SIGINT in what this block starts: Ctrl-C at a terminal is for the program alone."""
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _starting() -> Iterator[None]:
+    """What starts in this block takes no module of the current directory, and hears no Ctrl-C, which is for the program."""
+    # loky has a helper process, which inherits these; it removes what a program that leaves at once leaves, in silence.
+    warnings = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker"]))
+    more = _CHILD | {"PYTHONWARNINGS": warnings}
+    before = {name: os.environ.get(name) for name in more}
+    os.environ.update(more)
+    masked = hasattr(signal, "pthread_sigmask")  # not on Windows
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masked else set()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _stdout_on_stderr() -> Iterator[None]:
-    """What children of this block print goes to stderr, from their first line on: stdout is for results."""
-    try:
-        kept = os.dup(1)
-        os.dup2(2, 1)
-    except OSError:  # one of them is closed
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        if masked:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _begin(parent: int) -> None:
-    """In a process that starts: signals and messages are for the program, and it ends with its parent."""
+    """In a process that starts: signals and stdout are for the program, and it ends with its parent."""
     messages.heed_jax(tell=False)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    os.dup2(2, 1)
+    for number in process.SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != parent:  # it has ended already
@@ -310,13 +276,21 @@ def dask(address: str, patience: float) -> Iterator[tuple[Executor, Callable[[bo
     ParameterError without dask, or for no address; RunError if the scheduler does not answer.
     """
     try:
-        distributed = importlib.import_module("dask.distributed")
+        from dask.distributed import Client
     except ModuleNotFoundError as error:
         raise ParameterError(f"--scheduler needs {error.name}: pip install 'hessian-bbp[cluster]'") from None
     for name in ("distributed", "tornado", "asyncio"):  # they tell in tracebacks what is told here in a line
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [logging.NullHandler()], False
-    client = _connect(distributed.Client, address)
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS)
+    except ValueError as error:
+        raise ParameterError(
+            f"scheduler must be an address like tcp://host:8786, got {address!r}: {_words(error)}"
+        ) from None
+    except Exception as error:
+        raise RunError(f"cannot reach a dask scheduler at {address!r}: {_words(error)}") from None
+    log.info("scheduler %s has %d workers", address, len(client.scheduler_info()["workers"]))
     try:
         yield client.get_executor(pure=False), _Watch(client, patience)
     finally:
@@ -324,87 +298,42 @@ def dask(address: str, patience: float) -> Iterator[tuple[Executor, Callable[[bo
             client.close(timeout=LOOK_SECONDS)
 
 
-def _connect(make: Callable[..., Any], address: str) -> Any:
-    """A client; in a thread, for a scheduler may accept and say nothing, which no time limit of dask's ends."""
-    found: list[Any] = []
-
-    def connect() -> None:
-        try:
-            found.append(make(address, timeout=CONNECT_SECONDS))
-        except BaseException as error:
-            found.append(error)
-
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
-    until = time.monotonic() + CONNECT_SECONDS + 1
-    while thread.is_alive() and time.monotonic() < until:
-        thread.join(0.1)
-        process.check()
-    if not found:
-        raise RunError(f"cannot reach a dask scheduler at {address!r}: it does not answer as one does")
-    client = found[0]
-    if isinstance(client, ValueError):
-        raise ParameterError(
-            f"scheduler must be an address like tcp://host:8786, got {address!r}: {_words(client)}"
-        )
-    if isinstance(client, BaseException):
-        raise RunError(f"cannot reach a dask scheduler at {address!r}: {_words(client)}")
-    log.info("scheduler %s has %d workers", address, len(client.scheduler_info()["workers"]))
-    return client
-
-
 class _Watch:
-    """How the workers of a scheduler are, told when it changes; RunError when nothing is to be expected of them any more."""
+    """Asks a scheduler for its workers while no result comes; RunError if it is lost, or none works for `patience` seconds."""
 
     def __init__(self, client: Any, patience: float):
         self.client, self.patience = client, patience
-        self.count = -1
-        self.seen: set[str] = set()
-        self.since: dict[str, float] = {}  # of each trouble
-        self.told: set[str] = set()
+        self.since: float | None = None  # when there was none
 
     def __call__(self, came: bool) -> None:
-        """Ask the scheduler if no result `came`."""
+        """Look if no result `came`."""
         if came:
-            self.since.clear()
-            self.seen.clear()
+            self.since = None
             return
         try:
-            workers = self.client.sync(self.client.scheduler.identity, callback_timeout=CONNECT_SECONDS)[
-                "workers"
-            ]
+            ask = self.client.scheduler.identity
+            workers = self.client.sync(ask, callback_timeout=CONNECT_SECONDS)["workers"].values()
         except Exception as error:
             raise RunError(f"the dask scheduler is lost ({type(error).__name__})") from None
-        if len(workers) > max(self.count, 0) and self.count >= 0:
-            log.info("%d workers", len(workers))
-        self.count = max(self.count, len(workers))
-        paused = [worker for worker in workers.values() if worker.get("status") == "paused"]
-        limits = {worker["memory_limit"] for worker in workers.values() if worker.get("memory_limit")}
-        limit = ", ".join(f"{number / 1e6:.0f} MB" for number in sorted(limits))
-        self._trouble("there is no worker", not workers, self.patience)
-        short = f"every worker is paused for want of memory (limit {limit}: --memory-limit of dask worker)"
-        self._trouble(short, bool(workers) and len(paused) == len(workers), PAUSED_SECONDS)
-        self.seen |= set(workers)
-        if len(self.seen) > (RESTARTS + 1) * max(len(workers), 1):
-            why = f" (limit of memory {limit}: --memory-limit of dask worker)" if limit else ""
-            raise RunError(f"workers end and start again, and no result comes{why}")
-
-    def _trouble(self, words: str, present: bool, patience: float) -> None:
-        """Tell of a trouble when it begins; RunError when it has lasted for `patience` seconds."""
-        if not present:
-            self.since.pop(words, None)
-        elif words not in self.since:
-            self.since[words] = time.monotonic()
-            if words not in self.told:
-                log.warning("%s: the run ends if that lasts %.0f s", words, patience)
-            self.told.add(words)
-        elif time.monotonic() - self.since[words] > patience:
-            raise RunError(f"{words}, for {patience:.0f} s")
+        if any(worker.get("status") != "paused" for worker in workers):
+            self.since = None
+            return
+        words = "there is no worker"
+        if workers:  # dask pauses those that have filled four fifths of their memory
+            limit = max(worker.get("memory_limit") or 0 for worker in workers) / 1e6
+            words = f"every worker is paused for want of memory (limit {limit:.0f} MB: --memory-limit of dask worker)"
+        if self.since is None:
+            self.since = time.monotonic()
+            log.warning("%s: the run ends if that lasts %.0f s", words, self.patience)
+        elif time.monotonic() - self.since > self.patience:
+            raise RunError(f"{words}, for {self.patience:.0f} s")
 
 
 def device() -> str:
     """The device that JAX computes on, for instance "cpu" or "gpu: NVIDIA H100"."""
-    found = importlib.import_module("jax").devices()[0]
+    import jax  # late: a process that only hands out units takes no device
+
+    found = jax.devices()[0]
     return found.platform if found.device_kind == found.platform else f"{found.platform}: {found.device_kind}"
 
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import pytest
@@ -61,40 +60,6 @@ def test_a_directory_that_cannot_be_written_is_no_error(home, tmp_path, monkeypa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "inside"))
     (tmp_path / "file").touch()
     assert cache.directory(None) is None
-
-
-def test_half_and_damaged_programs_are_removed_and_whole_ones_stay(home):
-    """JAX would warn at every run of what it cannot read, and not replace it."""
-    home.mkdir(parents=True)
-    for name in ("whole", "half", "empty", "garbage"):
-        (home / f"{name}-cache").write_bytes(
-            {"empty": b"", "garbage": b"garbage"}.get(name, zlib.compress(b"x"))
-        )
-    for name in ("whole", "empty", "garbage"):
-        (home / f"{name}-atime").touch()
-    cache.directory(None)
-    assert {path.name for path in home.iterdir()} - {".lockfile"} == {"whole-cache", "whole-atime"}
-
-
-def test_of_many_programs_those_used_last_stay(home, monkeypatch):
-    monkeypatch.setattr(cache, "MOST", 6)
-    monkeypatch.setattr(cache, "LEFT", 4)
-    home.mkdir(parents=True)
-
-    def use(names):
-        for number in names:
-            (home / f"{number}-cache").write_bytes(zlib.compress(b"x"))
-            (home / f"{number}-atime").touch()
-            os.utime(home / f"{number}-atime", (number, number))
-
-    use(range(6))
-    cache.directory(None)
-    assert len(list(home.glob("*-cache"))) == 6
-    use([6, 1])
-    os.utime(home / "1-atime", (7, 7))
-    cache.directory(None)
-    for end in ("cache", "atime"):
-        assert {path.name for path in home.glob(f"*-{end}")} == {f"{number}-{end}" for number in (1, 4, 5, 6)}
 
 
 @pytest.mark.slow

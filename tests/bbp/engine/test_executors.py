@@ -284,9 +284,9 @@ def test_gpus_are_counted_without_touching_them(monkeypatch, environment, found)
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(executors.devices, "driver", lambda: False)
+    monkeypatch.setattr(executors.messages, "driver", lambda: False)
     assert executors.gpus() == []
-    monkeypatch.setattr(executors.devices, "driver", lambda: True)
+    monkeypatch.setattr(executors.messages, "driver", lambda: True)
     assert executors.gpus() == found
 
 
