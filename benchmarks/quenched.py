@@ -21,7 +21,7 @@ import scipy.linalg
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier
 from theory.exact.transition import bbp_threshold
-from theory.finite.edge import edge_scale
+from theory.finite.edge import finite_edge
 from theory.finite.quenched import quenched
 from theory.finite.threshold import threshold as threshold_at
 from theory.finite.tracy_widom import MEAN
@@ -112,7 +112,7 @@ def infinite(model: Committee, alpha: float, n: int) -> tuple[float, float]:
     if found is not None:
         return found.value, found.overlap
     edge = bulk_edge(model, alpha)
-    shift = MEAN / edge_scale(model, alpha, n) if edge.kind == "sharp" else 0.0
+    shift = MEAN / finite_edge(model, alpha, n).scale if edge.kind == "sharp" else 0.0
     return edge.value - shift, np.nan
 
 

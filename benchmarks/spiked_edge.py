@@ -26,7 +26,7 @@ from bbp.analysis.join import join
 from bbp.experiments import models
 from bbp.files.product import split
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
-from theory.finite.edge import edge_scale, label_grid
+from theory.finite.edge import finite_edge, label_grid
 from theory.model import Committee
 
 
@@ -38,7 +38,7 @@ def spike(model: Committee, alpha: float, n: int) -> float:
     level = alpha * np.sum(weight * f * y / (1 - g * f))
     slope = alpha * np.sum(weight * f**2 * y / (1 - g * f) ** 2)
     curvature = abs(z_of_g(model, alpha, g, derivative=2))
-    return float((level - edge.value) / slope * np.sqrt(curvature * edge_scale(model, alpha, n) / 2))
+    return float((level - edge.value) / slope * np.sqrt(curvature * finite_edge(model, alpha, n).scale / 2))
 
 
 def spiked_mean(w: float, draws: int = 4000, n: int = 10**6) -> tuple[float, float]:
@@ -72,7 +72,7 @@ def main(paths: list[str]) -> None:
             for n in sweep.n.values.tolist():
                 w, seen = spike(model, alpha, n), edge_statistics(sweep, n, alpha)
                 mean, error = spiked_mean(w)
-                shift = 2 * edge_scale(model, alpha, n) / (n * g)
+                shift = 2 * finite_edge(model, alpha, n).scale / (n * g)
                 print(
                     f"  N = {n:5d}: w {w:.2f}, spiked law {mean:.3f} ± {error:.3f}, N - 2: {shift:+.3f}, "
                     f"sum {mean + shift:.3f}; "

@@ -12,8 +12,7 @@ from sims import sampling
 from sims.backend import pinned
 from sims.instance import Instance, chosen, draw, outputs
 from theory.checks import ParameterError, count
-from theory.given.labels import Given, given
-from theory.given.population import heaviest, population
+from theory.given.labels import Given, given, heaviest, population
 from theory.given.verdict import KINDS, MET, NEITHER, Heavy, Verdict, enough, judge, marks, settled
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network

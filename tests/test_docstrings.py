@@ -18,7 +18,6 @@ FILES = sorted(path for name in ("theory", "sims", "bbp") for path in (ROOT / na
 USED = {
     "theory.finite.edge": [
         "alpha_bbp_typical",
-        "edge_scale",
         "finite_edge",
         "label_variance",
         "pole_probability",

@@ -13,7 +13,7 @@ from bbp.engine.tasks import DONE
 from bbp.gallery.base import Data, Effort, Entry, Named
 from bbp.plots import layout, style
 from theory.checks import NotConverged
-from theory.finite.edge import edge_scale, finite_edge
+from theory.finite.edge import finite_edge
 from theory.finite.tracy_widom import tracy_widom_cdf
 from theory.model import Network
 
@@ -34,7 +34,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
         "scaled": (("n", "sample"), np.array([row[2] for row in rows])),
         "label_std": (("n",), np.array([edge.label_std for edge in found])),
         "std": (("n",), np.array([edge.std for edge in found])),
-        "scale": (("n",), np.array([edge_scale(MODEL, ALPHA, n) for n in sizes])),
+        "scale": (("n",), np.array([edge.scale for edge in found])),
     }
 
 

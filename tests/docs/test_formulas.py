@@ -28,7 +28,7 @@ from theory import (
 )
 from theory.exact.bulk import edge_resolvent
 from theory.exact.outliers import outlier_resolvent
-from theory.finite.edge import edge_scale, finite_edge, pole_probability
+from theory.finite.edge import finite_edge, pole_probability
 from theory.general.spectrum import solve
 from theory.given import given, population
 from theory.path import closure, conditioned
@@ -328,7 +328,7 @@ def sharp_edge():
     assert edge.kind == "sharp"
     bend = float(z_of_g(MODEL, alpha, edge_resolvent(MODEL, alpha), derivative=2))
     kappa = (P * n) ** (2 / 3) * (2 / abs(bend)) ** (1 / 3)
-    close(kappa, edge_scale(MODEL, alpha, n))
+    close(kappa, finite_edge(MODEL, alpha, n).scale)
     mean_tw1 = -1.2065335745820  # Bornemann, Math. Comp. 79 (2010) 871
     close(finite_edge(MODEL, alpha, n).mean, edge.value - mean_tw1 / kappa, rtol=1e-6)
     # the count below the edge plus x, 2 / (3 pi) (kappa x)^{3/2}, is p N times the integrated density

@@ -9,7 +9,7 @@ from sims.host_draws import draw_on_host
 from sims.instance import chosen
 from sims.one_draw import shared_draw
 from theory import Inputs, Network, ParameterError
-from theory.given.population import heaviest
+from theory.given.labels import heaviest
 
 N = 24
 X = np.random.default_rng(0).standard_normal((400, N)) * np.linspace(0.5, 1.5, N)

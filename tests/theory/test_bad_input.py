@@ -35,7 +35,6 @@ from theory.finite import law, quenched
 from theory.finite import threshold as threshold_at
 from theory.finite.edge import (
     alpha_bbp_typical,
-    edge_scale,
     finite_edge,
     label_variance,
     pole_probability,
@@ -92,7 +91,6 @@ OF_A_MODEL = {
     "finite law": lambda m: law(m, 1.0, 100, draws=2),
     "finite threshold": lambda m: threshold_at(m, 1000),
     "finite_edge": lambda m: finite_edge(m, 1.0, 100),
-    "edge_scale": lambda m: edge_scale(m, 2.0, 100),
     "label_variance": lambda m: label_variance(m, -0.5),
 }
 
@@ -117,10 +115,9 @@ OF_ALPHA = {
     "atom": lambda a: atom(MODEL, a),
     "finite law": lambda a: law(MODEL, a, 100, draws=2),
     "finite_edge": lambda a: finite_edge(MODEL, a, 100),
-    "edge_scale": lambda a: edge_scale(MODEL, a, 100),
 }
 ONE_ALPHA = {
-    **{name: OF_ALPHA[name] for name in ("outlier", "student_outliers", "finite_edge", "edge_scale")},
+    **{name: OF_ALPHA[name] for name in ("outlier", "student_outliers", "finite_edge")},
     "spectral_edge": lambda a: spectral_edge(subset(), a),
     "spectral_outlier": lambda a: spectral_outlier(subset(), a),
     "optimal_at": lambda a: optimal_at(a),
@@ -231,7 +228,6 @@ def test_seeds(seed):
 def test_dimensions(n):
     for call in (
         lambda: finite_edge(MODEL, 1.0, n),
-        lambda: edge_scale(MODEL, 2.0, n),
         lambda: law(MODEL, 1.0, n, draws=2),
         lambda: quenched(MODEL, *ONES, n),
     ):

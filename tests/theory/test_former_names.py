@@ -13,9 +13,10 @@ def test_modules_of_finite_n_are_the_same_objects():
     assert former is importlib.import_module("theory.finite.law")
     assert importlib.import_module("theory.finite_n") is theory.finite
     assert importlib.import_module("theory.quenched").quenched is theory.finite.quenched
-    for module, name in (("threshold", "margin_threshold"), ("quenched", "quenched_mean")):
-        with pytest.raises(ImportError, match=f"{name} is gone: theory.finite"):
-            getattr(importlib.import_module(f"theory.finite.{module}"), name)
+    for gone in ("edge.edge_scale", "quenched.quenched_mean", "threshold.margin_threshold"):
+        module, name = gone.split(".")
+        with pytest.raises(NotImplementedError, match=f"^{name} is now .*finite"):
+            getattr(importlib.import_module(f"theory.finite.{module}"), name)(1, n=2)
     assert former.finite_law is theory.finite.law
     assert importlib.import_module("theory.finite.questions").quantile is theory.finite.quantile
     assert importlib.import_module("theory.finite.validity").doubt is former.doubt

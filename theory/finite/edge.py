@@ -125,30 +125,10 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     label_std = math.sqrt(alpha / n * label_variance(model, edge_resolvent(model, alpha)))
     if edge.kind == "smooth":
         return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
-    scale = edge_scale(model, alpha, n)
+    curvature = z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
+    scale = tracy_widom_scale(float(model.p) * n, curvature)
     std = math.hypot(label_std, math.sqrt(VARIANCE) / scale)
     return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
-
-
-@numpy_defaults
-def edge_scale(model: Network, alpha: float, n: int) -> float:
-    """kappa = (p n)^{2/3} (2 / |z''(g_edge)|)^{1/3}, inverse units of the Hessian.
-
-    Raises ParameterError on bad arguments, at a smooth edge, which has no Tracy-Widom law, and for p = inf, which
-    has no such n.
-
-    >>> round(edge_scale(Network(1, 1, 0.5), 0.8, 400), 4)
-    16.5345
-    """
-    model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
-    edge = bulk_edge(model, alpha)
-    if edge.kind == "smooth":
-        raise ParameterError(
-            f"alpha must have a sharp edge for a Tracy-Widom scale, got {alpha} with a smooth one"
-        )
-    return tracy_widom_scale(
-        float(model.p) * n, z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
-    )
 
 
 @numpy_defaults
@@ -209,15 +189,6 @@ def critical_amplitude(model: Network) -> float:
     square = ((p - 1) * (low / (1 - g * low)) ** 2 + (high / (1 - g * high)) ** 2) / p
     slope = found.alpha * float(np.sum(probability * y * square))
     return float(AMPLITUDES[d - 1] * (curvature / 2) ** (2 / 3) / slope / p ** (1 / 3))
-
-
-def critical_overlap(model: Network, n: int) -> float:
-    """Mean q2 of the p p_star lowest vectors at alpha_BBP in dimension n, leading order: C n^{-1/3}; see critical_amplitude.
-
-    >>> round(critical_overlap(Network(1, 1, 0.5), 1000), 3)
-    0.051
-    """
-    return critical_amplitude(model) * count("n", n) ** (-1 / 3)
 
 
 @numpy_defaults

@@ -31,7 +31,6 @@ and Widom about this edge to 0.3/kappa away from thresholds; up to 1.2/kappa abo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -188,11 +187,3 @@ def _eigenvalues(model: Network, lam: Array, y: Array) -> tuple[Array, Array]:
     if p == 1:
         return f2[None], np.ones(1)
     return np.stack([(2 / p) * (yhat - y) / (model.a + y), f2]), np.array([p - 1.0, 1.0])
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("quenched_mean", "QuenchedMean", "mean_margin"):
-        raise ImportError(
-            f"{name} is gone: theory.finite.law has means over draws, and `quenched` the margins of one"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

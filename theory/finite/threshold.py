@@ -305,11 +305,3 @@ def _fraction(name: str, value: float) -> float:
 
 
 alpha_bbp_finite = threshold  # its first name
-
-
-def __getattr__(name: str) -> Any:
-    if name == "margin_threshold":
-        raise ImportError(
-            "margin_threshold is gone: theory.finite.threshold(model, n) is the threshold of samples"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,8 @@
 """Theory for given rows: the Hessian on inputs of one's own, Gaussian or with a scale tau of each row, and a verdict on it."""
 
-from theory.given.labels import Given, given
-from theory.given.population import Population, population
+import sys
+
+from theory.given.labels import Given, Population, given, population
 from theory.given.verdict import Heavy, Verdict, enough, judge, marks, settled
 
 __all__ = [
@@ -16,3 +17,5 @@ __all__ = [
     "population",
     "settled",
 ]
+
+sys.modules[f"{__name__}.population"] = sys.modules[f"{__name__}.labels"]  # its first name

@@ -1,4 +1,5 @@
-"""The Hessian on given rows, from the labels of one draw: edge, lowest outlier and its overlap, without the Hessian.
+"""The Hessian on given rows, from their covariance, the scale tau of each, and the labels of one draw: edge, lowest outlier
+and its overlap, without the Hessian.
 
 Rows x = sqrt(tau) Sigma^(1/2) xi / sqrt(N), xi normal (tau = 1: Gaussian inputs). Known of them, beside tau, are their
 projections on some directions: the first eigenvectors of Sigma where these hold much of the variance, teacher and students. Let
@@ -17,13 +18,28 @@ E^(-1) L' n)^2 / (-dm/dz): the squared overlap.
 Where nothing leaves, the lowest level lies 1.2065/kappa_TW above the edge in the mean (at most at 0 where M or the rank of
 Sigma is below N, and at the lowest eigenvalue of kappa Sigma), and its overlap is (d s/d m)/(pN) there, s and m the
 resolvents of teacher and bulk, over the same length beyond the edge (overlaps inside the bulk).
+
+Covariance. Of S = Z'Z/M0 the eigenvalues are spread more than those of Sigma, by the noise of M0 rows. With b = the mean square
+error of S over N and d = the mean square distance of its eigenvalues from their mean (Ledoit and Wolf, J. Multivariate Anal. 88
+(2004) 365, who estimate both), Sigma's own eigenvalues have the variance d - b. Hence
+
+    s = 1 + sqrt(1 - b/d) (s_S - 1),
+
+whose second moment is right. Ledoit and Wolf's s, without the root, is what makes the MATRIX closest to Sigma in its wrong
+eigenvectors: its spectrum is too narrow, and here the spectrum counts (docs/inputs.md has the measurement).
+
+Scales. x = sqrt(tau) Sigma^(1/2) xi: with leverages h = x' (S + ridge)^(-1) x / M0 of rows that S has in it, h/(1 - h) is
+that of a row left out (Sherman and Morrison), which over its mean is tau times (1 + noise), the noise of variance v = 2 sum
+w^2/(sum w)^2, w = s/(s + ridge), that Gaussian rows have too. Scales are its power of an exponent that leaves the variance
+of tau alone, 0 for Gaussian rows. The ridge belongs to the question: in the Hessian a row meets (kappa Sigma - z)^(-1), so
+ridge = -z/kappa at the edge. Directions that are held apart are left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +51,7 @@ from theory.general.density import Resolvent
 from theory.general.dyson import Dyson
 from theory.general.levels import Levels
 from theory.general.state import State
-from theory.given.population import Population
+from theory.model.inputs import Inputs
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -44,6 +60,92 @@ _LEAST = 1e-9  # of an eigenvalue of Sigma
 _NEAR = 1e-3  # first step left of the edge, relative
 _PASSES = 2  # by which the ridge of the scales becomes that of the edge
 _SLOPE = 1e-4  # relative step of derivatives
+_NULL = 1e-10  # eigenvalues below this part of the largest are 0
+_SHARE, _TIMES = (
+    0.04,
+    3,
+)  # of the whole variance in one direction, and times the mean one, above which it is held apart
+_OWN = 2048  # rows kept
+_APART = 8  # one in so many directions at most
+
+
+@dataclass(frozen=True)
+class Population:
+    """Covariance of inputs, from `count` rows.
+
+    s (r,), vectors (N, r)   eigenvalues above 0, largest first, spread as Sigma's, and eigenvectors
+    raw (r,)                 those of the rows themselves
+    own (o, r)               some of the rows in the eigenbasis, by which scales of mean 1 are told
+    """
+
+    n: int
+    count: int
+    s: Array
+    raw: Array
+    vectors: Array
+    own: Array
+
+    @property
+    def apart(self) -> int:
+        """How many of the first directions hold so much of the variance that no sum over directions averages them: they are
+        held apart, and projections of the rows on them are taken as they are."""
+        most = len(self.s) // _APART
+        return min(int(np.sum(self.raw > max(_SHARE * self.raw.sum(), _TIMES * self.raw.mean()))), most)
+
+    def coordinates(self, rows: Array) -> Array:
+        """Rows (m, N) in the eigenbasis, (m, r)."""
+        return rows @ self.vectors
+
+    def scales(self, coordinates: Array, ridge: float) -> Array:
+        """tau (m,) of rows that the covariance has in it, from their coordinates (m, r); mean 1 over `own`."""
+        k = self.apart
+        weight = 1 / (self.raw[k:] + ridge) / self.count
+
+        def left_out(points: Array) -> Array:
+            h = points[:, k:] ** 2 @ weight
+            return h / np.maximum(1 - h, 1 / self.count)
+
+        own = left_out(self.own)
+        noise = 2 * float(np.sum((self.raw[k:] * weight) ** 2)) / float(np.sum(self.raw[k:] * weight)) ** 2
+        seen = float(np.var(own / own.mean()))
+        power = math.sqrt(max(0.0, seen - noise) / (1 + noise) / seen) if seen > 0 else 0.0
+        scale = float(np.mean(np.maximum(own, 1e-300) ** power))
+        return np.maximum(np.maximum(left_out(coordinates), 1e-300) ** power / scale, 1e-12)
+
+
+@lru_cache(maxsize=8)
+def population(rows: Inputs, half: int | None = None) -> Population:
+    """The population of inputs; half 0 or 1: from every other of their rows. ParameterError where fewer than four directions
+    vary."""
+    n, index = rows.n, rows.typical if half is None else rows.typical[half::2]
+    count = len(index)
+    s_matrix, fourth = np.zeros((n, n)), 0.0
+    for block in rows.blocks(index):
+        s_matrix += block.T @ block / count
+        fourth += float(np.sum(np.sum(block**2, axis=1) ** 2)) / count
+    raw, vectors = np.linalg.eigh(s_matrix)
+    raw, vectors = np.maximum(raw[::-1], 0), vectors[:, ::-1]
+    rank = int(np.sum(raw > _NULL * raw[0]))
+    if rank < 4:
+        raise ParameterError(f"{rows.name} must vary in at least 4 directions, got {rank} of {n}")
+    # directions that no row has are left out; all those that too few rows leave open are not
+    size = rank if rank < min(count - 1, n) else n
+    raw, vectors = raw[:size], np.ascontiguousarray(vectors[:, :size])
+    mean = raw.mean()
+    spread = float(np.mean((raw - mean) ** 2))
+    noise = max(0.0, (fourth - float(raw @ raw)) / count / size)
+    part = math.sqrt(max(0.0, 1 - noise / spread)) if spread > 0 else 0.0
+    own = rows.take(index[np.arange(min(count, _OWN)) * count // min(count, _OWN)]) @ vectors
+    return Population(n, count, mean + part * (raw - mean), raw, vectors, own)
+
+
+@lru_cache(maxsize=8)
+def heaviest(rows: Inputs) -> NDArray[np.int64]:
+    """Numbers of the rows that stand for all, the heaviest first: by x' (S + its mean eigenvalue)^(-1) x."""
+    found, index = population(rows), rows.typical
+    weight = 1 / (found.raw + found.raw.mean())
+    heavy = np.concatenate([found.coordinates(block) ** 2 @ weight for block in rows.blocks(index)])
+    return np.asarray(index[np.argsort(-heavy, kind="stable")])
 
 
 @dataclass(frozen=True)
@@ -105,9 +207,7 @@ def given(
     (True, True)
     """
     problem = _Problem(network(model), found, rows, student, teacher, y)
-    return _or_none(lambda: problem.solved(np.ones(len(problem.f)))), _or_none(
-        lambda: problem.solved(problem.tau())
-    )
+    return problem.solved(scaled=False), problem.solved(scaled=True)
 
 
 @numpy_defaults
@@ -126,7 +226,7 @@ def bulk_density(
     found; with the scales of the rows, or tau = 1. Arguments as in `given`. The atom at 0 is left out."""
     problem = _Problem(network(model), found, rows, student, teacher, y)
     m = len(problem.f)
-    f = problem.f * (problem.tau() if scaled else np.ones(m))[:, None, None]
+    f = problem.f * problem.tau(scaled)[:, None, None]
     inputs = problem.s, np.full(len(problem.s), 1 / problem.n)
     law = Resolvent(f, np.full(m, 1 / m), m / problem.n, inputs)
     return law.densities(np.asarray(finite("values", values)))[0]
@@ -158,11 +258,10 @@ class _Problem:
         u, lam = labels[:, : model.p_star], labels[:, model.p_star :]
         self.f = np.asarray(model.weights(lam, model.outputs(u) if y is None else y))
         self.x = found.coordinates(x)
-        self.open = (
-            len(self.s) < self.n or len(x) < self.n
-        )  # some directions are in the null space for certain
+        self.open = min(len(self.s), len(x)) < self.n  # some directions are in the null space for certain
         held = weights @ found.vectors / math.sqrt(self.n)
-        self.teacher = np.linalg.qr(held[: model.p_star].T)[0].T * _norm(held[: model.p_star])
+        taught = held[: model.p_star]  # its length, of 1, is that in the directions that vary
+        self.teacher = np.linalg.qr(taught.T)[0].T * float(np.sqrt(np.mean(np.sum(taught**2, axis=1))))
         root = np.sqrt(self.s)
         mixed = held[:, k:] * root[k:]
         if len(self.s) - k - len(mixed) < 2:
@@ -180,19 +279,24 @@ class _Problem:
         inside = np.linalg.eigvalsh((complement.T * self.s[k:]) @ complement)
         self.levels = Levels(np.maximum(inside, _LEAST), np.full(len(inside), 1 / len(inside)))
 
-    def tau(self) -> Array:
-        """Scales of the rows (M,)."""
+    def tau(self, scaled: bool) -> Array:
+        """Scales of the rows (M,), or 1."""
+        if not scaled:
+            return np.ones(len(self.f))
         ridge = float(self.found.s[self.found.apart :].mean())
         for _ in range(_PASSES):
             ridge = _Bulk(self, self.found.scales(self.x, ridge)).ridge
         return self.found.scales(self.x, ridge)
 
-    def solved(self, tau: Array) -> Given:
-        """Everything, with these scales."""
-        bulk = _Bulk(self, tau)
-        count, z, overlap = bulk.lowest()
-        if not count:
-            z, overlap = bulk.lowest_level()
+    def solved(self, scaled: bool) -> Given:
+        """Everything, with the scales of rows or 1."""
+        try:
+            bulk = _Bulk(self, self.tau(scaled))
+            count, z, overlap = bulk.lowest()
+            if not count:
+                z, overlap = bulk.lowest_level()
+        except NotConverged:
+            return Given(math.nan, math.nan, math.nan, 0)
         return Given(bulk.edge, min(z, 0.0) if self.open else z, overlap, count)
 
 
@@ -245,10 +349,13 @@ class _Bulk:
         w = np.einsum("qab,iq,jq->aibj", each, basis, basis).reshape(r * p, r * p)
         return np.asarray((d + d.T) / 2), np.asarray((w + w.T) / 2), inverse, basis
 
-    def modes(self, z: float, state: State | None = None) -> tuple[Array, Array, Array, Array] | None:
+    def _state(self, z: float) -> State | None:
+        """None inside the bulk."""
+        return self.state if z == self.edge else self.dyson.state_at(z / self.unit)
+
+    def modes(self, z: float) -> tuple[Array, Array, Array, Array] | None:
         """Eigenvalues of W^(1/2) D W^(1/2), ascending, n of the first, and E^(-1) as in `parts`; None inside the bulk."""
-        state = self.dyson.state_at(z / self.unit) if state is None else state
-        if state is None:
+        if (state := self._state(z)) is None:
             return None
         d, w, inverse, basis = self.parts(z, state)
         values, vectors = np.linalg.eigh(w)
@@ -260,7 +367,7 @@ class _Bulk:
         """How many outliers there are, the lowest and its squared overlap with the teacher; NaN where there is none."""
         from scipy.optimize import brentq
 
-        at_edge = self.modes(self.edge, self.state)
+        at_edge = self.modes(self.edge)
         assert at_edge is not None
         count = int(np.sum(at_edge[0] < -1))
         if not count:
@@ -282,9 +389,8 @@ class _Bulk:
         if not slope < 0:
             raise NotConverged("the lowest outlier is where nothing can be told from the edge")
         _, n, inverse, basis = found
-        loaded = (
-            n.reshape(len(self.problem.loads), -1) @ basis
-        ).T @ self.problem.loads  # (p, N) in kappa's basis
+        loads = self.problem.loads
+        loaded = (n.reshape(len(loads), -1) @ basis).T @ loads  # (p, N) in kappa's basis
         met = self.problem.teacher @ (loaded.T * inverse)
         return count, z, float(np.clip(np.sum(met**2) / -slope, 0, 1))
 
@@ -292,8 +398,7 @@ class _Bulk:
         """Mean place of the lowest level of a bulk that nothing leaves, and its squared overlap with the teacher."""
         p, inner = self.problem.p, len(self.problem.levels.s)
         small = _SLOPE * (1 + abs(self.edge))
-        before = self._traces(self.edge - small)
-        here = self._traces(self.edge, self.state)
+        before, here = self._traces(self.edge - small), self._traces(self.edge)
         if before is None or here is None or here[0] == before[0]:
             return self.edge, math.nan
         curvature = 2 * (small / self.unit) / (here[0] - before[0]) ** 2
@@ -306,36 +411,18 @@ class _Bulk:
         share = (near[1] - far[1]) / (near[0] - far[0]) / (p * inner) * self.unit
         return z, float(np.clip(share, 0, 1))
 
-    def _traces(self, z: float, state: State | None = None) -> tuple[float, float] | None:
+    def _traces(self, z: float) -> tuple[float, float] | None:
         """Resolvents at z: mean over the levels of the bulk, in units of its own equation; sum over the teacher's span."""
-        state = self.dyson.state_at(z / self.unit) if state is None else state
-        if state is None:
+        if (state := self._state(z)) is None:
             return None
         d, w, inverse, basis = self.parts(z, state)
         phi = self._phi(state)
         k = np.linalg.eigvalsh(self._kappa(phi)) / self.unit
         bulk = float(np.mean(1 / (z / self.unit - self.problem.levels.s[:, None] * k)))
         taught, loads = self.problem.teacher, self.problem.loads
-        total = 0.0
-        for q in range(len(k)):
-            weighed = taught * inverse[:, q]
-            total -= float(np.sum(weighed * taught))
-        met = np.stack(
-            [(taught * inverse[:, q]) @ loads.T for q in range(len(k))]
-        )  # (p, t, r) in kappa's basis
         t, r, p = len(taught), len(loads), len(k)
+        weighed = [taught * inverse[:, q] for q in range(p)]
+        met = np.stack([each @ loads.T for each in weighed])  # (p, t, r) in kappa's basis
         ends = np.einsum("qta,iq,jq->tiaj", met, basis, basis).reshape(t * p, r * p)
-        total += float(np.sum(ends * (ends @ np.linalg.solve(np.eye(r * p) + d @ w, d).T)))
-        return bulk, total
-
-
-def _or_none(solved: Callable[[], Given]) -> Given:
-    try:
-        return solved()
-    except NotConverged:
-        return Given(math.nan, math.nan, math.nan, 0)
-
-
-def _norm(rows: Array) -> float:
-    """Length of the rows' part in the directions that vary, of 1."""
-    return float(np.sqrt(np.mean(np.sum(rows**2, axis=1))))
+        total = -sum(float(np.sum(each * taught)) for each in weighed)
+        return bulk, total + float(np.sum(ends * (ends @ np.linalg.solve(np.eye(r * p) + d @ w, d).T)))

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from theory.checks import ParameterError
-from theory.given.population import population
+from theory.given.labels import population
 from theory.model.inputs import Inputs
 
 Array = NDArray[np.float64]

@@ -11,7 +11,6 @@ from theory.exact.committee import committee_labels
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import (
     alpha_bbp_typical,
-    edge_scale,
     finite_edge,
     label_variance,
     pole_probability,
@@ -68,7 +67,7 @@ def test_label_variance_is_that_of_z_at_fixed_g():
 def test_scale_is_that_of_the_quenched_edge_at_large_n():
     model, n = Committee(1, 1, 0.5), 100_000
     lam, u = committee_labels(model, 80_000, np.random.default_rng(1))
-    assert quenched(model, lam, u, n).scale == pytest.approx(edge_scale(model, 0.8, n), rel=0.03)
+    assert quenched(model, lam, u, n).scale == pytest.approx(finite_edge(model, 0.8, n).scale, rel=0.03)
 
 
 def test_scale_of_a_semicircle():
@@ -135,8 +134,7 @@ def test_pole_probability_counts_labels():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: edge_scale(Committee(1, 1, 2.0), 1.0, 100), "sharp edge"),
-        (lambda: edge_scale(Committee(math.inf, 1, 1.0), 1.0, 100), "p must be finite"),
+        (lambda: finite_edge(Committee(math.inf, 1, 1.0), 1.0, 100), "p must be finite"),
         (lambda: label_variance(Committee(2, 1, 1.0), 0.5), "g must lie"),
         (lambda: finite_edge(Committee(2, 1, 1.0), -1.0, 100), "alpha must be"),
         (lambda: typical_edge(Committee(2, 1, 1.0), 1.0, 0), "n must be"),

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from theory import Committee, bbp_threshold, bulk_edge, density, finite, outlier
 from theory.checks import NotConverged, ParameterError
 from theory.exact.density import level_overlap, overlap_density
-from theory.finite.edge import AMPLITUDES, critical_amplitude, critical_overlap
+from theory.finite.edge import AMPLITUDES, critical_amplitude
 from theory.finite.law import doubt, doubts, law_of_labels
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
@@ -166,7 +166,7 @@ def test_beyond_the_threshold_the_law_tends_to_the_outlier(model, alpha, n):
 def test_law_at_a_sharp_threshold_has_the_critical_amplitude(model, n, draws, allowed):
     """Draws at alpha_BBP: mean q2 within 4 standard errors and the stated correction of C n^{-1/3}, nothing fitted."""
     mean, error = finite.law(model, bbp_threshold(model).alpha, n, draws=draws).mean("overlap")
-    assert abs(mean - critical_overlap(model, n)) < 4 * error + allowed * mean
+    assert abs(mean - critical_amplitude(model) * n ** (-1 / 3)) < 4 * error + allowed * mean
 
 
 def test_samples_at_a_sharp_threshold_have_the_critical_amplitude():
@@ -175,7 +175,7 @@ def test_samples_at_a_sharp_threshold_have_the_critical_amplitude():
         model, alpha, _, overlap, _ = sampled(name, n, 1.38)
         assert abs(alpha / bbp_threshold(model).alpha - 1) < 0.05
         bound = 4 * overlap.std() / np.sqrt(len(overlap)) + 0.1 * overlap.mean()
-        assert abs(overlap.mean() - critical_overlap(model, n)) < bound
+        assert abs(overlap.mean() - critical_amplitude(model) * n ** (-1 / 3)) < bound
 
 
 def test_amplitudes_are_those_of_a_critical_goe():
