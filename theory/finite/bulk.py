@@ -184,13 +184,12 @@ class Labels:
 class LabelBulk:
     """The bulks of q draws near their left edges, units of (p/2) H.
 
-    t_edge, edge, curvature (q,)   t, z and z'' at the edge
-    energy, count, t (q, k)        along the curve, from the edge on: energy, number of levels below it, complex t
+    t_edge, edge (q,)        t and z at the edge
+    energy, count, t (q, k)  along the curve, from the edge on: energy, number of levels below it, complex t
     """
 
     t_edge: Array
     edge: Array
-    curvature: Array
     energy: Array
     count: Array
     t: Array
@@ -238,7 +237,7 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
         left = (counts[-1] <= keep) & (reach > _ENDED)
         if not np.any(left & (energy < -_ENDED * np.abs(edge)) if atom else left):
             break
-    return LabelBulk(t_edge, edge, curvature, *(np.stack(part, axis=1) for part in (energies, counts, path)))
+    return LabelBulk(t_edge, edge, *(np.stack(part, axis=1) for part in (energies, counts, path)))
 
 
 def edge_of(labels: Labels) -> Array:
