@@ -31,7 +31,7 @@ from scipy.special import ndtri
 from theory.checks import NotConverged, ParameterError
 from theory.general import spectrum
 from theory.general.dyson import Dyson
-from theory.general.spikes import spikes
+from theory.general.spikes import SpikeBlock
 from theory.model.activations import ACTIVATIONS, Activation
 from theory.model.losses import LOSSES
 from theory.model.network import Network
@@ -201,7 +201,7 @@ def dense(model: Network, alpha: float, seed: int) -> tuple[float, float]:
     dyson = Dyson(f, 1 / n)
     try:
         edge = dyson.edge()
-        rows = spikes(dyson, edge, np.concatenate([u, lam], axis=1)).values
+        rows = SpikeBlock(dyson, np.concatenate([u, lam], axis=1)).spikes(edge).values
     except NotConverged:
         return low, math.nan
     return low, float(min(edge.value, *rows)) if len(rows) else edge.value

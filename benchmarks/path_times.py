@@ -35,7 +35,7 @@ def margins(model: Network, alpha: float, n: int, until: float, seed: int) -> An
         if i % EVERY == 0:
             dyson = Dyson(model.weights(lam, y), 1 / n)
             edge = dyson.edge()
-            rows.append((i * STEP, edge.value - SpikeBlock(dyson, np.sqrt(y)[:, None]).xi_at(edge).item()))
+            rows.append((i * STEP, edge.value - SpikeBlock(dyson, np.sqrt(y)[:, None]).xi(edge.at).item()))
         gradient = (force(model, lam, y).T.astype(np.float32) @ x).astype(float)
         w = w - STEP * (gradient - np.sum(gradient * w) / n * w)
         w *= np.sqrt(n) / np.linalg.norm(w)

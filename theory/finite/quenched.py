@@ -42,7 +42,6 @@ from theory.exact.committee import committee_weights, finite_committee
 from theory.finite.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson, DysonEdge
 from theory.general.spikes import SpikeBlock
-from theory.general.state import State
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -119,13 +118,12 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
         raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
     dyson = Dyson(committee_weights(model.a, lam, y), 1 / inner, _eigenvalues(model, lam, y))
     k, unit, edge, block = int(model.degeneracy), inner / n, dyson.edge(), SpikeBlock(dyson, vectors)
-    state = block.at(edge)
-    found = block.spikes(state, edge.value)
+    found = block.spikes(edge)
     kappa = tracy_widom_scale(model.p * inner, edge.curvature)
     seen = found.overlaps[:k] * np.sum(found.directions[:k, : model.p_star] ** 2, axis=(1, 2))
     padding = np.full(k - len(seen), np.nan)
     return Quenched(
-        edge=(edge.value + level_push(block, state, edge, inner, kappa)) * unit,
+        edge=(edge.value + level_push(block, edge, inner, kappa)) * unit,
         outliers=np.concatenate([found.values[:k] * unit, padding]),
         overlaps=np.concatenate([seen, padding]),
         margins=np.asarray(found.margins[:k] * unit, dtype=np.float64),
@@ -133,11 +131,12 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
     )
 
 
-def level_push(block: SpikeBlock, state: State, edge: DysonEdge, inner: int, kappa: float) -> float:
+def level_push(block: SpikeBlock, edge: DysonEdge, inner: int, kappa: float) -> float:
     """By how much the directions of `block` displace the lowest level of a bulk of dimension `inner`, units of its equation.
 
-    state, edge  of the bulk;  kappa  its scale: 0 leaves 1/m as it is. Derived in the docstring of this module.
+    edge  of the bulk;  kappa  its scale: 0 leaves 1/m as it is. Derived in the docstring of this module.
     """
+    state = edge.at
     levels, vectors = np.linalg.eigh(block.xi(state))
     null = state.coordinates(edge.null)
     rise = inner * float(state.coordinates(state.inverse_q) @ null)  # p n' dg along the null vector

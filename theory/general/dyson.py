@@ -51,15 +51,14 @@ _STAGNATION = 1e-9  # next to a pole rounding stops the iteration at about eps q
 class DysonEdge:
     """Left edge of the spectrum of a matrix Dyson equation.
 
-    value       the edge, in units of the weights
-    kind        "sharp"; of a law too (`theory.general.support`) "smooth", "atom" or "unresolved"
-    state       the sums there, None for an atom
-    null        the positive semidefinite null vector E of the whitened derivative, (p, p), Frobenius norm 1; None but where it
-                was solved for
-    curvature   d^2 z / d g^2 at a sharp edge along the physical branch, g = tr G / p; negative
-    residual    largest entry of the whitened equation and of rho - 1: what is left unsolved
-    iterations  evaluations of the M weights that it took
-    off         what a sharp edge may be off by where it is told from the end of the support (`theory.general.support`)
+    value      the edge, in units of the weights
+    kind       "sharp"; of a law too (`theory.general.support`) "smooth", "atom" or "unresolved"
+    state      the sums there, None for an atom
+    null       the positive semidefinite null vector E of the whitened derivative, (p, p), Frobenius norm 1; None but where it
+               was solved for
+    curvature  d^2 z / d g^2 at a sharp edge along the physical branch, g = tr G / p; negative
+    residual   largest entry of the whitened equation and of rho - 1: what is left unsolved
+    off        what a sharp edge may be off by where it is told from the end of the support (`theory.general.support`)
     """
 
     value: float
@@ -68,15 +67,19 @@ class DysonEdge:
     null: Any = None
     curvature: float = math.nan
     residual: float = 0.0
-    iterations: int = 0
     off: float = 0.0
+
+    @property
+    def at(self) -> State:
+        """The sums at the edge; raises ParameterError for an atom."""
+        if self.state is None:
+            raise ParameterError("an atom at 0 has no resolvent")
+        return self.state
 
     @property
     def q(self) -> Array:
         """Q = -G^{-1} at the edge, (p, p)."""
-        if self.state is None:
-            raise ParameterError("an atom at 0 has no resolvent")
-        return self.state.q
+        return self.at.q
 
     @property
     def g(self) -> Array:
@@ -158,7 +161,7 @@ class Dyson:
         negative eigenvalue and fewer samples than dimensions, so that the spectrum starts at the atom at 0.
         """
         coefficients = np.outer(self.multiplicities / self.p, self.c)
-        q, steps = scalar_edge(self.values, coefficients)
+        q = scalar_edge(self.values, coefficients)
         if self.levels is not None and q > 0:
             f, c = self.values.ravel(), coefficients.ravel()
             scale = float(np.sqrt(c @ f**2 / c.sum()))
@@ -167,9 +170,9 @@ class Dyson:
         state = self.state(q * np.eye(self.p))
         if state is None:
             raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
-        return self.newton_edge(state, state.centre(), steps) or self.climbed_edge(q, steps)
+        return self.newton_edge(state, state.centre()) or self.climbed_edge(q)
 
-    def newton_edge(self, state: State | None, z: float, steps: int) -> DysonEdge | None:
+    def newton_edge(self, state: State | None, z: float) -> DysonEdge | None:
         """Newton's method on Z(Q) = z I, rho^{-1/2} = 1 from a good start; None as soon as it moves away."""
         best = np.inf
         for _ in range(_STEPS):
@@ -179,16 +182,16 @@ class Dyson:
             residual, (w, corner) = state.residual(z), state.gradient(e, z)
             size = max(float(np.abs(residual).max()), abs(rho - 1))
             if size < _TOLERANCE or (size < _STAGNATION and size >= best):
-                return self._edge_at(state, z, e, w, size, steps)
+                return self._edge_at(state, z, e, w, size)
             if size > 4 * best:
                 return None
             best = min(best, size)
             step = state.bordered(z, w, corner, residual, 2 * rho * (1 - np.sqrt(rho)))
             state, taken = self.step(state, step[:-1])
-            z, steps = z + taken * float(step[-1]), steps + 1
+            z += taken * float(step[-1])
         return None
 
-    def climbed_edge(self, q: float, steps: int = 0) -> DysonEdge:
+    def climbed_edge(self, q: float) -> DysonEdge:
         """The edge by a climb along the branch rho < 1 from Q = q I or farther right, then Newton's method.
 
         Where several eigenvalues of L are close to 1 Newton's method from outside the branch wanders. On the branch the
@@ -201,10 +204,9 @@ class Dyson:
         rho, e = state.top(bound)
         attempt, part = 0.3, 0.9
         for _ in range(4 * _STEPS):
-            steps += 1
             if 1 - rho < attempt:
                 attempt = (1 - rho) / 2
-                found = self.newton_edge(state, bound, steps)
+                found = self.newton_edge(state, bound)
                 if found is not None:
                     return found
             w = -state.gradient(e, bound)[0] @ e
@@ -245,11 +247,11 @@ class Dyson:
                 return moved, 0.5**halvings
         return None, 0.0
 
-    def _edge_at(self, state: State, z: float, e: Array, w: Array, size: float, steps: int) -> DysonEdge:
+    def _edge_at(self, state: State, z: float, e: Array, w: Array, size: float) -> DysonEdge:
         # Along the null vector z moves by <E, Z''[E, E]> / (2 tr(Q^{-1} E)) per squared step, and tr G by tr(Q^{-1} E).
         pull, fall = float(state.coordinates(state.inverse_q) @ e), float(state.z_slope(z) @ e)
         curvature = float(w @ e) * self.p**2 / (pull**2 * fall)
-        return DysonEdge(z, "sharp", state, state.matrix(e), curvature, size, steps)
+        return DysonEdge(z, "sharp", state, state.matrix(e), curvature, size)
 
     def solve(self, z: float) -> Array:
         """G(z) (p, p) at a real z left of the spectrum; raises ParameterError if z is not left of it."""
@@ -284,25 +286,24 @@ class Dyson:
         return None
 
 
-def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:
-    """Root q of sum c f^2 / (q + f)^2 = 1 right of every pole, and the Newton steps taken; q = 0 where there is none.
+def scalar_edge(values: Array, coefficients: Array) -> float:
+    """Root q of sum c f^2 / (q + f)^2 = 1 right of every pole, 0 where there is none.
 
     values, coefficients  arrays of one shape. The starting point is where the largest single term alone
                           reaches 1, so it lies left of the root, from where the iteration climbs monotonically.
 
-    >>> q, steps = scalar_edge(np.array([[-1.0]]), np.array([[4.0]]))
-    >>> round(float(q), 12)
+    >>> round(float(scalar_edge(np.array([[-1.0]]), np.array([[4.0]]))), 12)
     3.0
     """
     f, c = values[values != 0], coefficients[values != 0]
     if not len(f):
-        return 0.0, 0
+        return 0.0
     q = float(np.max(np.sqrt(c) * np.abs(f) - f))
     if q <= 0:
         if c.sum() <= 1:
-            return 0.0, 0
+            return 0.0
         q = 0.0
-    for steps in range(1, _STEPS + 1):  # noqa: B007
+    for _ in range(_STEPS):
         ratio = f / (q + f)
         terms = c * ratio**2
         rho = float(terms.sum())
@@ -311,4 +312,4 @@ def scalar_edge(values: Array, coefficients: Array) -> tuple[float, int]:
         q += change
         if abs(change) <= 4e-16 * q:
             break
-    return q, steps
+    return q

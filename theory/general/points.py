@@ -106,7 +106,7 @@ class CloudProblem:
         for (_, block), spike in zip(self.cloud.blocks, self.spikes, strict=True):
             if edge.state is None:
                 break  # an atom
-            found = spike.on(dyson).spikes(edge.state, edge.value)
+            found = spike.on(dyson).spikes(edge)
             for value, overlap, x in zip(found.values, found.overlaps, found.directions, strict=True):
                 pulled.append(block.outlier(float(value), float(overlap), x))
         bulk = Edge(edge.value, edge.kind, edge.off, "points")

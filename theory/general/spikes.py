@@ -99,17 +99,6 @@ class SpikeBlock:
         c = np.tile(state.c, len(directions)) / len(directions)
         return state.coordinates((t * c) @ t.T)
 
-    def at(self, edge: DysonEdge) -> State:
-        """The sums at the edge; raises ParameterError if the edge is not that of this equation."""
-        state = self.dyson.state(edge.q)
-        if state is None:
-            raise ParameterError("edge does not belong to this Dyson equation")
-        return state
-
-    def xi_at(self, edge: DysonEdge) -> Array:
-        """Xi (k p, k p) at the edge."""
-        return self.xi(self.at(edge))
-
     def level(self, state: State, order: int, z: float) -> tuple[float, Array]:
         """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with orbits all (n, k, p)."""
         levels, vectors = np.linalg.eigh(self.pulled(state, z))
@@ -136,14 +125,23 @@ class SpikeBlock:
         state = self._inside(low)
         return state, low, self.level(state, order, low)[1]
 
-    def spikes(self, state: State, edge: float) -> Spikes:
-        """All outliers left of an edge, sharp or smooth, from the state there. Raises NotConverged as `spikes`."""
-        margins = edge - np.linalg.eigvalsh(self.pulled(state, edge))
+    def spikes(self, edge: DysonEdge) -> Spikes:
+        """All outliers left of an edge, sharp or smooth, of this equation. Raises NotConverged where one that must exist is not
+        found.
+
+        >>> rng = np.random.default_rng(0)
+        >>> v = rng.standard_normal((400, 1))
+        >>> dyson = Dyson((1 - v**2)[:, :, None], 1 / 100)
+        >>> len(SpikeBlock(dyson, v).spikes(dyson.edge()).values)
+        1
+        """
+        state = edge.at
+        margins = edge.value - np.linalg.eigvalsh(self.pulled(state, edge.value))
         k, p = self.v.shape[1], self.dyson.p
         found: list[tuple[float, float, Array]] = []
         for order in reversed(range(int(np.sum(margins > 0)))):
             # The outlier nearest the edge first: each is a good start for the next.
-            state, z, directions = outlier_of(self, state, order, edge)
+            state, z, directions = outlier_of(self, state, order, edge.value)
             loaded = state.loaded(z, directions[0])
             found.append((z, overlap_at(self, state, directions, z), loaded / np.linalg.norm(loaded)))
         found.sort(key=lambda item: item[0])
@@ -155,21 +153,6 @@ class SpikeBlock:
         if state is None:
             raise NotConverged("outlier not found", z)
         return state
-
-
-def spikes(dyson: Dyson, edge: DysonEdge, vectors: ArrayLike) -> Spikes:
-    """All outliers left of `edge` (= dyson.edge()) that spike vectors v (m, k) produce, with overlaps.
-
-    Raises ParameterError on bad shapes; NotConverged if an outlier that must exist is not found.
-
-    >>> rng = np.random.default_rng(0)
-    >>> v = rng.standard_normal((400, 1))
-    >>> dyson = Dyson((1 - v**2)[:, :, None], 1 / 100)
-    >>> len(spikes(dyson, dyson.edge(), v).values)
-    1
-    """
-    block = SpikeBlock(dyson, vectors)
-    return block.spikes(block.at(edge), edge.value)
 
 
 def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> float:

@@ -191,7 +191,7 @@ def _at_bottom(dyson: Dyson, law: Support) -> DysonEdge | None:
 
 
 def _stationary(dyson: Dyson, start: tuple[Array, float] | None) -> tuple[float, State] | None:
-    edge = None if start is None else dyson.newton_edge(dyson.state(start[0]), start[1], 0)
+    edge = None if start is None else dyson.newton_edge(dyson.state(start[0]), start[1])
     if edge is None:
         try:
             edge = dyson.edge()

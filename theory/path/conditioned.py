@@ -11,8 +11,22 @@ outliers where det(z - Xi(z)) = 0, q2 = |its part on the teacher|^2 / (1 - x' Xi
 it is computed: `theory.path.projected`. Without forces this is quenched theory. One force is what a critical point knows (its
 gradient vanishes). Nothing is fitted, and no response function is needed.
 
-At finite n the lowest eigenvalue and its overlap have the law of a small random matrix (`theory.path.law`); the edge is that of
-the bulk as the known directions displace it (`theory.finite.quenched`).
+The edge is that of the bulk as the known directions displace it (`theory.finite.quenched`). At finite n levels of the bulk lie
+beside an outlier and share its overlap, the edge fluctuates, and couplings between known directions repel the lowest level (by
+0.01 to 0.1 where a path has left many). All of it is in the matrix of the known directions, k p of them, and the lowest levels
+mu_i of the bulk:
+
+    det [ z - Xi_0(z) - W      -b  ]
+        [     -b'            z - mu]  = 0,        E b b' = C = dXi/dg / (p n')        (derived in `theory.finite.quenched`)
+
+* mu_i = edge + y_i / kappa, y those of the GOE at the edge (`theory.finite.bulk`), b Gaussian and independent.
+* Xi_0 = Xi less C sum_i 1/(z - mean mu_i): what the levels give in the mean counts once. It is taken on its tangent at the
+  outlier, or 1.5/kappa below the edge where that is lower, so that zeros are eigenvalues.
+* W = (S^{1/2} G S^{1/2}) / n'^{1/2}, G of the GOE (variance 1, 2 on the diagonal), what the other levels scatter: the second
+  term of the variance of an outlier, as in `theory.finite.block`. S_ij = <t_i t_j', X>, X = (1 - L)^{-1} sigma /
+  <sigma, (1 - L)^{-1} sigma>^{1/2}, sigma = slope of the outlier's direction: exact for the variance of that direction and its
+  couplings to others at p = 1, and up to the sectors that sigma does not see at p > 1. What the kept levels scatter by
+  themselves is taken off.
 """
 
 from __future__ import annotations
@@ -22,20 +36,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 
 from theory.answers import Printed
 from theory.checks import ParameterError, count, finite
+from theory.finite.bulk import airy_levels
 from theory.finite.quenched import level_push
 from theory.finite.tracy_widom import tracy_widom_scale
+from theory.general.dyson import DysonEdge
 from theory.general.spikes import outlier_of, overlap_at
-from theory.general.state import State
+from theory.general.state import State, newton_step
 from theory.model import Network
 from theory.model.network import network
-from theory.path.law import lowest_pairs
 from theory.path.projected import ProjectedDyson, ProjectedSpikes, ProjectedState
 from theory.path.used import Used
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
+
+LEVELS = 6  # of the bulk; y of the last is about 9
+DRAWS = 200
+_CLEAR = 1.5  # distance of the tangent from the edge, in 1/kappa, at the least
+_SEED = 20261
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,21 +129,18 @@ def conditioned(
     p, unit = lam.shape[1], inner / used.n
     dyson = ProjectedDyson(model.weights_at(lam, y), 1 / inner, used.forces)
     edge, block = dyson.edge(), ProjectedSpikes(dyson, used.images)
-    state = block.at(edge)
-    assert isinstance(state, ProjectedState)
     kappa = tracy_widom_scale(p * inner, edge.curvature)
-    margins = edge.value - np.linalg.eigvalsh(block.xi(state))
+    margins = edge.value - np.linalg.eigvalsh(block.xi(edge.at))
     wanted = int(model.degeneracy) + p if outliers is None else count("outliers", outliers, 1)
     found = [
-        _outlier(block, state, order, edge.value, used)
+        _outlier(block, edge.at, order, edge.value, used)
         for order in range(min(wanted, int(np.sum(margins > 0))))
     ]
     values, overlaps, residues = np.array([row[:3] for row in found]).reshape(-1, 3).T
-    pairs = lowest_pairs(block, edge, state, float(values[0]) if len(values) else None, kappa)
-    components = pairs.components.reshape(len(pairs.values), -1, p)
-    q2 = np.sum((used.teacher.T @ components) ** 2, axis=(1, 2))
+    lowest, components = _lowest_pairs(block, edge, float(values[0]) if len(values) else None, kappa)
+    q2 = np.sum((used.teacher.T @ components.reshape(len(lowest), -1, p)) ** 2, axis=(1, 2))
     return Conditioned(
-        edge=(edge.value + level_push(block, state, edge, inner, kappa)) * unit,
+        edge=(edge.value + level_push(block, edge, inner, kappa)) * unit,
         scale=kappa / unit,
         outliers=values * unit,
         overlaps=overlaps,
@@ -130,8 +148,8 @@ def conditioned(
         residues=residues,
         margins=np.asarray(margins * unit, dtype=np.float64),
         g=np.asarray(edge.g, dtype=np.float64),
-        lowest=float(pairs.values.mean()) * unit,
-        lowest_error=float(pairs.values.std()) * unit,
+        lowest=float(lowest.mean()) * unit,
+        lowest_error=float(lowest.std()) * unit,
         overlap=float(q2.mean()),
         overlap_error=float(q2.std()),
     )
@@ -162,3 +180,78 @@ def _outlier(
     lengths = np.linalg.norm(used.students, axis=0)
     on_students = np.sum(((used.students / lengths).T @ x) ** 2, axis=1)
     return z, residue * float(np.sum((used.teacher.T @ x) ** 2)), residue, residue * on_students
+
+
+def _lowest_pairs(
+    block: ProjectedSpikes, edge: DysonEdge, start: float | None, kappa: float
+) -> tuple[Array, Array]:
+    """Draws of the lowest pair: eigenvalues (DRAWS,) in units of the equation, components (DRAWS, k p) of their vectors on the
+    known directions; `start` the lowest outlier or None."""
+    at = edge.at
+    assert isinstance(at, ProjectedState)
+    clear = edge.value - _CLEAR / kappa
+    z = clear if start is None else min(start, clear)
+    state = block.dyson.state_at(z)
+    assert isinstance(state, ProjectedState)
+    rise = float(at.coordinates(at.inverse_q) @ at.coordinates(edge.null)) / at.each
+    coupled = block.gram(at, edge.null) / rise
+    slope_z = newton_step(state, state.z_slope(z), z)
+    assert slope_z is not None
+    xi, falling = block.xi(state), block.gram(state, state.matrix(slope_z))  # Xi, -Xi'
+    levels = edge.value + airy_levels(DRAWS, min(LEVELS, max(1, round(block.dyson.p / at.each)))) / kappa
+    gaps = z - levels.mean(axis=0)
+    coupled = _within(coupled, falling / np.sum(1 / gaps**2))
+    rest, metric = xi - coupled * np.sum(1 / gaps), np.eye(len(xi)) + falling - coupled * np.sum(1 / gaps**2)
+    noise = _noise(block, state, z, xi, coupled, float(np.sum(1 / gaps**2)))
+    return _drawn(rest + z * (metric - np.eye(len(xi))), metric, coupled, noise, levels)
+
+
+def _noise(
+    block: ProjectedSpikes, state: ProjectedState, z: float, xi: Array, coupled: Array, kept: float
+) -> Array:
+    """N = S^{1/2} n'^{-1/2} (k p, k p), with what the kept levels scatter taken off: W = N G N."""
+    x = np.linalg.eigh(xi)[1][:, :1]
+    sigma = block.slope(state, x.T.reshape(1, -1, block.dyson.p))
+    answer = newton_step(state, sigma, z)
+    assert answer is not None
+    square = float(sigma @ answer)
+    if square <= 0:
+        return np.zeros_like(xi)
+    own = (x.T @ coupled @ x).item() ** 2 * kept / state.each
+    scatter = block.gram(state, state.matrix(answer)) * np.sqrt(
+        max(1 - own / square, 0) / square * state.each
+    )
+    return _root(scatter)
+
+
+def _within(matrix: Array, bound: Array) -> Array:
+    """The matrix, cut down where it exceeds the bound: couplings of a direction that one extreme sample carries grow next
+    to the edge as those of no other, and must not give more of -Xi' than there is."""
+    root = _root(bound) + 1e-12 * np.trace(bound) * np.eye(len(bound))
+    inverse = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(inverse @ matrix @ inverse)
+    half = root @ vectors
+    return (half * np.clip(values, 0, 1)) @ half.T
+
+
+def _drawn(matrix: Array, metric: Array, coupled: Array, noise: Array, levels: Array) -> tuple[Array, Array]:
+    """Lowest pairs of [[matrix + W, b], [b', mu]] in the metric diag(metric, 1)."""
+    rng, (draws, kept), d = np.random.default_rng(_SEED), levels.shape, len(matrix)
+    lower = np.linalg.cholesky(metric)
+    into = solve_triangular(lower, np.eye(d), lower=True)
+    raw = rng.standard_normal((draws, d, d))
+    small = np.zeros((draws, d + kept, d + kept))
+    turned, couplings = into @ noise, into @ _root(coupled)
+    goe = (raw + raw.transpose(0, 2, 1)) / np.sqrt(2)
+    small[:, :d, :d] = into @ matrix @ into.T + turned @ goe @ turned.T
+    small[:, :d, d:] = couplings @ rng.standard_normal((draws, d, kept))
+    small[:, d:, :d] = small[:, :d, d:].transpose(0, 2, 1)
+    small[:, range(d, d + kept), range(d, d + kept)] = levels
+    values, vectors = np.linalg.eigh(small)
+    return values[:, 0], vectors[:, :d, 0] @ into
+
+
+def _root(matrix: Array) -> Array:
+    """The root of a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T

@@ -236,7 +236,7 @@ class _Flow:
             edge = dyson.edge()
             return (
                 edge.value
-                - float(np.trace(SpikeBlock(dyson, self.u).xi_at(edge))) / len(self.u[0]) / self.model.p
+                - float(np.trace(SpikeBlock(dyson, self.u).xi(edge.at))) / len(self.u[0]) / self.model.p
             )
         kept = [self.forces[i] for i in moments(len(self.forces))]
         used = closure(self.data, self.teacher, self.w, [*kept, self.total] if kept else (), self.start)
@@ -244,7 +244,7 @@ class _Flow:
         projected = ProjectedDyson(weights, 1 / inner, used.forces)
         edge = projected.edge()
         block = ProjectedSpikes(projected, used.images)
-        return (edge.value - float(np.linalg.eigvalsh(block.xi_at(edge))[0])) * inner / self.n
+        return (edge.value - float(np.linalg.eigvalsh(block.xi(edge.at))[0])) * inner / self.n
 
     def _slope(self, w: Array, lam: Array) -> tuple[Array, Array, Array]:
         """-(tangent part of the gradient) at w, the component (p,) of the gradient along w, and the force (m, p)."""

@@ -38,7 +38,7 @@ def trace_edges(model, alpha, n, draws, seed):
         y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
         values = 2 / p * np.stack([yhat - y, 3 * yhat - y]) / (model.a + y)
         c = np.array([(p - 1) / p, 1 / p])[:, None] / n * np.ones(len(y))
-        q, _ = scalar_edge(values[c[:, 0] > 0], c[c[:, 0] > 0])
+        q = scalar_edge(values[c[:, 0] > 0], c[c[:, 0] > 0])
         edges.append(-q + np.sum(c * q * values / (q + values)))
     return np.array(edges)
 

@@ -132,7 +132,7 @@ def test_a_direction_without_labels_of_its_own_is_one_dimension_more(p):
     dyson = Dyson(weights, 1 / inner)
     block, edge = SpikeBlock(dyson, np.ones((250, 1))), dyson.edge()
     slope = (edge_of(inner + more) - edge_of(inner - more)) / (2 * more)
-    push = level_push(block, block.at(edge), edge, inner, 0.0)
+    push = level_push(block, edge, inner, 0.0)
     assert push < 0 and push == pytest.approx(slope, rel=1e-6)
 
 

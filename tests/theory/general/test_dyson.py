@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from theory.checks import NotConverged, ParameterError
 from theory.exact.committee import committee_labels
 from theory.general.dyson import Dyson, scalar_edge
-from theory.general.spikes import spikes
+from theory.general.spikes import SpikeBlock
 from theory.model import Committee
 
 
@@ -154,7 +154,7 @@ def test_coefficients_count_samples():
     doubled = np.concatenate([weights, weights[:30]])
     a, b = Dyson(weights, c), Dyson(doubled, 1 / n)
     assert a.edge().value == pytest.approx(b.edge().value, rel=1e-12)
-    one, two = spikes(a, a.edge(), u), spikes(b, b.edge(), np.concatenate([u, u[:30]]))
+    one, two = SpikeBlock(a, u).spikes(a.edge()), SpikeBlock(b, np.concatenate([u, u[:30]])).spikes(b.edge())
     np.testing.assert_allclose(one.margins, two.margins, rtol=1e-9, atol=1e-11)
 
 
@@ -183,8 +183,8 @@ def test_climbing_reaches_the_same_edge(p, a, n):
 
 
 def test_scalar_edge_without_a_root():
-    assert scalar_edge(np.zeros((1, 4)), np.ones((1, 4)))[0] == 0
-    assert scalar_edge(np.ones((1, 4)), np.full((1, 4), 0.2))[0] == 0
+    assert scalar_edge(np.zeros((1, 4)), np.ones((1, 4))) == 0
+    assert scalar_edge(np.ones((1, 4)), np.full((1, 4), 0.2)) == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from theory.general import Network, spectrum, threshold
 from theory.general.dyson import Dyson
 from theory.general.levels import Levels, Shift
 from theory.general.points import point_spectrum, point_threshold
-from theory.general.spikes import SpikeBlock, spikes
+from theory.general.spikes import SpikeBlock
 
 LEVELS = Levels(np.array([0.3, 1.2, 3.0]), np.array([0.5, 0.25, 0.1833]))
 STEP = 1e-6
@@ -97,7 +97,7 @@ def test_outliers_are_poles_of_the_resolvent():
     v = np.stack([3.0 * (weights[:, 0, 0] < -1.0), 4.0 * (weights[:, 1, 1] < -1.0)], axis=1)
     c, unit = 4 / 60, np.eye(2)
     dyson = Dyson(weights, c, levels=LEVELS)
-    found = spikes(dyson, dyson.edge(), v)
+    found = SpikeBlock(dyson, v).spikes(dyson.edge())
     assert len(found.values) > 1
 
     def matrices(z):

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 from theory.general.dyson import Dyson
-from theory.general.spikes import spikes
+from theory.general.spikes import SpikeBlock
 from theory.model import Network
 from theory.path.projected import ProjectedDyson, ProjectedSpikes
 
@@ -70,7 +70,7 @@ def test_without_forces_nothing_is_projected(p):
     dyson = ProjectedDyson(weights, 1 / N, forces[:, :0])
     edge, block = dyson.edge(), ProjectedSpikes(dyson, v)
     assert edge.value == pytest.approx(plain.edge().value, rel=1e-12)
-    found, expected = block.spikes(block.at(edge), edge.value), spikes(plain, plain.edge(), v)
+    found, expected = block.spikes(edge), SpikeBlock(plain, v).spikes(plain.edge())
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
     np.testing.assert_allclose(found.overlaps, expected.overlaps, rtol=1e-8)
 
@@ -102,7 +102,7 @@ def test_one_student_is_the_law_of_eigenvalues_of_the_projected_weights(aligned)
     edge, block = dyson.edge(), ProjectedSpikes(dyson, v)
     assert edge.value == pytest.approx(z_of(q), rel=1e-9)
     assert (edge.q[0, 0] < -d.min()) == aligned
-    found = block.spikes(block.at(edge), edge.value)
+    found = block.spikes(edge)
     np.testing.assert_allclose(np.sort(found.margins), np.sort(margins(q)), rtol=1e-5, atol=1e-7)
     assert len(found.values) >= 1
     at = brentq(lambda q: margins(q)[0], q, 1e3 * q, xtol=1e-13)
