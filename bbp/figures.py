@@ -18,9 +18,8 @@ from bbp.console.messages import FileError, log
 from bbp.console.options import integer
 from bbp.experiments.options import MOST_SAMPLES
 from bbp.files import disk
-from bbp.gallery import base
+from bbp.gallery import ENTRIES, base
 from bbp.gallery.base import Effort, Entry
-from bbp.gallery.entries import ENTRIES
 from bbp.plots import style
 from theory.checks import ParameterError
 

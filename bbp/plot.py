@@ -29,8 +29,7 @@ from bbp.experiments import descent_file, models, own, phase_file
 from bbp.experiments.options import MODEL
 from bbp.files import dataset as files
 from bbp.files import disk, product
-from bbp.gallery import base
-from bbp.gallery.entries import ENTRIES
+from bbp.gallery import ENTRIES, base
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout, options, panels, style
 from bbp.plots import phase as phase_plots

@@ -3,7 +3,7 @@
     python benchmarks/recovery_large.py --out DIR            what is missing of the figure's cases: an hour of a core and more
     python benchmarks/recovery_large.py --out DIR --collect  what is there into DIR/growth.h5, the data of `bbp figures growth`
 
-Flows are followed until they recover (m^2 > 1/2), end, or reach the time of their case (`bbp.gallery.growth.LARGE`). One
+Flows are followed until they recover (m^2 > 1/2), end, or reach the time of their case (`bbp.gallery.recovery.LARGE`). One
 sample is one small file in DIR, kept as it ends; a run goes on where the last one stopped.
 """
 
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bbp.gallery import base, growth
+from bbp.gallery import base, recovery
 
 
-def path_of(folder: Path, case: growth.Case, sample: int) -> Path:
+def path_of(folder: Path, case: recovery.Case, sample: int) -> Path:
     """The file of one sample."""
     name = f"p{case.p}_alpha{case.alpha:g}_n{case.n}_t{case.time:g}_m{case.overlap:g}_s{sample}.npz"
     return folder / name
@@ -31,17 +31,17 @@ def run(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     jobs = [
         (not case.overlap, case.n, sample, i)
-        for i, case in enumerate(growth.LARGE)
+        for i, case in enumerate(recovery.LARGE)
         for sample in range(case.samples)
     ]
     for _, _, sample, i in sorted(jobs):
-        case = growth.LARGE[i]
+        case = recovery.LARGE[i]
         path = path_of(folder, case, sample)
         if path.exists():
             continue
         before = clock.process_time()
-        track = growth.flow(case, sample)
-        data, seconds, m2 = track.problem.data, clock.process_time() - before, growth.m2(track)
+        track = recovery.flow(case, sample)
+        data, seconds, m2 = track.problem.data, clock.process_time() - before, recovery.m2(track)
         part = path.with_suffix(".part")
         with part.open("wb") as file:
             np.savez(
@@ -59,7 +59,7 @@ def run(folder: Path) -> None:
 def collect(folder: Path) -> None:
     """DIR/growth.h5 of what is there, and a table."""
     found, seconds = {}, 0.0
-    for case in growth.LARGE:
+    for case in recovery.LARGE:
         kept = [np.load(path) for s in range(case.samples) if (path := path_of(folder, case, s)).exists()]
         if not kept:
             continue
@@ -70,7 +70,7 @@ def collect(folder: Path) -> None:
         print(
             f"p = {case.p}, alpha = {case.alpha:g}, N = {case.n}, m_0 = {case.overlap:g}: time and m2 of the ends {ends}"
         )
-    base.save(folder / "growth.h5", growth.ENTRY, growth.arrays(found), base.Effort("paper"), seconds)
+    base.save(folder / "growth.h5", recovery.GROWTH, recovery.arrays(found), base.Effort("paper"), seconds)
 
 
 def main() -> int:

@@ -18,8 +18,7 @@ from bbp.analysis import comparison
 from bbp.console.program import Parser
 from bbp.experiments import descent_file, phase_file
 from bbp.files import dataset, variables
-from bbp.gallery import base
-from bbp.gallery.entries import ENTRIES
+from bbp.gallery import ENTRIES, base
 
 
 def write(docs: Path) -> None:

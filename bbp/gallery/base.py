@@ -22,7 +22,7 @@ from bbp.files import dataset, variables
 from theory.model import Network
 
 Array = NDArray[Any]
-Named = tuple[tuple[str, ...], Any]  # names of the dimensions, array (or a NumPy number)
+Arrays = dict[str, Any]  # as an xarray.Dataset takes them: (dimensions, values), or a NumPy number
 
 FORMAT = "bbp-figure"
 
@@ -56,11 +56,11 @@ class Entry:
 
     name: str
     caption: str
-    build: Callable[[Effort], Mapping[str, Named]]
+    build: Callable[[Effort], Arrays]
     draw: Callable[[Data], Figure]
 
 
-def save(path: Path, entry: Entry, arrays: Mapping[str, Named], effort: Effort, seconds: float) -> None:
+def save(path: Path, entry: Entry, arrays: Arrays, effort: Effort, seconds: float) -> None:
     """Write the data of one figure, whole or not at all (OSError)."""
     own = {"figure": entry.name, "caption": entry.caption, "seconds": seconds, "finished": 1}
     attributes = (

@@ -1,39 +1,39 @@
-"""Gradient descent from random starts: largest squared magnetisation m2 at the end against alpha, for both kinds."""
+"""Descents from random starts: the overlap at the end, and how the Hessian loses the informative direction on the way, under
+gradient flow and other methods, beside theory of the labels and of the path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from bbp.gallery.base import Data, Effort, Entry, Named
+from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
+from bbp.plots.descent import samples_in_time, time_axis
 from theory.exact.transition import bbp_threshold
 from theory.model import Network
+from theory.path import bbp_time, closure, conditioned
 
 KINDS = {"continuous": 0.5, "discontinuous": 1.5}  # normalisation a, at p = 2
 WIDTHS = (1, 2, 4)
-ALPHA = np.linspace(0.75, 6, 8)
+DESCENT_ALPHA = np.linspace(0.75, 6, 8)
 
 
-def build(effort: Effort) -> Mapping[str, Named]:
+def build_descent(effort: Effort) -> Arrays:
     """m2 at the end of descents from random starts, p* = 1 and p = 1, 2, 4, at two normalisations."""
     from sims.descent.path import Rules
 
     (n, *_), samples = effort.sizes([60], [300]), effort.count(12, 40)
     rules = Rules(steps=3000 if effort.mode == "quick" else 20_000, records=4, loss_floor=1e-6)
-    arrays: dict[str, Named] = {
-        "alpha": (("alpha",), ALPHA),
-        "p": (("p",), np.array(WIDTHS)),
-        "n": ((), np.int64(n)),
-    }
+    arrays: Arrays = {"alpha": ("alpha", DESCENT_ALPHA), "p": ("p", np.array(WIDTHS)), "n": np.int64(n)}
     for kind, a in KINDS.items():
         models = [Network(p, 1, a) for p in WIDTHS]
         final = [
-            [_final(model, n, float(alpha), samples, effort.seed, rules) for alpha in ALPHA]
+            [_final(model, n, float(alpha), samples, effort.seed, rules) for alpha in DESCENT_ALPHA]
             for model in models
         ]
         arrays[f"{kind}_m2"] = ("p", "alpha", "sample"), np.array(final)
@@ -50,7 +50,7 @@ def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules:
     return np.where(found.code == Code.NOT_FINITE, np.nan, found.m2[:, -1])
 
 
-def draw(data: Data) -> Figure:
+def draw_descent(data: Data) -> Figure:
     """A panel for each normalisation, a curve for each width."""
     fig = style.new_figure("double", 3.0)
     axes = layout.panels(fig, len(KINDS), "double")
@@ -72,10 +72,218 @@ def draw(data: Data) -> Figure:
     return fig
 
 
-ENTRY = Entry(
+A, STEPS, RECORDS = 0.5, 700, 12
+CASES = ((1, 3.0), (2, 2.0))  # p and alpha, above alpha_BBP: the direction is there at the start
+ROUTES = {"conditioned": "theory of the path", "quenched": "theory of the labels"}
+
+
+def build_theory(effort: Effort) -> Arrays:
+    """Eigenvalue, q2 and both theories at twelve records of descents from random starts, p* = 1, and the BBP time."""
+    from sims.descent.hessians import FRAMES
+    from sims.descent.path import Rules
+    from sims.descent.samples import sample_descents
+
+    (n, *_), samples = effort.sizes([200], [400]), effort.count(8, 24)
+    rules = Rules(steps=STEPS, records=40)
+    kept: dict[str, list[Array]] = {}
+    times = []
+    for p, alpha in CASES:
+        model = Network(p, 1, A)
+        found = sample_descents(
+            model, n, alpha, range(samples), effort.seed,
+            rules=rules, eigenpairs=p, hessians=RECORDS, theory=True,
+        )  # fmt: skip
+        along = {"time": found.time[:, found.hessian_records], "m2": found.m2[:, found.hessian_records]}
+        along |= {
+            "eigenvalue": found.eigenvalues[:, :, FRAMES.index("plain"), 0],
+            "riemannian": found.eigenvalues[:, :, FRAMES.index("riemannian"), 0],
+            "overlap": found.overlaps[:, :, FRAMES.index("plain"), 0],
+        }
+        for name, values in (along | found.predicted).items():
+            kept.setdefault(name, []).append(values)
+        lost = bbp_time(model, alpha, samples=2**12, scramblings=4)
+        times.append((lost.time, lost.error))
+    arrays: Arrays = {
+        "p": ("case", np.array([p for p, _ in CASES])),
+        "alpha": ("case", np.array([alpha for _, alpha in CASES])),
+        "bbp_time": ("case", np.array([time for time, _ in times])),
+        "bbp_time_error": ("case", np.array([error for _, error in times])),
+        "n": np.int64(n),
+    }
+    return arrays | {name: (("case", "sample", "record"), np.array(rows)) for name, rows in kept.items()}
+
+
+def predicted(data: Data, route: str, case: int) -> tuple[Array, Array]:
+    """Lowest eigenvalue and its overlap by a route, (sample, record) each; of labels the outlier's or the edge and 0."""
+    if route == "conditioned":
+        return data["conditioned_lowest"][case], data["conditioned_overlap"][case]
+    outlier = data[f"{route}_outlier"][case]
+    lowest = np.where(np.isfinite(outlier), outlier, data[f"{route}_edge"][case])
+    return lowest, np.where(np.isfinite(outlier), data[f"{route}_overlap"][case], 0.0)
+
+
+def draw_theory(data: Data) -> Figure:
+    """Above the lowest eigenvalue, below its eigenvector's overlap with the signal space; a column for each case."""
+    fig = style.new_figure("double", 4.8)
+    axes = fig.subplots(2, len(data["p"]), sharex="col")
+    layout.lettered(list(axes.flat))
+    for case, (p, alpha) in enumerate(zip(data["p"], data["alpha"], strict=True)):
+        time = data["time"][case]
+        for ax, name, part in ((axes[0, case], "eigenvalue", 0), (axes[1, case], "overlap", 1)):
+            line = _mean(ax, time, data[name][case], "o", 0, "samples")
+            for index, (route, words) in enumerate(ROUTES.items(), 1):
+                _mean(ax, time, predicted(data, route, case)[part], "-" if index == 1 else "-.", index, words)
+            time_axis(ax, [line], low=None)
+            ax.axvline(
+                data["bbp_time"][case], color=style.GREY, linestyle=":", linewidth=0.9, zorder=0,
+                label=r"lost at $N=\infty$",
+            )  # fmt: skip
+        axes[1, case].set_ylim(bottom=0)
+        axes[0, case].set_title(
+            rf"$p = {p}$, $\alpha = {alpha:g}$, $a = {A:g}$, $N = {int(data['n'])}$", loc="right", pad=3.0
+        )
+        axes[0, case].set_xlabel("")
+    axes[0, 0].set_ylabel(r"lowest eigenvalue $\lambda_1$")
+    axes[1, 0].set_ylabel(r"its $q^2$ with the teacher")
+    layout.legend_above(fig, [axes[0, 0]], 4)
+    return fig
+
+
+def _mean(ax: Axes, time: Array, values: Array, look: str, index: int, words: str) -> Line2D:
+    """The mean over samples against time, within a band of its standard error."""
+    common, rows = samples_in_time(time, values)
+    mean, error = rows.mean(axis=0), rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
+    (line,) = ax.plot(common, mean, look, color=style.colour(index), markersize=3, label=words)
+    ax.fill_between(common, mean - error, mean + error, color=style.colour(index), alpha=0.2, linewidth=0)
+    return line
+
+
+LIFETIME_ALPHA = 3.0
+TIMES = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0)
+# name: step, share of the velocity that is kept, part of the samples in a step
+METHODS = {
+    "gradient descent": (0.01, 0.0, 1.0),
+    "momentum 0.9": (0.002, 0.9, 1.0),
+    "momentum 0.9, larger steps": (0.01, 0.9, 1.0),
+    "10 % of the samples a step": (0.01, 0.0, 0.1),
+    "10 %, momentum 0.9": (0.002, 0.9, 0.1),
+}
+COLUMNS = ("eigenvalue", "overlap", "predicted_eigenvalue", "predicted_overlap", "m2")
+
+
+class _Recorded:
+    """Data that keep the forces asked for: all that theory needs of a method."""
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.dtype = data, data.dtype
+        self.forces: list[Array] = []
+
+    def push(self, vectors: Array) -> Array:
+        """X v."""
+        return self.data.push(vectors)
+
+    def pull(self, forces: Array) -> Array:
+        """X' f."""
+        self.forces.append(np.asarray(forces, np.float64))
+        return self.data.pull(forces)
+
+
+def build_lifetime(effort: Effort) -> Arrays:
+    """The lowest eigenpair at nine times, measured and predicted, of the same samples under every method; p = p* = 1."""
+    (n, *_), samples = effort.sizes([300], [600]), effort.count(3, 8)
+    found = [
+        [_followed(n, sample, effort.seed, *numbers) for sample in range(samples)]
+        for numbers in METHODS.values()
+    ]
+    columns: Array = np.moveaxis(np.array(found), -1, 0)
+    arrays: Arrays = {
+        "time": ("time", np.array(TIMES)),
+        "n": np.int64(n),
+        "numbers": (("method", "number"), np.array(list(METHODS.values()))),
+    }
+    return arrays | {
+        name: (("method", "sample", "time"), rows) for name, rows in zip(COLUMNS, columns, strict=True)
+    }
+
+
+def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share: float) -> Array:
+    """`COLUMNS` at TIMES (T, 5) of one trajectory; NaN from where it diverges."""
+    from sims.dense.eigen import lowest_dense
+    from sims.dynamics import run
+    from sims.dynamics.methods import Descent
+    from sims.hessian import dense_blas
+
+    model = Network(a=A)
+    problem, teacher, start = run.drawn(model, n, LIFETIME_ALPHA, seed=seed, sample=sample, dtype="float64")
+    held: Any = problem.data
+    data, rows = _Recorded(held), np.full((len(TIMES), len(COLUMNS)), np.nan)
+    method = Descent(step, inertia=inertia, share=share)
+    at = 0
+    for state in run.trajectory(
+        problem._replace(data=data), method, start, np.random.default_rng([seed, sample])
+    ):
+        if state.time < TIMES[at] - 1e-9:
+            continue
+        matrix = dense_blas(held.x, model.weights(state.lam, problem.loss.y))
+        pairs = lowest_dense(matrix, 1, overwrite=True)
+        found = conditioned(model, closure(held.x, teacher, state.student, data.forces, start))
+        overlaps = (
+            np.array([pairs.vectors[:, 0] @ teacher[0], state.student[0] @ teacher[0] / n**0.5]) ** 2 / n
+        )
+        rows[at] = pairs.values[0], overlaps[0], found.lowest, found.overlap, overlaps[1]
+        at += 1
+        if at == len(TIMES):
+            break
+    return rows
+
+
+def draw_lifetime(data: Data) -> Figure:
+    """Overlap of the lowest eigenvector with the teacher against time, and the lowest eigenvalue."""
+    fig = style.new_figure("double", 3.2)
+    axes = layout.panels(fig, 2, "double")
+    words = {
+        "overlap": "squared overlap $q^2$ with the teacher",
+        "eigenvalue": r"lowest eigenvalue $\lambda_1$",
+    }
+    for ax, name in zip(axes, words, strict=True):
+        for i, method in enumerate(METHODS):
+            found, theory = data[name][i], data[f"predicted_{name}"][i]
+            count = np.sum(np.isfinite(found), axis=0)
+            ax.errorbar(
+                data["time"], np.nanmean(found, axis=0), yerr=np.nanstd(found, axis=0, ddof=1) / np.sqrt(count),
+                color=style.colour(i), marker=style.marker(i), linestyle="none", label=method,
+            )  # fmt: skip
+            ax.plot(data["time"], np.nanmean(theory, axis=0), color=style.colour(i))
+        ax.set_xlabel("time of the flow")
+        ax.set_ylabel(words[name])
+    axes[0].set_ylim(bottom=0)
+    axes[1].set_title(
+        rf"$p = p^* = 1$, $a = {A:g}$, $\alpha = {LIFETIME_ALPHA:g}$, $N = {data['n']}$", loc="right", pad=3.0
+    )
+    layout.legend_above(fig, axes, 3)
+    return fig
+
+
+DESCENT = Entry(
     "descent",
     "Gradient flow from random starts, p* = 1: largest squared magnetisation of a student row at the end against alpha for "
     "p = 1, 2, 4; dotted: the threshold of the Hessian at initialisation of that width. p = 2, 4 recover earlier than p = 1.",
-    build,
-    draw,
+    build_descent,
+    draw_descent,
+)
+DESCENT_THEORY = Entry(
+    "descent-theory",
+    "Along gradient flow from random starts, p* = 1: lowest eigenvalue of the Hessian and its eigenvector's squared overlap"
+    " with the teacher (means over samples, bands their standard errors), conditioned theory, which knows the forces that the"
+    " path has used, and quenched theory, which knows the labels alone. Dotted: when the outlier is lost at N = infinity.",
+    build_theory,
+    draw_theory,
+)
+LIFETIME = Entry(
+    "lifetime",
+    "The lowest eigenvector of the Hessian from a random start, p = p* = 1, a = 0.5, alpha = 3, under gradient descent,"
+    " momentum and stochastic gradients, against the time of the flow (a step of s with inertia b is s / (1 - b)). Points:"
+    " samples, means and standard errors; lines: theory from what each method has used of its data.",
+    build_lifetime,
+    draw_lifetime,
 )

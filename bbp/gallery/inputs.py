@@ -4,7 +4,7 @@ the covariance alone, theory with scales of the rows, and its verdict."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bbp.console.messages import RunError
-from bbp.gallery.base import Data, Effort, Entry, Named
+from bbp.gallery.base import Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
 from theory.given import marks
 from theory.model import Inputs, Network
@@ -25,11 +25,7 @@ NUMBERS = (
     "found", "found_error", "q2", "q2_error", "gaussian", "gaussian_q2", "elliptical", "elliptical_q2",
     "theory", "theory_error", "theory_q2", "theory_q2_error", "spread", "raw", "whitened",
 )  # fmt: skip
-LOOKS = {
-    "Gaussian": (style.BLUE, "o"),
-    "elliptical": (style.VERMILION, "s"),
-    "neither": (style.GREY, "x"),
-}
+LOOKS = {"Gaussian": (style.BLUE, "o"), "elliptical": (style.VERMILION, "s"), "neither": (style.GREY, "x")}
 
 
 def of(package: str, module: str) -> Any:
@@ -126,7 +122,7 @@ def measured(name: str, rows: Array, alpha: float, samples: int, seed: int) -> d
     }  # fmt: skip
 
 
-def build(effort: Effort) -> Mapping[str, Named]:
+def build(effort: Effort) -> Arrays:
     """Every set at every alpha that it has rows for; a quarter of an hour on an idle core."""
     samples, found = effort.count(16, 32), []
     for name, rows in ((name, rows()) for name, rows in SETS.items()):
@@ -135,14 +131,12 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return arrays(found)
 
 
-def arrays(found: list[dict[str, Any]]) -> Mapping[str, Named]:
+def arrays(found: list[dict[str, Any]]) -> Arrays:
     """The arrays of the figure from its rows."""
-    columns: dict[str, Named] = {
-        name: (("case",), np.array([row[name] for row in found])) for name in ("alpha", *NUMBERS)
-    }
-    columns |= {name: (("case",), np.array([row[name] for row in found])) for name in ("rows", "n")}
+    columns: Arrays = {name: ("case", np.array([row[name] for row in found])) for name in ("alpha", *NUMBERS)}
+    columns |= {name: ("case", np.array([row[name] for row in found])) for name in ("rows", "n")}
     return columns | {
-        name: (("case",), np.array([row[name] for row in found], dtype=object))
+        name: ("case", np.array([row[name] for row in found], dtype=object))
         for name in ("set", "verdict", "why")
     }
 

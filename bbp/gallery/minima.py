@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.recovery import THRESHOLD
-from bbp.gallery.base import Array, Data, Effort, Entry, Named
+from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
 from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.minima import Minima, complexity, label_law, threshold
@@ -28,7 +26,7 @@ ENDS = (2.0, 3.0)  # alphas of the descents whose ends are shown
 EDGES = np.linspace(0, 3, 31)  # of |lambda|
 
 
-def build(effort: Effort) -> Mapping[str, Named]:
+def build(effort: Effort) -> Arrays:
     """All curves, thresholds of p = p* = 1 over a, and ends of descents from random starts."""
     model = Network(a=A)
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(8, 24)
@@ -43,28 +41,28 @@ def build(effort: Effort) -> Mapping[str, Named]:
     kinds = [[_lost(a, alpha, effort.seed) for alpha in LOST_ALPHA] for a in FLOW_A]
     half = [_half(a, small, many, effort.seed) for a in FLOW_A]
     return {
-        "alpha": (("alpha",), np.array(ALPHA)),
-        "overlap": (("overlap",), OVERLAP),
-        "share": (("share",), SHARE),
-        "loss": (("alpha",), np.array([top.loss for top in free])),
+        "alpha": ("alpha", np.array(ALPHA)),
+        "overlap": ("overlap", OVERLAP),
+        "share": ("share", SHARE),
+        "loss": ("alpha", np.array([top.loss for top in free])),
         "at_overlap": (("alpha", "overlap"), np.array(at_overlap)),
         "at_loss": (("alpha", "share"), np.array(at_loss)),
-        "a": (("a",), NORMALISATIONS),
-        "alpha_bbp": (("a",), start.alpha),
-        "alpha_0": (("a",), alpha_zero_map(1, 1, NORMALISATIONS, method="overlap")),
-        "alpha_minima": (("a",), np.array([each.alpha for each in found])),
-        "flow_a": (("flow_a",), np.array(FLOW_A)),
-        "lost_alpha": (("lost_alpha",), np.array(LOST_ALPHA)),
+        "a": ("a", NORMALISATIONS),
+        "alpha_bbp": ("a", start.alpha),
+        "alpha_0": ("a", alpha_zero_map(1, 1, NORMALISATIONS, method="overlap")),
+        "alpha_minima": ("a", np.array([each.alpha for each in found])),
+        "flow_a": ("flow_a", np.array(FLOW_A)),
+        "lost_alpha": ("lost_alpha", np.array(LOST_ALPHA)),
         "lost": (("flow_a", "lost_alpha"), np.array(kinds, dtype=np.int8)),
         "half": (("flow_a", "part"), np.array(half)),
-        "n": ((), np.int64(n)),
-        "half_n": ((), np.int64(small)),
-        "ends_alpha": (("ends_alpha",), np.array(ENDS)),
-        "edge": (("edge",), EDGES),
+        "n": np.int64(n),
+        "half_n": np.int64(small),
+        "ends_alpha": ("ends_alpha", np.array(ENDS)),
+        "edge": ("edge", EDGES),
         "ends": (("ends_alpha", "bin"), np.array([density for density, _ in ends])),
         "ends_loss": (("ends_alpha", "sample"), np.array([loss for _, loss in ends])),
         "law": (("ends_alpha", "place"), np.array([density for _, density in laws])),
-        "size": (("place",), laws[0][0]),
+        "size": ("place", laws[0][0]),
     }
 
 

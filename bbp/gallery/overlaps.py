@@ -1,28 +1,32 @@
-"""Squared overlap against alpha, continuous and discontinuous: samples, theory at N = inf, and the law of finite N."""
+"""Squared overlap with the teacher against alpha: the Hessian's outliers, continuous and discontinuous, at finite N; other
+activations; spectral methods."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from bbp.gallery.base import Data, Effort, Entry, Named, rounded, sampled
+from bbp.experiments import models
+from bbp.gallery.base import Arrays, Data, Effort, Entry, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory import finite
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
+from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Network
 
 MODELS = {"continuous": Network(2, 1, 0.7), "discontinuous": Network(2, 1, 1.5)}
-DRAWS, POINTS = 100, 14  # of the law, with common random numbers along alpha
+DRAWS, LAW_POINTS = 100, 14  # of the law, with common random numbers along alpha
 
 
-def build(effort: Effort) -> Mapping[str, Named]:
+def build_overlap(effort: Effort) -> Arrays:
     """q2 of samples, of the law at their N and at N = inf for p = 2, p* = 1, a = 0.7 and a = 1.5."""
     (n, *_), samples = effort.sizes([300], [2000]), effort.count(12, 50)
-    arrays: dict[str, Named] = {}
+    arrays: Arrays = {}
     for kind, model in MODELS.items():
         threshold = bbp_threshold(model).alpha
         alpha = rounded(np.linspace(0.55, 2.2, 9) * threshold)
@@ -30,7 +34,7 @@ def build(effort: Effort) -> Mapping[str, Named]:
         branch = teacher_branch(model, fine)
         names = f"{kind}_alpha", f"{kind}_fine", f"{kind}_law_alpha"
         found = sampled(model, n, alpha, samples, effort.seed)
-        drawn = np.linspace(0.5, 2.25, POINTS) * threshold
+        drawn = np.linspace(0.5, 2.25, LAW_POINTS) * threshold
         law = finite.law(model, drawn, n, draws=DRAWS, seed=effort.seed)
         mean, error = law.mean("overlap")
         arrays |= {
@@ -42,12 +46,12 @@ def build(effort: Effort) -> Mapping[str, Named]:
             f"{kind}_law": ((names[2],), mean),
             f"{kind}_law_error": ((names[2],), error),
             f"{kind}_law_std": ((names[2],), law.std("overlap")),
-            f"{kind}_alpha_bbp": ((), np.float64(threshold)),
+            f"{kind}_alpha_bbp": np.float64(threshold),
         }
-    return arrays | {"n": ((), np.int64(n))}
+    return arrays | {"n": np.int64(n)}
 
 
-def draw(data: Data) -> Figure:
+def draw_overlap(data: Data) -> Figure:
     """Two panels, one for each kind of transition."""
     fig = style.new_figure("double", 2.9)
     axes = layout.panels(fig, 2, "double")
@@ -69,12 +73,145 @@ def draw(data: Data) -> Figure:
     return fig
 
 
-ENTRY = Entry(
+ACTIVATED = {"sigmoid": Network(a=1.0, activation="sigmoid"), "tanh": Network(a=50.0, activation="tanh")}
+ACTIVATED_ALPHA = np.linspace(1, 10, 7)
+FIRST, LAST, CURVE_POINTS = 0.6, 10.4, 30  # of the curves
+
+
+def build_activations(effort: Effort) -> Arrays:
+    """Overlap of the lowest eigenvector with the teacher row, p = p* = 1, samples and theory; 0 where none leaves the bulk."""
+    (n, *_), samples = effort.sizes([300], [1000]), effort.count(10, 40)
+    arrays: Arrays = {"alpha": ("alpha", ACTIVATED_ALPHA), "n": np.int64(n)}
+    for name, model in ACTIVATED.items():
+        found = sampled(model, n, ACTIVATED_ALPHA, samples, effort.seed)
+        arrays[f"{name}_overlap"] = ("alpha", "sample"), found["overlap"]
+        threshold, kind = models.transition(model)
+        # Zero up to the threshold; points crowd above it, where the curve is steep.
+        above = threshold * (1 + 1e-6) + (LAST - threshold) * np.linspace(0, 1, CURVE_POINTS) ** 2
+        fine = np.array([FIRST, threshold, *above])
+        overlap = np.append([0.0, 0.0], models.theory_along(model, above)["overlap"])
+        arrays[f"{name}_fine"] = (f"{name}_fine",), fine
+        arrays[f"{name}_theory"] = (f"{name}_fine",), overlap
+        arrays[f"{name}_alpha_bbp"] = (), np.float64(threshold)
+        arrays[f"{name}_discontinuous"] = (), np.int8(kind == "discontinuous")
+    return arrays
+
+
+def draw_activations(data: Data) -> Figure:
+    """One panel: both activations, their thresholds marked with kind and value."""
+    fig = style.new_figure("single", 3.3)
+    ax = layout.panels(fig, 1, "single")[0]
+    for index, (name, model) in enumerate(ACTIVATED.items()):
+        count = data[f"{name}_overlap"].shape[-1]
+        label = f"{name}, $a = {model.a:g}$: {count} samples, $N = {int(data['n'])}$"
+        sweep_plots.sampled_points(ax, data["alpha"], data[f"{name}_overlap"], index=index, label=label)
+        tint = style.colour(index)
+        theory = rf"{name}: theory, $N = \infty$"
+        ax.plot(data[f"{name}_fine"], data[f"{name}_theory"], color=tint, linewidth=1.1, label=theory)
+        threshold, kind = float(data[f"{name}_alpha_bbp"]), style.KINDS[int(data[f"{name}_discontinuous"])]
+        mark = rf"{name}: $\alpha_\mathrm{{BBP}} = {threshold:.3f}$, {kind}"
+        ax.axvline(threshold, color=tint, linestyle=(":", "-.")[index], linewidth=0.9, zorder=1, label=mark)
+    ax.set_xlabel(r"$\alpha = M/N$")
+    ax.set_ylabel(r"squared overlap $q^2$")
+    ax.set_ylim(bottom=0)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02), ncols=1)
+    return fig
+
+
+HESSIANS = {1: 0.5, 2: 0.3, 8: 0.1}  # student width -> normalisation
+SPECTRAL_ALPHA = np.linspace(0.3, 4, 140)
+SPECTRAL_POINTS = np.linspace(0.6, 3.8, 6)
+
+
+def build_spectral(effort: Effort) -> Arrays:
+    """q2 of the outliers of three Hessians and the p = infinity one, and of two spectral methods; samples of both routes."""
+    (n, *_), samples = effort.sizes([300], [1000]), effort.count(10, 40)
+    curves = [
+        teacher_branch(Network(p, 1, a), SPECTRAL_ALPHA).overlap
+        for p, a in [*HESSIANS.items(), (math.inf, 0.1)]
+    ]
+    methods = [
+        [spectral_outlier(method, float(a)) for a in SPECTRAL_ALPHA] for method in (optimal(), trimmed(6.0))
+    ]
+    overlaps = [[0.0 if found is None else found.overlap for found in row] for row in methods]
+    rows = [[_spectral(n, float(a), effort.seed, s) for s in range(samples)] for a in SPECTRAL_POINTS]
+    model = Network(2, 1, HESSIANS[2])
+    return {
+        "alpha": ("alpha", SPECTRAL_ALPHA),
+        "p": ("p", np.array([*HESSIANS, math.inf])),
+        "a": ("p", np.array([*HESSIANS.values(), 0.1])),
+        "hessian": (("p", "alpha"), np.nan_to_num(curves)),
+        "optimal": ("alpha", np.array(overlaps[0])),
+        "trimmed": ("alpha", np.array(overlaps[1])),
+        "point": ("point", SPECTRAL_POINTS),
+        "optimal_sampled": (("point", "sample"), np.array(rows)),
+        "hessian_sampled": (
+            ("point", "sample"),
+            sampled(model, n, SPECTRAL_POINTS, samples, effort.seed)["overlap"],
+        ),
+        "n": np.int64(n),
+    }
+
+
+def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
+    """Squared overlap of the top eigenvector of sum T(y) x x^T, T optimal, with the teacher, on one draw."""
+    from sims.instance import draw as drawn
+    from sims.instance import labels
+
+    instance = drawn(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
+    _, u = labels(instance)
+    data = np.asarray(instance.data)[: instance.m]
+    vector = np.linalg.eigh((data.T * optimal()(u[:, 0] ** 2)) @ data)[1][:, -1]
+    return float((np.asarray(instance.signal)[0] @ vector) ** 2)
+
+
+def draw_spectral(data: Data) -> Figure:
+    """One panel: overlaps against alpha."""
+    fig = style.new_figure("single", 3.3)
+    ax = layout.panels(fig, 1, "single")[0]
+    ax.plot(data["alpha"], data["optimal"], color=style.BLACK, linewidth=1.6, label="optimal $T(y)$")
+    ax.plot(data["alpha"], data["trimmed"], color=style.GREY, linestyle=":", label="trimmed $T(y)$, $y < 6$")
+    for index, (p, a) in enumerate(zip(data["p"], data["a"], strict=True)):
+        label = f"Hessian, {layout.width_name(p)}, $a = {a:g}$"
+        style_of: dict[str, Any] = {"linestyle": (0, (5, 1))} if math.isinf(p) else {}
+        ax.plot(data["alpha"], data["hessian"][index], color=style.colour(index), label=label, **style_of)
+    n = int(data["n"])
+    sweep_plots.sampled_points(
+        ax, data["point"], data["hessian_sampled"], index=1, label=f"$p = 2$, samples, $N = {n}$"
+    )
+    sweep_plots.sampled_points(
+        ax, data["point"], data["optimal_sampled"], index=5, label=f"optimal $T$, samples, $N = {n}$"
+    )
+    ax.set_xlabel(r"$\alpha = M/N$")
+    ax.set_ylabel(r"squared overlap $q^2$")
+    ax.set_ylim(0, 1)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.02), ncols=2, fontsize=6.5)
+    return fig
+
+
+OVERLAP = Entry(
     "overlap",
     "Squared overlap of the two lowest eigenvectors, the outliers, with the teacher against alpha: (a) continuous (a = 0.7) "
     "and (b) discontinuous (a = 1.5) transition at p = 2, p* = 1. Points with one standard error of the mean: samples; "
     "blue line and band: the law of finite N (theory.finite.law, 100 draws), its mean and one standard deviation of a single "
     "draw, no parameter fitted; black: N = infinity.",
-    build,
-    draw,
+    build_overlap,
+    draw_overlap,
+)
+ACTIVATIONS = Entry(
+    "activations",
+    "Other activations, p = p* = 1: squared overlap of the lowest eigenvector with the teacher for the sigmoid (a = 1) and "
+    "tanh (a = 50), samples and theory, thresholds marked: the sigmoid's overlap jumps to 0.078 at alpha_BBP = 2.422, that of "
+    "tanh rises from 0 at 1.810. Points: means of samples with one standard error; below threshold they show what N = 300 "
+    "leaves in the lowest eigenvector, which theory at N = infinity puts at 0. Teacher and student directions mix in these "
+    "outliers.",
+    build_activations,
+    draw_activations,
+)
+SPECTRAL = Entry(
+    "spectral",
+    "Squared overlap with the teacher at equal alpha, p* = 1: outlier of the Hessian at initialisation for several widths, and "
+    "the spectral method with optimal and with trimmed preprocessing; samples of both: means within one standard error.",
+    build_spectral,
+    draw_spectral,
 )

@@ -1,8 +1,10 @@
-"""Where gradient flow from random starts recovers the teacher, against N: shares, thresholds and their extrapolation."""
+"""Where gradient flow recovers the teacher: shares of random starts, thresholds against N and their extrapolation; how the
+overlap grows from a small one where N is large."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,10 +15,11 @@ from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.laws import POWER, fit_law
 from bbp.analysis.recovery import THRESHOLD
-from bbp.gallery.base import Array, Data, Effort, Entry, Named
+from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
 from theory.exact.transition import bbp_threshold
 from theory.model import Network
+from theory.path import bbp_time
 
 A = 0.5
 ALPHA = {1: (2.0, 2.5, 3.0, 3.5), 2: (1.2, 1.4, 1.6, 1.8, 2.0, 2.2)}
@@ -25,7 +28,7 @@ PAPER = {100: 96, 200: 64, 400: 48, 1000: 16}  # samples by N: half an hour of a
 LAWS = {"1/N": ("-", "in $1/N$"), "N^-1/2": ("--", "in $N^{-1/2}$")}
 
 
-def build(effort: Effort) -> Mapping[str, Named]:
+def build_recovery(effort: Effort) -> Arrays:
     """Samples, how many recovered and how many still moved, for p = 1 and 2, p* = 1, every N and alpha."""
     from sims.descent.path import Rules
     from sims.descent.samples import sample_descents
@@ -42,17 +45,17 @@ def build(effort: Effort) -> Mapping[str, Named]:
     return counts
 
 
-def empty(sizes: tuple[int, ...]) -> dict[str, Named]:
+def empty(sizes: tuple[int, ...]) -> Arrays:
     """The arrays of the figure at input dimensions `sizes`, nothing counted yet."""
     shape = len(ALPHA), len(sizes), max(map(len, ALPHA.values()))
     alpha = np.full((shape[0], shape[2]), np.nan)
     for i, grid in enumerate(ALPHA.values()):
         alpha[i, : len(grid)] = grid
     return {
-        "p": (("p",), np.array(list(ALPHA))),
-        "n": (("n",), np.array(sizes)),
+        "p": ("p", np.array(list(ALPHA))),
+        "n": ("n", np.array(sizes)),
         "alpha": (("p", "place"), alpha),
-        "alpha_bbp": (("p",), np.array([bbp_threshold(Network(p, 1, A)).alpha for p in ALPHA])),
+        "alpha_bbp": ("p", np.array([bbp_threshold(Network(p, 1, A)).alpha for p in ALPHA])),
         **{
             name: (("p", "n", "place"), np.zeros(shape, np.int64))
             for name in ("samples", "recovered", "moving")
@@ -60,7 +63,7 @@ def empty(sizes: tuple[int, ...]) -> dict[str, Named]:
     }
 
 
-def add(arrays: Mapping[str, Named], place: tuple[int, int, int], projection: Array, code: Array) -> None:
+def add(arrays: Arrays, place: tuple[int, int, int], projection: Array, code: Array) -> None:
     """Count descents that ended at projections (S,) with codes (S,)."""
     from sims.descent.path import Code
 
@@ -93,7 +96,7 @@ def thresholds(data: Data, i: int) -> tuple[Array, Array]:
     return np.array([each.value for each in found]), np.array([each.error for each in found])
 
 
-def draw(data: Data) -> Figure:
+def draw_recovery(data: Data) -> Figure:
     """Shares against alpha, and where they are one half against 1/N, with alpha_BBP beside them."""
     fig = style.new_figure("double", 3.2)
     left, right = layout.panels(fig, 2, "double")
@@ -147,11 +150,155 @@ def _thresholds(ax: Axes, data: Data, i: int, label: str) -> None:
         ax.errorbar([0], [fit.limit.value], yerr=[fit.limit.error], color=tint, linewidth=0.8, capsize=2)
 
 
-ENTRY = Entry(
+A = 0.5
+TIMES = np.geomspace(0.05, 250, 75)
+RECOVERED = 0.5  # of m^2
+SAMPLES = 2**13  # of the flows at N = infinity that say when the Hessian's outlier is lost
+
+
+class Case(NamedTuple):
+    """Flows of one kind: how far they are followed, the overlap at the start (0: random students), and how many samples."""
+
+    p: int
+    alpha: float
+    n: int
+    time: float
+    overlap: float
+    samples: int
+
+
+QUICK = (Case(1, 2.0, 1000, 10.0, 0.1, 2), Case(1, 4.0, 1000, 10.0, 0.1, 2), Case(2, 2.0, 1000, 10.0, 0.1, 2))
+LARGE = (
+    *(Case(1, alpha, 10_000, 50.0, 0.05, 4) for alpha in (3.0, 4.0, 2.0, 5.0, 2.5, 3.5)),
+    *(Case(2, alpha, 10_000, 50.0, 0.05, 4) for alpha in (2.0, 1.2, 1.6, 2.4)),
+    *(Case(1, alpha, 30_000, 50.0, 0.02, 3) for alpha in (3.0, 2.5, 3.5)),
+    Case(2, 2.0, 30_000, 50.0, 0.02, 3),
+    *(Case(1, alpha, 10_000, 250.0, 0.0, 16) for alpha in (3.5, 3.0, 4.0)),
+    *(Case(2, alpha, 10_000, 250.0, 0.0, 16) for alpha in (2.0, 1.8)),
+)
+
+
+def build_growth(effort: Effort) -> Arrays:
+    """m^2 against time of every sample. Paper mode takes hours: `benchmarks/recovery_large.py` keeps each sample as it ends."""
+    cases = QUICK if effort.mode == "quick" else LARGE
+    if effort.n is not None:
+        cases = tuple(case._replace(n=effort.n[0]) for case in cases)
+    if effort.samples is not None:
+        cases = tuple(case._replace(samples=effort.samples) for case in cases)
+    found = {case: [flow(case, s, effort.seed) for s in range(case.samples)] for case in cases}
+    return arrays({case: [(track.time, m2(track)) for track in tracks] for case, tracks in found.items()})
+
+
+def m2(track: Any) -> Array:
+    """Largest share of a student row in the teacher's span, along a trajectory."""
+    return np.max(np.sum(track.overlap_matrix**2, axis=-1), axis=-1)
+
+
+def flow(case: Case, sample: int, seed: int = 0) -> Any:
+    """One trajectory (`sims.dynamics.run.Track`), over data drawn as they are asked for."""
+    from sims.dynamics.run import descend
+
+    teacher: list[Array] = []
+
+    def start(student: Array, rows: Array) -> Array:
+        # at the overlap exactly, where one is asked for: else what is drawn
+        teacher.append(rows)
+        if not case.overlap:
+            return student
+        apart = student - (student @ rows.T / case.n) @ rows
+        apart *= np.sqrt(case.n) / np.linalg.norm(apart, axis=1, keepdims=True)
+        return case.overlap * rows + np.sqrt(1 - case.overlap**2) * apart
+
+    def recovered(state: Any) -> bool:
+        overlap = np.asarray(state.student, np.float64) @ teacher[0].T / case.n
+        return bool(np.max(np.sum(overlap**2, axis=1)) > RECOVERED)
+
+    return descend(
+        Network(p=case.p, a=A), case.n, case.alpha, data="deferred", seed=seed, sample=sample, steps=4000,
+        time=case.time, records=400, directions=4000, start=start, until=recovered,
+    )  # fmt: skip
+
+
+def arrays(found: Mapping[Case, Sequence[tuple[Array, Array]]]) -> Arrays:
+    """The arrays of the figure from times and m^2 of the samples of every case; NaN where a flow had ended."""
+    most = max(len(paths) for paths in found.values())
+    values = np.full((len(found), most, len(TIMES)), np.nan)
+    ends = np.full((2, len(found), most), np.nan)
+    for i, paths in enumerate(found.values()):
+        for j, (time, path) in enumerate(paths):
+            values[i, j] = np.where(time[-1] >= TIMES, np.interp(TIMES, time, path), np.nan)
+            ends[:, i, j] = time[-1], path[-1]
+    columns = {
+        name: np.array([getattr(case, name) for case in found]) for name in ("p", "alpha", "n", "overlap")
+    }
+    lost = {
+        key: bbp_time(Network(p=key[0], a=A), key[1], samples=SAMPLES, scramblings=4).time
+        for key in {c[:2] for c in found}
+    }
+    kept: Arrays = {name: ("case", column) for name, column in columns.items()}
+    return kept | {
+        "time": ("time", TIMES),
+        "m2": (("case", "sample", "time"), values),
+        "end_time": (("case", "sample"), ends[0]),
+        "end_m2": (("case", "sample"), ends[1]),
+        "bbp_time": ("case", np.array([lost[case[:2]] for case in found])),
+    }
+
+
+def draw_growth(data: Data) -> Figure:
+    """m^2 over that of the start against time, p = 1 and p = 2."""
+    fig = style.new_figure("double", 3.2)
+    axes = layout.panels(fig, 2, "double")
+    for ax, p in zip(axes, (1, 2), strict=True):
+        there = np.flatnonzero(data["p"] == p)
+        for colour, alpha in enumerate(sorted(set(data["alpha"][there]))):
+            for i in there[data["alpha"][there] == alpha]:
+                if data["overlap"][i]:
+                    _curve(ax, data, int(i), colour, data["n"][i] == data["n"].max() > data["n"].min())
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_xlabel("time of the flow")
+        ax.set_ylabel(r"$m^2 / m_0^2$")
+        ax.set_title(f"$p = {p}$, $p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
+        ax.legend(fontsize="x-small")
+    return fig
+
+
+def _curve(ax: Axes, data: Data, i: int, colour: int, dashed: bool) -> None:
+    """The geometric mean of the samples of one case as far as all go on, and where the Hessian's outlier is lost."""
+    ratio = np.exp(np.mean(np.log(_living(data, i)), axis=0)) / data["overlap"][i] ** 2
+    label = None if dashed else rf"$\alpha = {data['alpha'][i]:g}$"
+    ax.plot(
+        data["time"],
+        ratio,
+        color=style.colour(colour),
+        linestyle="--" if dashed else "-",
+        marker="",
+        label=label,
+    )
+    lost = data["bbp_time"][i]
+    if np.isfinite(lost):
+        ax.plot([lost], [np.interp(lost, data["time"], ratio)], "o", color=style.colour(colour), markersize=4)
+
+
+def _living(data: Data, i: int) -> Array:
+    """m^2 (S, T) of the samples of one case."""
+    return data["m2"][i][np.isfinite(data["end_time"][i])]
+
+
+RECOVERY = Entry(
     "recovery",
     "Gradient flow from random starts, p* = 1, a = 0.5. Left: share of samples that recover the teacher, with 95 % intervals."
     " Right: alpha at which half do, against 1/N, lines in 1/N and in the square root of it with their values at N = infinity;"
     " dotted: alpha_BBP of that p, which is continuous here, so that alpha_0 is the same.",
-    build,
-    draw,
+    build_recovery,
+    draw_recovery,
+)
+GROWTH = Entry(
+    "growth",
+    "Gradient flow from a small overlap m_0 with the teacher, p* = 1, a = 0.5: m^2 over that of the start, geometric means"
+    " of samples as far as none has recovered (m^2 = 1/2). Lines: N = 10,000, m_0 = 0.05; dashed: N = 30,000, m_0 = 0.02."
+    " Circles: when the Hessian loses its informative direction at N = infinity. Data drawn as they are asked for.",
+    build_growth,
+    draw_growth,
 )

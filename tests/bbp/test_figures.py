@@ -11,26 +11,9 @@ from bbp.experiments.phase import thresholds
 from bbp.experiments.phase_file import discontinuous
 from bbp.figures import main
 from bbp.files import dataset
-from bbp.gallery import (
-    activations,
-    base,
-    descent,
-    descent_theory,
-    finite,
-    growth,
-    inputs,
-    lifetime,
-    minima,
-    overlaps,
-    phi,
-    recovery,
-    spectral,
-    survives,
-)
+from bbp.gallery import ENTRIES, base, descent, eigenvalues, finite_size, inputs, minima, overlaps, recovery
 from bbp.gallery import thresholds as diagrams
 from bbp.gallery.base import Effort, Entry, save
-from bbp.gallery.entries import ENTRIES
-from bbp.gallery.scatter import ratio
 from bbp.gallery.thresholds import as_arrays, as_map
 from theory.path import TransitionTime
 
@@ -44,7 +27,7 @@ WHOLE = [
     for module, names in (
         (descent, ["WIDTHS"]),
         (recovery, ["ALPHA"]),
-        (survives, ["STUDENTS", "ACTIVATIONS", "WIDTHS"]),
+        (diagrams, ["STUDENTS", "ACTIVATIONS", "QUADRATIC_WIDTHS"]),
     )
     for name in names
 ]
@@ -53,29 +36,31 @@ WHOLE = [
 @pytest.fixture
 def coarse(monkeypatch):
     """Grids and draws of a few points in place of the figures' own: the same is computed and drawn, at a tenth of it."""
-    monkeypatch.setattr(activations, "POINTS", 4)
-    monkeypatch.setattr(activations, "ALPHA", np.array([1.0, 10.0]))
+    monkeypatch.setattr(overlaps, "CURVE_POINTS", 4)
+    monkeypatch.setattr(overlaps, "ACTIVATED_ALPHA", np.array([1.0, 10.0]))
     rows = np.random.default_rng(0).standard_normal((60, 16))
     monkeypatch.setattr(inputs, "SETS", {"normal": lambda: rows})
     monkeypatch.setattr(inputs, "ALPHA", (1.0, 2.0))
-    monkeypatch.setattr(descent, "ALPHA", np.array([0.75, 6.0]))
+    monkeypatch.setattr(descent, "DESCENT_ALPHA", np.array([0.75, 6.0]))
     monkeypatch.setattr(descent, "WIDTHS", (2,))
-    monkeypatch.setattr(descent_theory, "STEPS", 60)
-    monkeypatch.setattr(descent_theory, "RECORDS", 2)
-    monkeypatch.setattr(descent_theory, "CASES", ((1, 2.0), (1, 1.4)))
+    monkeypatch.setattr(descent, "STEPS", 60)
+    monkeypatch.setattr(descent, "RECORDS", 2)
+    monkeypatch.setattr(descent, "CASES", ((1, 2.0), (1, 1.4)))
     lost = TransitionTime(0.5, "lost", 0.1, 3.0, 1.0)
-    monkeypatch.setattr(descent_theory, "bbp_time", lambda model, alpha, samples, scramblings: lost)
-    monkeypatch.setattr(finite, "SIZES", np.array([100, 300]))
+    monkeypatch.setattr(descent, "bbp_time", lambda model, alpha, samples, scramblings: lost)
+    monkeypatch.setattr(finite_size, "SIZES", np.array([100, 300]))
     real = theory.finite.threshold
     monkeypatch.setattr(
         theory.finite, "threshold", lambda model, n, draws, seed: real(model, n, draws=4, seed=seed)
     )
     monkeypatch.setattr(
-        growth, "QUICK", (growth.Case(1, 2.0, 24, 0.2, 0.1, 2), growth.Case(2, 2.0, 24, 0.2, 0.1, 2))
+        recovery, "QUICK", (recovery.Case(1, 2.0, 24, 0.2, 0.1, 2), recovery.Case(2, 2.0, 24, 0.2, 0.1, 2))
     )
-    monkeypatch.setattr(growth, "bbp_time", lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha))
-    monkeypatch.setattr(lifetime, "TIMES", (0.0, 0.02))
-    monkeypatch.setattr(lifetime, "METHODS", dict(list(lifetime.METHODS.items())[:2]))
+    monkeypatch.setattr(
+        recovery, "bbp_time", lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha)
+    )
+    monkeypatch.setattr(descent, "TIMES", (0.0, 0.02))
+    monkeypatch.setattr(descent, "METHODS", dict(list(descent.METHODS.items())[:2]))
     for name, few in {
         "ALPHA": (2.5, 4.0),
         "ENDS": (4.0,),
@@ -94,15 +79,15 @@ def coarse(monkeypatch):
         lambda model, alpha, **options: SimpleNamespace(kind="lost" if alpha < 5 else "none"),
     )
     monkeypatch.setattr(overlaps, "DRAWS", 4)
-    monkeypatch.setattr(overlaps, "POINTS", 3)
-    monkeypatch.setattr(phi, "DRAWS", 4)
+    monkeypatch.setattr(overlaps, "LAW_POINTS", 3)
+    monkeypatch.setattr(finite_size, "DRAWS", 4)
     monkeypatch.setattr(recovery, "ALPHA", {2: (1.2, 2.2)})
-    monkeypatch.setattr(spectral, "ALPHA", np.linspace(0.3, 4, 9))
-    monkeypatch.setattr(survives, "STUDENTS", (1, np.inf))
-    monkeypatch.setattr(survives, "ACTIVATIONS", ("tanh", "softplus"))
-    monkeypatch.setattr(survives, "WIDTHS", (1, np.inf))
+    monkeypatch.setattr(overlaps, "SPECTRAL_ALPHA", np.linspace(0.3, 4, 9))
+    monkeypatch.setattr(diagrams, "STUDENTS", (1, np.inf))
+    monkeypatch.setattr(diagrams, "ACTIVATIONS", ("tanh", "softplus"))
+    monkeypatch.setattr(diagrams, "QUADRATIC_WIDTHS", (1, np.inf))
     for name in ("NOISE", "EXPONENT", "OVERLAP"):
-        monkeypatch.setattr(survives, name, np.array([0.0, 0.5]))
+        monkeypatch.setattr(diagrams, name, np.array([0.0, 0.5]))
     monkeypatch.setattr(diagrams, "NORMALISATIONS", np.geomspace(0.02, 3, 20))
 
 
@@ -201,4 +186,4 @@ def test_effort_overrides():
 
 def test_variance_ratio():
     arrays = {"x_measured": np.array([1.0, 3.0]), "x_predicted": np.array([1.5, 2.5])}
-    assert ratio(arrays | {"x_limit": np.float64(2.0)}, "x") == pytest.approx(0.25)
+    assert eigenvalues.ratio(arrays | {"x_limit": np.float64(2.0)}, "x") == pytest.approx(0.25)

@@ -14,21 +14,7 @@ import pytest
 from bbp.analysis.estimates import bootstrap
 from bbp.analysis.laws import fit_law
 from bbp.files import dataset
-from bbp.gallery import (
-    activations,
-    base,
-    descent,
-    descent_theory,
-    finite,
-    lifetime,
-    minima,
-    overlaps,
-    phi,
-    recovery,
-    scatter,
-    spectra,
-)
-from bbp.gallery.entries import ENTRIES
+from bbp.gallery import ENTRIES, base, descent, eigenvalues, finite_size, minima, overlaps, recovery
 from sims.sampling import sample_point
 from theory.exact.bulk import bulk_edge
 from theory.exact.density import density
@@ -143,7 +129,7 @@ def test_phi_rises_with_alpha_and_crosses_low_where_the_transition_is_discontinu
     the continuous kind by 2 sigma (false alarms 1e-3, 2e-2)."""
     data = stored("phi")
     at = {}
-    for kind, model in phi.MODELS.items():
+    for kind, model in finite_size.MODELS.items():
         alpha, hits = data[f"{kind}_alpha"], data[f"{kind}_hit"]
         mean, error = mean_and_error(hits)
         assert np.all(np.isfinite(hits))
@@ -159,19 +145,19 @@ def test_phi_rises_with_alpha_and_crosses_low_where_the_transition_is_discontinu
 def test_phi_follows_the_law_drawn_over_it():
     """27 points a kind: chi-square below 55 (false alarm 1e-3), mean difference below 0.02 + 3 standard errors."""
     data = stored("phi")
-    for kind in phi.MODELS:
+    for kind in finite_size.MODELS:
         law = data[f"{kind}_theory"]
-        error = np.sqrt(law * (1 - law) * (1 / data[f"{kind}_hit"].shape[-1] + 1 / phi.DRAWS))
+        error = np.sqrt(law * (1 - law) * (1 / data[f"{kind}_hit"].shape[-1] + 1 / finite_size.DRAWS))
         left = data[f"{kind}_phi"] - law
         assert np.sum((left / error) ** 2) < 55
         assert abs(left.mean()) < 0.02 + 3 * error.mean() / math.sqrt(left.size)
 
 
-@pytest.mark.parametrize("name", spectra.CASES)
+@pytest.mark.parametrize("name", eigenvalues.SPECTRA)
 def test_spectra_follow_the_density(name):
     """Share of pooled eigenvalues in eight bins of the bulk: 30 samples of order 400, rigid, so errors are taken from the
     scatter between samples; 5 sigma and a finite-N bias of 0.004 (false alarm 5e-6 a sample bin)."""
-    data, (model, alpha) = stored("spectra"), spectra.CASES[name]
+    data, (model, alpha) = stored("spectra"), eigenvalues.SPECTRA[name]
     values, edge = data[f"{name}_eigenvalues"], bulk_edge(model, alpha).value
     bins = edge + abs(edge) * np.linspace(0.1, 0.9 if alpha < 1 else 3, 9)
     share = np.array([np.histogram(row, bins)[0] for row in values]) / values.shape[1]
@@ -182,7 +168,7 @@ def test_spectra_follow_the_density(name):
     assert np.all(np.abs(mean - expected) < 5 * error + 0.004)
 
 
-@pytest.mark.parametrize("name", activations.CASES)
+@pytest.mark.parametrize("name", overlaps.ACTIVATED)
 def test_other_activations_meet_the_general_theory(name):
     """Beyond alpha = 3: 4 sigma and a bias of 0.01 at N = 300 (false alarm 6e-5 a point)."""
     data = stored("activations")
@@ -221,7 +207,7 @@ def test_along_a_descent_theory_of_the_path_follows_the_hessian_and_theory_of_th
     data = stored("descent-theory")
     for case in range(len(data["p"])):
         early = data["time"][case] < 1.0
-        lowest, overlap = descent_theory.predicted(data, "conditioned", case)
+        lowest, overlap = descent.predicted(data, "conditioned", case)
         gap = (data["eigenvalue"][case] - lowest) / data["conditioned_lowest_error"][case]
         assert np.mean(gap[early] ** 2) < 2
         for values in (data["overlap"][case], overlap):
@@ -282,7 +268,7 @@ def test_half_of_the_flows_recover_above_the_hessians_threshold_at_every_n():
     assert data["moving"].sum() < 0.01 * data["samples"].sum()
 
 
-@pytest.mark.parametrize("kind", finite.MODELS)
+@pytest.mark.parametrize("kind", finite_size.MODELS)
 def test_samples_cross_over_near_the_threshold_of_theory(kind):
     """Half-points of phi within 3.5 sigma of theory; discontinuous ones below the limit by 2.5 (false alarm 6e-3)."""
     data = stored("finite-thresholds")
@@ -297,12 +283,12 @@ def test_samples_cross_over_near_the_threshold_of_theory(kind):
         assert np.all(data[f"{kind}_alpha"] < limit) and np.all(np.diff(data[f"{kind}_alpha"][-4:]) > 0)
 
 
-@pytest.mark.parametrize("name", scatter.CASES)
+@pytest.mark.parametrize("name", eigenvalues.SCATTER)
 def test_quenched_theory_predicts_each_sample(name):
     """Residual variance below 0.6 of the N = infinity one; F test of 40 against 40 alarms at 0.6 with 6 % if they were equal,
     and the correlation with the prediction is above 0.6 (1e-5 if there were none)."""
     data = stored("scatter")
-    assert scatter.ratio(data, name) < 0.6
+    assert eigenvalues.ratio(data, name) < 0.6
     measured, predicted = data[f"{name}_measured"], data[f"{name}_predicted"]
     good = np.isfinite(measured) & np.isfinite(predicted)
     assert good.sum() >= 35 and np.corrcoef(measured[good], predicted[good])[0, 1] > 0.6
@@ -338,10 +324,10 @@ def test_the_optimal_spectral_method_is_above_every_hessian():
 
 def test_samples_of_the_files_are_drawn_again():
     """One sample of two files, from its key: eigenvalues to rounding."""
-    (model, alpha), data = scatter.CASES["discontinuous"], stored("scatter")
+    (model, alpha), data = eigenvalues.SCATTER["discontinuous"], stored("scatter")
     again = sample_point(model, int(data["n"]), alpha, [7], 0)
     assert data["discontinuous_measured"][7] == pytest.approx(again.eigenvalues[0, 0], rel=1e-10)
-    (model, alpha), data = spectra.CASES["sharp"], stored("spectra")
+    (model, alpha), data = eigenvalues.SPECTRA["sharp"], stored("spectra")
     again = sample_point(model, int(data["n"]), alpha, [3], 0)
     np.testing.assert_allclose(data["sharp_eigenvalues"][3, :6], again.eigenvalues[0], rtol=1e-10)
     assert data["sharp_eigenvalues"][:, 0].mean() < outlier(model, alpha).value + 0.1
@@ -404,7 +390,7 @@ def test_overlaps_stop_growing_below_the_thresholds_of_flows_and_not_above():
 def test_the_direction_lives_longer_under_masks_and_theory_follows_every_method():
     """q2 at time 2, samples paired: 4 standard errors; theory of q2 within 4 standard errors and 0.06 at each time."""
     data = stored("lifetime")
-    names = list(lifetime.METHODS)
+    names = list(descent.METHODS)
     gain = data["overlap"][names.index("10 % of the samples a step"), :, -1] - data["overlap"][0, :, -1]
     mean, error = mean_and_error(gain)
     assert mean > 4 * error
