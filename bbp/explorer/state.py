@@ -1,6 +1,6 @@
-"""What a page shows: the controls as a table, a state as one value for each, and its words (link, command, Python lines).
+"""What a page shows: a value for each of its controls, checked, and its words (link, command, Python lines).
 
-A control is one row of CONTROLS: the page builds its widgets from that table, a link its query, a state its checks.
+A control is a field of `State`, and a row of CONTROLS: the page makes its widgets of that table, a link its query.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 from urllib.parse import urlencode
 
@@ -36,6 +36,9 @@ WIDTHS = (
     512,
     math.inf,
 )  # stops of p, rows of the phase diagram
+COVARIANCES = (
+    "identity", "power:0.5", "power:1", "power:1.5", "mp:0.2", "mp:0.5", "mp:1", "levels:0.4@0.667,2.2@0.333"
+)  # fmt: skip
 LONGEST = 80  # characters of a value: longer ones are refused before they are read
 
 
@@ -43,24 +46,24 @@ LONGEST = 80  # characters of a value: longer ones are refused before they are r
 class Control:
     """One control of the page.
 
-    name, label, about   the field of State, what the page calls it, one sentence
+    name, default        the field of State, and the value of a fresh page
+    label, about         what the page calls it, one sentence
     scale                "log", "linear", "stops" (the slider steps through `stops`; other values may be typed), "choice", or
                          "numbers" (text of a number for each student, empty for none)
     low, high            bounds of the value, of the slider too unless `slider` gives others
-    default              value of a fresh page
     whole, infinite      whether it is a whole number, whether inf is allowed
     stops                values of a slider of scale "stops"
     slider               (low, high) of the slider
-    options              texts of scale "choice", the first being the default
+    options              texts of scale "choice"
     """
 
     name: str
+    default: Any
     label: str
     about: str
-    scale: str
-    low: float
-    high: float
-    default: float
+    scale: str = "choice"
+    low: float = 0.0
+    high: float = 0.0
     whole: bool = False
     infinite: bool = False
     stops: tuple[float, ...] = ()
@@ -123,112 +126,64 @@ class Control:
         row = asdict(self)
         row["stops"] = [text_of(value) for value in self.stops]
         row["slider"] = list(self.slider or (self.low, self.high))
-        row["default"] = (
-            self.options[0] if self.options else "" if self.scale == "numbers" else text_of(self.default)
-        )
+        row["default"] = text_of(self.default)
         return row
 
 
-CONTROLS: tuple[Control, ...] = (
-    Control("p", "p", "width of the student, a whole number or inf", "stops", 1, 512, 2, True, True, WIDTHS),
-    Control(
-        "p_star",
-        "p*",
-        "width of the teacher, a whole number",
-        "stops",
-        1,
-        64,
-        1,
-        whole=True,
-        stops=tuple(range(1, 9)),
-    ),
-    Control(
-        "a", "a", "normalisation of the loss, (y − ŷ)² / 2(a + y)", "log", 0.01, 100, 0.3, slider=(0.01, 30)
-    ),
-    Control("alpha", "α", "samples for each input dimension, M/N", "log", 0.1, 200, 2.0, slider=(0.1, 50)),
-    Control(
-        "n",
-        "N",
-        "input dimension of finite-N curves and samples",
-        "log",
-        20,
-        1_000_000,
-        400,
-        whole=True,
-        slider=(50, 20_000),
-    ),
-)
-COVARIANCES = (
-    "identity",
-    "power:0.5",
-    "power:1",
-    "power:1.5",
-    "mp:0.2",
-    "mp:0.5",
-    "mp:1",
-    "levels:0.4@0.667,2.2@0.333",
-)
-OPTIONS: tuple[Control, ...] = (
-    Control(
-        "activation", "activation", "of student and teacher", "choice", 0, 0, 0, options=tuple(ACTIVATIONS)
-    ),
-    Control("loss", "loss", "normalised is (y − ŷ)² / 2(a + y)", "choice", 0, 0, 0, options=tuple(LOSSES)),
-    Control(
-        "covariance",
-        "covariance",
-        "eigenvalues of the inputs' covariance",
-        "choice",
-        0,
-        0,
-        0,
-        options=COVARIANCES,
-    ),
-    Control(
-        "noise",
-        "Δ",
-        "variance of noise on every preactivation of the teacher",
-        "linear",
-        0,
-        10,
-        0,
-        slider=(0, 2),
-    ),
-    Control(
-        "overlap", "m", "overlap that the students have with the teacher", "linear", -1, 1, 0, slider=(-1, 1)
-    ),
-    Control(
-        "readout",
-        "c",
-        "weights of the students' outputs, such as 1,-0.5; empty: their mean",
-        "numbers",
-        -100,
-        100,
-        0,
-    ),
-    Control(
-        "bias", "b", "added to the students' preactivations, such as 0.5,0; empty: 0", "numbers", -100, 100, 0
-    ),
-)
-CONTROLS = (*CONTROLS, *OPTIONS)
-BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
+def control(default: Any, label: str, about: str, *scale: Any, **more: Any) -> Any:
+    """A field of State with the rest of its `Control`, in the order and by the names of its fields."""
+    return field(default=default, metadata={"rest": (label, about, *scale), "more": more})
 
 
 @dataclass(frozen=True)
 class State:
     """A value for every control; hashable. `State.of` checks, the constructor does not."""
 
-    p: int | float = 2
-    p_star: int = 1
-    a: float = 0.3
-    alpha: float = 2.0
-    n: int = 400
-    activation: str = "quadratic"
-    loss: str = "normalised"
-    covariance: str = "identity"
-    noise: float = 0.0
-    overlap: float = 0.0
-    readout: str = ""
-    bias: str = ""
+    p: int | float = control(
+        2,
+        "p",
+        "width of the student, a whole number or inf",
+        "stops",
+        1,
+        512,
+        whole=True,
+        infinite=True,
+        stops=WIDTHS,
+    )
+    p_star: int = control(
+        1, "p*", "width of the teacher, a whole number", "stops", 1, 64, whole=True, stops=tuple(range(1, 9))
+    )
+    a: float = control(
+        0.3, "a", "normalisation of the loss, (y − ŷ)² / 2(a + y)", "log", 0.01, 100, slider=(0.01, 30)
+    )
+    alpha: float = control(
+        2.0, "α", "samples for each input dimension, M/N", "log", 0.1, 200, slider=(0.1, 50)
+    )
+    n: int = control(
+        400,
+        "N",
+        "input dimension of finite-N curves and samples",
+        "log",
+        20,
+        1_000_000,
+        whole=True,
+        slider=(50, 20_000),
+    )
+    activation: str = control("quadratic", "activation", "of student and teacher", options=tuple(ACTIVATIONS))
+    loss: str = control("normalised", "loss", "normalised is (y − ŷ)² / 2(a + y)", options=tuple(LOSSES))
+    covariance: str = control(
+        "identity", "covariance", "eigenvalues of the inputs' covariance", options=COVARIANCES
+    )
+    noise: float = control(
+        0.0, "Δ", "variance of noise on every preactivation of the teacher", "linear", 0, 10, slider=(0, 2)
+    )
+    overlap: float = control(0.0, "m", "overlap that the students have with the teacher", "linear", -1, 1)
+    readout: str = control(
+        "", "c", "weights of the students' outputs, such as 1,-0.5; empty: their mean", "numbers", -100, 100
+    )
+    bias: str = control(
+        "", "b", "added to the students' preactivations, such as 0.5,0; empty: 0", "numbers", -100, 100
+    )
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> State:
@@ -268,16 +223,24 @@ class State:
 
     def changed(self, control: Control) -> bool:
         """Whether a control stands at another value than its default."""
-        return getattr(self, control.name) != getattr(State(), control.name)
+        return getattr(self, control.name) != control.default
 
     def values(self) -> dict[str, int | float | str]:
         """Every value as JSON wants it, options included."""
-        return {field.name: text_of(getattr(self, field.name)) for field in fields(self)}
+        return {name: text_of(getattr(self, name)) for name in BY_NAME}
 
     def query(self) -> str:
         """The query of a link to this state: "p=2&p_star=1&a=0.3&alpha=2&n=400"."""
         names = [c.name for c in CONTROLS if c not in OPTIONS or self.changed(c)]
         return urlencode({name: plain(self.values()[name]) for name in names})
+
+
+CONTROLS = tuple(
+    Control(each.name, each.default, *each.metadata["rest"], **each.metadata["more"])
+    for each in fields(State)
+)
+BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
+OPTIONS = CONTROLS[list(BY_NAME).index("activation") :]
 
 
 def text_of(value: float | str) -> int | float | str:
@@ -308,22 +271,12 @@ def _option(state: State, control: Control) -> tuple[str, ...]:
 
 def python_lines(state: State) -> str:
     """Python lines that print the numbers on the page."""
-    if not state.model.is_committee:
-        return _network_lines(state)
-    return _filled(LINES["infinite" if math.isinf(state.p) else "finite"], state)
-
-
-def _network_lines(state: State) -> str:
     names = ["p", "p_star", "a", *(control.name for control in OPTIONS if state.changed(control))]
-    given = ", ".join(f"{name}={_python(name, getattr(state, name))}" for name in names)
-    mine = any(isinstance(getattr(state, name), own.Text) for name in names)
-    return (
-        ("import math\n" if math.isinf(state.p) else "")
-        + ("from bbp.experiments import own\n" if mine else "")
-        + "from theory import Network, edge, outliers, threshold\n\n"
-        + f"model = Network({given})\nprint(threshold(model))\nprint(edge(model, {plain(state.alpha)}))\n"
-        + f"print(outliers(model, {plain(state.alpha)}))"
-    )
+    given = [f"{name}={_python(name, getattr(state, name))}" for name in names]
+    heads = [("math.inf", "import math\n"), ("own.read", "from bbp.experiments import own\n")]
+    head = "".join(line for word, line in heads if any(word in value for value in given))
+    lines = head + _LINES.replace("{model}", ", ".join(given)).replace("{alpha}", plain(state.alpha))
+    return lines if state.model.is_committee else lines.removesuffix(_DENSITY)
 
 
 def _python(name: str, value: Any) -> str:
@@ -346,13 +299,19 @@ COMMANDS = {
     + OUT,
     "infinite": "bbp phase --p inf --p-star {p_star} --a-grid {a} " + OUT,
 }
-_LINES = """from theory import Network, density, edge, outliers, threshold
+_DENSITY = "\nprint(theory.density(model, alpha, left.value + 0.1))"
+_LINES = (
+    """import theory
 
-model = Network(p={p}, p_star={p_star}, a={a})
+model = theory.Network({model})
 alpha = {alpha}
-left = edge(model, alpha)
-print(threshold(model))
+left = theory.edge(model, alpha)
+print(theory.threshold(model))
 print(left)
-print(outliers(model, alpha))
-print(density(model, alpha, left.value + 0.1))"""
-LINES = {"finite": _LINES, "infinite": "import math\n" + _LINES.replace("{p}", "math.inf")}
+print(theory.outliers(model, alpha))"""
+    + _DENSITY
+)
+LINES = {  # of a committee, for whoever fills in the values
+    "finite": _LINES.replace("{model}", "p={p}, p_star={p_star}, a={a}"),
+    "infinite": "import math\n" + _LINES.replace("{model}", "p=math.inf, p_star={p_star}, a={a}"),
+}
