@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 
 from bbp.analysis.summary import of_samples
 from bbp.files import dataset, variables
+from bbp.plots import style
 from theory.model import Network
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]  # as an xarray.Dataset takes them: (dimensions, values), or a NumPy number
+
+Data = Mapping[str, Array]  # the arrays of one figure by name, coordinates by that of their dimension
 
 FORMAT = "bbp-figure"
 
@@ -43,11 +46,6 @@ class Effort:
     def count(self, quick: int, paper: int) -> int:
         """Number of samples: the one asked for, else the entry's for the mode."""
         return self.samples if self.samples is not None else (quick if self.mode == "quick" else paper)
-
-
-Data = Mapping[
-    str, Array
-]  # the arrays of one figure by name; a coordinate is the array named as its dimension
 
 
 @dataclass(frozen=True)
@@ -116,3 +114,8 @@ def sampled(
         for name in rows:
             rows[name].append(found["phi_group" if name == "hit" else name].values)
     return {name: np.array(values) for name, values in rows.items()}
+
+
+def points_look(index: int, **more: Any) -> dict[str, Any]:
+    """Colour and marker of the index-th set of points."""
+    return {"color": style.colour(index), "marker": style.marker(index), "linestyle": "none"} | more

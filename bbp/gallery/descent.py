@@ -3,6 +3,7 @@ gradient flow and other methods, beside theory of the labels and of the path."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
+from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from bbp.plots.descent import samples_in_time, time_axis
@@ -56,17 +57,12 @@ def draw_descent(data: Data) -> Figure:
     axes = layout.panels(fig, len(KINDS), "double")
     for ax, (kind, a) in zip(axes, KINDS.items(), strict=True):
         for index, p in enumerate(data["p"]):
-            sweep_plots.sampled_points(
-                ax, data["alpha"], data[f"{kind}_m2"][index], index=index, label=f"$p = {p}$"
-            )
-            mean = np.nanmean(data[f"{kind}_m2"][index], axis=1)
-            ax.plot(data["alpha"], mean, color=style.colour(index), linewidth=0.7)
-            threshold = float(data[f"{kind}_alpha_bbp"][index])
-            ax.axvline(threshold, color=style.colour(index), linestyle=":", linewidth=0.9)
+            m2, tint = data[f"{kind}_m2"][index], style.colour(index)
+            sweep_plots.sampled_points(ax, data["alpha"], m2, index=index, label=f"$p = {p}$")
+            ax.plot(data["alpha"], np.nanmean(m2, axis=1), color=tint, linewidth=0.7)
+            ax.axvline(float(data[f"{kind}_alpha_bbp"][index]), color=tint, linestyle=":", linewidth=0.9)
         ax.set_title(f"$p^* = 1$, $a = {a:g}$, $N = {int(data['n'])}$", loc="right", pad=3.0)
-        ax.set_xlabel(r"$\alpha = M/N$")
-        ax.set_ylabel(r"largest $m^2$ at the end")
-        ax.set_ylim(0, 1.03)
+        ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"largest $m^2$ at the end", ylim=(0, 1.03))
     axes[0].plot([], [], color=style.GREY, linestyle=":", label=r"$\alpha_\mathrm{BBP}$ of that $p$")
     layout.legend_above(fig, axes, 4)
     return fig
@@ -86,11 +82,10 @@ def build_theory(effort: Effort) -> Arrays:
     (n, *_), samples = effort.sizes([200], [400]), effort.count(8, 24)
     rules = Rules(steps=STEPS, records=40)
     kept: dict[str, list[Array]] = {}
-    times = []
+    lost = [bbp_time(Network(p, 1, A), alpha, samples=2**12, scramblings=4) for p, alpha in CASES]
     for p, alpha in CASES:
-        model = Network(p, 1, A)
         found = sample_descents(
-            model, n, alpha, range(samples), effort.seed,
+            Network(p, 1, A), n, alpha, range(samples), effort.seed,
             rules=rules, eigenpairs=p, hessians=RECORDS, theory=True,
         )  # fmt: skip
         along = {"time": found.time[:, found.hessian_records], "m2": found.m2[:, found.hessian_records]}
@@ -101,13 +96,11 @@ def build_theory(effort: Effort) -> Arrays:
         }
         for name, values in (along | found.predicted).items():
             kept.setdefault(name, []).append(values)
-        lost = bbp_time(model, alpha, samples=2**12, scramblings=4)
-        times.append((lost.time, lost.error))
     arrays: Arrays = {
         "p": ("case", np.array([p for p, _ in CASES])),
         "alpha": ("case", np.array([alpha for _, alpha in CASES])),
-        "bbp_time": ("case", np.array([time for time, _ in times])),
-        "bbp_time_error": ("case", np.array([error for _, error in times])),
+        "bbp_time": ("case", np.array([found.time for found in lost])),
+        "bbp_time_error": ("case", np.array([found.error for found in lost])),
         "n": np.int64(n),
     }
     return arrays | {name: (("case", "sample", "record"), np.array(rows)) for name, rows in kept.items()}
@@ -171,23 +164,6 @@ METHODS = {
 COLUMNS = ("eigenvalue", "overlap", "predicted_eigenvalue", "predicted_overlap", "m2")
 
 
-class _Recorded:
-    """Data that keep the forces asked for: all that theory needs of a method."""
-
-    def __init__(self, data: Any) -> None:
-        self.data, self.dtype = data, data.dtype
-        self.forces: list[Array] = []
-
-    def push(self, vectors: Array) -> Array:
-        """X v."""
-        return self.data.push(vectors)
-
-    def pull(self, forces: Array) -> Array:
-        """X' f."""
-        self.forces.append(np.asarray(forces, np.float64))
-        return self.data.pull(forces)
-
-
 def build_lifetime(effort: Effort) -> Arrays:
     """The lowest eigenpair at nine times, measured and predicted, of the same samples under every method; p = p* = 1."""
     (n, *_), samples = effort.sizes([300], [600]), effort.count(3, 8)
@@ -216,21 +192,23 @@ def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share
     model = Network(a=A)
     problem, teacher, start = run.drawn(model, n, LIFETIME_ALPHA, seed=seed, sample=sample, dtype="float64")
     held: Any = problem.data
-    data, rows = _Recorded(held), np.full((len(TIMES), len(COLUMNS)), np.nan)
-    method = Descent(step, inertia=inertia, share=share)
-    at = 0
-    for state in run.trajectory(
-        problem._replace(data=data), method, start, np.random.default_rng([seed, sample])
-    ):
+    forces: list[Array] = []  # all that theory needs of a method
+
+    def pull(given: Array) -> Array:
+        forces.append(np.asarray(given, np.float64))
+        return held.pull(given)
+
+    recorded: Any = SimpleNamespace(push=held.push, pull=pull, dtype=held.dtype)
+    method, rng = Descent(step, inertia=inertia, share=share), np.random.default_rng([seed, sample])
+    rows, at = np.full((len(TIMES), len(COLUMNS)), np.nan), 0
+    for state in run.trajectory(problem._replace(data=recorded), method, start, rng):
         if state.time < TIMES[at] - 1e-9:
             continue
         matrix = dense_blas(held.x, model.weights(state.lam, problem.loss.y))
         pairs = lowest_dense(matrix, 1, overwrite=True)
-        found = conditioned(model, closure(held.x, teacher, state.student, data.forces, start))
-        overlaps = (
-            np.array([pairs.vectors[:, 0] @ teacher[0], state.student[0] @ teacher[0] / n**0.5]) ** 2 / n
-        )
-        rows[at] = pairs.values[0], overlaps[0], found.lowest, found.overlap, overlaps[1]
+        found = conditioned(model, closure(held.x, teacher, state.student, forces, start))
+        q2, m2 = np.array([pairs.vectors[:, 0] @ teacher[0], state.student[0] @ teacher[0] / n**0.5]) ** 2 / n
+        rows[at] = pairs.values[0], q2, found.lowest, found.overlap, m2
         at += 1
         if at == len(TIMES):
             break
@@ -251,11 +229,10 @@ def draw_lifetime(data: Data) -> Figure:
             count = np.sum(np.isfinite(found), axis=0)
             ax.errorbar(
                 data["time"], np.nanmean(found, axis=0), yerr=np.nanstd(found, axis=0, ddof=1) / np.sqrt(count),
-                color=style.colour(i), marker=style.marker(i), linestyle="none", label=method,
+                label=method, **points_look(i),
             )  # fmt: skip
             ax.plot(data["time"], np.nanmean(theory, axis=0), color=style.colour(i))
-        ax.set_xlabel("time of the flow")
-        ax.set_ylabel(words[name])
+        ax.set(xlabel="time of the flow", ylabel=words[name])
     axes[0].set_ylim(bottom=0)
     axes[1].set_title(
         rf"$p = p^* = 1$, $a = {A:g}$, $\alpha = {LIFETIME_ALPHA:g}$, $N = {data['n']}$", loc="right", pad=3.0

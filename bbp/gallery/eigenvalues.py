@@ -4,7 +4,6 @@ a sharp edge, Tracy-Widom about the quenched edge."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from bbp.analysis import spectrum
 from bbp.analysis.edge_statistics import quenched_sample
 from bbp.engine.tasks import DONE
-from bbp.gallery.base import Arrays, Data, Effort, Entry, sampled
+from bbp.gallery.base import Arrays, Data, Effort, Entry, points_look, sampled
 from bbp.plots import layout, style
 from bbp.plots import spectrum as spectrum_plots
 from theory.checks import NotConverged
@@ -77,14 +76,11 @@ def build_scatter(effort: Effort) -> Arrays:
     for name, (model, alpha) in SCATTER.items():
         measured = sample_point(model, n, alpha, range(samples), effort.seed).eigenvalues[:, 0]
         predicted = [_predicted(model, n, alpha, effort.seed, s) for s in range(samples)]
-        limit = outlier(model, alpha)
+        limit = outlier(model, alpha) or bulk_edge(model, alpha)
         arrays |= {
             f"{name}_measured": ("sample", measured),
             f"{name}_predicted": ("sample", np.array(predicted)),
-            f"{name}_limit": (
-                (),
-                np.float64(bulk_edge(model, alpha).value if limit is None else limit.value),
-            ),
+            f"{name}_limit": np.float64(limit.value),
         }
     return arrays
 
@@ -94,8 +90,8 @@ def _predicted(model: Network, n: int, alpha: float, seed: int, sample: int) -> 
         found = quenched_sample(model, n, alpha, seed, sample)
     except NotConverged:
         return math.nan
-    edge = found.edge - TRACY_WIDOM_MEAN / found.scale
-    return found.lowest if np.isfinite(found.outliers).any() else edge
+    pulled = np.isfinite(found.outliers).any()
+    return found.lowest if pulled else found.edge - TRACY_WIDOM_MEAN / found.scale
 
 
 def ratio(data: Data, name: str) -> float:
@@ -116,26 +112,14 @@ def draw_scatter(data: Data) -> Figure:
         ax.plot(ends, ends, color=style.BLACK, linewidth=0.9, label="equality")
         limit = float(data[f"{name}_limit"])
         ax.axhline(limit, color=style.GREY, linestyle=(0, (4, 1.6)), label=r"theory, $N = \infty$")
-        look: dict[str, Any] = {
-            "color": style.colour(index),
-            "marker": style.marker(index),
-            "linestyle": "none",
-            "markersize": 3,
-        }
-        ax.plot(x, y, label=f"samples, $N = {int(data['n'])}$" if index == 0 else None, **look)
+        label = f"samples, $N = {int(data['n'])}$" if index == 0 else None
+        ax.plot(x, y, label=label, **points_look(index, markersize=3))
         ax.set_title(
             f"$p = {model.p}$, $a = {model.a:g}$, $\\alpha = {alpha:g}$", loc="right", pad=3.0, fontsize=7
         )
-        ax.set_xlabel(r"$\lambda_1$, quenched theory")
-        ax.set_ylabel(r"$\lambda_1$, sample" if index == 0 else "")
-        ax.text(
-            0.04,
-            0.95,
-            f"variance ratio {ratio(data, name):.2f}",
-            transform=ax.transAxes,
-            va="top",
-            fontsize=7,
-        )
+        ax.set(xlabel=r"$\lambda_1$, quenched theory", ylabel=r"$\lambda_1$, sample" if index == 0 else "")
+        words = f"variance ratio {ratio(data, name):.2f}"
+        ax.text(0.04, 0.95, words, transform=ax.transAxes, va="top", fontsize=7)
     layout.legend_above(fig, axes, 3)
     return fig
 
@@ -188,34 +172,28 @@ def draw_edge(data: Data) -> Figure:
     for index, n in enumerate(data["n"]):
         values = np.sort(data["scaled"][index][np.isfinite(data["scaled"][index])])
         steps = (np.arange(values.size) + 0.5) / values.size
-        look: dict[str, Any] = {"color": style.colour(index), "linewidth": 1.0, "drawstyle": "steps-mid"}
-        axes[0].plot(values, steps, label=f"$N = {n}$", **look)
-    axes[0].set_xlim(-5, 4)
-    axes[0].set_ylim(0, 1)
-    axes[0].set_xlabel(r"$(E - \lambda_1)\,\kappa$, $E$ the quenched edge")
-    axes[0].set_ylabel("cumulative distribution")
+        tint = style.colour(index)
+        axes[0].plot(values, steps, color=tint, linewidth=1.0, drawstyle="steps-mid", label=f"$N = {n}$")
+    axes[0].set(
+        xlim=(-5, 4),
+        ylim=(0, 1),
+        xlabel=r"$(E - \lambda_1)\,\kappa$, $E$ the quenched edge",
+        ylabel="cumulative distribution",
+    )
     n = data["n"].astype(float)
-    for index, (name, values) in enumerate(
-        {r"$\lambda_1$": data["lowest"], "quenched edge": data["edge"]}.items()
-    ):
+    measured = {r"$\lambda_1$": data["lowest"], "quenched edge": data["edge"]}
+    for index, (name, values) in enumerate(measured.items()):
         count = np.isfinite(values).sum(axis=1)
         variance = np.nanvar(values, axis=1, ddof=1) * n
         error = variance * np.sqrt(2 / (count - 1))
-        marks: dict[str, Any] = {
-            "color": style.colour(index),
-            "marker": style.marker(index),
-            "linestyle": "none",
-        }
-        axes[1].errorbar(n, variance, yerr=error, label=f"samples, {name}", **marks)
+        axes[1].errorbar(n, variance, yerr=error, label=f"samples, {name}", **points_look(index))
     axes[1].plot(n, n * data["std"] ** 2, color=style.colour(0), label="labels + Tracy-Widom, theory")
     name = "labels alone, theory"
     axes[1].plot(n, n * data["label_std"] ** 2, color=style.colour(1), linestyle="--", label=name)
     axes[1].set_xscale("log")
     axes[1].set_xticks(n, [f"{size:g}" for size in n])
     axes[1].minorticks_off()
-    axes[1].set_ylim(bottom=0)
-    axes[1].set_xlabel(r"input dimension $N$")
-    axes[1].set_ylabel(r"$N \times$ variance")
+    axes[1].set(ylim=(0, None), xlabel=r"input dimension $N$", ylabel=r"$N \times$ variance")
     layout.name_model(axes[0], EDGE_MODEL)
     axes[1].set_title(rf"$\alpha = {EDGE_ALPHA:g}$, sharp edge", loc="right", pad=3.0)
     layout.legend_above(fig, axes, 4)

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.analysis.estimates import fraction
 from bbp.analysis.finite_size import midpoint, phi_crossing
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, rounded, sampled
+from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory import finite
@@ -70,30 +69,18 @@ def draw_phi(data: Data) -> Figure:
         alpha = data[f"{kind}_alpha"]
         for index, n in enumerate(data["n"]):
             phi, error = data[f"{kind}_phi"][index], data[f"{kind}_phi_error"][index]
-            look: dict[str, Any] = {
-                "color": style.colour(index),
-                "marker": style.marker(index),
-                "linestyle": "none",
-                "elinewidth": 0.9,
-            }
             if f"{kind}_theory" in data:  # older files lack it
                 law = data[f"{kind}_theory"][index]
                 spread = np.sqrt(law * (1 - law) / DRAWS)
                 sweep_plots.finite_band(ax, alpha, law, np.zeros_like(law), spread, index=index)
-            ax.errorbar(alpha, phi, yerr=error, label=f"$N = {n}$", **look)
+            ax.errorbar(alpha, phi, yerr=error, label=f"$N = {n}$", **points_look(index, elinewidth=0.9))
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         zero = float(data[f"{kind}_alpha_0"])
         if kind == "discontinuous" and np.isfinite(zero):
-            ax.axvline(
-                zero,
-                color=style.BLACK,
-                linestyle=(0, (4, 2)),
-                linewidth=0.9,
-                label=rf"$\alpha_0 = {zero:.4g}$ (overlap)",
-            )
+            label = rf"$\alpha_0 = {zero:.4g}$ (overlap)"
+            ax.axvline(zero, color=style.BLACK, linestyle=(0, (4, 2)), linewidth=0.9, label=label)
         layout.name_model(ax, model)
-        ax.set_xlabel(r"$\alpha = M/N$")
-        ax.set_ylabel(r"fraction $\phi$")
+        ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"fraction $\phi$")
         ax.margins(y=0.1)
     axes[0].plot([], [], color=style.GREY, linewidth=1.0, label="finite-$N$ theory, colour of its $N$")
     layout.legend_above(fig, axes, 3)
@@ -141,25 +128,20 @@ def draw_thresholds(data: Data) -> Figure:
     fig = style.new_figure("double", 2.9)
     axes = layout.panels(fig, 2, "double")
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
-        look: dict[str, Any] = {"color": style.BLUE, "marker": "o", "markersize": 3, "linewidth": 1.0}
-        name = r"theory, $\phi = 1/2$"
-        ax.errorbar(data["n"], data[f"{kind}_alpha"], yerr=data[f"{kind}_error"], label=name, **look)
-        look = {"color": style.VERMILION, "marker": "s", "linestyle": "none", "markersize": 4, "zorder": 4}
-        error = data[f"{kind}_sampled_error"]
         ax.errorbar(
-            data["sampled_n"] / ASIDE,
-            data[f"{kind}_sampled"],
-            yerr=error,
-            label=r"samples, $\phi = 1/2$",
-            **look,
-        )
+            data["n"], data[f"{kind}_alpha"], yerr=data[f"{kind}_error"], color=style.BLUE, marker="o", markersize=3,
+            linewidth=1.0, label=r"theory, $\phi = 1/2$",
+        )  # fmt: skip
+        ax.errorbar(
+            data["sampled_n"] / ASIDE, data[f"{kind}_sampled"], yerr=data[f"{kind}_sampled_error"], color=style.VERMILION,
+            marker="s", linestyle="none", markersize=4, zorder=4, label=r"samples, $\phi = 1/2$",
+        )  # fmt: skip
         limit = float(data[f"{kind}_limit"])
         ax.axhline(limit, color=style.BLACK, linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$, $N = \infty$")
         layout.log_axis(ax)
         ax.margins(y=0.12)
         layout.name_model(ax, model, kind)
-        ax.set_xlabel(r"input dimension $N$")
-        ax.set_ylabel(r"$\alpha = M/N$")
+        ax.set(xlabel=r"input dimension $N$", ylabel=r"$\alpha = M/N$")
     layout.legend_above(fig, axes, 3)
     return fig
 

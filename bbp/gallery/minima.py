@@ -148,9 +148,7 @@ def draw(data: Data) -> Figure:
         axes[0, 1].plot(data["share"] * data["loss"][i], data["at_loss"][i], **look)
     for ax, words in ((axes[0, 0], "overlap $m$ with the teacher"), (axes[0, 1], "loss of a sample")):
         ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
-        ax.set_ylim(-0.06, 0.16)
-        ax.set_xlabel(words)
-        ax.set_ylabel(r"complexity $\Sigma$")
+        ax.set(ylim=(-0.06, 0.16), xlabel=words, ylabel=r"complexity $\Sigma$")
     _thresholds(axes[1, 0], data)
     for i, alpha in enumerate(data["ends_alpha"]):
         tint = style.colour(list(data["alpha"]).index(alpha))
@@ -164,9 +162,7 @@ def draw(data: Data) -> Figure:
     axes[1, 1].plot(
         data["size"], normal, color=style.GREY, linestyle="--", linewidth=0.9, label="at the start"
     )
-    axes[1, 1].set_xlabel(r"preactivation $|\lambda|$")
-    axes[1, 1].set_ylabel("density")
-    axes[1, 1].set_ylim(bottom=0)
+    axes[1, 1].set(xlabel=r"preactivation $|\lambda|$", ylabel="density", ylim=(0, None))
     axes[1, 1].legend(fontsize="x-small")
     axes[0, 1].set_title(rf"$p = p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
     axes[1, 1].set_title(f"$N = {int(data['n'])}$", loc="right", pad=3.0)
@@ -190,10 +186,7 @@ def _thresholds(ax: Axes, data: Data) -> None:
         data["flow_a"], data["half"][:, 0], yerr=data["half"][:, 1], color=style.colour(2), marker="s", linestyle="none",
         label=f"half of flows recover, $N = {int(data['half_n'])}$",
     )  # fmt: skip
-    ax.set_xscale("log")
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel(r"normalisation $a$")
-    ax.set_ylabel(r"$\alpha$")
+    ax.set(xscale="log", ylim=(0, None), xlabel=r"normalisation $a$", ylabel=r"$\alpha$")
     ax.legend(fontsize="x-small")
 
 

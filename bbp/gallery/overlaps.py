@@ -66,9 +66,7 @@ def draw_overlap(data: Data) -> Figure:
         sweep_plots.sampled_points(ax, data[f"{kind}_alpha"], data[f"{kind}_overlap"], index=0, label=label)
         sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         layout.name_model(ax, model)
-        ax.set_xlabel(r"$\alpha = M/N$")
-        ax.set_ylabel(r"overlap $q^2$, mean of 2 lowest")
-        ax.set_ylim(bottom=0)
+        ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"overlap $q^2$, mean of 2 lowest", ylim=(0, None))
     layout.legend_above(fig, axes, 3)
     return fig
 
@@ -111,9 +109,7 @@ def draw_activations(data: Data) -> Figure:
         threshold, kind = float(data[f"{name}_alpha_bbp"]), style.KINDS[int(data[f"{name}_discontinuous"])]
         mark = rf"{name}: $\alpha_\mathrm{{BBP}} = {threshold:.3f}$, {kind}"
         ax.axvline(threshold, color=tint, linestyle=(":", "-.")[index], linewidth=0.9, zorder=1, label=mark)
-    ax.set_xlabel(r"$\alpha = M/N$")
-    ax.set_ylabel(r"squared overlap $q^2$")
-    ax.set_ylim(bottom=0)
+    ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"squared overlap $q^2$", ylim=(0, None))
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.02), ncols=1)
     return fig
 
@@ -182,9 +178,7 @@ def draw_spectral(data: Data) -> Figure:
     sweep_plots.sampled_points(
         ax, data["point"], data["optimal_sampled"], index=5, label=f"optimal $T$, samples, $N = {n}$"
     )
-    ax.set_xlabel(r"$\alpha = M/N$")
-    ax.set_ylabel(r"squared overlap $q^2$")
-    ax.set_ylim(0, 1)
+    ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"squared overlap $q^2$", ylim=(0, 1))
     ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.02), ncols=2, fontsize=6.5)
     return fig
 

@@ -56,10 +56,8 @@ def empty(sizes: tuple[int, ...]) -> Arrays:
         "n": ("n", np.array(sizes)),
         "alpha": (("p", "place"), alpha),
         "alpha_bbp": ("p", np.array([bbp_threshold(Network(p, 1, A)).alpha for p in ALPHA])),
-        **{
-            name: (("p", "n", "place"), np.zeros(shape, np.int64))
-            for name in ("samples", "recovered", "moving")
-        },
+    } | {
+        name: (("p", "n", "place"), np.zeros(shape, np.int64)) for name in ("samples", "recovered", "moving")
     }
 
 
@@ -109,16 +107,16 @@ def draw_recovery(data: Data) -> Figure:
         left.annotate(
             f"$p = {p}$", (np.nanmean(data["alpha"][i]), 1.06), ha="center", va="bottom", fontsize="small"
         )
-    left.set_xlabel(r"$\alpha = M/N$")
-    left.set_ylabel(rf"share with $m^2 > {THRESHOLD:g}$")
-    left.set_ylim(-0.03, 1.18)
+    left.set(xlabel=r"$\alpha = M/N$", ylabel=rf"share with $m^2 > {THRESHOLD:g}$", ylim=(-0.03, 1.18))
     for look, words in LAWS.values():
         right.plot([], [], color=style.GREY, linestyle=look, linewidth=0.8, label=words)
     right.plot([], [], color=style.GREY, linestyle=":", linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$")
-    right.set_xlabel(r"$1/N$")
-    right.set_ylabel(r"half of the samples recover at $\alpha$")
-    right.set_xlim(left=-0.0004)
-    right.set_ylim(bottom=0)
+    right.set(
+        xlabel=r"$1/N$",
+        ylabel=r"half of the samples recover at $\alpha$",
+        xlim=(-0.0004, None),
+        ylim=(0, None),
+    )
     right.xaxis.set_major_locator(MaxNLocator(4))
     right.set_title(f"$p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
     layout.legend_above(fig, [left, right], 5)
@@ -150,7 +148,6 @@ def _thresholds(ax: Axes, data: Data, i: int, label: str) -> None:
         ax.errorbar([0], [fit.limit.value], yerr=[fit.limit.error], color=tint, linewidth=0.8, capsize=2)
 
 
-A = 0.5
 TIMES = np.geomspace(0.05, 250, 75)
 RECOVERED = 0.5  # of m^2
 SAMPLES = 2**13  # of the flows at N = infinity that say when the Hessian's outlier is lost
@@ -228,15 +225,12 @@ def arrays(found: Mapping[Case, Sequence[tuple[Array, Array]]]) -> Arrays:
         for j, (time, path) in enumerate(paths):
             values[i, j] = np.where(time[-1] >= TIMES, np.interp(TIMES, time, path), np.nan)
             ends[:, i, j] = time[-1], path[-1]
-    columns = {
-        name: np.array([getattr(case, name) for case in found]) for name in ("p", "alpha", "n", "overlap")
-    }
     lost = {
-        key: bbp_time(Network(p=key[0], a=A), key[1], samples=SAMPLES, scramblings=4).time
-        for key in {c[:2] for c in found}
+        (p, alpha): bbp_time(Network(p=p, a=A), alpha, samples=SAMPLES, scramblings=4).time
+        for p, alpha in {case[:2] for case in found}
     }
-    kept: Arrays = {name: ("case", column) for name, column in columns.items()}
-    return kept | {
+    columns = ("p", "alpha", "n", "overlap")
+    return {name: ("case", np.array([getattr(case, name) for case in found])) for name in columns} | {
         "time": ("time", TIMES),
         "m2": (("case", "sample", "time"), values),
         "end_time": (("case", "sample"), ends[0]),
@@ -255,10 +249,7 @@ def draw_growth(data: Data) -> Figure:
             for i in there[data["alpha"][there] == alpha]:
                 if data["overlap"][i]:
                     _curve(ax, data, int(i), colour, data["n"][i] == data["n"].max() > data["n"].min())
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel("time of the flow")
-        ax.set_ylabel(r"$m^2 / m_0^2$")
+        ax.set(xscale="log", yscale="log", xlabel="time of the flow", ylabel=r"$m^2 / m_0^2$")
         ax.set_title(f"$p = {p}$, $p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
         ax.legend(fontsize="x-small")
     return fig
@@ -266,24 +257,14 @@ def draw_growth(data: Data) -> Figure:
 
 def _curve(ax: Axes, data: Data, i: int, colour: int, dashed: bool) -> None:
     """The geometric mean of the samples of one case as far as all go on, and where the Hessian's outlier is lost."""
-    ratio = np.exp(np.mean(np.log(_living(data, i)), axis=0)) / data["overlap"][i] ** 2
+    living = data["m2"][i][np.isfinite(data["end_time"][i])]
+    ratio = np.exp(np.mean(np.log(living), axis=0)) / data["overlap"][i] ** 2
     label = None if dashed else rf"$\alpha = {data['alpha'][i]:g}$"
-    ax.plot(
-        data["time"],
-        ratio,
-        color=style.colour(colour),
-        linestyle="--" if dashed else "-",
-        marker="",
-        label=label,
-    )
+    tint = style.colour(colour)
+    ax.plot(data["time"], ratio, color=tint, linestyle="--" if dashed else "-", marker="", label=label)
     lost = data["bbp_time"][i]
     if np.isfinite(lost):
-        ax.plot([lost], [np.interp(lost, data["time"], ratio)], "o", color=style.colour(colour), markersize=4)
-
-
-def _living(data: Data, i: int) -> Array:
-    """m^2 (S, T) of the samples of one case."""
-    return data["m2"][i][np.isfinite(data["end_time"][i])]
+        ax.plot([lost], [np.interp(lost, data["time"], ratio)], "o", color=tint, markersize=4)
 
 
 RECOVERY = Entry(

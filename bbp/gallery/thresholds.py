@@ -88,8 +88,7 @@ def draw_alpha_zero(data: Data) -> Figure:
         axes[1].plot(p[finite], share[finite, index], label=f"$a = {a:g}$", **look)
         axes[1].axhline(share[~finite, index][0], color=tint, linewidth=0.8, linestyle="-.", zorder=1)
     layout.log_axis(axes[1])
-    axes[1].set_ylim(top=1)
-    axes[1].set_ylabel(r"$\alpha_0 / \alpha_\mathrm{BBP}$, overlap estimate")
+    axes[1].set(ylim=(None, 1), ylabel=r"$\alpha_0 / \alpha_\mathrm{BBP}$, overlap estimate")
     axes[1].plot([], [], color=style.GREY, linewidth=0.8, linestyle="-.", label=r"$p = \infty$, same $a$")
     for ax, columns in zip(axes, (2, 3), strict=True):
         ax.set_xlabel(r"student width $p$")
@@ -133,9 +132,7 @@ def draw_teachers(data: Data) -> Figure:
         axes[0].plot([], [], color=style.GREY, label=label, **look)
     for ax in axes:
         layout.log_axis(ax)
-        ax.set_xlabel(r"normalisation $a$")
-        ax.set_ylabel(r"$\alpha_\mathrm{BBP} / p^*$")
-        ax.set_ylim(bottom=0)
+        ax.set(xlabel=r"normalisation $a$", ylabel=r"$\alpha_\mathrm{BBP} / p^*$", ylim=(0, None))
         ax.set_title("$p = 1$", loc="right", pad=3.0)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=2)
     return fig
@@ -191,8 +188,7 @@ def draw_survives(data: Data) -> Figure:
     _curve(axes[3], data["overlap"], data, "near", ..., 0, f"$p = 1$, $a = {A_OVERLAP:g}$")
     axes[3].set_xlabel("overlap $m$ with the teacher")
     for ax in axes:
-        ax.set_ylabel(r"$\alpha_\mathrm{BBP}$")
-        ax.set_yscale("log")
+        ax.set(ylabel=r"$\alpha_\mathrm{BBP}$", yscale="log")
     for look, words in (("-", "continuous"), ("--", "discontinuous"), (":", r"$\alpha_0$ by the tangent")):
         axes[3].plot([], [], color=style.GREY, linestyle=look, linewidth=1.1, label=words)
     axes[0].set_ylim(top=1000)
