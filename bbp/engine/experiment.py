@@ -4,7 +4,7 @@ A subclass of `Experiment` says which points there are, how many samples each wa
 plain data (`given`), and how columns become a file. The engine does the rest, once: units of work, parts on disk, resume,
 tasks and merge, worker processes, locks, estimates, existing files (bbp.engine.run, .parts, .executors).
 
-Which samples are still to run, cut into units (`pending`), is a function of the experiment and of the samples alone: nothing
+Which samples are still to run, cut into units (`Pending`), is a function of the experiment and of the samples alone: nothing
 depends on the order, size or place of units, so a run that stops points early or adds points as it goes gives the same
 numbers on one machine or many. Units are made as they are asked for: a plan of 10^9 samples is small.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from bbp.files import dataset
 from bbp.files.product import split
 
 LARGEST_BLOCK = 256
+PATIENCE = 600.0  # seconds that workers of a scheduler are waited for
 UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
 
 
@@ -193,85 +195,96 @@ class Experiment(ABC):
 
 
 @dataclass(frozen=True)
-class Division:
-    """How the work is cut. None of it changes a number.
+class Execution:
+    """How to run an experiment. None of it changes a number in the file.
 
-    block       samples a unit; None: as many as take about UNIT_SECONDS
-    hints       passed on to what computes: `batch`, `threads`
-    parallel    units that run at once: cut finer where there would be too few
-    index, count  this is task `index` of `count` (from 1): every count-th piece is its share
+    out           the file to write
+    block         samples a unit; None: as many as take about UNIT_SECONDS
+    hints         passed on to what computes: `batch`, `threads`
+    parallel      units that run at once: cut finer where there would be too few
+    task          (index, count): run every count-th piece of the work, from the index-th (from 1) on, and leave the file to a
+                  later merge
+    processes     processes side by side on this machine; 1: this one
+    workers       the same, each with a GPU of its own where there are GPUs; or None
+    scheduler     address of a dask scheduler, or None
+    executor      a `concurrent.futures.Executor` to run units, or None
+    patience      seconds without any worker of the scheduler after which the run ends
+    locking       h5py's switch for reading an existing file
+    cache         directory in which JAX keeps compiled programs, or None
+    merge         only assemble what tasks have left; partial: even if some of it is missing
+    resume        go on from the parts of an unfinished run; retry_failed: and run failed samples again
+    force         replace an existing file, and discard parts unless resuming
     """
 
+    out: Path = Path()
     block: int | None = None
     hints: Mapping[str, Any] = field(default_factory=dict)
     parallel: int = 1
-    index: int = 1
-    count: int = 1
+    task: tuple[int, int] | None = None
+    processes: int = 1
+    workers: int | None = None
+    scheduler: str | None = None
+    executor: Executor | None = None
+    patience: float = PATIENCE
+    locking: dataset.Locking = None
+    cache: str | None = None
+    merge: bool = False
+    partial: bool = False
+    resume: bool = False
+    retry_failed: bool = False
+    force: bool = False
 
-    def size(self, experiment: Experiment, point: Point) -> int:
-        """Samples a unit at this point."""
-        wanted = experiment.block(point) if self.block is None else self.block
-        return max(1, min(wanted, experiment.samples))
+    @property
+    def continues(self) -> bool:
+        """Whether parts that are there may be added to."""
+        return self.resume or self.retry_failed or self.task is not None or self.merge
 
 
 class Pending:
-    """The units that can run now, in order; `samples` counts them, iterating makes them."""
+    """The units that can run now, in order: `samples` counts theirs, iterating makes them; none when every sample (of this
+    task's share) is there.
 
-    def __init__(self, experiment: Experiment, results: Results, division: Division):
-        self._experiment, self._results, self._division = experiment, results, division
-        self.samples = sum(stop - start for _, spans in self._spans() for start, stop in spans)
+    Ask again after they have run: points may want more samples, and refinement adds points.
+    """
+
+    def __init__(self, experiment: Experiment, results: Results, how: Execution):
+        self._experiment, self._results, self._how = experiment, results, how
+        self._index, self._count = how.task or (1, 1)
+        self.samples = sum(stop - start for _, _, spans in self._points() for start, stop in spans)
 
     def __iter__(self) -> Iterator[Unit]:
-        for point, start, stop in self.blocks():
-            yield self._experiment.unit(point, start, stop - start, self._division.hints)
-
-    def blocks(self) -> Iterator[tuple[Point, int, int]]:
-        """Each unit's point, first sample and the one after its last."""
-        fair = -(-self.samples // (4 * self._division.parallel))
-        for point, spans in self._spans():
-            size = self._size(point, fair)
+        for point, size, spans in self.points():
             for start, stop in spans:
                 for first in range(start, stop, size):
-                    yield point, first, min(first + size, stop)
+                    yield self._experiment.unit(point, first, min(size, stop - first), self._how.hints)
 
-    def counts(self) -> Iterator[tuple[Point, int, int]]:
-        """Of each point: how many units and samples are to run."""
-        fair = -(-self.samples // (4 * self._division.parallel))
-        for point, spans in self._spans():
-            size, units, samples = self._size(point, fair), 0, 0
-            for start, stop in spans:
-                units += -(-(stop - start) // size)
-                samples += stop - start
-            yield point, units, samples
+    def points(self) -> Iterator[tuple[Point, int, Iterable[tuple[int, int]]]]:
+        """Each point, how many samples a unit has there, and (start, stop) of its runs of samples that are to run."""
+        fair = max(1, -(-self.samples // (4 * self._how.parallel)))
+        finer = self._how.parallel > 1 and self._how.block is None
+        for point, size, spans in self._points():
+            yield point, min(size, fair) if finer else size, spans
 
-    def _size(self, point: Point, fair: int) -> int:
-        size = self._division.size(self._experiment, point)
-        finer = self._division.parallel > 1 and self._division.block is None
-        return max(1, min(size, fair)) if finer else size
-
-    def _spans(self) -> Iterator[tuple[Point, Iterable[tuple[int, int]]]]:
-        """Each point with (start, stop) of its runs of missing samples that are this task's."""
-        position = 0
+    def _points(self) -> Iterator[tuple[Point, int, Iterable[tuple[int, int]]]]:
+        position, most = 0, self._experiment.samples
         for point in self._experiment.points(self._results):
+            wanted = self._experiment.block(point) if self._how.block is None else self._how.block
+            size = max(1, min(wanted, most))
             # A point that may stop early is judged as a whole, so all of it is one task's.
-            most = self._experiment.samples
-            piece = most if self._experiment.whole else self._division.size(self._experiment, point)
-            yield point, self._missing(point, piece, position)
+            piece = most if self._experiment.whole else size
+            yield point, size, self._missing(point, piece, position)
             position += -(-most // piece)
 
     def _missing(self, point: Point, piece: int, position: int) -> Iterable[tuple[int, int]]:
-        number, division = self._experiment.wanted(self._results, point), self._division
-        if not self._results.any(point):
-            if division.count == 1:
-                return [(0, number)] if number else []
-            own = (division.index - 1 - position) % division.count
-            return (
-                (start, min(start + piece, number))
-                for start in range(own * piece, number, division.count * piece)
-            )
-        samples = self._results.missing(point, number)
-        samples = samples[(position + samples // piece) % division.count == division.index - 1]
-        return runs(samples)
+        number = self._experiment.wanted(self._results, point)
+        if self._results.any(point):
+            samples = self._results.missing(point, number)
+            return runs(samples[(position + samples // piece) % self._count == self._index - 1])
+        if self._count == 1:
+            return [(0, number)] if number else []
+        own = (self._index - 1 - position) % self._count
+        starts = range(own * piece, number, self._count * piece)
+        return ((start, min(start + piece, number)) for start in starts)
 
 
 def runs(samples: Any) -> Iterator[tuple[int, int]]:
@@ -287,14 +300,6 @@ def runs(samples: Any) -> Iterator[tuple[int, int]]:
 def devices(units: Iterable[Result]) -> str:
     """The devices that computed, in words."""
     return ", ".join(sorted({unit.device for unit in units if unit.device})) or "none"
-
-
-def pending(experiment: Experiment, results: Results, division: Division) -> Pending:
-    """Units that can run now; none when every sample (of this task's share) is there.
-
-    Call again after they have run: points may ask for more samples, and refinement adds points.
-    """
-    return Pending(experiment, results, division)
 
 
 def differences(

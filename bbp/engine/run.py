@@ -7,9 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,58 +16,15 @@ from filelock import FileLock, Timeout
 from bbp.console import messages, process, program
 from bbp.console.messages import FileError, RunError, log
 from bbp.engine import cache, executors
-from bbp.engine.experiment import Division, Experiment, canonical, differences, pending
+from bbp.engine.experiment import Execution, Experiment, Pending, canonical, differences
 from bbp.engine.parts import LOCK, OWNER, Parts
 from bbp.engine.tasks import Result, Results, Unit
 from bbp.files import disk
-from bbp.files.dataset import Locking
 from theory.checks import ParameterError
 
 # What runs units and gives their results; after a signal it gives what it has computed already, and ends as process.check does.
 Work = Callable[[Iterable[Unit]], Iterator[Result]]
-PATIENCE = 600.0  # seconds that workers of a scheduler are waited for
 MOMENT = 0.5  # seconds for which a lock may be held by others who only look
-
-
-@dataclass(frozen=True)
-class Execution:
-    """How to run an experiment. None of it changes a number in the file.
-
-    out           the file to write
-    division      how the work is cut into units and shared between tasks
-    processes     processes side by side on this machine; 1: this one
-    workers       the same, each with a GPU of its own where there are GPUs; or None
-    scheduler     address of a dask scheduler, or None
-    executor      a `concurrent.futures.Executor` to run units, or None
-    patience      seconds without any worker of the scheduler after which the run ends
-    locking       h5py's switch for reading an existing file
-    cache         directory in which JAX keeps compiled programs, or None
-    task          run this task's share only, and leave the file to a later merge
-    merge         only assemble what tasks have left; partial: even if some of it is missing
-    resume        go on from the parts of an unfinished run; retry_failed: and run failed samples again
-    force         replace an existing file, and discard parts unless resuming
-    """
-
-    out: Path
-    division: Division = field(default_factory=Division)
-    processes: int = 1
-    workers: int | None = None
-    scheduler: str | None = None
-    executor: Executor | None = None
-    patience: float = PATIENCE
-    locking: Locking = None
-    cache: str | None = None
-    task: bool = False
-    merge: bool = False
-    partial: bool = False
-    resume: bool = False
-    retry_failed: bool = False
-    force: bool = False
-
-    @property
-    def continues(self) -> bool:
-        """Whether parts that are there may be added to."""
-        return self.resume or self.retry_failed or self.task or self.merge
 
 
 def run(experiment: Experiment, how: Execution) -> Any:
@@ -79,13 +34,9 @@ def run(experiment: Experiment, how: Execution) -> Any:
     configuration, or cannot be written; RunError if the disk fills up; Interrupted on Ctrl-C. Whatever stops it, the
     output file is either the old one or the complete new one, and finished units are kept.
     """
-    finished = existing(experiment, how)
-    if finished is not None:
-        return finished
     disk.prepare_directory(how.out.parent)
     parts = Parts(how.out)
     with _locked(how, parts):
-        # Another run may have finished while this one waited for nothing but its own start.
         finished = existing(experiment, how)
         if finished is not None:
             return finished
@@ -94,7 +45,7 @@ def run(experiment: Experiment, how: Execution) -> Any:
             if not how.merge:
                 # Work is worth a wait once it runs, not while workers start.
                 with working(how) as work, process.keeping(lambda: _kept(experiment, how, parts, results)):
-                    _run_all(experiment, how.division, results, work, parts)
+                    _run_all(experiment, how, results, work, parts)
             return None if how.task else _finish(experiment, how, parts, results)
         except KeyboardInterrupt:
             raise process.stopped(_kept(experiment, how, parts, results)) from None
@@ -114,13 +65,13 @@ def in_memory(experiment: Experiment, how: Execution | None = None) -> Any:
 
     One that is interrupted is kept until another is: the same experiment then goes on from there.
     """
-    how = how or Execution(Path())
+    how = how or Execution()
     records = canonical([experiment.name, experiment.records()])
     results = _interrupted.pop(records, Results())
     _interrupted.clear()
     try:
         with working(how) as work:
-            _run_all(experiment, how.division, results, work)
+            _run_all(experiment, how, results, work)
     except KeyboardInterrupt:
         if not results.units:
             raise
@@ -221,10 +172,10 @@ def _begin(experiment: Experiment, how: Execution, parts: Parts) -> Results:
 
 
 def _run_all(
-    experiment: Experiment, division: Division, results: Results, work: Work, parts: Parts | None = None
+    experiment: Experiment, how: Execution, results: Results, work: Work, parts: Parts | None = None
 ) -> None:
     """Run all that is pending, round by round, saving each unit as it comes."""
-    plan = pending(experiment, results, division)
+    plan = Pending(experiment, results, how)
     total = results.samples + plan.samples
     with messages.Progress(total, unit=experiment.unit_of, done=results.samples) as progress:
         while plan.samples:
@@ -237,15 +188,15 @@ def _run_all(
                 log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
                 progress.count(result.count, name)
             process.check()
-            plan = pending(experiment, results, division)
+            plan = Pending(experiment, results, how)
             progress.grow(plan.samples)
 
 
 def _finish(experiment: Experiment, how: Execution, parts: Parts, results: Results) -> Any:
     """Write the file; the parts have served then, unless a failed sample may want another try."""
-    missing = pending(experiment, results, Division())
+    missing = Pending(experiment, results, Execution())
     if missing.samples and not how.partial:
-        point, _, _ = next(missing.blocks())
+        point = next(iter(missing)).point
         raise RunError(
             f"{missing.samples} {experiment.unit_of} are missing, the first at {experiment.describe(point)}:"
             " run the missing tasks, or merge with --partial"
@@ -274,9 +225,10 @@ def _locked(how: Execution, parts: Parts) -> Iterator[None]:
     Locks lie among the parts. A task holds its own and looks whether the run's is free; a run holds its own and looks whether
     those of tasks are: of two at once at least one sees the other.
     """
-    number = f"{how.division.index}-of-{how.division.count}"
-    whole, own = parts.path / LOCK, parts.path / f"{number}.lock"
-    mine, what = (own, f"task {number} of {how.out}") if how.task else (whole, str(how.out))
+    whole, mine, what = parts.path / LOCK, parts.path / LOCK, str(how.out)
+    if how.task:
+        number = f"{how.task[0]}-of-{how.task[1]}"
+        mine, what = parts.path / f"{number}.lock", f"task {number} of {how.out}"
     with _lock(mine, what):
         if how.task:
             with _lock(whole, str(how.out)):

@@ -17,7 +17,7 @@ from bbp.console.messages import log
 from bbp.engine import cache
 from bbp.engine import run as engine
 from bbp.engine.executors import given, gpus
-from bbp.engine.experiment import Division, Experiment, pending
+from bbp.engine.experiment import PATIENCE, Execution, Experiment, Pending
 from bbp.engine.tasks import Point, Results, compute
 from sims.machine import allotted, free_bytes
 from theory.checks import ParameterError
@@ -74,7 +74,7 @@ def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, st
         elif settings["processes"] is not None:
             threads = threads | {"threads": settings["processes"]}
         if threads:
-            how = replace(how, division=Division(4 * threads["threads"], threads))
+            how = replace(how, block=4 * threads["threads"], hints=threads)
         return engine.in_memory(experiment, how), ""
     how = side_by_side(experiment, how, settings["processes"])
     if how.task:
@@ -86,9 +86,8 @@ def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, st
     found = engine.run(experiment, how)
     if found is not None:
         return found, f"wrote {how.out}"
-    number = f"{how.division.index} of {how.division.count}"
     then = "when all are, the same command with --merge instead of --task writes the file"
-    return None, f"task {number} is done; {then}"
+    return None, "task {} of {} is done; {}".format(*settings["task"], then)
 
 
 def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
@@ -100,7 +99,7 @@ def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
     return len(reasons)
 
 
-def execution(settings: Mapping[str, Any]) -> engine.Execution:
+def execution(settings: Mapping[str, Any]) -> Execution:
     """How to run, from the checked options; ParameterError on two that exclude each other."""
     if settings.get("executor") is not None:
         for name in PLACES:
@@ -113,23 +112,24 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
         raise ParameterError("--partial is for --merge")
     if settings["wait"] is not None and settings["scheduler"] is None:
         raise ParameterError("--wait is for workers of a --scheduler")
-    index, count = settings["task"] or (1, 1)
     hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
     workers = settings["workers"]
     elsewhere = settings["scheduler"] is not None or settings.get("executor") is not None
     parallel = workers or (ELSEWHERE if elsewhere else 1)
     if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
         hints.setdefault("threads", 1)  # the processes share the cores already
-    return engine.Execution(
+    return Execution(
         out=settings["out"] or Path(),
-        division=Division(settings["block"], hints, parallel, index, count),
+        block=settings["block"],
+        hints=hints,
+        parallel=parallel,
+        task=settings["task"],
         workers=workers,
         scheduler=settings["scheduler"],
         executor=None if settings.get("executor") is None else given(settings["executor"]),
-        patience=engine.PATIENCE if settings["wait"] is None else settings["wait"],
+        patience=PATIENCE if settings["wait"] is None else settings["wait"],
         locking=settings["locking"],
         cache=None if settings["merge"] else cache.directory(settings["cache"]),
-        task=settings["task"] is not None,
         merge=settings["merge"],
         partial=settings["partial"],
         resume=settings["resume"],
@@ -138,16 +138,16 @@ def execution(settings: Mapping[str, Any]) -> engine.Execution:
     )
 
 
-def check_memory(experiment: Experiment, how: engine.Execution) -> None:
+def check_memory(experiment: Experiment, how: Execution) -> None:
     """ParameterError, with the bytes needed and what would fit, if the largest units do not fit in memory here.
 
     Workers elsewhere, or with a GPU each, check for themselves.
     """
     if how.scheduler is None and (how.workers is None or not gpus()):
-        experiment.check_memory(how.division.hints, how.workers or how.processes)
+        experiment.check_memory(how.hints, how.workers or how.processes)
 
 
-def side_by_side(experiment: Experiment, how: engine.Execution, wanted: int | None) -> engine.Execution:
+def side_by_side(experiment: Experiment, how: Execution, wanted: int | None) -> Execution:
     """`how` with as many processes as `wanted`; None: as many as there are cores, where that ends sooner and fits in memory.
 
     It does where samples gain nothing from BLAS threads (`Experiment.seconds`) and the work outlasts the start.
@@ -164,16 +164,17 @@ def side_by_side(experiment: Experiment, how: engine.Execution, wanted: int | No
         processes = wanted
     if processes == 1:
         return how
-    return replace(how, processes=processes, division=replace(how.division, parallel=processes))
+    return replace(how, processes=processes, parallel=processes)
 
 
-def _worthwhile(experiment: Experiment, how: engine.Execution) -> int:
+def _worthwhile(experiment: Experiment, how: Execution) -> int:
     """Processes that end the work soonest: the cores, or fewer if the samples or the memory do not go round, or 1."""
     processes = allotted()
     if processes == 1 or gpus():
         return 1
     total, samples = 0.0, 0
-    for point, _, number in pending(experiment, Results(), how.division).counts():
+    for point, _, spans in Pending(experiment, Results(), how).points():
+        number = sum(stop - start for start, stop in spans)
         seconds = experiment.seconds(point)
         if seconds is None:
             return 1
@@ -185,19 +186,21 @@ def _worthwhile(experiment: Experiment, how: engine.Execution) -> int:
     return processes if processes > 1 and total > total / processes + START else 1
 
 
-def _fits(experiment: Experiment, how: engine.Execution, processes: int) -> bool:
+def _fits(experiment: Experiment, how: Execution, processes: int) -> bool:
     try:
-        experiment.check_memory(how.division.hints, processes)
+        experiment.check_memory(how.hints, processes)
     except ParameterError:
         return False
     return True
 
 
-def describe(experiment: Experiment, how: engine.Execution) -> str:
+def describe(experiment: Experiment, how: Execution) -> str:
     """The text of --dry-run: units, memory, and an estimate of time from one sample timed here."""
     rows: dict[str, list[Any]] = {}
     work, first = 0.0, None
-    for point, units, samples in pending(experiment, Results(), how.division).counts():
+    for point, block, spans in Pending(experiment, Results(), how).points():
+        lengths = [stop - start for start, stop in spans]
+        units, samples = sum(-(-length // block) for length in lengths), sum(lengths)
         row = rows.setdefault(experiment.group(point), [0, 0, 0, point])
         row[0], row[1], row[2], row[3] = row[0] + 1, row[1] + units, row[2] + samples, point
         work += samples * experiment.cost(point)
@@ -206,11 +209,11 @@ def describe(experiment: Experiment, how: engine.Execution) -> str:
     unit = experiment.unit_of
     lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
     for name, (points, units, samples, last) in rows.items():
-        memory = size(PROCESS_BYTES + experiment.bytes(last, how.division.hints))
+        memory = size(PROCESS_BYTES + experiment.bytes(last, how.hints))
         lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:>10}")
     total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
     lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}; memory is that of a process")
-    processes = how.division.parallel
+    processes = how.parallel
     share = f" in {processes} processes" if processes > 1 else ""
     scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
     compiling *= len(rows)  # every group has shapes of its own, which each process compiles

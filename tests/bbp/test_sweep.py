@@ -375,7 +375,7 @@ def test_what_is_missing_is_cut_into_runs():
     assert list(schedule.runs(np.array([1, 2, 5, 6, 7]))) == [(1, 3), (5, 8)]
     assert list(schedule.runs(np.array([], int))) == []
     wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1", "samples": 5})
-    plan = schedule.pending(wanted, tasks.Results(), schedule.Division(block=2))
+    plan = schedule.Pending(wanted, tasks.Results(), schedule.Execution(block=2))
     assert [(unit.first, unit.count) for unit in plan] == [(0, 2), (2, 2), (4, 1)] and plan.samples == 5
 
 
@@ -383,10 +383,10 @@ def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
     """10^6 samples at 1,000 alphas: counted without a list of them, and the first unit is there at once."""
     wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1:2:1000", "samples": 10**6})
     tracemalloc.start()
-    plan = schedule.pending(wanted, tasks.Results(), schedule.Division())
+    plan = schedule.Pending(wanted, tasks.Results(), schedule.Execution())
     assert plan.samples == 10**9 and next(iter(plan)).count == schedule.LARGEST_BLOCK
-    assert sum(units for _, units, _ in plan.counts()) == 1000 * -(-(10**6) // schedule.LARGEST_BLOCK)
-    shared = schedule.pending(wanted, tasks.Results(), schedule.Division(index=3, count=1000))
+    assert {size for _, size, _ in plan.points()} == {schedule.LARGEST_BLOCK}
+    shared = schedule.Pending(wanted, tasks.Results(), schedule.Execution(task=(3, 1000)))
     assert abs(shared.samples - 10**6) <= 1000 * schedule.LARGEST_BLOCK
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
@@ -394,8 +394,8 @@ def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
 
 def test_units_are_cut_finer_for_many_workers():
     wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1,2", "samples": 64})
-    few = list(schedule.pending(wanted, tasks.Results(), schedule.Division()))
-    many = list(schedule.pending(wanted, tasks.Results(), schedule.Division(parallel=4)))
+    few = list(schedule.Pending(wanted, tasks.Results(), schedule.Execution()))
+    many = list(schedule.Pending(wanted, tasks.Results(), schedule.Execution(parallel=4)))
     assert len(few) == 2 and len(many) == 16 and sum(unit.count for unit in many) == 128
 
 

@@ -13,7 +13,8 @@ PROGRAM = """
 import jax
 from pathlib import Path
 from bbp.engine import cache, run
-run.keep_programs(run.Execution(Path("x.h5"), cache=cache.directory(None)))
+from bbp.engine.experiment import Execution
+run.keep_programs(Execution(cache=cache.directory(None)))
 print(jax.jit(lambda x: (x * 2).sum())(jax.numpy.ones(3)))
 """
 

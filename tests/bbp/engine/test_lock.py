@@ -7,15 +7,13 @@ import pytest
 
 from bbp.console.messages import FileError
 from bbp.engine import run
-from bbp.engine.experiment import Division
+from bbp.engine.experiment import Execution
 from bbp.engine.parts import LOCK, Parts
 
 
 def held(out, task=None):
     """The lock of a run, or of a task (index, count)."""
-    index, count = task or (1, 1)
-    how = run.Execution(out, Division(index=index, count=count), task=task is not None)
-    return run._locked(how, Parts(out))
+    return run._locked(Execution(out, task=task), Parts(out))
 
 
 @pytest.fixture
