@@ -33,7 +33,7 @@ from theory.general.clouds import fit
 from theory.general.spectrum import route, threshold
 from theory.minima import most_numerous, reach
 from theory.minima import threshold as minima_threshold
-from theory.minima.answers import checked as counted
+from theory.minima.count import checked as counted
 from theory.model import Network
 from theory.model.network import network
 from theory.path import bbp_time

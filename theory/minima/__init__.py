@@ -1,10 +1,9 @@
 """Minima of the loss counted: their complexity (Kac and Rice, annealed), what they are like, when the teacher destabilises
 them.
 
-For p = 1 on the sphere; any activation and loss, noise included. See `theory.minima.saddle` for the equations."""
+For p = 1 on the sphere; any activation and loss, noise included. See `theory.minima.saddle` for the equations.
+"""
 
-from theory.minima.answers import Minima, complexity, label_law
-from theory.minima.overlaps import most_numerous, reach
-from theory.minima.transition import threshold
+from theory.minima.count import Minima, complexity, label_law, most_numerous, reach, threshold
 
 __all__ = ["Minima", "complexity", "label_law", "most_numerous", "reach", "threshold"]

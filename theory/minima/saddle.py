@@ -25,6 +25,10 @@ s lies left of the bulk while r is on the physical branch, alpha E[(r F/(1 + r F
 Dyson equation: Z gets the factor exp(-rho (F/(1 + rF) - lambda l')), which vanishes with all its derivatives where 1 + r F
 does, and Phi the term rho/r. Stationarity in r is then alpha E[(r F/(1 + r F))^2] = 1.
 Same subject by another route: Maillard, Bonnaire, Biroli, arXiv 2602.17779.
+
+Averages are sums over nodes of the labels (`Nodes`): an analytic integrand on a product trapezoid. lambda and v are independent
+N(0, 1), u = m lambda + sqrt(1 - m^2) v; noise before the teacher's activation, or on y itself, is one axis more. The trapezoid
+converges like exp(-2 pi d / h), d the distance of the nearest pole to the real plane.
 """
 
 from __future__ import annotations
@@ -32,16 +36,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import root
 
-from theory.minima.labels import Labels
+from theory.model import Network
 
 Array = NDArray[np.float64]
+Unknowns = dict[str, float]  # a, r, b, beta and rho, as in `Saddle`
 
+_RADIUS = 9.0  # of the plane: beyond it a Gaussian has 1e-18
+_NOISE = 2.5  # steps of the plane to one of the noise, whose axis is the third: the plane's is then doubled
+_RARE = -45.0  # log probability of a node relative to the most probable: less is left out
 _TOL = 1e-10  # of the equations, each of order one
 # r, E l'^2 and rho in natural units, from which the equations are solved where nothing near is known: about where quadratic
 # networks have them between alpha = 1.2 and 20
@@ -55,6 +63,71 @@ _BALANCING = 12
 _SAME = 1e-8
 _WIDE = 0.3  # least width of the law across l' = 0, in steps of the nodes: a narrower one is of single nodes
 _FAR = 200.0  # entries beyond it are no answer
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What enters the averages at every node, each an array (n,).
+
+    lam, v     preactivation of the student, and of the teacher's part outside it
+    weight     F, the second derivative of a sample's loss in lambda
+    force      l', the first
+    loss       l
+    sideways   l' (u - m lambda), what pulls the student towards the teacher
+    log_prior  logarithm of the probability of the node before any conditioning
+    overlap    m
+    step       h, of lambda and v
+    """
+
+    lam: Array
+    v: Array
+    weight: Array
+    force: Array
+    loss: Array
+    sideways: Array
+    log_prior: Array
+    overlap: float
+    step: float
+
+    @property
+    def u(self) -> Array:
+        """Preactivation of the teacher."""
+        return self.overlap * self.lam + math.sqrt(1 - self.overlap**2) * self.v
+
+    @classmethod
+    def of(cls, model: Network, overlap: float, h: float) -> Nodes:
+        """Those of a model of p = p_star = 1 at step h."""
+        noisy = bool(model.noise or model.output_noise)
+        t, log_t = _axis(_RADIUS, 2 * h if noisy else h)
+        lam, v = (x.ravel() for x in np.meshgrid(t, t, indexing="ij"))
+        log_prior = np.add.outer(log_t, log_t).ravel()
+        kept = log_prior > log_prior.max() + _RARE
+        lam, v, log_prior = lam[kept], v[kept], log_prior[kept]
+        zeta = xi = None
+        if noisy:
+            s, log_s = _axis(_RADIUS, 2 * _NOISE * h)
+            lam, v = np.repeat(lam, len(s)), np.repeat(v, len(s))
+            more = np.tile(s, len(log_prior))
+            log_prior = np.add.outer(log_prior, log_s).ravel()
+            kept = log_prior > log_prior.max() + _RARE
+            lam, v, more, log_prior = lam[kept], v[kept], more[kept], log_prior[kept]
+            zeta, xi = (more[:, None], None) if model.noise else (None, more)
+        u = overlap * lam + math.sqrt(1 - overlap**2) * v
+        y = model.outputs(u[:, None], zeta, xi)
+        yhat, slope = model.student_outputs(lam[:, None]), model.slopes(lam[:, None])[:, 0]
+        force = model.rule.first(y, yhat, model.a, np) * slope
+        weight = model.weights_at(lam[:, None], y)[:, 0, 0]
+        return cls(
+            lam, v, weight, force, model.rule.value(y, yhat, model.a, np), force * (u - overlap * lam), log_prior, overlap,
+            2 * h if noisy else h,
+        )  # fmt: skip
+
+
+def _axis(radius: float, h: float) -> tuple[Array, Array]:
+    """Nodes of N(0, 1) and the logarithms of their probabilities, which sum to 1."""
+    t = h * np.arange(-math.floor(radius / h), math.floor(radius / h) + 1, dtype=np.float64)
+    square = np.asarray(-(t**2) / 2, dtype=np.float64)
+    return np.asarray(t, dtype=np.float64), square - math.log(np.exp(square).sum())
 
 
 @dataclass(frozen=True)
@@ -74,29 +147,33 @@ class Saddle:
     probability: Array
     margin: float
 
+    @property
+    def unknowns(self) -> Unknowns:
+        """Where the equations are solved from, of either kind of extremum."""
+        return {"a": self.a, "r": self.r, "b": self.b, "beta": self.beta, "rho": self.rho or -0.02}
 
-def extremum(nodes: Labels, alpha: float, loss: float | None, near: Iterable[Saddle] = ()) -> Saddle | None:
+
+def extremum(nodes: Nodes, alpha: float, loss: float | None, near: Iterable[Saddle] = ()) -> Saddle | None:
     """The extremum on the physical branch.
 
     Those near are continued where they can be; else the equations are solved from many places. None where that finds nothing.
     """
-    for starts in ([_Start.of(found) for found in near], _spread(nodes, alpha)):
+    for starts in ([found.unknowns for found in near], _spread(nodes, alpha)):
         for start in starts:
-            for kind in ("stable", "marginal"):  # where there are stable ones the edge holds nobody back
-                found = _solved(_Problem(nodes, alpha, loss, kind), start)
+            for marginal in (False, True):  # where there are stable ones the edge holds nobody back
+                found = _solved(_Problem(nodes, alpha, loss, marginal), start)
                 if found is not None:
                     return found
     return None
 
 
-def continued(nodes: Labels, alpha: float, loss: float | None, found: Saddle) -> Saddle | None:
+def continued(nodes: Nodes, alpha: float, loss: float | None, found: Saddle) -> Saddle | None:
     """The extremum of the same kind that is reached from one found at other nodes, alpha or loss; None where that fails."""
-    kind = "marginal" if found.rho else "stable"
-    return _solved(_Problem(nodes, alpha, loss, kind), _Start.of(found))
+    return _solved(_Problem(nodes, alpha, loss, bool(found.rho)), found.unknowns)
 
 
 def tilted(
-    nodes: Labels, alpha: float, a: float, r: float, b: float, beta: float, rho: float
+    nodes: Nodes, alpha: float, a: float, r: float, b: float, beta: float, rho: float
 ) -> tuple[Array, float]:
     """Probabilities of the tilted law at the nodes, and log Z."""
     one = 1 + r * nodes.weight
@@ -115,7 +192,7 @@ def tilted(
 
 
 def phi(
-    nodes: Labels, alpha: float, loss: float | None, a: float, r: float, b: float, beta: float, rho: float
+    nodes: Nodes, alpha: float, loss: float | None, a: float, r: float, b: float, beta: float, rho: float
 ) -> float:
     """Phi at any point; the complexity where it is stationary."""
     log_z = tilted(nodes, alpha, a, r, b, beta, rho)[1]
@@ -123,30 +200,14 @@ def phi(
     return fixed + alpha * log_z + rho / r + (0.0 if loss is None else alpha * beta * loss)
 
 
-class _Start(NamedTuple):
-    """Where the equations are solved from."""
-
-    a: float
-    r: float
-    b: float = 0.0
-    beta: float = 0.0
-    rho: float = -0.1
-
-    @classmethod
-    def of(cls, found: Saddle) -> _Start:
-        return cls(found.a, found.r, found.b, found.beta, found.rho or -0.02)
-
-
-def _spread(nodes: Labels, alpha: float) -> list[_Start]:
+def _spread(nodes: Nodes, alpha: float) -> list[Unknowns]:
+    """Places all over from which the equations are solved."""
     low = _quantile(nodes.weight, nodes.log_prior, _LOW)
     r0 = 1 / abs(low) if low < 0 else 2 / float(np.exp(nodes.log_prior) @ nodes.weight)
     a0 = _quantile(np.abs(nodes.force), nodes.log_prior, _MIDDLE) ** 2
     a0 = a0 if a0 > 0 else float(np.exp(nodes.log_prior) @ nodes.force**2)
-    starts = []
-    for r, a, rho in _STARTS:
-        b = _balanced(nodes, alpha, a * a0, r * r0, rho * r0)
-        starts.append(_Start(a * a0, r * r0, b, rho=rho * r0))
-    return starts
+    scaled = [{"a": a * a0, "r": r * r0, "beta": 0.0, "rho": rho * r0} for r, a, rho in _STARTS]
+    return [at | {"b": _balanced(nodes, alpha, at)} for at in scaled]
 
 
 def _quantile(values: Array, log_prior: Array, share: float) -> float:
@@ -155,11 +216,11 @@ def _quantile(values: Array, log_prior: Array, share: float) -> float:
     return float(values[order][np.searchsorted(np.cumsum(np.exp(log_prior[order])), share)])
 
 
-def _balanced(nodes: Labels, alpha: float, a: float, r: float, rho: float) -> float:
+def _balanced(nodes: Nodes, alpha: float, at: Unknowns) -> float:
     """The b at which nothing pulls towards the teacher, all else given: log Z is convex in b."""
     b = 0.0
     for _ in range(_BALANCING):
-        p, _ = tilted(nodes, alpha, a, r, b, 0.0, rho)
+        p, _ = tilted(nodes, alpha, b=b, **at)
         mean = float(p @ nodes.sideways)
         spread = float(p @ nodes.sideways**2) - mean**2
         if not spread > 0:
@@ -175,18 +236,18 @@ def _balanced(nodes: Labels, alpha: float, a: float, r: float, rho: float) -> fl
 class _Problem:
     """The equations of one kind of extremum, in unknowns that are any real numbers: log A, log r, b, log(-rho), beta."""
 
-    nodes: Labels
+    nodes: Nodes
     alpha: float
     loss: float | None
-    kind: str  # stable | marginal
+    marginal: bool
 
     @property
     def names(self) -> list[str]:
         """The unknowns."""
-        held = {"rho": self.kind == "marginal", "beta": self.loss is not None}
+        held = {"rho": self.marginal, "beta": self.loss is not None}
         return [name for name in ("a", "r", "b", "rho", "beta") if held.get(name, True)]
 
-    def numbers(self, x: Array) -> tuple[dict[str, float], Array]:
+    def numbers(self, x: Array) -> tuple[Unknowns, Array]:
         """A, r, b, beta, rho at x, and the derivative of each unknown by its entry of x."""
         found = {"rho": 0.0, "beta": 0.0} | dict(zip(self.names, map(float, x), strict=True))
         slope = np.ones(len(x))
@@ -197,16 +258,10 @@ class _Problem:
             slope[self.names.index("rho")] = found["rho"]
         return found, slope
 
-    def entries(self, start: _Start) -> Array:
+    def entries(self, start: Unknowns) -> Array:
         """The x of a start."""
-        values = {
-            "a": math.log(start.a),
-            "r": math.log(start.r),
-            "b": start.b,
-            "rho": math.log(-start.rho),
-            "beta": start.beta,
-        }
-        return np.array([values[name] for name in self.names])
+        logs = {"a": math.log(start["a"]), "r": math.log(start["r"]), "rho": math.log(-start["rho"])}
+        return np.array([(start | logs)[name] for name in self.names])
 
     def miss(self, x: Array) -> tuple[Array, Array]:
         """What the equations miss, each in its own natural unit, and the matrix of derivatives by x."""
@@ -216,7 +271,7 @@ class _Problem:
             return failed
         at, slope = self.numbers(x)
         n, alpha, a, r, rho = self.nodes, self.alpha, at["a"], at["r"], at["rho"]
-        p, _ = tilted(n, alpha, a, r, at["b"], at["beta"], rho)
+        p, _ = tilted(n, alpha, **at)
         if np.isnan(p[0]):
             return failed
         kept = p > 0
@@ -235,7 +290,7 @@ class _Problem:
             (square / a, 1.0, {"a": -float(p @ square) / a**2}),
             (alpha * r * dyson, 1.0, {"r": alpha * float(p @ (dyson - r * resolved**2))}),
         ]
-        if self.kind == "marginal":
+        if self.marginal:
             own = 2 * alpha * r * float(p @ (resolved**2 - r * resolved**3))
             rows.append((alpha * (r * resolved) ** 2, 1.0, {"r": own}))
         rows.append((n.sideways[kept] / math.sqrt(a), 0.0, {}))
@@ -251,13 +306,13 @@ class _Problem:
         return means - np.array([target for _, target, _ in rows]), slopes * slope
 
 
-def _resolved(nodes: Labels, r: float, p: Array) -> Array:
+def _resolved(nodes: Nodes, r: float, p: Array) -> Array:
     """F/(1 + r F), 0 where the law has nothing."""
     one = 1 + r * nodes.weight
     return np.divide(nodes.weight, one, out=np.zeros_like(one), where=(one > 0) & (p > 0))
 
 
-def _solved(problem: _Problem, start: _Start) -> Saddle | None:
+def _solved(problem: _Problem, start: Unknowns) -> Saddle | None:
     """The extremum of one kind that is reached from a start; None unless on the physical branch, and held by many nodes."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         solved: Any = root(
@@ -269,16 +324,36 @@ def _solved(problem: _Problem, start: _Start) -> Saddle | None:
         )
         if not np.all(np.isfinite(solved.x)) or np.abs(problem.miss(solved.x)[0]).max() >= _TOL:
             return None
-    saddle = _saddle(problem, solved.x)
-    steep = float(saddle.probability @ np.abs(problem.nodes.weight))
-    wide = math.sqrt(problem.alpha * saddle.a) > _WIDE * problem.nodes.step * steep
-    return saddle if wide and saddle.margin <= 1 + _SAME else None
-
-
-def _saddle(problem: _Problem, x: Array) -> Saddle:
     n, alpha = problem.nodes, problem.alpha
-    at, _ = problem.numbers(x)
-    p, _ = tilted(n, alpha, at["a"], at["r"], at["b"], at["beta"], at["rho"])
+    at, _ = problem.numbers(solved.x)
+    p, _ = tilted(n, alpha, **at)
+    wide = math.sqrt(alpha * at["a"]) > _WIDE * n.step * float(p @ np.abs(n.weight))
     margin = alpha * float(p @ (at["r"] * _resolved(n, at["r"], p)) ** 2)
-    value = phi(n, alpha, problem.loss, at["a"], at["r"], at["b"], at["beta"], at["rho"])
-    return Saddle(float(value), at["a"], at["r"], at["b"], at["beta"], at["rho"], p, margin)
+    if not wide or margin > 1 + _SAME:
+        return None
+    return Saddle(float(phi(n, alpha, problem.loss, **at)), **at, probability=p, margin=margin)
+
+
+def towards_teacher(nodes: Nodes, alpha: float, found: Saddle) -> tuple[float, float]:
+    """s - Xi at the multiplier s of the sphere, positive where the teacher makes an eigenvalue below it, and the squared
+    overlap with the teacher of an eigenvector whose eigenvalue is s.
+
+    The gradient that vanishes has used the data in one direction, that of the forces l'; the rest of the data are as they
+    were. Conditioned theory with this one force (`theory.path`), v the teacher's part outside the student, B = 1/(1 + r F):
+
+        Xi = alpha E[v^2 F B] + r c^2/d,   c = alpha E[v l' F B],   d = alpha E[l'^2 B],   overlap = 1/(1 - dXi/dz),
+
+    along z = alpha E[F B] - 1/r. At the edge dz/dr = 0, and so is the overlap.
+    """
+    r, f, force, v = found.r, nodes.weight, nodes.force, nodes.v
+    p, one = alpha * found.probability, 1 + r * f
+    b = np.divide(1, one, out=np.zeros_like(one), where=(one > 0) & (p > 0))
+    c, d = float(p @ (v * force * f * b)), float(p @ (force**2 * b))
+    xi = float(p @ (v**2 * f * b)) + r * c**2 / d
+    square = (f * b) ** 2  # dB/dr = -F B^2
+    c_r, d_r = -float(p @ (v * force * square)), -float(p @ (force**2 * f * b**2))
+    xi_r = -float(p @ (v**2 * square)) + c**2 / d + r * (2 * c * c_r / d - c**2 * d_r / d**2)
+    z_r = 1 / r**2 - float(p @ square)
+    s = float(p @ (nodes.lam * force))
+    overlap = z_r / (z_r - xi_r) if z_r > 0 else 0.0
+    return s - xi, overlap

@@ -12,10 +12,8 @@ from tests.cases import cases
 from theory.answers import Threshold
 from theory.checks import ParameterError
 from theory.minima import complexity, label_law, most_numerous, reach, threshold
-from theory.minima.answers import Minima
-from theory.minima.labels import labels
-from theory.minima.saddle import Saddle, phi, tilted
-from theory.minima.stability import towards_teacher
+from theory.minima.count import Minima
+from theory.minima.saddle import Nodes, Saddle, phi, tilted, towards_teacher
 from theory.model import Activation, Network
 
 LINE = Activation(
@@ -58,7 +56,7 @@ def found() -> Minima:
 
 def test_complexity_is_the_functional_of_its_law(found):
     """Sigma of physics' functional of the law of labels, its Kullback-Leibler divergence written out."""
-    alpha, s, nodes = 4.0, found.saddle, labels(QUADRATIC, 0.3, found.step)
+    alpha, s, nodes = 4.0, found.saddle, Nodes.of(QUADRATIC, 0.3, found.step)
     p, one = s.probability, 1 + s.r * nodes.weight
     kept = p > 0
     divergence = p[kept] @ (np.log(p[kept]) - nodes.log_prior[kept])
@@ -72,7 +70,7 @@ def test_complexity_is_the_functional_of_its_law(found):
 @pytest.mark.parametrize("name", ["a", "r", "b", "rho"])
 def test_it_is_stationary(found, name):
     """In every number, by central differences."""
-    nodes = labels(QUADRATIC, 0.3, found.step)
+    nodes = Nodes.of(QUADRATIC, 0.3, found.step)
     at = {key: getattr(found.saddle, key) for key in ("a", "r", "b", "beta", "rho")}
     step = 1e-4 * abs(at[name])
     low, high = (phi(nodes, 4.0, None, **(at | {name: at[name] + sign * step})) for sign in (-1, 1))
@@ -142,7 +140,7 @@ def test_minima_without_a_bound_on_weights_at_other_nodes():
 def test_overlap_with_the_teacher_is_a_slope(found):
     """1/(1 - dXi/dz) by differences along z(r), at a law that has a gap."""
     stable = complexity(QUADRATIC, 4.0, loss=0.05)
-    nodes, s = labels(QUADRATIC, 0.0, stable.step), stable.saddle
+    nodes, s = Nodes.of(QUADRATIC, 0.0, stable.step), stable.saddle
 
     def at(r: float) -> tuple[float, float]:
         f = nodes.weight
@@ -154,7 +152,7 @@ def test_overlap_with_the_teacher_is_a_slope(found):
     assert at(s.r)[0] == pytest.approx(stable.multiplier, abs=1e-8)
     assert (
         found.kind == "marginal"
-        and towards_teacher(labels(QUADRATIC, 0.3, found.step), 4.0, found.saddle)[1] < 1e-6
+        and towards_teacher(Nodes.of(QUADRATIC, 0.3, found.step), 4.0, found.saddle)[1] < 1e-6
     )
 
 
@@ -235,7 +233,7 @@ def test_wrong_intervals_and_losses():
 
 
 def test_the_tilted_law_outside_its_range_is_nothing():
-    nodes = labels(QUADRATIC, 0.0, 0.5)
+    nodes = Nodes.of(QUADRATIC, 0.0, 0.5)
     p, log_z = tilted(nodes, 3.0, 1e-300, 0.4, 0.0, 0.0, 0.0)
     assert np.isnan(log_z) or np.isclose(p.sum(), 1)
     assert isinstance(complexity(QUADRATIC, 4.0).saddle, Saddle)

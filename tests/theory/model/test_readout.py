@@ -8,7 +8,7 @@ from theory.general.any_weight import general_spectrum
 from theory.general.clouds import invariant_span, orbit_labels
 from theory.general.first_order import gradient_overlap
 from theory.general.spectrum import route, solve, threshold
-from theory.minima.labels import labels
+from theory.minima.saddle import Nodes
 from theory.model import Network, Target
 from theory.path.used import force
 
@@ -138,7 +138,7 @@ def test_first_order_and_minima_know_readouts_and_biases():
     signal = (2 * weight @ (u * np.tanh(u))) ** 2
     size = 4 * 76 + 4 * 2 * weight @ np.tanh(u) ** 2
     np.testing.assert_allclose(gradient_overlap(model, 3.0), 3 * signal / (size + 3 * signal), rtol=1e-9)
-    shifted = labels(Network(1, 1, activation="tanh", loss="squared", bias=(0.7,)), 0.3, 0.5)
+    shifted = Nodes.of(Network(1, 1, activation="tanh", loss="squared", bias=(0.7,)), 0.3, 0.5)
     u = 0.3 * shifted.lam + np.sqrt(1 - 0.3**2) * shifted.v
     slope = 1 - np.tanh(shifted.lam + 0.7) ** 2
     gap = np.tanh(shifted.lam + 0.7) - np.tanh(u)
