@@ -144,7 +144,8 @@ def label_variance(model: Network, g: float) -> float:
     if not -p / 2 <= g < 0:
         raise ParameterError(f"g must lie in [{-p / 2}, 0), got {g!r}")
     yhat, y, probability = label_grid(p, model.p_star)
-    k = trace_term(model, yhat, y, -2 * g / p)
+    t, low, high = -2 * g / p, (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)
+    k = ((p - 1) * low / (1 + t * low) + high / (1 + t * high)) / p
     mean = np.sum(probability * k)
     return float((2 / p) ** 2 * np.sum(probability * (k - mean) ** 2))
 
@@ -154,13 +155,6 @@ def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:
     (yhat, one), (y, two) = chi_square_law(p), chi_square_law(p_star)
     pairs = [v.ravel() for v in np.meshgrid(yhat, y, indexing="ij")]
     return pairs[0], pairs[1], np.outer(one, two).ravel()
-
-
-def trace_term(model: Network, yhat: Array, y: Array, t: float) -> Array:
-    """k(g) in units of (p/2) H: the mean over the p eigenvalues f of f / (1 + t f), t = -2 g / p."""
-    p = int(model.p)
-    low, high = (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)
-    return ((p - 1) * low / (1 + t * low) + high / (1 + t * high)) / p
 
 
 AMPLITUDES = (0.80, 1.02, 1.18, 1.30, 1.41, 1.50, 1.59, 1.67)  # c_d, d = 1 ... 8, each to 0.01

@@ -82,17 +82,14 @@ def threshold(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) 
         sizes = np.asarray(n)
     except ValueError:
         raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
-    each = []
+    each, kind = [], bbp_threshold(model).kind
     for size in [_size(v) for v in (sizes.ravel() if sizes.ndim else [n])]:
         found = answer(model, n=size, share=0.5, of="informative", draws=draws, seed=seed)
-        each.append((found.alpha, found.error, found.doubt or ""))
-    kind, jump = bbp_threshold(model).kind, math.nan
-    if not sizes.ndim:
-        alpha, error, reason = each[0]
-        return Threshold(alpha, kind, jump, error, route="draws", reason=reason)
-    alphas, errors, reasons = (np.reshape(column, sizes.shape) for column in zip(*each, strict=True))
-    kinds, jumps = (np.full(sizes.shape, value) for value in (kind, jump))
-    return Threshold(alphas, kinds, jumps, errors, route="draws", reason=reasons)
+        each.append((found.alpha, found.error, found.doubt or "", kind, math.nan))
+    alpha, error, reason, kinds, jump = (
+        np.reshape(column, sizes.shape)[()] for column in zip(*each, strict=True)
+    )
+    return Threshold(alpha, kinds, jump, error, route="draws", reason=reason)
 
 
 def _size(n: Any) -> int:

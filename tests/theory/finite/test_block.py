@@ -82,7 +82,7 @@ def test_block_noise_has_its_three_sectors():
 
 @pytest.mark.parametrize(("p", "a"), [(2, 0.6), (3, 1.5)])
 def test_tilt_is_what_a_matrix_of_resolvents_does(p, a):
-    """The twin of theory.finite.anisotropy: T (p, p) with z = -1/T + (1/N) sum Phi(T) by iteration, labels of one draw, at
+    """The twin of the linear response: T (p, p) with z = -1/T + (1/N) sum Phi(T) by iteration, labels of one draw, at
     0.8 of t at the isotropic edge, with the second-order term in z. The trace of T is p t but for a tenth of what it is off
     without that term; what T makes of the block beyond t I, on the teacher and a student, agrees to 6 % in norm:
     higher orders and the mean over the labels' directions, of order N^{-1/2}, make 0.4 to 3 % at N = 2,000."""
