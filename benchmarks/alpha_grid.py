@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from sims.krylov.solver import Settings
-from sims.one_draw import converged, sample_grid
+from sims.one_draw import sample_grid
 from theory.model import Committee
 
 
@@ -40,10 +40,12 @@ def timed(points, options: argparse.Namespace, block: int | None) -> float:
     start = time.perf_counter()
     found = sample_grid(points, options.n, settings=settings, **fixed)
     seconds = time.perf_counter() - start
-    products = [s.get("products", 0) + s.get("products_float32", 0) for s in found.stats]
-    print(
-        f"  converged {converged(found)}, largest residual {np.max(found.residuals):.1e}, steps {max(products)}"
+    products = [pairs.stats.get("products", 0) + pairs.stats.get("products_float32", 0) for pairs in found]
+    converged, worst = (
+        all(pairs.code == 0 for pairs in found),
+        max(np.max(pairs.residuals) for pairs in found),
     )
+    print(f"  converged {converged}, largest residual {worst:.1e}, steps {max(products)}")
     return seconds
 
 

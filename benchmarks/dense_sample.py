@@ -25,11 +25,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import eigh
 
-from sims import hessian, sampling
-from sims.dense import all_overlaps
-from sims.dense.reduction import tridiagonal
-from sims.host_draws import draw_on_host
-from sims.instance import Instance
+from sims import hessian, sampling, tridiagonal
+from sims.instance import Instance, draw_on_host
 from sims.signal import signal_vectors
 from theory.model import Committee
 
@@ -54,16 +51,20 @@ def least(actions: dict[str, Callable[[], object]], repeat: int) -> dict[str, np
 
 def measure(n: int, p: int, alpha: float, dtype: str, repeat: int) -> dict[str, np.ndarray]:
     model, order = Committee(p, 1, 0.3), p * n
-    number = max(1, min(32, 4 * all_overlaps.side_by_side(order)))
+    number = max(1, min(32, 4 * tridiagonal.side_by_side(order)))
     drawn = list(draw_on_host(model, n, alpha, range(number), dtype=dtype))
     matrices = built(drawn)
     signals = [signal_vectors(one.teacher, p) for one in drawn]
-    reduced = [tridiagonal(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)]
+    reduced = [
+        tridiagonal.tridiagonal(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)
+    ]
     problems = [(one.d, one.e, one.rotated, one.width) for one in reduced]
     subset = (0, p + sampling.MARGIN - 1)
 
     def reduce() -> list:
-        again = [tridiagonal(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)]
+        again = [
+            tridiagonal.tridiagonal(h.copy(order="F"), 1.0, s) for h, s in zip(matrices, signals, strict=True)
+        ]
         return [one.rotated for one in again]
 
     found = least(
@@ -79,7 +80,7 @@ def measure(n: int, p: int, alpha: float, dtype: str, repeat: int) -> dict[str, 
             "draw": lambda: list(draw_on_host(model, n, alpha, range(number), dtype=dtype)),
             "build": lambda: built(drawn),
             "reduce": reduce,
-            "spectrum": lambda: all_overlaps.spectra_overlaps(problems),
+            "spectrum": lambda: tridiagonal.spectra_overlaps(problems),
         },
         repeat,
     )

@@ -18,9 +18,8 @@ import numpy as np
 from scipy import stats
 
 from sims.dynamics.methods import Descent, MessagePassing, Method, PowerIteration, Ruled
-from sims.dynamics.problem import Matrix, Problem
+from sims.dynamics.problem import Matrix, Problem, retract
 from sims.dynamics.run import descend, problem_of, trajectory
-from sims.dynamics.sphere import retract
 from theory.general.spectral_methods import optimal
 from theory.model import Network
 from theory.path.deferred import Deferred

@@ -30,17 +30,17 @@ from sims import machine
 from sims.backend import settings
 from sims.descent import samples
 from sims.instance import padded
-from sims.krylov import memory as krylov_memory
+from sims.krylov import settings as krylov_settings
 from sims.krylov.settings import Plan, Settings
 from sims.operator import sharded
-from sims.operator.halves import gemm_width
 from sims.operator.rows import block_size
 from sims.solvers.dense import dense_bytes
+from sims.threefry import gemm_width
 from theory.model import Committee
 
-ADD = "sims.operator.operator._add_block"
-_DENSE = ("hessian._block", "hessian._joined", "hessian._assembled", "instance._place", "instance.row_block")
-_HOST = ("host_draws", "all_overlaps", "instance._halves")  # in the table, run on a CPU alone
+ADD = "sims.operator.rows._add_block"
+_DENSE = ("hessian._block", "hessian._joined", "hessian._assembled", "instance._place", "threefry.row_block")
+_HOST = ("threefry._rows", "tridiagonal")  # in the table, run on a CPU alone
 
 
 class Report:
@@ -106,7 +106,7 @@ class Report:
         # XLA's own sizes of all that is alive when the basis is contracted: chunks old and new, columns combined, blocks
         chunk = along.arguments - n * p * block * item
         chunks = -(-plan.basis // plan.width) + -(-2 * plan.basis // 5 // plan.width) + 1
-        laid = found["sims.krylov.basis._laid"].temporaries + krylov_memory.PANELS * n * p * block * item
+        laid = found["sims.krylov.basis._laid"].temporaries + krylov_settings.PANELS * n * p * block * item
         labels = (
             found["sims.operator.operator._parts"].results + found["sims.operator.operator._in_units"].results
         )
@@ -117,7 +117,7 @@ class Report:
     def planned(self, n: int, alpha: float, p: int, dtype: str, stored: bool) -> int:
         """Bytes that the package plans for a search."""
         kept = {"stored": stored, "settings": Settings(mixed=False)}
-        return krylov_memory.krylov_bytes(Committee(p), n, alpha, eigenpairs=6, dtype=dtype, **kept)
+        return krylov_settings.krylov_bytes(Committee(p), n, alpha, eigenpairs=6, dtype=dtype, **kept)
 
     def told(self, what: str, plan: int, xla: int) -> None:
         """Bytes planned by the package against those of XLA."""
@@ -131,7 +131,7 @@ class Report:
         item, order, rows = np.dtype(dtype).itemsize, p * n, padded(round(alpha * n))
         together = machine.solved_together(order, item)
         print(f"\ndense, N = {n}, alpha = {alpha}, p = {p}, {dtype}: {together} together")
-        wanted = ("hessian._block", "hessian._joined", "instance.row_block", "instance._place")
+        wanted = ("hessian._block", "hessian._joined", "threefry.row_block", "instance._place")
         size = int(np.gcd(rows, 1024))
         table = programs(n, alpha, p, dtype, size=size, sharding=self.sharding)
         found = {
@@ -145,7 +145,7 @@ class Report:
         )
         blocks = p * (p + 1) // 2
         time = {name: one.seconds(self.card, item) for name, one in found.items()}
-        draw = rows / size * (time["instance.row_block"] + time["instance._place"])
+        draw = rows / size * (time["threefry.row_block"] + time["instance._place"])
         build = blocks * time["hessian._block"] + time.get("hessian._joined", 0)
         eigen = machine.dense_seconds(order, item, together=together, card=self.card)
         two = cost.sample_seconds(p, n, alpha, "dense") / 2
@@ -173,7 +173,7 @@ class Report:
         for points, width in ((sets, block), (1, 8)):
             table = programs(n, 1.5, p, dtype, block=width, size=size, sets=points, sharding=self.sharding)
             (add,) = (
-                self.line(program, item, f"operator._add_block, {points}")
+                self.line(program, item, f"rows._add_block, {points}")
                 for program in table
                 if program.name == ADD
             )
@@ -182,7 +182,7 @@ class Report:
             f"a product of {sets} points {1e3 * times[sets]:.2f} ms, of one with blocks of 8 {1e3 * times[1]:.2f} ms: "
             f"{times[sets] / times[1]:.1f} times (two cores 6.4 times, docs/large_n.md)"
         )
-        peak = krylov_memory.krylov_bytes(Committee(p), n, 1.5, eigenpairs=4, dtype=dtype, sets=sets)
+        peak = krylov_settings.krylov_bytes(Committee(p), n, 1.5, eigenpairs=4, dtype=dtype, sets=sets)
         print(f"memory planned {peak / 1e9:.1f} GB")
 
     def density(self, n: int, alpha: float, p: int, dtype: str) -> None:

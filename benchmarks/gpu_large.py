@@ -30,17 +30,16 @@ from sims.density import lanczos_quadrature
 from sims.descent.samples import sample_descents
 from sims.dynamics.state import Rules
 from sims.instance import draw
-from sims.krylov.memory import krylov_bytes
-from sims.krylov.settings import Settings
+from sims.krylov.settings import Settings, krylov_bytes
 from sims.krylov.solver import lowest_krylov
-from sims.one_draw import converged, sample_grid
+from sims.one_draw import sample_grid
 from sims.operator.operator import HessianOperator, hessian_operator
 from sims.operator.rows import block_size
 from sims.sampling import sample_point
 from theory.model import Committee
 
 MODEL = Committee(2, 1, 0.3)
-ADD = "sims.operator.operator._add_block"
+ADD = "sims.operator.rows._add_block"
 LARGE = {
     "copy": 1 << 31,
     "product": 100_000,
@@ -156,7 +155,7 @@ def every_program(lines: Lines) -> None:
     for dtype in ("float32", "float64"):
         table = programs(n, 2.0, 2, dtype, size=block_size(2 * n, n, dtype))
         for program in (*table, solves(min(n, 1000), 4, dtype)):
-            if "host_draws" not in program.name and "all_overlaps" not in program.name:
+            if "threefry._rows" not in program.name and "tridiagonal" not in program.name:
                 found, computed = lines.seconds(program)
                 if found.calls and "eigh" in program.name:  # of which the text says nothing
                     number, order, _ = program.arguments[0].shape
@@ -227,12 +226,12 @@ def grid(lines: Lines) -> None:
         sample_grid(chosen, n, settings=Settings(block=block, products=4), **fixed)
         start = time.perf_counter()
         found = sample_grid(chosen, n, settings=Settings(tol=1e-4, block=block), **fixed)
-        took, products = time.perf_counter() - start, max(stats["products"] for stats in found.stats)
+        took, products = time.perf_counter() - start, max(pairs.stats["products"] for pairs in found)
         m, columns = round(1.5 * n), len(chosen) * 2 * block
         product_seconds = machine.product_seconds(m, n, columns, 4, card=lines.card)
         drawing = m * n * machine.VARIATE / lines.card.integer
         computed = drawing + products * (product_seconds + len(chosen) * machine.STEP)
-        more = f"{products} products, converged {converged(found)}"
+        more = f"{products} products, converged {all(pairs.code == 0 for pairs in found)}"
         lines.say(f"grid of {len(chosen)}, N = {n}, block {block}", took, computed, more)
 
 

@@ -17,11 +17,11 @@ from sims.dynamics.state import Rules
 from sims.hessian import functions_of
 from sims.instance import padded
 from sims.krylov.settings import Plan, Settings
-from sims.operator.halves import gemm_width
+from sims.threefry import gemm_width
 from theory.model import Committee, network
 
 COMPILED = type(jax.jit(lambda: 0))
-HALVES = "sims.operator.halves.row_halves"
+HALVES = "sims.threefry.row_halves"
 
 
 class Program(NamedTuple):
@@ -103,8 +103,8 @@ def programs(
         Program(HALVES, (key, word), {"count": size, "n": n, "dtype": dtype}),
         Program(f"{operator}_parts", (functions, halves, both, numbers64, (None, None), reach, whole, p)),
         Program(f"{operator}_in_units", (*parts64, shape(sets, of=np.float64), dtype)),
-        Program(f"{operator}_first_block", (halves, mirror, columns, *parts)),
-        Program(f"{operator}_add_block", (columns, halves, mirror, columns, *parts)),
+        Program("sims.operator.rows._first_block", (halves, mirror, columns, *parts)),
+        Program("sims.operator.rows._add_block", (columns, halves, mirror, columns, *parts)),
         Program(f"{operator}_to_columns", (shape(sets, p, n, k),)),
         Program(f"{operator}_from_columns", (columns, (sets, p))),
         Program(f"{operator}_block_major", (vectors, p)),
@@ -128,13 +128,12 @@ def programs(
         Program("sims.hessian._assembled", (shape(m, p), shape(m), shape(m, p))),
         Program("sims.hessian._block", (shape(m, n), shape(m))),
         Program("sims.hessian._joined", ({(k, j): shape(n, n) for k in range(p) for j in range(k, p)},)),
-        Program("sims.dense.all_overlaps._sweep", (some64, some64, shape(2, 8, 128, of=np.float64), some64)),
-        Program("sims.instance.row_block", (key, word), {"count": size, "n": n, "dtype": dtype}),
-        Program("sims.instance._halves", (key, word), {"count": size, "n": n, "dtype": dtype}),
+        Program("sims.tridiagonal._sweep", (some64, some64, shape(2, 8, 128, of=np.float64), some64)),
+        Program("sims.threefry.row_block", (key, word), {"count": size, "n": n, "dtype": dtype}),
         Program("sims.instance._normals", (key, word, size, 1)),
         Program("sims.instance._spread", (shape(size, n), shape(n))),
         Program("sims.instance._place", (shape(m, n), shape(128, n), whole, whole)),
-        Program("sims.host_draws._rows", (shape(size, 2, of=np.uint32), shape(size, of=np.uint32)), {"n": n, "dtype": dtype}),
+        Program("sims.threefry._rows", (shape(size, 2, of=np.uint32), shape(size, of=np.uint32)), {"n": n, "dtype": dtype}),
         Program("sims.descent.hessians._split", (vectors, shape(n, p, 1))),
         Program("sims.descent.hessians._joined", (vectors, vectors, shape(1, p, k), shape(n, p, 1), shape(1, p, 1), real)),
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """LAPACK's reduction to tridiagonal form (sytrd) by blocks of few columns against its own choice of 32, in turns in one run.
 
-The least of the repetitions, one BLAS thread. The last column is the block in use (`sims.dense.reduction.block_of`) and its
+The least of the repetitions, one BLAS thread. The last column is the block in use (`sims.tridiagonal.block_of`) and its
 time over that of 32 columns.
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.reduction [--orders 100,200,400] [--repeat 40]
@@ -14,7 +14,7 @@ import time
 import numpy as np
 from scipy.linalg.lapack import dsytrd
 
-from sims.dense.reduction import block_of
+from sims.tridiagonal import block_of
 
 BLOCKS = (4, 8, 12, 16, 24, 32)
 

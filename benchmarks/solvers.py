@@ -2,10 +2,10 @@
 
     python benchmarks/solvers.py [--orders 1000,2000,3000,4000,6000] [--p 2] [--a 0.3] [--alphas 1.2,2.5] [--repeat 2]
 
-Both give the p p_star + 4 lowest pairs with checked residuals: dense to rounding, Krylov to `sims.krylov.sample.TOL`. Dense
-also gives the rank of the largest overlap in the whole spectrum, Krylov only where the lowest pairs settle it. Wall seconds,
-least of the repetitions, after a first call that compiles; the largest difference between the eigenvalues of both; the ranks
-found. Cut-offs now: `sims.krylov.sample.DENSE`.
+Both give the p p_star + 4 lowest pairs with checked residuals: dense to rounding, Krylov to `sims.solvers.krylov.SETTINGS`.
+Dense also gives the rank of the largest overlap in the whole spectrum, Krylov only where the lowest pairs settle it. Wall
+seconds, least of the repetitions, after a first call that compiles; the largest difference between the eigenvalues of both; the
+ranks found. Cut-offs now: `sims.sampling.DENSE`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import time
 import jax
 import numpy as np
 
-from sims.krylov.sample import DENSE
-from sims.sampling import PointResult, sample_point
+from sims.sampling import DENSE, PointResult, sample_point
 from theory.model import Committee
 
 

@@ -25,13 +25,6 @@ def of_type(name: str, value: Any, kind: type[T]) -> T:
     return value
 
 
-def has(name: str, value: Any, *parts: str) -> Any:
-    """`value`, which has these attributes; else ParameterError that calls it by `name`."""
-    if not all(hasattr(value, part) for part in parts):
-        raise ParameterError(f"{name} must have {', '.join(parts)}, got {shown(value)}")
-    return value
-
-
 def indices(name: str, values: Any) -> list[int]:
     """`values`, whole numbers of at least 0 in a row, as a list; else ParameterError."""
     if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
@@ -76,10 +69,3 @@ def reals(name: str, value: Any, *shape: int | None, dtype: Any = None) -> Any:
         return np.asarray(array, dtype)
     kept = array.dtype in (np.float32, np.float64) and array.dtype.isnative
     return array if kept else array.astype(np.float64)
-
-
-def stream_key(name: str, value: Any) -> jax.Array:
-    """`value`, a key of `sims.instance` (one threefry key); else ParameterError."""
-    if not (isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)):
-        raise ParameterError(f"{name} must be a key from draw_key or data_key, got {shown(value)}")
-    return value

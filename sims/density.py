@@ -35,10 +35,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
 from sims.backend import HIGHEST, pinned, power_of_two
-from sims.checks import has, of_type, reals
+from sims.checks import of_type, reals
 from sims.instance import Instance
-from sims.krylov.settings import in_units
-from sims.krylov.solver import OPERATOR, BlockOperator
+from sims.krylov.solver import BlockOperator, block_operator
 from sims.operator.operator import hessian_operator
 from theory.checks import ParameterError, count, finite, one, positive
 
@@ -152,14 +151,12 @@ def lanczos_quadrature(
     (2, 6)
     """
     probes, steps = count("probes", probes), count("steps", steps)
-    if has("operator", operator, *OPERATOR).sets != 1:
-        raise ParameterError(f"lanczos_quadrature wants an operator of one set, got {operator.sets}")
+    block_operator(operator, one_set=True)
     start = np.random.default_rng(count("seed", seed, 0)).standard_normal((operator.order, probes))
     steps = min(steps, operator.order)
     atom = getattr(operator, "atom", 0.0) if atom is None else one("atom", finite("atom", atom))
     if not 0 <= atom < 1:
         raise ParameterError(f"atom must be at least 0 and below 1, got {atom}")
-    operator = in_units(operator)
     if not atom or steps < 3:
         return measure_of(operator, start, steps)
     found = _rules(operator, start, steps, _with_node_at_zero)
@@ -209,11 +206,11 @@ def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrat
 
     Raises ParameterError on vectors of another shape and of length 0.
     """
-    start = reals("start", start, has("operator", operator, *OPERATOR).order, None, dtype=np.float64)
+    start = reals("start", start, block_operator(operator).order, None, dtype=np.float64)
     largest = np.max(np.abs(start), axis=0)
     if not (np.all(largest > 0) and np.all(np.isfinite(largest))):
         raise ParameterError("start must have columns of finite length above 0")
-    return _rules(in_units(operator), start / largest, count("steps", steps), _plain_rule)
+    return _rules(operator, start / largest, count("steps", steps), _plain_rule)
 
 
 def _rules(

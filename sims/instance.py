@@ -17,20 +17,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sims.backend import HIGHEST, blas, pinned
-from sims.checks import of_type, reals
-from sims.students import on_sphere, placed
-from sims.threefry import fold, normal_halves, normal_row
+from sims.checks import indices, of_type, reals
+from sims.threefry import HostRows, aligned, fold, normal_row, row_block
 from theory.checks import ParameterError, count, flag, positive, shown
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network
@@ -38,12 +36,13 @@ from theory.model.network import Network, network
 # The map from keys to draws. Its number rises with every change after which a key gives other variates (the layout of keys,
 # the transform of bits, the order of rows): samples of two streams must not be taken for those of one.
 STREAM = "threefry2x32/1"
-ROWS = 64  # rows drawn by one call on a device, half of the most on the host
-_CALL = 2**17  # variates that one call draws on the host, about
+ROWS = 64  # rows whose preactivations are found at once where rows are drawn for them
+TOGETHER = (
+    2**16
+)  # rows that are numbered through together, about: the last call for them draws more than are used
 WEIGHTS, DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
-_WIDEST = 2**31
 WORD = 2**32  # how many numbers a word of a key tells apart
-T = TypeVar("T")
+_WIDEST = 2**31
 
 
 @dataclass(frozen=True)
@@ -91,143 +90,6 @@ class Instance:
         return input_roots(self.model, self.n)
 
 
-def input_roots(model: Network, n: int) -> NDArray[np.float64] | None:
-    """Square roots (n,) of the eigenvalues of Sigma at N = n, by which coordinates of N(0, I_N / N) are multiplied: ascending,
-    at the quantiles (i + 1/2) / N of the model's law, rescaled to tr Sigma = N. None for Sigma = 1."""
-    law = getattr(model, "covariance", None)
-    return None if law is None else np.sqrt(law.eigenvalues(n))
-
-
-def real_dtype(dtype: Any) -> np.dtype:
-    """`dtype` as np.dtype, float32 or float64; else ParameterError."""
-    try:
-        name = np.dtype(dtype).name
-    except (TypeError, ValueError, OverflowError, SyntaxError):
-        name = ""
-    if dtype is None or name not in ("float32", "float64"):
-        raise ParameterError(f"dtype must be float32 or float64, got {shown(dtype)}")
-    return np.dtype(name)
-
-
-def samples_of(alpha: float, n: int) -> int:
-    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0.
-
-    >>> samples_of(2.5, 13)
-    32
-    """
-    alpha, n = _scalar("alpha", alpha), count("n", n)
-    if alpha * n >= WORD:
-        raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {shown(n)}")
-    m = round(alpha * n)
-    if m < 1:
-        raise ParameterError(f"alpha N must round to at least one sample, got alpha = {alpha!r}, N = {n}")
-    return m
-
-
-@pinned
-def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
-    """Key of one draw: a function of (seed, N, alpha, sample) alone. alpha = None: data shared by all alpha.
-
-    Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
-    """
-    return _wrapped(_draw_words(seed, n, alpha, sample))
-
-
-def point_words(seed: int, n: int, alpha: float | None) -> NDArray[np.uint32]:
-    """Words (2,) of the key from which those of all samples at a point are folded."""
-    seed = below("seed", seed, 2**63)
-    # the words of jax.random.key(seed), less the program's jax_random_seed_offset
-    words = np.asarray([seed >> 32, seed & (WORD - 1)], np.uint32)
-    folded = [below("n", count("n", n), WORD)]
-    if alpha is not None:
-        folded += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
-    for word in folded:
-        words = fold(words, word)
-    return words
-
-
-def _draw_words(seed: int, n: int, alpha: float | None, sample: int) -> NDArray[np.uint32]:
-    return fold(point_words(seed, n, alpha), below("sample", sample, WORD))
-
-
-@pinned
-def data_key(key: jax.Array) -> jax.Array:
-    """Key of the rows of the data of the draw with this key."""
-    return _fold(key, DATA)
-
-
-def padded(m: int, least: int = 128) -> int:
-    """Number of rows at or above m to which data are padded: multiples of `least`, at most 9 in each octave."""
-    step = max(least, 1 << max(0, (m - 1).bit_length() - 4))
-    return -(-m // step) * step
-
-
-@pinned
-@functools.partial(jax.jit, static_argnames=("count", "n", "dtype"))
-def row_block(
-    key: jax.Array, start: jax.Array | int, count: int, n: int, dtype: Any = "float64"
-) -> jax.Array:
-    """Rows start .. start + count - 1, each N(0, I/n), of the data with `key` (from `data_key`): (count, n).
-
-    Row mu is drawn from fold_in(key, mu), in `dtype`, whatever the block it is drawn in. `start` is traced:
-    one compilation serves every block of the same shape.
-    """
-    # a barrier: fused with what follows, radius and angle of a pair would be computed twice, and may round otherwise
-    halves = jax.lax.optimization_barrier(_halves(key, start, count, n, dtype))
-    return jnp.concatenate(halves, axis=1)[:, :n]
-
-
-@pinned
-@functools.partial(jax.jit, static_argnames=("count", "n", "dtype"))
-def _halves(
-    key: jax.Array, start: jax.Array | int, count: int, n: int, dtype: str
-) -> tuple[jax.Array, jax.Array]:
-    """`row_block` in two halves (count, ceil(n / 2)), as `sims.threefry.normal_halves` has them."""
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, start + jnp.arange(count, dtype=jnp.uint32))
-    return scaled_halves(keys, n, dtype)
-
-
-def scaled_halves(keys: jax.Array, n: int, dtype: str) -> tuple[jax.Array, jax.Array]:
-    """Rows N(0, I/n) from a key each, in halves; for programs that return them apart."""
-    first, second = jax.vmap(lambda key: normal_halves(key, n, dtype))(keys)
-    scale = jnp.asarray(1 / math.sqrt(n), dtype)
-    return first * scale, second * scale
-
-
-def join(halves: Sequence[ArrayLike], rows: NDArray) -> None:
-    """Write the first rows of two halves to `rows` (count, n) on the host."""
-    first, second = (np.asarray(half)[: len(rows)] for half in halves)
-    middle = first.shape[1]
-    rows[:, :middle], rows[:, middle:] = first, second[:, : rows.shape[1] - middle]
-
-
-@pinned
-def draw_rows(
-    key: jax.Array, m: int, n: int, dtype: Any = "float64", *, length: int | None = None
-) -> NDArray:
-    """Rows 0 .. m - 1 of the data whose key is `key`, then zeros, on the host: (length, n), length m by default."""
-    rows = _aligned(length or m, n, real_dtype(dtype))
-    size = min(2 * ROWS, max(8, 1 << (m - 1).bit_length()), max(8, 1 << (_CALL // n).bit_length()))
-    calls = ((start, _halves(key, np.uint32(start), size, n, str(rows.dtype))) for start in range(0, m, size))
-    for start, halves in ahead(calls):
-        join(halves, rows[start : min(start + size, m)])
-    rows[m:] = 0
-    return rows
-
-
-@pinned
-def draw_data(key: jax.Array, m: int, n: int, dtype: Any = "float64") -> jax.Array:
-    """Rows 0 .. m - 1 of the data whose key is `key`, then zeros: (padded(m), n), on JAX's default device."""
-    dtype = str(real_dtype(dtype))
-    if jax.default_backend() == "cpu":
-        return jax.device_put(draw_rows(key, m, n, dtype, length=padded(m)), may_alias=True)
-    data = jnp.zeros((padded(m), n), dtype)
-    size = math.gcd(len(data), 1024)  # few calls, and few lengths
-    for start in range(0, m, size):
-        data = _place(data, row_block(key, np.uint32(start), size, n, dtype), start, m)
-    return data
-
-
 @pinned
 def draw(
     model: Network,
@@ -271,29 +133,86 @@ def draw(
     >>> drawn.m, drawn.student.shape, drawn.teacher.shape, drawn.data.shape
     (30, (2, 12), (1, 12), (128, 12))
     """
-    p, dtype, data, shared = (
-        finite_p(model),
-        str(real_dtype(dtype)),
-        flag("data", data),
-        flag("shared", shared),
+    m, n, dtype = _fitting(model, n, alpha, dtype)
+    data, shared = flag("data", data), flag("shared", shared)
+    words = fold(point_words(seed, n, None if shared else alpha), [below("sample", sample, WORD)])
+    on_host = data and jax.default_backend() == "cpu"
+    drawn = next(_instances(model, n, m, words, dtype, rows=on_host))
+    rows = drawn.data
+    if rows is None and data:
+        rows = _device_rows(data_key(drawn.key), m, n, dtype, drawn.roots)
+    return replace(
+        drawn,
+        student=jax.device_put(drawn.student),
+        teacher=jax.device_put(drawn.teacher),
+        data=None if rows is None else jax.device_put(rows, may_alias=True),
     )
-    m = samples_of(alpha, n)
-    n = count("n", n)
-    room_for_teacher(model, n)
+
+
+def draw_on_host(
+    model: Network, n: int, alpha: float, samples: Sequence[int], *, seed: int = 0, dtype: Any = "float64"
+) -> Iterator[Instance]:
+    """The instances that `draw` gives for these samples, bit for bit, as NumPy arrays, one after the other.
+
+    Raises ParameterError as `draw` does, before the first.
+
+    >>> [drawn.m for drawn in draw_on_host(Network(2, 1, 1.0), 12, 2.5, [0, 3], seed=1)]
+    [30, 30]
+    """
+    m, n, dtype = _fitting(model, n, alpha, dtype)
+    samples = [below("sample", sample, WORD) for sample in indices("samples", samples)]
+    words = fold(point_words(seed, n, alpha), samples).reshape(-1, 2)
+    return _instances(model, n, m, words, dtype, rows=True)
+
+
+def _fitting(model: Network, n: int, alpha: float, dtype: Any) -> tuple[int, int, str]:
+    """M, N and dtype of a draw; ParameterError where they do not fit the model."""
+    finite_p(model)
+    m, n, dtype = samples_of(alpha, n), count("n", n), str(real_dtype(dtype))
+    if model.p_star > n:
+        raise ParameterError(
+            f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
+        )
     if model.inputs is not None:
         model.inputs.require(m, n)
-    words = _draw_words(seed, n, None if shared else alpha, sample)
-    key = _wrapped(words)
-    student, teacher = draw_weights(key, p, model.p_star, n, dtype)
-    student = placed(model, student, teacher)
-    roots = input_roots(model, n)
-    if model.inputs is not None:
-        rows: jax.Array | None = jax.device_put(given_rows(model.inputs, words, m, dtype))
-    else:
-        rows = draw_data(data_key(key), m, n, dtype) if data else None
-    if rows is not None and roots is not None:
-        rows = _spread(rows, jnp.asarray(roots, dtype))
-    return Instance(model, m, jax.device_put(student), jax.device_put(teacher), rows, words)
+    return m, n, dtype
+
+
+def _instances(
+    model: Network, n: int, m: int, words: NDArray, dtype: str, *, rows: bool
+) -> Iterator[Instance]:
+    """The draws with these words (s, 2), as NumPy arrays; their rows too, but on inputs of one's own, if asked for."""
+    p, height, roots = finite_p(model), 2 * max(int(model.p), model.p_star), input_roots(model, n)
+    number = m if rows and model.inputs is None else 0
+    together = max(1, TOGETHER // (height + number))
+    for start in range(0, len(words), together):
+        some = words[start : start + together]
+        # first the rows of all weights, `height` of each sample, then those of their data
+        of_weights, of_data = fold(some, [[WEIGHTS], [DATA]])
+        keys = np.concatenate([np.repeat(of_weights, height, axis=0), np.repeat(of_data, number, axis=0)])
+        index = np.concatenate([np.tile(np.arange(height), len(some)), np.tile(np.arange(number), len(some))])
+        drawn = HostRows(keys, index, n, dtype)
+        weights = drawn.next(len(some) * height).reshape(len(some), height, n)
+        students, teachers = weights_from(weights, p, model.p_star)
+        for student, teacher, own in zip(students, teachers, some, strict=True):
+            data: Any = None
+            if model.inputs is not None:
+                data = _given_rows(model.inputs, own, m, dtype)
+            elif rows:
+                data = drawn.next(m, padded(m))
+            if data is not None and roots is not None:
+                data *= roots.astype(data.dtype)
+            at: Any = placed(model, student, teacher)
+            yield Instance(model, m, at, teacher, data, own)
+
+
+def _device_rows(key: jax.Array, m: int, n: int, dtype: str, roots: NDArray | None) -> jax.Array:
+    """Rows 0 .. m - 1 of the data whose key is `key`, then zeros: (padded(m), n), drawn on JAX's default device."""
+    data = jnp.zeros((padded(m), n), dtype)
+    size = math.gcd(len(data), 1024)  # few calls, and few lengths
+    for start in range(0, m, size):
+        data = _place(data, row_block(key, np.uint32(start), size, n, dtype), start, m)
+    return data if roots is None else _spread(data, jnp.asarray(roots, dtype))
 
 
 def chosen(words: NDArray, count: int, m: int) -> NDArray[np.int64]:
@@ -310,40 +229,120 @@ def chosen(words: NDArray, count: int, m: int) -> NDArray[np.int64]:
     return np.asarray(lowest[np.lexsort((lowest, numbers[lowest]))], np.int64)
 
 
-def given_rows(rows: Inputs, words: NDArray, m: int, dtype: Any) -> NDArray:
+def _given_rows(rows: Inputs, words: NDArray, m: int, dtype: str) -> NDArray:
     """The data (padded m, N) of the draw with these words: given rows over sqrt(N), then zeros."""
-    found = _aligned(padded(m), rows.n, np.dtype(dtype))
+    found = aligned(padded(m), rows.n, np.dtype(dtype))
     found[:m] = rows.take(chosen(words, rows.count, m)) / math.sqrt(rows.n)
     found[m:] = 0
     return found
 
 
-def room_for_teacher(model: Network, n: int) -> None:
-    """ParameterError where N is too small for orthogonal teacher rows."""
-    if model.p_star > n:
-        raise ParameterError(
-            f"p_star must be at most N for orthogonal teacher rows, got p_star = {model.p_star}, N = {n}"
-        )
-
-
-@pinned
-def draw_weights(
-    key: jax.Array, p: int, p_star: int, n: int, dtype: Any = "float64"
-) -> tuple[NDArray, NDArray]:
-    """Student (p, n), rows independent and uniform on the sphere of radius sqrt(n), and teacher (p_star, n).
-
-    Teacher rows are likewise uniform and mutually orthogonal (Haar): QR of Gaussian rows with diag R > 0.
-    """
-    rows = draw_rows(_fold(key, WEIGHTS), 2 * max(p, p_star), n, dtype)
-    return weights_from(rows, p, p_star)
-
-
 def weights_from(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
-    """Student (..., p, n) and teacher (..., p_star, n) from Gaussian rows (..., 2 max(p, p_star), n)."""
+    """Student (..., p, n), rows uniform on the sphere of radius sqrt(n), and teacher (..., p_star, n), uniform and mutually
+    orthogonal (Haar: QR with diag R > 0), from Gaussian rows (..., 2 max(p, p_star), n)."""
     student = rows[..., 0 : 2 * p : 2, :]  # even and odd rows: each is the same whatever the widths
     q, r = np.linalg.qr(np.swapaxes(rows[..., 1 : 2 * p_star : 2, :], -1, -2))
     signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1, 1).astype(q.dtype)
-    return on_sphere(student), on_sphere(np.swapaxes(q * signs[..., None, :], -1, -2))
+    return _on_sphere(student), _on_sphere(np.swapaxes(q * signs[..., None, :], -1, -2))
+
+
+def placed(model: Network, rows: NDArray, teacher: NDArray) -> NDArray:
+    """Students (p, N) at the model's overlaps with the teacher (p_star, N), from rows (p, N) drawn at random.
+
+    Without overlap and Gram matrix the rows themselves, which meet the teacher by chance, O(N^{-1/2}). With an overlap R
+    student k is R_k W* + sqrt(1 - |R_k|^2) times its own direction, its row less the part in the teacher's span:
+    w_k.w*_l / N is R_kl exactly, and own directions meet by chance. With a Gram matrix own directions are made orthogonal
+    too: w_k.w_j / N is Q_kj. Raises ParameterError where N leaves no room for the directions.
+    """
+    gram, overlap = getattr(model, "gram", None), getattr(model, "overlap", 0.0)
+    if gram is None and overlap == 0.0:
+        return rows
+    wide, p, (p_star, n) = network(model), len(rows), teacher.shape
+    need = p_star + (1 if gram is None else p)
+    if need > n:
+        raise ParameterError(f"N must be at least {need} for students at given overlaps, got {n}")
+    w, r = teacher.astype(np.float64), wide.overlap_matrix
+    own = rows - (rows @ w.T / n) @ w
+    if gram is None:
+        length = np.sqrt(np.clip(1 - np.sum(r**2, axis=1), 0, None))[:, None]
+        return (r @ w + length * _on_sphere(own)).astype(rows.dtype)
+    q, triangle = np.linalg.qr(own.T)
+    own = (q * np.where(np.diag(triangle) < 0, -1, 1)).T * math.sqrt(n)
+    return (wide.mixing() @ np.concatenate([w, own])).astype(rows.dtype)
+
+
+def _on_sphere(rows: NDArray) -> NDArray:
+    """Rows (..., N) scaled to norm sqrt(N)."""
+    return rows * (math.sqrt(rows.shape[-1]) / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(
+        rows.dtype
+    )
+
+
+def input_roots(model: Network, n: int) -> NDArray[np.float64] | None:
+    """Square roots (n,) of the eigenvalues of Sigma at N = n, by which coordinates of N(0, I_N / N) are multiplied: ascending,
+    at the quantiles (i + 1/2) / N of the model's law, rescaled to tr Sigma = N. None for Sigma = 1."""
+    law = getattr(model, "covariance", None)
+    return None if law is None else np.sqrt(law.eigenvalues(n))
+
+
+def real_dtype(dtype: Any) -> np.dtype:
+    """`dtype` as np.dtype, float32 or float64; else ParameterError."""
+    try:
+        name = np.dtype(dtype).name
+    except (TypeError, ValueError, OverflowError, SyntaxError):
+        name = ""
+    if dtype is None or name not in ("float32", "float64"):
+        raise ParameterError(f"dtype must be float32 or float64, got {shown(dtype)}")
+    return np.dtype(name)
+
+
+def samples_of(alpha: float, n: int) -> int:
+    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0.
+
+    >>> samples_of(2.5, 13)
+    32
+    """
+    alpha, n = _scalar("alpha", alpha), count("n", n)
+    if alpha * n >= WORD:
+        raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {shown(n)}")
+    m = round(alpha * n)
+    if m < 1:
+        raise ParameterError(f"alpha N must round to at least one sample, got alpha = {alpha!r}, N = {n}")
+    return m
+
+
+@pinned
+def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
+    """Key of one draw: a function of (seed, N, alpha, sample) alone. alpha = None: data shared by all alpha.
+
+    Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
+    """
+    return _wrapped(fold(point_words(seed, n, alpha), below("sample", sample, WORD)))
+
+
+def point_words(seed: int, n: int, alpha: float | None) -> NDArray[np.uint32]:
+    """Words (2,) of the key from which those of all samples at a point are folded."""
+    seed = below("seed", seed, 2**63)
+    # the words of jax.random.key(seed), less the program's jax_random_seed_offset
+    words = np.asarray([seed >> 32, seed & (WORD - 1)], np.uint32)
+    folded = [below("n", count("n", n), WORD)]
+    if alpha is not None:
+        folded += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
+    for word in folded:
+        words = fold(words, word)
+    return words
+
+
+@pinned
+def data_key(key: jax.Array) -> jax.Array:
+    """Key of the rows of the data of the draw with this key."""
+    return _fold(key, DATA)
+
+
+def padded(m: int, least: int = 128) -> int:
+    """Number of rows at or above m to which data are padded: multiples of `least`, at most 9 in each octave."""
+    step = max(least, 1 << max(0, (m - 1).bit_length() - 4))
+    return -(-m // step) * step
 
 
 @pinned
@@ -439,30 +438,12 @@ def _place(data: jax.Array, block: jax.Array, start: jax.Array | int, m: jax.Arr
     return jax.lax.dynamic_update_slice_in_dim(data, jnp.where(inside[:, None], block, 0), start, axis=0)
 
 
-def ahead(calls: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """The same items, each after `depth` more have been started: JAX draws while the last block is copied."""
-    waiting: deque[T] = deque()
-    for call in calls:
-        waiting.append(call)
-        if len(waiting) > depth:
-            yield waiting.popleft()
-    yield from waiting
-
-
 def _fold(key: jax.Array, word: int) -> jax.Array:
     return _wrapped(fold(np.asarray(jax.random.key_data(key)), word))
 
 
 def _wrapped(words: Any) -> jax.Array:
     return jax.random.wrap_key_data(words, impl="threefry2x32")
-
-
-def _aligned(m: int, n: int, dtype: np.dtype) -> NDArray:
-    """An empty (m, n) array on a 64-byte boundary, where JAX's CPU client takes it over without a copy."""
-    size = m * n * dtype.itemsize
-    memory = np.empty(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(m, n)
 
 
 def _scalar(name: str, value: Any) -> float:

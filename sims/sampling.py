@@ -1,17 +1,30 @@
 """Samples of the Hessian at one point (model, N, alpha): lowest eigenvalues, overlaps, how each solve ended.
 
 Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for together.
+
+Where float32 does not resolve the low end of a Hessian it is refused, for all samples of a point alike. Derived here: rounding
+moves eigenvalues by a few eps |H|, and the Krylov solver accepts residuals down to FLOOR eps |H|, within which, by Weyl's
+inequality, every value it calls an eigenvalue has one. |H| is that of the label of largest weight, |H| <= 2 max |F| (measured:
+0.9 to 1.9 of it, rows having |x|^2 near 1), while the lowest eigenvalues are of the size of the most negative weight f. So
+their relative error is at most
+
+    2 FLOOR eps max |F| / f
+
+which grows without bound where a is small: labels y near 0 weigh up to 1/a. It is to be at most ERROR; the errors themselves
+are some hundred times smaller. The largest of the weights that a run of samples meets is that of DRAWS times its labels,
+drawn here from their law in a stream of its own, so that no sample is judged by itself: leaving out those of large weights
+would bias what remains.
 """
 
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,22 +32,22 @@ from numpy.typing import NDArray
 
 from sims import checks, instance, machine, solvers
 from sims.backend import pinned
-from sims.dense.all_overlaps import side_by_side
-from sims.dense.eigen import Code, Eigenpairs
-from sims.host_draws import draw_on_host
-from sims.instance import Instance
-from sims.krylov.sample import preferred_solver
-from sims.machine import exhausted, require_fit
-from sims.observables import Observable
-from sims.resolution import require_resolved
-from sims.signal import student_shares_together
-from sims.solvers import Solver
+from sims.instance import Instance, draw_on_host
+from sims.krylov.settings import FLOOR
+from sims.signal import Observable, student_shares_together
+from sims.solvers import Code, Eigenpairs, Solver
+from sims.solvers.dense import dense_bytes
+from sims.tridiagonal import side_by_side
 from theory.answers import Printed
 from theory.checks import ParameterError, choice, count
-from theory.model.network import Network
+from theory.model.network import Network, network
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
+DENSE = 4000  # orders p N up to which dense solves take seconds on a CPU, and give every rank
+ERROR = 0.1  # of the lowest eigenvalues in float32, by the bound
+DRAWS = 64  # samples whose labels are looked at
+MOST = 2**21  # labels' entries drawn at most
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +62,7 @@ class PointResult(Printed):
     max_overlap_rank  (S,) 0-based rank, in the whole spectrum, of the eigenvector of largest q2; -1 where the
                       pairs computed do not settle it
     status            (S,) 1 done, 2 failed
-    codes             (S,) `sims.dense.eigen.Code` of the solve
+    codes             (S,) `sims.solvers.Code` of the solve
     reasons           S strings, empty where done
     solver            the solver used
     measured          observables that were asked for, by name, (S,) or (S, k); NaN where a solve gave nothing
@@ -68,12 +81,10 @@ class PointResult(Printed):
     measured: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
-SOLVERS: Mapping[str, Solver] = MappingProxyType(
-    {
-        module.name: importlib.import_module(f"sims.solvers.{module.name}").SOLVER
-        for module in pkgutil.iter_modules(solvers.__path__)
-    }
-)
+SOLVERS: dict[str, Solver] = {
+    module.name: importlib.import_module(f"sims.solvers.{module.name}").SOLVER
+    for module in pkgutil.iter_modules(solvers.__path__)
+}
 
 
 @pinned
@@ -106,13 +117,13 @@ def sample_point(
         k, at most p N; default p p_star + 4, or p N if that is less.
     dtype : str
         "float64", or "float32" (eigenvalues then carry errors of about 1e-5; refused where a is so small that they would be
-        wrong, `sims.resolution`).
+        wrong).
     solver : str
         "auto", or a name of `SOLVERS`.
     batch : int
         Draws held at once, default 1; changes memory and time, no result.
     observables : sequence of Observable
-        What else is measured on the eigenpairs of each sample (`sims.observables`).
+        What else is measured on the eigenpairs of each sample (`sims.signal`).
 
     Returns
     -------
@@ -135,7 +146,7 @@ def sample_point(
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = checks.indices("samples", samples)
     need = _bytes_of(model, alpha, k, dtype, name, size)
-    require_fit(need, n, instance.finite_p(model), dense=SOLVERS[name].dense)
+    machine.require_fit(need, n, instance.finite_p(model), dense=SOLVERS[name].dense)
     if not indices:
         instance.draw_key(seed, n, alpha, 0)  # an unfit seed is refused even for no samples
     records = []
@@ -201,17 +212,48 @@ def bytes_needed(
     return _bytes_of(model, alpha, k, dtype, name, size)(n)
 
 
-class _Record(NamedTuple):
-    """What is kept of a sample: (k,) each, its rank, and how its solve ended."""
+def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
+    """ "dense" while the order p N is small enough in time and memory, else "krylov"."""
+    p, n = instance.finite_p(model), count("n", n)
+    if jax.default_backend() == "cpu":
+        fast = p * n <= DENSE
+    else:
+        m, item = instance.samples_of(alpha, n), instance.real_dtype(dtype).itemsize
+        fast = p * n <= machine.WIDEST["gpu"] and machine.prefers_dense(m, n, p, item)
+    need = dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype) if fast else 0
+    return "dense" if fast and machine.fits(need) else "krylov"
 
-    values: NDArray
-    residuals: NDArray
-    overlaps: NDArray
-    shares: NDArray
-    rank: int
-    code: Code
-    reason: str
-    measured: tuple[NDArray, ...]
+
+def weight_spread(model: Network, m: int) -> float:
+    """Largest weight over the most negative one among DRAWS m labels, or MOST entries; infinite where none is negative.
+
+    >>> from theory.model import Network
+    >>> weight_spread(Network(1, 1, 1.0), 100) < 100 < weight_spread(Network(1, 1, 1e-3), 100)
+    True
+    """
+    wide, p = network(model), instance.finite_p(model)
+    lam, _, y = wide.draw_labels(min(DRAWS * m, MOST // (p + model.p_star)), np.random.default_rng(0))
+    d, c, g = wide.weight_parts(lam, y)
+    along = c * np.sum(g**2, axis=-1)
+    largest = np.max(np.max(np.abs(d), axis=-1) + np.abs(along))
+    lowest = np.min(d) if p > 1 and np.all(along >= 0) else np.min(np.min(d, axis=-1) + along)
+    return float(largest / -lowest) if lowest < 0 else math.inf
+
+
+def require_resolved(model: Network, n: int, alpha: float, dtype: Any) -> None:
+    """ParameterError if `dtype` is float32 and does not resolve the lowest eigenvalues at (N, alpha).
+
+    Where no weight is negative there is nothing to compare with, and nothing is refused.
+    """
+    if instance.real_dtype(dtype) != np.float32:
+        return
+    most = ERROR / (2 * FLOOR * float(np.finfo(np.float32).eps))
+    spread = weight_spread(model, instance.samples_of(alpha, n))
+    if math.isfinite(spread) and spread > most:
+        raise ParameterError(
+            f"dtype must be float64 at a = {model.a:g}: weights span a factor of {spread:.2g},"
+            f" and float32 resolves the lowest eigenvalues up to one of {most:.2g}"
+        )
 
 
 def _request(
@@ -248,91 +290,81 @@ def _together(model: Network, n: int, name: str, dtype: Any) -> int:
     order = instance.finite_p(model) * n
     if not SOLVERS[name].dense:
         return 1
-    if _dense_on_host(name):
+    if jax.default_backend() == "cpu":
         return side_by_side(order)
     return machine.solved_together(order, instance.real_dtype(dtype).itemsize)
-
-
-def _dense_on_host(name: str) -> bool:
-    return SOLVERS[name].dense and jax.default_backend() == "cpu"
 
 
 def _draws(
     model: Network, n: int, alpha: float, seed: int, indices: list[int], dtype: Any, name: str
 ) -> Iterator[Instance]:
-    if _dense_on_host(name):
+    if SOLVERS[name].dense and jax.default_backend() == "cpu":
         return draw_on_host(model, n, alpha, indices, seed=seed, dtype=dtype)
     rows = SOLVERS[name].rows
     return (instance.draw(model, n, alpha, seed=seed, sample=i, dtype=dtype, data=rows) for i in indices)
 
 
-def _solve(drawn: list[Instance], k: int, name: str, observables: Sequence[Observable] = ()) -> list[_Record]:
-    """Records of these samples, solved together; one that fails costs the others nothing but another try."""
+def _solve(
+    drawn: list[Instance], k: int, name: str, observables: Sequence[Observable] = ()
+) -> list[dict[str, Any]]:
+    """Columns of `PointResult` of these samples, solved together; one that fails costs the others nothing but another try."""
     try:
         solved = SOLVERS[name].solve(drawn, k)
     except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
         if len(drawn) > 1:
             return [record for one in drawn for record in _solve([one], k, name, observables)]
-        first, blank = (str(error).splitlines() or [""])[0], np.full(k, np.nan)
-        one = drawn[0]
+        one, first = drawn[0], (str(error).splitlines() or [""])[0]
         need = _bytes_of(one.model, one.m / one.n, k, one.student.dtype, name, 1)
-        reason = exhausted(error, need, one.n) or f"{type(error).__name__}: {first}"
-        none = tuple(blank if one.of_pairs else blank[0] for one in observables)
-        return [_Record(blank, blank, blank, blank, -1, Code.FAILED, reason, none)]
-    return _records(drawn, solved, k, observables)
-
-
-def _records(
-    drawn: list[Instance], solved: Sequence[Eigenpairs], k: int, observables: Sequence[Observable]
-) -> list[_Record]:
+        reason = machine.exhausted(error, need, one.n) or f"{type(error).__name__}: {first}"
+        blank = np.full(k, np.nan)
+        columns = dict.fromkeys(("eigenvalues", "residuals", "overlaps", "student_shares"), blank)
+        measured = [blank if each.of_pairs else np.nan for each in observables]
+        ended = {"max_overlap_rank": -1, "codes": Code.FAILED, "reasons": reason, "measured": measured}
+        return [columns | ended]
     vectors = [pairs.vectors for pairs in solved]
     shares = student_shares_together(vectors, [np.asarray(one.student) for one in drawn])
-    blank = np.full(k, np.nan)
-    return [
-        _Record(
-            pairs.values,
-            pairs.residuals,
-            blank if pairs.signal is None else pairs.signal.q2,
-            own,
-            -1 if pairs.signal is None else pairs.signal.rank,
-            pairs.code,
-            "" if pairs.code is Code.CONVERGED else _reason(pairs),
-            tuple(
-                each.of(pairs.values, pairs.vectors, np.asarray(one.teacher), np.asarray(one.student))
-                for each in observables
-            ),
-        )
-        for one, pairs, own in zip(drawn, solved, shares, strict=True)
-    ]
+    return [_record(*each, observables) for each in zip(drawn, solved, shares, strict=True)]
 
 
-def _reason(pairs: Eigenpairs) -> str:
-    details = [f"largest residual {np.max(pairs.residuals):.2g}"]
-    details += [f"{name} {value}" for name, value in pairs.stats.items()]
-    return f"{pairs.code.name.lower().replace('_', ' ')}: {', '.join(details)}"
+def _record(
+    drawn: Instance, pairs: Eigenpairs, shares: NDArray, observables: Sequence[Observable]
+) -> dict[str, Any]:
+    signal, reason = pairs.signal, ""
+    if pairs.code is not Code.CONVERGED:
+        details = [f"largest residual {np.max(pairs.residuals):.2g}"]
+        details += [f"{name} {value}" for name, value in pairs.stats.items()]
+        reason = f"{pairs.code.name.lower().replace('_', ' ')}: {', '.join(details)}"
+    rows = np.asarray(drawn.teacher), np.asarray(drawn.student)
+    return {
+        "eigenvalues": pairs.values,
+        "residuals": pairs.residuals,
+        "overlaps": np.full(len(pairs.values), np.nan) if signal is None else signal.q2,
+        "student_shares": shares,
+        "max_overlap_rank": -1 if signal is None else signal.rank,
+        "codes": pairs.code,
+        "reasons": reason,
+        "measured": [each.of(pairs.values, pairs.vectors, *rows) for each in observables],
+    }
 
 
 def _collected(
-    indices: list[int], records: list[_Record], k: int, name: str, observables: Sequence[Observable]
+    indices: list[int], records: list[dict[str, Any]], k: int, name: str, observables: Sequence[Observable]
 ) -> PointResult:
-    fields: Iterable[Sequence] = zip(*records, strict=True) if records else [()] * len(_Record._fields)
-    values, residuals, overlaps, shares, ranks, ended, reasons, measured = fields
+    def column(part: str, dtype: Any = np.float64, *shape: int) -> NDArray:
+        return np.array([record[part] for record in records], dtype).reshape(-1, *shape)
 
-    def table(rows: Sequence[NDArray]) -> NDArray[np.float64]:
-        return np.array(rows, np.float64).reshape(-1, k)
-
-    codes = np.array(ended, np.int8)
+    codes, measured = column("codes", np.int8), [record["measured"] for record in records]
     return PointResult(
         samples=np.array(indices, np.int64),
-        eigenvalues=table(values),
-        overlaps=table(overlaps),
-        residuals=table(residuals),
-        max_overlap_rank=np.array(ranks, np.int64),
+        eigenvalues=column("eigenvalues", np.float64, k),
+        overlaps=column("overlaps", np.float64, k),
+        residuals=column("residuals", np.float64, k),
+        max_overlap_rank=column("max_overlap_rank", np.int64),
         status=np.where(codes == Code.CONVERGED, DONE, FAILED).astype(np.int8),
         codes=codes,
-        reasons=tuple(reasons),
+        reasons=tuple(record["reasons"] for record in records),
         solver=name,
-        student_shares=table(shares),
+        student_shares=column("student_shares", np.float64, k),
         measured={
             one.name: np.array([row[i] for row in measured], np.float64).reshape(
                 (-1, k) if one.of_pairs else -1

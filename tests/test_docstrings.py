@@ -47,7 +47,7 @@ USED = {
         "subset",
         "trimmed",
     ],
-    "sims.dense.eigen": ["lowest_dense"],
+    "sims.solvers.dense": ["lowest_dense"],
     "sims.density": ["density_of_states", "lanczos_quadrature"],
     "sims.hessian": ["dense", "hessian", "weights"],
     "sims.instance": ["draw", "samples_of"],

@@ -27,8 +27,8 @@ from bbp.files import variables
 from bbp.files.variables import described
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
-from sims.descent.samples import bytes_needed, hessian_moments, own_start, sample_descents
-from sims.descent.starts import spectral_refusal
+from sims.descent.samples import bytes_needed, hessian_moments, sample_descents
+from sims.descent.starts import own_start, spectral_refusal
 from sims.instance import STREAM, samples_of
 from sims.machine import require_fit
 from theory.checks import ParameterError, shown

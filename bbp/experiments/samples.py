@@ -19,7 +19,7 @@ from bbp.experiments import models
 from sims import sampling
 from sims.given import predictions
 from sims.instance import STREAM
-from sims.observables import Observable
+from sims.signal import Observable
 
 OUTER = ("n", "alpha")  # the axes of the points; a unit of work has those that follow
 _PAIRS = ("sample", "eigenpair")
@@ -51,7 +51,7 @@ LAW_DRAW = 0.5e-3  # whatever a draw takes, and for each student of several
 
 
 def own_column(name: str, observable: Any) -> Field:
-    """The column of an observable of one's own (`sims.observables`), which `name` says where it lies."""
+    """The column of an observable of one's own (`sims.signal`), which `name` says where it lies."""
     said = (inspect.getdoc(observable.value.value) or name).split("\n\n")[0]
     return Field(
         observable.name,

@@ -29,9 +29,9 @@ from bbp.files.product import combined, split
 from bbp.files.variables import described
 from sims import sampling
 from sims.instance import STREAM, finite_p, samples_of
-from sims.krylov.sample import preferred_solver
 from sims.machine import allotted
-from sims.observables import Observable, tried
+from sims.sampling import preferred_solver
+from sims.signal import Observable, tried
 from theory.checks import ParameterError, shown
 from theory.finite.law import doubts
 from theory.model import Network

@@ -44,11 +44,11 @@ def build_descent(effort: Effort) -> Arrays:
 
 def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Any) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
-    from sims.descent.path import Code
+    from sims.descent.path import End
     from sims.descent.samples import sample_descents
 
     found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
-    return np.where(found.code == Code.NOT_FINITE, np.nan, found.m2[:, -1])
+    return np.where(found.code == End.NOT_FINITE, np.nan, found.m2[:, -1])
 
 
 def draw_descent(data: Data) -> Figure:

@@ -63,11 +63,11 @@ def empty(sizes: tuple[int, ...]) -> Arrays:
 
 def add(arrays: Arrays, place: tuple[int, int, int], projection: Array, code: Array) -> None:
     """Count descents that ended at projections (S,) with codes (S,)."""
-    from sims.descent.path import Code
+    from sims.descent.path import End
 
     known = np.isfinite(projection)
     recovered = known & (projection > THRESHOLD)
-    moving = known & ~recovered & (code == Code.STEP_LIMIT)
+    moving = known & ~recovered & (code == End.STEP_LIMIT)
     for name, hits in (("samples", known), ("recovered", recovered), ("moving", moving)):
         arrays[name][1][place] += int(hits.sum())
 

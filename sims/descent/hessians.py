@@ -4,14 +4,22 @@ Two Hessians are followed: the plain one (second derivative in the weights, the 
 Riemannian one (along geodesics of the product of spheres), which is the curvature that the descent feels. Far
 from critical points they differ by a shift of each block and by p directions. Companion paper: Bonnaire,
 Biroli, Cammarota, arXiv 2403.02418.
+
+What theory says of the plain Hessian at the students of a descent, from less and less that is taken for free:
+
+    quenched     the students' preactivations are known, and with them the weight of every sample; the data outside the span of
+                 teacher and students are taken for Gaussian and independent (`theory.finite.quenched`; quadratic committees)
+    conditioned  the forces that the descent has used are known too: the data are Gaussian but orthogonal to them
+                 (`theory.path.conditioned`; any network, inputs without covariance)
+
+The descent keeps the sum of all its forces (`sims.dynamics.state`), and its students at some moments, from which theirs follow.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -19,35 +27,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.backend import pinned
-from sims.dense.eigen import Code, Eigenpairs, lowest_dense
-from sims.dynamics.problem import gradient_of
-from sims.dynamics.sphere import riemannian_hessian, row_products
+from sims.dynamics.problem import gradient_of, riemannian_hessian, row_products
 from sims.hessian import dense_blas, functions_of
 from sims.instance import Instance, outputs
-from sims.krylov.sample import RELATIVE, TOL
-from sims.krylov.solver import Settings, lowest_krylov
+from sims.krylov.solver import lowest_krylov
 from sims.operator.operator import HessianOperator, weighted
-from sims.operator.rows import Rows, cut_rows
+from sims.operator.rows import Rows, rows_of
 from sims.signal import overlaps
-from theory.checks import ParameterError
+from sims.solvers import Code, Eigenpairs
+from sims.solvers.dense import lowest_dense
+from sims.solvers.krylov import SETTINGS
+from theory.checks import NotConverged, ParameterError
+from theory.finite.quenched import quenched
 from theory.model.network import Network, network
+from theory.path import closure, conditioned, force
 
 Array = NDArray[np.float64]
 FRAMES = ("plain", "riemannian")
-DENSE_ORDER = (
-    1000  # order p N up to which the matrices are formed: on two cores as fast as their products there
-)
-
-
-class Lowest(NamedTuple):
-    """Lowest eigenpairs at T points: eigenvalues and squared overlaps with the signal space (T, 2, k), frames
-    in order of FRAMES.
-
-    NaN where a solve did not pass its checks (sims.dense.eigen.Code).
-    """
-
-    eigenvalues: Array
-    overlaps: Array
+DENSE_ORDER = 1000  # order p N up to which matrices are formed: on two cores as fast as their products there
+PARTS = {
+    "quenched": ("edge", "outlier", "overlap"),
+    "conditioned": ("edge", "lowest", "lowest_error", "overlap", "overlap_error"),
+}
+RECORDS = 64  # of those before a moment, whose forces are conditioned on
+NAMES = tuple(f"{route}_{part}" for route, parts in PARTS.items() for part in parts)
 
 
 @pinned
@@ -73,7 +76,7 @@ def hessians(
 @dataclass(frozen=True)
 class RiemannianOperator:
     """The Riemannian Hessian as an operator of one set (`sims.krylov.solver.BlockOperator`), from that of the plain one:
-    P (H - curvature) P + lift (1 - P), with P the projection on the tangent space (`sims.dynamics.sphere`).
+    P (H - curvature) P + lift (1 - P), with P the projection on the tangent space (`sims.dynamics.problem`).
 
     normals    (N, p, 1) unit student rows
     curvature  (1, p, 1) w_k . gradient_k / N, and lift, in units of the plain operator
@@ -152,7 +155,7 @@ def operators(
 ) -> tuple[HessianOperator, RiemannianOperator]:
     """The plain and the Riemannian Hessian of an instance at another student (p, N), matrix-free.
 
-    y (M,) outputs of the teacher with noise; rows those of the instance (`sims.operator.rows.cut_rows`).
+    y (M,) outputs of the teacher with noise; rows those of the instance (`sims.operator.rows.rows_of`).
     """
     model, p = instance.model, len(student)
     points = [(model, instance.m)]
@@ -172,8 +175,9 @@ def operators(
 @pinned
 def lowest_along(
     instance: Instance, students: Array, eigenpairs: int, *, y: Array | None = None, dense: bool | None = None
-) -> Lowest:
-    """Lowest eigenpairs of both Hessians of an instance, drawn with its data, at each of the students (T, p, N).
+) -> tuple[Array, Array]:
+    """Lowest eigenvalues of both Hessians of an instance, drawn with its data, at each of the students (T, p, N), and squared
+    overlaps with the signal space: (T, 2, k) each, frames in order of FRAMES; NaN where a solve did not pass its checks.
 
     y      (M,) outputs of the teacher with noise, where they are known already
     dense  whether matrices are formed; None: up to an order p N of DENSE_ORDER
@@ -193,7 +197,7 @@ def lowest_along(
             good = pairs.code is Code.CONVERGED
             values[t, frame] = pairs.values if good else np.nan
             known[t, frame] = overlaps(pairs.vectors, instance.teacher) if good else np.nan
-    return Lowest(values, known)
+    return values, known
 
 
 @pinned
@@ -219,12 +223,72 @@ def _dense_pairs(instance: Instance, y: Array, k: int) -> Callable[[Array], Iter
 
 
 def _krylov_pairs(instance: Instance, y: Array, k: int) -> Callable[[Array], Iterator[Eigenpairs]]:
-    rows = cut_rows(instance)
-    dtype, degeneracy = str(rows.dtype), int(instance.model.degeneracy)
-    settings = Settings(tol=TOL[dtype], relative=RELATIVE[dtype])
+    rows = rows_of(instance)
+    settings, degeneracy = SETTINGS[str(rows.dtype)], int(instance.model.degeneracy)
 
     def solve(student: Array) -> Iterator[Eigenpairs]:
         for operator in operators(instance, student, y, rows):
             yield lowest_krylov(operator, k, degeneracy=degeneracy, settings=settings)
 
     return solve
+
+
+@pinned
+def predicted_along(
+    instance: Instance,
+    students: Array,
+    totals: Array,
+    moments: Sequence[int],
+    y: Array,
+    before: tuple[Array, Array] | None,
+) -> dict[str, Array]:
+    """What theory says of the plain Hessian at some `moments` (T,) of a descent of an instance drawn with its data.
+
+    students (R, p, N) at all records; totals (R, p, M) the sums of the forces used until then (`sims.descent.path.Path.used`)
+    y (M,) outputs of the teacher with noise; before: what the start has used (`sims.descent.starts.used_by`)
+
+    Returns each of NAMES as an array (T,), in units of the Hessian, NaN where there is no such theory: quenched outliers that
+    do not exist, other models, a spectrum without a left edge, a start that may have used the data in any way.
+    """
+    model = instance.model
+    data = np.asarray(instance.data, np.float64)[: instance.m]
+    teacher = np.asarray(instance.teacher, np.float64)
+    moved = [0, *(r for r in range(1, len(students)) if not np.array_equal(students[r], students[r - 1]))]
+    rows: dict[int, tuple[float, ...]] = {}
+    for at in {max(r for r in moved if r <= moment) for moment in moments}:
+        earlier = [r for r in moved if r < at]
+        spread = np.unique(np.rint(np.linspace(0, max(len(earlier) - 1, 0), RECORDS)).astype(int))
+        kept = [force(model, data @ students[earlier[i]].T, y) for i in spread if earlier]
+        kept += [totals[at].T[: instance.m]] if at else []
+        rows[at] = quenched_at(model, data, teacher, students[at])
+        if before is None:
+            rows[at] += (np.nan,) * len(PARTS["conditioned"])
+            continue
+        forces, vectors = before
+        others = np.concatenate([students[0], vectors])
+        rows[at] += conditioned_at(model, data, teacher, students[at], [*kept, forces], others, y)
+    found = [rows[max(r for r in moved if r <= moment)] for moment in moments]
+    return dict(zip(NAMES, np.array(found).reshape(-1, len(NAMES)).T, strict=True))
+
+
+def quenched_at(model: Network, data: Array, teacher: Array, student: Array) -> tuple[float, float, float]:
+    """Edge, lowest outlier and overlap of the labels of one student (p, N); NaN for other models than quadratic committees."""
+    plain, rows, n = replace(model, overlap=0.0, gram=None), np.concatenate([teacher, student]), data.shape[1]
+    if not plain.is_committee:
+        return np.nan, np.nan, np.nan
+    try:
+        found = quenched(plain, data @ student.T, data @ teacher.T, n, rows @ rows.T / n)
+    except (NotConverged, ParameterError):
+        return np.nan, np.nan, np.nan
+    return found.edge, float(found.outliers[0]), float(found.overlaps[0])
+
+
+def conditioned_at(
+    model: Network, data: Array, teacher: Array, student: Array, forces: list[Array], others: Array, y: Array
+) -> tuple[float, ...]:
+    """Edge, lowest eigenvalue and its overlap, these with errors, given forces and other vectors used; NaN where not known."""
+    try:
+        found = conditioned(model, closure(data, teacher, student, forces, others), y)
+    except (NotConverged, ParameterError):
+        return (np.nan,) * len(PARTS["conditioned"])
+    return found.edge, found.lowest, found.lowest_error, found.overlap, found.overlap_error

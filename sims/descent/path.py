@@ -1,7 +1,7 @@
 """Gradient descent of the loss on the product of spheres |w_k|^2 = N, many samples at once, by one of two dynamics:
 
-    flow    dw_k/dt = -g_k, integrated to a stated error (`sims.dynamics.flow`)
-    steps   w_k  <-  sqrt(N) (w_k - s g_k) / |w_k - s g_k|, with s at most 1 / L (`sims.dynamics.steps`)
+    flow    dw_k/dt = -g_k, integrated to a stated error
+    steps   w_k  <-  sqrt(N) (w_k - s g_k) / |w_k - s g_k|, with s at most 1 / L (`sims.dynamics.flow`)
 
 with g the gradient's tangent part (Riemannian gradient) and L the largest curvature. Both follow gradient flow and are
 recorded in its time; a gradient costs two products with the data. Where descents end is a statement about the flow: `flow`
@@ -24,15 +24,13 @@ from jax import Array
 
 from sims.backend import pinned
 from sims.checks import reals
-from sims.dynamics import flow, steps
+from sims.dynamics.flow import DYNAMICS
 from sims.dynamics.problem import QUADRATIC, Loss, Matrix, Problem, loss_unit, nodes_of
-from sims.dynamics.state import NAMES, RUNNING, Code, Numbers, Rules, State, begin
+from sims.dynamics.state import RUNNING, End, Numbers, Rules, State, begin
 from sims.hessian import Functions
 from theory.checks import ParameterError, count, positive
 
-__all__ = ["DYNAMICS", "Code", "Path", "Rules", "descend"]
-
-DYNAMICS = dict(zip(NAMES, (flow, steps), strict=True))
+__all__ = ["End", "Path", "Rules", "descend"]
 
 
 class Path(NamedTuple):
@@ -43,7 +41,7 @@ class Path(NamedTuple):
     gradient  (S, R)        |g| / sqrt(N), g the Riemannian gradient
     time      (S, R)        sum of the steps so far: the time of gradient flow
     steps     (S, R)        steps so far, as counted in Rules; one of the flow may end beyond the number recorded at
-    code      (S,)          Code of the end
+    code      (S,)          End
     used      (S, R, p, M)  sums of the forces so far (`sims.dynamics.state.State`); M = 0 where they are not kept
     """
 
@@ -169,6 +167,6 @@ def _one(
         return state, (state.student, state.loss, norm, state.time, state.taken, state.used)
 
     state, kept = jax.lax.scan(record, begin(problem, student, keeping), rules.lengths)
-    ended = jnp.where(state.code == RUNNING, int(Code.STEP_LIMIT), state.code)
+    ended = jnp.where(state.code == RUNNING, int(End.STEP_LIMIT), state.code)
     students, losses, norm, time, taken, used = kept
     return Path(students, losses, norm, time, taken, ended, used)

@@ -8,8 +8,6 @@ single samples, shared out to threads: two cores then work on two samples, whose
 
 from __future__ import annotations
 
-import inspect
-import math
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,18 +23,16 @@ from sims.backend import pinned
 from sims.checks import of_type
 from sims.descent import hessians as landscape
 from sims.descent import starts
-from sims.descent.path import Code, Rules, descend
-from sims.descent.theory import NAMES, predicted_along
+from sims.descent.path import End, Rules, descend
 from sims.hessian import functions_of
-from sims.instance import Instance, draw, finite_p, outputs, padded, real_dtype, samples_of
-from sims.krylov.memory import krylov_bytes
+from sims.instance import draw, finite_p, outputs, padded, real_dtype, samples_of
+from sims.krylov.settings import krylov_bytes
 from sims.machine import allotted, planned_bytes
 from theory.answers import Printed
-from theory.checks import ParameterError, count, one, shown
+from theory.checks import ParameterError, count
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
-Start = Callable[..., Array]
 
 MARGIN = 4  # eigenpairs beyond the p p_star that the memory for a Hessian is reckoned with
 
@@ -48,8 +44,8 @@ class DescentResult(Printed):
     overlap_matrix  (S, R, p, p_star)  w_k . w*_l / N
     loss, gradient, time, steps  (S, R)  as in sims.descent.path.Path
     eigenvalues, overlaps  (S, T, 2, k)  lowest eigenpairs of the two Hessians (landscape.FRAMES) and their q2
-    predicted       by name (sims.descent.theory.NAMES) (S, T): what theory says of the plain Hessians; NaN unless asked for
-    code            (S,)  sims.descent.path.Code
+    predicted       by name (landscape.NAMES) (S, T): what theory says of the plain Hessians; NaN unless asked for
+    code            (S,)  sims.descent.path.End
     reason          (S,)  "" or why the sample failed; its numbers are then NaN, or those of its last good point
     recorded_steps  (R,)  step numbers of the records; hessian_records (T,) the records at which the Hessians were taken
     """
@@ -92,89 +88,6 @@ def largest_projection(overlap_matrix: Array) -> Array:
     return np.max(np.sum(overlap_matrix**2, axis=-1), axis=-1)
 
 
-def random_start(instance: Instance, data: Array, y: Array) -> Array:
-    """The student of the draw: uniform on the product of spheres, or at the overlaps with the teacher that the model gives."""
-    return np.asarray(instance.student)
-
-
-def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
-    """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP).
-
-    For any model: where outliers mix directions of teacher and student, the start is what the lowest eigenvectors know.
-    """
-    model, student = instance.model, np.asarray(instance.student)
-    p, wanted = student.shape[0], min(student.size, student.shape[0] * model.p_star)
-    vectors = landscape.lowest_plain(instance, student, y, wanted).vectors
-    directions = starts.outlier_directions(vectors, p, model.p_star)
-    return starts.signed(model, data, y, directions * np.sqrt(instance.n))
-
-
-def overlap_start_with(overlap: float) -> Start:
-    """A start with rows w_k = m w*_(k mod p_star) + sqrt(1 - m^2) times the drawn row without its part on the teacher."""
-    m = one("overlap", overlap)
-    if not abs(m) <= 1:
-        raise ParameterError(f"overlap of a start must lie between -1 and 1, got {m:g}")
-
-    def start(instance: Instance, data: Array, y: Array) -> Array:
-        teacher, rows = np.asarray(instance.teacher, np.float64), np.asarray(instance.student, np.float64)
-        n = teacher.shape[1]
-        rows = rows - rows @ teacher.T @ teacher / n
-        rows *= np.sqrt(n) / np.linalg.norm(rows, axis=1, keepdims=True)
-        return m * teacher[np.arange(len(rows)) % len(teacher)] + math.sqrt(1 - m**2) * rows
-
-    return start
-
-
-def own_start(name: str, value: Callable[..., Array]) -> Start:
-    """A start by a function of one's own, called with teacher=, student=, data=, y= and sample=, the number of the sample.
-
-    It gives a student (p, N), whose rows are scaled to norm sqrt(N). Where it fails, or gives anything else, the sample fails.
-    """
-
-    def start(instance: Instance, data: Array, y: Array, *, sample: int) -> Array:
-        drawn = np.asarray(instance.student, np.float64)
-        try:
-            given = value(teacher=np.asarray(instance.teacher), student=drawn, data=data, y=y, sample=sample)
-            found = np.asarray(given, np.float64)
-        except ParameterError:
-            raise
-        except Exception as error:
-            raise ParameterError(f"{name} fails: {type(error).__name__}: {shown(str(error))}") from None
-        if found.shape != drawn.shape:
-            raise ParameterError(f"{name} must give a student of shape {drawn.shape}, got {found.shape}")
-        sizes = np.linalg.norm(found, axis=1, keepdims=True)
-        if not np.all(np.isfinite(sizes) & (sizes > 0)):
-            raise ParameterError(f"{name} must give finite rows that are not 0")
-        return found * (np.sqrt(found.shape[1]) / sizes)
-
-    return start
-
-
-def spectral_start_with(
-    preprocessing: Callable[[Array], Array] = starts.OPTIMAL,
-    *,
-    end: str = "top",
-    spread: float = 0.1,
-) -> Start:
-    """A start from the spectral method with weights T(y) = preprocessing(y): see sims.descent.starts."""
-
-    def start(instance: Instance, data: Array, y: Array) -> Array:
-        p_star = instance.model.p_star
-        directions = starts.spectral_directions(data, y, p_star, preprocessing, end=end)
-        p, other = finite_p(instance.model), np.asarray(instance.student)
-        student = starts.student_from(directions, p, other, spread=spread)
-        return starts.signed(instance.model, data, y, student)
-
-    return start
-
-
-STARTS: dict[str, Start] = {
-    "random": random_start,  # and "overlap:M", which is made of M
-    "hessian": hessian_start,
-    "spectral": spectral_start_with(),
-}
-
-
 def bytes_needed(
     model: Network,
     n: int,
@@ -213,7 +126,7 @@ def sample_descents(
     samples: Sequence[int],
     seed: int = 0,
     *,
-    start: str | Start = "random",
+    start: str | starts.Start = "random",
     rules: Rules | None = None,
     eigenpairs: int = 0,
     hessians: int = 8,
@@ -226,10 +139,10 @@ def sample_descents(
 ) -> DescentResult:
     """Descents of the samples with the given indices at (N, alpha).
 
-    start       a name in STARTS, "overlap:M" for the overlap M with the teacher, or a function
+    start       a name in `sims.descent.starts.STARTS`, "overlap:M" for the overlap M with the teacher, or a function
                 (instance, data (M, N), y (M,)) -> student (p, N), which may want the sample's number as sample=
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
-    theory      whether theory is asked about each of those Hessians (`sims.descent.theory`)
+    theory      whether theory is asked about each of those Hessians (`sims.descent.hessians`)
     dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
                 known by their products beyond
     batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
@@ -240,7 +153,7 @@ def sample_descents(
     """
     rules = Rules() if rules is None else rules
     of_type("rules", rules, Rules)
-    _start(start)
+    starts.start_of(start)
     if start == "spectral" and (reason := starts.spectral_refusal(model)):
         raise ParameterError(reason)
     memory = planned_bytes() if memory is None else count("memory", memory)
@@ -265,41 +178,13 @@ def sample_descents(
     with ThreadPoolExecutor(workers) as pool:
         parts += pool.map(part, firsts[1:])
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    predicted = {name: joined.pop(name) for name in NAMES}
+    predicted = {name: joined.pop(name) for name in landscape.NAMES}
     return DescentResult(
         **joined,
         predicted=predicted,
         recorded_steps=np.asarray(rules.recorded_steps),
         hessian_records=moments,
     )
-
-
-def _start(start: str | Start) -> Start:
-    if callable(start):
-        try:
-            inspect.signature(start).bind(None, None, None, **_named(start, 0))
-        except (TypeError, ValueError):
-            raise ParameterError(
-                f"start must be a function (instance, data, y) or one of {', '.join(STARTS)}, got {shown(start)}"
-            ) from None
-        return start
-    if isinstance(start, str) and start.startswith("overlap:"):
-        return overlap_start_with(_number(start.removeprefix("overlap:")))
-    if not isinstance(start, str) or start not in STARTS:
-        raise ParameterError(f"start must be one of {', '.join(STARTS)}, overlap:M, got {shown(start)}")
-    return STARTS[start]
-
-
-def _named(start: Start, sample: int) -> dict[str, int]:
-    """The number of the sample, for a start that takes it."""
-    return {"sample": sample} if "sample" in inspect.signature(start).parameters else {}
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ParameterError(f"start overlap:M must have a number M, got {shown(text)}") from None
 
 
 def _need(model, n, alpha, rules, dtype, hessians, dense, theory) -> Callable[[int], int]:
@@ -355,7 +240,7 @@ def _batch(
     data = jnp.stack([d.data for d in draws if d.data is not None])
     y = np.zeros(data.shape[:2])
     y[:, :m] = [outputs(d) for d in draws]
-    students, reasons = _starts(draws, data, y, m, _start(start), indices)
+    students, reasons = _starts(draws, data, y, m, starts.start_of(start), indices)
     path = descend(
         data,
         jnp.asarray(y),
@@ -370,19 +255,26 @@ def _batch(
     code = np.asarray(path.code)
     values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)
     known = values.copy()
-    predicted = {name: np.full(values.shape[:2], np.nan) for name in NAMES}
+    predicted = {name: np.full(values.shape[:2], np.nan) for name in landscape.NAMES}
     for s in range(len(indices) if len(moments) else 0):
-        if code[s] != Code.NOT_FINITE:
+        if code[s] != End.NOT_FINITE:
             values[s], known[s] = landscape.lowest_along(
                 draws[s], kept[s, moments], eigenpairs, y=y[s, :m], dense=dense
             )
             if not np.all(np.isfinite(values[s])):
                 reasons[s] = "eigenpairs along the path failed their checks"
             if theory:
-                along = predicted_along(draws[s], kept[s], used[s], moments.tolist(), y[s, :m], start)
+                along = landscape.predicted_along(
+                    draws[s],
+                    kept[s],
+                    used[s],
+                    moments.tolist(),
+                    y[s, :m],
+                    starts.used_by(start, draws[s], y[s, :m]),
+                )
                 for name, row in along.items():
                     predicted[name][s] = row
-    failures = {Code.STALLED: "no step lowered the loss", Code.NOT_FINITE: "loss or gradient not finite"}
+    failures = {End.STALLED: "no step lowered the loss", End.NOT_FINITE: "loss or gradient not finite"}
     return {
         "overlap_matrix": np.einsum("srkn,sln->srkl", kept, teachers) / n,
         "loss": np.asarray(path.loss, dtype=np.float64),
@@ -405,7 +297,7 @@ def _starts(draws, data, y, m, begin, indices) -> tuple[Array, list[str]]:
     for s, instance in enumerate(draws):
         rows, label = np.asarray(data[s, :m], dtype=np.float64), np.asarray(y[s, :m], dtype=np.float64)
         try:
-            given = begin(instance, rows, label, **_named(begin, indices[s]))
+            given = begin(instance, rows, label, **starts.named(begin, indices[s]))
             student, reason = np.asarray(given, dtype=np.float64), ""
         except (ParameterError, np.linalg.LinAlgError) as error:
             student, reason = np.full(instance.student.shape, np.nan), f"no start: {error}"

@@ -1,8 +1,8 @@
-"""Starts of gradient descent from eigenvectors: the Hessian's own outliers, and the classical spectral method.
+"""Starts of gradient descent: the drawn student, a given overlap, eigenvectors, or a function of one's own.
 
-Both give an estimate of the span of the teacher, an orthonormal (p_star, N), and from it a student. Rows k and
-k + p_star of a student wider than the teacher would start equal and, the loss being symmetric in its rows, stay
-equal for ever; `spread` sets them apart.
+Eigenvectors are the Hessian's own outliers, or those of the classical spectral method. Both give an estimate of the span of
+the teacher, an orthonormal (p_star, N), and from it a student. Rows k and k + p_star of a student wider than the teacher would
+start equal and, the loss being symmetric in its rows, stay equal for ever; `spread` sets them apart.
 
 Eigenvectors have no sign, and a loss that is not even in a student row has one: `signed` takes the sign of lower loss.
 
@@ -12,6 +12,8 @@ theory at N = inf are those of theory.general.spectral_methods.
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,11 +21,16 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sims.checks import reals
-from theory.checks import ParameterError, count, function
+from sims.descent.hessians import lowest_plain
+from sims.instance import Instance, finite_p
+from theory.checks import ParameterError, count, function, one, shown
 from theory.general.spectral_methods import optimal
 from theory.model.network import Network, network
 
 Array = NDArray[np.float64]
+Start = Callable[
+    ..., Array
+]  # (instance, data (M, N), y (M,)) -> student (p, N); it may want the sample's number as sample=
 OPTIMAL = optimal()
 
 
@@ -134,3 +141,131 @@ def spectral_refusal(model: Network) -> str:
     }
     missing = [name for name, holds in known.items() if not holds]
     return f"start spectral weighs labels optimally for {missing[0]}: not this model's" if missing else ""
+
+
+def random_start(instance: Instance, data: Array, y: Array) -> Array:
+    """The student of the draw: uniform on the product of spheres, or at the overlaps with the teacher that the model gives."""
+    return np.asarray(instance.student)
+
+
+def hessian_start(instance: Instance, data: Array, y: Array) -> Array:
+    """From the p p_star lowest eigenvectors of the plain Hessian at the drawn student (outliers, above alpha_BBP).
+
+    For any model: where outliers mix directions of teacher and student, the start is what the lowest eigenvectors know.
+    """
+    model, student = instance.model, np.asarray(instance.student)
+    p, wanted = student.shape[0], min(student.size, student.shape[0] * model.p_star)
+    vectors = lowest_plain(instance, student, y, wanted).vectors
+    directions = outlier_directions(vectors, p, model.p_star)
+    return signed(model, data, y, directions * np.sqrt(instance.n))
+
+
+def overlap_start_with(overlap: float) -> Start:
+    """A start with rows w_k = m w*_(k mod p_star) + sqrt(1 - m^2) times the drawn row without its part on the teacher."""
+    m = one("overlap", overlap)
+    if not abs(m) <= 1:
+        raise ParameterError(f"overlap of a start must lie between -1 and 1, got {m:g}")
+
+    def start(instance: Instance, data: Array, y: Array) -> Array:
+        teacher, rows = np.asarray(instance.teacher, np.float64), np.asarray(instance.student, np.float64)
+        n = teacher.shape[1]
+        rows = rows - rows @ teacher.T @ teacher / n
+        rows *= np.sqrt(n) / np.linalg.norm(rows, axis=1, keepdims=True)
+        return m * teacher[np.arange(len(rows)) % len(teacher)] + math.sqrt(1 - m**2) * rows
+
+    return start
+
+
+def own_start(name: str, value: Callable[..., Array]) -> Start:
+    """A start by a function of one's own, called with teacher=, student=, data=, y= and sample=, the number of the sample.
+
+    It gives a student (p, N), whose rows are scaled to norm sqrt(N). Where it fails, or gives anything else, the sample fails.
+    """
+
+    def start(instance: Instance, data: Array, y: Array, *, sample: int) -> Array:
+        drawn = np.asarray(instance.student, np.float64)
+        try:
+            given = value(teacher=np.asarray(instance.teacher), student=drawn, data=data, y=y, sample=sample)
+            found = np.asarray(given, np.float64)
+        except ParameterError:
+            raise
+        except Exception as error:
+            raise ParameterError(f"{name} fails: {type(error).__name__}: {shown(str(error))}") from None
+        if found.shape != drawn.shape:
+            raise ParameterError(f"{name} must give a student of shape {drawn.shape}, got {found.shape}")
+        sizes = np.linalg.norm(found, axis=1, keepdims=True)
+        if not np.all(np.isfinite(sizes) & (sizes > 0)):
+            raise ParameterError(f"{name} must give finite rows that are not 0")
+        return found * (np.sqrt(found.shape[1]) / sizes)
+
+    return start
+
+
+def spectral_start_with(
+    preprocessing: Callable[[Array], Array] = OPTIMAL,
+    *,
+    end: str = "top",
+    spread: float = 0.1,
+) -> Start:
+    """A start from the spectral method with weights T(y) = preprocessing(y): see sims.descent."""
+
+    def start(instance: Instance, data: Array, y: Array) -> Array:
+        p_star = instance.model.p_star
+        directions = spectral_directions(data, y, p_star, preprocessing, end=end)
+        p, other = finite_p(instance.model), np.asarray(instance.student)
+        student = student_from(directions, p, other, spread=spread)
+        return signed(instance.model, data, y, student)
+
+    return start
+
+
+STARTS: dict[str, Start] = {
+    "random": random_start,  # and "overlap:M", which is made of M
+    "hessian": hessian_start,
+    "spectral": spectral_start_with(),
+}
+
+
+def start_of(start: str | Start) -> Start:
+    """The start that this names, or is; ParameterError if none."""
+    if callable(start):
+        try:
+            inspect.signature(start).bind(None, None, None, **named(start, 0))
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"start must be a function (instance, data, y) or one of {', '.join(STARTS)}, got {shown(start)}"
+            ) from None
+        return start
+    if isinstance(start, str) and start.startswith("overlap:"):
+        text = start.removeprefix("overlap:")
+        try:
+            return overlap_start_with(float(text))
+        except ValueError:
+            raise ParameterError(f"start overlap:M must have a number M, got {shown(text)}") from None
+    if not isinstance(start, str) or start not in STARTS:
+        raise ParameterError(f"start must be one of {', '.join(STARTS)}, overlap:M, got {shown(start)}")
+    return STARTS[start]
+
+
+def named(start: Start, sample: int) -> dict[str, int]:
+    """The number of the sample, for a start that takes it."""
+    return {"sample": sample} if "sample" in inspect.signature(start).parameters else {}
+
+
+def used_by(start: object, instance: Instance, y: Array) -> tuple[Array, Array] | None:
+    """What a start has used of the data: forces (M, b), and vectors (c, N) that it was made of; None where that is not known,
+    as of a function. H v = lambda v says v = X' (F X v) / lambda: forces like those of a descent."""
+    drawn, data = (
+        np.asarray(instance.student, np.float64),
+        np.asarray(instance.data, np.float64)[: instance.m],
+    )
+    if start == "spectral":
+        directions = spectral_directions(data, y, instance.model.p_star)
+        return OPTIMAL(y)[:, None] * (data @ directions.T), np.concatenate([drawn, directions])
+    if start == "hessian":
+        wanted = min(drawn.size, len(drawn) * instance.model.p_star)
+        vectors = lowest_plain(instance, drawn, y, wanted).vectors.T.reshape(-1, *drawn.shape)
+        weights = instance.model.weights(data @ drawn.T, y)
+        used = [np.einsum("mij,mj->mi", weights, data @ vector.T) for vector in vectors]
+        return np.concatenate(used, axis=1), np.concatenate([drawn, *vectors])
+    return (np.empty((len(data), 0)), drawn[:0]) if isinstance(start, str) else None

@@ -1,4 +1,6 @@
-"""Gradient flow, dw_k/dt = -g_k on the product of spheres, integrated by a stabilised Runge-Kutta method.
+"""The two dynamics of a descent by `Rules`: gradient flow, and gradient descent in steps with a line search.
+
+Gradient flow, dw_k/dt = -g_k on the product of spheres, is integrated by a stabilised Runge-Kutta method.
 
 Descents are stiff: the largest curvatures are hundreds to thousands of times those that decide where a path ends, and steps of
 1 / L, which follow them all, crawl. Runge-Kutta-Chebyshev methods spend s gradients on one step of second order whose interval
@@ -9,29 +11,34 @@ explicit solver for parabolic PDEs", J. Comput. Appl. Math. 88 (1997) 315. A ste
 
 The vector field is that of f(w) = loss(sqrt(N) w_k / |w_k|) in the surrounding space, which keeps every |w_k|: stages leave the
 spheres by their error alone, and each step ends on them.
+
+Steps: their size s is min(share / L, twice the last step), L a power-iteration estimate of the Riemannian Hessian's
+largest eigenvalue that is renewed at every record, and it is then halved until the loss falls by at least
+`armijo` s |g|^2 (Armijo's test), so that the loss is monotone by test and not by hope. Steps never exceed
+1 / L, which keeps the path near that of gradient flow, and the sum of the steps is the flow's time. One step costs
+two products with the data: the trial preactivations of every s are sqrt(N) (lam - s X g) / |w - s g|, so
+halving s costs none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
-from sims.dynamics.problem import Problem, counted, either
-from sims.dynamics.sphere import Array, retract, row_products, tangent
-from sims.dynamics.state import Code, Numbers, State, power_iterated, refreshed, verdict
+from sims.dynamics.problem import Array, Problem, counted, either, repeated, retract, row_products, tangent
+from sims.dynamics.state import NAMES, End, Numbers, State, power_iterated, refreshed, verdict
 
 STAGES = 200  # most of one step
 MARGIN = 1.15  # what the estimate of L, from below, is multiplied by
 SHARE = 0.3  # largest estimated error of a step as a part of the step
 SHORTEST = 2.0**-40  # step, in units of 1 / L, at which a descent has stalled
 DAMPING = 2 / 13
+HALVINGS = 50  # of a step, in its line search
 
 
-def renewed(problem: Problem, state: State, rules: Numbers) -> State:
-    """What is done at a record: everything afresh from the weights."""
-    return refreshed(problem, state, rules)
-
-
-def step(problem: Problem, state: State, rules: Numbers) -> State:
+def flow_step(problem: Problem, state: State, rules: Numbers) -> State:
     """One step of the flow, or a shorter one to try next. `taken` counts gradients and products with the Hessian, but for those
     that find its largest eigenvalue from nothing."""
     xp, kind = state.student.__array_namespace__(), state.student.dtype
@@ -74,7 +81,7 @@ def step(problem: Problem, state: State, rules: Numbers) -> State:
     # Refused although the error is small, or no number at all: the estimate of L may be too low, and is made anew.
     doubted = ~taken & ~(relative > 1)
     shorter = size * xp.where(falls, factor, xp.minimum(factor, 0.5)).astype(kind)
-    ended = xp.where(shorter * bound < SHORTEST, int(Code.STALLED), state.code).astype(np.int32)
+    ended = xp.where(shorter * bound < SHORTEST, int(End.STALLED), state.code).astype(np.int32)
     kept = state._replace(step=shorter, largest=xp.where(doubted, 0, state.largest).astype(kind), code=ended)
     state = either(taken, moved, kept)
     return state._replace(code=verdict(problem, state, rules))
@@ -158,3 +165,76 @@ def _stages(dtype: np.dtype, accuracy: Array) -> Array:
     """The most stages of a step: roundings grow with their square, and shall stay a tenth of the accuracy."""
     xp = accuracy.__array_namespace__()
     return xp.clip(xp.floor(xp.sqrt(accuracy / (10 * np.finfo(dtype).eps))), 2, STAGES)
+
+
+def steps_renewed(problem: Problem, state: State, rules: Numbers) -> State:
+    """What is done at a record: everything afresh from the weights, and the bound of the steps."""
+    return power_iterated(problem, refreshed(problem, state, rules), rules.power_iterations)
+
+
+def line_step(problem: Problem, state: State, rules: Numbers) -> State:
+    """One step with its line search. The loss never rises: a step that fails Armijo's test is not taken."""
+    n, xp = state.student.shape[-1], state.student.__array_namespace__()
+    gradient = problem.projected_gradient(state.student, state.lam)
+    slope = (gradient**2).sum()
+    along = problem.data.push(gradient)
+    squares = (gradient**2).sum(axis=-1)
+
+    def trial(size: Array) -> tuple[Array, Array]:
+        # |w - s g|^2 = N + s^2 |g|^2, as g is tangent: the rows shrink by `scale` = 1 + `less`. Changes of lam
+        # and loss are formed without subtracting nearly equal numbers, so that Armijo's test still means
+        # something close to a critical point.
+        ratio = size**2 * squares / n
+        less = -ratio / (xp.sqrt(1 + ratio) * (1 + xp.sqrt(1 + ratio)))
+        change = state.lam * less - size * along * (1 + less)
+        return change, problem.drop(state.lam, change)
+
+    def rejected(carry: tuple[Array, Array, Array, Array]) -> Array:
+        halved, size, _, drop = carry
+        return (halved < HALVINGS) & ~(drop <= -rules.armijo * size * slope)
+
+    def halve(carry: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        halved, size, _, _ = carry
+        return (halved + 1, size / 2, *trial(size / 2))
+
+    bound = xp.where(state.largest > 0, rules.share / state.largest, 1.0)
+    first = xp.minimum(bound, 2 * state.step).astype(slope.dtype)
+    start = (xp.zeros((), np.int32), first, *trial(first))
+    _, size, change, drop = repeated(rejected, halve, start)
+    moved = state._replace(
+        student=retract(state.student - size * gradient),
+        lam=state.lam + change,
+        loss=state.loss + drop,
+        slope=slope,
+        step=size,
+        time=state.time + size,
+        taken=state.taken + 1,
+        left=state.left - 1,
+        used=_used(problem, state, size, squares),
+    )
+    taken = drop <= -rules.armijo * size * slope
+    stalled = state._replace(code=xp.asarray(int(End.STALLED), np.int32))
+    state = either(taken, moved, stalled)
+    return state._replace(code=verdict(problem, state, rules))
+
+
+def _used(problem: Problem, state: State, size: Array, squares: Array) -> Array:
+    """The sum of forces after a step w - s g, g = X' f - curvature w, back on the spheres; squares (p,) of |g|^2."""
+    if not state.used.size:
+        return state.used
+    n = state.student.shape[-1]
+    moved = (
+        state.used * (1 + size * problem.curvature(state.lam, n))[:, None]
+        + size * problem.forces(state.lam).T
+    )
+    return moved / ((1 + size**2 * squares / n) ** 0.5)[:, None]
+
+
+class Dynamics(NamedTuple):
+    """What is done at a record, everything afresh from the weights, and one step."""
+
+    renewed: Callable[[Problem, State, Numbers], State]
+    step: Callable[[Problem, State, Numbers], State]
+
+
+DYNAMICS = dict(zip(NAMES, (Dynamics(refreshed, flow_step), Dynamics(steps_renewed, line_step)), strict=True))

@@ -8,7 +8,7 @@
     PowerIteration  w <- (X' T X + shift) w, rows orthonormal: the spectral method
 
 A method is an object with `begin` and `step`; states are NamedTuples of arrays with `student`, `lam`, `time`, `taken` and
-`code`, so that they can be kept and gone on from.
+`code`, so that they can be kept and gone on from: `Moving`, or the `State` of a descent by rules.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sims.dynamics import flow, steps
-from sims.dynamics.problem import Problem
-from sims.dynamics.sphere import Array, retract, tangent
-from sims.dynamics.state import RUNNING, Code, Rules, begin
+from sims.dynamics.flow import DYNAMICS
+from sims.dynamics.problem import Array, Problem, retract, tangent
+from sims.dynamics.state import RUNNING, End, Rules, begin
 from theory.checks import ParameterError, one, positive
 
 RENEWED = 64  # gradients between two estimates of the largest curvature by the flow on the host
@@ -56,29 +55,42 @@ class Ruled:
 
     def step(self, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
         """One step, or a shorter one to try next."""
-        numbers = self.rules.numbers(problem.data.dtype)
+        numbers, due = self.rules.numbers(problem.data.dtype), state.left <= 0
         if self.rules.dynamics == "steps":
-            state = self._renewed(problem, state) if state.left <= 0 else state
-            return steps.step(problem, state, numbers)
-        due = state.left <= 0
-        state = state._replace(left=np.int32(RENEWED)) if due else state
-        return flow.step(problem, state, numbers if due else numbers._replace(warm=np.int32(0)))
+            state = self._renewed(problem, state) if due else state
+        elif due:
+            state = state._replace(left=np.int32(RENEWED))
+        else:
+            numbers = numbers._replace(warm=np.int32(0))
+        return DYNAMICS[self.rules.dynamics].step(problem, state, numbers)
 
     def _renewed(self, problem: Problem, state: Any) -> Any:
-        chosen = steps if self.rules.dynamics == "steps" else flow
-        state = chosen.renewed(problem, state, self.rules.numbers(problem.data.dtype))
-        return state._replace(left=np.int32(RENEWED))
+        numbers = self.rules.numbers(problem.data.dtype)
+        return DYNAMICS[self.rules.dynamics].renewed(problem, state, numbers)._replace(left=np.int32(RENEWED))
 
 
 class Moving(NamedTuple):
-    """State of a `Descent`: velocity (p, N), and as in `sims.dynamics.state.State`."""
+    """State of a method: student (p, N), lam (M, p) its preactivations, time, number of steps taken, code: RUNNING or End, and
+    what it keeps besides."""
 
     student: Array
     lam: Array
-    velocity: Array
     time: Array
     taken: Array
     code: Array
+    kept: tuple[Any, ...] = ()
+
+    @classmethod
+    def at(cls, problem: Problem, student: Array, *kept: Any) -> Moving:
+        """The start."""
+        lam = problem.preactivations(student)
+        return cls(student, lam, np.zeros((), np.float64), np.int32(0), np.int32(RUNNING), kept)
+
+    def on(self, student: Array, lam: Array, time: float, *kept: Any) -> Moving:
+        """One step on, ended where it is no number any more."""
+        sound = np.all(np.isfinite(lam)) and np.all(np.isfinite(student))
+        code = self.code if sound else np.int32(End.NOT_FINITE)
+        return Moving(student, lam, self.time + time, np.int32(self.taken + 1), code, kept)
 
 
 @dataclass(frozen=True)
@@ -122,22 +134,17 @@ class Descent:
     def begin(self, problem: Problem, student: Array) -> Moving:
         """At rest."""
         student = retract(np.asarray(student, problem.data.dtype))
-        zero = np.zeros((), np.float64)
-        return _checked(
-            Moving(
-                student, problem.preactivations(student), 0 * student, zero, np.int32(0), np.int32(RUNNING)
-            )
-        )
+        return Moving.at(problem, student, 0 * student)
 
     def step(self, problem: Problem, state: Moving, rng: np.random.Generator) -> Moving:
-        """One step."""
-        forces, student = problem.forces(state.lam), state.student
+        """One step; the state keeps the velocity (p, N)."""
+        forces, student, (velocity,) = problem.forces(state.lam), state.student, state.kept
         kind = student.dtype.type
         if self.share < 1:
             forces = (
                 forces * ((rng.random(len(forces)) < self.share) / kind(self.share)).astype(kind)[:, None]
             )
-        velocity = kind(self.inertia) * state.velocity - kind(self.step_size) * tangent(
+        velocity = kind(self.inertia) * velocity - kind(self.step_size) * tangent(
             student, problem.data.pull(forces)
         )
         if self.temperature:
@@ -146,29 +153,7 @@ class Descent:
                 student, rng.standard_normal(student.shape, dtype=student.dtype)
             )
         student = retract(student + velocity)
-        return _checked(
-            Moving(
-                student,
-                problem.preactivations(student),
-                tangent(student, velocity),
-                state.time + self.pace,
-                np.int32(state.taken + 1),
-                state.code,
-            )
-        )
-
-
-class Passing(NamedTuple):
-    """State of `MessagePassing`: student (1, N) the posterior mean, lam (M, 1) omega, force (M, 1) the last g, and the variance
-    of a weight."""
-
-    student: Array
-    lam: Array
-    force: Array
-    variance: Array
-    time: Array
-    taken: Array
-    code: Array
+        return state.on(student, problem.preactivations(student), self.pace, tangent(student, velocity))
 
 
 def quadratic_output(omega: Array, y: Array, variance: float) -> tuple[Array, Array]:
@@ -192,7 +177,7 @@ class MessagePassing:
 
     output: Callable[[Array, Array, float], tuple[Array, Array]] = quadratic_output
 
-    def begin(self, problem: Problem, student: Array) -> Passing:
+    def begin(self, problem: Problem, student: Array) -> Moving:
         """From a student (1, N), taken for the posterior mean at the overlap q = |w|^2 / N of its squared length."""
         student = np.asarray(student, problem.data.dtype)
         if len(student) != 1:
@@ -202,13 +187,14 @@ class MessagePassing:
             raise ParameterError(
                 f"the start of message passing must be shorter than sqrt(N), got |w|^2 / N = {q:.3g}"
             )
-        lam = problem.preactivations(student)
-        zero = np.zeros((), np.float64)
-        return Passing(student, lam, 0 * lam, zero + 1 - q, zero, np.int32(0), np.int32(RUNNING))
+        return Moving.at(problem, student, 1 - q)
 
-    def step(self, problem: Problem, state: Passing, rng: np.random.Generator) -> Passing:
-        """One step: with omega = X w - V g_before, precision = -alpha mean g', w <- (precision w + X' g) / (1 + precision)."""
-        variance, kind = float(state.variance), state.student.dtype.type
+    def step(self, problem: Problem, state: Moving, rng: np.random.Generator) -> Moving:
+        """One step: with omega = X w - V g_before, precision = -alpha mean g', w <- (precision w + X' g) / (1 + precision).
+
+        The student (1, N) is the posterior mean, lam (M, 1) is omega; the state keeps V, the variance of a weight.
+        """
+        (variance,), kind = state.kept, state.student.dtype.type
         omega = state.lam[:, 0].astype(np.float64)
         force, slope = self.output(omega, problem.loss.y, variance)
         precision = -float(np.sum(slope)) / state.student.shape[1]
@@ -216,27 +202,7 @@ class MessagePassing:
         student = (kind(precision) * state.student + pulled) / kind(1 + precision)
         variance = 1 / (1 + precision)
         lam = problem.preactivations(student) - kind(variance) * force.astype(kind)[:, None]
-        return _checked(
-            Passing(
-                student,
-                lam,
-                force.astype(kind)[:, None],
-                np.asarray(variance),
-                state.time + 1,
-                np.int32(state.taken + 1),
-                state.code,
-            )
-        )
-
-
-class Iterating(NamedTuple):
-    """State of `PowerIteration`."""
-
-    student: Array
-    lam: Array
-    time: Array
-    taken: Array
-    code: Array
+        return state.on(student, lam, 1, variance)
 
 
 @dataclass(frozen=True)
@@ -249,28 +215,19 @@ class PowerIteration:
     preprocessing: Callable[[Array], Array]
     shift: float = 0.0
 
-    def begin(self, problem: Problem, student: Array) -> Iterating:
+    def begin(self, problem: Problem, student: Array) -> Moving:
         """Rows made orthogonal."""
-        student = _rows_apart(np.asarray(student, problem.data.dtype))
-        zero = np.zeros((), np.float64)
-        return Iterating(student, problem.preactivations(student), zero, np.int32(0), np.int32(RUNNING))
+        return Moving.at(problem, _rows_apart(np.asarray(student, problem.data.dtype)))
 
-    def step(self, problem: Problem, state: Iterating, rng: np.random.Generator) -> Iterating:
+    def step(self, problem: Problem, state: Moving, rng: np.random.Generator) -> Moving:
         """One product and its orthogonalisation."""
         kind = state.student.dtype.type
         weights = np.asarray(self.preprocessing(problem.loss.y)).astype(kind)
         moved = problem.data.pull(weights[:, None] * state.lam) + kind(self.shift) * state.student
         student = _rows_apart(moved)
-        lam = problem.preactivations(student)
-        return _checked(Iterating(student, lam, state.time + 1, np.int32(state.taken + 1), state.code))
+        return state.on(student, problem.preactivations(student), 1)
 
 
 def _rows_apart(rows: Array) -> Array:
     """An orthogonal basis (p, N) of the span of rows, each of norm sqrt(N)."""
     return np.ascontiguousarray(np.linalg.qr(rows.T)[0].T) * np.sqrt(rows.shape[1]).astype(rows.dtype)
-
-
-def _checked(state: Any) -> Any:
-    """The state, ended where it is no number any more."""
-    sound = np.all(np.isfinite(state.lam)) and np.all(np.isfinite(state.student))
-    return state if sound else state._replace(code=np.int32(Code.NOT_FINITE))

@@ -9,8 +9,7 @@ import numpy as np
 
 from sims.backend import pinned
 from sims.dynamics.methods import Method, Ruled
-from sims.dynamics.problem import Loss, Matrix, Problem, loss_unit, nodes_of
-from sims.dynamics.sphere import Array
+from sims.dynamics.problem import Array, Loss, Matrix, Problem, loss_unit, nodes_of
 from sims.dynamics.state import RUNNING
 from sims.hessian import functions_of
 from sims.instance import draw, outputs, real_dtype
@@ -49,7 +48,7 @@ class Track(NamedTuple):
     time, loss, gradient  (R,)  of the flow; sum over samples; |g| / sqrt(N) of the Riemannian gradient
     steps      (R,)             steps so far, of the flow: gradients
     overlap_matrix  (R, p, p_star)  w_k . w*_l / N
-    code       Code of the end (`sims.dynamics.state`), RUNNING (-1) where steps or time ran out
+    code       End (`sims.dynamics.state`), RUNNING (-1) where steps or time ran out
     student    (p, N) at the end, and state, problem and teacher, from which one may go on
     """
 

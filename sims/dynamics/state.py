@@ -1,4 +1,4 @@
-"""One descent: its rules, its state between steps, and what `sims.dynamics.steps` and `sims.dynamics.flow` both do with it."""
+"""One descent: its rules, its state between steps, and what both dynamics of `sims.dynamics.flow` do with it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sims.dynamics.problem import Problem, counted
-from sims.dynamics.sphere import Array, retract, tangent
+from sims.dynamics.problem import Array, Problem, counted, retract, tangent
 from theory.checks import ParameterError, choice, count, one, positive, shown
 
 
-class Code(IntEnum):
+class End(IntEnum):
     """How a descent ended. STALLED: no step lowered the loss by enough; NOT_FINITE: loss or gradient is not."""
 
     CONVERGED = 0
@@ -49,7 +48,7 @@ class State(NamedTuple):
     student (p, N), lam (M, p) its preactivations, loss; gradient (p, N) tangent, at the last refreshing; slope |g|^2
     step           size of the last step (`steps`) or of the next (`flow`); inf before the first
     largest, top   estimate of the Riemannian Hessian's largest eigenvalue, and its vector (p, N)
-    time           sum of the steps; taken: their number; left: how many until the next record; code: RUNNING or Code
+    time           sum of the steps; taken: their number; left: how many until the next record; code: RUNNING or End
     used           (p, M) sum of all forces so far, each with the factors by which the spheres have shrunk it: the student is
                    c times the start, less X' of it (`theory.path.used`); (p, 0) where it is not kept
     """
@@ -115,8 +114,8 @@ def verdict(problem: Problem, state: State, rules: Numbers) -> Array:
     small = state.slope <= state.student.shape[-1] * rules.tolerance**2
     nothing = (rules.loss_floor > 0) & (state.loss <= rules.loss_floor * samples.astype(state.loss.dtype))
     finite = xp.isfinite(state.loss) & xp.isfinite(state.slope)
-    code = xp.where(small | nothing, int(Code.CONVERGED), RUNNING)
-    code = xp.where(finite, code, int(Code.NOT_FINITE))
+    code = xp.where(small | nothing, int(End.CONVERGED), RUNNING)
+    code = xp.where(finite, code, int(End.NOT_FINITE))
     return xp.where(state.code == RUNNING, code, state.code).astype(np.int32)
 
 
@@ -129,7 +128,7 @@ WARM = 2  # products that renew the largest curvature before a step of the flow
 class Rules:
     """The rules of a descent.
 
-    dynamics          "flow" (`sims.dynamics.flow`) or "steps" (`sims.dynamics.steps`)
+    dynamics          "flow" or "steps" (`sims.dynamics.flow`)
     steps             largest number of steps; of the flow: of gradients, and products with the Hessian, which cost the same
     records           about how many points of the path are kept, log-spaced in steps, start and end among them
     tolerance         converged when |g| / sqrt(N) is at most this (g the Riemannian gradient) in units of the loss's slope

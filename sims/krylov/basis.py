@@ -3,7 +3,7 @@
 The basis is kept in chunks of equal shape, filled from the left and zero beyond: every step on a chunk is compiled once,
 whatever the dimension reached. On the CPU each chunk is kept row-major and column-major: XLA's product with a thin matrix runs
 at full speed only for the operand whose rows are contiguous along the contracted index. On a GPU its rows are filled with zeros
-to a width that products need no copy for (`sims.operator.halves.gemm_width`).
+to a width that products need no copy for (`sims.threefry.gemm_width`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, qr
 
 from sims.backend import HIGHEST
-from sims.operator.halves import gemm_width
 from sims.operator.rows import across, times
+from sims.threefry import gemm_width
 
 Chunk = tuple[jax.Array, jax.Array | None]
 

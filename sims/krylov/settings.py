@@ -1,26 +1,27 @@
-"""What decides about a Krylov solve: settings, the sizes that follow from them, the tolerance asked for.
-
-`InUnits` is an operator in units near its size, where squares of what is computed neither under- nor overflow.
-"""
+"""What decides about a Krylov solve: settings, the sizes that follow from them, and the bytes these take."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from sims.backend import power_of_two
 from sims.checks import of_type
-from sims.operator.operator import HessianOperator
+from sims.instance import finite_p, real_dtype, samples_of
+from sims.operator.rows import block_size
+from sims.threefry import gemm_width
 from theory.checks import ParameterError, count, positive
+from theory.model.network import Network
 
 FLOOR = 10.0  # residuals below FLOOR eps |H| are rounding
 MIXED = 1e-6  # the least tol for which a search in float32 brings a float64 problem to its end
+PANELS = 24  # blocks of vectors alive at once in a step: those that wait, side by side, projected, orthonormal, apart
+# Blocks of streamed rows: one in use while another is drawn, for which XLA plans four on the CPU and its result alone on a GPU
+# (its memory_analysis)
+DRAWN = {"cpu": 5, "gpu": 2}
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes of a solve: pairs k, block b, columns of the basis, tolerances, products allowed, seed."""
+    """Sizes of a solve: pairs k, columns of a block and of the basis, tolerances, products allowed, whether it searches in
+    float32 and judges in float64, seed."""
 
     k: int
     block: int
     basis: int
     tol: float
+    relative: float
     products: int
-    relative: float = math.inf
-    seed: int = 0
+    mixed: bool
+    seed: int
 
     @classmethod
     def of(cls, order: int, dtype: np.dtype, k: int, degeneracy: int, settings: Settings) -> Plan:
@@ -75,19 +78,24 @@ class Plan:
                 raise ParameterError(f"block must be at least the number of pairs {k}, got {block}")
             if block > max(order, 64):  # a little more than a small order does no harm
                 raise ParameterError(f"block must be at most the order {order}, got {block}")
-        basis = default_basis(order, block) if settings.basis is None else count("basis", settings.basis)
+        default = max(min(1536, order // 2), 12 * block)
+        basis = default if settings.basis is None else count("basis", settings.basis)
         if basis < 4 * block:
             raise ParameterError(f"basis must hold at least 4 blocks of {block} columns, got {basis}")
         single = dtype == np.float32
-        default = math.inf if settings.tol is not None else 1e-5 if single else 1e-9
+        tol, relative = (1e-4 if single else 1e-8), (1e-5 if single else 1e-9)
+        if settings.tol is not None:
+            tol, relative = positive("tol", settings.tol), math.inf
+        products = count("products", settings.products, minimum=2)
         return cls(
             k,
             block,
             basis // block * block,
-            tol=(1e-4 if single else 1e-8) if settings.tol is None else positive("tol", settings.tol),
-            products=count("products", settings.products, minimum=2),
-            relative=default if settings.relative is None else positive("relative", settings.relative),
-            seed=count("seed", settings.seed, minimum=0),
+            tol,
+            relative if settings.relative is None else positive("relative", settings.relative),
+            products,
+            settings.mixed and dtype == np.float64 and tol >= MIXED and products > 3,
+            count("seed", settings.seed, minimum=0),
         )
 
     @property
@@ -100,79 +108,63 @@ class Plan:
         """Columns in a chunk of the basis."""
         return self.block * max(1, -(-256 // self.block))
 
-
-def default_basis(order: int, block: int) -> int:
-    """Columns kept before a restart: 1536, or half the order if that is less, but 12 blocks at least."""
-    return max(min(1536, order // 2), 12 * block)
-
-
-def mixes(settings: Settings, plan: Plan, dtype: Any) -> bool:
-    """Whether a solve searches in float32 and is judged in float64."""
-    return settings.mixed and dtype == np.float64 and plan.tol >= MIXED and plan.products > 3
+    def accepted(self, dtype: Any, norm: float) -> float:
+        """The residual that is asked for in units of H, or the rounding of the products where that is larger."""
+        tol = min(self.tol, self.relative * norm) if norm else self.tol
+        return max(tol, FLOOR * float(np.finfo(dtype).eps) * norm)
 
 
-def plan_tol(plan: Plan, dtype: Any, norm: float) -> float:
-    """The residual that is asked for in units of H, or the rounding of the products where that is larger."""
-    return max(
-        min(plan.tol, plan.relative * norm if norm else plan.tol), FLOOR * float(jnp.finfo(dtype).eps) * norm
+def data_bytes(n: int, m: int, dtype: Any, *, stored: bool, mixed: bool = False) -> int:
+    """Bytes of the data (m, n) in blocks of rows.
+
+    stored  kept, with the transpose on the CPU; else DRAWN blocks
+    mixed   with a float32 copy
+    """
+    item = real_dtype(dtype).itemsize
+    size = block_size(m, n, dtype, stored=stored)
+    host = jax.default_backend() == "cpu"
+    if not stored:
+        width = n if host else 2 * gemm_width(-(-n // 2))
+        return DRAWN["cpu" if host else "gpu"] * size * width * item
+    width = 2 * n if host else 2 * gemm_width(-(-n // 2))
+    return -(-m // size) * size * width * (item + (4 if mixed else 0))
+
+
+def solver_bytes(order: int, plan: Plan, dtype: Any, sets: int = 1) -> int:
+    """Bytes of the bases, blocks and projected matrices of `sets` solves that run in step."""
+    item = real_dtype(dtype).itemsize
+    if order <= plan.smallest:
+        return sets * 4 * 8 * order**2
+    long, copies = (order, 2) if jax.default_backend() == "cpu" else (gemm_width(order), 1)
+    columns = copies * (plan.basis + plan.width) + PANELS * plan.block
+    contraction = 2 * copies * plan.basis // 5  # the old basis stands while the new one is formed
+    return sets * (long * item * (columns + contraction) + 4 * 8 * plan.basis**2)
+
+
+def krylov_bytes(
+    model: Network,
+    n: int,
+    alpha: float,
+    *,
+    eigenpairs: int,
+    dtype: Any = "float64",
+    stored: bool = True,
+    settings: Settings | None = None,
+    sets: int = 1,
+    devices: int = 1,
+) -> int:
+    """Peak bytes on one device of a matrix-free solve of `sets` Hessians on the same data (alpha: the largest).
+
+    devices  those that share the rows, each with memory of its own
+    """
+    settings, dtype = Settings() if settings is None else settings, np.dtype(real_dtype(dtype))
+    p, m, sets = finite_p(model), samples_of(alpha, n), count("sets", sets)
+    n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
+    share = -(-m // count("devices", devices))
+    plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)
+    labels = 2 * m * (sets * (p + 1) + p) * 8  # in float64 until the units of the weights are known
+    return (
+        data_bytes(n, share, dtype, stored=stored, mixed=stored and plan.mixed)
+        + solver_bytes(p * n, plan, dtype, sets)
+        + labels
     )
-
-
-if TYPE_CHECKING:
-    from sims.krylov.solver import BlockOperator
-
-MILD = (
-    2.0**60
-)  # sizes from its inverse to it are left as they are: squares of float32 numbers hold out this far
-
-
-@dataclass(frozen=True)
-class InUnits:
-    """A `BlockOperator` whose products are divided by `own`, powers of two, one a set."""
-
-    whole: BlockOperator
-    own: tuple[float, ...]
-
-    @property
-    def order(self) -> int:
-        """Rows of each matrix."""
-        return self.whole.order
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Precision of the products."""
-        return self.whole.dtype
-
-    @property
-    def sets(self) -> int:
-        """Number of matrices."""
-        return self.whole.sets
-
-    @property
-    def units(self) -> tuple[float, ...]:
-        """One a set."""
-        return tuple(unit * more for unit, more in zip(self.whole.units, self.own, strict=True))
-
-    def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
-        """H V in the set's unit for one block of each chosen set."""
-        products = self.whole.product(chosen, blocks)
-        return [product / self.own[i] for i, product in zip(chosen, products, strict=True)]
-
-    def lowered(self) -> BlockOperator | None:
-        """The same in float32, or None where float32 has no such numbers."""
-        return None
-
-    def ordered(self, vectors: jax.Array) -> jax.Array:
-        """Vectors (order, k) from the operator's order of rows to block-major."""
-        return self.whole.ordered(vectors)
-
-
-def in_units(operator: BlockOperator) -> BlockOperator:
-    """The operator in units near its size, which one product shows; one of ours has them already."""
-    if isinstance(operator, HessianOperator):
-        return operator
-    vector = np.random.default_rng(0).standard_normal((operator.order, 1))
-    probe = jnp.asarray(vector / np.linalg.norm(vector), operator.dtype)
-    products = operator.product(range(operator.sets), [probe] * operator.sets)
-    own = tuple(power_of_two(float(jnp.max(jnp.abs(product)))) for product in products)
-    return operator if all(1 / MILD <= unit <= MILD for unit in own) else InUnits(operator, own)

@@ -24,7 +24,7 @@ import math
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -33,19 +33,18 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sims.backend import HIGHEST, pinned
-from sims.checks import has
-from sims.dense.eigen import Code, Eigenpairs
 from sims.krylov.basis import orthonormal
-from sims.krylov.settings import Plan, Settings, in_units, mixes, plan_tol
+from sims.krylov.settings import Plan, Settings
 from sims.krylov.space import WAIT, Space
 from sims.machine import allotted
-from theory.checks import ParameterError, count
+from sims.solvers import Code, Eigenpairs
+from theory.checks import ParameterError, count, shown
 
-OPERATOR = "order", "dtype", "sets", "units", "product", "lowered", "ordered"  # what a BlockOperator has
 FRESH = 2  # searches begun anew from what was found, at most
-Solver = Generator[jax.Array, jax.Array, "Ritz"]
+Search = Generator[jax.Array, jax.Array, "Ritz"]
 
 
+@runtime_checkable
 class BlockOperator(Protocol):
     """Symmetric matrices, all of one order: `sets` of them, known by their products with blocks (order, b).
 
@@ -56,17 +55,14 @@ class BlockOperator(Protocol):
     @property
     def order(self) -> int:
         """Rows of each matrix."""
-        ...
 
     @property
     def dtype(self) -> np.dtype:
         """Precision of the products."""
-        ...
 
     @property
     def sets(self) -> int:
         """Number of matrices."""
-        ...
 
     @property
     def units(self) -> Sequence[float]:
@@ -80,6 +76,16 @@ class BlockOperator(Protocol):
 
     def ordered(self, vectors: jax.Array) -> jax.Array:
         """Vectors (order, k) from the operator's order of rows to block-major."""
+
+
+def block_operator(operator: Any, *, one_set: bool = False) -> BlockOperator:
+    """`operator`, a BlockOperator, of one set if so asked; else ParameterError."""
+    if not isinstance(operator, BlockOperator):
+        parts = "order, dtype, sets, units, product, lowered, ordered"
+        raise ParameterError(f"operator must have {parts}, got {shown(operator)}")
+    if one_set and operator.sets != 1:
+        raise ParameterError(f"operator must be an operator of one set, got {operator.sets}")
+    return operator
 
 
 @dataclass
@@ -111,8 +117,7 @@ def lowest_krylov(
     >>> lowest_krylov(operator, 3).values.shape
     (3,)
     """
-    if has("operator", operator, *OPERATOR).sets != 1:
-        raise ParameterError(f"lowest_krylov wants an operator of one set, got {operator.sets}")
+    block_operator(operator, one_set=True)
     return lowest_of_sets(operator, k, degeneracy=degeneracy, settings=settings)[0]
 
 
@@ -121,11 +126,10 @@ def lowest_of_sets(
     operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> list[Eigenpairs]:
     """The k lowest eigenpairs of every set of an operator; each step one pass over the data serves all sets."""
-    operator, k = in_units(has("operator", operator, *OPERATOR)), count("k", k)
+    operator, k = block_operator(operator), count("k", k)
     settings = Settings() if settings is None else settings
     plan = Plan.of(operator.order, operator.dtype, k, degeneracy, settings)
-    mixed = mixes(settings, plan, operator.dtype) and operator.order > plan.smallest
-    lowered = operator.lowered() if mixed else None
+    lowered = operator.lowered() if plan.mixed and operator.order > plan.smallest else None
     solvers = [
         solve(operator.order, operator.dtype, replace(plan, tol=plan.tol / unit), mixed=lowered is not None)
         for unit in operator.units
@@ -134,7 +138,7 @@ def lowest_of_sets(
     return [_public(operator, ritz, k).times(unit) for ritz, unit in zip(found, operator.units, strict=True)]
 
 
-def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Solver]) -> list[Ritz]:
+def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Search]) -> list[Ritz]:
     """Run one solver for each set to its end, all in step: products together, what follows them by a few threads.
 
     What a solver does between its products are many small steps, which leave all cores but one idle.
@@ -162,7 +166,7 @@ def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Seque
 
 
 @pinned
-def _advance(solver: Solver, product: jax.Array) -> jax.Array | Ritz:
+def _advance(solver: Search, product: jax.Array) -> jax.Array | Ritz:
     """What a solver says when it is sent a product: its next block, or its result. Settings of JAX are a thread's own."""
     try:
         return solver.send(product)
@@ -177,7 +181,7 @@ def _bucket(number: int, largest: int) -> int:
     return min(largest, 3 * power // 4 if 4 * number <= 3 * power and power > 2 else power)
 
 
-def solve(order: int, dtype: np.dtype, plan: Plan, *, mixed: bool) -> Solver:
+def solve(order: int, dtype: np.dtype, plan: Plan, *, mixed: bool) -> Search:
     """The lowest pairs of one matrix: whole if small, else by search, in float32 first if `mixed`."""
     rng = np.random.default_rng(plan.seed)
     if order <= plan.smallest:
@@ -201,7 +205,7 @@ def solve(order: int, dtype: np.dtype, plan: Plan, *, mixed: bool) -> Solver:
     return found
 
 
-def whole(order: int, dtype: np.dtype, plan: Plan) -> Solver:
+def whole(order: int, dtype: np.dtype, plan: Plan) -> Search:
     """All of a small matrix, by its products with the columns of the identity, and a dense solve in float64."""
     matrix = np.empty((order, order))
     for start in range(0, order, plan.block):
@@ -219,14 +223,14 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Solver:
     norm = float(max(abs(values[0]), abs(values[-1])))
     low, values, above = vectors[:, : plan.k], values[: plan.k], values[min(plan.k, order - 1)]
     residuals = np.linalg.norm(matrix @ low - low * values, axis=0) + np.finfo(dtype).eps * norm
-    tol = plan_tol(plan, dtype, norm)
+    tol = plan.accepted(dtype, norm)
     stats = {"method": "products", "products": -(-order // plan.block), "norm": norm, "tol": tol}
     if order > plan.k:
         stats["above"] = float(above)
     return Ritz(values, jnp.asarray(low, dtype), residuals, Code.CONVERGED, stats)
 
 
-def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
+def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Search:
     """Block Krylov from `start` (order, b), in its dtype."""
     space = Space(start, plan, rng)
     products, due, seen, trust, fresh = 0, 4, None, 0.7, 0
@@ -240,7 +244,7 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Solver:
         if (products >= due - WAIT // 2 and not space.waiting) or space.full or last:
             mixing, estimates = space.ritz()
             worst = float(np.max(estimates[: plan.k]))
-            tol = plan_tol(plan, start.dtype, space.norm)
+            tol = plan.accepted(start.dtype, space.norm)
             if (worst <= trust * tol and space.dimension >= plan.k) or last:
                 vectors = space.basis.combine(mixing[:, : plan.block])
                 best = _rayleigh_ritz(vectors, (yield vectors), plan, space.norm)
@@ -279,7 +283,7 @@ def _rayleigh_ritz(vectors: jax.Array, product: jax.Array, plan: Plan, norm: flo
     values, mixing = eigh((projected + projected.T) / 2, gram)
     vectors, residuals, skew = _rotate(vectors, product, mixing, values)
     residuals = np.asarray(residuals, dtype=np.float64)
-    tol = plan_tol(plan, vectors.dtype, norm)
+    tol = plan.accepted(vectors.dtype, norm)
     good = np.isfinite(tol) and np.all(residuals[: plan.k] <= tol)
     stats = {"method": "block Krylov", "tol": tol, "norm": norm, "orthonormality": float(skew)}
     return Ritz(values, vectors, residuals, Code.CONVERGED if good else Code.NOT_CONVERGED, stats)

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.backend import HIGHEST, pinned, power_of_two
+from sims.backend import pinned, power_of_two
 from sims.checks import reals
 from sims.hessian import Functions, functions_of, weight_parts
 from sims.instance import (
@@ -40,11 +40,9 @@ from sims.instance import (
     finite_p,
     teacher_noise,
 )
-from sims.operator.rows import Block, Rows, across, rows_of, single, times
+from sims.operator.rows import Block, Part, Rows, rows_of, single, times
 from theory.checks import ParameterError, shown
 from theory.model.network import Network, network
-
-_FEW = 16  # student rows that are written out one by one in a compiled step
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class HessianOperator:
     """
 
     rows: Rows
-    parts: tuple[tuple[jax.Array, jax.Array, jax.Array], ...]
+    parts: tuple[Part, ...]
     p: int
     units: tuple[float, ...] = (1.0,)
     selected: dict[tuple[int, ...], HessianOperator] = field(
@@ -101,17 +99,8 @@ class HessianOperator:
         """H V in `units` for V as a matrix (N, sets p k), columns ordered by set, then student row, then vector."""
         roots = self.rows.roots
         if roots is None:
-            return self._plain(columns)
-        return _scaled(self._plain(_scaled(columns, roots)), roots)
-
-    def _plain(self, columns: jax.Array) -> jax.Array:
-        """The same for inputs without their covariance."""
-        total = None
-        for (block, mirror), (d, c, g) in zip(self.rows, self.parts, strict=True):
-            share = (block, mirror, columns, d, c, g)
-            total = _first_block(*share) if total is None else _add_block(total, *share)
-        assert total is not None  # M is at least 1
-        return total
+            return self.rows.product(self.parts, columns)
+        return _scaled(self.rows.product(self.parts, _scaled(columns, roots)), roots)
 
     @pinned
     def __call__(self, vectors: Any) -> jax.Array:
@@ -169,11 +158,16 @@ class HessianOperator:
 
 @pinned
 def hessian_operator(
-    instance: Instance, *, stored: bool = True, size: int | None = None, mirror: bool | None = None
+    instance: Instance,
+    *,
+    stored: bool = True,
+    size: int | None = None,
+    mirror: bool | None = None,
+    points: Sequence[tuple[Network, int]] | None = None,
 ) -> HessianOperator:
     """The operator of one instance. stored = False: rows are drawn again at every product.
 
-    size, mirror as in `sims.operator.rows.rows_of`.
+    size, mirror as in `sims.operator.rows.rows_of`; points as in `weighted`, by default the instance's own.
 
     >>> from sims.instance import draw
     >>> from theory.model import Network
@@ -182,7 +176,7 @@ def hessian_operator(
     (24, (1, 2, 12, 3))
     """
     rows = rows_of(instance, stored=stored, size=size, mirror=mirror)
-    points = [(instance.model, instance.m)]
+    points = [(instance.model, instance.m)] if points is None else points
     return weighted(rows, instance.student, instance.teacher, points, key=instance.key)
 
 
@@ -297,7 +291,7 @@ def _parts(
     m: jax.Array,
     start: jax.Array | int,
     p: int,
-) -> tuple[tuple[jax.Array, jax.Array, jax.Array], jax.Array]:
+) -> tuple[Part, jax.Array]:
     """d (sets, size, p), c (sets, size), g (size, p) of one block in float64, zero on rows from m on, and the largest weight of
     each set; numbers: a, noise, output_noise (sets,), noise: their normals (size, p_star) and (size,)."""
     labels = times(block, both.T).astype(jnp.float64)
@@ -319,42 +313,6 @@ def _parts(
 
 
 @functools.partial(jax.jit, static_argnums=4)
-def _in_units(
-    d: jax.Array, c: jax.Array, g: jax.Array, units: jax.Array, dtype: str
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _in_units(d: jax.Array, c: jax.Array, g: jax.Array, units: jax.Array, dtype: str) -> Part:
     d, c = d / units[:, None, None], c / units[:, None]
     return d.astype(dtype), c.astype(dtype), g.astype(dtype)
-
-
-def block_share(
-    block: Block, mirror: jax.Array | None, columns: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array
-) -> jax.Array:
-    """The share of one block of rows in H V: columns (N, sets p k) -> (N, sets p k)."""
-    size, p = g.shape
-    y = times(block, columns).reshape(size, d.shape[0], p, -1)
-    z = (_few_rows if p <= _FEW else _many_rows)(y, d.transpose(1, 0, 2), c.T[:, :, None], g)
-    return across(block, mirror, z.reshape(size, -1), len(columns))
-
-
-def _few_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
-    """F y for y (size, sets, p, k), student rows one by one: a sum over their axis is ten times slower on the CPU."""
-    rows = range(g.shape[1])
-    along = sum(g[:, q, None, None] * y[:, :, q] for q in rows) * c
-    return jnp.stack(
-        [d[:, :, q, None] * y[:, :, q] + g[:, q, None, None] * along for q in rows],
-        axis=2,
-    )
-
-
-def _many_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
-    """The same for any p, in a program whose size does not grow with it."""
-    along = jnp.einsum("mq,msqk->msk", g, y, precision=HIGHEST) * c
-    return d[..., None] * y + g[:, None, :, None] * along[:, :, None, :]
-
-
-_first_block = jax.jit(block_share)
-
-
-@functools.partial(jax.jit, donate_argnums=0)
-def _add_block(total: jax.Array, *block: Any) -> jax.Array:
-    return total + block_share(*block)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,24 +13,20 @@ import numpy as np
 
 from sims import machine
 from sims.backend import HIGHEST, pinned
-from sims.checks import of_type, stream_key
-from sims.instance import (
-    Instance,
-    data_key,
-    input_roots,
-    padded,
-    real_dtype,
-    row_block,
-)
-from sims.operator.halves import gemm_width, row_halves
+from sims.checks import of_type
+from sims.instance import Instance, data_key, padded
+from sims.threefry import gemm_width, row_block, row_halves
 from theory.checks import ParameterError, count
-from theory.model.network import Network
 
 Block = jax.Array | tuple[jax.Array, jax.Array]  # (size, n), or halves of its columns
+Part = tuple[
+    jax.Array, jax.Array, jax.Array
+]  # weights of a block: d (sets, size, p), c (sets, size), g (size, p)
 # data in one block of rows that is drawn at every pass
 BLOCK_BYTES = {"cpu": 16 << 20, "gpu": machine.BLOCK_BYTES}
 # of one that is kept: larger on a CPU, for fewer and faster products
 STORED_BYTES = {"cpu": 256 << 20, "gpu": machine.BLOCK_BYTES}
+_FEW = 16  # student rows that are written out one by one in a compiled step
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Rows:
     """Blocks of rows of the data, all of one shape (size, n); rows from M on are zero or carry weight zero.
 
     On a GPU a block is a pair of halves of its columns, each filled up to a width that products need no copy for
-    (`sims.operator.halves.row_halves`); `times` and `across` take either form.
+    (`sims.threefry.row_halves`); `times` and `across` take either form.
 
     stored  one pair (block, its transpose (n, size) or None) for each block; None: drawn when needed
     key     key of the rows (`data_key`), for blocks drawn when needed
@@ -55,36 +52,33 @@ class Rows:
     key: jax.Array
     roots: jax.Array | None = None
 
-    def of(self, model: Network) -> Rows:
-        """These rows as the inputs of a model: with the roots of its covariance."""
-        roots = input_roots(model, self.n)
-        return self if roots is None else replace(self, roots=jnp.asarray(roots, self.dtype))
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return -(-self.m // self.size)
-
     def lowered(self) -> Rows | None:
         """The same rows rounded to float32; None where they are not stored."""
         if self.stored is None:
             return None
-        stored = tuple(jax.tree.map(single, pair) for pair in self.stored)
-        roots = None if self.roots is None else single(self.roots)
+        stored, roots = jax.tree.map(single, (self.stored, self.roots))
         return replace(self, dtype=np.dtype("float32"), stored=stored, roots=roots)
 
     def __iter__(self) -> Iterator[tuple[Block, jax.Array | None]]:
         if self.stored is not None:
             yield from self.stored
             return
-        drawn = drawer()
-        for i in range(self.blocks):
-            yield drawn(self.key, np.uint32(i * self.size), self.size, self.n, str(self.dtype)), None
+        for start in range(0, self.m, self.size):
+            yield self.drawn(start), None
 
+    def drawn(self, start: int) -> Block:
+        """The block from this row on, from its key: whole for the CPU, in halves for a GPU."""
+        draw: Any = row_block if jax.default_backend() == "cpu" else row_halves
+        return draw(self.key, np.uint32(start), self.size, self.n, str(self.dtype))
 
-def drawer() -> Callable[..., Block]:
-    """What draws a block: whole for the CPU, in halves for a GPU."""
-    return row_block if jax.default_backend() == "cpu" else row_halves
+    def product(self, parts: tuple[Part, ...], columns: jax.Array) -> jax.Array:
+        """X' F X V for V as columns (n, sets p k), F from its parts, one a block; without the covariance."""
+        total = None
+        for (block, mirror), part in zip(self, parts, strict=True):
+            share = (block, mirror, columns, *part)
+            total = _first_block(*share) if total is None else _add_block(total, *share)
+        assert total is not None  # M is at least 1
+        return total
 
 
 def times(block: Block, columns: jax.Array) -> jax.Array:
@@ -105,6 +99,40 @@ def across(block: Block, mirror: jax.Array | None, z: jax.Array, n: int) -> jax.
     return jnp.matmul(block.T if mirror is None else mirror, z, precision=HIGHEST)[:n]
 
 
+def block_share(
+    block: Block, mirror: jax.Array | None, columns: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array
+) -> jax.Array:
+    """The share of one block of rows in H V: columns (N, sets p k) -> (N, sets p k)."""
+    size, p = g.shape
+    y = times(block, columns).reshape(size, d.shape[0], p, -1)
+    z = (_few_rows if p <= _FEW else _many_rows)(y, d.transpose(1, 0, 2), c.T[:, :, None], g)
+    return across(block, mirror, z.reshape(size, -1), len(columns))
+
+
+def _few_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
+    """F y for y (size, sets, p, k), student rows one by one: a sum over their axis is ten times slower on the CPU."""
+    rows = range(g.shape[1])
+    along = sum(g[:, q, None, None] * y[:, :, q] for q in rows) * c
+    return jnp.stack(
+        [d[:, :, q, None] * y[:, :, q] + g[:, q, None, None] * along for q in rows],
+        axis=2,
+    )
+
+
+def _many_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
+    """The same for any p, in a program whose size does not grow with it."""
+    along = jnp.einsum("mq,msqk->msk", g, y, precision=HIGHEST) * c
+    return d[..., None] * y + g[:, None, :, None] * along[:, :, None, :]
+
+
+_first_block = jax.jit(block_share)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _add_block(total: jax.Array, *block: Any) -> jax.Array:
+    return total + block_share(*block)
+
+
 def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
     """Rows in a block, `padded`: m in equal parts of at most STORED_BYTES (BLOCK_BYTES), of `machine.ROWS` at least on a GPU;
     or `size` as given."""
@@ -119,76 +147,37 @@ def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: b
 
 
 @pinned
-def stored_rows(
-    key: jax.Array,
-    m: int,
-    n: int,
-    dtype: Any = "float64",
-    *,
-    size: int | None = None,
-    mirror: bool | None = None,
-) -> Rows:
-    """The first m rows of the data with `key` (from `data_key`), in memory.
-
-    size    rows in a block (default: by bytes, `block_size`)
-    mirror  keep the transpose of each block too (default: on the CPU)
-    """
-    m, n = count("m", m), count("n", n)
-    streamed = streamed_rows(key, m, n, dtype, size=block_size(m, n, real_dtype(dtype), size))
-    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
-    blocks = tuple((block, mirrored(block) if mirror else None) for block, _ in streamed)
-    return replace(streamed, stored=blocks)
-
-
-def streamed_rows(key: jax.Array, m: int, n: int, dtype: Any = "float64", *, size: int | None = None) -> Rows:
-    """The first m rows of the data with `key`, drawn again block by block at every pass: memory O(size n)."""
-    m, n, dtype, key = count("m", m), count("n", n), real_dtype(dtype), stream_key("key", key)
-    return Rows(m, n, block_size(m, n, dtype, size, stored=False), dtype, None, key)
-
-
-@pinned
 def rows_of(
     instance: Instance, *, stored: bool = True, size: int | None = None, mirror: bool | None = None
 ) -> Rows:
-    """The data of one instance, its covariance in them. stored = False: drawn again at every product.
+    """The data of one instance, its covariance in them.
 
-    size, mirror as in `stored_rows`. Data the instance already carries are cut into blocks (a copy: let go of the instance).
+    stored  False: drawn again at every product. Data that the instance already carries are else cut into blocks (a copy: let go
+            of the instance), as those on inputs of one's own always are
+    size    rows in a block (default: by bytes, `block_size`)
+    mirror  keep the transpose of each block too (default: on the CPU)
     """
-    dtype = of_type("instance", instance, Instance).student.dtype
-    key, m, n = data_key(instance.key), instance.m, instance.n
-    if instance.model.inputs is not None:
-        return cut_rows(instance, size=size, mirror=mirror)
-    if not stored:
-        return streamed_rows(key, m, n, dtype, size=size).of(instance.model)
-    if instance.data is None:
-        return stored_rows(key, m, n, dtype, size=size, mirror=mirror).of(instance.model)
-    return cut_rows(instance, size=size, mirror=mirror)
-
-
-def mirrored(block: Block) -> jax.Array:
-    """The transpose of a block, a copy."""
-    if isinstance(block, tuple):
-        raise ParameterError("mirror must be False where blocks are halves, as on a GPU")
-    return jnp.array(block.T)
+    dtype = np.dtype(of_type("instance", instance, Instance).student.dtype)
+    m, n, data = instance.m, instance.n, instance.data
+    held = data is not None and (stored or instance.model.inputs is not None)
+    on_host = jax.default_backend() == "cpu"
+    mirror = on_host if mirror is None else mirror
+    size = block_size(m, n, dtype, size, stored=stored or held)
+    roots = None if held or instance.roots is None else jnp.asarray(instance.roots, dtype)
+    rows = Rows(m, n, size, dtype, None, data_key(instance.key), roots)
+    if held and data is not None:
+        filling = 0 if on_host else gemm_width(n) - n
+        cut = [data[start : start + size] for start in range(0, m, size)]
+        blocks: list[Any] = [jnp.pad(block, ((0, size - len(block)), (0, filling))) for block in cut]
+    elif stored:
+        blocks = [block for block, _ in rows]
+        if mirror and isinstance(blocks[0], tuple):
+            raise ParameterError("mirror must be False where blocks are halves, as on a GPU")
+    else:
+        return rows
+    return replace(rows, stored=tuple((block, jnp.array(block.T) if mirror else None) for block in blocks))
 
 
 def single(x: jax.Array) -> jax.Array:
     """An array rounded to float32."""
     return x.astype(jnp.float32)
-
-
-@pinned
-def cut_rows(instance: Instance, *, size: int | None = None, mirror: bool | None = None) -> Rows:
-    """The data of an instance as blocks of rows, their covariance in them."""
-    data = instance.data
-    if data is None:
-        raise ParameterError("cut_rows needs the data of the instance, drawn with data=True")
-    mirror = jax.default_backend() == "cpu" if mirror is None else mirror
-    size = block_size(instance.m, instance.n, data.dtype, size)
-    blocks = []
-    for start in range(0, instance.m, size):
-        block = data[start : start + size]
-        filling = 0 if jax.default_backend() == "cpu" else gemm_width(instance.n) - instance.n
-        block = jnp.pad(block, ((0, size - block.shape[0]), (0, filling)))
-        blocks.append((block, jnp.array(block.T) if mirror else None))
-    return Rows(instance.m, instance.n, size, np.dtype(data.dtype), tuple(blocks), data_key(instance.key))

@@ -12,7 +12,7 @@ Several hosts: start one process on each, the same program everywhere, and call
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,8 +23,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sims.backend import pinned
 from sims.instance import Instance, data_key
-from sims.operator.operator import HessianOperator, block_share, weighted
-from sims.operator.rows import Block, Rows, block_size, drawer
+from sims.operator.operator import HessianOperator, weighted
+from sims.operator.rows import Block, Part, Rows, block_share, block_size
+from sims.threefry import row_block, row_halves
 from theory.checks import ParameterError
 
 ROW = "row"
@@ -41,58 +42,46 @@ def row_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 
 @dataclass(frozen=True)
 class ShardedRows(Rows):
-    """Blocks of rows as in `Rows`, each block spread over the devices of a mesh."""
+    """Blocks of rows as in `Rows`, each block spread over the devices of a mesh, and so are the weights beside it."""
 
     mesh: Mesh = field(default_factory=row_mesh)
 
-    def __iter__(self) -> Iterator[tuple[Block, jax.Array | None]]:
-        if self.stored is not None:
-            yield from self.stored
-            return
-        draw = pinned(_drawer(drawer(), self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
-        for i in range(self.blocks):
-            yield draw(self.key, np.uint32(i * self.size)), None
+    def drawn(self, start: int) -> Block:
+        """The block from this row on, each device's share from its key."""
+        rows = row_block if jax.default_backend() == "cpu" else row_halves
+        draw = pinned(_drawer(rows, self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
+        return draw(self.key, np.uint32(start))
 
-
-@dataclass(frozen=True)
-class ShardedOperator(HessianOperator):
-    """`HessianOperator` on `ShardedRows`."""
-
-    mesh: Mesh = field(default_factory=row_mesh)
-
-    def _plain(self, columns: jax.Array) -> jax.Array:
-        """H V in `units` for V as a matrix (N, sets p k), on the first device of this process."""
+    def product(self, parts: tuple[Part, ...], columns: jax.Array) -> jax.Array:
+        """X' F X V for V as columns (n, sets p k), on the first device of this process."""
         mesh = self.mesh
         columns = _replicate(columns, mesh)
-        total = _zeros(mesh, columns.shape, str(self.dtype))
-        add = _adder(mesh, self.rows.stored is not None and self.rows.stored[0][1] is not None)
-        for (block, mirror), (d, c, g) in zip(self.rows, self.parts, strict=True):
+        total = _zero_maker(mesh, columns.shape, str(self.dtype))()
+        add = _adder(mesh, self.stored is not None and self.stored[0][1] is not None)
+        for (block, mirror), (d, c, g) in zip(self, parts, strict=True):
             total = add(total, block, mirror, columns, d, c, g)
-        return _local(_sum(mesh)(total))
+        return _sum(mesh)(total).addressable_shards[0].data
 
 
 @pinned
 def sharded_operator(
     instance: Instance, mesh: Mesh | None = None, *, stored: bool = True, size: int | None = None
-) -> ShardedOperator:
+) -> HessianOperator:
     """The operator of an instance with its rows, drawn from its key, spread over a mesh (default: all devices).
 
     size  rows in a block on one device
     """
     mesh = row_mesh() if mesh is None else mesh
-    dtype = np.dtype(instance.student.dtype)
-    share = block_size(-(-instance.m // mesh.size), instance.n, dtype, size, stored=stored)
-    rows: Rows = ShardedRows(
-        instance.m, instance.n, share * mesh.size, dtype, None, data_key(instance.key), mesh=mesh
-    ).of(instance.model)
+    m, n, dtype = instance.m, instance.n, np.dtype(instance.student.dtype)
+    share = block_size(-(-m // mesh.size), n, dtype, size, stored=stored)
+    roots = None if instance.roots is None else jnp.asarray(instance.roots, dtype)
+    rows = ShardedRows(m, n, share * mesh.size, dtype, None, data_key(instance.key), roots, mesh)
     if stored:
         mirror = _transposer(mesh) if jax.default_backend() == "cpu" else None
         rows = replace(rows, stored=tuple((b, mirror(b) if mirror else None) for b, _ in rows))
-    points = [(instance.model, instance.m)]
+    points = [(instance.model, m)]
     whole = weighted(rows, instance.student, instance.teacher, points, key=instance.key)
-    spread = _spreader(mesh)
-    parts = tuple(spread(*part) for part in whole.parts)
-    return ShardedOperator(rows, parts, whole.p, whole.units, mesh=mesh)
+    return replace(whole, parts=tuple(_spreader(mesh)(*part) for part in whole.parts))
 
 
 @functools.cache
@@ -143,17 +132,8 @@ def _zero_maker(mesh: Mesh, shape: tuple[int, ...], dtype: str) -> Any:
     return jax.jit(lambda: jnp.zeros((mesh.size, *shape), dtype), out_shardings=NamedSharding(mesh, _SPLIT))
 
 
-def _zeros(mesh: Mesh, shape: tuple[int, ...], dtype: str) -> jax.Array:
-    return _zero_maker(mesh, shape, dtype)()
-
-
 def _replicate(array: jax.Array, mesh: Mesh) -> jax.Array:
     """An array of this process as one on the whole mesh; every process must give the same."""
     here = [device for device in mesh.devices.flat if device.process_index == jax.process_index()]
     copies = [jax.device_put(array, device) for device in here]
     return jax.make_array_from_single_device_arrays(array.shape, NamedSharding(mesh, _WHOLE), copies)
-
-
-def _local(array: jax.Array) -> jax.Array:
-    """The copy of a replicated array on this process's first device."""
-    return array.addressable_shards[0].data

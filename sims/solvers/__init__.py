@@ -1,15 +1,71 @@
 """Ways to the lowest eigenpairs of a sample, a module each: sims/solvers/NAME.py with a `SOLVER`, found there by its name.
 
-NAME is what `sample_point(solver=NAME)` and `bbp sweep --solver NAME` take. The contract: `Solver`.
+NAME is what `sample_point(solver=NAME)` and `bbp sweep --solver NAME` take. The contract: `Solver`, which gives `Eigenpairs`.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from sims.dense.eigen import Eigenpairs
+from numpy.typing import NDArray
+
 from sims.instance import Instance
+
+IN_UNITS = ("norm", "tol", "above")  # entries of `Eigenpairs.stats` that are in units of the matrix
+
+
+class Code(enum.IntEnum):
+    """How a solve ended."""
+
+    CONVERGED = 0
+    NOT_CONVERGED = 1  # an iteration ran out of steps; the best pairs are returned
+    INVALID = 2  # NaN or infinity in the matrix or in the result
+    INACCURATE = 3  # residuals or orthonormality beyond tolerance
+    FAILED = 4  # a library routine gave up
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Squared overlaps of eigenvectors with the span of given directions; in a degenerate space its mean, whatever the basis.
+
+    q2     (k,) of the lowest
+    rank   0-based rank, in the whole spectrum, of the eigenvector of largest squared overlap
+    every  (n,) of all eigenvectors; None where the lowest settled the rank
+    """
+
+    q2: NDArray
+    rank: int
+    every: NDArray | None = None
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Lowest eigenpairs of an n x n symmetric matrix, lowest first.
+
+    values     (k,)
+    vectors    (n, k), orthonormal columns
+    residuals  (k,), ||H v - lambda v||
+    code       Code.CONVERGED if every pair passed the checks
+    stats      how it was found: "method", "orthonormality" (largest entry of V'V - I), iterations, products
+    signal     squared overlaps with given directions, where asked for and available
+    """
+
+    values: NDArray
+    vectors: NDArray
+    residuals: NDArray
+    code: Code
+    stats: dict[str, Any] = field(default_factory=dict)
+    signal: Overlaps | None = None
+
+    def times(self, unit: float) -> Eigenpairs:
+        """The pairs of `unit` times the matrix, unit a power of two; of stats those in `IN_UNITS` are the matrix's too."""
+        if unit == 1:
+            return self
+        stats = {name: value * unit if name in IN_UNITS else value for name, value in self.stats.items()}
+        return replace(self, values=self.values * unit, residuals=self.residuals * unit, stats=stats)
 
 
 @dataclass(frozen=True)

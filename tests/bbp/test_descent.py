@@ -19,7 +19,7 @@ from bbp.experiments.descent_file import COLUMNS, table
 from bbp.files import dataset, variables
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout
-from sims.descent.path import Code, Rules
+from sims.descent.path import End, Rules
 from sims.descent.samples import sample_descents
 from sims.instance import STREAM
 from tests.cases import cases
@@ -206,7 +206,7 @@ def test_a_failed_descent_is_counted_and_the_file_still_written(bbp, out, monkey
     def failing(*arguments, **options):
         found = real(*arguments, **options)
         reason, code = found.reason.copy(), found.code.copy()
-        reason[1], code[1] = "loss or gradient not finite", Code.NOT_FINITE
+        reason[1], code[1] = "loss or gradient not finite", End.NOT_FINITE
         return dataclasses.replace(found, reason=reason, code=code)
 
     monkeypatch.setattr(descent, "sample_descents", failing)
@@ -385,10 +385,10 @@ def test_the_table_has_intervals_and_counts_apart_what_still_moves():
     made = made_up(np.repeat([[0.0], [0.9], [0.9]], 28, axis=1))
     assert "1.00 [0.88, 1.00]" in table(made) and "0.00 [0.00, 0.12]" in table(made)
     assert "half of the samples recover at alpha = 1." in table(made) and "if none does" not in table(made)
-    made.code[0, 0, 1:, :3] = Code.STEP_LIMIT  # recovered: whether they still move changes nothing
+    made.code[0, 0, 1:, :3] = End.STEP_LIMIT  # recovered: whether they still move changes nothing
     assert "if none does" not in table(made)
     made = made_up(np.repeat([[0.0], [0.0], [0.9]], 28, axis=1))
-    made.code[0, 0, 1, 4:] = Code.STEP_LIMIT
+    made.code[0, 0, 1, 4:] = End.STEP_LIMIT
     seen = recovery.recovery(made, 100, "random")
     assert seen.moving.values.tolist() == [0, 24 / 28, 0]
     assert seen.elsewhere.values.tolist() == [1, 4 / 28, 0]

@@ -35,8 +35,7 @@ print(json.dumps(said))
 SOLVER = """
 import numpy as np
 from sims import hessian
-from sims.dense.eigen import Code, Eigenpairs
-from sims.solvers import Solver
+from sims.solvers import Code, Eigenpairs, Solver
 from sims.solvers.dense import dense_bytes
 
 

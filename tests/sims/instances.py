@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.descent.path import Path, descend
-from sims.dynamics.problem import QUADRATIC, whole
-from sims.dynamics.sphere import row_products, tangent
+from sims.dynamics.problem import QUADRATIC, row_products, tangent, whole
 from sims.hessian import Functions, dense_blas
-from sims.host_draws import draw_on_host
-from sims.instance import Instance, labels
+from sims.instance import Instance, draw_on_host, labels
 from theory.model import Committee
 from theory.model.network import Network
 

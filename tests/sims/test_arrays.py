@@ -5,21 +5,20 @@ import numpy as np
 import pytest
 
 from sims import hessian, instance, signal
-from sims.dense.eigen import lowest_dense
 from sims.density import Quadrature, measure_of
 from sims.descent import starts
 from sims.descent.path import Rules, descend
 from sims.descent.samples import sample_descents
-from sims.dynamics.sphere import retract, riemannian_hessian, row_products, tangent
-from sims.host_draws import draw_on_host
-from sims.krylov.memory import krylov_bytes
-from sims.krylov.sample import certified_rank, preferred_solver
+from sims.dynamics.problem import retract, riemannian_hessian, row_products, tangent
+from sims.instance import draw_on_host
+from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.one_draw import sample_grid
 from sims.operator.operator import hessian_operator
-from sims.operator.rows import stored_rows
-from sims.sampling import bytes_needed, sample_point
-from sims.solvers.dense import dense_bytes
+from sims.operator.rows import rows_of
+from sims.sampling import bytes_needed, preferred_solver, sample_point
+from sims.solvers.dense import dense_bytes, lowest_dense
+from sims.solvers.krylov import certified_rank
 from theory.checks import ParameterError
 from theory.model import Committee, Network
 
@@ -138,7 +137,7 @@ def test_whole_numbers_of_numpy():
         np.testing.assert_array_equal(found.eigenvalues, wanted.eigenvalues)
         found = sample_grid([(MODEL, 2.5)], n, eigenpairs=two, **grid)
         np.testing.assert_array_equal(
-            found.eigenvalues, sample_grid([(MODEL, 2.5)], 60, eigenpairs=2, **grid).eigenvalues
+            found[0].values, sample_grid([(MODEL, 2.5)], 60, eigenpairs=2, **grid)[0].values
         )
         drawn, same = instance.draw(MODEL, n, 2.5, seed=two), instance.draw(MODEL, 60, 2.5, seed=2)
         np.testing.assert_array_equal(drawn.data, same.data)
@@ -146,8 +145,8 @@ def test_whole_numbers_of_numpy():
             next(draw_on_host(MODEL, n, 2.5, [two])).data, next(draw_on_host(MODEL, 60, 2.5, [2])).data
         )
         rows, exact = (
-            stored_rows(drawn.key, kind(120), n, size=kind(64)),
-            stored_rows(drawn.key, 120, 60, size=64),
+            rows_of(drawn, size=kind(64)),
+            rows_of(drawn, size=64),
         )
         np.testing.assert_array_equal(rows.stored[1][0], exact.stored[1][0])
         operator = hessian_operator(same)

@@ -12,12 +12,12 @@ import threadpoolctl
 
 from sims import backend, instance
 from sims.backend import pinned
-from sims.dense import eigen
 from sims.density import lanczos_quadrature
 from sims.descent.path import Rules, descend
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator.operator import hessian_operator
 from sims.sampling import sample_point
+from sims.solvers import dense as eigen
 from theory.model import Committee
 
 MODEL, N, ALPHA = Committee(1, 1, 1.0), 20, 1.5

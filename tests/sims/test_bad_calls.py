@@ -6,21 +6,19 @@ import numpy as np
 
 import sims
 from sims import hessian, instance
-from sims.dense.eigen import lowest_dense
 from sims.density import lanczos_quadrature
 from sims.descent.path import Rules
 from sims.descent.samples import bytes_needed as descent_bytes
 from sims.descent.samples import sample_descents
 from sims.functions import activation_of
-from sims.host_draws import draw_on_host
-from sims.krylov.memory import krylov_bytes
-from sims.krylov.sample import preferred_solver
+from sims.instance import draw_on_host
+from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.one_draw import sample_grid, shared_draw
+from sims.one_draw import sample_grid, shared
 from sims.operator.operator import hessian_operator
-from sims.operator.rows import stored_rows, streamed_rows
-from sims.sampling import bytes_needed, sample_point
-from sims.solvers.dense import dense_bytes
+from sims.operator.rows import rows_of
+from sims.sampling import bytes_needed, preferred_solver, sample_point
+from sims.solvers.dense import dense_bytes, lowest_dense
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -67,8 +65,7 @@ def calls():
         ),
         "operator": (operator, {"vectors": np.ones((1, 8, 2))}),
         "hessian_operator": (hessian_operator, {"instance": drawn, "size": 16}),
-        "stored_rows": (stored_rows, {"key": drawn.key, "m": 8, "n": 8, "dtype": "float64", "size": 16}),
-        "streamed_rows": (streamed_rows, {"key": drawn.key, "m": 8, "n": 8, "dtype": "float64", "size": 16}),
+        "rows_of": (rows_of, {"instance": drawn, "size": 16}),
         "lanczos_quadrature": (
             lanczos_quadrature,
             {"operator": operator, "probes": 2, "steps": 3, "seed": 0},
@@ -77,7 +74,7 @@ def calls():
             sample_grid,
             {"points": [(MODEL, 2.0)], "n": 8, "eigenpairs": 2, **seeds, "settings": Settings(basis=64)},
         ),
-        "shared_draw": (shared_draw, {"points": [(MODEL, 2.0)], "n": 8, "size": 16, **seeds}),
+        "shared": (shared, {"points": [(MODEL, 2.0)], "n": 8, "size": 16, **seeds}),
         "krylov_bytes": (
             krylov_bytes,
             {**point, "eigenpairs": 2, "dtype": "float64", "settings": Settings(), "sets": 1, "devices": 1},

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sims.dense.eigen import Code
 from sims.density import Quadrature, lanczos_quadrature, measure_of
 from sims.krylov.solver import lowest_krylov
 from sims.operator.operator import hessian_operator
+from sims.solvers import Code
 from tests.sims.instances import dense_hessian, host_draw
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge

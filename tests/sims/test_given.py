@@ -5,9 +5,8 @@ import pytest
 
 import sims
 from sims.given import _heavy, judged, predicted
-from sims.host_draws import draw_on_host
-from sims.instance import chosen
-from sims.one_draw import shared_draw
+from sims.instance import chosen, draw_on_host
+from sims.one_draw import shared
 from theory import Inputs, Network, ParameterError
 from theory.given.labels import heaviest
 
@@ -39,8 +38,8 @@ def test_draws_nest_and_are_the_same_on_the_host():
     one = sims.draw(MODEL, N, 3.0, seed=1, sample=4)
     np.testing.assert_array_equal(host.data, one.data)
     np.testing.assert_array_equal(host.student, one.student)
-    shared = shared_draw([(MODEL, 2.0), (MODEL, 5.0)], N, seed=1)
-    assert shared.rows.m == 120
+    _, operator = shared([(MODEL, 2.0), (MODEL, 5.0)], N, seed=1)
+    assert operator.rows.m == 120
 
 
 def test_solvers_agree():

@@ -6,7 +6,8 @@ import pytest
 from scipy import stats
 
 from sims import instance
-from sims.host_draws import draw_on_host
+from sims.instance import draw_on_host
+from sims.threefry import row_block
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -34,11 +35,11 @@ def test_geometry(dtype):
 
 def test_rows_nest_and_any_block_can_be_drawn_again():
     key = instance.data_key(instance.draw_key(0, N, None, 0))
-    long, short = instance.draw_rows(key, 200, N), instance.draw_rows(key, 37, N)
-    np.testing.assert_array_equal(long[:37], short)
-    np.testing.assert_array_equal(instance.draw_data(key, 200, N)[:200], long)
+    drawn = instance.draw(MODEL, N, 200 / N, shared=True)
+    long = np.asarray(drawn.data)[:200]
+    np.testing.assert_array_equal(instance._device_rows(key, 200, N, "float64", None)[:200], long)
     for start, count in ((0, 1), (63, 2), (100, 100)):
-        block = instance.row_block(key, np.uint32(start), count, N, "float64")
+        block = row_block(key, np.uint32(start), count, N, "float64")
         np.testing.assert_array_equal(block, long[start : start + count])
 
 

@@ -12,9 +12,8 @@ from benchmarks.programs import HALVES, Program, compiled_functions, descents, p
 from sims.backend import settings
 from sims.descent import path
 from sims.dynamics.state import NAMES
-from sims.instance import row_block
 from sims.machine import Card
-from sims.operator.halves import row_halves
+from sims.threefry import row_block, row_halves
 
 WIDE = {
     "_parts",
@@ -103,7 +102,7 @@ def test_halves_are_the_rows(n, dtype):
     joined = np.concatenate([first[:, :h], second[:, : n - h]], axis=1)
     eps = np.finfo(dtype).eps  # the same words; XLA may fuse the transform otherwise
     np.testing.assert_allclose(joined, whole, rtol=8 * eps, atol=8 * eps)
-    assert HALVES == "sims.operator.halves.row_halves"
+    assert HALVES == "sims.threefry.row_halves"
 
 
 TEXT = """HloModule jit_f, is_scheduled=true

@@ -7,8 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from sims import host_draws, machine
-from sims.dense import all_overlaps
+from sims import machine, threefry, tridiagonal
 from sims.descent import samples
 from sims.krylov import solver
 from sims.sampling import bytes_needed, sample_point
@@ -159,12 +158,12 @@ def test_what_xla_plans_for_a_dense_sample_on_the_host():
 
     n, order = 1000, 2048
     with jax.enable_x64(True):
-        rows = host_draws.rows_in_call(n)
+        rows = threefry.rows_in_call(n)
         words = np.zeros((rows, 2), np.uint32)
-        assert 8 * rows * n < held(host_draws._rows, words, words[:, 0], n, "float64") < 5 * 2**20
+        assert 8 * rows * n < held(threefry._rows, words, words[:, 0], n, "float64") < 5 * 2**20
         row = np.zeros((1, order))
-        sweep = held(all_overlaps._sweep, row, row, row[None], row)
-    assert sweep < 8 * order * all_overlaps.STEPS  # as in `dense_bytes`
+        sweep = held(tridiagonal._sweep, row, row, row[None], row)
+    assert sweep < 8 * order * tridiagonal.STEPS  # as in `dense_bytes`
 
 
 def test_free_memory_of_this_system():

@@ -17,6 +17,7 @@ from sims.operator.operator import hessian_operator
 from sims.operator.sharded import row_mesh, sharded_operator
 from sims.sampling import sample_point
 from sims.signal import student_shares
+from sims.threefry import row_block
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.model import Committee, Target
@@ -141,7 +142,7 @@ def test_noise_is_a_stream_of_its_own():
     both = Network(1, 3, loss="squared", noise=0.5, output_noise=0.1)
     again, xi = instance.teacher_noise(both, key, 0, 3000)
     np.testing.assert_array_equal(again, zeta)
-    rows = instance.draw_rows(instance.data_key(key), 3000, 20) * np.sqrt(20)
+    rows = np.asarray(row_block(instance.data_key(key), 0, 3000, 20)) * np.sqrt(20)
     for column in (*np.asarray(zeta).T, np.asarray(xi)):
         assert stats.kstest(column, "norm").pvalue > 1e-5
         assert abs(np.corrcoef(column, rows[:, 0])[0, 1]) < 4.5 / np.sqrt(3000)
@@ -203,9 +204,9 @@ def test_one_draw_serves_networks_that_differ_in_a_and_noise():
         for a, noise, alpha in ((1.5, 0.0, 6.0), (3.0, 0.4, 4.0))
     ]
     found = sample_grid(points, 20, eigenpairs=3, seed=2, settings=Settings(tol=1e-9, basis=40))
-    for (model, alpha), values in zip(points, found.eigenvalues, strict=True):
+    for (model, alpha), pairs in zip(points, found, strict=True):
         drawn = instance.draw(model, 20, alpha, seed=2, shared=True)
-        np.testing.assert_allclose(values, np.linalg.eigvalsh(autodiff(drawn))[:3], atol=1e-8)
+        np.testing.assert_allclose(pairs.values, np.linalg.eigvalsh(autodiff(drawn))[:3], atol=1e-8)
     with pytest.raises(ParameterError, match="share activation"):
         sample_grid([points[0], (Network(2, 1, activation="erf"), 3.0)], 20, eigenpairs=1)
     with pytest.raises(ParameterError, match="share covariance"):

@@ -9,9 +9,8 @@ import pytest
 
 import sims
 from sims import hessian, instance, machine, sampling
-from sims.dense import eigen, reduction
 from sims.sampling import sample_point
-from sims.solvers.dense import solve_dense
+from sims.solvers import Code, dense
 from tests.cases import cases
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -86,7 +85,7 @@ def test_single_precision_differs_by_its_rounding(monkeypatch):
     rounded = dataclasses.replace(
         exact, **{name: getattr(exact, name).astype("float32") for name in ("student", "teacher", "data")}
     )
-    double, single = solve_dense(exact, 6), solve_dense(rounded, 6)
+    double, single = (dense.solve_together([one], 6)[0] for one in (exact, rounded))
     assert single.vectors.dtype == np.float32
     error = np.max(np.abs(double.values - single.values))
     assert 1e-9 < error < 1e-5
@@ -102,7 +101,7 @@ def test_the_path_of_a_gpu_agrees(monkeypatch, p, p_star):
     host = sample_point(model, 50, 2.5, [0, 1], 0)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     drawn = instance.draw(model, 50, 2.5)
-    found = eigen.lowest_dense(
+    found = dense.lowest_dense(
         hessian.dense(drawn.data, hessian.weights(model, *instance.preactivations(drawn))), 2
     )
     assert found.stats["method"] == "device eigh" and found.signal is None
@@ -120,8 +119,8 @@ def test_a_device_that_returns_rubbish_is_found_out(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     for rubbish in (np.full((30, 30), np.nan), np.ones((30, 30)), np.zeros((30, 30))):
         monkeypatch.setattr(jax.numpy.linalg, "eigh", lambda h, v=rubbish: (np.arange(30.0)[None], v[None]))
-        found = eigen.lowest_dense(matrix, 3)
-        assert found.code is eigen.Code.CONVERGED and found.stats["method"] == "tridiagonal"
+        found = dense.lowest_dense(matrix, 3)
+        assert found.code is Code.CONVERGED and found.stats["method"] == "tridiagonal"
         np.testing.assert_allclose(found.values, np.linalg.eigvalsh(matrix)[:3], atol=1e-12)
 
 
@@ -143,15 +142,15 @@ def test_no_compilation_for_another_alpha(caplog):
 
 
 def test_a_failed_sample_is_recorded_and_others_go_on(monkeypatch):
-    honest, unlucky = reduction.reduce, []
+    honest, unlucky = dense.tridiagonal, []
 
-    def stumbling(matrix):
+    def stumbling(matrix, *rest):
         unlucky[:] = unlucky or [matrix[0, 0]]  # the first sample's, whoever it is solved with
         if matrix[0, 0] in unlucky:
             raise RuntimeError("out of luck\nand more")
-        return honest(matrix)
+        return honest(matrix, *rest)
 
-    monkeypatch.setattr(reduction, "reduce", stumbling)
+    monkeypatch.setattr(dense, "tridiagonal", stumbling)
     found = sample_point(MODEL, 50, 2.0, [0, 1], 0)
     assert list(found.status) == [2, 1]
     assert found.reasons == ("RuntimeError: out of luck", "")

@@ -12,7 +12,7 @@ import pytest
 from bbp.analysis.recovery import recovery
 from bbp.experiments import models
 from bbp.files import dataset, variables
-from sims.descent.path import Code, Rules
+from sims.descent.path import End, Rules
 from sims.descent.samples import sample_descents
 from theory.exact.transition import bbp_threshold
 
@@ -63,7 +63,7 @@ def test_the_loss_never_rises_and_all_have_converged():
     """To a gradient of 1e-6 or a loss per sample of 1e-6."""
     for path in FOLDER.glob("*.h5"):
         found = dataset.open(path)
-        assert np.all(found.code == Code.CONVERGED)
+        assert np.all(found.code == End.CONVERGED)
         loss, gradient = found.loss.values, found.gradient.values
         assert np.all(np.diff(loss, axis=-1) <= 1e-12 * loss[..., :1])
         assert np.all(found.status == variables.DONE)

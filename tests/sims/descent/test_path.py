@@ -13,8 +13,8 @@ from scipy.integrate import solve_ivp
 
 from sims import hessian, instance
 from sims.descent import hessians
-from sims.descent.path import Code, Rules
-from sims.dynamics.sphere import retract, tangent
+from sims.descent.path import End, Rules
+from sims.dynamics.problem import retract, tangent
 from tests.cases import cases
 from tests.sims.instances import descended as descend
 from tests.sims.instances import hessian_product, host_draw, riemannian_gradient
@@ -104,7 +104,7 @@ def test_steps_stay_below_the_inverse_of_the_largest_curvature(every_step):
 def test_records_and_limits(every_step):
     path = every_step[-1]
     np.testing.assert_array_equal(path.steps, np.broadcast_to(np.arange(61), path.steps.shape))
-    np.testing.assert_array_equal(path.code, Code.STEP_LIMIT)
+    np.testing.assert_array_equal(path.code, End.STEP_LIMIT)
     spaced = Rules(steps=1000, records=20).recorded_steps
     assert spaced[0] == 0 and spaced[-1] == 1000 and list(spaced) == sorted(set(spaced)) and len(spaced) <= 21
 
@@ -142,7 +142,7 @@ def test_a_student_that_equals_the_teacher_stays(p, p_star):
         turn = np.kron(np.eye(p // 2), [[c, -s], [s, c]])
         student = np.einsum("kl,sli->ski", turn, student)
     path = descend(data, y, student, model.a, Rules(steps=30))
-    np.testing.assert_array_equal(path.code, Code.CONVERGED)
+    np.testing.assert_array_equal(path.code, End.CONVERGED)
     np.testing.assert_array_equal(path.steps, 0)
     np.testing.assert_allclose(path.student[:, -1], student, atol=1e-12)
     np.testing.assert_allclose(path.loss, 0, atol=1e-24)
@@ -154,7 +154,7 @@ def test_a_converged_descent_is_at_a_critical_point_with_the_gradient_it_states(
         descend(data, y, student, model.a, Rules(steps=20_000, tolerance=1e-8)),
         jax.jit(riemannian_gradient),
     )
-    np.testing.assert_array_equal(path.code, Code.CONVERGED)
+    np.testing.assert_array_equal(path.code, End.CONVERGED)
     for s in range(6):
         norm = np.linalg.norm(slope(path.student[s, -1], data[s], y[s], model.a)) / np.sqrt(10)
         assert norm <= 1e-8 * (1 + 1e-6)
@@ -193,7 +193,7 @@ def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
     good = descend(data, y, student, model.a, Rules(steps=30))
     student[1] = np.nan
     path = descend(data, y, student, model.a, Rules(steps=30))
-    np.testing.assert_array_equal(path.code, [Code.STEP_LIMIT, Code.NOT_FINITE, Code.STEP_LIMIT])
+    np.testing.assert_array_equal(path.code, [End.STEP_LIMIT, End.NOT_FINITE, End.STEP_LIMIT])
     np.testing.assert_array_equal(path.student[::2], good.student[::2])
     assert path.steps[1, -1] == 0
 
@@ -205,7 +205,7 @@ def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
     # refuse such a number
     object.__setattr__(rules, "armijo", 2.0)
     path = descend(data, y, student, model.a, rules)
-    np.testing.assert_array_equal(path.code, Code.STALLED)
+    np.testing.assert_array_equal(path.code, End.STALLED)
     np.testing.assert_array_equal(path.steps, 0)
     # put back on its sphere: the norm is a sum of 20 squares, each sum of n terms within n roundings in any order
     np.testing.assert_allclose(path.student[:, -1], student, rtol=(20 + 4) * np.finfo(float).eps)
@@ -214,7 +214,7 @@ def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
 def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
     model, data, y, student, _ = problem(p=1, n=10, alpha=1.5, samples=6, seed=5)
     path = descend(data, y, student, model.a, Rules(steps=20_000, tolerance=1e-12))
-    np.testing.assert_array_equal(path.code, Code.CONVERGED)
+    np.testing.assert_array_equal(path.code, End.CONVERGED)
     assert np.sum(np.asarray(path.loss[:, -1]) > 0.01) >= 3  # of six: the others happen to reach zero loss
 
 

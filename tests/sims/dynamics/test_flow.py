@@ -7,7 +7,7 @@ import pytest
 from numpy.polynomial.chebyshev import Chebyshev
 from scipy.integrate import solve_ivp
 
-from sims.descent.path import Code, Rules
+from sims.descent.path import End, Rules
 from sims.dynamics.flow import DAMPING, chebyshev_step
 from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw, riemannian_gradient
@@ -72,7 +72,7 @@ def test_flow_and_steps_end_at_the_same_place():
     both = [descend(data, y, student, model.a, Rules(d, 20_000, tolerance=1e-8)) for d in ("flow", "steps")]
     slope = jax.jit(riemannian_gradient)
     for path in both:
-        np.testing.assert_array_equal(path.code, Code.CONVERGED)
+        np.testing.assert_array_equal(path.code, End.CONVERGED)
         np.testing.assert_allclose(np.sum(path.student**2, axis=-1), 12, rtol=1e-12)
         assert np.all(np.diff(path.loss, axis=1) <= 1e-12 * path.loss[:, :1])
         gradient = slope(path.student[0, -1], data[0], y[0], model.a)
@@ -98,6 +98,6 @@ def test_a_floor_of_the_loss_ends_a_descent():
     )
     low = np.asarray(free.loss[:, -1]) < 1e-6 * m
     assert low.any()
-    np.testing.assert_array_equal(floored.code, Code.CONVERGED)
+    np.testing.assert_array_equal(floored.code, End.CONVERGED)
     assert np.all(floored.loss[low, -1] <= 1e-6 * m) and np.all(floored.steps[low, -1] < free.steps[low, -1])
     np.testing.assert_array_equal(floored.steps[~low], free.steps[~low])

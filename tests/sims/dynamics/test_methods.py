@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sims.dynamics import flow, steps
+from sims.dynamics.flow import DYNAMICS
 from sims.dynamics.methods import Descent, MessagePassing, PowerIteration, Ruled
-from sims.dynamics.problem import Matrix, Problem
+from sims.dynamics.problem import Matrix, Problem, retract
 from sims.dynamics.run import descend, drawn, problem_of, trajectory
-from sims.dynamics.sphere import retract
 from sims.dynamics.state import Rules, begin
 from theory.checks import ParameterError
 from theory.general.spectral_methods import optimal
@@ -70,11 +69,11 @@ def test_the_law_over_deferred_data_is_that_over_a_matrix(name):
             assert stats.ks_2samp(*both).pvalue > 1e-4 / 16, (t, o)
 
 
-@pytest.mark.parametrize("module", [flow, steps])
-def test_a_step_on_the_host_is_the_compiled_one(module):
+@pytest.mark.parametrize("dynamics", DYNAMICS)
+def test_a_step_on_the_host_is_the_compiled_one(dynamics):
     rng = np.random.default_rng(1)
     host, _, start = problem(Network(p=2, a=0.5), 90, 30, rng)
-    numbers = Rules().numbers(np.dtype(float))
+    module, numbers = DYNAMICS[dynamics], Rules().numbers(np.dtype(float))
     state = module.renewed(host, begin(host, start), numbers)
     for _ in range(3):
         state = module.step(host, state, numbers)

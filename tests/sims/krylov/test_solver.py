@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims.dense.eigen import Code
 from sims.krylov.settings import FLOOR, Plan, Settings
 from sims.krylov.solver import lowest_krylov
 from sims.operator.operator import hessian_operator
+from sims.solvers import Code
 from tests.cases import cases
 from tests.sims.instances import Case, dense_hessian, projector_error, random_cases
 from theory.checks import ParameterError

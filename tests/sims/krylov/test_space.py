@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims.krylov.projected import Inverse, lowest, spectral_norm, times
 from sims.krylov.settings import Plan, Settings
-from sims.krylov.space import FEW, Space
+from sims.krylov.space import FEW, Inverse, Space, lowest, spectral_norm, times
 from tests.sims.krylov.test_solver import with_spectrum
 
 ORDER, BLOCK = 360, 6

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sims.hessian import dense_blas
-from sims.instance import data_key, draw
+from sims.instance import draw
 from sims.operator.operator import hessian_operator, weighted
-from sims.operator.rows import block_size, stored_rows, streamed_rows
+from sims.operator.rows import block_size, rows_of
 from tests.sims.instances import Case, dense_hessian
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -57,10 +57,10 @@ def test_float32_to_its_rounding(layout):
 
 
 def test_rows_drawn_when_needed_are_the_stored_rows():
-    key = data_key(draw(Committee(), N, 3.0, seed=2, data=False).key)
+    instance = draw(Committee(), N, 3.0, seed=2, data=False)
     reference = draw(Committee(), N, 3.0, seed=2).data[:120]
     for size in (7, 128, 1000):
-        for rows in (stored_rows(key, 120, N, size=size), streamed_rows(key, 120, N, size=size)):
+        for rows in (rows_of(instance, stored=stored, size=size) for stored in (True, False)):
             data = np.concatenate([np.asarray(block) for block, _ in rows])[:120]
             # rows are bits of their own key, in blocks of any size
             assert np.array_equal(data, reference)
@@ -80,9 +80,7 @@ def test_lowered_is_the_operator_in_float32():
 def test_sets_on_shared_data_are_the_single_hessians():
     instance = draw(Committee(p=2, a=0.3), N, 4.0, seed=5, shared=True)
     points = [(Committee(p=2, a=a), m) for a, m in ((0.3, 160), (0.3, 90), (2.0, 33))]
-    operator = weighted(
-        stored_rows(data_key(instance.key), 160, N, size=50), instance.student, instance.teacher, points
-    )
+    operator = weighted(rows_of(instance, size=50), instance.student, instance.teacher, points)
     v = np.random.default_rng(0).standard_normal((3, 2, N, 4))
     found = np.asarray(operator(v))
     data = np.asarray(instance.data)

@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 
-from sims.dense.eigen import Code
 from sims.hessian import dense_blas
 from sims.instance import draw, labels
-from sims.krylov import sample as large
-from sims.krylov.memory import data_bytes, krylov_bytes, solver_bytes
-from sims.krylov.sample import bounded_rank, certified_rank, preferred_solver, stores
-from sims.krylov.settings import Plan, Settings
+from sims.krylov.settings import Plan, Settings, data_bytes, krylov_bytes, solver_bytes
 from sims.krylov.solver import lowest_krylov
-from sims.one_draw import converged, sample_grid, shared_draw
+from sims.one_draw import sample_grid, shared
 from sims.operator.operator import hessian_operator
-from sims.sampling import bytes_needed, sample_point
+from sims.sampling import bytes_needed, preferred_solver, sample_point
 from sims.signal import signal_vectors
+from sims.solvers import Code
+from sims.solvers import krylov as large
+from sims.solvers.krylov import bounded_rank, certified_rank, stores
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -168,14 +167,14 @@ def test_the_bound_settles_what_the_sum_does_not():
 def test_a_shared_grid_is_its_single_points():
     points = [(Committee(p=2, a=a), alpha) for a, alpha in ((0.3, 1.2), (0.3, 1.5), (1.0, 1.5), (0.3, 0.7))]
     grid = sample_grid(points, N, eigenpairs=3, seed=4, settings=Settings(tol=1e-8))
-    assert converged(grid)
-    shared = draw(MODEL, N, 1.5, seed=4, shared=True)
-    lam, u = labels(shared)
+    assert all(pairs.code is Code.CONVERGED for pairs in grid)
+    drawn = draw(MODEL, N, 1.5, seed=4, shared=True)
+    lam, u = labels(drawn)
     for i, (model, alpha) in enumerate(points):
         m = round(alpha * N)
-        hessian = dense_blas(np.asarray(shared.data)[:m], model.weights(lam[:m], model.outputs(u[:m])))
-        assert np.allclose(grid.eigenvalues[i], np.linalg.eigvalsh(hessian)[:3], rtol=0, atol=1e-9)
-        assert np.all((grid.overlaps[i] >= 0) & (grid.overlaps[i] <= 1))
+        hessian = dense_blas(np.asarray(drawn.data)[:m], model.weights(lam[:m], model.outputs(u[:m])))
+        assert np.allclose(grid[i].values, np.linalg.eigvalsh(hessian)[:3], rtol=0, atol=1e-9)
+        assert np.all((grid[i].signal.q2 >= 0) & (grid[i].signal.q2 <= 1))
 
 
 @pytest.mark.slow
@@ -184,14 +183,15 @@ def test_a_shared_grid_without_stored_rows_is_the_same():
     settings = Settings(tol=1e-6)
     stored = sample_grid(points, N, eigenpairs=3, settings=settings)
     drawn = sample_grid(points, N, eigenpairs=3, settings=settings, stored=False)
-    assert np.allclose(stored.eigenvalues, drawn.eigenvalues, rtol=0, atol=1e-9)
+    for one, other in zip(stored, drawn, strict=True):
+        assert np.allclose(one.values, other.values, rtol=0, atol=1e-9)
 
 
 def test_shared_draws_nest():
-    small, large_ = (shared_draw([(MODEL, alpha)], N, seed=1) for alpha in (0.5, 2.0))
-    assert np.array_equal(small.student, large_.student)
-    first = next(iter(small.rows))[0][:60]
-    assert np.array_equal(first, next(iter(large_.rows))[0][:60])
+    small, large_ = (shared([(MODEL, alpha)], N, seed=1) for alpha in (0.5, 2.0))
+    assert np.array_equal(small[0].student, large_[0].student)
+    first = next(iter(small[1].rows))[0][:60]
+    assert np.array_equal(first, next(iter(large_[1].rows))[0][:60])
 
 
 def test_unfit_grids():
@@ -210,9 +210,8 @@ def test_unfit_grids():
 def test_one_point_of_a_grid_may_fail_alone():
     points = [(MODEL, 1.2), (MODEL, 0.6)]
     grid = sample_grid(points, N, eigenpairs=2, settings=Settings(products=5))
-    assert np.all(grid.codes == Code.NOT_CONVERGED)
-    assert np.all(np.isfinite(grid.eigenvalues))
-    operator = shared_draw(points, N).operator(points)
+    assert all(pairs.code is Code.NOT_CONVERGED and np.all(np.isfinite(pairs.values)) for pairs in grid)
+    operator = shared(points, N)[1]
     with pytest.raises(ParameterError, match="operator of one set, got 2"):
         lowest_krylov(operator, 2)
     assert stores(MODEL, N, 1.2, 2, "float64")

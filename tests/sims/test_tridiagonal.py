@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from sims import hessian, instance, sampling
-from sims.dense import all_overlaps, eigen, reduction
-from sims.dense.eigen import Code
+from sims import hessian, instance, sampling, tridiagonal
 from sims.signal import signal_vectors
+from sims.solvers import Code
+from sims.solvers import dense as eigen
 from tests.cases import cases
 from tests.sims.instances import host_draw
 from theory.model import Committee
@@ -59,21 +59,21 @@ def directions(n, r, rng, axes):
 
 def tridiagonal_of(matrix, signal):
     """T and the directions in its basis; its eigenvalues and vectors."""
-    reduced, d, e, tau = reduction.reduce(np.array(matrix, order="F"))
-    rotated = reduction.carried(reduced, tau, signal, "T")
-    return d, e, rotated, *np.linalg.eigh(np.diag(d) + np.diag(e, -1) + np.diag(e, 1))
+    found = tridiagonal.tridiagonal(np.array(matrix, order="F"), 1.0, signal)
+    d, e = found.d, found.e
+    return d, e, found.rotated, *np.linalg.eigh(np.diag(d) + np.diag(e, -1) + np.diag(e, 1))
 
 
 def test_the_gauss_rule_of_three_points():
     """T = [[0, 1], [1, 0]] and a third axis apart: masses 1/2 at 1 and -1, both held by the rule of two steps."""
     d, e = np.array([0.0, 0.0, 5.0]), np.array([1.0, 0.0])
     s = np.array([[2.0], [0.0], [0.0]])
-    alpha, beta = all_overlaps.lanczos(d, e, s[:, 0], 3)
+    alpha, beta = tridiagonal.lanczos(d, e, s[:, 0], 3)
     np.testing.assert_allclose(alpha, [0, 0], atol=1e-15)  # ended by the invariant subspace
     np.testing.assert_allclose(beta, [1])
-    assert all_overlaps.overlap_bound(d, e, s, 3) == pytest.approx(4.0)  # two neighbours of 2 each
-    assert all_overlaps.overlap_bound(d, e, s, 1) == pytest.approx(4.0)
-    assert all_overlaps.overlap_bound(d, e, np.zeros((3, 2)), 3) == 0
+    assert tridiagonal.overlap_bound(d, e, s, 3) == pytest.approx(4.0)  # two neighbours of 2 each
+    assert tridiagonal.overlap_bound(d, e, s, 1) == pytest.approx(4.0)
+    assert tridiagonal.overlap_bound(d, e, np.zeros((3, 2)), 3) == 0
 
 
 @cases("axes", [False, True])
@@ -90,16 +90,16 @@ def test_no_overlap_outside_the_lowest_is_above_the_bound(n, kind, axes):
             rest = rotated - vectors[:, :k] @ (vectors[:, :k].T @ rotated)
             largest = np.max(all_q2[k:], initial=0.0)
             for steps in (1, 2, 16, 64, 200):
-                assert largest <= all_overlaps.overlap_bound(d, e, rest, steps) + 1e-8
+                assert largest <= tridiagonal.overlap_bound(d, e, rest, steps) + 1e-8
             if k < n and all_q2[k:].size:
-                assert not all_overlaps.settled(d, e, rest, largest)
+                assert not tridiagonal.settled(d, e, rest, largest)
 
 
 def test_lanczos_keeps_its_vectors_orthogonal():
     """The rule of n steps has the eigenvalues of T for nodes, though some are found long before the last step."""
     rng = np.random.default_rng(4)
     d, e, rotated, values, _ = tridiagonal_of(spiked(100, rng), directions(100, 1, rng, False))
-    alpha, beta = all_overlaps.lanczos(d, e, rotated[:, 0], 200)
+    alpha, beta = tridiagonal.lanczos(d, e, rotated[:, 0], 200)
     assert len(alpha) == 100 and len(beta) == 99
     nodes = np.linalg.eigvalsh(np.diag(alpha) + np.diag(beta, -1) + np.diag(beta, 1))
     np.testing.assert_allclose(nodes, values, atol=1e-12 * np.max(np.abs(values)))
@@ -123,12 +123,12 @@ def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, k
             slow = eigen.lowest_dense(matrix, k, signal)
         fast = eigen.lowest_dense(matrix, k, signal)
         assert fast.code is slow.code is Code.CONVERGED
-        np.testing.assert_allclose(fast.signal.q2, slow.signal.q2, atol=rounding(slow.signal.spectrum.values))
+        np.testing.assert_allclose(fast.signal.q2, slow.signal.q2, atol=rounding(np.linalg.eigvalsh(matrix)))
         np.testing.assert_array_equal(fast.values, slow.values)
-        spread = slow.signal.spectrum.overlaps
+        spread = slow.signal.every
         assert spread[fast.signal.rank] > np.max(spread) - 1e-5  # equal but for ties
         if k == n:
-            assert fast.signal.spectrum is None
+            assert fast.signal.every is None
 
 
 def drawn_hessian(model, n, alpha, sample):
@@ -167,7 +167,7 @@ def test_hessians_on_both_sides_of_the_threshold(p, p_star, n, alpha, settles, s
         np.testing.assert_allclose(found.signal.q2, q2[:k], atol=1e-9)
         assert q2[found.signal.rank] > np.max(q2) - 1e-9
         if settles is not None:
-            assert (found.signal.spectrum is None) is settles
+            assert (found.signal.every is None) is settles
             assert (found.signal.rank < k) or not settles
 
 
@@ -177,6 +177,6 @@ def test_neighbours_too_near_are_not_settled():
     values = np.arange(30.0)
     values[3] = values[2]
     found = eigen.lowest_dense(np.diag(values)[::-1, ::-1], 3, signal[::-1])
-    assert found.signal.spectrum is not None and found.signal.rank == 0
+    assert found.signal.every is not None and found.signal.rank == 0
     found = eigen.lowest_dense(np.diag(values)[::-1, ::-1], 4, signal[::-1])
-    assert found.signal.spectrum is None and found.signal.rank == 0
+    assert found.signal.every is None and found.signal.rank == 0

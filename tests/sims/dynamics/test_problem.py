@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims.dynamics.sphere import retract, riemannian_hessian, row_products, tangent
+from sims.dynamics.problem import retract, riemannian_hessian, row_products, tangent
 
 P, N = 3, 7
 SUM = (N + 4) * np.finfo(float).eps  # a sum of N terms and what is done to it, in any order, by any processor

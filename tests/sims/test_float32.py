@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 from bbp import sweep
-from sims import hessian, resolution
+from sims import hessian, sampling
 from sims.instance import draw
 from sims.one_draw import sample_grid
-from sims.resolution import require_resolved, weight_spread
-from sims.sampling import SOLVERS, sample_point
+from sims.sampling import SOLVERS, require_resolved, sample_point, weight_spread
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
 
-LIMIT = resolution.ERROR / (2 * resolution.FLOOR * np.finfo(np.float32).eps)
+LIMIT = sampling.ERROR / (2 * sampling.FLOOR * np.finfo(np.float32).eps)
 
 
 def double(drawn):

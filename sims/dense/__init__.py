@@ -1,1 +1,0 @@
-"""Eigenpairs of a dense Hessian."""
