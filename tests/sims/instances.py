@@ -96,6 +96,6 @@ def hessian_product(
     a: float,
     functions: Functions = QUADRATIC,
 ) -> Any:
-    """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.sphere)."""
+    """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.problem)."""
     problem = whole(data, y, a, functions)
     return problem.product(student, vector, lam, row_products(student, problem.gradient(lam)))
