@@ -16,7 +16,7 @@
                                  not asked. Files of before have annealed_* in place of the latter: students at these overlaps,
                                  independent of the data
     status, code, reason         (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
-                                 (sims.descent.path.Code); why it failed
+                                 (sims.dynamics.state.End); why it failed
     attributes                   p, p_star, a, alpha_bbp, kind, seed, dtype, device, threshold, versions (JSON), commit,
                                  created, seconds, finished, config (JSON)
 

@@ -184,10 +184,10 @@ def build_lifetime(effort: Effort) -> Arrays:
 
 def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share: float) -> Array:
     """`COLUMNS` at TIMES (T, 5) of one trajectory; NaN from where it diverges."""
-    from sims.dense.eigen import lowest_dense
     from sims.dynamics import run
     from sims.dynamics.methods import Descent
     from sims.hessian import dense_blas
+    from sims.solvers.dense import lowest_dense
 
     model = Network(a=A)
     problem, teacher, start = run.drawn(model, n, LIFETIME_ALPHA, seed=seed, sample=sample, dtype="float64")
