@@ -12,7 +12,7 @@ from theory.answers import Edge, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, ParameterError
 from theory.exact.bulk import riemannian_shift, z_of_g
 from theory.exact.density import moment, stieltjes
-from theory.exact.outliers import StudentDirection, edge_gap, outlier, student_outliers
+from theory.exact.outliers import edge_gap, outlier, student_margins
 from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
 from theory.front import alpha_zero, atom, density, edge, outliers, spectrum, threshold
 from theory.model import Activation, Committee, Covariance, Inputs, Loss, Network, Target
@@ -29,7 +29,6 @@ __all__ = [
     "Outlier",
     "ParameterError",
     "Spectrum",
-    "StudentDirection",
     "Target",
     "Threshold",
     "alpha_zero",
@@ -45,13 +44,13 @@ __all__ = [
     "riemannian_shift",
     "spectrum",
     "stieltjes",
-    "student_outliers",
+    "student_margins",
     "threshold",
     "threshold_map",
     "z_of_g",
 ]
 
-# First names, from when there were quadratic committees only.
+# First names, from when there were quadratic committees only, and what takes the place of those that went.
 _FORMER = {
     "TeacherBranch": Spectrum,
     "ThresholdMap": Threshold,
@@ -60,17 +59,16 @@ _FORMER = {
     "outlier": outlier,
     "teacher_branch": spectrum,
 }
+_GONE = dict.fromkeys(("StudentDirection", "student_outliers"), "student_margins, which gives a dict")
+_PACKAGES = "finite", "given", "minima", "path"  # imported when they are first asked for
 del outlier
 
 
 def __getattr__(name: str) -> Any:
     if name in _FORMER:
         return _FORMER[name]
-    if name in (
-        "finite",
-        "given",
-        "minima",
-        "path",
-    ):  # packages that are imported when they are first asked for
+    if name in _PACKAGES:
         return importlib.import_module(f"theory.{name}")
+    if name in _GONE:  # of an AttributeError `from theory import ...` would show no words
+        raise ImportError(f"theory.{name} is now {_GONE[name]}")
     raise AttributeError(f"module 'theory' has no attribute {name!r}")

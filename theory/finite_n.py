@@ -1,11 +1,3 @@
-"""`theory.finite` and its modules under their first name."""
+"""Former name of a package."""
 
-import sys
-
-from theory import finite
-
-sys.modules |= {
-    name.replace("finite", "finite_n", 1): module
-    for name, module in sys.modules.items()
-    if name == finite.__name__ or name.startswith(f"{finite.__name__}.")
-}
+raise ImportError("theory.finite_n is now theory.finite")

@@ -1,5 +1,3 @@
-"""Quenched theory under its first name: `theory.finite.quenched` is where it lives."""
+"""Former name of a module."""
 
-from theory.finite.quenched import Quenched, quenched
-
-__all__ = ["Quenched", "quenched"]
+raise ImportError("theory.quenched is now theory.finite.quenched")

@@ -23,7 +23,7 @@ from theory import (
     bulk_edge,
     density,
     outlier,
-    student_outliers,
+    student_margins,
     z_of_g,
 )
 from theory.exact.bulk import edge_resolvent
@@ -216,7 +216,7 @@ def student_signs():
     second = -6 / P * e.mean(e.yhat * (e.a + e.y) / d2**2) - (P - 1) / P * e.mean(two - one)
     close([k - e.mean(e.yhat * one), k - e.mean(e.yhat * two)], [first, second])
     assert first <= 0 and second <= 0
-    margins = {found.name: found.margin for found in student_outliers(MODEL, ALPHA)}
+    margins = student_margins(MODEL, ALPHA)
     close([margins["antisymmetric"], margins["singlet"]], [alpha * t * first, alpha * t * second])
 
 

@@ -8,11 +8,17 @@ import theory.finite
 import theory.general
 
 
+@pytest.mark.parametrize(
+    ("name", "new"),
+    [("finite_n", "finite"), ("finite_n.law", "finite"), ("quenched", "finite.quenched")],
+)
+def test_former_modules_say_where_they_are(name, new):
+    with pytest.raises(ImportError, match=rf"^theory\.{name.split('.')[0]} is now theory\.{new}$"):
+        importlib.import_module(f"theory.{name}")
+
+
 def test_modules_of_finite_n_are_the_same_objects():
-    former = importlib.import_module("theory.finite_n.law")  # before its package: as a user's first line
-    assert former is importlib.import_module("theory.finite.law")
-    assert importlib.import_module("theory.finite_n") is theory.finite
-    assert importlib.import_module("theory.quenched").quenched is theory.finite.quenched
+    former = importlib.import_module("theory.finite.law")
     for gone in ("edge.edge_scale", "quenched.quenched_mean", "threshold.margin_threshold"):
         module, name = gone.split(".")
         with pytest.raises(NotImplementedError, match=f"^{name} is now .*finite"):
@@ -31,7 +37,8 @@ def test_first_names_of_the_front():
     assert [theory.outlier(model, 3.0)] == list(theory.outliers(model, 3.0))
 
 
-@pytest.mark.parametrize("name", ["ScalarLaw", "activation_weight"])
+@pytest.mark.parametrize("name", ["general.ScalarLaw", "general.activation_weight", "student_outliers"])
 def test_what_went_says_what_takes_its_place(name):
-    with pytest.raises(ImportError, match=rf"^theory\.general\.{name} is now [^\n]+$"):
-        getattr(theory.general, name)
+    module, _, last = f"theory.{name}".rpartition(".")
+    with pytest.raises(ImportError, match=rf"^theory\.{name} is now [^\n]+$"):
+        getattr(importlib.import_module(module), last)

@@ -96,56 +96,25 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class TeacherLaw:
-    """The tilted law of y at the nodes s (models, nodes), common to both branches."""
+class Tilt:
+    """The tilted laws of y and b c yhat at the nodes s (models, nodes) of one branch c; parameters and t, 1 - t are columns.
+
+    m         mean of y
+    exponent  -log of the mean of exp(-s (a + (1-t) y))
+    """
 
     models: Widths
     t: Array
     rest: Array
     s: Array
-
-    @cached_property
-    def m(self) -> Array:
-        """Mean of y."""
-        return 1 / (1 + self.models.two_over_p_star * self.rest * self.s)
+    m: Array
+    exponent: Array
+    c: int
 
     @property
     def lost(self) -> Array:
         """m - 1, with the digits of a small one."""
         return -self.models.two_over_p_star * self.rest * self.s * self.m
-
-    @cached_property
-    def exponent(self) -> Array:
-        """-log of the mean of exp(-s (a + (1-t) y))."""
-        return self.models.a * self.s + _cumulant(self.models.two_over_p_star, self.rest * self.s)
-
-
-@dataclass(frozen=True)
-class Tilt:
-    """The tilted laws of y and b c yhat at the nodes s (models, nodes) of one branch c; parameters are columns."""
-
-    law: TeacherLaw
-    c: int
-
-    @property
-    def models(self) -> Widths:
-        """Models as columns, as in `law`."""
-        return self.law.models
-
-    @property
-    def t(self) -> Array:
-        """t = -2g/p, a column."""
-        return self.law.t
-
-    @property
-    def s(self) -> Array:
-        """Nodes of the Laplace integral."""
-        return self.law.s
-
-    @property
-    def m(self) -> Array:
-        """Mean of y."""
-        return self.law.m
 
     @cached_property
     def scale(self) -> Array:
@@ -160,7 +129,7 @@ class Tilt:
     @cached_property
     def gap(self) -> Array:
         """Mean of b c yhat - y, free of cancellation for c = 1 without noise."""
-        skew = self.models.two_over_p_star * self.law.rest - self.models.two_over_p * self.t
+        skew = self.models.two_over_p_star * self.rest - self.models.two_over_p * self.t
         return self.m_hat * self.m * ((self.scale - 1) / self.scale + skew * self.s)
 
     def square(self, bias: int) -> Array:
@@ -175,7 +144,7 @@ class Tilt:
     @cached_property
     def mass(self) -> Array:
         """Mean of exp(-s D)."""
-        return np.exp(-(self.law.exponent + _cumulant(self.models.two_over_p, self.scale * self.t * self.s)))
+        return np.exp(-(self.exponent + _cumulant(self.models.two_over_p, self.scale * self.t * self.s)))
 
 
 def _cumulant(two_over_k: Array, x: Array) -> Array:
@@ -213,7 +182,7 @@ def kernel_edge(tilt: Tilt) -> Array:
 def kernel_edge_wide(tilt: Tilt) -> Array:
     """`kernel_edge` for a >> yhat, free of the cancellation between branches, where b (1 + 2/p) is close to 1: see `_apart`."""
     k_star, m, s, a = tilt.models.two_over_p_star, tilt.m, tilt.s, tilt.models.a
-    gap = tilt.models.clean * (tilt.models.two_over_p - tilt.models.noise) + _growth(tilt) - tilt.law.lost
+    gap = tilt.models.clean * (tilt.models.two_over_p - tilt.models.noise) + _growth(tilt) - tilt.lost
     return _apart(tilt, kernel_edge(tilt), s * ((a + m) * gap - k_star * m**2))
 
 
@@ -225,7 +194,7 @@ def kernel_outlier_wide(tilt: Tilt) -> Array:
     k, k_star, b, m = tilt.models.two_over_p, tilt.models.two_over_p_star, tilt.models.clean, tilt.m
     each = b * m * (tilt.gap - k_star * m) + (1 - b) * tilt.gap
     far = b * (tilt.models.excess - tilt.models.noise)
-    moved = tilt.law.lost * (b**2 * (1 + k) - b * (1 + k_star) * (m + 1) - (1 - b))
+    moved = tilt.lost * (b**2 * (1 + k) - b * (1 + k_star) * (m + 1) - (1 - b))
     return _apart(tilt, each, far + (b * m + 1 - b) * _growth(tilt) + moved)
 
 
@@ -386,13 +355,15 @@ def _sums(
     path: Callable[[Widths], tuple[Array, Array]],
 ) -> list[Array]:
     s, weight = path(models)
-    law = TeacherLaw(models.take((slice(None), None)), t[:, None], rest[:, None], s)
+    columns, at, beyond = models.take((slice(None), None)), t[:, None], rest[:, None]
+    m = 1 / (1 + columns.two_over_p_star * beyond * s)
+    exponent = columns.a * s + _cumulant(columns.two_over_p_star, beyond * s)
     totals = [np.zeros_like(t) for _ in kernels]
     for c in branches:
         share = _share(models, c) if len(branches) > 1 else np.ones_like(t)
         if not np.any(share):
             continue
-        tilt = Tilt(law, c)
+        tilt = Tilt(columns, at, beyond, s, m, exponent, c)
         density = weight * tilt.mass
         for total, kernel in zip(totals, kernels, strict=True):
             total += share * np.einsum("ij,ij->i", density, kernel(tilt)).real

@@ -23,7 +23,6 @@ There would be one exactly when alpha t (K - T) > 1 at the edge, and t (K - T) <
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,13 +64,10 @@ def outlier(model: Network, alpha: float) -> Outlier | None:
     >>> outlier(Network(1, 1, 1.0), 1.0) is None
     True
     """
-    models, alphas, r = _root(model, alpha)
-    if not np.isfinite(r[0]):
+    found = teacher_branch(model, one("alpha", ratio("alpha", alpha)))
+    if np.isnan(found.outlier):
         return None
-    value = unit(model) * shift(models, alphas, *split(r), at_outlier)
-    return Outlier(
-        float(value[0]), float(squared_overlap(models, alphas, r)[0]), multiplicity=model.degeneracy
-    )
+    return Outlier(float(found.outlier), float(found.overlap), multiplicity=model.degeneracy)
 
 
 @numpy_defaults
@@ -81,14 +77,9 @@ def outlier_resolvent(model: Network, alpha: float) -> float:
     >>> round(outlier_resolvent(Network(1, 1, 1.0), 3.0), 6)
     -0.289455
     """
-    r = _root(model, alpha)[2]
-    return float(-split(r)[0][0] / unit(model))
-
-
-def _root(model: Network, alpha: float) -> tuple[Widths, Array, Array]:
-    """Model and alpha as arrays of one, and r = (1-t)/t at the outlier."""
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
-    return models, alphas, outlier_root(models, alphas, edge_root(models, alphas))
+    r = outlier_root(models, alphas, edge_root(models, alphas))
+    return float(-split(r)[0][0] / unit(model))
 
 
 @numpy_defaults
@@ -174,31 +165,14 @@ def _integrated_gap(models: Widths, alpha: Array, r_edge: Array, r: Array) -> Ar
     return (total * (bottom - top)).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class StudentDirection:
-    """One irreducible set of student directions at one alpha.
-
-    name        "antisymmetric", "singlet" or "traceless symmetric"
-    degeneracy  its dimension: p(p-1)/2, 1, p(p+1)/2 - 1
-    margin      alpha t (K - T) at the edge: an outlier would need it above 1; it is never positive
-    value       eigenvalue left of the bulk: None, as there is none
-    overlap     its squared overlap with these directions: None likewise
-    """
-
-    name: str
-    degeneracy: int | float
-    margin: float
-    value: float | None = None
-    overlap: float | None = None
-
-
 @numpy_defaults
-def student_outliers(model: Network, alpha: float) -> list[StudentDirection]:
-    """The three kinds of student directions and, for each, that no eigenvalue leaves the bulk (for any model and alpha).
+def student_margins(model: Network, alpha: float) -> dict[str, float]:
+    """alpha t (K - T) at the edge for each kind of student direction: an outlier would need it above 1, it is never positive.
 
-    Raises ParameterError unless alpha is one positive number. Directions of degeneracy 0 (p = 1) are left out.
+    Kinds are "antisymmetric" (p(p-1)/2 directions), "singlet" (1) and "traceless symmetric" (p(p+1)/2 - 1), of p = 1 the
+    singlet alone. Raises ParameterError unless alpha is one positive number.
 
-    >>> [direction.name for direction in student_outliers(Network(2, 1, 1.0), 1.5)]
+    >>> list(student_margins(Network(2, 1, 1.0), 1.5))
     ['antisymmetric', 'singlet', 'traceless symmetric']
     """
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
@@ -206,17 +180,6 @@ def student_outliers(model: Network, alpha: float) -> list[StudentDirection]:
     (k,) = average([kernel_k], models, t, rest)
     (first,), (second,) = (average([kernel_yhat_phi], models, t, rest, branches=(c,)) for c in (1, 3))
     mixed = first if math.isinf(model.p) else first + 2 * (second - first) / (model.p + 2)
-    kinds = (
-        ("antisymmetric", model.p * (model.p - 1) / 2, first),
-        ("singlet", 1, second),
-        ("traceless symmetric", model.p * (model.p + 1) / 2 - 1, mixed),
-    )
-    return [
-        StudentDirection(name, _whole(size), float(np.squeeze(alphas * t * (k - mean))))
-        for name, size, mean in kinds
-        if size
-    ]
-
-
-def _whole(size: float) -> int | float:
-    return size if math.isinf(size) else int(size)
+    kinds = {"antisymmetric": first, "singlet": second, "traceless symmetric": mixed}
+    margins = {kind: float(np.squeeze(alphas * t * (k - mean))) for kind, mean in kinds.items()}
+    return margins if model.p > 1 else {"singlet": margins["singlet"]}
