@@ -329,14 +329,6 @@ class _Watch:
             raise RunError(f"{words}, for {self.patience:.0f} s")
 
 
-def device() -> str:
-    """The device that JAX computes on, for instance "cpu" or "gpu: NVIDIA H100"."""
-    import jax  # late: a process that only hands out units takes no device
-
-    found = jax.devices()[0]
-    return found.platform if found.device_kind == found.platform else f"{found.platform}: {found.device_kind}"
-
-
 def gpus() -> list[str]:
     """Names (for CUDA_VISIBLE_DEVICES) of the GPUs this process may use, found without touching them: JAX would claim one.
 

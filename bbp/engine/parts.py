@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import re
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -30,11 +29,7 @@ PLAN, FORMAT, VERSION = "plan.json", "bbp-parts", 2
 LOCK, OWNER = "run.lock", "run.owner"  # of a run; of a task "3-of-10.lock"
 PLAN_LOCK = "plan.lock"
 LARGEST = 2**30  # bytes of a part, and of a plan
-# Ours by name: parts of this version, and those of the first (sweeps; descents).
-_OURS = re.compile(
-    r"([0-9a-f]{16}-s\d{7,}-\d+|m\d{3,}-n\d{7,}-a[0-9a-f]{16}-s\d{7,}-\d+|\d{6})\.(npz|damaged)"
-    r"|plan\.json|\.bbp-.*\.tmp"
-)
+_OURS = re.compile(r"[\w-]+-s\d{7,}-\d+\.(npz|damaged)|plan\.json|\.bbp-.*\.tmp")
 _LOCKS = re.compile(r"run\.owner|(run|plan)\.lock|\d+-of-\d+\.lock")
 
 
@@ -167,9 +162,6 @@ def _read(name: str, data: bytes, experiment: Experiment | None) -> Result:
     if not disk.fits(data):
         raise ValueError("its contents do not match their checksum")
     data = data[: -disk.LENGTH]
-    with zipfile.ZipFile(io.BytesIO(data)) as packed:
-        if any(item.compress_type != zipfile.ZIP_STORED for item in packed.infolist()):
-            raise ValueError("it is compressed, as no part is")
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         about = json.loads(str(arrays["about"]))
         columns = {key: arrays[key] for key in arrays if key != "about"}

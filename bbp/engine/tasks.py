@@ -69,16 +69,6 @@ def no_axes(given: Mapping[str, Any]) -> dict[str, int]:
     return {}
 
 
-def on_cpu() -> str:
-    """The device of what NumPy computes."""
-    return "cpu"
-
-
-def no_stream() -> str:
-    """The stream of what draws nothing."""
-    return ""
-
-
 @dataclass(frozen=True)
 class Kind:
     """What is computed at points of one kind; sent to other processes, so its functions are those of modules.
@@ -86,15 +76,13 @@ class Kind:
     compute   (given, samples, **hints) -> columns by name, each (len(samples), ...); an exception fails these samples
     fields    the columns: dims ("sample", ...), each with its type and fill; `status` and `reason` are added
     sizes     given -> lengths of the axes after "sample"
-    device    the device that `compute` runs on, in words
-    stream    the name of the random stream that `compute` draws from, where it runs; empty where it draws none
+    drawn     whether sims draws what `compute` gives: results then state JAX's device and the random stream, where they ran
     """
 
     compute: Callable[..., Columns]
     fields: tuple[Field, ...]
     sizes: Callable[[Mapping[str, Any]], dict[str, int]] = no_axes
-    device: Callable[[], str] = on_cpu
-    stream: Callable[[], str] = no_stream
+    drawn: bool = False
 
     @property
     def columns(self) -> tuple[Field, ...]:
@@ -251,7 +239,7 @@ def compute(unit: Unit) -> Result:
         columns,
         seconds,
         socket.gethostname(),
-        unit.kind.device(),
+        device() if unit.kind.drawn else "cpu",
         made(unit),
     )
 
@@ -263,8 +251,19 @@ def failure(unit: Unit, reason: str) -> Result:
 
 def made(unit: Unit) -> dict[str, str]:
     """What a result of this unit computed in this process is `made` of."""
-    stream = unit.kind.stream()
-    return _versions() | ({"stream": stream} if stream else {})
+    if not unit.kind.drawn:
+        return _versions()
+    from sims.instance import STREAM  # late: what draws nothing does without JAX
+
+    return _versions() | {"stream": STREAM}
+
+
+def device() -> str:
+    """The device that JAX computes on, for instance "cpu" or "gpu: NVIDIA H100"."""
+    import jax  # late, likewise
+
+    found = jax.devices()[0]
+    return found.platform if found.device_kind == found.platform else f"{found.platform}: {found.device_kind}"
 
 
 _versions = functools.cache(variables.versions)

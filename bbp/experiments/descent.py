@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bbp.analysis import recovery
 from bbp.console import grids
 from bbp.console.options import decisive
-from bbp.engine import executors
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import Point
 from bbp.engine.tasks import Columns, Kind, Results
@@ -92,12 +91,7 @@ def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def stream() -> str:
-    """The name of the random stream, where this runs."""
-    return STREAM
-
-
-KIND = Kind(compute, COLUMNS, _sizes, executors.device, stream)
+KIND = Kind(compute, COLUMNS, _sizes, drawn=True)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,10 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bbp.engine import executors
 from bbp.engine.tasks import REASON, STATUS, Columns, Field, Kind
 from bbp.experiments import models
 from sims import sampling
 from sims.given import predictions
-from sims.instance import STREAM
 from sims.signal import Observable
 
 OUTER = ("n", "alpha")  # the axes of the points; a unit of work has those that follow
@@ -93,12 +91,7 @@ def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
     return {"eigenpair": given["eigenpairs"], "rows_law": len(LAWS)}
 
 
-def stream() -> str:
-    """The name of the random stream, where this runs."""
-    return STREAM
-
-
-KIND = Kind(compute, COLUMNS, _sizes, executors.device, stream)
+KIND = Kind(compute, COLUMNS, _sizes, drawn=True)
 
 
 def sample_seconds(p: int, n: int, alpha: float, solver: str) -> float:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from bbp.engine import executors
+from bbp.engine import tasks
 from benchmarks import gpu_large
 from sims import hessian, machine
 from sims.descent.path import Rules
@@ -135,7 +135,7 @@ def test_free_memory_is_what_the_pool_of_the_card_leaves(on_gpu, monkeypatch, st
     monkeypatch.setattr(jax, "devices", lambda: [device])
     on_gpu()
     assert machine.available_bytes() == free
-    assert executors.device() == "gpu: NVIDIA H100"
+    assert tasks.device() == "gpu: NVIDIA H100"
 
 
 def held(function, *shapes, static=()):

@@ -18,7 +18,7 @@ from bbp.console.messages import RunError
 from bbp.console.options import checked
 from bbp.engine import executors
 from bbp.engine.tasks import Unit, compute
-from bbp.experiments import carry_out, samples, sweep
+from bbp.experiments import carry_out, sweep
 from bbp.experiments.options import SWEEP
 from bbp.files import dataset, variables
 from bbp.sweep import PROGRAM as SWEEPS
@@ -136,7 +136,7 @@ def test_a_result_of_another_version_or_stream_is_refused(units, caplog):
 
 def test_streams_are_compared_where_there_are_any(units):
     unit = units(1)[0]
-    drawing = dataclasses.replace(unit, kind=dataclasses.replace(KIND, stream=samples.stream))
+    drawing = dataclasses.replace(unit, kind=dataclasses.replace(KIND, drawn=True))
     assert "stream unknown there" in executors._foreign(compute(unit), drawing)
     assert not executors._foreign(compute(drawing), drawing)
 

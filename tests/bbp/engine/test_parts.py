@@ -4,7 +4,6 @@ import io
 import json
 import os
 import shutil
-import zipfile
 
 import h5py
 import numpy as np
@@ -112,17 +111,6 @@ def test_no_flipped_bit_passes(kept, experiment, caplog):
         assert len(list(held.load(experiment))) == 1, place
 
 
-def test_a_compressed_part_is_refused(kept, experiment):
-    held, (path, _) = kept
-    with zipfile.ZipFile(io.BytesIO(path.read_bytes()[: -disk.LENGTH])) as old:
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
-            for name in old.namelist():
-                new.writestr(name, old.read(name))
-    path.write_bytes(disk.sealed(buffer.getvalue()))
-    assert len(list(held.load(experiment))) == 1
-
-
 OBSTACLES = {
     "fifo": os.mkfifo,
     "directory": os.mkdir,
@@ -150,7 +138,6 @@ def test_parts_of_an_older_program_are_refused_in_one_line(bbp, tmp_path):
     old.mkdir()
     (old / "plan.json").write_text('{"format": "bbp-sweep-parts", "version": 1, "records": []}')
     (old / "m000-n0000012-a3ff0000000000000-s0000000-1.npz").write_bytes(b"old")
-    (old / "000012.npz").write_bytes(b"old")
     for command in (["sweep", *words, "--out", out, "--resume"], ["info", out]):
         said = bbp(*command)
         assert said.code == 2 and said.err.count("\n") == 1 and "of another version of bbp" in said.err
