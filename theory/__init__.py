@@ -14,7 +14,8 @@ from theory.exact.bulk import riemannian_shift, z_of_g
 from theory.exact.density import moment, stieltjes
 from theory.exact.outliers import edge_gap, outlier, student_margins
 from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
-from theory.front import alpha_zero, atom, density, edge, outliers, spectrum, threshold
+from theory.general.density import atom, density
+from theory.general.spectrum import alpha_zero, edge, outliers, spectrum, threshold
 from theory.model import Activation, Committee, Covariance, Inputs, Loss, Network, Target
 
 __all__ = [

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from bbp.experiments import models
 from bbp.files.variables import DONE
+from theory import atom
 from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.exact.density import density
 from theory.exact.outliers import outlier
-from theory.front import atom
 from theory.general.density import density_curve
 from theory.general.spectrum import route
 from theory.model.network import Network

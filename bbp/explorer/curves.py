@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.explorer.state import WIDTHS
+from theory import atom
 from theory.answers import Edge, Threshold
 from theory.checks import NotConverged, ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent
@@ -24,7 +25,6 @@ from theory.exact.density import bulk_curve, bulk_resolvent
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
 from theory.exact.weight_law import weight_law
-from theory.front import atom
 from theory.general.density import density_curve
 from theory.general.results import Found
 from theory.general.spectrum import route, solve, spectrum, threshold

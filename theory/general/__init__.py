@@ -8,7 +8,8 @@ from theory.general.any_weight import general_spectrum
 from theory.general.density import DensityCurve, density, density_curve
 from theory.general.first_order import gradient_overlap
 from theory.general.results import Found
-from theory.general.spectrum import alpha_zero, model_map, threshold
+from theory.general.spectrum import alpha_zero_estimate as alpha_zero
+from theory.general.spectrum import model_map, threshold
 from theory.general.spectrum import solve as spectrum
 from theory.general.spectrum import spectrum as lowest_branch
 from theory.model.activations import ACTIVATIONS, Activation

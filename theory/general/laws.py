@@ -1,4 +1,5 @@
-"""Laws of weights of networks for `theory.general.isotropic`, as nodes of product rules: p = 1, p = inf, even students.
+"""Laws of weights of networks for `theory.general.isotropic`: p = 1, p = inf, even students. As nodes of product rules, or of
+quadratic committees exactly (`QuadraticLaw`).
 
 The averages run over the teacher (its preactivation u, or the law of y where F depends on u through y alone) and over the
 student (lam at p = 1 and, since blocks decouple, at p = inf; the length of lam for quadratic students of any p). Weights
@@ -29,10 +30,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
+from theory.exact.bulk import at_outlier, unit
 from theory.exact.committee import chi_square_law
 from theory.general.extremes import convex, rare_floor
 from theory.general.infimum import Infimum, plane_infimum, valley
-from theory.general.isotropic import Block
+from theory.general.isotropic import Averages, Block
 from theory.general.nodes import NodeLaw, panels
 from theory.model.activations import Activation
 from theory.model.network import Network
@@ -42,9 +45,9 @@ Array = NDArray[Any]
 _RADIUS = 1e-3  # of the sinh map: poles nearer than this to the real axis are not resolved
 _REACH = 9.5  # standard deviations that the nodes cover: what is left out is 2e-21
 _POLYNOMIAL = "quadratic", "he2"  # activations whose mean over a layer is a chi-square, up to a shift
-_DIVERGES = (
-    4  # codimension of the lowest weights up to which E (q_min + f)^-2 diverges, so that no edge is smooth
-)
+# codimension of the lowest weights up to which E (q_min + f)^-2 diverges, so that no edge is smooth
+_DIVERGES = 4
+_FEW_DIGITS = 1e-2  # of K, below which X as a difference has lost them
 
 
 def isotropic(model: Network) -> bool:
@@ -369,3 +372,33 @@ def _of_lengths(model: Network, teacher: _Teacher, length: Array, inner: Array) 
     rows = tuple(np.concatenate([probability * one, probability * two])[None, :] for one, two, _ in kinds)
     blocks = tuple(Block(np.array([i == 0]), np.eye(1) * (i > 0), many) for i, (*_, many) in enumerate(kinds))
     return np.concatenate([across, along]), shares, rows, blocks
+
+
+class QuadraticLaw:
+    """Exact averages of a quadratic Network (`is_quadratic`): with any noise before the square those of one Laplace integral
+    (`theory.exact.averages`).
+
+    Students never have outliers of their own on the left (`theory.exact.outliers`: K <= X, whatever the covariance), so the one
+    block is the teacher's.
+    """
+
+    closed = True
+
+    def __init__(self, model: Network):
+        self.models = Widths.of([model.p], model.p_star, model.a, model.noise)
+        self.unit = unit(model)
+        self.q_min = self.scale = self.unit
+        self.blocks: tuple[Block, ...] = (Block(np.array([True]), np.zeros((1, 1)), model.degeneracy),)
+
+    def at(self, d: float) -> Averages:
+        """K, K2, X and X2 at q = unit + d: with t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""
+        q = self.unit + d
+        t, rest = self.unit / q, d / q
+        kernels, scale = [kernel_k, kernel_w, kernel_u, kernel_v], self.unit
+        at = self.models, np.array([t]), np.array([rest])
+        k, w, u, v = (float(value[0]) for value in average(kernels, *at))
+        x = k - u / t
+        if abs(x) < _FEW_DIGITS * abs(k):  # as at large a, where E[y f] is of order 1/a^2
+            x = float(at_outlier(*at)[0])
+        blocks = [np.array([[scale * x]])], [np.array([[scale**2 * v / t**2]])]
+        return Averages(scale * k, scale**2 * w / t**2, *blocks)

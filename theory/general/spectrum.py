@@ -1,20 +1,17 @@
-"""One front for every model: left edge, outliers and shares at one alpha, and the BBP threshold.
+"""What theory says of any model: edge, outliers, spectrum along alpha, BBP threshold, alpha_0.
 
 Routes, the most exact that holds is taken (`route`):
 
     "exact"      quadratic students and teachers, any noise, p, p_star: one Laplace integral (`theory.exact.averages`); with a
                  covariance `theory.general.isotropic` on the same averages. Errors are 0: the digits are those of rounding
-    "nodes"   G a multiple of the identity and two dimensions: p = 1, p = inf, quadratic students of any p with another
+    "nodes"      G a multiple of the identity and two dimensions: p = 1, p = inf, quadratic students of any p with another
                  loss or teacher (`theory.general.laws`); steps are halved until nothing moves, the last change is the error
     "points"     everything else: the matrix Dyson equation on product rules or Sobol points (`theory.general.points`)
 
 Kinds of the edge are "sharp" and "smooth", "atom" (no weight is negative and alpha <= 1), "no edge" (weights unbounded below)
 and "unresolved". Kinds of a threshold are "continuous", "discontinuous", "none", "no edge" and "unresolved".
 
-`QuadraticLaw` is the law of weights of the quadratic committee: the exact averages of `theory.exact.averages`. Noise before
-the teacher's square and a covariance of the inputs keep all digits: the averages are those of one Laplace integral. Units are
-those of the Hessian, or of (p/2) H for p = inf. Students never have outliers of their own on the left
-(`theory.exact.outliers`: K <= X, whatever the covariance), so the one block is the teacher's.
+Units are those of the Hessian, or of (p/2) H for p = inf.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -30,14 +28,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.answers import Edge, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, ParameterError, choice, numpy_defaults, one, ratio, shown
-from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
-from theory.exact.bulk import at_outlier, bulk_edge, unit
+from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import alpha_zero as of_committee
 from theory.exact.transition import alpha_zero_map, bbp_threshold
 from theory.general.first_order import carried_by_gradient
-from theory.general.isotropic import Averages, Block, Isotropic
-from theory.general.laws import across, floor_of, isotropic, node_law, panel_law, typical_floor
+from theory.general.isotropic import Isotropic
+from theory.general.laws import QuadraticLaw, across, floor_of, isotropic, node_law, panel_law, typical_floor
 from theory.general.points import UNBOUNDED, point_spectrum, point_threshold
 from theory.general.results import Found, changed, changed_threshold, without_edge
 from theory.model.network import Network, network
@@ -45,7 +42,6 @@ from theory.model.network import Network, network
 Array = NDArray[Any]
 STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
 _STEADY = 2e-12  # relative change from one step to the next at which refinement ends
-_FEW_DIGITS = 1e-2  # of K, below which X as a difference has lost them
 _ENOUGH = 1e-9  # with which product rules are content
 _PANELS = (1e-8, 120_000), (1e-10, 300_000), (1e-12, 700_000)  # tolerances and most nodes, in turn
 _NEARER = 8  # times that d is lowered, each time by a factor of 30
@@ -100,6 +96,72 @@ def route(model: Network) -> str:
 
 
 @numpy_defaults
+def edge(model: Network, alpha: float) -> Edge:
+    """Left edge of the bulk of the Hessian at alpha = M/N.
+
+    Parameters
+    ----------
+    model : Network
+    alpha : float
+        M/N, one number; many at once: `spectrum`.
+
+    Returns
+    -------
+    Edge
+        value (units of the Hessian, of (p/2) H for p = inf), kind, error, route. Holds for every alpha > 0; for alpha < 1 the
+        atom of mass 1 - alpha at 0 is not part of the bulk.
+
+    Raises
+    ------
+    ParameterError
+        Unless model is a Network and alpha one positive number.
+    NotConverged
+        Where no rule of averages settles.
+
+    >>> found = edge(Network(1, 1, 1.0), 1.5)
+    >>> round(found.value, 6), found.kind, found.error, found.route
+    (-1.857321, 'sharp', 0.0, 'exact')
+    >>> edge(Network(activation="he3", loss="squared"), 2.0).kind
+    'no edge'
+    """
+    return bulk_edge(model, alpha) if _plain(model) else solve(model, alpha).bulk
+
+
+@numpy_defaults
+def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
+    """All eigenvalues left of the bulk at alpha = M/N; equal ones are one Outlier.
+
+    Parameters
+    ----------
+    model, alpha
+        As in `edge`.
+
+    Returns
+    -------
+    tuple of Outlier
+        Lowest first, () if there is none.
+
+    Raises
+    ------
+    ParameterError, NotConverged
+        As `edge`.
+
+    >>> outliers(Network(1, 1, 1.0), 1.0)
+    ()
+    >>> [(round(o.value, 6), round(o.overlap, 6), o.multiplicity) for o in outliers(Network(1, 1, 1.0), 3.0)]
+    [(-1.512028, 0.283811, 1)]
+    """
+    if not _plain(model):
+        return solve(model, alpha).pulled
+    found = outlier(model, alpha)
+    return () if found is None else (found,)
+
+
+def _plain(model: Network) -> bool:
+    return network(model).is_quadratic and model.covariance is None
+
+
+@numpy_defaults
 def solve(model: Network, alpha: float) -> Found:
     """Left edge and all outliers of the Hessian of a model at alpha = M/N, in units of the Hessian ((p/2) H for p = inf).
 
@@ -109,7 +171,13 @@ def solve(model: Network, alpha: float) -> Found:
     >>> found.kind, found.outliers.round(4), found.overlaps.round(4)
     ('sharp', array([-1.2233]), array([0.383]))
     """
-    alpha, taken = one("alpha", ratio("alpha", alpha)), route(model)
+    return _solved(network(model), one("alpha", ratio("alpha", alpha)))
+
+
+@lru_cache(maxsize=64)
+def _solved(model: Network, alpha: float) -> Found:
+    """Remembered: who asks for the edge asks for outliers."""
+    taken = route(model)
     try:
         return _SPECTRUM[taken](model, alpha)
     except NotConverged as failure:
@@ -179,7 +247,7 @@ def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     array([   nan, 0.1495, 0.2838])
     """
     model, alphas = network(model), np.asarray(ratio("alpha", alpha))
-    if route(model) == "exact" and model.covariance is None:
+    if _plain(model):
         return teacher_branch(model, alphas)
     none = Outlier(math.nan, math.nan, math.nan, math.nan, 1, math.nan, math.nan)
     rows = []
@@ -194,7 +262,35 @@ def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     return replace(Spectrum(*arrays), route=route(model))
 
 
-def alpha_zero(model: Network, method: str = "overlap") -> tuple[float, float, str]:
+@numpy_defaults
+def alpha_zero(model: Network, method: str = "overlap") -> float | None:
+    """alpha_0, where a discontinuous transition would lose its overlap.
+
+    Parameters
+    ----------
+    model : Network
+    method : str
+        "overlap": where the tangent of the overlap at alpha_BBP meets 0; "continuation": where the conditions of a sharp edge
+        and of the outlier, continued beyond the smooth edge, hold together.
+
+    Returns
+    -------
+    float or None
+        alpha_BBP for a continuous transition, None where there is none.
+
+    Raises
+    ------
+    ParameterError
+        For another method.
+
+    >>> round(alpha_zero(Network(2, 1, 1.0)), 4)
+    0.9021
+    """
+    value = alpha_zero_estimate(model, method)[0]
+    return None if math.isnan(value) else value
+
+
+def alpha_zero_estimate(model: Network, method: str = "overlap") -> tuple[float, float, str]:
     """alpha_0 of a model, NaN where there is none, its error and why there is none. Raises ParameterError for another method.
 
     overlap        the tangent of q2(alpha) at alpha_BBP+, followed to zero: alpha_BBP - q2 / (dq2/dalpha). Where G is g I,
@@ -206,7 +302,7 @@ def alpha_zero(model: Network, method: str = "overlap") -> tuple[float, float, s
 
     A continuous transition loses its overlap at alpha_BBP itself: both estimates are that.
 
-    >>> round(alpha_zero(Network(float("inf"), activation="tanh", a=2.0), "continuation")[0], 4)
+    >>> round(alpha_zero_estimate(Network(float("inf"), activation="tanh", a=2.0), "continuation")[0], 4)
     2.8943
     """
     model, method = network(model), choice("method", method, ("overlap", "continuation"))
@@ -326,34 +422,3 @@ def _resolved(
         except NotConverged as failure:
             last, d = failure, d / 30
     raise last
-
-
-class QuadraticLaw:
-    """Averages of a quadratic Network (`is_quadratic`) with any noise."""
-
-    closed = True
-
-    def __init__(self, model: Any):
-        self.models = Widths.of([model.p], model.p_star, model.a, model.noise)
-        self.unit = unit(model)
-        self.q_min = self.scale = self.unit
-        self.blocks: tuple[Block, ...] = (Block(np.array([True]), np.zeros((1, 1)), model.degeneracy),)
-
-    def at(self, d: float) -> Averages:
-        """K, K2, X and X2 at q = unit + d: with t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""
-        q = self.unit + d
-        t, rest = self.unit / q, d / q
-        k, w, u, v = (
-            float(value[0])
-            for value in average(
-                [kernel_k, kernel_w, kernel_u, kernel_v], self.models, np.array([t]), np.array([rest])
-            )
-        )
-        scale = self.unit
-        x = k - u / t
-        if abs(x) < _FEW_DIGITS * abs(k):  # as at large a, where E[y f] is of order 1/a^2
-            x = float(at_outlier(self.models, np.array([t]), np.array([rest]))[0])
-        x *= scale
-        return Averages(
-            scale * k, scale**2 * w / t**2, [np.array([[x]])], [np.array([[scale**2 * v / t**2]])]
-        )

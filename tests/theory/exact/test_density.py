@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.theory.spectra import exact_t, integrate
+from theory import atom
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.exact.density import bulk_curve, density, moment, stieltjes
 from theory.exact.weight_law import weight_law
-from theory.front import atom
 from theory.model import Committee
 
 # model, alpha; sharp and smooth edges, alpha below, at and above 1, small and large widths and a

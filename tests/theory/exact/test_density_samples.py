@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from tests.theory.spectra import gauss
+from theory import atom
 from theory.exact.bulk import bulk_edge
 from theory.exact.committee import committee_labels
 from theory.exact.density import density
-from theory.front import atom
 from theory.model import Committee
 
 BINS, SAMPLES, ALARM = 12, 60, 1e-3

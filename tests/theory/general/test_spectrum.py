@@ -10,9 +10,9 @@ from theory import alpha_zero as of_committee
 from theory.checks import ParameterError
 from theory.general import Network, alpha_zero, lowest_branch, spectrum, threshold
 from theory.general.isotropic import Averages, Block, Isotropic
-from theory.general.laws import node_law
+from theory.general.laws import QuadraticLaw, node_law
 from theory.general.points import point_threshold
-from theory.general.spectrum import QuadraticLaw, model_map, route
+from theory.general.spectrum import model_map, route
 from theory.model.covariance import Covariance, covariance
 
 STEP = 0.08  # of the product rules where they are compared with exact averages
