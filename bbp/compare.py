@@ -56,7 +56,6 @@ def run(args: argparse.Namespace) -> int:
     from bbp import plot
     from bbp.experiments import carry_out
     from bbp.experiments.compare import build
-    from bbp.plots.compare import compare_figure
     from bbp.plots.sweep import told_apart
 
     form = plot.form_of(how["out"]) if how["out"] is not None else ""
@@ -70,9 +69,7 @@ def run(args: argparse.Namespace) -> int:
     def draw(comparisons: list[Any]) -> None:
         if how["out"] is not None:
             named = {models.words(models.of(one)): one for one in comparisons}
-            figure = compare_figure(
-                told_apart(named) if len(named) > 1 else comparisons[0], width=how["width"]
-            )
+            figure = plot.draw(told_apart(named) if len(named) > 1 else comparisons[0], width=how["width"])
             disk.write_bytes(how["out"], plot.render(figure, form, 300))
             log.info("wrote %s", how["out"])
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
-import io
-import logging
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -22,7 +16,7 @@ from matplotlib.figure import Figure
 
 from bbp.analysis import comparison, scaling, spectrum
 from bbp.console import grids, program
-from bbp.console.messages import FileError, RunError
+from bbp.console.messages import FileError
 from bbp.console.options import nearest
 from bbp.console.program import callable_as
 from bbp.experiments import descent_file, models, own, phase_file
@@ -30,14 +24,15 @@ from bbp.experiments.options import MODEL
 from bbp.files import dataset as files
 from bbp.files import disk, product
 from bbp.gallery import ENTRIES, base
+from bbp.plots import compare as compare_plots
 from bbp.plots import descent as descent_plots
-from bbp.plots import layout, options, panels, style
+from bbp.plots import layout, options, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import sweep as sweep_plots
-from bbp.plots.compare import compare_figure
 from bbp.plots.laws import laws_figure
-from theory.checks import ParameterError, shown
+from bbp.plots.render import METADATA, form_of, render
+from theory.checks import ParameterError, choice, shown
 from theory.model import Network
 
 SUMMARY = "Draw the figure that fits a file: sweep, phase diagram, comparison, descents; or the spectrum at one alpha."
@@ -49,23 +44,9 @@ EXAMPLE = """\
   bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg
   bbp plot --spectrum 6 --a 2 --activation tanh --covariance power:1 --out tanh.png"""
 
-# No dates: the same file gives the same picture, byte for byte.
-METADATA: dict[str, dict[str, str | None]] = {
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
-    "svg": {"Date": None, "Creator": None},
-    "eps": {"Creator": ""},
-    "pgf": {},
-}
-_DATED = re.compile(rb"^%%(CreationDate|Creator|Title):.*\n", re.MULTILINE)  # of an .eps
-
-
+LOOK = list(inspect.signature(options.read).parameters)
 Source = str | Path | xr.Dataset
-SEVERAL = (
-    files.SWEEP,
-    comparison.FORMAT,
-    descent_file.FORMAT,
-)  # what is drawn in one figure, each told apart
+SEVERAL = files.SWEEP, comparison.FORMAT, descent_file.FORMAT  # what is drawn in one figure, each told apart
 
 
 def draw(
@@ -113,7 +94,7 @@ def draw(
     form = str(next(iter(found.values())).attrs.get("format"))
     with chosen.look():
         results: Any = found if len(found) > 1 else next(iter(found.values()))
-        figure = options.apply(DRAWERS[form](results, _width(width, chosen)), chosen)
+        figure = options.apply(FIGURES[form](results, width=_width(width, chosen)), chosen)
         if place is not None:
             _write(figure, place, ending, dpi)
         return figure
@@ -121,10 +102,9 @@ def draw(
 
 def _checked(look: Mapping[str, Any]) -> dict[str, Any]:
     """Options of the look by name; ParameterError for an unknown one."""
-    known = list(inspect.signature(options.read).parameters)
     for name in look:
-        if name not in known:
-            raise ParameterError(f"a figure has no option {name!r}{nearest(name, known)}")
+        if name not in LOOK:
+            raise ParameterError(f"a figure has no option {name!r}{nearest(name, LOOK)}")
     return dict(look)
 
 
@@ -143,7 +123,7 @@ def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
             str(result.attrs.get("format")),
             repr(str(one)) if isinstance(one, str | Path) else "the result",
         )
-        if form not in DRAWERS:
+        if form not in FIGURES:
             raise FileError(f"{called} is a {form} file, which has no figure here")
         if model is not None and form not in (files.SWEEP, "bbp-descent"):
             raise ParameterError(f"model chooses one of a sweep over several, but {called} is a {form} file")
@@ -194,50 +174,7 @@ def draw_spectrum(
         return options.apply(spectrum_plots.spectrum_figure(found, width=_width(width, chosen)), chosen)
 
 
-def render(figure: Figure, form: str, dpi: float) -> bytes:
-    """The bytes of a figure in the format "png", "pdf", "svg", "eps" or "pgf"; dpi is used by png.
-
-    eps knows no transparency: colours are blended with the paper. pgf needs a LaTeX, which measures its words: RunError where
-    there is none.
-    """
-    buffer = io.BytesIO()
-    quiet = logging.getLogger("matplotlib.backends.backend_ps")
-    level = quiet.level
-    quiet.setLevel(logging.ERROR)
-    try:
-        with style.figure_style(), style.opaque(figure) if form == "eps" else nullcontext():
-            layout.settle_ticks(figure)
-            more: dict[str, Any] = {"metadata": METADATA[form]} if METADATA[form] else {}  # pgf takes none
-            figure.savefig(buffer, format=form, dpi=dpi, **more)
-    except _latex_failures() as error:
-        if form != "pgf":
-            raise
-        raise RunError(
-            f".pgf needs {mpl.rcParams['pgf.texsystem']} to measure its words, and that failed: {str(error).splitlines()[0]}"
-        ) from None
-    finally:
-        quiet.setLevel(level)
-    return _DATED.sub(b"", buffer.getvalue()) if form == "eps" else buffer.getvalue()
-
-
-def _latex_failures() -> tuple[type[Exception], ...]:
-    """What the pgf backend raises where LaTeX fails: looked up then, for its import takes a third of a second."""
-    return (
-        FileNotFoundError,
-        RuntimeError,
-        importlib.import_module("matplotlib.backends.backend_pgf").LatexError,
-    )
-
-
-def form_of(path: Path) -> str:
-    """The format that the extension of `path` names; ParameterError for any but png, pdf, svg, eps and pgf."""
-    form = path.suffix.lower().removeprefix(".")
-    if form not in METADATA:
-        raise ParameterError(f"out must end in .png, .pdf, .svg, .eps or .pgf, got {str(path)!r}")
-    return form
-
-
-def _gallery(found: xr.Dataset, width: str) -> Figure:
+def _gallery(found: xr.Dataset, *, width: str) -> Figure:
     del width  # a figure of the gallery has a width of its own
     try:
         return ENTRIES[files.config(found)["figure"]].draw(base.arrays_of(found))
@@ -251,13 +188,20 @@ def _gallery(found: xr.Dataset, width: str) -> Figure:
         raise FileError(f"the file holds no figure of the gallery: {words}") from None
 
 
-DRAWERS: dict[str, Callable[[Any, str], Figure]] = {
-    files.SWEEP: lambda found, width: sweep_plots.sweep_figure(found, width=width),
-    phase_file.FORMAT: lambda found, width: phase_plots.phase_figure(found, width=width),
-    comparison.FORMAT: lambda found, width: compare_figure(found, width=width),
-    descent_file.FORMAT: lambda found, width: descent_plots.figure(found, width=width),
-    scaling.FORMAT: lambda found, width: laws_figure(found, width=width),
+FIGURES: dict[str, Callable[..., Figure]] = {
+    files.SWEEP: sweep_plots.sweep_figure,
+    phase_file.FORMAT: phase_plots.phase_figure,
+    comparison.FORMAT: compare_plots.compare_figure,
+    descent_file.FORMAT: descent_plots.figure,
+    scaling.FORMAT: laws_figure,
     base.FORMAT: _gallery,
+}
+# What draws each panel of a figure on axes of one's own.
+PANELS: dict[str, Callable[[xr.Dataset], list[Callable[[Axes], object]]]] = {
+    files.SWEEP: sweep_plots.panels,
+    phase_file.FORMAT: phase_plots.panels,
+    comparison.FORMAT: compare_plots.panels,
+    descent_file.FORMAT: descent_plots.panels,
 }
 
 
@@ -338,11 +282,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument(name, help=f"{text} (1), without FILE")
     for option in MODEL:
         one.add_argument(option.written, metavar=option.metavar, help=option.words.replace("%", "%%"))
-
-
-LOOK = (
-    "panels", "size", "style", "font", "labels", "legend", "ylog", "xlog", "ylim", "xlim", "colors", "talk"
-)  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -463,9 +402,24 @@ def plot(dataset: xr.Dataset | str | Path, ax: Axes | None = None, *, panel: str
     found = dataset if isinstance(dataset, xr.Dataset) else files.open(dataset)
     if ax is not None and not isinstance(ax, Axes):
         raise ParameterError(f"ax must be axes of Matplotlib, got {shown(ax)}")
+    form = str(found.attrs.get("format"))
+    if form not in PANELS:
+        raise ParameterError(
+            f"a {form} result has no panels: sweeps, phase diagrams, comparisons and descents have"
+        )
+    if "model" in found.dims:
+        raise ParameterError(
+            f"choose one of {found.sizes['model']} models: bbp.files.product.one(dataset, index)"
+        )
+    each = dict(zip(layout.LETTERS, PANELS[form](found), strict=False))
+    choice("panel", panel, list(each))
     if ax is None:
-        ax = importlib.import_module("matplotlib.pyplot").gca()
-    return panels.draw(found, ax, panel)
+        from matplotlib import pyplot  # late: it chooses a display
+
+        ax = pyplot.gca()
+    before = set(map(id, ax.get_children()))
+    each[panel](ax)
+    return [artist for artist in ax.get_children() if id(artist) not in before]
 
 
 callable_as(__name__, plot)

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from bbp.analysis.estimates import ENDS, Estimate, columns, decimals, with_interval
 from bbp.analysis.finite_size import Crossing, alpha_zero_sampled, phi_crossing
-from bbp.analysis.summary import estimates, observables, own_names, theory_threads, told_of, verdict_table
+from bbp.analysis.summary import (
+    estimates,
+    has_theory_n,
+    observables,
+    own_names,
+    theory_threads,
+    told_of,
+    verdict_table,
+)
 from bbp.experiments import models
 from bbp.files import dataset, variables
 from bbp.files.variables import DONE, described
@@ -103,13 +111,6 @@ def compare(
         own[f"alpha_zero_{method}"] = math.nan if root is None else float(root)
     own |= {"config": json.dumps({"draws": draws, "repeats": repeats, "seed": seed}), "finished": 1}
     return described(found.assign(more).assign_attrs({"format": FORMAT} | variables.provenance() | own))
-
-
-def has_theory_n(comparison: xr.Dataset) -> bool:
-    """Whether it holds any number of finite-N theory, which is that of quadratic committees only (not of rows of one's own)."""
-    if "theory_n_verdict" in comparison:
-        return False
-    return "theory_n_lowest" in comparison and bool(np.isfinite(comparison.theory_n_lowest).any())
 
 
 def require_samples(sweep: xr.Dataset) -> None:

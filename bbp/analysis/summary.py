@@ -234,6 +234,13 @@ def draws_of(model: Network, n: Sequence[int], alpha: Array, size: int) -> int:
     return draws if draws >= FEWEST_DRAWS else 0
 
 
+def has_theory_n(found: xr.Dataset) -> bool:
+    """Whether a result holds any number of finite-N theory: that of quadratic committees, not of rows of one's own."""
+    if "theory_n_verdict" in found:
+        return False
+    return "theory_n_lowest" in found and bool(np.isfinite(found.theory_n_lowest).any())
+
+
 @contextlib.contextmanager
 def theory_threads() -> Iterator[int]:
     """How many threads of Python there are cores for, while BLAS has one thread.

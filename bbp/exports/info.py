@@ -14,9 +14,8 @@ import numpy as np
 import xarray as xr
 
 from bbp.analysis import summary
-from bbp.console import messages, program
+from bbp.console import program
 from bbp.console.messages import FileError, duration
-from bbp.engine.experiment import short
 from bbp.engine.parts import Parts
 from bbp.engine.tasks import Results
 from bbp.experiments import models
@@ -34,54 +33,16 @@ def run(args: argparse.Namespace) -> int:
         whole = str(path).removesuffix(Parts.ENDING)
         raise FileError(f"{args.file!r} is the directory of an unfinished run: bbp info {whole}")
     found = dataset.open(path)
-    form = found.attrs["format"]
-    if form != dataset.SWEEP:
-        if args.table or args.json:
-            raise FileError(f"{args.file!r} is a {form} file: --table and --json are for sweeps")
-        program.show("\n\n".join(about(one) for one in product.split(found)))
-        return program.OK
-    sweeps = product.split(found)
+    form, parts = found.attrs["format"], product.split(found)
+    if form != dataset.SWEEP and (args.table or args.json):
+        raise FileError(f"{args.file!r} is a {form} file: --table and --json are for sweeps")
     if args.json:
-        print(json.dumps([dataset.config(sweep) for sweep in sweeps], indent=1))
+        print(json.dumps([dataset.config(part) for part in parts], indent=1))
         return program.OK
-    program.show("\n\n".join(describe(sweep) for sweep in sweeps))
-    program.show("\n" + "\n".join(listed(found)))
+    program.show("\n\n".join([*(about(part) for part in parts), "\n".join(listed(found))]))
     if args.table:
-        program.show("\n" + "\n\n".join(summary.table(sweep) for sweep in sweeps))
+        program.show("\n" + "\n\n".join(summary.table(sweep) for sweep in parts))
     return program.OK
-
-
-def describe(sweep: xr.Dataset) -> str:
-    """A sweep in some lines of text."""
-    status, attributes = sweep.status.values, sweep.attrs
-    seconds = sweep.unit_seconds.values if "unit_seconds" in sweep else np.zeros(0)
-    versions = _versions(attributes.get("versions"))
-    counts = [np.sum(status == code) for code in (DONE, FAILED, NOT_RUN)]
-    lines = {
-        "sweep": f"{models.words(models.of(sweep))}, {models.threshold_words(sweep.alpha_bbp, sweep.kind)}",
-        "finished": "yes" if attributes.get("finished") else "no",
-        "N": short(sweep.n.values.tolist()),
-        "alpha": short(sweep.alpha.values.tolist()),
-        "samples": "{} a point; {} done, {} failed, {} not run".format(sweep.sizes["sample"], *counts),
-        "eigenpairs": str(sweep.sizes["eigenpair"]),
-        "seed": f"{attributes.get('seed')} ({attributes.get('prng', 'unknown')})",
-        "computed": f"in {attributes.get('dtype')} on {attributes.get('device')}, "
-        f"{len(seconds)} units, {messages.duration(float(seconds.sum()))}",
-        "written": f"{attributes.get('created')} at commit {attributes.get('commit')}",
-        "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
-    }
-    if (status == FAILED).any():
-        lines["first failure"] = str(sweep.reason.values[status == FAILED][0])
-    return "\n".join(f"{name:14}{text}" for name, text in lines.items())
-
-
-def _versions(text: object) -> dict[str, str]:
-    """The versions of packages in this JSON text; none where it is of another shape."""
-    try:
-        found = json.loads(str(text))
-    except (ValueError, RecursionError):
-        return {}
-    return {str(name): str(number) for name, number in found.items()} if isinstance(found, dict) else {}
 
 
 def _unfinished(path: Path, parts: Parts) -> str:
@@ -110,19 +71,20 @@ _MODEL = ("p", "p_star", "a", "alpha_bbp", "kind")
 
 
 def about(found: xr.Dataset) -> str:
-    """The lines about a result: labels in one column, variables in others."""
+    """The lines about a result of one model: labels in one column, text in the next."""
     attributes, config = found.attrs, dataset.config(found)
     lines = {"format": f"{attributes['format']}, version {attributes.get('format_version')}"}
     lines |= _model(attributes, config)
     named = {"figure": attributes.get("figure"), "claim": attributes.get("caption")}
     lines |= {name: text for name, text in named.items() if text}
     lines |= {str(name): _coordinate(found[name].values) for name in found.coords}
+    lines |= _samples(found)
     others = sorted(set(attributes) - _KNOWN - set(_MODEL) - {"figure", "caption"})
     lines |= {name: str(attributes[name]) for name in others}
-    lines |= _origin(attributes)
+    lines |= _origin(found)
     given = {name: value for name, value in config.items() if value is not None}
     lines["options"] = ", ".join(f"{name} {_short(value)}" for name, value in given.items())
-    return "\n".join([aligned(lines), "", *listed(found)])
+    return aligned(lines)
 
 
 def listed(found: xr.Dataset) -> Iterable[str]:
@@ -166,11 +128,26 @@ def _model(attributes: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
     return lines
 
 
-def _origin(attributes: Mapping[str, Any]) -> dict[str, str]:
+def _samples(found: xr.Dataset) -> dict[str, str]:
+    """How many samples there are of each kind, and why the first failed."""
+    if "status" not in found or "sample" not in found.dims:
+        return {}
+    status = found.status.values
+    done, failed, never = (np.sum(status == code) for code in (DONE, FAILED, NOT_RUN))
+    lines = {"samples": f"{found.sizes['sample']} a point; {done} done, {failed} failed, {never} not run"}
+    if failed:
+        lines["first failure"] = str(found.reason.values[status == FAILED][0])
+    return lines
+
+
+def _origin(found: xr.Dataset) -> dict[str, str]:
+    attributes = found.attrs
     lines = {"finished": "yes" if attributes.get("finished") else "no"}
     if "created" in attributes:
         lines["written"] = f"{attributes['created']} at commit {attributes.get('commit', 'unknown')}"
-    if isinstance(attributes.get("seconds"), float):
+    if "unit_seconds" in found:
+        lines["computed in"] = f"{found.sizes['unit']} units, {duration(float(found.unit_seconds.sum()))}"
+    elif isinstance(attributes.get("seconds"), float):
         lines["computed in"] = duration(attributes["seconds"])
     try:
         versions = json.loads(str(attributes.get("versions", "{}")))

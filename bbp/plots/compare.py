@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from bbp.analysis.comparison import has_theory_n
+from bbp.analysis.summary import has_theory_n, own_names
 from bbp.experiments import models
 from bbp.files import dataset
 from bbp.plots import layout, style
@@ -34,29 +35,33 @@ def compare_figure(comparisons: xr.Dataset | Mapping[str, xr.Dataset], *, width:
     its standard error and, wide, one standard deviation of a draw. Several comparisons are told apart by their names.
     """
     sources = sweep_plots.named(comparisons)
-    with style.figure_style():
-        names = [*PANELS, *sweep_plots.common_names(sources)]
-        rows = -(-len(names) // 2) if width == "double" else len(names)
-        fig = style.new_figure(width, 0.4 + 2.3 * rows if width == "double" else 0.4 + 2.05 * rows)
-        axes = layout.grid(fig, len(names), 2 if width == "double" else 1)
-        sweep_plots.theory_lines(axes[0], axes[1], sources)
-        for ax, name in zip(axes, names, strict=True):
-            panel(ax, sources, name)
-        for ax in axes[: -2 if width == "double" else -1]:
-            ax.set_xlabel("")
-        finite = [one for one in sources.values() if has_theory_n(one)]
-        if finite:
-            if sum(one.sizes["n"] for one in sources.values()) <= sweep_plots.MOST_BANDS:
-                sweep_plots.name_bands(axes[0])
-            axes[0].plot([], [], color=style.GREY, linewidth=1.0, label="theory, colour of its $N$")
-            sweep_plots.name_draws(axes[0], min(draws_of(one) for one in finite))
-            said = [doubts(models.of(one), one.alpha.values, one.n.values) for one in finite]
-            sweep_plots.doubt_entry(axes[0], said)
-        layout.title(axes[1], sweep_plots.model_title(sources))
-        for one in sources.values():
-            sweep_plots.name_lack(axes[0], one.alpha_bbp, one.kind)
-        layout.legend_above(fig, axes, 4 if width == "double" else 2)
+    names = [*PANELS, *sweep_plots.common_names(sources)]
+    rows = -(-len(names) // 2) if width == "double" else len(names)
+    fig = style.new_figure(width, 0.4 + 2.3 * rows if width == "double" else 0.4 + 2.05 * rows)
+    axes = layout.grid(fig, len(names), 2 if width == "double" else 1)
+    sweep_plots.theory_lines(axes[0], axes[1], sources)
+    for ax, name in zip(axes, names, strict=True):
+        panel(ax, sources, name)
+    for ax in axes[: -2 if width == "double" else -1]:
+        ax.set_xlabel("")
+    finite = [one for one in sources.values() if has_theory_n(one)]
+    said = [doubts(models.of(one), one.alpha.values, one.n.values) for one in finite]
+    sweep_plots.name_finite(axes[0], sources, [draws_of(one) for one in finite], said, shared=True)
+    layout.title(axes[1], sweep_plots.model_title(sources))
+    for one in sources.values():
+        sweep_plots.name_lack(axes[0], one.alpha_bbp, one.kind)
+    layout.legend_above(fig, axes, 4 if width == "double" else 2)
     return fig
+
+
+def panels(found: xr.Dataset) -> list[Callable[[Axes], object]]:
+    """What draws each panel of a comparison's figure, in order."""
+
+    def draw(name: str, ax: Axes) -> None:
+        panel(ax, found, name)
+        sweep_plots.theory_lines(ax if name == "lowest" else None, ax if name == "overlap" else None, found)
+
+    return [partial(draw, name) for name in (*PANELS, *own_names(found))]
 
 
 def draws_of(comparison: xr.Dataset) -> int:
@@ -68,17 +73,14 @@ def draws_of(comparison: xr.Dataset) -> int:
 def panel(ax: Axes, comparisons: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
     """One observable of every N against alpha, with finite-N theory."""
     sources = sweep_plots.named(comparisons)
-    look: dict[str, Any] = {"index": 0, "count": sum(one.sizes["n"] for one in sources.values())}
-    for whose, comparison in sources.items():
-        for row, n in enumerate(comparison.n.values):
-            measured(ax, comparison, name, row, label=sweep_plots.said(whose, f"$N = {n}$"), **look)
-            if has_theory_n(comparison) and f"theory_n_{name}" in comparison:
-                _finite(ax, comparison, name, row, look)
-            if "theory_n_verdict" in comparison and name in ("lowest", "overlap"):
-                sweep_plots.judged_points(ax, comparison, name, row)
-            look["index"] += 1
+    for comparison, row, size, look in sweep_plots.each_size(sources):
+        measured(ax, comparison, name, row, label=size, **look)
+        if has_theory_n(comparison) and f"theory_n_{name}" in comparison:
+            _finite(ax, comparison, name, row, look)
+        if "theory_n_verdict" in comparison and name in ("lowest", "overlap"):
+            sweep_plots.judged_points(ax, comparison, name, row)
     sweep_plots.mark_thresholds([ax], sources)
-    ax.set_xlabel(r"$\alpha = M/N$")
+    ax.set_xlabel(sweep_plots.ALPHA)
     ax.set_ylabel(PANELS[name] if name in PANELS else layout.words_of(next(iter(sources.values())), name))
 
 

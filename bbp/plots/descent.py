@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,27 +41,31 @@ def descent_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
     All at the largest N. Without Hessians in the file the third panel is left out, and the fourth without theory of them. Bands
     are standard errors over samples.
     """
-    n, first = int(found.n[-1]), str(found.start.values[0])
-    hessians = found.sizes["hessian_step"] > 0
-    theory = hessians and has_theory(found)
-    count = 4 if theory else 3 if hessians else 2
-    if theory and width == "double":
+    n, first, drawn = int(found.n[-1]), str(found.start.values[0]), panels(found)
+    count = len(drawn)
+    if count == 4 and width == "double":
         fig = style.new_figure(width, 5.2)
         axes = layout.lettered(list(np.ravel(fig.subplots(2, 2))))
     else:
         fig = style.new_figure(width, 2.9 if width == "double" else 2.3 * count + 0.9)
         axes = layout.panels(fig, count, width)
-    final_panel(axes[0], found)
-    chosen = spread_alphas(found)
-    path_curves(axes[1], found, n, first, chosen)
-    if hessians:
-        eigenvector_curves(axes[2], found, n, first, chosen)
-    if theory:
-        eigenvalue_curves(axes[3], found, n, first, chosen)
+    for ax, draw in zip(axes, drawn, strict=True):
+        draw(ax)
     layout.name_model(axes[0], models.of(found))
     axes[1].set_title(f"$N = {n}$, {NAMES.get(first, first)}", loc="right", pad=3.0)
     layout.legend_above(fig, axes, 4 if width == "double" else 1)
     return fig
+
+
+def panels(found: xr.Dataset) -> list[Callable[[Axes], object]]:
+    """What draws each panel of the figure of descents, in order."""
+    of: dict[str, Any] = {"found": found, "n": int(found.n[-1]), "start": str(found.start.values[0])}
+    of["alphas"] = spread_alphas(found)
+    drawn = [partial(final_panel, found=found), partial(path_curves, **of)]
+    if found.sizes["hessian_step"]:
+        drawn.append(partial(eigenvector_curves, **of))
+        drawn += [partial(eigenvalue_curves, **of)] if has_theory(found) else []
+    return list(drawn)
 
 
 @style.added

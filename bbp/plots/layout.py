@@ -1,7 +1,10 @@
-"""What whole figures share: panels in rows, letters, names of models, legends beside the data, axes with plain numbers."""
+"""What whole figures share: panels in rows, letters, names of models, legends beside the data, axes with plain numbers, and
+room for all of it in a figure of a size of one's own."""
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,6 +14,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
@@ -19,12 +23,27 @@ from numpy.typing import NDArray
 
 from bbp.experiments import models
 from bbp.plots import style
+from theory.checks import ParameterError
 from theory.model import Network
 
+log = logging.getLogger("bbp")
 Array = NDArray[np.float64]
+LETTERS = "abcdefghijklmnopqrstuvwxyz"  # of panels
 LONGEST_LABEL = 34  # letters on an axis
 USUAL_ROWS = 5  # of a legend, for which figures have room
 LETTER = 0.35  # inches that the letter of a panel takes of the line above it
+MOST_COLUMNS = 4  # of a legend
+TALK_ENTRIES = 12
+LEGEND_SHARE = 0.2  # of the height of a figure of a size of one's own, at most
+SMALL = 6.0  # points of the letters of a legend that would be higher otherwise
+SMALL_TALK = 10.0
+TIGHT: dict[Any, Any] = {  # and what else makes it smaller
+    "legend.handlelength": 1.5,
+    "legend.columnspacing": 0.8,
+    "legend.labelspacing": 0.2,
+}
+LEAST_PANEL = 0.3  # inches, both ways
+SMALLEST = 5.0  # points of the words of an axis
 
 
 def panels(fig: Figure, count: int, width: str) -> list[Axes]:
@@ -46,17 +65,9 @@ def grid(fig: Figure, count: int, columns: int) -> list[Axes]:
 
 def lettered(axes: list[Axes]) -> list[Axes]:
     """The same axes, with (a), (b)... above their upper left corners if there are several."""
-    for ax, letter in zip(axes, "abcdefghijklmnopqrstuvwxyz", strict=False):
-        if len(axes) > 1:
-            ax.set_title(f"({letter})", loc="left", pad=3.0, fontweight="bold")
+    for ax, letter in zip(axes, LETTERS, strict=False):
+        ax.set_title(f"({letter})" if len(axes) > 1 else "", loc="left", pad=3.0, fontweight="bold")
     return axes
-
-
-def relettered(axes: list[Axes]) -> list[Axes]:
-    """The same axes with letters anew, or none where one is left."""
-    for ax in axes:
-        ax.set_title("", loc="left")
-    return lettered(axes)
 
 
 def name_model(ax: Axes, model: Network, more: str = "") -> None:
@@ -124,10 +135,13 @@ def title(ax: Axes, parts: Sequence[str]) -> None:
 
 def text_width(text: str, size: str = "legend.fontsize") -> float:
     """Inches that a line of text takes, at the size of one of Matplotlib's settings."""
-    settings: Mapping[Any, Any] = mpl.rcParams
-    points = FontProperties(size=settings[size]).get_size_in_points()
-    font = FontProperties(family=mpl.rcParams["font.family"], size=points)
+    font = FontProperties(family=mpl.rcParams["font.family"], size=points_of(size))
     return text_to_path.get_text_width_height_descent(text, font, "$" in text)[0] / 72
+
+
+def points_of(size: Any = "legend.fontsize") -> float:
+    """The size of letters, in points, of one of Matplotlib's settings."""
+    return float(FontProperties(size=mpl.rcParams[size]).get_size_in_points())
 
 
 def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:
@@ -141,8 +155,7 @@ def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:
 
 def grow(fig: Figure, entries: int, columns: int) -> None:
     """Make a figure as much higher as a legend has lines beyond USUAL_ROWS, so that its panels keep their size."""
-    size = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
-    line = size * (1.2 + mpl.rcParams["legend.labelspacing"]) / 72
+    line = points_of() * (1.2 + mpl.rcParams["legend.labelspacing"]) / 72
     fig.set_figheight(fig.get_figheight() + line * max(0, -(-entries // columns) - USUAL_ROWS))
 
 
@@ -157,7 +170,7 @@ def entries_of(axes: Sequence[Axes]) -> dict[str, Artist]:
 
 def fitting_columns(labels: Sequence[str], most: int, inches: float) -> int:
     """The largest number of columns, at most `most`, in which a legend of these labels is no wider than that; 1 if none is."""
-    size = FontProperties(size=mpl.rcParams["legend.fontsize"]).get_size_in_points()
+    size = points_of()
     wide = [72 * text_width(label) for label in labels]
     key = mpl.rcParams["legend.handlelength"] + mpl.rcParams["legend.handletextpad"]
     for columns in range(min(most, len(labels)), 1, -1):
@@ -167,6 +180,148 @@ def fitting_columns(labels: Sequence[str], most: int, inches: float) -> int:
         if points + gaps * size <= 72 * inches:
             return columns
     return 1
+
+
+def legends_again(figure: Figure, axes: Sequence[Axes], place: str, *, talk: bool, sized: bool) -> None:
+    """Legends hold what is left, in as many columns as the width takes.
+
+    place   "on" (above), "inside" the first panel, "right" of all, or "off"
+    talk    few entries
+    sized   the height of the figure is given
+    """
+    own = [(ax, legend) for ax in axes if (legend := ax.get_legend()) is not None]
+    whole = bool(figure.legends)
+    for legend in [*figure.legends, *filter(None, (ax.get_legend() for ax in figure.axes))]:
+        legend.remove()
+    if place == "off":
+        return
+    if whole:
+        entries = entries_of(axes)
+        handles, labels = _few(list(entries.values()), list(entries), TALK_ENTRIES if talk else len(entries))
+        if place == "inside":
+            _inside(axes[0], handles, labels)
+        elif place == "right":
+            figure.legend(handles, labels, loc="outside right upper")
+        else:
+            _above(figure, handles, labels, talk=talk, sized=sized)
+    for ax, legend in own:
+        labels = [text.get_text() for text in legend.get_texts()]
+        handles = [handle for handle in legend.legend_handles if handle is not None]
+        handles, labels = _few(handles, labels, TALK_ENTRIES if talk else len(labels))
+        if place == "inside":
+            _inside(ax, handles, labels)
+        elif place == "right":
+            ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0))
+        else:
+            _upon(figure, ax, handles, labels)
+
+
+def _inside(ax: Axes, handles: list[Any], labels: list[str]) -> None:
+    ax.legend(handles, labels, loc="best", frameon=True, framealpha=0.5, edgecolor="none")
+
+
+def _upon(figure: Figure, ax: Axes, handles: list[Any], labels: list[str]) -> None:
+    """A legend above one panel, of the most columns with which it lies within the figure."""
+    for columns in range(MOST_COLUMNS, 0, -1):
+        legend = ax.legend(
+            handles, labels, ncols=min(columns, len(labels)), loc="lower center", bbox_to_anchor=(0.5, 1.06)
+        )
+        figure.draw_without_rendering()
+        box = legend.get_window_extent()
+        if columns == 1 or (box.x0 >= 0 and box.x1 <= figure.bbox.x1):
+            return
+        legend.remove()
+
+
+def _above(figure: Figure, handles: list[Any], labels: list[str], *, talk: bool, sized: bool) -> None:
+    """A legend over all panels; where the height is given small letters, then fewer entries, leave room for the panels."""
+    width, height = map(float, figure.get_size_inches())
+    columns = fitting_columns(labels, MOST_COLUMNS, width)
+    if not sized and not talk:
+        grow(figure, len(labels), columns)
+    elif -(-len(labels) // columns) > _rows(height):
+        with mpl.rc_context({**TIGHT, "legend.fontsize": min(SMALL_TALK if talk else SMALL, points_of())}):
+            rows = _rows(height)
+            columns = fitting_columns(labels, MOST_COLUMNS, width)
+            if (
+                -(-len(labels) // columns) > rows
+            ):  # the most columns in which the entries that remain are no wider
+                for columns in range(MOST_COLUMNS, 0, -1):
+                    kept = [labels[k] for k in _chosen(handles, rows * columns)]
+                    if fitting_columns(kept, columns, width) == columns:
+                        break
+                handles, labels = _few(handles, labels, rows * columns)
+            figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+        return
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
+def _rows(height: float) -> int:
+    """How many rows of a legend a figure of that height in inches has room for."""
+    line = points_of() * (1.2 + mpl.rcParams["legend.labelspacing"])
+    return max(int(LEGEND_SHARE * height * 72 / line), 1)
+
+
+def _few(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any], list[str]]:
+    """At most so many: lines of theory, and of the curves the ends and some between; the log says what is left out."""
+    if len(labels) <= most:
+        return handles, labels
+    kept = _chosen(handles, most)
+    left = [labels[k] for k in range(len(labels)) if k not in kept]
+    log.warning("no room in the legend for: %s", "; ".join(left))
+    return [handles[k] for k in kept], [labels[k] for k in kept]
+
+
+def _chosen(handles: Sequence[Any], most: int) -> list[int]:
+    """Which of the entries stay where there is room for so many."""
+    lines = [k for k, handle in enumerate(handles) if not isinstance(handle, ErrorbarContainer)]
+    curves = [k for k in range(len(handles)) if k not in lines] or lines
+    lines = lines[: max(most // 2, most - len(curves))] if curves is not lines else []
+    some = np.unique(np.linspace(0, len(curves) - 1, most - len(lines)).round().astype(int))
+    return sorted({*lines, *(curves[k] for k in some)})
+
+
+def require_room(figure: Figure) -> None:
+    """ParameterError for a size whose words leave its panels no room."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of panels that vanish, which is told in one line here
+        figure.draw_without_rendering()
+        if any([_shorten(ax) for ax in figure.axes]):
+            figure.draw_without_rendering()
+    whole, boxes = figure.bbox, [ax.get_window_extent() for ax in figure.axes]
+    least = min(min(box.width, box.height) for box in boxes) / figure.dpi
+    words = [box for ax in figure.axes if (box := ax.get_tightbbox()) is not None]
+    if (
+        least < LEAST_PANEL
+        or any(_beyond(box, whole, 0.0) for box in boxes)
+        or any(_beyond(box, whole, 0.1) for box in words)
+    ):
+        width, height = figure.get_size_inches()
+        raise ParameterError(
+            f"size {width:g}x{height:g} leaves no room for the panels: take a larger one, fewer panels or no legend"
+        )
+
+
+def _beyond(box: Any, whole: Any, share: float) -> bool:
+    """Whether a box lies outside the figure by more than that share of it."""
+    wide, high = share * whole.width, share * whole.height
+    return bool(box.x0 < -wide or box.y0 < -high or box.y1 > whole.y1 + high or box.x1 > whole.x1 + wide)
+
+
+def _shorten(ax: Axes) -> bool:
+    """Put the words of a y axis that is shorter than they are in two lines, then in smaller letters; whether that was done."""
+    label, room = ax.yaxis.label, 1.1 * ax.get_window_extent().height
+    if label.get_window_extent().height <= room:
+        return False
+    text = label.get_text()
+    gaps = [k for k, letter in enumerate(text) if letter == " " and text[:k].count("$") % 2 == 0]
+    if gaps:
+        middle = min(gaps, key=lambda k: abs(len(text) - 2 * k))
+        label.set_text(f"{text[:middle]}\n{text[middle + 1 :]}")
+    share = room / label.get_window_extent().height
+    if share < 1:
+        label.set_fontsize(max(SMALLEST, share * float(label.get_fontsize())))
+    return True
 
 
 def settle_ticks(figure: Figure) -> None:

@@ -22,14 +22,13 @@ from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
 from bbp.console.messages import FileError
-from bbp.plots import layout, legends, room, style
+from bbp.plots import layout, style
 from theory.checks import ParameterError, choice, shown
 
 LARGEST = 40.0  # inches
 LOG_DECADES = 3  # of a logarithmic y axis
 LEGENDS = ("on", "off", "inside", "right")
 _LETTER = re.compile(r"\(([a-z])\)")
-_PLACES = ("x", "y", "title")
 # What a style sheet may not change: where and how pictures are shown, and what needs a program outside.
 _NOT_STYLE = (
     "backend",
@@ -95,23 +94,26 @@ def read(
 
     ParameterError, FileError: in one line, for a bad one.
     """
+    for name, value in (("ylog", ylog), ("xlog", xlog), ("talk", talk)):
+        if not isinstance(value, bool):
+            raise ParameterError(f"{name} must be True or False, got {shown(value)}")
     chosen = () if panels is None else parse_panels(",".join(_texts("panels", panels)))
-    if talk is True and len(chosen) > 1:
+    if talk and len(chosen) > 1:
         raise ParameterError(f"talk is for one panel, got {', '.join(chosen)}")
     if isinstance(legend, bool):
         legend = "on" if legend else "off"
     if isinstance(labels, Mapping):
         labels = [f"{place}={text}" for place, text in labels.items()]
     return Options(
-        panels=chosen or (("a",) if talk is True else ()),
-        size=None if size is None else parse_size(_joined("size", size, "x")),
+        panels=chosen or (("a",) if talk else ()),
+        size=None if size is None else parse_size(size),
         labels=parse_labels(_texts("labels", labels)),
         legend=choice("legend", legend, LEGENDS),
-        logs="y" * _truth("ylog", ylog) + "x" * _truth("xlog", xlog),
+        logs="y" * ylog + "x" * xlog,
         limits=(*parse_limits("ylim", ylim), *parse_limits("xlim", xlim)),
         settings=settings(_texts("style", style), None if font is None else _texts("font", [font])[0]),
         colours=None if colors is None else parse_colours(colors),
-        talk=_truth("talk", talk),
+        talk=talk,
     )
 
 
@@ -123,24 +125,14 @@ def _texts(name: str, value: Any) -> list[str]:
     return [str(one) for one in found]
 
 
-def _joined(name: str, value: Any, by: str) -> str:
-    """A text, or that of two numbers; ParameterError for anything else."""
-    if isinstance(value, str):
-        return value
-    ends = value.tolist() if isinstance(value, np.ndarray) else value
-    if not isinstance(ends, list | tuple) or len(ends) != 2 or not all(map(_is_number, ends)):
-        raise ParameterError(f"{name} must be two numbers, got {shown(value)}")
-    return by.join(np.format_float_positional(float(end), trim="-") for end in ends)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
-def _truth(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ParameterError(f"{name} must be True or False, got {shown(value)}")
-    return value
+def _pair(value: Any, by: str) -> tuple[float, float]:
+    """Two numbers, of a text such as "0:1" or of a pair; NaN for anything else."""
+    ends = value.lower().split(by) if isinstance(value, str) else value
+    try:
+        low, high = (math.nan if isinstance(end, bool) else float(end) for end in ends)
+    except (TypeError, ValueError):
+        return math.nan, math.nan
+    return low, high
 
 
 def parse_limits(name: str, value: Any) -> tuple[tuple[str, str, float, float], ...]:
@@ -149,22 +141,19 @@ def parse_limits(name: str, value: Any) -> tuple[tuple[str, str, float, float], 
     >>> parse_limits("ylim", ["b=0:1", "-3:-1"]), parse_limits("xlim", (0, 2))
     ((('b', 'y', 0.0, 1.0), ('', 'y', -3.0, -1.0)), (('', 'x', 0.0, 2.0),))
     """
+    texts = [value] if isinstance(value, str) else value
     if isinstance(value, Mapping):
-        items = [f"{panel}={_joined(name, ends, ':')}" for panel, ends in value.items()]
-    elif isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        items = list(value)
+        items = [(str(panel), ends) for panel, ends in value.items()]
+    elif isinstance(texts, list | tuple) and all(isinstance(item, str) for item in texts):
+        items = [(panel, ends) for panel, _, ends in (item.rpartition("=") for item in texts)]
     else:
-        items = [_joined(name, value, ":")]
+        items = [("", value)]
     found = []
-    for item in items:
-        panel, _, ends = str(item).rpartition("=")
-        try:
-            low, high = (float(end) for end in ends.split(":"))
-        except ValueError:
-            low = high = math.nan
-        if not (re.fullmatch("[a-z]?", panel) and math.isfinite(low) and math.isfinite(high) and low < high):
+    for panel, ends in items:
+        low, high = _pair(ends, ":")
+        if not (re.fullmatch("[a-z]?", panel) and math.isfinite(high - low) and low < high):
             raise ParameterError(
-                f"{name} must be LOW:HIGH, or a=LOW:HIGH for panel a alone, got {shown(item)}"
+                f"{name} must be LOW:HIGH, or a=LOW:HIGH for panel a alone, got {shown(value)}"
             )
         found.append((panel, name[0], low, high))
     return tuple(found)
@@ -198,17 +187,16 @@ def parse_panels(text: str) -> tuple[str, ...]:
     return letters
 
 
-def parse_size(text: str) -> tuple[float, float]:
-    """Width and height in inches from "3.4x2.5"; ParameterError unless both lie between 0.5 and 40.
+def parse_size(value: Any) -> tuple[float, float]:
+    """Width and height in inches from "3.4x2.5" or a pair; ParameterError unless both lie between 0.5 and 40.
 
     >>> parse_size("3.4x2.5")
     (3.4, 2.5)
     """
-    found = re.fullmatch(r"(\d*\.?\d+)x(\d*\.?\d+)", text.strip().lower())
-    width, height = (float(part) for part in found.groups()) if found else (0.0, 0.0)
+    width, height = _pair(value, "x")
     if not (0.5 <= width <= LARGEST and 0.5 <= height <= LARGEST):
         raise ParameterError(
-            f"size must be WIDTHxHEIGHT in inches, each from 0.5 to {LARGEST:g}, got {text!r}"
+            f"size must be WIDTHxHEIGHT in inches, each from 0.5 to {LARGEST:g}, got {shown(value)}"
         )
     return width, height
 
@@ -223,11 +211,17 @@ def parse_labels(items: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
     for item in items:
         place, equals, text = item.partition("=")
         panel, _, axis = place.rpartition(".")
-        if not equals or axis not in _PLACES or not re.fullmatch("[a-z]?", panel):
+        if not equals or axis not in ("x", "y", "title") or not re.fullmatch("[a-z]?", panel):
             raise ParameterError(
                 f"labels must be x=TEXT, y=TEXT or title=TEXT, or a.y=TEXT for panel a alone, got {item!r}"
             )
-        _check_mathematics(text)
+        try:
+            MathTextParser("path").parse(text)
+        except ValueError as error:
+            line = (str(error).strip().splitlines() or ["unreadable"])[-1]
+            raise ParameterError(
+                f"labels: {text!r} is not mathematics that Matplotlib can set: {line}"
+            ) from None
         found.append((panel, axis, text))
     return tuple(found)
 
@@ -250,10 +244,15 @@ def apply(figure: Figure, options: Options) -> Figure:
     panels = panels_of(figure)
     if options.panels:
         panels = _keep(figure, panels, options.panels)
+    axes = list(panels.values())
     for panel, place, text in options.labels:
         for ax in _named(panels, panel):
-            _write(ax, place, text)
-    _log_axes(panels, options.logs)
+            if place == "title":
+                ax.set_title(text, loc="right", pad=3.0)
+            else:
+                ax.set(**{f"{place}label": text})
+    for which in options.logs:
+        _log_axes(axes, which)
     for panel, which, low, high in options.limits:
         for ax in _named(panels, panel):
             if getattr(ax, f"get_{which}scale")() == "log" and low <= 0:
@@ -262,23 +261,22 @@ def apply(figure: Figure, options: Options) -> Figure:
                 )
             getattr(ax, f"set_{which}lim")(low, high)
     size = options.size or (style.TALK_SIZE if options.talk else None)
-    if size is None and options.panels:
-        size = _size(figure.get_figwidth(), len(panels))
+    if options.panels:
+        layout.lettered(axes)
+        if size is None:  # no panel higher than wide, with room for a legend
+            width = figure.get_figwidth()
+            columns = _columns(width, len(axes))
+            height = min(max(0.62 * width / columns, 1.9), 3.1)
+            size = width, -(-len(axes) // columns) * height + 0.7
     if size is not None:
         figure.set_size_inches(*size)
-    if options.panels:
-        layout.relettered(list(panels.values()))
-    if size is not None:
-        for ax in panels.values():
+        for ax in axes:
             layout.title_again(ax)
-    if options.legend == "off":
-        legends.drop(figure)
-    elif options.panels or size is not None or options.legend != "on":
-        legends.again(
-            figure, list(panels.values()), options.legend, talk=options.talk, sized=options.size is not None
-        )
+    if size is not None or options.legend != "on":
+        sized = options.size is not None
+        layout.legends_again(figure, axes, options.legend, talk=options.talk, sized=sized)
     if options.size is not None:
-        room.require(figure, options.size)
+        layout.require_room(figure)
     return figure
 
 
@@ -287,41 +285,22 @@ def _columns(width: float, count: int) -> int:
     return 1 if width <= 5 else count if count <= 3 else 2
 
 
-def _size(width: float, count: int) -> tuple[float, float]:
-    """A size for so many panels: none higher than wide, with room for a legend."""
-    columns = _columns(width, count)
-    height = min(max(0.62 * width / columns, 1.9), 3.1)
-    return width, -(-count // columns) * height + 0.7
+def _log_axes(axes: Sequence[Axes], which: str) -> None:
+    """A logarithmic axis in every panel where something is positive and nothing negative.
 
-
-def _log_axes(panels: Mapping[str, Axes], logs: str) -> None:
-    for which in logs:
-        fit = [ax for ax in panels.values() if _positive(ax, which)]
-        if not fit:
-            raise ParameterError(f"{which}log: no panel has only positive numbers on that axis")
-        for ax in fit:
-            low, high = _log_ends(ax, which)
-            layout.log_axis(ax, which)
-            getattr(ax, f"set_{which}lim")(low, high)
-
-
-def _log_ends(ax: Axes, which: str) -> tuple[float, float]:
-    """Ends of a logarithmic axis: what is positive among points and lines, of y the upper LOG_DECADES of it.
-
-    Bars and bands that reach further down are cut there.
+    It ends at what is positive among points and lines, of y at the upper LOG_DECADES of it: bars and bands that reach further
+    down are cut there.
     """
-    drawn = _drawn(ax, which)
-    drawn = drawn[drawn > 0]
-    high = float(drawn.max())
-    low = float(drawn[drawn >= high / 10**LOG_DECADES].min()) if which == "y" else float(drawn.min())
-    room = max(high / low, 2.0) ** 0.05
-    return low / room, max(high * room, getattr(ax, f"get_{which}lim")()[1])
-
-
-def _positive(ax: Axes, which: str) -> bool:
-    """Whether what is drawn has positive numbers and no negative ones."""
-    drawn = _drawn(ax, which)
-    return bool((drawn > 0).any() and not (drawn < 0).any())
+    fit = [(ax, drawn) for ax in axes if (drawn := _drawn(ax, which)).size and drawn.min() >= 0 < drawn.max()]
+    if not fit:
+        raise ParameterError(f"{which}log: no panel has only positive numbers on that axis")
+    for ax, drawn in fit:
+        high = float(drawn.max())
+        low = float(drawn[drawn > 0 if which == "x" else drawn >= high / 10**LOG_DECADES].min())
+        room = max(high / low, 2.0) ** 0.05
+        ends = low / room, max(high * room, getattr(ax, f"get_{which}lim")()[1])
+        layout.log_axis(ax, which)
+        getattr(ax, f"set_{which}lim")(*ends)
 
 
 def _drawn(ax: Axes, which: str) -> NDArray[np.float64]:
@@ -345,7 +324,7 @@ def panels_of(figure: Figure) -> dict[str, Axes]:
         letter = _LETTER.fullmatch(ax.get_title(loc="left"))
         if letter:
             found[letter.group(1)] = ax
-    return found or dict(zip("abcdefghijklmnopqrstuvwxyz", figure.axes, strict=False))
+    return found or dict(zip(layout.LETTERS, figure.axes, strict=False))
 
 
 def _keep(figure: Figure, panels: Mapping[str, Axes], letters: Sequence[str]) -> dict[str, Axes]:
@@ -379,15 +358,6 @@ def _named(panels: Mapping[str, Axes], letter: str) -> list[Axes]:
     return [panels[letter]]
 
 
-def _write(ax: Axes, place: str, text: str) -> None:
-    if place == "title":
-        ax.set_title(text, loc="right", pad=3.0)
-    elif place == "x":
-        ax.set_xlabel(text)
-    else:
-        ax.set_ylabel(text)
-
-
 def _sheet(name: str) -> dict[str, Any]:
     if name in mpl_style.library:
         read: Any = mpl_style.library[name]
@@ -413,11 +383,3 @@ def _font(name: str) -> dict[str, Any]:
         ) from None
     own = {"mathtext.rm": name, "mathtext.it": f"{name}:italic", "mathtext.bf": f"{name}:bold"}
     return {"font.family": name, "mathtext.fontset": "custom", **own}
-
-
-def _check_mathematics(text: str) -> None:
-    try:
-        MathTextParser("path").parse(text)
-    except ValueError as error:
-        line = str(error).strip().splitlines()[-1] if str(error).strip() else "unreadable"
-        raise ParameterError(f"labels: {text!r} is not mathematics that Matplotlib can set: {line}") from None

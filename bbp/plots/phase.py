@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import matplotlib as mpl
@@ -194,33 +195,38 @@ def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
 
     Thresholds at finite N, BBP times and minima, if the file has them, stand in a row below, again a panel for each a.
     """
-    cuts, of_n = phase.sizes["at_a"], phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0
-    lower = [
-        panel for name, panel in (("bbp_time", time_panel), ("minima_kind", minima_panel)) if name in phase
-    ]
-    sizes = of_n + cuts * len(lower)
+    cuts, drawn = phase.sizes["at_a"], panels(phase)
+    of_n = phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0
+    sizes = len(drawn) - 1 - cuts
     top = 1.9 * max(cuts, 2) if width == "double" else 2.9 + 1.9 * cuts
     fig = style.new_figure(width, top + 2.1 * (min(sizes, 1) if width == "double" else sizes))
     main, *axes = phase_panels(fig, cuts, sizes, width)
-    special = dataset.config(phase)
-    threshold_panel(main, phase)
-    layout.title(main, [f"$p^* = {phase.attrs['p_star']}$", *layout.special_words(special)])
-    lines = widths(phase)
-    for index, ax in enumerate(axes[:cuts]):
-        widths_panel(ax, lines, index, network=bool(models.special(special)))
-        ax.set_xlabel(r"student width $p$" if index == cuts - 1 else "")
-        ax.tick_params(labelbottom=index == cuts - 1)
+    for ax, draw in zip([main, *axes], drawn, strict=True):
+        draw(ax)
+    layout.title(main, [f"$p^* = {phase.attrs['p_star']}$", *layout.special_words(dataset.config(phase))])
+    for ax in axes[: max(cuts - 1, 0)]:
+        ax.set_xlabel("")
+        ax.tick_params(labelbottom=False)
     if cuts:
         handles, labels = axes[0].get_legend_handles_labels()
         axes[0].legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.16), ncols=2)
-    for index, ax in enumerate(axes[cuts : cuts + of_n]):
-        finite_panel(ax, phase, index)
-    for place, ax in enumerate(axes[cuts + of_n :]):
-        lower[place // cuts](ax, phase, place % cuts)
     for place in {cuts, *range(cuts + of_n, len(axes), max(cuts, 1))}:
         if place < len(axes):
             _legend_upon(axes[place])
     return fig
+
+
+def panels(phase: xr.Dataset) -> list[Callable[[Axes], object]]:
+    """What draws each panel of the figure of a phase diagram, in order: alpha_BBP(a), then each kind of panel at every a."""
+    lines, cuts = widths(phase), range(phase.sizes["at_a"])
+    network = bool(models.special(dataset.config(phase)))
+    drawn: list[Callable[[Axes], object]] = [partial(threshold_panel, phase=phase)]
+    drawn += [partial(widths_panel, lines=lines, index=index, network=network) for index in cuts]
+    of_n = range(phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0)
+    drawn += [partial(finite_panel, phase=phase, index=index) for index in of_n]
+    for name, panel in (("bbp_time", time_panel), ("minima_kind", minima_panel)):
+        drawn += [partial(panel, phase=phase, index=index) for index in cuts if name in phase]
+    return drawn
 
 
 def _legend_upon(ax: Axes) -> None:
@@ -326,6 +332,7 @@ def widths_panel(ax: Axes, lines: xr.Dataset, index: int, *, network: bool = Fal
             rf" to ${silent.max():g}$" if silent.size > 1 else ""
         )
         ax.set_title(words, loc="right", pad=3.0, fontsize="small")
+    ax.set_xlabel(r"student width $p$")
     ax.set_ylabel(r"$\alpha$")
 
 
@@ -341,7 +348,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
             limit = bbp_threshold(Network(p, p_star, a))
             limit_line(ax, limit.alpha, limit.kind, p=p, index=row, count=phase.sizes["p"])
     ax.plot([], [], color=style.GREY, linewidth=0.8, label=r"$N = \infty$")
-    sweep_plots.name_doubt(ax, phase)
+    sweep_plots.doubt_entry(ax, [str(phase.attrs.get("theory_n_doubt", ""))])
     layout.log_axis(ax)
     ax.set_xlabel(r"input dimension $N$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")

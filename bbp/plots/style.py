@@ -16,14 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import Collection
-from matplotlib.colors import to_hex, to_rgba, to_rgba_array
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from theory.checks import ParameterError
 
@@ -204,34 +200,6 @@ def added(draw: Callable[P, object]) -> Callable[P, list[Artist]]:
 
     give.__annotations__["return"] = "list[Artist]"
     return give
-
-
-@contextmanager
-def opaque(figure: Figure) -> Iterator[None]:
-    """Context in which nothing of a figure is transparent: colours are those blended with what lies behind, axes or paper."""
-    kept: list[Callable[[], object]] = []
-    for artist in figure.findobj(lambda one: isinstance(one, Collection | Patch | Line2D)):
-        drawn: Any = artist
-        alpha, line = drawn.get_alpha(), isinstance(drawn, Line2D)
-        paper = to_rgba(drawn.axes.get_facecolor() if drawn.axes is not None else figure.get_facecolor())
-        paper = paper if paper[3] == 1 else to_rgba("white")
-        for name in ("color",) if line else ("facecolor", "edgecolor"):
-            old = getattr(drawn, f"get_{name}")()
-            own = to_rgba_array(old, alpha if line else None)
-            share = own[:, 3:]
-            if not ((share > 0) & (share < 1)).any():
-                continue
-            put = getattr(drawn, f"set_{name}")
-            kept += [functools.partial(put, old), functools.partial(drawn.set_alpha, alpha)]
-            mixed = share * own[:, :3] + (1 - share) * np.array(paper[:3])
-            drawn.set_alpha(None)
-            whole = np.concatenate([mixed, np.ceil(share)], axis=1)  # what is not drawn at all stays so
-            put(tuple(whole[0]) if len(whole) == 1 else whole)
-    try:
-        yield
-    finally:
-        for back in reversed(kept):
-            back()
 
 
 def new_figure(width: str, height: float) -> Figure:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.summary import mean_and_error, observables, own_names, theory_curves
+from bbp.analysis.summary import has_theory_n, mean_and_error, observables, own_names, theory_curves
 from bbp.experiments import models
 from bbp.plots import layout, style
 
@@ -34,6 +34,7 @@ LACKS = {
     "none": r"no $\alpha_\mathrm{BBP}$",
     "unresolved": "theory not resolved",
 }
+ALPHA = r"$\alpha = M/N$"
 THEORY = r"outlier and its $q^2$, $N = \infty$"
 
 
@@ -114,17 +115,6 @@ def finite_band(
     ax.plot(at, middle, color=tint, linewidth=1.0, linestyle=line, zorder=1.5, label=label)
 
 
-def name_draws(ax: Axes, draws: int) -> None:
-    """An entry of the legend where theory is the mean of few draws."""
-    if 0 < draws < MANY_DRAWS:
-        ax.plot([], [], color=style.GREY, linewidth=5.0, alpha=0.6, label=f"error, mean of {draws} draws")
-
-
-def name_doubt(ax: Axes, found: xr.Dataset) -> None:
-    """An entry of the legend where the finite-N theory of a file is not known to hold, with those N."""
-    doubt_entry(ax, [str(found.attrs.get("theory_n_doubt", ""))])
-
-
 def doubt_entry(ax: Axes, said: Sequence[str]) -> None:
     """An entry with every N of which `theory.finite.law.doubts` says something; none where it says nothing."""
     words = " ".join(said)
@@ -133,13 +123,6 @@ def doubt_entry(ax: Axes, said: Sequence[str]) -> None:
         of = f": $N = {', '.join(map(str, sizes))}$" if sizes else ""
         look: dict[str, Any] = {"marker": "$?$", "linestyle": "none", "color": style.GREY}
         ax.plot([], [], label=f"theory not known to hold{of}", **look)
-
-
-def name_bands(ax: Axes) -> Artist:
-    """An entry of the legend for the bands of `finite_band`, in no N's colour."""
-    return ax.fill_between(
-        [], [], [], color=style.GREY, alpha=0.3, linewidth=0, label="scatter of one sample"
-    )
 
 
 def between(alpha: ArrayLike, *curves: ArrayLike, smooth: bool = True) -> tuple[Array, list[Array]]:
@@ -221,10 +204,16 @@ def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = 
     sweep_panels(axes[0], axes[1], sweeps)
     for ax, name in zip(axes[2:], own, strict=True):
         quantity_panel(ax, sweeps, name)
-    for index, ax in enumerate(axes):
-        ax.set_xlabel(r"$\alpha = M/N$" if index >= len(axes) - columns else "")
+    for ax in axes[:-columns]:
+        ax.set_xlabel("")
     layout.legend_above(fig, axes, 4 if width == "double" else 2)
     return fig
+
+
+def panels(found: xr.Dataset) -> list[Callable[[Axes], object]]:
+    """What draws each panel of a sweep's figure, in order."""
+    both = [lambda ax: sweep_panels(ax, None, found), lambda ax: sweep_panels(None, ax, found)]
+    return [*both, *(partial(quantity_panel, sweeps=found, name=name) for name in own_names(found))]
 
 
 def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
@@ -240,17 +229,12 @@ def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
 @style.added
 def quantity_panel(ax: Axes, sweeps: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
     """The mean over samples of any observable of a sweep against alpha, for each N; of one over eigenpairs the lowest's."""
-    sources, index = named(sweeps), 0
-    count = sum(one.sizes["n"] for one in sources.values())
+    sources = named(sweeps)
     mark_thresholds([ax], sources)
-    brief = is_brief(sources)
-    for whose, sweep in sources.items():
-        rows = observables(sweep)[name].values
-        for n, values in zip(sweep.n.values, rows, strict=True):
-            size = said(whose, f"$N = {n}$")
-            label = size if brief else f"samples, {size}"
-            sampled_points(ax, sweep.alpha.values, values, index=index, count=count, label=label)
-            index += 1
+    for sweep, row, size, look in each_size(sources):
+        label = size if is_brief(sources) else f"samples, {size}"
+        sampled_points(ax, sweep.alpha.values, observables(sweep)[name].values[row], label=label, **look)
+    ax.set_xlabel(ALPHA)
     ax.set_ylabel(layout.words_of(next(iter(sources.values())), name))
 
 
@@ -259,10 +243,16 @@ def named(sources: xr.Dataset | Mapping[str, xr.Dataset]) -> Mapping[str, xr.Dat
     return {"": sources} if isinstance(sources, xr.Dataset) else sources
 
 
+def each_size(sources: Mapping[str, xr.Dataset]) -> Iterator[tuple[xr.Dataset, int, str, dict[str, Any]]]:
+    """Every N of every result: the result, the row of its N, its words in a legend, and index and count of its curve."""
+    every = [(name, one, row) for name, one in sources.items() for row in range(one.sizes["n"])]
+    for index, (name, one, row) in enumerate(every):
+        yield one, row, said(name, f"$N = {one.n.values[row]}$"), {"index": index, "count": len(every)}
+
+
 def is_brief(sources: Mapping[str, xr.Dataset]) -> bool:
     """Whether curves share entries of a legend."""
-    several = len(sources) > 1 or sum(one.sizes["n"] for one in sources.values()) > MOST_NAMED
-    return several or style.for_a_talk()
+    return len(sources) > 1 or len(list(each_size(sources))) > MOST_NAMED or style.for_a_talk()
 
 
 @style.added
@@ -274,22 +264,19 @@ def sweep_panels(
     Up to MOST_NAMED sizes every curve has an entry for a legend of its own; more share those of what they are.
     """
     sources = named(sweeps)
-    count, index = sum(one.sizes["n"] for one in sources.values()), 0
     brief = is_brief(sources)
     theory_lines(values, overlaps, sources)
     mark_thresholds([ax for ax in (values, overlaps) if ax is not None], sources)
     groups = {models.group(models.of(one)) for one in sources.values()}
-    for name, sweep in sources.items():
-        group = models.group(models.of(sweep))
-        for row, n in enumerate(sweep.n.values):
-            look: dict[str, Any] = {"index": index, "count": count}
-            for ax, what in ((values, "lowest"), (overlaps, "overlap")):
-                if ax is not None:
-                    _one_size(ax, sweep, what, row, group, said(name, f"$N = {n}$"), brief, look)
-            index += 1
+    for sweep, row, size, look in each_size(sources):
+        for ax, what in ((values, "lowest"), (overlaps, "overlap")):
+            if ax is not None:
+                _one_size(ax, sweep, what, row, size, brief, look)
     if values is not None:
         _name_values(values, sources, groups, brief)
+        values.set_xlabel(ALPHA)
     if overlaps is not None:
+        overlaps.set_xlabel(ALPHA)
         _name_finite(overlaps, sources, brief)
         for sweep in sources.values():
             name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
@@ -303,30 +290,20 @@ def said(name: str, words: str) -> str:
     return f"{name}: {words}" if name else words
 
 
-def at_n(sweep: xr.Dataset) -> bool:
-    """Whether a sweep holds any number of finite-N theory, but that of rows of one's own, which has a verdict at each alpha."""
-    return (
-        "theory_n_verdict" not in sweep
-        and "theory_n_lowest" in sweep
-        and bool(np.isfinite(sweep.theory_n_lowest).any())
-    )
-
-
 def _one_size(
-    ax: Axes, sweep: xr.Dataset, what: str, row: int, group: int, size: str, brief: bool, look: dict[str, Any]
+    ax: Axes, sweep: xr.Dataset, what: str, row: int, size: str, brief: bool, look: dict[str, Any]
 ) -> None:
     """One observable of one N: samples, finite-N theory; of the lowest eigenvalue the first that stays, too."""
-    alpha, seen = sweep.alpha.values, observables(sweep)
+    alpha, seen, group = sweep.alpha.values, observables(sweep), models.group(models.of(sweep))
     sampled_points(ax, alpha, seen[what].values[row], label=size if brief else f"samples, {size}", **look)
     if what == "lowest" and seen.sizes["eigenpair"] > group:
         rest = None if brief else rf"$\lambda_{{{group + 1}}}$, {size}"
         sampled_points(ax, alpha, seen.eigenvalues.values[row, ..., group], label=rest, filled=False, **look)
     if "theory_n_verdict" in sweep:
         judged_points(ax, sweep, what, row)
-    if at_n(sweep) and np.isfinite(sweep.theory_n_lowest.values[row]).any():
-        parts = [
-            f"theory_n_{what}{part}" for part in ("", "_std", "_error")
-        ]  # files of before lack the error
+    if has_theory_n(sweep) and np.isfinite(sweep.theory_n_lowest.values[row]).any():
+        # files of before lack the error
+        parts = [f"theory_n_{what}{part}" for part in ("", "_std", "_error")]
         curves = [sweep[part].values[row] for part in parts if part in sweep]
         draws = int(sweep.theory_n_draws.values[row]) if "theory_n_draws" in sweep else 0
         low = 0.0 if what == "overlap" else -np.inf
@@ -365,15 +342,32 @@ def _name_values(ax: Axes, sources: Mapping[str, xr.Dataset], groups: set[int], 
 
 
 def _name_finite(ax: Axes, sources: Mapping[str, xr.Dataset], brief: bool) -> None:
-    """What curves and bands of finite-N theory share in the legend."""
-    finite = [one for one in sources.values() if at_n(one)]
-    if brief and finite:
+    finite = [one for one in sources.values() if has_theory_n(one)]
+    draws = [
+        int(one.get("theory_n_draws", np.array(MANY_DRAWS)).max()) for one in finite
+    ]  # older files lack it
+    said = [str(one.attrs.get("theory_n_doubt", "")) for one in finite]
+    name_finite(ax, sources, draws, said, shared=brief)
+
+
+def name_finite(
+    ax: Axes, sources: Mapping[str, xr.Dataset], draws: Sequence[int], said: Sequence[str], *, shared: bool
+) -> None:
+    """What curves and bands of finite-N theory share in the legend.
+
+    draws, said   of each result that has it: of how many draws it is a mean, and where it is not known to hold
+    shared        curves have no entries of their own
+    """
+    if not draws:
+        return
+    if shared:
         ax.plot([], [], color=style.GREY, linewidth=1.0, label="theory, colour of its $N$")
-    if finite:
-        if not style.for_a_talk() and sum(one.sizes["n"] for one in sources.values()) <= MOST_BANDS:
-            name_bands(ax)
-        name_draws(ax, min(int(one.theory_n_draws.max()) for one in finite if "theory_n_draws" in one))
-        doubt_entry(ax, [str(one.attrs.get("theory_n_doubt", "")) for one in finite])
+    if not style.for_a_talk() and len(list(each_size(sources))) <= MOST_BANDS:
+        ax.fill_between([], [], [], color=style.GREY, alpha=0.3, linewidth=0, label="scatter of one sample")
+    if 0 < min(draws) < MANY_DRAWS:
+        words = f"error, mean of {min(draws)} draws"
+        ax.plot([], [], color=style.GREY, linewidth=5.0, alpha=0.6, label=words)
+    doubt_entry(ax, said)
 
 
 def model_title(sources: Mapping[str, xr.Dataset]) -> list[str]:
@@ -439,13 +433,8 @@ def mark_thresholds(axes: Sequence[Axes], sources: Mapping[str, xr.Dataset]) -> 
 
 def file_tints(sources: Mapping[str, xr.Dataset]) -> dict[str, str]:
     """The colour of what is said of a whole result, by name: that of its first curve, darker than any curve's own."""
-    count, index, found = sum(one.sizes["n"] for one in sources.values()), 0, {}
+    looks, found = [look for *_, look in each_size(sources)], {}
     for name, one in sources.items():
-        found[name] = _darker(style.colour(index, count))
-        index += one.sizes["n"]
+        red, green, blue = (DARKER * part for part in to_rgb(style.colour(**looks[0])))
+        found[name], looks = to_hex((red, green, blue)), looks[one.sizes["n"] :]
     return found
-
-
-def _darker(tint: str) -> str:
-    red, green, blue = to_rgb(tint)
-    return to_hex((DARKER * red, DARKER * green, DARKER * blue))

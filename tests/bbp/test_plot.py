@@ -300,7 +300,7 @@ def test_model_is_for_sweeps(phase_h5):
     with pytest.raises(ParameterError, match="bbp-phase file"):
         plot.draw(phase_h5, model=0)
     with pytest.raises(FileError, match="bbp-phase file, not a bbp-sweep file"):
-        dataset.open(phase_h5)
+        dataset.open(phase_h5, dataset.SWEEP)
 
 
 def test_spectrum_of_a_model(tmp_path):

@@ -9,7 +9,7 @@ from PIL import Image
 from bbp import plot
 from bbp.console.messages import FileError, RunError
 from bbp.files import dataset
-from bbp.plots import legends, options, style
+from bbp.plots import layout, options, style
 from bbp.plots import sweep as sweep_plots
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -205,7 +205,7 @@ def test_a_figure_for_a_talk_is_one_large_panel_with_few_entries(made_up):
     figure = plot.draw(sweep, talk=True)
     (ax,) = figure.axes
     assert tuple(figure.get_size_inches()) == style.TALK_SIZE and ax.xaxis.label.get_size() == 18
-    assert len(figure.legends[0].get_texts()) <= legends.TALK_ENTRIES
+    assert len(figure.legends[0].get_texts()) <= layout.TALK_ENTRIES
     assert len(ax.containers) == 24  # the points are all there
     assert plot.draw(sweep, talk=True, panels="b").axes[0].get_ylabel() == "squared overlap $q^2$"
 
