@@ -14,7 +14,7 @@ import xarray as xr
 
 from bbp.analysis.summary import summarise
 from bbp.experiments import descent_file, models, own
-from bbp.explorer.answer import Axes
+from bbp.explorer.answer import Answer
 from bbp.explorer.curves import Array, Columns
 from bbp.explorer.figures import COLUMNS, SHAPES, SIGNS, empty
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, plain, text_of
@@ -205,13 +205,55 @@ def _in_time(one: xr.Dataset) -> dict[str, Array]:
     return rows
 
 
-def axes_of(paths: dict[str, Columns]) -> dict[str, Axes]:
-    """Ends of the axes of both figures of descents."""
-    points = paths["path"]
-    time = points["time"]
-    ends = (float(time.min()) / 1.2, float(time.max()) * 1.2) if len(time) else (0.1, 10.0)
-    values = np.concatenate([points[name] for name in ("lowest", "lowest_theory", "edge")])
+def overlay(held: Held | None, chosen: str) -> Answer:
+    """What of a file lies on the page of its model (None: of another): points, the chosen quantity or the first, descents."""
+    found = Answer({name: empty(name) for name in ("sweep", "quantity", "path", "path_lines")})
+    if held is None:
+        return found
+    found.sources |= {"sweep": held.columns} | held.paths
+    if held.paths:
+        points, time = held.paths["path"], held.paths["path"]["time"]
+        ends = (float(time.min()) / 1.2, float(time.max()) * 1.2) if len(time) else (0.1, 10.0)
+        values = np.concatenate([points[name] for name in ("lowest", "lowest_theory", "edge")])
+        found.axes |= {"path": (*ends, *_room(values)), "path_overlap": (*ends, -0.03, 1.03)}
+    for _, columns in [held.quantities[name] for name, _ in _named(held, chosen)[:1]]:
+        found.sources["quantity"] = columns
+        if len(columns["alpha"]):
+            ends = _room(np.concatenate([columns["low"], columns["high"]]))
+            found.axes["quantity"] = (0.0, 1.05 * float(columns["alpha"].max()), *ends)
+    return found
+
+
+def _room(values: Array) -> tuple[float, float]:
+    """Ends of an axis that holds these values."""
     values = values[np.isfinite(values)]
     low, high = (float(values.min()), float(values.max())) if len(values) else (-1.0, 0.0)
-    room = 0.08 * (high - low) or 0.1
-    return {"path": (*ends, low - room, high + room), "path_overlap": (*ends, -0.03, 1.03)}
+    room = 0.08 * (high - low) or 0.1 * abs(high) or 0.1
+    return low - room, high + room
+
+
+def _named(held: Held | None, chosen: str) -> list[list[str]]:
+    """Names and words of the quantities, the one that is shown first."""
+    named = [[name, words] for name, (words, _) in held.quantities.items()] if held else []
+    return sorted(named, key=lambda row: row[0] != chosen)
+
+
+def words(held: list[Held], here: Held | None, chosen: str, opened: str) -> dict[str, Any]:
+    """What the page says of an open file, of which `here` is the page's model; opened: its name where it has just been."""
+    if not held:
+        return {"models": [], "quantities": [], "file": "", "paths": ""}
+    points = len(here.columns["alpha"]) if here else 0
+    about = f"{here.file}: {here.about}" if here else ""
+    if points:
+        said = f"{points} points of this model (± one standard error)."
+    elif here and here.paths:
+        said = "descents of this model, in the panel along gradient flow."
+    else:
+        said = "samples of other models: choose one."
+    return {
+        "sweep-words": (f"{opened}: " if opened else "") + said,
+        "models": [{"text": one.text, "values": one.values} for one in held],
+        "quantities": _named(here, chosen),
+        "file": about if points else "",
+        "paths": about if here and here.paths else "",
+    }

@@ -16,9 +16,9 @@ from bokeh.models import ColumnDataSource, CustomJS
 
 from bbp.console.messages import RunError
 from bbp.explorer import answer as answers
-from bbp.explorer import curves, figures, page, samples
+from bbp.explorer import curves, figures, files, page, samples
 from bbp.explorer.answer import Answer, diagram, diagram_of, marks
-from bbp.explorer.files import Held, axes_of, read_upload
+from bbp.explorer.files import Held
 from bbp.explorer.samples import Sample
 from bbp.explorer.state import State
 from bbp.explorer.work import Work
@@ -64,9 +64,8 @@ class Session:
         if key not in work.seen:
             work.seen[key] = curves.phase_map(*key)
         found |= diagram(state, work.seen[key])
-        self._name = held[0].file if held else ""  # of an open file
         self._chosen = ""  # the quantity of an open file that is shown
-        self._lay_over(found)
+        found |= self._lay_over()
         self._sent = Answer()
         self._board.show(found.unlike(self._sent))
         for name in figures.COLUMNS:
@@ -154,7 +153,7 @@ class Session:
             found |= diagram(state, seen)
         elif diagram_of(state) != diagram_of(before) or "diagram" not in self._tasks:
             self._start("diagram", self._diagram, state)
-        self._lay_over(found)
+        found |= self._lay_over()
         theory = 1e3 * (time.perf_counter() - began)
         self._show(found, serial=message["serial"], stale=seen is None, values=state.values(), theory=theory)
         if self._held:
@@ -176,13 +175,13 @@ class Session:
 
     def _close_file(self, message: dict[str, Any]) -> None:
         self._held = []
-        self._show(self._lay_over(Answer()))
+        self._show(self._lay_over())
         self._tell_of_file()
         self._tell({"sweep-words": "Its samples lie over the curves."})
 
     def _choose(self, message: dict[str, Any]) -> None:
         self._chosen = str(message["name"])
-        self._show(self._lay_over(Answer()))
+        self._show(self._lay_over())
 
     _handlers: ClassVar = {
         "state": _move,
@@ -337,66 +336,24 @@ class Session:
     # ---- files ----
 
     async def _read(self, name: str, content: str) -> None:
-        held = await self._work.files.do(read_upload, name, content)
+        held = await self._work.files.do(files.read_upload, name, content)
         self._then(self._opened, name, held)
 
     def _opened(self, name: str, held: list[Held]) -> None:
         self._held = held
-        self._show(self._lay_over(Answer()))
+        self._show(self._lay_over())
         self._tell_of_file(name)
 
     def _held_here(self) -> Held | None:
         return next((held for held in self._held if held.fits(self._state)), None)
 
-    def _quantities(self) -> list[list[str]]:
-        """Names and words of the quantities of the page's model in the open file, the one that is shown first."""
-        held = self._held_here()
-        named = [[name, words] for name, (words, _) in held.quantities.items()] if held else []
-        return sorted(named, key=lambda row: row[0] != self._chosen)
+    def _lay_over(self) -> Answer:
+        return files.overlay(self._held_here(), self._chosen)
 
-    def _lay_over(self, found: Answer) -> Answer:
-        """Put the points of the open file that belong to the page's model into an answer."""
-        held, named = self._held_here(), self._quantities()
-        found.sources |= {name: figures.empty(name) for name in ("sweep", "quantity", "path", "path_lines")}
-        if held is None:
-            return found
-        found.sources["sweep"] = held.columns
-        if held.paths:
-            found.sources |= held.paths
-            found.axes |= axes_of(held.paths)
-        if named:
-            columns = held.quantities[named[0][0]][1]
-            found.sources["quantity"] = columns
-            if len(columns["alpha"]):
-                low, high = float(columns["low"].min()), float(columns["high"].max())
-                room = 0.08 * (high - low) or 0.1 * abs(high) or 0.1
-                found.axes["quantity"] = (0.0, 1.05 * float(columns["alpha"].max()), low - room, high + room)
-        return found
-
-    def _tell_of_file(self, name: str = "") -> None:
-        if not self._held:
-            self._name = ""
-            self._tell({"models": [], "quantities": [], "file": "", "paths": ""})
-            return
-        self._name = name or self._name
-        opened, held = f"{name}: " if name else "", self._held_here()
-        points = len(held.columns["alpha"]) if held else 0
-        about = f"{self._name}: {held.about}" if held else ""
-        if points:
-            words = f"{points} points of this model (± one standard error)."
-        elif held and held.paths:
-            words = "descents of this model, in the panel along gradient flow."
-        else:
-            words = "samples of other models: choose one."
-        self._tell(
-            {
-                "sweep-words": opened + words,
-                "models": [{"text": held.text, "values": held.values} for held in self._held],
-                "quantities": self._quantities(),
-                "file": about if points else "",
-                "paths": about if held and held.paths else "",
-            }
-        )
+    def _tell_of_file(self, opened: str = "") -> None:
+        """What of the open file is shown; opened: where it has just been, its name."""
+        here = self._held_here()
+        self._tell(files.words(self._held, here, self._chosen, opened))
 
     # ---- sending ----
 
