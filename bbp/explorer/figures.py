@@ -28,6 +28,7 @@ from bbp.explorer.curves import A_RANGE, Columns
 from bbp.explorer.state import WIDTHS
 from bbp.plots import style
 
+BARRED = ("lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high")
 COLUMNS: Mapping[str, Sequence[str]] = {
     "density": ("lam", "rho"),
     "zoom": ("lam", "rho"),
@@ -39,19 +40,9 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "sample": ("lam", "height", "zoom_height"),
     "quenched": ("lam", "height", "zoom_height"),
     "branch": ("alpha", "edge", "outlier", "overlap"),
-    "finite": ("alpha", "lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high"),
+    "finite": ("alpha", *BARRED),
     "drawn": ("alpha", "lowest", "overlap"),
-    "sweep": (
-        "alpha",
-        "n",
-        "shape",
-        "lowest",
-        "lowest_low",
-        "lowest_high",
-        "overlap",
-        "overlap_low",
-        "overlap_high",
-    ),
+    "sweep": ("alpha", "n", "shape", *BARRED),
     "quantity": ("alpha", "n", "shape", "value", "low", "high"),
     "path": ("alpha", "time", "lowest", "lowest_theory", "edge", "overlap", "overlap_theory", "m2", "color"),
     "path_lines": ("time", "lowest_theory", "edge", "overlap_theory", "m2", "color"),
@@ -77,6 +68,7 @@ PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
 SHAPES = ("square", "circle", "triangle", "diamond", "inverted_triangle", "hex")  # of sizes N in a file
 SIGNS = "□○△◇▽⬡■●▲◆▼⬢"  # the same in words: open, then filled
 ALIKE = "alike"  # tag of glyphs whose marks differ in place only: squares without fill, and bars
+DASHED = {"line_color": style.GREY, "line_dash": [6, 3], "line_width": 1.5}
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
 
 
@@ -112,16 +104,18 @@ def board(widths: Sequence[float] = WIDTHS, *, live: bool = True) -> Board:
     figures = {
         "spectrum": _spectrum(sources, lines, zoom=False),
         "zoom": _spectrum(sources, lines, zoom=True),
-        "lowest": _lowest(sources, lines),
-        "recovery": _recovery(sources, lines),
+        "lowest": _over_alpha(sources, lines, "lowest", "eigenvalue λ", "lowest", "λ"),
+        "recovery": _over_alpha(sources, lines, "recovery", "squared overlap q²", "overlap", "q²"),
         "phases": _phases(sources, widths),
     }
     if live:
-        figures["quantity"] = _quantity(sources)
-        figures["path"] = _path(sources, "path", "eigenvalue λ", ("lowest", "lowest_theory", "edge"))
-        figures["path_overlap"] = _path(
-            sources, "path_overlap", "squared overlap", ("overlap", "overlap_theory", "m2")
-        )
+        seen = {
+            "path": ("lowest", "lowest_theory", "edge"),
+            "path_overlap": ("overlap", "overlap_theory", "m2"),
+        }
+        figures["quantity"] = _quantity(sources["quantity"])
+        figures["path"] = _path(sources, "path", "eigenvalue λ", seen["path"])
+        figures["path_overlap"] = _path(sources, "path_overlap", "squared overlap", seen["path_overlap"])
     for name in ("lowest", "recovery", "phases"):
         figures[name].js_on_event(
             Tap, CustomJS(args={"name": name}, code="bbp.tapped(name, cb_obj.x, cb_obj.y)")
@@ -129,7 +123,7 @@ def board(widths: Sequence[float] = WIDTHS, *, live: bool = True) -> Board:
     return Board(figures, sources, lines)
 
 
-def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], **more: Any) -> Any:
+def _panel(name: str, x_label: str, y_label: str, **more: Any) -> Any:
     panel: Any = figure(
         name=name,
         height=HEIGHT,
@@ -157,134 +151,93 @@ def _panel(name: str, x_label: str, y_label: str, tips: list[tuple[str, str]], *
         # Counted from the axis, not from its numbers: these then change width without a new layout of the whole figure.
         axis.axis_label_standoff_mode = "axis"
     panel.xaxis.axis_label_standoff, panel.yaxis.axis_label_standoff = STANDOFF
-    if tips:
-        panel.add_tools(HoverTool(tooltips=tips, mode="mouse", renderers=[]))
     return panel
 
 
-def _hover(panel: Any, renderers: list[Any]) -> None:
-    for tool in panel.tools:
-        if isinstance(tool, HoverTool):
-            tool.renderers = renderers
+def _hover(panel: Any, renderers: list[Any], *tips: tuple[str, str]) -> Any:
+    """The panel, with what it says where one points at these."""
+    panel.add_tools(HoverTool(tooltips=list(tips), mode="mouse", renderers=renderers))
+    return panel
+
+
+def _dots(
+    panel: Any,
+    x: str,
+    y: str,
+    source: Any,
+    marker: str,
+    size: int,
+    fill: str | None,
+    line: str | None = None,
+    width: float = 1,
+) -> Any:
+    return panel.scatter(
+        x, y, source=source, marker=marker, size=size, fill_color=fill, line_color=line, line_width=width
+    )
+
+
+def _upright(panel: Any, line: Span, **look: Any) -> None:
+    line.update(**look)
+    panel.add_layout(line)
 
 
 def _spectrum(sources: Mapping[str, Any], lines: Mapping[str, Span], zoom: bool) -> Any:
-    tips = [("λ", "@lam{0.0000}"), ("ρ", "@rho{0.0000}")]
     height = "zoom_height" if zoom else "height"
-    panel = _panel("zoom" if zoom else "spectrum", "eigenvalue λ", "density ρ(λ)", tips)
+    panel = _panel("zoom" if zoom else "spectrum", "eigenvalue λ", "density ρ(λ)")
+    bars = {"fill_color": style.SKY, "fill_alpha": 0.35 if zoom else 0.5, "line_color": None}
+    histogram = sources["zoom_histogram" if zoom else "histogram"]
+    panel.quad(left="left", right="right", bottom=0, top="top", source=histogram, **bars)
+    curve = panel.line("lam", "rho", source=sources["zoom" if zoom else "density"], line_width=2, tags=[INK])
     if zoom:
         panel.yaxis.axis_label_standoff = TINY
-    panel.quad(
-        left="left",
-        right="right",
-        bottom=0,
-        top="top",
-        source=sources["zoom_histogram" if zoom else "histogram"],
-        fill_color=style.SKY,
-        fill_alpha=0.35 if zoom else 0.5,
-        line_color=None,
-    )
-    curve = panel.line("lam", "rho", source=sources["zoom" if zoom else "density"], line_width=2, tags=[INK])
-    if not zoom:
-        panel.segment(
-            "lam", "rho", "lam", "top", source=sources["atom"], line_color=style.PURPLE, line_width=3
-        )
-        panel.text(
-            "lam",
-            "top",
-            "text",
-            source=sources["atom"],
-            text_color=style.PURPLE,
-            text_font_size="12px",
-            text_baseline="top",
-        )
-    mark = panel.scatter(
-        "lam",
-        height,
-        source=sources["outlier"],
-        marker="triangle",
-        size=15,
-        color=style.VERMILION,
-        line_color=None,
-    )
-    panel.scatter(
-        "lam",
-        height,
-        source=sources["quenched"],
-        marker="inverted_triangle",
-        size=13,
-        fill_color=None,
-        line_color=style.GREEN,
-        line_width=2.5,
-    )
+    else:
+        atom = sources["atom"]
+        panel.segment("lam", "rho", "lam", "top", source=atom, line_color=style.PURPLE, line_width=3)
+        words = {"text_color": style.PURPLE, "text_font_size": "12px", "text_baseline": "top"}
+        panel.text("lam", "top", "text", source=atom, **words)
+    mark = _dots(panel, "lam", height, sources["outlier"], "triangle", 15, style.VERMILION)
+    _dots(panel, "lam", height, sources["quenched"], "inverted_triangle", 13, None, style.GREEN, 2.5)
     panel.segment("lam", 0, "lam", height, source=sources["sample"], line_width=2, tags=[INK])
-    edge = lines["zoom_edge" if zoom else "edge"]
-    edge.update(line_color=style.GREY, line_dash=[6, 3], line_width=1.5)
-    panel.add_layout(edge)
+    _upright(panel, lines["zoom_edge" if zoom else "edge"], **DASHED)
     if zoom:
-        lines["quenched_edge"].update(line_color=style.GREEN, line_dash=[2, 3], line_width=2)
-        panel.add_layout(lines["quenched_edge"])
-    _hover(panel, [curve, mark])
-    return panel
+        _upright(panel, lines["quenched_edge"], line_color=style.GREEN, line_dash=[2, 3], line_width=2)
+    return _hover(panel, [curve, mark], ("λ", "@lam{0.0000}"), ("ρ", "@rho{0.0000}"))
 
 
-def _here(panel: Any, lines: Mapping[str, Span], name: str) -> None:
+def _over_alpha(
+    sources: Mapping[str, Any], lines: Mapping[str, Span], name: str, label: str, column: str, tip: str
+) -> Any:
+    """Theory at N = infinity, the finite-N curve of a column with its band, drawn samples, and points of a sweep file."""
+    panel = _panel(name, "α = M/N", label)
+    branch, finite, sweep = sources["branch"], sources["finite"], sources["sweep"]
+    shown = (
+        [panel.line("alpha", "edge", source=branch, line_width=2, tags=[INK])] if column == "lowest" else []
+    )
+    outlier = "outlier" if column == "lowest" else column
+    shown.append(panel.line("alpha", outlier, source=branch, line_width=2.5, line_color=style.VERMILION))
     # On the canvas above: where it alone moves, curves and points need not be painted anew.
-    lines[f"{name}_here"].update(line_width=1.5, tags=[INK], level="overlay")
-    lines[f"{name}_bbp"].update(line_color=style.GREY, line_dash=[6, 3], line_width=1.5)
-    panel.add_layout(lines[f"{name}_here"])
-    panel.add_layout(lines[f"{name}_bbp"])
-
-
-def _sampled(panel: Any, sources: Mapping[str, Any], name: str) -> list[Any]:
-    """Finite-N curve with its band, drawn samples, and points of a sweep file."""
-    finite, drawn, sweep = sources["finite"], sources["drawn"], sources["sweep"]
-    panel.varea(
-        "alpha", f"{name}_low", f"{name}_high", source=finite, fill_color=style.GREEN, fill_alpha=0.22
-    )
-    curve = panel.line("alpha", name, source=finite, line_color=style.GREEN, line_width=2, line_dash=[7, 2])
-    dots = panel.scatter(
-        "alpha", name, source=drawn, size=12, marker="diamond", color=style.BLUE, line_color=None
-    )
-    bars = panel.segment(
-        "alpha", f"{name}_low", "alpha", f"{name}_high", source=sweep, line_color=style.ORANGE, line_width=1
-    )
+    _upright(panel, lines[f"{name}_here"], line_width=1.5, tags=[INK], level="overlay")
+    _upright(panel, lines[f"{name}_bbp"], **DASHED)
+    if column == "overlap":
+        _upright(panel, lines["recovery_zero"], line_color=style.PURPLE, line_dash=[2, 3], line_width=2)
+    low, high = f"{column}_low", f"{column}_high"
+    panel.varea("alpha", low, high, source=finite, fill_color=style.GREEN, fill_alpha=0.22)
+    green = {"line_color": style.GREEN, "line_width": 2, "line_dash": [7, 2]}
+    shown.append(panel.line("alpha", column, source=finite, **green))
+    shown.append(_dots(panel, "alpha", column, sources["drawn"], "diamond", 12, style.BLUE))
+    bars = panel.segment("alpha", low, "alpha", high, source=sweep, line_color=style.ORANGE, line_width=1)
     bars.glyph.tags = [ALIKE]
-    return [curve, dots, *_shapes(panel, sweep, name)]
-
-
-def _lowest(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
-    panel = _panel("lowest", "α = M/N", "eigenvalue λ", [("α", "@alpha{0.000}"), ("λ", "$y{0.0000}")])
-    edge = panel.line("alpha", "edge", source=sources["branch"], line_width=2, tags=[INK])
-    out = panel.line("alpha", "outlier", source=sources["branch"], line_width=2.5, line_color=style.VERMILION)
-    _here(panel, lines, "lowest")
-    _hover(panel, [edge, out, *_sampled(panel, sources, "lowest")])
-    return panel
-
-
-def _recovery(sources: Mapping[str, Any], lines: Mapping[str, Span]) -> Any:
-    panel = _panel(
-        "recovery", "α = M/N", "squared overlap q²", [("α", "@alpha{0.000}"), ("q²", "$y{0.0000}")]
+    return _hover(
+        panel, [*shown, *_shapes(panel, sweep, column)], ("α", "@alpha{0.000}"), (tip, "$y{0.0000}")
     )
-    curve = panel.line(
-        "alpha", "overlap", source=sources["branch"], line_width=2.5, line_color=style.VERMILION
-    )
-    _here(panel, lines, "recovery")
-    lines["recovery_zero"].update(line_color=style.PURPLE, line_dash=[2, 3], line_width=2)
-    panel.add_layout(lines["recovery_zero"])
-    _hover(panel, [curve, *_sampled(panel, sources, "overlap")])
-    return panel
 
 
-def _quantity(sources: Mapping[str, Any]) -> Any:
+def _quantity(source: Any) -> Any:
     """Means over the samples of an open file of what the page's select says."""
-    panel = _panel(
-        "quantity", "α = M/N", "mean over samples", [("α", "@alpha{0.000}"), ("N", "@n"), ("", "@value")]
-    )
-    source = sources["quantity"]
+    panel = _panel("quantity", "α = M/N", "mean over samples")
     panel.segment("alpha", "low", "alpha", "high", source=source, line_width=1, line_color=style.ORANGE)
-    _hover(panel, _shapes(panel, source, "value"))
-    return panel
+    tips = ("α", "@alpha{0.000}"), ("N", "@n"), ("", "@value")
+    return _hover(panel, _shapes(panel, source, "value"), *tips)
 
 
 def _shapes(panel: Any, source: Any, name: str) -> list[Any]:
@@ -292,17 +245,9 @@ def _shapes(panel: Any, source: Any, name: str) -> list[Any]:
     drawn = []
     for shape in range(2 * len(SHAPES)):
         marker, filled = SHAPES[shape % len(SHAPES)], shape >= len(SHAPES)
-        points = panel.scatter(
-            "alpha",
-            name,
-            source=source,
-            view=CDSView(filter=GroupFilter(column_name="shape", group=shape)),
-            size=7 if marker == "square" else 9,
-            marker=marker,
-            fill_color=style.ORANGE if filled else None,
-            line_color=style.ORANGE,
-            line_width=2,
-        )
+        size, fill = 7 if marker == "square" else 9, style.ORANGE if filled else None
+        points = _dots(panel, "alpha", name, source, marker, size, fill, style.ORANGE, 2)
+        points.view = CDSView(filter=GroupFilter(column_name="shape", group=shape))
         if marker == "square" and not filled:
             points.glyph.tags = [ALIKE]
         drawn.append(points)
@@ -312,56 +257,25 @@ def _shapes(panel: Any, source: Any, name: str) -> list[Any]:
 def _path(sources: Mapping[str, Any], name: str, label: str, columns: tuple[str, str, str]) -> Any:
     """What descents show in time, a colour for each alpha: means over samples, theory along the path, and a third, dashed."""
     seen, theory, third = columns
-    tips = [("α", "@alpha{0.000}"), ("t", "@time{0.00}"), ("", f"@{seen}{{0.0000}}")]
-    panel = _panel(name, "time t of gradient flow", label, tips, x_axis_type="log")
-    lines, points = sources["path_lines"], sources["path"]
+    panel, lines = _panel(name, "time t of gradient flow", label, x_axis_type="log"), sources["path_lines"]
     panel.multi_line("time", theory, source=lines, line_color="color", line_width=2)
     panel.multi_line("time", third, source=lines, line_color="color", line_width=1.5, line_dash=[6, 3])
-    marks = panel.scatter(
-        "time", seen, source=points, size=7, marker="circle", fill_color="color", line_color=None
-    )
-    _hover(panel, [marks])
-    return panel
+    points = _dots(panel, "time", seen, sources["path"], "circle", 7, "color")
+    return _hover(panel, [points], ("α", "@alpha{0.000}"), ("t", "@time{0.00}"), ("", f"@{seen}{{0.0000}}"))
 
 
 def _phases(sources: Mapping[str, Any], widths: Sequence[float]) -> Any:
     low, high = A_RANGE
-    panel = _panel("phases", "normalisation a", "student width p", [], x_axis_type="log")
+    panel = _panel("phases", "normalisation a", "student width p", x_axis_type="log")
     panel.x_range.update(start=low, end=high)
     panel.y_range.update(start=-0.5, end=len(widths) - 0.5)
-    panel.image(
-        "image",
-        x=low,
-        y=-0.5,
-        dw=high - low,
-        dh=len(widths),
-        source=sources["phases"],
-        color_mapper=LinearColorMapper(palette=list(PHASE_COLOURS), low=-0.5, high=len(PHASE_COLOURS) - 0.5),
-    )
+    colours = LinearColorMapper(palette=list(PHASE_COLOURS), low=-0.5, high=len(PHASE_COLOURS) - 0.5)
+    place = {"x": low, "y": -0.5, "dw": high - low, "dh": len(widths)}
+    panel.image("image", source=sources["phases"], color_mapper=colours, **place)
     panel.line("a", "row", source=sources["a_c"], line_color="#222222", line_width=2)
-    panel.scatter(
-        "a", "row", source=sources["a_c"], size=6, fill_color="white", line_color="#222222", line_width=1.5
-    )
-    panel.scatter(
-        "a",
-        "row",
-        source=sources["present"],
-        marker="circle",
-        size=17,
-        fill_color=None,
-        line_color="white",
-        line_width=6,
-    )
-    panel.scatter(
-        "a",
-        "row",
-        source=sources["present"],
-        marker="circle_dot",
-        size=17,
-        fill_color=None,
-        line_color=style.BLACK,
-        line_width=2.5,
-    )
+    _dots(panel, "a", "row", sources["a_c"], "circle", 6, "white", "#222222", 1.5)
+    _dots(panel, "a", "row", sources["present"], "circle", 17, None, "white", 6)
+    _dots(panel, "a", "row", sources["present"], "circle_dot", 17, None, style.BLACK, 2.5)
     panel.yaxis.ticker = FixedTicker(ticks=list(range(len(widths))))
     panel.yaxis.major_label_overrides = row_names(widths)
     panel.grid.visible = False

@@ -3,21 +3,17 @@ the covariance alone, theory with scales of the rows, and its verdict."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from bbp.console.messages import RunError
-from bbp.gallery.base import Arrays, Data, Effort, Entry
+from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
 from theory.given import marks
 from theory.model import Inputs, Network
-
-Array = NDArray[Any]
 
 ALPHA = (2.0, 4.0, 8.0)
 GREY, COLOURED, PATCHES = 16, 9, 20_000  # side of a patch, of one with colours; patches of a picture
@@ -28,24 +24,22 @@ NUMBERS = (
 LOOKS = {"Gaussian": (style.BLUE, "o"), "elliptical": (style.VERMILION, "s"), "neither": (style.GREY, "x")}
 
 
-def of(package: str, module: str) -> Any:
-    """A module of a package that only this figure needs; RunError where it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise RunError(f"this needs {package}: pip install 'hessian-bbp[inputs]'") from None
-
-
 def table(name: str) -> Array:
     """Rows of one of scikit-learn's tables."""
-    return np.asarray(getattr(of("scikit-learn", "sklearn.datasets"), f"load_{name}")().data)
+    from sklearn import datasets
+
+    return np.asarray(getattr(datasets, f"load_{name}")().data)
 
 
 def picture(name: str) -> Array:
     """A picture (height, width[, 3]), of scikit-learn or scikit-image."""
     if name in ("china", "flower"):
-        return np.asarray(of("scikit-learn", "sklearn.datasets").load_sample_image(f"{name}.jpg"), float)
-    return np.asarray(getattr(of("scikit-image", "skimage.data"), name)(), float)
+        from sklearn.datasets import load_sample_image
+
+        return np.asarray(load_sample_image(f"{name}.jpg"), float)
+    from skimage import data
+
+    return np.asarray(getattr(data, name)(), float)
 
 
 def patches(image: Array, size: int) -> Array:
@@ -104,11 +98,12 @@ SETS: dict[str, Callable[[], Array]] = {
 
 def measured(name: str, rows: Array, alpha: float, samples: int, seed: int) -> dict[str, Any]:
     """One set at one alpha, a = 0.5: the verdict of draws of `seed`; of others what is found, and what both laws say."""
-    sims, given = importlib.import_module("sims"), importlib.import_module("sims.given")
+    from sims import given, sample
+
     inputs = Inputs.of(rows, name=name)
     model, own = Network(a=0.5, inputs=inputs), marks(inputs)
     verdict = given.judged(model, alpha, samples, 4 * samples, seed)
-    fresh = sims.sample(model, inputs.n, alpha, range(samples), seed + 1, eigenpairs=1)
+    fresh = sample(model, inputs.n, alpha, range(samples), seed + 1, eigenpairs=1)
     said = given.predictions(model, inputs.n, alpha, range(samples), seed + 1)
     values = np.column_stack([fresh.eigenvalues, fresh.overlaps, said[:, :4]])
     mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(samples)
@@ -125,7 +120,11 @@ def measured(name: str, rows: Array, alpha: float, samples: int, seed: int) -> d
 def build(effort: Effort) -> Arrays:
     """Every set at every alpha that it has rows for; a quarter of an hour on an idle core."""
     samples, found = effort.count(16, 32), []
-    for name, rows in ((name, rows()) for name, rows in SETS.items()):
+    try:
+        sets = {name: rows() for name, rows in SETS.items()}
+    except ImportError as error:
+        raise RunError(f"this needs {error.name}: pip install 'hessian-bbp[inputs]'") from None
+    for name, rows in sets.items():
         for alpha in (alpha for alpha in ALPHA if round(alpha * rows.shape[1]) <= len(rows)):
             found.append(measured(name, rows, alpha, samples, effort.seed))
     return arrays(found)
@@ -133,11 +132,9 @@ def build(effort: Effort) -> Arrays:
 
 def arrays(found: list[dict[str, Any]]) -> Arrays:
     """The arrays of the figure from its rows."""
-    columns: Arrays = {name: ("case", np.array([row[name] for row in found])) for name in ("alpha", *NUMBERS)}
-    columns |= {name: ("case", np.array([row[name] for row in found])) for name in ("rows", "n")}
-    return columns | {
-        name: ("case", np.array([row[name] for row in found], dtype=object))
-        for name in ("set", "verdict", "why")
+    kinds = dict.fromkeys(("alpha", *NUMBERS, "rows", "n")) | dict.fromkeys(("set", "verdict", "why"), object)
+    return {
+        name: ("case", np.array([row[name] for row in found], dtype=kind)) for name, kind in kinds.items()
     }
 
 
@@ -147,14 +144,8 @@ def draw(data: Data) -> Figure:
     values, overlaps = layout.panels(fig, 2, "double")
     for ax, name, end in ((values, "found", ""), (overlaps, "q2", "_q2")):
         x = data[name]
-        ax.plot(
-            x,
-            data[f"gaussian{end}"],
-            ".",
-            color=style.SKY,
-            markersize=4,
-            label="covariance alone, no verdict asked",
-        )
+        label = "covariance alone, no verdict asked"
+        ax.plot(x, data[f"gaussian{end}"], ".", color=style.SKY, markersize=4, label=label)
         for kind, (colour, mark) in LOOKS.items():
             here = data["verdict"].astype(str) == kind
             look: dict[str, Any] = {"color": colour, "marker": mark, "linestyle": "none", "markersize": 4}

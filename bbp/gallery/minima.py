@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,6 +26,7 @@ FLOW_A, LOST_ALPHA, HALF_ALPHA = (0.1, 0.5, 2.0), (2.0, 3.0, 4.0, 5.0, 6.0), (1.
 STEPS = 12_000
 ENDS = (2.0, 3.0)  # alphas of the descents whose ends are shown
 EDGES = np.linspace(0, 3, 31)  # of |lambda|
+Place = tuple[float, float | None]  # overlap, and loss where it is given
 
 
 def build(effort: Effort) -> Arrays:
@@ -32,7 +35,8 @@ def build(effort: Effort) -> Arrays:
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(8, 24)
     (small, *_), many = effort.sizes([100], [200]), effort.count(16, 64)
     free = [complexity(model, alpha) for alpha in ALPHA]
-    at_overlap = [_along(model, alpha, top, OVERLAP) for alpha, top in zip(ALPHA, free, strict=True)]
+    overlaps: list[Place] = [(float(m), None) for m in OVERLAP]
+    at_overlap = [_followed(model, alpha, top, overlaps) for alpha, top in zip(ALPHA, free, strict=True)]
     at_loss = [_at_losses(model, alpha, top) for alpha, top in zip(ALPHA, free, strict=True)]
     found = [threshold(Network(a=float(a))) for a in NORMALISATIONS]
     start = threshold_map(1, 1, NORMALISATIONS)
@@ -66,26 +70,22 @@ def build(effort: Effort) -> Arrays:
     }
 
 
-def _along(model: Network, alpha: float, top: Minima, overlaps: Array) -> list[float]:
-    held, values = [top], []
-    for m in overlaps:
-        found = complexity(model, alpha, float(m), near=held[-1:])
-        held += [found] if found.saddle is not None else []
+def _followed(model: Network, alpha: float, top: Minima, places: Sequence[Place]) -> list[float]:
+    """Complexities at places, each found from the one before."""
+    near, values = top, []
+    for overlap, loss in places:
+        found = complexity(model, alpha, overlap, loss, near=[near])
+        near = near if found.saddle is None else found
         values.append(found.complexity)
     return values
 
 
-def _at_losses(model: Network, alpha: float, top: Minima) -> Array:
+def _at_losses(model: Network, alpha: float, top: Minima) -> list[float]:
     """Outwards from the loss of the most numerous."""
-    values = np.full(len(SHARE), np.nan)
+    places: list[Place] = [(0.0, float(share * top.loss)) for share in SHARE]
     middle = int(np.argmin(np.abs(SHARE - 1)))
-    for places in (range(middle, -1, -1), range(middle + 1, len(SHARE))):
-        held = [top]
-        for i in places:
-            found = complexity(model, alpha, 0.0, float(SHARE[i] * top.loss), near=held[-1:])
-            held += [found] if found.saddle is not None else []
-            values[i] = found.complexity
-    return values
+    below = _followed(model, alpha, top, places[middle::-1])
+    return [*below[::-1], *_followed(model, alpha, top, places[middle + 1 :])]
 
 
 def _lost(a: float, alpha: float, seed: int) -> int:
@@ -153,15 +153,13 @@ def draw(data: Data) -> Figure:
     for i, alpha in enumerate(data["ends_alpha"]):
         tint = style.colour(list(data["alpha"]).index(alpha))
         middle = (data["edge"][1:] + data["edge"][:-1]) / 2
-        axes[1, 1].plot(
-            middle, data["ends"][i], "o", color=tint, markersize=2.8, label=rf"ends, $\alpha = {alpha:g}$"
-        )
+        label = rf"ends, $\alpha = {alpha:g}$"
+        axes[1, 1].plot(middle, data["ends"][i], "o", color=tint, markersize=2.8, label=label)
         axes[1, 1].plot(data["size"], data["law"][i], color=tint, label=rf"minima, $\alpha = {alpha:g}$")
         axes[0, 1].axvline(np.nanmean(data["ends_loss"][i]), color=tint, linestyle=":", linewidth=0.9)
     normal = np.sqrt(2 / np.pi) * np.exp(-(data["size"] ** 2) / 2)
-    axes[1, 1].plot(
-        data["size"], normal, color=style.GREY, linestyle="--", linewidth=0.9, label="at the start"
-    )
+    look = {"color": style.GREY, "linestyle": "--", "linewidth": 0.9}
+    axes[1, 1].plot(data["size"], normal, label="at the start", **look)
     axes[1, 1].set(xlabel=r"preactivation $|\lambda|$", ylabel="density", ylim=(0, None))
     axes[1, 1].legend(fontsize="x-small")
     axes[0, 1].set_title(rf"$p = p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)

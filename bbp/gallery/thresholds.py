@@ -10,11 +10,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from bbp.experiments.phase import thresholds, tricritical
 from bbp.experiments.phase_file import discontinuous
-from bbp.gallery.base import Arrays, Data, Effort, Entry
+from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
@@ -84,7 +83,7 @@ def draw_alpha_zero(data: Data) -> Figure:
     share = np.where(discontinuous(found), (found.alpha_0_overlap / found.alpha_bbp).values, np.nan)
     for index, a in enumerate(found.a.values):
         tint = style.colour(index)
-        look: dict[str, Any] = {"color": tint, "marker": style.marker(index), "linewidth": 0.8}
+        look = points_look(index, linestyle="-", linewidth=0.8)
         axes[1].plot(p[finite], share[finite, index], label=f"$a = {a:g}$", **look)
         axes[1].axhline(share[~finite, index][0], color=tint, linewidth=0.8, linestyle="-.", zorder=1)
     layout.log_axis(axes[1])
@@ -138,8 +137,6 @@ def draw_teachers(data: Data) -> Figure:
     return fig
 
 
-Array = NDArray[Any]
-
 ACTIVATIONS = "tanh", "erf", "softplus"  # a = 2
 STUDENTS = (1, 2, 3, 4, 8, math.inf)
 QUADRATIC_WIDTHS = (1, 2, 4, 16, math.inf)  # of quadratic students, a = 0.5
@@ -182,36 +179,31 @@ def draw_survives(data: Data) -> Figure:
     """Four panels: width, noise, steepness, overlap."""
     fig = style.new_figure("double", 4.9)
     axes = layout.lettered(list(fig.subplots(2, 2).flat))
-    _against_width(axes[0], data)
-    _against(axes[1], data, "noisy", "noise", r"noise $\Delta$")
-    _against(axes[2], data, "power", "exponent", "exponent of the power law of inputs")
+    place = np.arange(len(data["students"]))
+    for index, name in enumerate(ACTIVATIONS):
+        _curve(axes[0], place, data, name, ..., index, f"{name}, $a = {A_ACTIVATION:g}$", "o")
+    axes[0].set_xticks(place, [r"$\infty$" if math.isinf(p) else f"{p:g}" for p in data["students"]])
+    for index, p in enumerate(data["p"]):
+        label = f"{layout.width_name(p)}, $a = {A_QUADRATIC:g}$"
+        for ax, name, axis in ((axes[1], "noisy", "noise"), (axes[2], "power", "exponent")):
+            _curve(ax, data[axis], data, name, index, index, label)
     _curve(axes[3], data["overlap"], data, "near", ..., 0, f"$p = 1$, $a = {A_OVERLAP:g}$")
-    axes[3].set_xlabel("overlap $m$ with the teacher")
-    for ax in axes:
-        ax.set(ylabel=r"$\alpha_\mathrm{BBP}$", yscale="log")
-    for look, words in (("-", "continuous"), ("--", "discontinuous"), (":", r"$\alpha_0$ by the tangent")):
-        axes[3].plot([], [], color=style.GREY, linestyle=look, linewidth=1.1, label=words)
+    words = (
+        "width $p$",
+        r"noise $\Delta$",
+        "exponent of the power law of inputs",
+        "overlap $m$ with the teacher",
+    )
+    for ax, label in zip(axes, words, strict=True):
+        ax.set(xlabel=label, ylabel=r"$\alpha_\mathrm{BBP}$", yscale="log")
+    axes[0].xaxis.minorticks_off()
+    for look, label in (("-", "continuous"), ("--", "discontinuous"), (":", r"$\alpha_0$ by the tangent")):
+        axes[3].plot([], [], color=style.GREY, linestyle=look, linewidth=1.1, label=label)
     axes[0].set_ylim(top=1000)
     axes[0].legend(fontsize=6.5, loc="upper right", ncols=3)
     for ax in axes[1:]:
         ax.legend(fontsize=6.5)
     return fig
-
-
-def _against_width(ax: Axes, data: Data) -> None:
-    place = np.arange(len(data["students"]))
-    for index, name in enumerate(ACTIVATIONS):
-        _curve(ax, place, data, name, ..., index, f"{name}, $a = {A_ACTIVATION:g}$", "o")
-    words = [r"$\infty$" if math.isinf(p) else f"{p:g}" for p in data["students"]]
-    ax.set_xticks(place, words)
-    ax.minorticks_off()
-    ax.set_xlabel("width $p$")
-
-
-def _against(ax: Axes, data: Data, name: str, axis: str, label: str) -> None:
-    for index, p in enumerate(data["p"]):
-        _curve(ax, data[axis], data, name, index, index, f"{layout.width_name(p)}, $a = {A_QUADRATIC:g}$")
-    ax.set_xlabel(label)
 
 
 def _curve(
@@ -227,13 +219,8 @@ def _curve(
     ax.plot(x, np.where(jumps, zero, np.nan), linestyle=":", **look)
     if marker:
         for chosen, face in ((~jumps, style.colour(index)), (jumps, "white")):
-            shown: dict[str, Any] = {
-                "marker": marker,
-                "markersize": 3.5,
-                "markerfacecolor": face,
-                "linestyle": "none",
-            }
-            ax.plot(x[chosen], alpha[chosen], color=style.colour(index), **shown)
+            shown = points_look(index, marker=marker, markersize=3.5, markerfacecolor=face)
+            ax.plot(x[chosen], alpha[chosen], **shown)
 
 
 THRESHOLDS = Entry(
