@@ -17,10 +17,8 @@ from bbp.console import grids
 from bbp.console.messages import FileError, log
 from bbp.experiments import own
 from bbp.files import disk
-from theory.answers import Threshold
+from theory import spectrum, threshold
 from theory.checks import NotConverged, ParameterError, named, shown
-from theory.exact.transition import bbp_threshold
-from theory.general.spectrum import spectrum, threshold
 from theory.model.activations import ACTIVATIONS
 from theory.model.covariance import Covariance, covariance
 from theory.model.losses import LOSSES, Loss
@@ -45,7 +43,7 @@ ALONG = "edge", "outlier", "overlap", "teacher_share", "student_share"  # of the
 STUDENT_NUMBERS = "readout", "bias"  # of a Network a tuple, here text
 _LARGEST_FILE = 2**22
 _APART = 0.04  # mean distance between eigenvalues drawn and those of theory, of which users are told
-MOST_LEVELS = 2 * 1000  # numbers of a covariance in levels: attributes of a file end at 64 KiB
+_MOST_LEVELS = 1000  # eigenvalues with shares: attributes of a file end at 64 KiB
 _SPARE = 0.01  # that shares may miss 1 by, for want of digits
 
 
@@ -87,8 +85,11 @@ def given(model: Any, options: Mapping[str, Any]) -> Network:
 
 def build(record: Mapping[str, Any]) -> Network:
     """The model of a record or of a file's attributes; ValueError, KeyError or ParameterError if it has none."""
-    p, p_star, a = (_number(record, name, finite=name != "p") for name in ("p", "p_star", "a"))
-    more = {name: _attribute(record[name], default) for name, default in DEFAULTS.items() if name in record}
+    p, p_star, a = (record[name] for name in ("p", "p_star", "a"))
+    for value in (p, p_star, a):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{value!r} is no size of a model")
+    more = {name: record[name] for name in DEFAULTS if name in record}
     for name in own.KINDS:
         if source := record.get(f"{name}_source"):
             more[name] = own.found(name, record[name], str(source))
@@ -173,35 +174,22 @@ def theory_along(model: Network, alpha: np.ndarray) -> dict[str, np.ndarray]:
     overlap and teacher_share are the squared overlap of the outlier with the signal space, as in `overlaps` of samples;
     student_share is that with the span of the students, as in their `student_shares`.
     """
-    if model.inputs is not None:  # what is said of them is at each N (bbp.analysis.given)
-        return dict.fromkeys(ALONG, np.full(len(alpha), np.nan))
-    try:
-        found = spectrum(model, alpha)
-    except NotConverged as error:
-        log.warning("no theory beside the samples: %s", error)
-        return dict.fromkeys(ALONG, np.full(len(alpha), np.nan))
-    student = found.overlap * found.student_share
-    return dict(zip(ALONG, (found.edge, found.outlier, found.q2, found.q2, student), strict=True))
+    if model.inputs is None:  # what is said of them is at each N (bbp.analysis.given)
+        try:
+            found = spectrum(model, alpha)
+            student = found.overlap * found.student_share
+            return dict(zip(ALONG, (found.edge, found.outlier, found.q2, found.q2, student), strict=True))
+        except NotConverged as error:
+            log.warning("no theory beside the samples: %s", error)
+    return dict.fromkeys(ALONG, np.full(len(alpha), np.nan))
 
 
 def transition(model: Network) -> tuple[float, str]:
     """alpha_BBP, NaN where there is none, and its kind, one of KINDS; "none" is known of inputs of one's own."""
     if model.inputs is not None:
         return math.nan, "none"
-    if model.is_committee:
-        found = bbp_threshold(model)
-        return found.alpha, found.kind
-    other = network_threshold(model)
-    return other.alpha, other.kind
-
-
-def network_threshold(model: Network) -> Threshold:
-    """`theory.general.spectrum.threshold`, of kind "unresolved" where it did not converge (and a warning says so)."""
-    try:
-        return threshold(model)
-    except NotConverged as error:
-        log.warning("no threshold of %s: %s", words(model), error)
-        return Threshold(math.nan, "unresolved", math.nan)
+    found = threshold(model)
+    return found.alpha, found.kind
 
 
 def group(model: Network) -> int:
@@ -222,12 +210,18 @@ def centre(model: Network) -> float:
 
 def activation(name: str, value: Any) -> str:
     """The name of an activation, which holds the object where it is one of one's own."""
-    return own.read(name, value) or named(name, value, ACTIVATIONS)
+    return _known(name, value, ACTIVATIONS)
 
 
 def loss(name: str, value: Any) -> str:
-    """The name of a loss, which holds the object where it is one of one's own."""
-    return own.read(name, value) or named(name, value, LOSSES)
+    """The name of a loss, likewise."""
+    return _known(name, value, LOSSES)
+
+
+def _known(name: str, value: Any, table: Mapping[str, Any]) -> str:
+    if type(value) is str and value in table:
+        return value
+    return own.read(name, value) or named(name, value, table)
 
 
 def target(name: str, value: Any) -> str:
@@ -253,13 +247,10 @@ def variance(name: str, value: Any) -> float:
 
 def overlap(name: str, value: Any) -> float:
     """A number from -1 to 1."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not -1 <= number <= 1:
+    found = grids.real(name, value)
+    if not -1 <= found <= 1:
         raise ParameterError(f"{name} must be a number from -1 to 1, got {shown(value)}")
-    return number
+    return found
 
 
 def student_numbers(name: str, value: Any) -> str:
@@ -303,9 +294,9 @@ def inputs(name: str, value: Any) -> str:
     if isinstance(value, own.Text):
         return value
     law = covariance(value)
-    if len(law.parameters) > MOST_LEVELS:
+    if len(law.parameters) > 2 * _MOST_LEVELS:
         raise ParameterError(
-            f"{name} must have at most {MOST_LEVELS // 2} different eigenvalues, or be a function of N, got"
+            f"{name} must have at most {_MOST_LEVELS} different eigenvalues, or be a function of N, got"
             f" {len(law.parameters) // 2}"
         )
     shares = [float(part.partition("@")[2]) for part in str(value).split(",") if "@" in part]
@@ -314,12 +305,8 @@ def inputs(name: str, value: Any) -> str:
     return law.spec
 
 
-READERS = {
-    "loss": loss,
-    "target": target,
-    "covariance": inputs,
-    "inputs": rows,
-}  # of parts of one's own that are no activations
+# Of parts of one's own that are no activations.
+READERS = {"loss": loss, "target": target, "covariance": inputs, "inputs": rows}
 
 
 def with_size(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> dict[str, Any]:
@@ -371,21 +358,6 @@ def _levels(name: str, path: str) -> str:
         f"{level!r}@{count / values.size!r}"
         for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
     )
-
-
-def _number(record: Mapping[str, Any], name: str, *, finite: bool) -> Any:
-    value = record[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or (finite and not math.isfinite(value)):
-        raise ValueError(f"{name} is {value!r}")
-    return value
-
-
-def _attribute(value: Any, default: Any) -> Any:
-    if isinstance(value, bytes):
-        value = value.decode()
-    if isinstance(default, float):
-        return float(value)
-    return None if value is None else str(value)
 
 
 def short(value: Any) -> str:

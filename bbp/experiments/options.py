@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bbp.console import grids
-from bbp.console.options import Option, choice, data_file, directory, integer, path, seed, text, truth
+from bbp.console.options import Option, Read, choice, data_file, directory, integer, path, seed, text, truth
 from bbp.experiments import models, own
 from bbp.files import variables
 from theory.checks import ParameterError, normalisation, shown
@@ -32,8 +32,11 @@ STARTS = ("random", "hessian", "spectral")
 DYNAMICS = ("flow", "steps")
 MOST_SAMPLES = 10**6  # at a point
 MOST_DRAWS = 10**6
-MOST_FLOW_ALPHA = 100
 MOST_PROCESSES = 10**4
+MOST_REFINED = 1000
+MOST_FLOW_ALPHA = 100  # steps of flows are the shorter the larger alpha is
+MOST_COUNTED = 1e4  # alpha: the law of minima is narrower than theory's nodes long before
+LEAST_N, MOST_N = 100, 10**12  # what theory.finite.threshold takes
 
 
 def alphas(name: str, value: Any) -> Any:
@@ -41,40 +44,28 @@ def alphas(name: str, value: Any) -> Any:
     return AUTO if value is True or value == AUTO else list(grids.numbers("alpha", value))
 
 
-def flow_alphas(name: str, value: Any) -> list[float]:
-    """A grid of alpha at which flows can be followed: their steps are the shorter the larger alpha is."""
-    found = grids.numbers(name, value)
-    if found[-1] > MOST_FLOW_ALPHA:
-        raise ParameterError(f"{name}: alpha must be at most {MOST_FLOW_ALPHA}, got {found[-1]!r}")
-    return list(found)
+def grid(most: float = math.inf) -> Read:
+    """A reader of positive numbers up to `most`, rising."""
+
+    def read(name: str, value: Any) -> list[float]:
+        found = list(grids.numbers(name, value))
+        if found[-1] > most:
+            raise ParameterError(f"{name} must be at most {most:g}, got {shown(found[-1])}")
+        return found
+
+    return read
 
 
-def minima_alphas(name: str, value: Any) -> list[float]:
-    """A grid of alpha at which minima are counted."""
-    found = list(grids.numbers(name, value))
-    if max(found) > MOST_COUNTED:
-        raise ParameterError(f"{name} must be at most {MOST_COUNTED:g}, got {shown(max(found))}")
-    return found
+def counts(least: int = 1, most: float = math.inf) -> Read:
+    """A reader of integers from `least` to `most`, rising."""
 
+    def read(name: str, value: Any) -> list[int]:
+        found = sorted(grids.integers(name, value, least))
+        if found[-1] > most:
+            raise ParameterError(f"{name} must be at most {most:g}, got {found[-1]:g}")
+        return found
 
-def named(read: Any, other: str) -> Any:
-    """The same reader, with another name in its messages."""
-    return lambda name, value: read(other, value)
-
-
-def values(name: str, value: Any) -> list[float]:
-    """A grid of positive numbers."""
-    return list(grids.numbers(name, value))
-
-
-def sizes(name: str, value: Any) -> list[int]:
-    """Input dimensions, rising."""
-    return sorted(grids.integers(name, value))
-
-
-def integers(name: str, value: Any) -> list[int]:
-    """Integers of at least 1, in the order given."""
-    return list(grids.integers(name, value))
+    return read
 
 
 def finite_widths(name: str, value: Any) -> list[int]:
@@ -149,6 +140,7 @@ def _is_overlap(start: Any) -> bool:
 
 def normalisations(name: str, value: Any) -> list[float]:
     """A grid of values of a that a model may have."""
+    name = "a" if name == "a_grid" else name
     return [normalisation(name, a) for a in grids.numbers(name, value)]
 
 
@@ -158,19 +150,6 @@ def some_draws(name: str, value: Any) -> int:
     if found == 1:
         raise ParameterError(f"{name} must be 0 or an integer of at least 2, got {shown(value)}")
     return found
-
-
-def large_sizes(name: str, value: Any) -> list[int]:
-    """Input dimensions of the finite-N theory, rising."""
-    found = sorted(grids.integers(name, value, LEAST_N))
-    if found[-1] > MOST_N:
-        raise ParameterError(f"{name} must be at most {MOST_N:.0e}, got {found[-1]:.3g}")
-    return found
-
-
-MOST_REFINED = 1000
-MOST_COUNTED = 1e4  # alpha: the law of minima is narrower than theory's nodes long before
-LEAST_N, MOST_N = 100, 10**12  # what theory.finite.threshold takes
 
 
 def task(name: str, value: Any) -> tuple[int, int]:
@@ -185,12 +164,10 @@ def task(name: str, value: Any) -> tuple[int, int]:
 
 def locking(name: str, value: Any) -> bool | str:
     """h5py's switch."""
-    choices: dict[Any, bool | str] = {"true": True, "false": False, "best-effort": "best-effort"}
     if isinstance(value, bool):
         return value
-    if not isinstance(value, str) or value not in choices:
-        raise ParameterError(f"{name} must be true, false or best-effort, got {shown(value)}")
-    return choices[value]
+    found = choice("true", "false", "best-effort")(name, value)
+    return found if found == "best-effort" else found == "true"
 
 
 def processes(name: str, value: Any) -> int | None:
@@ -265,75 +242,45 @@ def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
 OWN = "one's own: FILE.py:NAME or package.module:NAME"
 MODEL = (
     Option(
-        "activation",
-        "quadratic",
-        models.activation,
-        f"of the student: {', '.join(ACTIVATIONS)}; {OWN} (an Activation, or a function of one number)",
+        "activation", "quadratic", models.activation,
+        f"of the student: {', '.join(ACTIVATIONS)}; {OWN} (an Activation, or a function of one number)", metavar="NAME",
+    ),
+    Option("teacher_activation", None, models.activation, "of the teacher, likewise (that of the student)", metavar="NAME"),
+    Option(
+        "loss", "normalised", models.loss, f"{', '.join(LOSSES)}; {OWN} (a Loss, or a function of y, yhat and a)",
         metavar="NAME",
     ),
     Option(
-        "teacher_activation",
-        None,
-        models.activation,
-        "of the teacher, likewise (that of the student)",
-        metavar="NAME",
+        "noise", 0.0, models.variance, "variance of the noise added to every u_l, before the activation", metavar="DELTA"
     ),
     Option(
-        "loss",
-        "normalised",
-        models.loss,
-        f"{', '.join(LOSSES)}; {OWN} (a Loss, or a function of y, yhat and a)",
-        metavar="NAME",
-    ),
-    Option(
-        "noise",
-        0.0,
-        models.variance,
-        "variance of the noise added to every u_l, before the activation",
-        metavar="DELTA",
-    ),
-    Option(
-        "covariance",
-        None,
-        models.inputs,
+        "covariance", None, models.inputs,
         "of the inputs, scaled to mean 1: levels:0.4@0.667,2.2@0.333 (eigenvalue@share) | power:1.2 (eigenvalue ~ rank^-1.2"
         " over ranks from 1 to 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues | one's own: FILE.py:NAME or"
         " package.module:NAME (eigenvalues, a Covariance, or a function of N that gives N eigenvalues)",
         metavar="SPEC",
     ),
     Option(
-        "inputs",
-        None,
-        models.rows,
+        "inputs", None, models.rows,
         "rows of one's own in the place of Gaussian ones: a matrix (samples, N) in FILE.npy, .npz, .csv, .txt or"
         " FILE.h5:/DATASET; columns are centred, but with raw:FILE; theory comes with a verdict on the rows",
         metavar="FILE",
     ),
+    Option("overlap", 0.0, models.overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"),
     Option(
-        "overlap", 0.0, models.overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"
+        "readout", None, models.student_numbers,
+        "weights c of the students' outputs, one for each, written --readout=1,-0.5 (1/p)", metavar="C,C",
     ),
     Option(
-        "readout",
-        None,
-        models.student_numbers,
-        "weights c of the students' outputs, one for each, written --readout=1,-0.5 (1/p)",
-        metavar="C,C",
+        "bias", None, models.student_numbers,
+        "added to the students' preactivations, one for each, written --bias=-0.5,0.5 (0)", metavar="B,B",
     ),
     Option(
-        "bias",
-        None,
-        models.student_numbers,
-        "added to the students' preactivations, one for each, written --bias=-0.5,0.5 (0)",
-        metavar="B,B",
-    ),
-    Option(
-        "target",
-        None,
-        models.target,
+        "target", None, models.target,
         f"the teacher's output as a function of all its preactivations, {OWN} (a Target, or a function of p_star numbers)",
         metavar="NAME",
     ),
-)
+)  # fmt: skip
 BATCH = Option("batch", None, integer(1, MOST_SAMPLES), "samples held together (chosen by memory)")
 SAMPLES = integer(1, MOST_SAMPLES)
 SWEEP = (
@@ -343,11 +290,11 @@ SWEEP = (
         metavar="GRID", empty=AUTO,
     ),
     Option("p", 1, finite_widths, "student widths, such as 1,2,4"),
-    Option("p_star", 1, integers, "teacher widths"),
-    Option("a", 1.0, values, "normalisations of the loss, such as 0.5,1"),
-    Option("a_grid", None, values, "the same, as a grid", metavar="GRID", alias="a"),
+    Option("p_star", 1, lambda name, value: list(grids.integers(name, value)), "teacher widths"),
+    Option("a", 1.0, grid(), "normalisations of the loss, such as 0.5,1"),
+    Option("a_grid", None, grid(), "the same, as a grid", metavar="GRID", alias="a"),
     *MODEL,
-    Option("n", 400, sizes, "input dimensions N, such as 200,400"),
+    Option("n", 400, counts(), "input dimensions N, such as 200,400"),
     Option("samples", 16, SAMPLES, "samples a point; at most so many with --target-error"),
     Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha, dtype and its number, nothing else"),
     Option(
@@ -382,7 +329,7 @@ DESCENT = (
     Option("p_star", 1, integer(), "teacher width"),
     Option("a", 1.0, grids.number, "normalisation of the loss"),
     *MODEL,
-    Option("n", 100, sizes, "input dimensions N, such as 100,200"),
+    Option("n", 100, counts(), "input dimensions N, such as 100,200"),
     Option("samples", 16, SAMPLES, "samples a point"),
     Option("seed", 0, seed, "seed of all draws"),
     Option(
@@ -425,7 +372,7 @@ DESCENT = (
 PHASE = (
     Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
     Option("p_star", 1, integer(), "teacher width"),
-    Option("a_grid", "0.01:3:60:log", named(normalisations, "a"), f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
+    Option("a_grid", "0.01:3:60:log", normalisations, f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
     *MODEL,
     Option("at_a", "0.5,1", normalisations, "normalisations of the cuts against p", metavar="GRID"),
     Option(
@@ -433,17 +380,17 @@ PHASE = (
         metavar="LIST",
     ),
     Option(
-        "n", None, large_sizes, "input dimensions, such as 1e3,1e6: thresholds at finite N for every p at --at-a",
+        "n", None, counts(LEAST_N, MOST_N), "input dimensions, such as 1e3,1e6: thresholds at finite N for every p at --at-a",
         metavar="LIST",
     ),
     Option("draws", 100, integer(2, MOST_DRAWS), "draws of labels for each of those"),
     Option(
-        "time", None, flow_alphas,
+        "time", None, grid(MOST_FLOW_ALPHA),
         "alphas, such as 1.5:5:8: the time at which gradient flow loses the outlier, for every finite p at --at-a (seconds"
         " each)", metavar="GRID",
     ),
     Option(
-        "minima", None, minima_alphas,
+        "minima", None, grid(MOST_COUNTED),
         "alphas, such as 2:6:9: how many minima the loss has at every --at-a, and from which alpha on they are unstable towards"
         " the teacher (p = p* = 1; some seconds each)", metavar="GRID",
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import hashlib
 import importlib
 import inspect
@@ -17,7 +18,6 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +36,15 @@ from theory.model.losses import LOSSES, Loss
 
 @dataclass(frozen=True)
 class Function:
-    """A function that a run calls with some of the things that it has, by the names of its arguments."""
+    """A function that a run calls with some of the things that it has, by the names of its arguments.
+
+    rows   students in numbers (p, N), or (samples, p, N), that the function gives, as a start; else None
+    """
 
     name: str
     value: Callable[..., Any] = field(compare=False, repr=False)
     source: str = ""
-
-    @property
-    def rows(self) -> Any:
-        """The array that stands for the function, None where there is none."""
-        return self.value.rows if isinstance(self.value, _Rows) else None
+    rows: Any = field(default=None, compare=False, repr=False)
 
     def __call__(self, **things: Any) -> Any:
         """Call it with those of these things that it takes."""
@@ -100,17 +99,19 @@ class Text(str):
         return _unpacked, (_packed(self.entry),)
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def _packed(entry: Entry) -> bytes:
     return cloudpickle.dumps(entry)
 
 
-@lru_cache(maxsize=64)  # one object however many units bring it: programs compiled for it are found again
+@functools.lru_cache(
+    maxsize=64
+)  # one object however many units bring it: programs compiled for it are found again
 def _unpacked(packed: bytes) -> Text:
     return Text(_remembered(cloudpickle.loads(packed)))
 
 
-@lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)
 def _mapped(name: str, source: str) -> Text:
     entry = found("inputs", name, source)
     assert isinstance(entry, Inputs)
@@ -129,7 +130,9 @@ def recorded(entry: Entry) -> Entry:
     if table.get(entry.name) is entry or entry.source or entry.value is None:
         return entry
     if entry.name in table:
-        raise ParameterError(f"{_kind(entry)} {entry.name!r} of one's own must have a name of its own")
+        raise ParameterError(
+            f"{type(entry).__name__.lower()} {entry.name!r} of one's own must have a name of its own"
+        )
     return _remembered(replace(entry, source=_hash(entry)))
 
 
@@ -226,7 +229,18 @@ def _loaded(kind: str, text: str) -> Entry:
     place, _, name = text.rpartition(":")
     if not place or not name.isidentifier():
         raise ParameterError(f"{kind} must be FILE.py:NAME or package.module:NAME, got {shown(text)}")
-    module = _from_file(kind, place) if place.endswith(".py") else _imported(kind, place)
+    try:
+        if place.endswith(".py"):
+            path = Path(place).expanduser()
+            module = _executed(kind, place, str(path.resolve()), disk.read_bytes(path, _LARGEST_FILE))
+        else:
+            module = importlib.import_module(place)
+    except FileError as error:
+        raise FileError(f"{kind}: {error}") from None
+    except ParameterError:
+        raise
+    except Exception as error:
+        raise ParameterError(f"{kind}: no module {place!r}: {shown(error)}") from None
     if not hasattr(module, name):
         raise ParameterError(f"{kind}: {place!r} has no {name!r}")
     made: Any = _made(kind, name, getattr(module, name))
@@ -246,19 +260,11 @@ def _made(kind: str, name: str, value: Any) -> Entry:
     if isinstance(value, list | tuple | np.ndarray) and kind == "start":
         rows = np.asarray(finite(kind, value))
         if rows.ndim in (2, 3):
-            return Function(name, _Rows(rows))
+            return Function(name, functools.partial(_row, rows), rows=rows)
     raise ParameterError(f"{kind}: {name!r} must be {_expected(kind)}, got {shown(value)}")
 
 
-def _from_file(kind: str, place: str) -> types.ModuleType:
-    try:
-        content = disk.read_bytes(Path(place).expanduser(), _LARGEST_FILE)
-    except FileError as error:
-        raise FileError(f"{kind}: {error}") from None
-    return _executed(kind, place, str(Path(place).expanduser().resolve()), content)
-
-
-@lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)
 def _executed(kind: str, place: str, path: str, content: bytes) -> types.ModuleType:
     """The module of a file. It stays out of sys.modules: its functions then go to other processes as they are, not by name."""
     module = types.ModuleType(f"_own_{hashlib.sha256(path.encode()).hexdigest()[:12]}")
@@ -273,28 +279,13 @@ def _executed(kind: str, place: str, path: str, content: bytes) -> types.ModuleT
     return module
 
 
-def _imported(kind: str, place: str) -> types.ModuleType:
-    try:
-        return importlib.import_module(place)
-    except Exception as error:
-        raise ParameterError(f"{kind}: no module {place!r}: {shown(error)}") from None
+def _row(rows: np.ndarray, sample: int) -> np.ndarray:
+    if rows.ndim == 3 and sample >= len(rows):
+        raise ParameterError(f"the array of starts has {len(rows)} students, none for sample {sample}")
+    return rows[sample] if rows.ndim == 3 else rows
 
 
-class _Rows:
-    """Students that a module holds as an array (p, N), or (samples, p, N), as a start."""
-
-    def __init__(self, rows: np.ndarray):
-        self.rows = rows
-
-    def __call__(self, sample: int) -> np.ndarray:
-        if self.rows.ndim == 3 and sample >= len(self.rows):
-            raise ParameterError(
-                f"the array of starts has {len(self.rows)} students, none for sample {sample}"
-            )
-        return self.rows[sample] if self.rows.ndim == 3 else self.rows
-
-
-@lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)
 def _of_function(kind: str, name: str, value: Any) -> Entry:
     """What sims makes of a plain function."""
     if not isinstance(value, types.FunctionType) and not hasattr(value, "__wrapped__"):
@@ -306,12 +297,13 @@ def _of_function(kind: str, name: str, value: Any) -> Entry:
         return Function(name, value)
     if KINDS[kind] is Covariance:
         return Covariance.of_function(name, value)
+    from sims import functions  # late: JAX, which differentiates it
+
     if KINDS[kind] is Target:
-        return importlib.import_module("sims.functions").target_of(name, value)
+        return functions.target_of(name, value)
     if KINDS[kind] is Loss:
-        has_a = len(inspect.signature(value).parameters) > 2
-        return importlib.import_module("sims.functions").loss_of(name, value, has_a=has_a)
-    return importlib.import_module("sims.functions").activation_of(name, value)
+        return functions.loss_of(name, value, has_a=len(inspect.signature(value).parameters) > 2)
+    return functions.activation_of(name, value)
 
 
 def _check_arguments(kind: str, name: str, value: Any) -> None:
@@ -341,10 +333,6 @@ def _fit(kind: str, entry: Entry) -> Entry:
     return entry
 
 
-def _kind(entry: Entry) -> str:
-    return type(entry).__name__.lower()
-
-
 def _remembered(entry: Entry) -> Entry:
     """The one that was seen first of those with this source and name."""
     _seen.setdefault(entry.source, entry)
@@ -362,8 +350,8 @@ def _hash(entry: Any) -> str:
     done: set[int] = set()
     for part in ("value", "first", "second"):
         parts += _sources(getattr(entry, part, None), done)
-    if isinstance(entry.value, _Rows):
-        parts += [str(entry.value.rows.shape), hashlib.sha256(entry.value.rows.tobytes()).hexdigest()]
+    if isinstance(entry, Function) and entry.rows is not None:
+        parts += [str(entry.rows.shape), hashlib.sha256(entry.rows.tobytes()).hexdigest()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
