@@ -18,7 +18,7 @@ from typing import Any
 from bbp.console import options, program
 from bbp.console.messages import FileError, log
 from bbp.console.program import Program, callable_as
-from bbp.experiments import models
+from bbp.experiments import models, own
 from bbp.experiments.options import COMPARE
 from bbp.files import disk
 from theory.checks import ParameterError, shown
@@ -26,15 +26,8 @@ from theory.checks import ParameterError, shown
 EXAMPLE = """  bbp sweep --alpha-grid 0.8:2:13 --n 200,400,800 --a 0.5 --samples 64 --out results/sizes.h5
   bbp compare results/sizes.h5 --out sizes.png --save results/sizes-compare.h5
   bbp compare results/sizes.h5 --draws 1000 --save results/sizes-compare.h5 --resume"""
-ALONE = (
-    "out",
-    "width",
-    "force",
-    "processes",
-    "activation",
-    "teacher_activation",
-    "loss",
-)  # of how to run: what needs no file of numbers
+ALONE = "out", "width", "force", "processes", *own.KINDS  # of how to run: what needs no file of numbers
+PROGRAM = Program("compare", COMPARE, __doc__ or "", EXAMPLE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
     if how["out"] is not None:
         disk.require_free(how["out"], force=how["force"])
     experiment = build(how, given, args.files)
-    _require_one(experiment, places)
+    if "save" in places and len(sweeps := experiment.sweeps) > 1:
+        names = "; ".join(models.words(models.of(sweep)) for sweep in sweeps)
+        raise FileError(f"the files hold {len(sweeps)} models ({names}): a file of numbers holds one")
 
     def draw(comparisons: list[Any]) -> None:
         if how["out"] is not None:
@@ -78,20 +73,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """ParameterError for options of a run that is kept, without a file beside which to keep it."""
-    kept = [option for option in COMPARE if not option.decides and option.name not in ALONE]
-    asked = [
-        option.written for option in kept if option.name in given and how[option.name] not in (None, False)
-    ]
-    if asked and how["save"] is None:
-        why = "it lists the pieces of work" if asked[0] == "--dry-run" else "draws are"
-        raise ParameterError(f"{asked[0]} needs --save FILE.h5: {why} kept beside that file")
-
-
-def _require_one(experiment: Any, places: Mapping[str, Path]) -> None:
-    sweeps = experiment.sweeps
-    if "save" in places and len(sweeps) > 1:
-        names = "; ".join(models.words(models.of(sweep)) for sweep in sweeps)
-        raise FileError(f"the files hold {len(sweeps)} models ({names}): a file of numbers holds one")
+    for option in COMPARE:
+        kept = not option.decides and option.name not in ALONE and option.name in given
+        if kept and how[option.name] not in (None, False) and how["save"] is None:
+            why = "it lists the pieces of work" if option.name == "dry_run" else "draws are"
+            raise ParameterError(f"{option.written} needs --save FILE.h5: {why} kept beside that file")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -136,10 +122,7 @@ def compare(
             f"files must be the name of a sweep file, or a list of several, got {shown(files)}"
         )
     names = [str(name) for name in each]
-    comparison = Program(
-        "compare", [option for option in COMPARE if option.name not in ("save", "width")], "", ""
-    )
-    found = comparison.call(options, names, out=out, executor=executor, progress=progress)
+    found = PROGRAM.call(options, names, out=out, executor=executor, progress=progress)
     return found[0] if found is not None and len(found) == 1 else found
 
 

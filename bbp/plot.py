@@ -19,7 +19,7 @@ from bbp.console import grids, program
 from bbp.console.messages import FileError
 from bbp.console.options import nearest
 from bbp.console.program import callable_as
-from bbp.experiments import descent_file, models, own, phase_file
+from bbp.experiments import models, own
 from bbp.experiments.options import MODEL
 from bbp.files import dataset as files
 from bbp.files import disk, product
@@ -46,7 +46,7 @@ EXAMPLE = """\
 
 LOOK = list(inspect.signature(options.read).parameters)
 Source = str | Path | xr.Dataset
-SEVERAL = files.SWEEP, comparison.FORMAT, descent_file.FORMAT  # what is drawn in one figure, each told apart
+SEVERAL = files.SWEEP, comparison.FORMAT, files.DESCENT  # what is drawn in one figure, each told apart
 
 
 def draw(
@@ -125,10 +125,10 @@ def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
         )
         if form not in FIGURES:
             raise FileError(f"{called} is a {form} file, which has no figure here")
-        if model is not None and form not in (files.SWEEP, "bbp-descent"):
+        if model is not None and form not in (files.SWEEP, files.DESCENT):
             raise ParameterError(f"model chooses one of a sweep over several, but {called} is a {form} file")
         found[str(name)] = (
-            product.chosen(result, model, called) if form in (files.SWEEP, "bbp-descent") else result
+            product.chosen(result, model, called) if form in (files.SWEEP, files.DESCENT) else result
         )
     forms = list(dict.fromkeys(str(one.attrs.get("format")) for one in found.values()))
     if len(found) > 1 and (len(forms) > 1 or forms[0] not in SEVERAL):
@@ -190,18 +190,18 @@ def _gallery(found: xr.Dataset, *, width: str) -> Figure:
 
 FIGURES: dict[str, Callable[..., Figure]] = {
     files.SWEEP: sweep_plots.sweep_figure,
-    phase_file.FORMAT: phase_plots.phase_figure,
+    files.PHASE: phase_plots.phase_figure,
     comparison.FORMAT: compare_plots.compare_figure,
-    descent_file.FORMAT: descent_plots.figure,
+    files.DESCENT: descent_plots.figure,
     scaling.FORMAT: laws_figure,
     base.FORMAT: _gallery,
 }
 # What draws each panel of a figure on axes of one's own.
 PANELS: dict[str, Callable[[xr.Dataset], list[Callable[[Axes], object]]]] = {
     files.SWEEP: sweep_plots.panels,
-    phase_file.FORMAT: phase_plots.panels,
+    files.PHASE: phase_plots.panels,
     comparison.FORMAT: compare_plots.panels,
-    descent_file.FORMAT: descent_plots.panels,
+    files.DESCENT: descent_plots.panels,
 }
 
 

@@ -16,7 +16,7 @@ from bbp import plot, store
 from bbp.__main__ import COMMANDS
 from bbp.analysis import comparison
 from bbp.console.program import Parser
-from bbp.experiments import descent_file, phase_file
+from bbp.experiments import descent, phase_file
 from bbp.files import dataset, variables
 from bbp.gallery import ENTRIES, base
 
@@ -127,7 +127,7 @@ def _markdown(text: str) -> str:
 
 def layouts() -> str:
     """What every kind of file holds, from the modules that make them, and the words of every variable."""
-    told = {"Sweep": store, "Descents": descent_file, "Phase diagram": phase_file, "Figure": base}
+    told = {"Sweep": store, "Descents": descent, "Phase diagram": phase_file, "Figure": base}
     parts = []
     for title, module in told.items():
         parts += [

@@ -14,8 +14,9 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from bbp.analysis.estimates import Estimate, bootstrap, columns, fraction
+from bbp.analysis.estimates import Estimate, bootstrap, columns, fraction, matched, with_interval
 from bbp.analysis.finite_size import midpoint
+from bbp.experiments import models
 from bbp.files.variables import described
 from theory.checks import ParameterError, positive
 
@@ -105,3 +106,58 @@ def _position(found: xr.Dataset, name: str, value: int | str) -> int:
     if value not in held:
         raise ParameterError(f"{name} must be one of {', '.join(map(str, held))}, got {value!r}")
     return held.index(value)
+
+
+def table(found: xr.Dataset, threshold: float = THRESHOLD) -> str:
+    """Recovery against alpha for each N and start, and where it begins."""
+    lines = [
+        f"{models.words(models.of(found))}: {models.threshold_words(found.alpha_bbp, found.kind)}",
+        f"recovered: final overlap above {threshold:g}; elsewhere: ended below; moving: below, out of steps;",
+        "means with bootstrap errors, shares with 95 % intervals",
+    ]
+    for n in found.n.values.tolist():
+        for start in found.start.values.tolist():
+            lines += ["", *_rows(found, n, start, recovery(found, n, start, threshold))]
+    return "\n".join(lines)
+
+
+def _rows(found: xr.Dataset, n: int, start: str, seen: xr.Dataset) -> list[str]:
+    lines = [
+        f"N = {n}, start {start}",
+        f"{'alpha':>9}  {'m2 at start':>16}  {'m2 at end':>16}  {'recovered':>20}  {'elsewhere':>9}  {'moving':>6}",
+    ]
+    for i, alpha in enumerate(seen.alpha.values):
+        at = {name: float(values) for name, values in seen.isel(alpha=i).data_vars.items()}
+        share = with_interval(at["success"], at["success_low"], at["success_high"])
+        lines.append(
+            f"{alpha:9.4g}  {at['initial']:7.4f} ± {at['initial_error']:6.4f}  {at['final']:7.4f} ± {at['final_error']:6.4f}"
+            f"  {share:>20}  {at['elsewhere']:9.2f}  {at['moving']:6.2f}"
+        )
+    lines += _half(found, seen)
+    onset = f"{float(seen.onset):.4g}" if np.isfinite(seen.onset) else "-"
+    lines.append(f"the final m2 stays above that of random students from alpha = {onset} on")
+    return lines
+
+
+def _half(found: xr.Dataset, seen: xr.Dataset) -> list[str]:
+    """Where half of the samples recover; between where and where if some still move, which may yet."""
+    share, moving, alpha = seen.success.values, seen.moving.values, seen.alpha.values
+    late = _place(float(seen.midpoint), float(seen.midpoint_error), alpha, share)
+    if not np.any(moving > 0):
+        return [f"half of the samples recover {late}"]
+    middle, error = float(seen.midpoint_if_moving_recover), float(seen.midpoint_if_moving_recover_error)
+    early = _place(middle, error, alpha, share + moving)
+    steps = found.step.values[-1]
+    return [
+        f"half of the samples recover {early} if all do that still moved after {steps} steps,",
+        f"{late} if none does: --steps gives them more",
+    ]
+
+
+def _place(middle: float, error: float, alpha: np.ndarray, share: np.ndarray) -> str:
+    if not np.isfinite(middle):
+        below = np.isfinite(share[0]) and share[0] > 0.5
+        return f"below alpha = {alpha[0]:g}" if below else f"not up to alpha = {alpha[-1]:g}"
+    if not np.isfinite(error):
+        return f"near alpha = {middle:.3g} (too near an end of the grid for an error)"
+    return "at alpha = " + " ± ".join(matched(middle, error))

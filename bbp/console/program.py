@@ -316,7 +316,7 @@ class Program:
         return importlib.import_module(f"bbp.experiments.{self.name}").build(settings, given, *what)
 
 
-SHELL_ONLY = ("out", "save", "task", "merge", "dry_run")  # options that are for the shell
+SHELL_ONLY = ("out", "save", "width", "task", "merge", "dry_run")  # options that are for the shell
 OF_TASKS = ("--task", "--merge", "--dry-run")  # which Python does not have
 NO_OBSERVABLES = {"observable": "observables are of sweeps (bbp sweep), and of what reads their files"}
 OF_A_FILE = (

@@ -24,6 +24,8 @@ from theory.checks import ParameterError
 
 ELSEWHERE = 8  # processes that a scheduler or an executor is taken to have, where units are cut
 HINTS = ("batch", "threads")  # options of execution that are for what computes
+# Options of the same name in `Execution`.
+SAME = "block task scheduler locking merge partial resume retry_failed force".split()
 PLACES = ("processes", "workers", "scheduler")  # options that say where units run
 EXCLUDE = (
     *(("processes", "workers"), ("processes", "scheduler")),
@@ -120,21 +122,13 @@ def execution(settings: Mapping[str, Any]) -> Execution:
         hints.setdefault("threads", 1)  # the processes share the cores already
     return Execution(
         out=settings["out"] or Path(),
-        block=settings["block"],
         hints=hints,
         parallel=parallel,
-        task=settings["task"],
         workers=workers,
-        scheduler=settings["scheduler"],
         executor=None if settings.get("executor") is None else given(settings["executor"]),
         patience=PATIENCE if settings["wait"] is None else settings["wait"],
-        locking=settings["locking"],
         cache=None if settings["merge"] else cache.directory(settings["cache"]),
-        merge=settings["merge"],
-        partial=settings["partial"],
-        resume=settings["resume"],
-        retry_failed=settings["retry_failed"],
-        force=settings["force"],
+        **{name: settings[name] for name in SAME},
     )
 
 

@@ -1,4 +1,27 @@
-"""Gradient descent as an experiment: samples over N, start and alpha, with the Hessians along the path."""
+"""Gradient descent as an experiment: samples over N, start and alpha, with the Hessians along the path. Its Dataset:
+
+    n, alpha, sample, start      coordinates; start is "random", "hessian", "spectral", "overlap:M", or the name of one's own
+                                 (config has the hash of its source)
+    step, hessian_step           steps at which the path, and the Hessians along it, were recorded (a sample that has
+                                 converged before repeats its end)
+    student_row, teacher_row, frame, eigenpair   the other dimensions; frame is "plain" or "riemannian"
+    overlap_matrix               (n, start, alpha, sample, step, student_row, teacher_row) w_k . w*_l / N
+    m2, projection               (n, start, alpha, sample, step) max_kl m_kl^2 and max_k sum_l m_kl^2
+    loss, gradient               the same shape: loss, and |Riemannian gradient| / sqrt(N)
+    time, steps_taken            the same shape: time of gradient flow, and steps
+    eigenvalues, overlaps        (n, start, alpha, sample, hessian_step, frame, eigenpair) lowest pairs and q2
+    quenched_*                   (n, start, alpha, sample, hessian_step) edge, outlier, overlap
+    conditioned_*                the same shape: edge, lowest, lowest_error, overlap, overlap_error: what theory says of the
+                                 plain Hessian, with --theory (sims.descent.hessians); NaN where there is none or it was
+                                 not asked. Files of before have annealed_* in place of the latter: students at these overlaps,
+                                 independent of the data
+    status, code, reason         (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
+                                 (sims.dynamics.state.End); why it failed
+    attributes                   p, p_star, a, alpha_bbp, kind, seed, dtype, device, threshold, versions (JSON), commit,
+                                 created, seconds, finished, config (JSON)
+
+In the file (`bbp.files.dataset`) conditioned_edge is /conditioned/edge and config is /config.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +41,10 @@ from bbp.console import grids
 from bbp.console.options import decisive
 from bbp.engine import experiment as engine
 from bbp.engine.experiment import Point
-from bbp.engine.tasks import Columns, Kind, Results
+from bbp.engine.tasks import REASON, STATUS, Columns, Field, Kind, Results
 from bbp.experiments import models, own
-from bbp.experiments.descent_file import COLUMNS, FORMAT, OUTER, table
 from bbp.experiments.options import AUTO, DESCENT, STARTS
-from bbp.files import variables
+from bbp.files import dataset, variables
 from bbp.files.variables import described
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
@@ -33,13 +55,35 @@ from sims.machine import require_fit
 from theory.checks import ParameterError, shown
 from theory.model import Network
 
+OUTER = ("n", "start", "alpha")  # the axes of the points
+_PATH = ("sample", "step")
+_HESSIANS = ("sample", "hessian_step", "frame", "eigenpair")
+# What each sample gives.
+COLUMNS = (
+    Field("overlap_matrix", (*_PATH, "student_row", "teacher_row")),
+    *(Field(name, _PATH) for name in ("m2", "projection", "loss", "gradient", "time")),
+    Field("steps_taken", _PATH, "i8", -1),
+    Field("eigenvalues", _HESSIANS),
+    Field("overlaps", _HESSIANS),
+    *(
+        Field(f"{route}_{part}", ("sample", "hessian_step"))
+        for route, parts in {
+            "quenched": ("edge", "outlier", "overlap"),
+            "conditioned": ("edge", "lowest", "lowest_error", "overlap", "overlap_error"),
+        }.items()
+        for part in parts
+    ),
+    STATUS,
+    Field("code", ("sample",), "i1", -1),
+    REASON,
+)
 PER_POINT = "alpha_grid", "n", "samples", "start"  # of the settings: what a point's numbers do not depend on
 
 
 def compute(
     given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None, threads: int | None = None
 ) -> Columns:
-    """Descents of one point: every column of `bbp.experiments.descent_file.COLUMNS`."""
+    """Descents of one point: every column of `COLUMNS`."""
     start = given["start"]
     found = sample_descents(
         models.build(given),
@@ -104,7 +148,7 @@ class DescentExperiment(engine.Experiment):
     settings: dict[str, Any]
     threshold: float = recovery.THRESHOLD
 
-    name, form, options = "descent", FORMAT, DESCENT
+    name, form, options = "descent", dataset.DESCENT, DESCENT
 
     @cached_property
     def model(self) -> Network:
@@ -135,7 +179,7 @@ class DescentExperiment(engine.Experiment):
         return kept | {"n": n, "start": start, "alpha": alpha, "prng": STREAM}
 
     def assemble(self, results: Results) -> xr.Dataset:
-        """The descents (bbp.experiments.descent_file)."""
+        """The descents."""
         settings, (steps, hessian_steps) = self.settings, _steps(self.settings)
         axes: dict[str, NDArray[Any]] = {
             "n": np.array(settings["n"]),
@@ -152,7 +196,7 @@ class DescentExperiment(engine.Experiment):
         points = list(self.points(results))
         alpha_bbp, kind = models.transition(self.model)
         attributes = {
-            "format": FORMAT,
+            "format": self.form,
             "alpha_bbp": alpha_bbp,
             "kind": kind,
             "seed": settings["seed"],
@@ -171,7 +215,7 @@ class DescentExperiment(engine.Experiment):
 
     def table(self, found: xr.Dataset) -> str:
         """Recovery against alpha."""
-        return table(found, self.threshold)
+        return recovery.table(found, self.threshold)
 
     def describe(self, point: Point) -> str:
         """N, start and alpha."""

@@ -22,8 +22,8 @@ from bbp.engine.experiment import Point
 from bbp.engine.tasks import TEXT, Columns, Field, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.options import PHASE
-from bbp.experiments.phase_file import FORMAT, MINIMA, table
-from bbp.files import variables
+from bbp.experiments.phase_file import MINIMA, table
+from bbp.files import dataset, variables
 from bbp.files.variables import described
 from theory import finite
 from theory.checks import ParameterError, shown
@@ -219,7 +219,7 @@ class PhaseExperiment(engine.Experiment):
 
     settings: dict[str, Any]
 
-    name, form, options, unit_of = "phase diagram", FORMAT, PHASE, "points"
+    name, form, options, unit_of = "phase diagram", dataset.PHASE, PHASE, "points"
 
     @property
     def samples(self) -> int:
@@ -272,7 +272,7 @@ class PhaseExperiment(engine.Experiment):
                 if called and column != "status":
                     found[called] = dims, values.values.reshape([len(axes[axis]) for axis in dims])
         found["p_c"] = "a", np.where(found["p_c"][1] == 0, np.nan, found["p_c"][1])
-        attributes = {"format": FORMAT, "p_star": settings["p_star"], "config": json.dumps(settings)}
+        attributes = {"format": self.form, "p_star": settings["p_star"], "config": json.dumps(settings)}
         if "alpha_bbp_n" in found and (said := self._doubts(found["alpha_bbp_n"][1])):
             attributes["theory_n_doubt"] = said
         attributes["finished"] = int(all(self.complete(results, point) for point in self.points(results)))

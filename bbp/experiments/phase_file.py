@@ -42,7 +42,6 @@ from bbp.files import dataset
 from theory.finite.law import UNKNOWN, doubt
 from theory.model import Network
 
-FORMAT = "bbp-phase"
 # Of minima, as `theory.minima.Minima` and `reach` have them: variables minima_NAME.
 MINIMA = "complexity", "overlap", "loss", "force", "instability", "complexity_error", "reach", "kind"
 MAP = ("alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind", "reason")  # over (p, a)

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from bbp.analysis.summary import summarise
-from bbp.experiments import descent_file, models, own
+from bbp.experiments import models, own
 from bbp.explorer.answer import Answer
 from bbp.explorer.curves import Array, Columns
 from bbp.explorer.figures import COLUMNS, SHAPES, SIGNS, empty
@@ -59,7 +59,7 @@ class Held:
 def read(path: str | Path) -> list[Held]:
     """The models of a sweep file, or the one of descents. Raises FileError (a ParameterError) where it is neither, or too large
     for a page."""
-    if dataset.kind_of(path) == descent_file.FORMAT:
+    if dataset.kind_of(path) == dataset.DESCENT:
         held = [_descents(dataset.open(path))]
     else:
         held = [_sweep(sweep) for sweep in product.split(dataset.open(path, dataset.SWEEP))[:MODELS]]

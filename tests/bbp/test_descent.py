@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from bbp import plot
 from bbp.analysis import recovery
 from bbp.analysis.join import join
+from bbp.analysis.recovery import table
 from bbp.descent import PROGRAM
 from bbp.engine import run
 from bbp.experiments import descent, models
-from bbp.experiments.descent_file import COLUMNS, table
+from bbp.experiments.descent import COLUMNS
 from bbp.files import dataset, variables
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout

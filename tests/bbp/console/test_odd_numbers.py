@@ -32,7 +32,7 @@ ODD = [
     (["figures", "spectral", "--n", "1e300"], "n must be at most 1000000"),
     (["figures", "spectral", "--samples", "1e18"], "samples must be at most 1000000"),
     (["phase", "--dry-run", "--draws", "1e18"], "draws must be at most 1000000"),
-    (["phase", "--dry-run", "--time", "1e18"], "time: alpha must be at most 100"),
+    (["phase", "--dry-run", "--time", "1e18"], "time must be at most 100"),
 ]  # fmt: skip
 
 
