@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     of = None if args.of is None else [name.strip() for name in args.of.split(",")]
     model = None if args.model is None else grids.integer("model", args.model, 0)
-    limit = args.limit if args.limit in ("theory", "free") else _limit(_number(args.limit))
+    limit = _limit(args.limit)
     seed = grids.seed(args.seed)
     places = {
         name: disk.destination(value)
@@ -90,16 +90,15 @@ def run(args: argparse.Namespace) -> int:
     return program.OK
 
 
-def _number(text: str) -> float:
+def _limit(value: Any) -> str | float:
+    """theory, free, or a number."""
+    if isinstance(value, str) and value in ("theory", "free"):
+        return value
     try:
-        return float(text)
+        number = float(value) if isinstance(value, str) else value
     except ValueError:
-        raise ParameterError(f"limit must be theory, free or a number, got {text!r}") from None
-
-
-def _limit(value: float) -> float:
-    """A limit of its own, checked."""
-    found = one("limit", finite("limit", value))
+        raise ParameterError(f"limit must be theory, free or a number, got {value!r}") from None
+    found = one("limit", finite("limit", number))
     if abs(found) > RATIOS:
         raise ParameterError(f"limit must be at most {RATIOS:g}, got {found:g}")
     return found
@@ -164,10 +163,10 @@ def fit(
         isinstance(of, list | tuple) and of and all(isinstance(name, str) for name in of)
     ):
         raise ParameterError(f"of must be names of what is fitted, got {shown(of)}")
-    if not isinstance(limit, str):
-        limit = _limit(limit)
-    seed, model = grids.seed(seed), None if model is None else count("model", model, 0)
-    found = _fits(several, model, {"of": of, "alpha": alpha, "limit": limit, "seed": seed})
+    model = None if model is None else count("model", model, 0)
+    found = _fits(
+        several, model, {"of": of, "alpha": alpha, "limit": _limit(limit), "seed": grids.seed(seed)}
+    )
     return found[0] if len(found) == 1 else found
 
 

@@ -24,7 +24,7 @@ import xarray as xr
 
 from bbp.console.options import Option, checked
 from bbp.engine.tasks import Kind, Point, Result, Results, Unit
-from bbp.files import dataset
+from bbp.files import dataset, variables
 from bbp.files.product import split
 
 LARGEST_BLOCK = 256
@@ -111,6 +111,14 @@ class Experiment(ABC):
         return xr.Dataset(
             {f.name: ((*outer, *f.dims), found[f.name], words[f.name]) for f in fields}, dict(axes)
         )
+
+    def origin(self, results: Results, points: Iterable[Point], record: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes: what the file of these points is, whether it is complete, its configuration, and what made it."""
+        own = set(points)
+        made = [unit.made for unit in results.units if unit.point in own and unit.made]
+        finished = int(all(self.complete(results, point) for point in own))
+        config = {"format": self.form, "finished": finished, "config": json.dumps(record)}
+        return config | variables.provenance(made)
 
     def save(self, path: Path, found: Any) -> None:
         """Write the file."""

@@ -208,11 +208,6 @@ class Results:
         return sum(int(np.count_nonzero(owners >= 0)) for owners in self._owners.values())
 
     @property
-    def made(self) -> list[Mapping[str, str]]:
-        """Versions of what computed the units, of those that say so."""
-        return [unit.made for unit in self.units if unit.made]
-
-    @property
     def failed(self) -> int:
         """How many samples failed."""
         total = 0

@@ -145,10 +145,10 @@ class CompareExperiment(engine.Experiment):
         """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""
         if not self.settings["draws"]:
             return None
-        sweep, rows = self.sweeps[index], []
-        for n in sweep.n.values:
-            rows.append(results.gather((index, int(n)), sweep.sizes["alpha"], KIND.columns, {}))
-        return {name: np.stack([row[name] for row in rows]) for name in (*THEORY_N, "reason")}
+        sweep = self.sweeps[index]
+        axes = {"n": sweep.n.values, "sample": np.arange(sweep.sizes["alpha"])}
+        found = self.over(results, [(index, int(n)) for n in sweep.n.values], axes, ("n",))
+        return {name: found[name].values for name in (*THEORY_N, "reason")}
 
 
 def build(settings: Mapping[str, Any], given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:

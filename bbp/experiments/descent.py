@@ -25,7 +25,6 @@ In the file (`bbp.files.dataset`) conditioned_edge is /conditioned/edge and conf
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,7 +43,7 @@ from bbp.engine.experiment import Point
 from bbp.engine.tasks import REASON, STATUS, Columns, Field, Kind, Results
 from bbp.experiments import models, own
 from bbp.experiments.options import AUTO, DESCENT, STARTS
-from bbp.files import dataset, variables
+from bbp.files import dataset
 from bbp.files.variables import described
 from sims.descent.hessians import FRAMES
 from sims.descent.path import Rules
@@ -195,8 +194,7 @@ class DescentExperiment(engine.Experiment):
         }
         points = list(self.points(results))
         alpha_bbp, kind = models.transition(self.model)
-        attributes = {
-            "format": self.form,
+        attributes = models.record(self.model) | {
             "alpha_bbp": alpha_bbp,
             "kind": kind,
             "seed": settings["seed"],
@@ -205,13 +203,9 @@ class DescentExperiment(engine.Experiment):
             "device": engine.devices(results.units),
             "threshold": self.threshold,
             "seconds": sum(unit.seconds for unit in results.units),
-            "finished": int(all(self.complete(results, point) for point in points)),
-            "config": json.dumps(self.records()[0]),
         }
-        found = self.over(results, points, axes, OUTER)
-        return described(
-            found.assign_attrs(models.record(self.model) | attributes | variables.provenance(results.made))
-        )
+        found = self.over(results, points, axes, OUTER).assign_attrs(attributes)
+        return described(found.assign_attrs(self.origin(results, points, self.records()[0])))
 
     def table(self, found: xr.Dataset) -> str:
         """Recovery against alpha."""

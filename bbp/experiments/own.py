@@ -70,8 +70,7 @@ CALLED: dict[str, tuple[str, ...]] = {
 _TABLES: dict[type, Mapping[str, Any]] = {Activation: ACTIVATIONS, Loss: LOSSES}
 _LIBRARIES = {"jax", "numpy", "scipy", "sims", "theory", "bbp"}  # their versions are recorded
 _LARGEST_FILE = 2**22
-_seen: dict[str, Entry] = {}  # by hash of the source
-_named: dict[tuple[str, str], Entry] = {}  # by that and name
+_seen: dict[str, dict[str, Entry]] = {}  # by hash of the source, and name
 
 
 class Text(str):
@@ -104,18 +103,14 @@ def _packed(entry: Entry) -> bytes:
     return cloudpickle.dumps(entry)
 
 
-@functools.lru_cache(
-    maxsize=64
-)  # one object however many units bring it: programs compiled for it are found again
+# One object however many units bring it: programs compiled for it are found again.
+@functools.lru_cache(maxsize=64)
 def _unpacked(packed: bytes) -> Text:
     return Text(_remembered(cloudpickle.loads(packed)))
 
 
-@functools.lru_cache(maxsize=16)
 def _mapped(name: str, source: str) -> Text:
-    entry = found("inputs", name, source)
-    assert isinstance(entry, Inputs)
-    return Text(entry)
+    return Text(found("inputs", name, source))
 
 
 def recorded(entry: Entry) -> Entry:
@@ -172,9 +167,8 @@ def found(kind: str, name: Any, source: str) -> Entry:
                 _loaded(kind, name)
         except (ParameterError, FileError) as error:
             return _absent(kind, name, source, str(error))
-    if source in _seen:
-        held = _named.get((source, str(name)))
-        return held or _remembered(replace(_seen[source], name=str(name)))
+    if held := _seen.get(source):
+        return held.get(str(name)) or _remembered(replace(next(iter(held.values())), name=str(name)))
     reason = "its source is another now" if ":" in name or kind == "inputs" else "it was given as an object"
     return _absent(kind, name, source, reason)
 
@@ -183,7 +177,7 @@ def known(kind: str, name: Any) -> Text | None:
     """The object of this name that this program has seen last, if it is at hand."""
     if isinstance(name, Text):
         return None if is_absent(name.entry) else name
-    seen = [entry for (_, each), entry in _named.items() if each == name]
+    seen = [held[name] for held in _seen.values() if name in held]
     return next((Text(entry) for entry in reversed(seen) if isinstance(entry, KINDS[kind])), None)
 
 
@@ -335,8 +329,7 @@ def _fit(kind: str, entry: Entry) -> Entry:
 
 def _remembered(entry: Entry) -> Entry:
     """The one that was seen first of those with this source and name."""
-    _seen.setdefault(entry.source, entry)
-    return _named.setdefault((entry.source, entry.name), entry)
+    return _seen.setdefault(entry.source, {}).setdefault(entry.name, entry)
 
 
 def _hash(entry: Any) -> str:

@@ -5,7 +5,6 @@ What the engine calls a sample is here one a of a row, or one (alpha, a), alpha 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from bbp.engine.tasks import TEXT, Columns, Field, Kind, Results
 from bbp.experiments import models
 from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import MINIMA, table
-from bbp.files import dataset, variables
+from bbp.files import dataset
 from bbp.files.variables import described
 from theory import finite
 from theory.checks import ParameterError, shown
@@ -229,7 +228,8 @@ class PhaseExperiment(engine.Experiment):
     def points(self, results: Results) -> Iterator[Point]:
         """Rows of every map; finite N and times are of finite p."""
         for name in self._maps():
-            yield from (row for row in self._rows(name) if math.isfinite(row[2]) or not _needs_finite(name))
+            finite_p = name in ("finite", "times")
+            yield from (row for row in self._rows(name) if math.isfinite(row[2]) or not finite_p)
 
     def kind(self, point: Point) -> Kind:
         """By the map that the row is of."""
@@ -272,11 +272,10 @@ class PhaseExperiment(engine.Experiment):
                 if called and column != "status":
                     found[called] = dims, values.values.reshape([len(axes[axis]) for axis in dims])
         found["p_c"] = "a", np.where(found["p_c"][1] == 0, np.nan, found["p_c"][1])
-        attributes = {"format": self.form, "p_star": settings["p_star"], "config": json.dumps(settings)}
+        attributes = self.origin(results, self.points(results), settings) | {"p_star": settings["p_star"]}
         if "alpha_bbp_n" in found and (said := self._doubts(found["alpha_bbp_n"][1])):
             attributes["theory_n_doubt"] = said
-        attributes["finished"] = int(all(self.complete(results, point) for point in self.points(results)))
-        return described(xr.Dataset(found, coordinates, variables.provenance(results.made) | attributes))
+        return described(xr.Dataset(found, coordinates, attributes))
 
     def table(self, found: xr.Dataset) -> str:
         """A few rows for each p."""
@@ -330,10 +329,6 @@ class PhaseExperiment(engine.Experiment):
             if np.isfinite(alpha) and (reason := doubt(Network(p, self.settings["p_star"], a), alpha, n)):
                 said[f"N = {n:g}, p = {p:g}, a = {a:g}: {reason}"] = None
         return "; ".join(said)
-
-
-def _needs_finite(of: str) -> bool:
-    return of in ("finite", "times")
 
 
 def build(settings: Mapping[str, Any], given: Mapping[str, Any]) -> PhaseExperiment:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from bbp.engine.tasks import Field, Kind, Result, Results
 from bbp.experiments import models
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.experiments.samples import COLUMNS, KIND, LAWS, OUTER, ROWS, law_seconds, own_column, sample_seconds
-from bbp.files import dataset, variables
+from bbp.files import dataset
 from bbp.files.product import combined, split
 from bbp.files.variables import described
 from sims import sampling
@@ -171,18 +170,10 @@ class SweepExperiment(engine.Experiment):
                 log.warning(
                     "observable %s is NaN in every sample: it is no number there, and has no mean", text
                 )
-        record = self.record(index)
-        attributes = {
-            "format": self.form,
-            "seed": record["seed"],
-            "dtype": record["dtype"],
-            "device": engine.devices(units),
-            "prng": STREAM,
-            "finished": int(all(self.complete(results, point) for point in points)),
-            "config": json.dumps(record),
-        }
-        made = variables.provenance(unit.made for unit in units if unit.made)
-        return with_theory(found.assign_attrs(attributes | made), model)
+        attributes = {name: self.settings[name] for name in ("seed", "dtype")}
+        attributes |= {"device": engine.devices(units), "prng": STREAM}
+        origin = self.origin(results, points, self.record(index))
+        return with_theory(found.assign_attrs(attributes | origin), model)
 
     def table(self, found: xr.Dataset) -> str:
         """A block of rows for each model and N."""

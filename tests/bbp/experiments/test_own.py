@@ -87,7 +87,6 @@ HOW = {"alpha": [2, 4], "n": 12, "samples": 4, "progress": False}
 def fresh(monkeypatch):
     """A program that has seen no object yet."""
     monkeypatch.setattr(own, "_seen", {})
-    monkeypatch.setattr(own, "_named", {})
 
 
 @pytest.fixture
@@ -108,7 +107,6 @@ def known_theory(monkeypatch):
 
 def forget():
     own._seen.clear()
-    own._named.clear()
 
 
 def test_a_function_and_its_activation_are_one(mine):
