@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from bbp import __version__
-from bbp.console import options, process
+from bbp.console import process
 
 COMMANDS = {
     "sweep": "sample Hessians over alpha beside the theory, into one HDF5 file",
@@ -46,11 +46,11 @@ def overview() -> str:
 
 def dispatch(argv: Sequence[str]) -> int:
     """Hand over to the named command, which is imported only then."""
-    from bbp.console import program  # late: `bbp --help` is answered without NumPy
+    if not argv or argv[0] in ("-h", "--help"):
+        print(overview(), file=sys.stdout if argv else sys.stderr)
+        return 0 if argv else 2
+    from bbp.console import options, program  # late: help is answered without NumPy
 
-    if not argv:
-        print(overview(), file=sys.stderr)
-        return program.USAGE
     if argv[0] == "--version":
         print(f"bbp {__version__}")
         return program.OK
@@ -64,8 +64,7 @@ def main() -> int:
     """Run the command named on the command line; the exit code is the command's."""
     process.prepare()
     if sys.argv[1:2] in (["-h"], ["--help"]):
-        print(overview())
-        return process.end(0)
+        return process.end(dispatch(sys.argv[1:]))
     try:
         from bbp.console import program
     except ModuleNotFoundError as error:

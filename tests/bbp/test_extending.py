@@ -84,7 +84,8 @@ def main(argv=None):
 """
 BOTH = ["sweep", *"--alpha-grid 2,4 --n 12 --samples 3 --activation Bell --processes 1".split()]
 THEN = f"""
-from bbp import join, store
+from bbp import join
+from bbp.files import dataset
 from bbp.experiments import models
 made, old = dataset.open("x.h5"), dataset.open("{ROOT}/data/finite_size/c200.h5")
 print("spread" in old, join([made, made])["spread"].shape)
