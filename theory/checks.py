@@ -32,36 +32,28 @@ class NotConverged(RuntimeError):
 
 def positive(name: str, value: Any) -> Any:
     """`value` as float (or float64 array of its shape), all positive and finite; else ParameterError."""
-    return _real_array(name, value, lambda v: (v > 0) & np.isfinite(v), "positive and finite")
+    return _array(name, value, lambda v: (v > 0) & np.isfinite(v), "positive and finite")
 
 
 def finite(name: str, value: Any) -> Any:
     """`value` as float (or float64 array of its shape), all finite; else ParameterError."""
-    return _real_array(name, value, np.isfinite, "finite")
+    return _array(name, value, np.isfinite, "finite")
 
 
 def real(name: str, value: Any) -> np.ndarray:
     """`value` as float64 array, however it comes (big-endian, narrow, a list); ParameterError if it is masked or no numbers."""
-    return np.asarray(_real_array(name, value, lambda v: np.ones(v.shape, bool), "real numbers"))
+    return np.asarray(_array(name, value, lambda v: np.ones(v.shape, bool), "real numbers"))
 
 
 def upper_half_plane(name: str, value: Any) -> Any:
-    """`value` as complex128 array, Im > 0 and 1e-300 <= |value| <= 1e300; else ParameterError."""
-    wanted = "finite and not 0, with positive imaginary part"
-    if np.ma.is_masked(value):
-        raise ParameterError(f"{name} must have no masked entries, got {shown(value)}")
-    try:
-        if isinstance(value, str | bytes | bool) or np.asarray(value).dtype.kind not in "iufcO":
-            raise TypeError
-        array = np.asarray(value, dtype=np.complex128)
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} must be complex, {wanted}, got {shown(value)}") from None
-    with np.errstate(all="ignore"):
-        size = np.abs(array)
-    good = (array.imag > 0) & (size >= 1 / LARGEST) & (size <= LARGEST)
-    if not np.all(good):
-        raise ParameterError(f"{name} must be {wanted}, got {complex(array[~good].flat[0])!r}")
-    return array
+    """`value` as complex128 (or array of its shape), Im > 0 and 1e-300 <= |value| <= 1e300; else ParameterError."""
+
+    def accept(z: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return (z.imag > 0) & (np.abs(z) >= 1 / LARGEST) & (np.abs(z) <= LARGEST)
+
+    wanted = "complex, finite and not 0, with positive imaginary part"
+    return _array(name, value, accept, wanted, "iufcO", np.complex128)
 
 
 def one(name: str, value: Any) -> float:
@@ -91,9 +83,7 @@ def normalisation(name: str, value: Any) -> Any:
 
 def variance(name: str, value: Any) -> Any:
     """A variance as float (or float64 array of its shape): from 0 to 1e60; else ParameterError."""
-    return _real_array(
-        name, value, lambda v: (v >= 0) & (v <= NORMALISATIONS[1]), "a variance from 0 to 1e60"
-    )
+    return _array(name, value, lambda v: (v >= 0) & (v <= NORMALISATIONS[1]), "a variance from 0 to 1e60")
 
 
 def broadcast(**arrays: Any) -> tuple[Any, ...]:
@@ -197,9 +187,7 @@ def widths(name: str, value: Any, infinite: bool = True, largest: float = LARGES
     """Layer widths as float64 (array or float): whole numbers from 1 to `largest`, inf only if
     allowed; else ParameterError."""
     wanted = "an integer of at least 1" + (" or inf" if infinite else "")
-    value = _real_array(
-        name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted
-    )
+    value = _array(name, value, lambda v: (v >= 1) & (v == np.rint(v)) & (np.isfinite(v) | infinite), wanted)
     array = np.asarray(value)
     if np.any(np.isfinite(array) & (array > largest)):
         raise ParameterError(f"{name} must be at most {largest:g}, got {np.max(array[np.isfinite(array)]):g}")
@@ -230,19 +218,22 @@ def _whole(value: Any) -> int | None:
     return int(number) if math.isfinite(number) and number == int(number) else None
 
 
-def _real_array(name: str, value: Any, accept: Any, wanted: str) -> Any:
+def _array(
+    name: str, value: Any, accept: Any, wanted: str, kinds: str = "iuf", dtype: Any = np.float64
+) -> Any:
+    """`value` as a number or an array of a type, of NumPy kinds that are taken for it, all of them accepted."""
     if np.ma.is_masked(value):
         raise ParameterError(f"{name} must have no masked entries, got {shown(value)}")
     try:
         if isinstance(value, int) and not isinstance(value, bool):
             value = float(value)  # NumPy has no dtype for large ones
-        if isinstance(value, str | bytes | bool) or np.asarray(value).dtype.kind not in "iuf":
+        if isinstance(value, str | bytes | bool) or np.asarray(value).dtype.kind not in kinds:
             raise TypeError
-        array = np.asarray(value, dtype=np.float64)
+        array = np.asarray(value, dtype=dtype)
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{name} must be {wanted}, got {shown(value)}") from None
     good = accept(array)
     if not np.all(good):
         culprit = value if array.ndim == 0 else array[~good].flat[0].item()
         raise ParameterError(f"{name} must be {wanted}, got {culprit!r}")
-    return float(array) if array.ndim == 0 else array
+    return array.item() if array.ndim == 0 else array

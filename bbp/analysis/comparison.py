@@ -30,8 +30,8 @@ from bbp.files import dataset, variables
 from bbp.files.variables import DONE, described
 from theory import finite
 from theory.checks import ParameterError
-from theory.exact.transition import alpha_zero
 from theory.finite.law import UNKNOWN, doubts, has_bulk
+from theory.front import alpha_zero
 from theory.model import Network
 
 Array = NDArray[np.float64]

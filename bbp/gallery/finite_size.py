@@ -15,7 +15,8 @@ from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look, ro
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory import finite
-from theory.exact.transition import alpha_zero, bbp_threshold
+from theory.exact.transition import bbp_threshold
+from theory.front import alpha_zero
 from theory.model import Network
 
 MODELS = {"continuous": Network(1, 1, 0.5), "discontinuous": Network(1, 1, 2.0)}

@@ -16,7 +16,8 @@ from bbp.files import dataset
 from tests.cases import cases
 from theory import Threshold, finite, minima
 from theory.checks import NotConverged
-from theory.exact.transition import alpha_zero, bbp_threshold, critical_normalisation, critical_width
+from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width
+from theory.front import alpha_zero
 from theory.general.spectrum import threshold
 from theory.model import Committee
 from theory.model.network import Network

@@ -32,7 +32,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.answers import Threshold
-from theory.checks import TEACHERS, ParameterError, choice, normalisation, numpy_defaults, variance, widths
+from theory.checks import (
+    TEACHERS,
+    ParameterError,
+    broadcast,
+    choice,
+    normalisation,
+    numpy_defaults,
+    variance,
+    widths,
+)
 from theory.exact.averages import (
     Widths,
     average,
@@ -194,18 +203,13 @@ def models_of(
     p: ArrayLike, p_star: ArrayLike, a: ArrayLike, noise: ArrayLike = 0.0
 ) -> tuple[Widths, tuple[int, ...]]:
     """Checked models, broadcast and flattened; and their shape. Raises ParameterError."""
-    p, p_star, a, noise = (
-        widths("p", p),
-        widths("p_star", p_star, infinite=False, largest=TEACHERS),
-        normalisation("a", a),
-        variance("noise", noise),
+    arrays = broadcast(
+        p=widths("p", p),
+        p_star=widths("p_star", p_star, infinite=False, largest=TEACHERS),
+        a=normalisation("a", a),
+        noise=variance("noise", noise),
     )
-    try:
-        models = Widths.of(p, p_star, a, noise)
-    except ValueError:
-        shapes = ", ".join(str(np.shape(v)) for v in (p, p_star, a))
-        raise ParameterError(f"p, p_star and a must broadcast, got shapes {shapes}") from None
-    return Widths(*(np.ravel(v) for v in models.fields)), models.shape
+    return Widths.of(*map(np.ravel, arrays)), arrays[0].shape
 
 
 def transition(models: Widths) -> Threshold:
@@ -231,19 +235,6 @@ def transition(models: Widths) -> Threshold:
 
 
 # ---- alpha_0 ----
-
-
-def alpha_zero(model: Network, method: str = "overlap") -> float | None:
-    """alpha_0 of a quadratic model by the method "overlap" or "continuation"; None where that estimate does not exist.
-
-    For a continuous transition both are alpha_BBP. Raises ParameterError for another method.
-
-    >>> round(alpha_zero(Network(2, 1, 1.0)), 4)
-    0.9021
-    """
-    model = quadratic(model)
-    value = float(alpha_zero_map(model.p, model.p_star, model.a, method, noise=model.noise))
-    return None if np.isnan(value) else value
 
 
 @numpy_defaults

@@ -30,7 +30,6 @@ from theory.answers import Edge, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, ParameterError, choice, numpy_defaults, one, ratio, shown
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import alpha_zero as of_committee
 from theory.exact.transition import alpha_zero_map, bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic
@@ -307,9 +306,9 @@ def alpha_zero_estimate(model: Network, method: str = "overlap") -> tuple[float,
     """
     model, method = network(model), choice("method", method, ("overlap", "continuation"))
     if model.is_quadratic and model.covariance is None:
-        value = of_committee(model, method)
-        if value is None:
-            return math.nan, 0.0, "no such alpha, or one below the weak-recovery limit"
+        value = float(alpha_zero_map(model.p, model.p_star, model.a, method, noise=model.noise))
+        if math.isnan(value):
+            return value, 0.0, "no such alpha, or one below the weak-recovery limit"
         return value, 0.0, ""
     found = threshold(model)
     if found.kind != "discontinuous":

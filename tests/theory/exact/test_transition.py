@@ -11,13 +11,13 @@ from theory.exact.averages import Widths
 from theory.exact.bulk import edge_root, outlier_root
 from theory.exact.outliers import squared_overlap, teacher_branch
 from theory.exact.transition import (
-    alpha_zero,
     alpha_zero_map,
     bbp_threshold,
     critical_normalisation,
     critical_width,
     threshold_map,
 )
+from theory.front import alpha_zero
 from theory.model import Committee
 
 
@@ -270,7 +270,7 @@ def test_bad_input():
         threshold_map(1, math.inf)
     with pytest.raises(ParameterError, match=r"^a must be positive and finite, got"):
         threshold_map(1, 1, [0.5, 0.0])
-    with pytest.raises(ParameterError, match=r"^p, p_star and a must broadcast, got shapes"):
+    with pytest.raises(ParameterError, match=r"^p, p_star, a and noise must broadcast, got shapes"):
         threshold_map([1, 2, 3], 1, [0.5, 0.6])
     with pytest.raises(ParameterError, match=r"^method must be one of overlap, continuation, got 'tangent'$"):
         alpha_zero(Committee(), "tangent")
