@@ -31,7 +31,7 @@ from bbp.files.variables import DONE, described
 from theory import finite
 from theory.checks import ParameterError
 from theory.finite.law import UNKNOWN, doubts, has_bulk
-from theory.front import alpha_zero
+from theory.general.spectrum import alpha_zero
 from theory.model import Network
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory import finite
 from theory.exact.transition import bbp_threshold
-from theory.front import alpha_zero
+from theory.general.spectrum import alpha_zero
 from theory.model import Network
 
 MODELS = {"continuous": Network(1, 1, 0.5), "discontinuous": Network(1, 1, 2.0)}

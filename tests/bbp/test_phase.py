@@ -17,8 +17,7 @@ from tests.cases import cases
 from theory import Threshold, finite, minima
 from theory.checks import NotConverged
 from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width
-from theory.front import alpha_zero
-from theory.general.spectrum import threshold
+from theory.general.spectrum import alpha_zero, threshold
 from theory.model import Committee
 from theory.model.network import Network
 from theory.path import TransitionTime

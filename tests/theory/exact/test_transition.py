@@ -17,7 +17,7 @@ from theory.exact.transition import (
     critical_width,
     threshold_map,
 )
-from theory.front import alpha_zero
+from theory.general.spectrum import alpha_zero
 from theory.model import Committee
 
 
