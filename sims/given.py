@@ -98,14 +98,14 @@ def verdict_of(
     """The verdict from lowest eigenvalues and overlaps (S,) of samples and the `predictions` (S, 6) of the same; theory's means
     are those of more draws of the seed, of which no Hessian is solved."""
     rows = _inputs(model)
-    gaussian, elliptical, gaussian_q2, elliptical_q2 = said[:, :4].T
     try:
         own = marks(rows)
     except ParameterError as error:
         nan = np.nan
         return Verdict(NEITHER, nan, nan, nan, nan, nan, nan, nan, str(error))
     halves = said[np.isfinite(said[:, 4:]).all(axis=1), 4:]
-    verdict = judge(lowest, gaussian, elliptical, overlaps, gaussian_q2, elliptical_q2, own, halves=halves)
+    found, gaussian, elliptical = np.column_stack([lowest, overlaps]), said[:, [0, 2]], said[:, [1, 3]]
+    verdict = judge(found, gaussian, elliptical, own, halves=halves)
     if verdict.kind == NEITHER:
         return verdict
     law = KINDS.index(verdict.kind)

@@ -96,15 +96,15 @@ class SmallPairs:
 
 
 def small_pairs(
-    model: Network, m: int, n: int, chosen: range, seed: int, labels: Array | None = None
+    model: Network, m: int, n: int, chosen: range, seed: int, shared: Array | None = None
 ) -> SmallPairs:
     """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
 
-    labels (2, m, p + p_star)   preactivations and projections that all draws share, as in theory.finite.draw; own ones if None
+    shared   preactivations and projections of all draws, as in theory.finite.draw; own ones of each if None
 
     Raises NotConverged where no draw has an edge with enough levels left of 0.
     """
-    drawn = draw(model, m, n, chosen, seed, labels)
+    drawn = draw(model, m, n, chosen, seed, shared)
     drawn = replace(drawn, labels=soften(drawn.labels))
     bulk_labels, d = drawn.labels, int(model.degeneracy)
     order, most = drawn.blocks * bulk_labels.n, level_count(model)

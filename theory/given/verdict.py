@@ -119,29 +119,18 @@ def marks(rows: Inputs) -> Marks:
 
 
 def judge(
-    found: ArrayLike,
-    gaussian: ArrayLike,
-    elliptical: ArrayLike,
-    overlap: ArrayLike,
-    gaussian_overlap: ArrayLike,
-    elliptical_overlap: ArrayLike,
-    own: Marks,
-    *,
-    halves: ArrayLike = (),
+    found: ArrayLike, gaussian: ArrayLike, elliptical: ArrayLike, own: Marks, *, halves: ArrayLike = ()
 ) -> Verdict:
-    """The verdict on some draws.
+    """The verdict on some draws, each told by lowest eigenvalue and squared overlap q2.
 
     Parameters
     ----------
-    found, gaussian, elliptical : arrays (S,)
-        Lowest eigenvalues of the Hessians of S draws, and what theory says of each with tau = 1 and with tau; NaN where there
-        is none.
-    overlap, gaussian_overlap, elliptical_overlap : arrays (S,)
-        Squared overlaps likewise.
+    found, gaussian, elliptical : arrays (S, 2)
+        Of the Hessians of S draws, and what theory says of each with tau = 1 and with tau; NaN where there is none.
     own : Marks
         Of the rows.
-    halves : arrays (S', 2) of pairs
-        Lowest eigenvalue and q2 by theory from either half of the rows, second less first: what the covariance is uncertain by.
+    halves : array (S', 2)
+        By theory from either half of the rows, second less first: what the covariance is uncertain by.
 
     Returns
     -------
@@ -150,21 +139,18 @@ def judge(
     Raises
     ------
     ParameterError
-        On arrays of different lengths.
+        On arrays of different shapes.
     """
-    columns = [
-        np.asarray(each, float)
-        for each in (found, gaussian, elliptical, overlap, gaussian_overlap, elliptical_overlap)
-    ]
-    if len({each.shape for each in columns}) > 1 or columns[0].ndim != 1:
+    draws = [np.asarray(each, float) for each in (found, gaussian, elliptical)]
+    if len({each.shape for each in draws}) > 1 or draws[0].shape[1:] != (2,):
         raise ParameterError(
-            f"draws must be arrays of one length, got shapes {[each.shape for each in columns]}"
+            f"draws must be arrays (S, 2) of one length, got {[each.shape for each in draws]}"
         )
-    value, first, second, q2, first_q2, second_q2 = columns
     split = np.asarray(halves, float).reshape(-1, 2)
     by_rows = np.sqrt(np.mean(split**2, axis=0)) / 2 if len(split) else np.zeros(2)
-    by_gauss = _fit(GAUSSIAN, value, first, q2, first_q2, by_rows)
-    by_tau = _fit(ELLIPTICAL, value, second, q2, second_q2, by_rows)
+    by_gauss, by_tau = (
+        _fit(kind, draws[0], said, by_rows) for kind, said in zip(KINDS, draws[1:], strict=False)
+    )
     if by_gauss.kind == GAUSSIAN and own.spread <= BROAD:
         return by_gauss
     if by_tau.kind == ELLIPTICAL:
@@ -251,15 +237,15 @@ def _neither(verdict: Verdict, why: str, may_hold: bool) -> Verdict:
     return replace(verdict, kind=NEITHER, **none, reason=why, open=may_hold)
 
 
-def _fit(kind: str, value: Array, said: Array, q2: Array, said_q2: Array, by_rows: Array) -> Verdict:
+def _fit(kind: str, found: Array, theory: Array, by_rows: Array) -> Verdict:
     """The verdict by one law alone: its kind, or "neither" and why. by_rows: what the covariance is uncertain by."""
     nan = math.nan
-    known = np.isfinite(value) & np.isfinite(said)
-    some, wanted = int(known.sum()), int(np.isfinite(value).sum())
+    known = np.isfinite(found[:, 0]) & np.isfinite(theory[:, 0])
+    some, wanted = int(known.sum()), int(np.isfinite(found[:, 0]).sum())
     if some < DRAWS or some < wanted:
-        why = f"{some} draws of {len(value)} have both Hessian and theory, {DRAWS} and all of them are needed"
+        why = f"{some} draws of {len(found)} have both Hessian and theory, {DRAWS} and all of them are needed"
         return Verdict(NEITHER, nan, nan, nan, nan, nan, nan, nan, why, some == wanted)
-    value, said, q2, said_q2 = value[known], said[known], q2[known], said_q2[known]
+    (value, q2), (said, said_q2) = found[known].T, theory[known].T
     (off, off_error), (mean, spread) = _mean(said - value), _mean(said)
     (q2_off, q2_off_error), (q2_mean, q2_spread) = _mean(said_q2 - q2), _mean(said_q2)
     rest = np.arange(len(value)) != np.argmax(np.abs(value))
@@ -287,8 +273,8 @@ def _fit(kind: str, value: Array, said: Array, q2: Array, said_q2: Array, by_row
     if not abs(q2_off) + 2 * q2_off_error <= TOLERANCE * q2.mean():
         q2_mean = q2_error = nan  # not shown to be right
     reason = f"theory less found: {off:+.3g} +- {off_error:.2g} in lambda_1, {q2_off:+.2g} in q2"
-    found = Verdict(kind, mean, error, q2_mean, q2_error, off, off_error, q2_off, reason)
-    return _neither(found, why, not refuted) if why else found
+    verdict = Verdict(kind, mean, error, q2_mean, q2_error, off, off_error, q2_off, reason)
+    return _neither(verdict, why, not refuted) if why else verdict
 
 
 def _mean(values: Array) -> tuple[float, float]:

@@ -12,20 +12,26 @@ FOUND = -2 + 0.2 * np.sin(np.arange(16.0))
 Q2 = np.full(16, 0.4)
 
 
+def judged(found, gaussian, elliptical, q2, gaussian_q2, elliptical_q2, own, **options):
+    """`judge` of columns."""
+    pairs = zip((found, gaussian, elliptical), (q2, gaussian_q2, elliptical_q2), strict=True)
+    return judge(*map(np.column_stack, pairs), own, **options)
+
+
 def test_the_law_that_meets_the_hessians_is_named():
     off = FOUND + 1.5
-    assert judge(FOUND, FOUND + 0.05, FOUND, Q2, Q2, Q2, ROUND).kind == "Gaussian"
-    assert judge(FOUND, FOUND + 0.05, FOUND, Q2, Q2, Q2, BROAD).kind == "elliptical"
-    assert judge(FOUND, off, FOUND + 0.05, Q2, Q2, Q2, BROAD).kind == "elliptical"
-    verdict = judge(FOUND, off, off, Q2, Q2, Q2, BROAD)
+    assert judged(FOUND, FOUND + 0.05, FOUND, Q2, Q2, Q2, ROUND).kind == "Gaussian"
+    assert judged(FOUND, FOUND + 0.05, FOUND, Q2, Q2, Q2, BROAD).kind == "elliptical"
+    assert judged(FOUND, off, FOUND + 0.05, Q2, Q2, Q2, BROAD).kind == "elliptical"
+    verdict = judged(FOUND, off, off, Q2, Q2, Q2, BROAD)
     assert verdict.kind == "neither" and np.isnan(verdict.lowest) and "+1.5" in verdict.reason
-    assert judge(FOUND, FOUND, off, Q2, Q2, Q2, BROAD).kind == "neither"
+    assert judged(FOUND, FOUND, off, Q2, Q2, Q2, BROAD).kind == "neither"
 
 
 def test_errors_hold_the_misfit_and_the_covariance():
-    verdict = judge(FOUND, FOUND + 0.1, FOUND + 0.1, Q2, Q2, Q2, ROUND)
+    verdict = judged(FOUND, FOUND + 0.1, FOUND + 0.1, Q2, Q2, Q2, ROUND)
     assert 0.1 < verdict.lowest_error < 0.12
-    wider = judge(FOUND, FOUND + 0.1, FOUND + 0.1, Q2, Q2, Q2, ROUND, halves=[[0.8, 0.0]])
+    wider = judged(FOUND, FOUND + 0.1, FOUND + 0.1, Q2, Q2, Q2, ROUND, halves=[[0.8, 0.0]])
     assert wider.lowest_error == pytest.approx(np.hypot(verdict.lowest_error, 0.4))
 
 
@@ -33,12 +39,12 @@ def test_one_heavy_draw_decides_nothing():
     """Its draw alone makes the mean right to a percent, the others are off by half."""
     found, said = FOUND.copy(), FOUND - 1.0
     found[3] = said[3] = -1000.0
-    assert judge(found, said, said, Q2, Q2, Q2, ROUND).kind == "neither"
+    assert judged(found, said, said, Q2, Q2, Q2, ROUND).kind == "neither"
 
 
 def test_a_law_needs_a_mean_that_is_known():
     """Of 64 draws with scatter, skewed ones, and some that heavy rows may hide."""
-    verdict = judge(FOUND, FOUND, FOUND, Q2, Q2, Q2, ROUND)
+    verdict = judged(FOUND, FOUND, FOUND, Q2, Q2, Q2, ROUND)
     more = np.column_stack([-2 + 0.3 * np.sin(np.arange(64.0)), np.full(64, 0.4)])
     said = settled(verdict, more, 16)
     assert said.kind == "Gaussian" and said.lowest == pytest.approx(more[:, 0].mean())
@@ -68,20 +74,20 @@ def test_draws_are_made_until_the_mean_is_known():
 
 def test_few_draws_are_no_verdict():
     few = slice(0, DRAWS - 1)
-    verdict = judge(FOUND[few], FOUND[few], FOUND[few], Q2[few], Q2[few], Q2[few], ROUND)
+    verdict = judged(FOUND[few], FOUND[few], FOUND[few], Q2[few], Q2[few], Q2[few], ROUND)
     assert verdict.kind == "neither" and f"{DRAWS}" in verdict.reason
     lacking = FOUND.copy()
     lacking[2] = np.nan  # theory fails where it is hardest
-    assert judge(FOUND, lacking, lacking, Q2, Q2, Q2, ROUND).kind == "neither"
+    assert judged(FOUND, lacking, lacking, Q2, Q2, Q2, ROUND).kind == "neither"
 
 
 def test_an_overlap_is_given_where_it_is_shown_to_be_right():
-    assert judge(FOUND, FOUND, FOUND, Q2, Q2 + 0.01, Q2, ROUND).overlap == pytest.approx(0.41)
-    assert judge(FOUND, FOUND, FOUND, Q2, Q2 + 0.2, Q2 + 0.2, ROUND).kind == "neither"
-    low = judge(FOUND, FOUND, FOUND, Q2 - 0.35, Q2 - 0.28, Q2 - 0.3, ROUND)
+    assert judged(FOUND, FOUND, FOUND, Q2, Q2 + 0.01, Q2, ROUND).overlap == pytest.approx(0.41)
+    assert judged(FOUND, FOUND, FOUND, Q2, Q2 + 0.2, Q2 + 0.2, ROUND).kind == "neither"
+    low = judged(FOUND, FOUND, FOUND, Q2 - 0.35, Q2 - 0.28, Q2 - 0.3, ROUND)
     assert low.kind == "Gaussian" and np.isnan(low.overlap)
     noisy = Q2 + 0.5 * np.cos(np.arange(16.0))
-    assert np.isnan(judge(FOUND, FOUND, FOUND, Q2, noisy, Q2, ROUND).overlap)
+    assert np.isnan(judged(FOUND, FOUND, FOUND, Q2, noisy, Q2, ROUND).overlap)
 
 
 def test_marks_tell_rows_apart():
@@ -97,4 +103,4 @@ def test_marks_tell_rows_apart():
 
 def test_arrays_of_other_lengths_are_refused():
     with pytest.raises(ParameterError, match="one length"):
-        judge(FOUND, FOUND[:4], FOUND, Q2, Q2, Q2, ROUND)
+        judge(np.ones((16, 2)), np.ones((4, 2)), np.ones((16, 2)), ROUND)
