@@ -87,8 +87,7 @@ def general_spectrum(
     if infimum is not None:
         bottom = Extreme(infimum, np.full((1, p, p), infimum) * np.eye(p), True)
     else:
-        search = _floor_of if isinstance(weight, Hashable) else _bottom
-        bottom = search(weight, p, p_star, noise)
+        bottom = (_remembered if isinstance(weight, Hashable) else _bottom)(weight, p, p_star, noise)
     if not np.isfinite(bottom.value):
         return without_edge("points", UNBOUNDED)
 
@@ -107,18 +106,10 @@ def general_spectrum(
         runs.append(_solved(cloud, law, alpha, given))
     found = scattered(runs)
     groups = _groups(found.outliers, found.outliers_error)
-    errors, overlap_errors = (
-        _with_splitting(mean, error, groups)
-        for mean, error in (
-            (found.outliers, found.outliers_error),
-            (found.overlaps, found.overlaps_error),
-        )
-    )
-    pulled = [
-        replace(o, error=float(e), overlap_error=float(q))
-        for o, e, q in zip(found.pulled, errors, overlap_errors, strict=True)
-    ]
-    return replace(found, pulled=tuple(pulled))
+    errors = _with_splitting(found.outliers, found.outliers_error, groups)
+    of_overlaps = _with_splitting(found.overlaps, found.overlaps_error, groups)
+    rows = zip(found.pulled, errors.tolist(), of_overlaps.tolist(), strict=True)
+    return replace(found, pulled=tuple(replace(o, error=e, overlap_error=q) for o, e, q in rows))
 
 
 def _groups(places: Array, errors: Array) -> list[slice]:
@@ -146,12 +137,6 @@ def _takes_three(weight: Weight, p: int, p_star: int, noise: int) -> None:
         raise ParameterError(f"weight must take three arguments (lam, u, noise): {error}") from None
     except ValueError:  # a function without a signature shows when it is called
         return
-
-
-@lru_cache(maxsize=32)
-def _floor_of(weight: Weight, p: int, p_star: int, noise: int) -> Extreme:
-    """The infimum of a weight, looked for once: a curve over alpha asks for it again and again."""
-    return _bottom(weight, p, p_star, noise)
 
 
 def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None = None) -> Extreme:
@@ -184,6 +169,9 @@ def _bottom(weight: Weight, p: int, p_star: int, noise: int, shift: Array | None
     place = np.append(deep.x, deep.y)
     inside = bool(np.all(np.abs(place) < _INSIDE))
     return Extreme(deep.value, weights(place[None, :]), not inside or d > _DIVERGES)
+
+
+_remembered = lru_cache(maxsize=32)(_bottom)  # a curve over alpha asks for the infimum again and again
 
 
 def _weights(weight: Weight, lam: Array, u: Array, xi: Array) -> Array:

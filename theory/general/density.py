@@ -20,7 +20,7 @@ A resolvent that is a multiple of the identity is the case p = 1 with the weight
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -41,20 +41,12 @@ from theory.model.network import Network, network
 Array = NDArray[Any]
 Nodes = Callable[[], tuple[Array, Array]]
 
-_LINES = (
-    (0.16, 0.1),
-    (0.11, 0.1),
-    (0.08, 0.1),
-    (0.057, 1e-3),
-    (0.03, 0.1),
-)  # steps and radii of the rules, in turn
-_PRODUCTS = 0.35, 0.25, 0.2, 0.16  # steps of product rules
-_SOBOL = (0, 12), (1, 13), (2, 14)  # scrambling and log2 of the points
-_CUBATURE, _PRODUCT, _POINTS = (
-    1e-6,
-    1e-3,
-    1e-2,
-)  # change of rho, relative to rho and 1/(width of the spectrum), that is steady
+# steps and radii of the rules of a line, in turn; steps of product rules; scrambling and log2 of Sobol points
+_LINES = (0.16, 0.1), (0.11, 0.1), (0.08, 0.1), (0.057, 1e-3), (0.03, 0.1)
+_PRODUCTS = 0.35, 0.25, 0.2, 0.16
+_SOBOL = (0, 12), (1, 13), (2, 14)
+# steady: change of rho relative to rho and 1/(width of the spectrum)
+_CUBATURE, _PRODUCT, _POINTS = 1e-6, 1e-3, 1e-2
 _DRAWN, _KEPT = 1e-3, 0.03  # the same of a curve: aimed at, and kept where the finest nodes do no better
 _PRODUCT_DIMENSIONS = 3
 _LOOK = 40  # places of the first look at a curve, on either side
@@ -63,9 +55,7 @@ _SMALLEST, _FARTHEST = 1e-3, 30.0  # of their distances, in standard deviations 
 _STEPS = 30
 _CONVERGED = 1e-8  # relative change after which Newton's next one is below rounding
 _REAL = 1e-9  # Im G relative to G below which a root counts as real
-_HEIGHTS = np.append(
-    np.geomspace(30.0, 1e-6, 36), 0.0
-)  # Im z on the way down to the axis, in spectra's units
+_HEIGHTS = np.append(np.geomspace(30.0, 1e-6, 36), 0.0)  # Im z on the way down, in spectra's units
 
 
 @dataclass(frozen=True)
@@ -91,16 +81,10 @@ class Resolvent:
         self.c = (alpha * c).astype(complex)
         s, w = (np.ones(1), np.ones(1)) if inputs is None else inputs
         self.s, self.w = s[s > 0], w[s > 0]
-        self.mean, self.square, self.mean_matrix = self._moments(f, c, alpha)
-        self.scale = abs(self.mean) + (1 + alpha) * np.sqrt(self.square / alpha)
-
-    def _moments(self, f: Array, c: Array, alpha: float) -> tuple[float, float, Array]:
         mean = np.einsum("n,nij->ij", c, f)
-        return (
-            alpha * float(np.trace(mean)) / self.p,
-            alpha * float(c @ np.sum(f**2, axis=(1, 2))) / self.p,
-            alpha * mean,
-        )
+        self.mean, self.mean_matrix = alpha * float(np.trace(mean)) / self.p, alpha * mean
+        self.square = alpha * float(c @ np.sum(f**2, axis=(1, 2))) / self.p
+        self.scale = abs(self.mean) + (1 + alpha) * np.sqrt(self.square / alpha)
 
     def moments(self) -> tuple[float, float]:
         """Mean of the spectrum, (1/pN) E Tr H, and of its square, the atom included.
@@ -286,7 +270,7 @@ def density(
             "digits must be left out for this model: tolerance says how steady its density is"
         )
     at, places = one("alpha", ratio("alpha", alpha)), np.asarray(finite("values", values), float)
-    limit = _tolerance(model) if tolerance is None else one("tolerance", positive("tolerance", tolerance))
+    limit = _rules(model)[0] if tolerance is None else one("tolerance", positive("tolerance", tolerance))
     found, moved = _settled(model, at, places.ravel(), limit)
     rho = np.where(moved <= limit, found, np.nan).reshape(places.shape)
     return float(rho) if rho.ndim == 0 else rho
@@ -330,14 +314,12 @@ def density_curve(
     if not 0 < mass < 1:
         raise ParameterError(f"mass must lie between 0 and 1, got {mass}")
     found = solve(model, alpha) if known is None else known
-    zero = float(atom(model, alpha))
-    lam = _places(
-        Resolvent(*next(_nodes(model))(), alpha, model.levels()), found.edge, points, mass, 1 - zero
-    )
+    zero, (limit, rules) = float(atom(model, alpha)), _rules(model)
+    lam = _places(Resolvent(*rules[0](), alpha, model.levels()), found.edge, points, mass, 1 - zero)
     if model.is_committee:
         rho, moved = density(model, alpha, lam), np.zeros(len(lam))
     else:
-        rho, moved = _settled(model, alpha, lam, max(_DRAWN, _tolerance(model)))
+        rho, moved = _settled(model, alpha, lam, max(_DRAWN, limit))
     good = np.isfinite(rho) & (moved <= _KEPT)
     return DensityCurve(lam[good], rho[good], zero, found)
 
@@ -359,25 +341,20 @@ def _places(rough: Resolvent, edge: float, points: int, mass: float, bulk: float
     half = np.linspace(0, 1, points // 2 + 1)
     start = 0.0 if bounded else 1e-2
     shares = reached(bulk * (start + (mass - start) * half))
-    crowded = (
-        edge + (shares[-1] - edge) * half[1:] ** 2
-        if bounded
-        else np.linspace(shares[0], shares[-1], len(half))
-    )
+    even = np.linspace(shares[0], shares[-1], len(half))
+    crowded = edge + (shares[-1] - edge) * half[1:] ** 2 if bounded else even
     places = np.unique(np.concatenate([shares, crowded]))
     return places[places != 0]
 
 
-def _nodes(model: Network) -> Iterator[Nodes]:
-    """Sets of nodes, weights and their probabilities, finer and finer."""
+def _rules(model: Network) -> tuple[float, list[Nodes]]:
+    """The tolerance of a model, and sets of nodes, weights and their probabilities, finer and finer."""
     if isotropic(model):
-        yield from (partial(weight_nodes, model, *rule) for rule in _LINES)
-        return
+        return _CUBATURE, [partial(weight_nodes, model, *rule) for rule in _LINES]
     fit(model)
     if dimensions(model) <= _PRODUCT_DIMENSIONS:
-        yield from (partial(_points, product_cloud, model, h) for h in _PRODUCTS)
-    else:
-        yield from (partial(_points, sobol_cloud, model, *at) for at in _SOBOL)
+        return _PRODUCT, [partial(_points, product_cloud, model, h) for h in _PRODUCTS]
+    return _POINTS, [partial(_points, sobol_cloud, model, *at) for at in _SOBOL]
 
 
 def _points(cloud: Callable[..., Cloud], *arguments: Any) -> tuple[Array, Array]:
@@ -385,19 +362,12 @@ def _points(cloud: Callable[..., Cloud], *arguments: Any) -> tuple[Array, Array]
     return found.f, found.probability
 
 
-def _tolerance(model: Network) -> float:
-    if isotropic(model):
-        return _CUBATURE
-    fit(model)
-    return _PRODUCT if dimensions(model) <= _PRODUCT_DIMENSIONS else _POINTS
-
-
 def _settled(model: Network, alpha: float, lam: Array, tolerance: float) -> tuple[Array, Array]:
     """rho at places (n,) on finer and finer nodes until it moves by less than the tolerance, and by how much it moved."""
     order = np.argsort(lam)
     rho, moved = np.full(len(lam), np.nan), np.full(len(lam), np.inf)
     roots: list[Root | None] = [None] * len(lam)
-    for nodes in _nodes(model):
+    for nodes in _rules(model)[1]:
         rest = [i for i in order if not moved[i] <= tolerance]
         if not rest:
             break

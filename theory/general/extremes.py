@@ -76,7 +76,7 @@ def bottom(model: Network) -> Extreme:
 @lru_cache(maxsize=64)
 def bottom_place(model: Network) -> tuple[Array, float]:
     """Preactivations (p,) and output where the weights are lowest."""
-    found = _search(model, np.zeros((int(model.p), int(model.p))))
+    found = _search(model)
     lam, y = _map(model)(found.x[None, :], np.array([found.y]))
     return lam[0], float(y[0])
 
@@ -110,20 +110,17 @@ def _searched(model: Network, shift: bytes) -> Infimum:
         return model.student_outputs(mapped(x, np.zeros(len(x)))[0])
 
     unit, bounded = model.a if model.rule.has_a else 1.0, bool(np.any(moved))
-    known = _known(model) if bounded else ()
-    return searched_infimum(
-        smallest, p if free else p + model.p_star, model.reach, outputs, unit, bounded, known
-    )
+    known = []
+    if bounded:  # where the weights themselves are lowest, one student there, or all of them
+        at = _search(model)
+        bends = np.abs(model.student.second(shifted(at.x, model.bias, np), np))
+        known = [(at.x, at.y), (np.full_like(at.x, at.x[int(np.argmax(bends))]), at.y)]
+    d = p if free else p + model.p_star
+    return searched_infimum(smallest, d, model.reach, outputs, unit, bounded, known)
 
 
-def _known(model: Network) -> list[tuple[Array, float]]:
-    """Where the weights themselves are lowest, one student there, or all of them."""
-    found = _search(model, np.zeros((int(model.p), int(model.p))))
-    one = found.x[int(np.argmax(np.abs(model.student.second(shifted(found.x, model.bias, np), np))))]
-    return [(found.x, found.y), (np.full_like(found.x, one), found.y)]
-
-
-def _search(model: Network, shift: Array) -> Infimum:
+def _search(model: Network, shift: Array | None = None) -> Infimum:
+    shift = np.zeros((int(model.p), int(model.p))) if shift is None else shift
     return _searched(model, np.ascontiguousarray(shift, dtype=np.float64).tobytes())
 
 

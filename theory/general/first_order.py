@@ -90,16 +90,15 @@ def _sums(model: Network, v: Array, hidden: Array, mixing: Array, probability: A
     zeta, xi = hidden[:, :noisy], hidden[:, noisy] if model.output_noise else None
     y = model.outputs(v[:, : model.p_star], zeta if noisy else None, xi)
     lam = v @ mixing.T
-    yhat = np.full(len(v), _mean_output(model)) if math.isinf(model.p) else model.student_outputs(lam)
+    if math.isinf(model.p):
+        ((x, weight),) = _normals(1)
+        yhat = np.full(len(v), weight @ model.student.value(x[:, 0], np))
+    else:
+        yhat = model.student_outputs(lam)
     slopes = model.student.first(shifted(lam, model.bias, np), np)
     slopes = slopes if model.readout is None else weighed(slopes, model.readout, np)
     c = model.rule.first(y, yhat, model.a, np)[:, None] * slopes
     return (c * probability[:, None]).T @ v, probability @ c**2
-
-
-def _mean_output(model: Network) -> float:
-    ((x, weight),) = _normals(1)
-    return float(weight @ model.student.value(x[:, 0], np))
 
 
 def _normals(dimensions: int) -> list[tuple[Array, Array]]:

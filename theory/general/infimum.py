@@ -329,13 +329,12 @@ class _Search:
         x = np.where(alike[:, None] & (rng.random((_POINTS, d)) < 0.5), x[:, :1], x)
         scale = 10 ** rng.uniform(-2, reach, _POINTS)
         offset = rng.choice([-1.0, 1.0], _POINTS) * scale
-        free = (
-            offset**3
-            if np.isinf(low)
-            else low + np.abs(offset) ** 4
-            if np.isinf(high)
-            else low + (high - low) * rng.random(_POINTS)
-        )
+        if np.isinf(low):
+            free = offset**3
+        elif np.isinf(high):
+            free = low + np.abs(offset) ** 4
+        else:
+            free = low + (high - low) * rng.random(_POINTS)
         relative = rng.random(_POINTS) < 0.5
         output = np.where(relative, self.unit * rng.choice([1.0, 0.1, 0.01], _POINTS) * offset, free)
         ends = rng.random(_POINTS)

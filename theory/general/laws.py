@@ -156,9 +156,7 @@ def node_law(model: Network, h: float, rare: bool = True) -> NodeLaw:
     rare   whether weights that have no probability at p = inf, but do at every finite p, bound q
     """
     found = _bounded(model, rare)
-    teacher = _teacher_nodes(model, h, found, _RADIUS)
-    single = model.p == 1 or math.isinf(model.p)
-    return _law(model, found, _single(model, h, teacher, _RADIUS) if single else _split(model, teacher))
+    return _law(model, found, _built(model, h, found, _RADIUS))
 
 
 @lru_cache(maxsize=8)
@@ -218,13 +216,7 @@ def weight_nodes(model: Network, h: float, radius: float = _RADIUS) -> tuple[Arr
 
     radius  of the sinh map: a larger one needs fewer nodes, where poles of 1/(1 - g f) keep away from the real plane
     """
-    found = floor_of(model)
-    teacher = _teacher_nodes(model, h, found, radius)
-    if model.p == 1 or math.isinf(model.p):
-        f, coefficients, _, _ = _single(model, h, teacher, radius)
-    else:
-        f, coefficients, _, _ = _split(model, teacher)
-    return f, coefficients
+    return _built(model, h, floor_of(model), radius)[:2]
 
 
 @dataclass(frozen=True)
@@ -287,6 +279,12 @@ def _mean(entry: Activation) -> float:
 
 
 _Built = tuple[Array, Array, tuple[Array, ...], tuple[Block, ...]]
+
+
+def _built(model: Network, h: float, found: Infimum, radius: float) -> _Built:
+    teacher = _teacher_nodes(model, h, found, radius)
+    single = model.p == 1 or math.isinf(model.p)
+    return _single(model, h, teacher, radius) if single else _split(model, teacher)
 
 
 def _single(model: Network, h: float, teacher: _Teacher, radius: float) -> _Built:

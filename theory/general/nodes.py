@@ -39,9 +39,8 @@ _DEPTH = 120
 _REACH = 9.5  # standard deviations that the nodes cover: what is left out is 2e-21
 
 _NODES, _WEIGHTS = (v / 2 for v in np.polynomial.legendre.leggauss(_ORDER))
-_LAST = (
-    np.polynomial.legendre.legvander(2 * _NODES, _ORDER - 1)[:, -2:] * _WEIGHTS[:, None]
-)  # of the series along an axis
+# the last coefficients of the series along an axis
+_LAST = np.polynomial.legendre.legvander(2 * _NODES, _ORDER - 1)[:, -2:] * _WEIGHTS[:, None]
 
 
 @dataclass(frozen=True)

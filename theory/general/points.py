@@ -67,10 +67,7 @@ _CLOSE = 1e-7  # relative distance within which outliers count as one
 _CARRIES = 0.01  # share of an outlier's vector on teacher directions from which it carries the teacher
 _SECANTS = 12
 _NEAR = 1e-6  # relative distance left of the edge of the mean Hessian at which a covariance's pull is taken
-_ROUGHLY, _NEARLY = (
-    0.15,
-    0.03,
-)  # relative distances in Q at which smooth edges are verified, in the scan and at the root
+_ROUGHLY, _NEARLY = 0.15, 0.03  # distances in Q at which smooth edges are verified: in the scan, at the root
 _AHEAD = 1e-3  # steps in log alpha of the tangent: what three points leave is 1e-6
 UNBOUNDED = "no left edge: the weight is unbounded below"
 
@@ -118,9 +115,8 @@ class CloudProblem:
         if edge.state is None:
             return -1.0, edge, 0.0
         spike, found = self._carrier(dyson, edge.state, edge.value)
-        overlap = (
-            overlap_at(spike, edge.state, np.array(found[1]), edge.value) if edge.kind == "smooth" else 0.0
-        )
+        smooth = edge.kind == "smooth"
+        overlap = overlap_at(spike, edge.state, np.array(found[1]), edge.value) if smooth else 0.0
         return edge.value - found[0], edge, overlap
 
     def _carrier(self, dyson: Dyson, state: State, z: float) -> tuple[SpikeBlock, _Lowest]:

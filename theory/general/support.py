@@ -41,10 +41,7 @@ _HALVINGS = 30
 _BELOW = 1e-7  # relative distance by which searches may miss the infimum
 _TOUCHING = 1e-9  # relative distance within which a weight touches
 _NEAREST = 1e-14  # relative distance of a sharp edge from the end of the support that is rounding of Q,
-_SHOWN, _CUT = (
-    1e-5,
-    0.02,
-)  # from which points may show it; up to which weights are then taken out of their sums
+_SHOWN, _CUT = 1e-5, 0.02  # from which points may show it; up to which weights then leave their sums
 _DEEPEST = 0.02  # and from which points should have shown it
 _FARTHEST = 1e6  # times the infimum, where no branch is looked for
 
@@ -123,10 +120,8 @@ class Support:
         """Kind of an edge at a Q that touches the support, and its relative distance from there where it is sharp."""
         alpha = float(dyson.c.sum())
         values, vectors = np.linalg.eigh(state.q + self._bank)
-        low, touching = (
-            values[:, 0],
-            float(values[:, 0].min()) + _TOUCHING * float(np.linalg.norm(state.q, 2)),
-        )
+        low = values[:, 0]
+        touching = float(low.min()) + _TOUCHING * float(np.linalg.norm(state.q, 2))
         if self._closed[int(np.argmin(low))]:
             return "smooth", 0.0
         rows = [(vectors[i, :, 0], self._peaks[i]) for i in np.flatnonzero(low <= touching)]

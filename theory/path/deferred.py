@@ -85,14 +85,10 @@ class Deferred:
         self.dtype = np.dtype(dtype)
         if self.dtype.name not in TOLERANCE:
             raise ParameterError(f"dtype must be float32 or float64, got {self.dtype.name}")
-        chosen = (
-            TOLERANCE[self.dtype.name]
-            if tolerance is None
-            else one("tolerance", positive("tolerance", tolerance))
-        )
-        if not chosen < 1:
-            raise ParameterError(f"tolerance must be below 1, got {chosen}")
-        self.tolerance = chosen
+        tolerance = TOLERANCE[self.dtype.name] if tolerance is None else tolerance
+        self.tolerance = one("tolerance", positive("tolerance", tolerance))
+        if not self.tolerance < 1:
+            raise ParameterError(f"tolerance must be below 1, got {self.tolerance}")
         self.directions = count("directions", directions)
         if memory is not None:
             self._require_fit(memory)
