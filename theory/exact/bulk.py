@@ -222,11 +222,11 @@ def shift(
 
 def at_edge(models: Widths, t: Array, rest: Array) -> Array:
     """K - W/t = E[(c yhat - y)(a + y)/D^2]: z/alpha at a sharp edge."""
-    return _by_size(
-        models,
-        lambda at: average([kernel_edge], models.take(at), t[at], rest[at])[0],
-        lambda at: average([kernel_edge_wide], models.take(at), t[at], rest[at])[0],
-    )
+
+    def part(kernel: Kernel) -> Callable[[Array], Array]:
+        return lambda at: average([kernel], models.take(at), t[at], rest[at])[0]
+
+    return _by_size(models, part(kernel_edge), part(kernel_edge_wide))
 
 
 def at_outlier(models: Widths, t: Array, rest: Array) -> Array:

@@ -62,14 +62,10 @@ Complex = NDArray[np.complex128]
 FEWEST = 8  # digits that may be asked for
 SMALLEST, LARGEST = 1e-100, 1e100  # |z| beyond these: the leading law, as squares of t must not overflow
 CRITICAL = 1e-100  # |z| below this follow the power law of alpha = 1
-BESIDE = (
-    1e-15,
-    1e-9,
-)  # |z| below these times 1 - alpha and its square: t is that of the atom and its first correction
-DEEP, NEAR_ONE = (
-    1e-22,
-    1e-11,
-)  # |z| and |alpha - 1| below these: t feels weights so small that other laws have no nodes there
+# |z| below these times 1 - alpha and its square: t is that of the atom and its first correction
+BESIDE = 1e-15, 1e-9
+# |z| and |alpha - 1| below these: t feels weights so small that other laws have no nodes there
+DEEP, NEAR_ONE = 1e-22, 1e-11
 HIGHEST, LOST = 256, 1e-6  # moment, and the share of it that rounding may be
 WIDEST = 1e8  # the nodes of the law of f are as many as the square root of p or p_star
 _FINE = 801  # nodes of the integrals of overlaps

@@ -296,10 +296,8 @@ def _height(law: WeightLaw, alpha: float, u: Real, v: Real) -> Real:
     """v (n,) where the share is 1, from v where it is larger. Newton's method for 1/share as a function of v^2, which is
     concave and rising (the share being a Stieltjes function of v^2): from below it rises to the solution without passing it.
     A law of few digits may bend the share close to the axis: what leaves the bracket halves it, in the logarithm."""
-    lower, upper = (
-        v**2,
-        np.full(u.size, alpha * abs(np.sum(law.mass / law.pole**2))),
-    )  # the share is below alpha E f^2/v^2
+    lower = v**2
+    upper = np.full(u.size, alpha * abs(np.sum(law.mass / law.pole**2)))  # the share is below alpha E f^2/v^2
     square, todo = lower.copy(), np.flatnonzero(lower < upper)
     for _ in range(NEWTON_STEPS):
         at = square[todo]

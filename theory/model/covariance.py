@@ -322,9 +322,10 @@ def _mp_quantiles(law: Covariance, x: Array) -> Array:
     root = math.sqrt(c)
     empty = max(0.0, 1 - 1 / c)
     theta = np.linspace(0, np.pi, 20_001)  # from the lower edge up
-    density = 2 * np.sin(theta) ** 2 / (np.pi * (1 + c - 2 * root * np.cos(theta))) if c != 1 else None
-    if density is None:
+    if c == 1:
         density = (1 + np.cos(theta)) / np.pi
+    else:
+        density = 2 * np.sin(theta) ** 2 / (np.pi * (1 + c - 2 * root * np.cos(theta)))
     steps = (density[1:] + density[:-1]) * np.diff(theta) / 2
     below = empty + (1 - empty) * np.append(0, np.cumsum(steps) / steps.sum())
     at = np.interp(x, below, theta)

@@ -21,10 +21,8 @@ from theory.checks import ParameterError, flag, shown
 
 Array = NDArray[np.float64]
 
-_FEW, _PER_COLUMN = (
-    2**16,
-    64,
-)  # rows that stand for all of them: the larger of this number and so many for each column
+# Rows that stand for all of them: the larger of this number and so many for each column
+_FEW, _PER_COLUMN = 2**16, 64
 _READ = 2**22  # entries read at once
 _DIGESTED, _COPIED = 2**32, 2**30  # bytes of rows that are digested whole, and of arrays that are copied
 _LEAST, _LARGEST = 1e-140, 1e140  # of entries, so that squares do not under- or overflow
