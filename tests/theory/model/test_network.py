@@ -1,5 +1,5 @@
-"""Networks: derivatives against differences, weights against the loss and the committee, records, refusals; readouts, biases and
-targets, spectra against the slow twin and closed cases."""
+"""Networks: derivatives against differences, weights against the loss and the committee, records, refusals; readouts, biases
+and targets, spectra against the slow twin and closed cases."""
 
 import math
 
