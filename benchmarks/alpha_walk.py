@@ -20,7 +20,7 @@ from sims.backend import settings
 from sims.instance import draw
 from sims.krylov.settings import Plan, Settings
 from sims.krylov.solver import search
-from sims.operator.operator import HessianOperator, hessian_operator
+from sims.operator import HessianOperator, hessian_operator
 from theory.model import Committee
 
 

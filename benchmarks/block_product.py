@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sims.instance import draw
-from sims.operator.operator import hessian_operator
+from sims.operator import hessian_operator
 from theory.model import Committee
 
 

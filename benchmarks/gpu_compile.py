@@ -26,19 +26,18 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from bbp.experiments import samples as cost
 from benchmarks.compiled import Compiled, compiled, devices
 from benchmarks.programs import HALVES, Program, descents, programs, solves
-from sims import machine
+from sims import machine, sharded
 from sims.backend import settings
-from sims.descent import samples
+from sims.dynamics import samples
 from sims.instance import padded
 from sims.krylov import settings as krylov_settings
 from sims.krylov.settings import Plan, Settings
-from sims.operator import sharded
-from sims.operator.rows import block_size
+from sims.rows import block_size
 from sims.solvers.dense import dense_bytes
 from sims.threefry import gemm_width
 from theory.model import Committee
 
-ADD = "sims.operator.rows._add_block"
+ADD = "sims.rows._add_block"
 _DENSE = ("hessian._block", "hessian._joined", "hessian._assembled", "instance._place", "threefry.row_block")
 _HOST = ("threefry._rows", "tridiagonal")  # in the table, run on a CPU alone
 
@@ -107,9 +106,7 @@ class Report:
         chunk = along.arguments - n * p * block * item
         chunks = -(-plan.basis // plan.width) + -(-2 * plan.basis // 5 // plan.width) + 1
         laid = found["sims.krylov.basis._laid"].temporaries + krylov_settings.PANELS * n * p * block * item
-        labels = (
-            found["sims.operator.operator._parts"].results + found["sims.operator.operator._in_units"].results
-        )
+        labels = found["sims.operator._parts"].results + found["sims.operator._in_units"].results
         data = (blocks if stored else 2) * draw.results + add.temporaries
         xla = data + blocks * labels + chunks * chunk + laid
         self.told("memory of the search", planned, xla)

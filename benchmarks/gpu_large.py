@@ -27,19 +27,19 @@ from benchmarks.programs import HALVES, Program, descents, programs, solves
 from sims import machine
 from sims.backend import settings
 from sims.density import lanczos_quadrature
-from sims.descent.samples import sample_descents
+from sims.dynamics.samples import sample_descents
 from sims.dynamics.state import Rules
 from sims.instance import draw
 from sims.krylov.settings import Settings, krylov_bytes
 from sims.krylov.solver import lowest_krylov
 from sims.one_draw import sample_grid
-from sims.operator.operator import HessianOperator, hessian_operator
-from sims.operator.rows import block_size
+from sims.operator import HessianOperator, hessian_operator
+from sims.rows import block_size
 from sims.sampling import sample_point
 from theory.model import Committee
 
 MODEL = Committee(2, 1, 0.3)
-ADD = "sims.operator.rows._add_block"
+ADD = "sims.rows._add_block"
 LARGE = {
     "copy": 1 << 31,
     "product": 100_000,

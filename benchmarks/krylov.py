@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from sims.instance import draw
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.operator.operator import HessianOperator, hessian_operator
+from sims.operator import HessianOperator, hessian_operator
 from theory.model import Committee
 
 

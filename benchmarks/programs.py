@@ -98,13 +98,13 @@ def programs(
     parts64 = tuple(shape(*part.shape, of=np.float64) for part in parts)
     columns, vectors = shape(n, sets * p * k), shape(order, k)
     rows, mirror = shape(width, gemm_width(order)), None
-    operator, krylov = "sims.operator.operator.", "sims.krylov."
+    operator, krylov = "sims.operator.", "sims.krylov."
     return [
         Program(HALVES, (key, word), {"count": size, "n": n, "dtype": dtype}),
         Program(f"{operator}_parts", (functions, halves, both, numbers64, (None, None), reach, whole, p)),
         Program(f"{operator}_in_units", (*parts64, shape(sets, of=np.float64), dtype)),
-        Program("sims.operator.rows._first_block", (halves, mirror, columns, *parts)),
-        Program("sims.operator.rows._add_block", (columns, halves, mirror, columns, *parts)),
+        Program("sims.rows._first_block", (halves, mirror, columns, *parts)),
+        Program("sims.rows._add_block", (columns, halves, mirror, columns, *parts)),
         Program(f"{operator}_to_columns", (shape(sets, p, n, k),)),
         Program(f"{operator}_from_columns", (columns, (sets, p))),
         Program(f"{operator}_block_major", (vectors, p)),
@@ -134,8 +134,8 @@ def programs(
         Program("sims.instance._spread", (shape(size, n), shape(n))),
         Program("sims.instance._place", (shape(m, n), shape(128, n), whole, whole)),
         Program("sims.threefry._rows", (shape(size, 2, of=np.uint32), shape(size, of=np.uint32)), {"n": n, "dtype": dtype}),
-        Program("sims.descent.hessians._split", (vectors, shape(n, p, 1))),
-        Program("sims.descent.hessians._joined", (vectors, vectors, shape(1, p, k), shape(n, p, 1), shape(1, p, 1), real)),
+        Program("sims.dynamics.hessians._split", (vectors, shape(n, p, 1))),
+        Program("sims.dynamics.hessians._joined", (vectors, vectors, shape(1, p, k), shape(n, p, 1), shape(1, p, 1), real)),
     ]  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def solves(order: int, together: int, dtype: str, *, sharding: Any = None) -> Pr
 def descents(
     n: int, alpha: float, p: int, number: int, dtype: str, *, dynamics: str = "flow", sharding: Any = None
 ) -> Program:
-    """Descents of so many samples side by side, with the arguments that `sims.descent.path.descend` gives on a GPU."""
+    """Descents of so many samples side by side, with the arguments that `sims.dynamics.run.descend_batch` gives on a GPU."""
 
     def shape(*sizes: int, of: Any = dtype) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(sizes, of, sharding=sharding)
@@ -158,4 +158,4 @@ def descents(
     numbers = jax.tree.map(lambda x: shape(*x.shape, of=x.dtype), rules.numbers(np.dtype(dtype), np.asarray))
     nodes = nodes_of(QUADRATIC, 0.3)
     arrays = shape(number, m, n), Loss(rows, rows, each, each), shape(number, p, n), numbers
-    return Program("sims.descent.path._descend", (*arrays, number, QUADRATIC, nodes, rules.dynamics, False))
+    return Program("sims.dynamics.run._descend", (*arrays, number, QUADRATIC, nodes, rules.dynamics, False))

@@ -34,7 +34,7 @@ from bbp.sweep import PROGRAM
 from sims import machine
 from sims.instance import draw
 from sims.machine import ROOM
-from sims.operator.sharded import sharded_operator
+from sims.sharded import sharded_operator
 from theory.model import Committee
 
 P, K, ALPHA = 2, 8, 2.0

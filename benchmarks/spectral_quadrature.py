@@ -13,7 +13,7 @@ import numpy as np
 from sims.density import lanczos_quadrature
 from sims.hessian import dense_blas, weights_of
 from sims.instance import draw
-from sims.operator.operator import hessian_operator
+from sims.operator import hessian_operator
 from theory import Committee
 
 CASES = [

@@ -38,7 +38,7 @@ from sims.backend import HIGHEST, pinned, power_of_two
 from sims.checks import of_type, reals
 from sims.instance import Instance
 from sims.krylov.solver import BlockOperator, block_operator
-from sims.operator.operator import hessian_operator
+from sims.operator import hessian_operator
 from theory.checks import ParameterError, count, finite, one, positive
 
 Array = NDArray[np.float64]
@@ -144,7 +144,7 @@ def lanczos_quadrature(
     atom    mass at 0 that is known; None: what the operator knows (`HessianOperator.atom`), 0 where it does not say
 
     >>> from sims.instance import draw
-    >>> from sims.operator.operator import hessian_operator
+    >>> from sims.operator import hessian_operator
     >>> from theory.model import Network
     >>> operator = hessian_operator(draw(Network(2, 1, 1.0), 12, 2.5, seed=1))
     >>> lanczos_quadrature(operator, probes=2, steps=6).nodes.shape

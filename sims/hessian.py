@@ -141,7 +141,7 @@ def weights_together(drawn: Sequence[Instance]) -> NDArray[np.float64]:
             for one, (lam, u) in zip(drawn, padded, strict=True)
         ]
     lam, u = (np.concatenate(parts) for parts in zip(*both, strict=True))
-    wide = network(drawn[0].model)
+    wide = drawn[0].model
     zeta = xi = None
     if wide.noise or wide.output_noise:
         noise = [teacher_noise(one.model, one.key, 0, one.m) for one in drawn]

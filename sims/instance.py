@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sims.backend import HIGHEST, blas, pinned
 from sims.checks import indices, of_type, reals
 from sims.threefry import HostRows, aligned, fold, normal_row, row_block
-from theory.checks import ParameterError, count, flag, positive, shown
+from theory.checks import ParameterError, count, flag, one, positive, shown
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network
 
@@ -254,21 +254,20 @@ def placed(model: Network, rows: NDArray, teacher: NDArray) -> NDArray:
     w_k.w*_l / N is R_kl exactly, and own directions meet by chance. With a Gram matrix own directions are made orthogonal
     too: w_k.w_j / N is Q_kj. Raises ParameterError where N leaves no room for the directions.
     """
-    gram, overlap = getattr(model, "gram", None), getattr(model, "overlap", 0.0)
-    if gram is None and overlap == 0.0:
+    if model.gram is None and model.overlap == 0.0:
         return rows
-    wide, p, (p_star, n) = network(model), len(rows), teacher.shape
-    need = p_star + (1 if gram is None else p)
+    p, (p_star, n) = len(rows), teacher.shape
+    need = p_star + (1 if model.gram is None else p)
     if need > n:
         raise ParameterError(f"N must be at least {need} for students at given overlaps, got {n}")
-    w, r = teacher.astype(np.float64), wide.overlap_matrix
+    w, r = teacher.astype(np.float64), model.overlap_matrix
     own = rows - (rows @ w.T / n) @ w
-    if gram is None:
+    if model.gram is None:
         length = np.sqrt(np.clip(1 - np.sum(r**2, axis=1), 0, None))[:, None]
         return (r @ w + length * _on_sphere(own)).astype(rows.dtype)
     q, triangle = np.linalg.qr(own.T)
     own = (q * np.where(np.diag(triangle) < 0, -1, 1)).T * math.sqrt(n)
-    return (wide.mixing() @ np.concatenate([w, own])).astype(rows.dtype)
+    return (model.mixing() @ np.concatenate([w, own])).astype(rows.dtype)
 
 
 def _on_sphere(rows: NDArray) -> NDArray:
@@ -281,7 +280,7 @@ def _on_sphere(rows: NDArray) -> NDArray:
 def input_roots(model: Network, n: int) -> NDArray[np.float64] | None:
     """Square roots (n,) of the eigenvalues of Sigma at N = n, by which coordinates of N(0, I_N / N) are multiplied: ascending,
     at the quantiles (i + 1/2) / N of the model's law, rescaled to tr Sigma = N. None for Sigma = 1."""
-    law = getattr(model, "covariance", None)
+    law: Any = model.covariance
     return None if law is None else np.sqrt(law.eigenvalues(n))
 
 
@@ -302,7 +301,7 @@ def samples_of(alpha: float, n: int) -> int:
     >>> samples_of(2.5, 13)
     32
     """
-    alpha, n = _scalar("alpha", alpha), count("n", n)
+    alpha, n = one("alpha", positive("alpha", alpha)), count("n", n)
     if alpha * n >= WORD:
         raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {shown(n)}")
     m = round(alpha * n)
@@ -311,23 +310,17 @@ def samples_of(alpha: float, n: int) -> int:
     return m
 
 
-@pinned
-def draw_key(seed: int, n: int, alpha: float | None, sample: int) -> jax.Array:
-    """Key of one draw: a function of (seed, N, alpha, sample) alone. alpha = None: data shared by all alpha.
-
-    Folds in N, the two 32-bit words of the float64 alpha, and the sample. Raises ParameterError.
-    """
-    return _wrapped(fold(point_words(seed, n, alpha), below("sample", sample, WORD)))
-
-
 def point_words(seed: int, n: int, alpha: float | None) -> NDArray[np.uint32]:
-    """Words (2,) of the key from which those of all samples at a point are folded."""
+    """Words (2,) of the key into which the number of a sample is folded: a function of (seed, N, alpha), or of the first two.
+
+    Folds in N and the two 32-bit words of the float64 alpha; None: data shared by all alpha. Raises ParameterError.
+    """
     seed = below("seed", seed, 2**63)
     # the words of jax.random.key(seed), less the program's jax_random_seed_offset
     words = np.asarray([seed >> 32, seed & (WORD - 1)], np.uint32)
     folded = [below("n", count("n", n), WORD)]
     if alpha is not None:
-        folded += np.asarray(_scalar("alpha", alpha)).reshape(1).view(np.uint32).tolist()
+        folded += np.asarray(one("alpha", positive("alpha", alpha))).reshape(1).view(np.uint32).tolist()
     for word in folded:
         words = fold(words, word)
     return words
@@ -356,9 +349,9 @@ def teacher_noise(
     rows, and zeta does not depend on whether there is output noise.
     """
     zeta = xi = None
-    if getattr(model, "noise", 0.0):
+    if model.noise:
         zeta = _normals(_fold(key, _NOISE), np.uint32(start), count, model.p_star)
-    if getattr(model, "output_noise", 0.0):
+    if model.output_noise:
         xi = _normals(_fold(key, _OUTPUT_NOISE), np.uint32(start), count, 1)[:, 0]
     return zeta, xi
 
@@ -372,7 +365,7 @@ def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]
         None if part is None else np.asarray(part)
         for part in teacher_noise(instance.model, instance.key, 0, instance.m)
     )
-    return np.asarray(network(instance.model).outputs(u, zeta, xi))
+    return np.asarray(instance.model.outputs(u, zeta, xi))
 
 
 @pinned
@@ -444,13 +437,6 @@ def _fold(key: jax.Array, word: int) -> jax.Array:
 
 def _wrapped(words: Any) -> jax.Array:
     return jax.random.wrap_key_data(words, impl="threefry2x32")
-
-
-def _scalar(name: str, value: Any) -> float:
-    number = positive(name, value)
-    if np.ndim(number):
-        raise ParameterError(f"{name} must be one number, got an array of shape {np.shape(number)}")
-    return number
 
 
 def below(name: str, value: int, bound: int) -> int:

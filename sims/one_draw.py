@@ -21,7 +21,7 @@ from sims.instance import Instance, draw, finite_p, samples_of
 from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.machine import require_fit
-from sims.operator.operator import HessianOperator, hessian_operator
+from sims.operator import HessianOperator, hessian_operator
 from sims.sampling import require_resolved
 from sims.solvers import Eigenpairs, Overlaps
 from sims.solvers.krylov import mean_overlaps
@@ -106,7 +106,7 @@ def shared(
 ) -> tuple[Instance, HessianOperator]:
     """The draw with key (seed, N, sample), of as many rows as the largest alpha wants, and the Hessians of all points on it.
 
-    size as in `sims.operator.rows.rows_of`. Raises ParameterError.
+    size as in `sims.rows.rows_of`. Raises ParameterError.
     """
     model, largest = _checked(points)
     drawn = draw(model, n, largest, seed=seed, sample=sample, dtype=dtype, data=False, shared=True)

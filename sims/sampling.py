@@ -34,7 +34,7 @@ from sims import checks, instance, machine, solvers
 from sims.backend import pinned
 from sims.instance import Instance, draw_on_host
 from sims.krylov.settings import FLOOR
-from sims.signal import Observable, student_shares_together
+from sims.signal import Observable, student_shares
 from sims.solvers import Code, Eigenpairs, Solver
 from sims.solvers.dense import dense_bytes
 from sims.tridiagonal import side_by_side
@@ -148,7 +148,7 @@ def sample_point(
     need = _bytes_of(model, alpha, k, dtype, name, size)
     machine.require_fit(need, n, instance.finite_p(model), dense=SOLVERS[name].dense)
     if not indices:
-        instance.draw_key(seed, n, alpha, 0)  # an unfit seed is refused even for no samples
+        instance.point_words(seed, n, alpha)  # an unfit seed is refused even for no samples
     records = []
     drawn = _draws(model, n, alpha, seed, indices, dtype, name)
     size = max(size, _together(model, n, name, dtype))
@@ -322,7 +322,7 @@ def _solve(
         ended = {"max_overlap_rank": -1, "codes": Code.FAILED, "reasons": reason, "measured": measured}
         return [columns | ended]
     vectors = [pairs.vectors for pairs in solved]
-    shares = student_shares_together(vectors, [np.asarray(one.student) for one in drawn])
+    shares = student_shares(vectors, [np.asarray(one.student) for one in drawn])
     return [_record(*each, observables) for each in zip(drawn, solved, shares, strict=True)]
 
 

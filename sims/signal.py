@@ -43,16 +43,11 @@ def overlaps(vectors: ArrayLike, teacher: ArrayLike) -> jax.Array:
     >>> overlaps(np.eye(9)[:, :2], teacher).tolist()
     [1.0, 0.0]
     """
-    return _overlaps(*(jnp.asarray(array) for array in _vectors_and_rows(vectors, "teacher", teacher)))
-
-
-def _vectors_and_rows(vectors: Any, name: str, rows: Any) -> tuple[Any, Any]:
-    """Vectors (p N, k) and rows (any, N) as arrays; ParameterError where they do not fit."""
-    vectors, rows = reals("vectors", vectors, None, None), reals(name, rows, None, None)
+    columns, rows = reals("vectors", vectors, None, None), reals("teacher", teacher, None, None)
     n = rows.shape[1]
-    if not n or len(vectors) % n:
-        raise ParameterError(f"vectors must have shape (p N, k) with N = {n} of {name}, got {vectors.shape}")
-    return vectors, rows
+    if not n or len(columns) % n:
+        raise ParameterError(f"vectors must have shape (p N, k) with N = {n} of teacher, got {columns.shape}")
+    return _overlaps(jnp.asarray(columns), jnp.asarray(rows))
 
 
 @jax.jit
@@ -63,20 +58,12 @@ def _overlaps(vectors: jax.Array, teacher: jax.Array) -> jax.Array:
     return jnp.sum(amplitude**2, axis=(0, 1))
 
 
-def student_shares(vectors: ArrayLike, student: ArrayLike) -> NDArray[np.float64]:
-    """Squared overlaps (k,) of unit vectors (p N, k) with the student's space, the span of e_k (x) w_j: p^2 dimensions.
+def student_shares(vectors: Sequence[NDArray], students: Sequence[NDArray]) -> NDArray[np.float64]:
+    """Squared overlaps (samples, k) of unit vectors with the student's own space, the span of e_k (x) w_j: p^2 dimensions.
 
-    student (p, N), rows of any Gram matrix. Where student and teacher overlap so do their spaces, and the two shares may add up
-    to more than the share of the space that they span together. Raises ParameterError on arrays that do not fit.
+    vectors (p N, k) and students (p, N), rows of any Gram matrix, of samples of one shape. Where student and teacher overlap so
+    do their spaces, and the two shares may add up to more than the share of the space that they span together.
     """
-    columns, rows = _vectors_and_rows(vectors, "student", student)
-    if len(columns) != rows.size:
-        raise ParameterError(f"vectors must have p N = {rows.size} rows, got {len(columns)}")
-    return student_shares_together([np.asarray(columns)], [np.asarray(rows)])[0]
-
-
-def student_shares_together(vectors: Sequence[NDArray], students: Sequence[NDArray]) -> NDArray[np.float64]:
-    """`student_shares` of several samples of one shape, vectors (p N, k) and students (p, N) each: (samples, k)."""
     rows = np.array(students, np.float64)
     b, p, n = rows.shape
     columns = np.array([np.asarray(own).T for own in vectors], np.float64).reshape(b, -1, p, n)

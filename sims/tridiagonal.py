@@ -184,10 +184,9 @@ def spectra_overlaps(
     for start in range(0, len(swept), together):
         some = swept[start : start + together]
         raw |= zip(some, _swept([given[i] for i in some], together), strict=True)
-    simple = _simple(raw, given, [width for *_, width in problems])
     found = []
     for i, ((d, e, s, values), (_, _, _, width)) in enumerate(zip(given, problems, strict=True)):
-        overlaps = raw[i] if i in simple else _resolved(values, raw[i], s, width) if i in raw else None
+        overlaps = _resolved(values, raw[i], s, width) if i in raw else None
         if overlaps is None:
             values, vectors = eigh_tridiagonal(d, e)
             overlaps = group_means(np.sum((vectors.T @ s) ** 2, axis=1), *groups(values, width))
@@ -224,18 +223,6 @@ def groups(values: NDArray, width: float) -> tuple[NDArray, NDArray]:
 def group_means(raw: NDArray, starts: NDArray, lengths: NDArray) -> NDArray:
     """raw (n,) with the members of every run replaced by their mean."""
     return np.repeat(np.add.reduceat(raw, starts) / lengths, lengths)
-
-
-def _simple(raw: dict[int, NDArray], given: Sequence[tuple], widths: Sequence[float]) -> set[int]:
-    """Those of `raw` that are overlaps as they are: all values apart, and the sum rule holds."""
-    if not raw:
-        return set()
-    chosen = list(raw)
-    values = np.array([given[i][3] for i in chosen])
-    apart = ((values[:, 1:] - values[:, :-1]).min(axis=1, initial=np.inf)) > [widths[i] for i in chosen]
-    totals = np.array([np.vdot(given[i][2], given[i][2]) for i in chosen])
-    right = np.abs(np.array(list(raw.values())).sum(axis=1) - totals) < _SUM * totals
-    return {i for i, good in zip(chosen, apart & right, strict=True) if good}
 
 
 def _resolved(values: NDArray, raw: NDArray, s: NDArray, width: float) -> NDArray | None:

@@ -53,7 +53,7 @@ USED = {
     "sims.instance": ["draw", "samples_of"],
     "sims.krylov.solver": ["lowest_krylov"],
     "sims.one_draw": ["sample_grid"],
-    "sims.operator.operator": ["hessian_operator"],
+    "sims.operator": ["hessian_operator"],
     "sims.sampling": ["lowest", "sample_point"],
     "sims.signal": ["gap", "overlaps", "signal_vectors"],
     "bbp.store": ["load"],

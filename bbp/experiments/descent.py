@@ -45,10 +45,10 @@ from bbp.experiments import models, own
 from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.files import dataset
 from bbp.files.variables import described
-from sims.descent.hessians import FRAMES
-from sims.descent.path import Rules
-from sims.descent.samples import bytes_needed, hessian_moments, sample_descents
-from sims.descent.starts import own_start, spectral_refusal
+from sims.dynamics.hessians import FRAMES
+from sims.dynamics.samples import bytes_needed, hessian_moments, sample_descents
+from sims.dynamics.starts import own_start, spectral_refusal
+from sims.dynamics.state import Rules
 from sims.instance import STREAM, samples_of
 from sims.machine import require_fit
 from theory.checks import ParameterError, shown

@@ -26,7 +26,7 @@ DESCENT_ALPHA = np.linspace(0.75, 6, 8)
 
 def build_descent(effort: Effort) -> Arrays:
     """m2 at the end of descents from random starts, p* = 1 and p = 1, 2, 4, at two normalisations."""
-    from sims.descent.path import Rules
+    from sims.dynamics.state import Rules
 
     (n, *_), samples = effort.sizes([60], [300]), effort.count(12, 40)
     rules = Rules(steps=3000 if effort.mode == "quick" else 20_000, records=4, loss_floor=1e-6)
@@ -44,8 +44,8 @@ def build_descent(effort: Effort) -> Arrays:
 
 def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Any) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
-    from sims.descent.path import End
-    from sims.descent.samples import sample_descents
+    from sims.dynamics.samples import sample_descents
+    from sims.dynamics.state import End
 
     found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
     return np.where(found.code == End.NOT_FINITE, np.nan, found.m2[:, -1])
@@ -75,9 +75,9 @@ ROUTES = {"conditioned": "theory of the path", "quenched": "theory of the labels
 
 def build_theory(effort: Effort) -> Arrays:
     """Eigenvalue, q2 and both theories at twelve records of descents from random starts, p* = 1, and the BBP time."""
-    from sims.descent.hessians import FRAMES
-    from sims.descent.path import Rules
-    from sims.descent.samples import sample_descents
+    from sims.dynamics.hessians import FRAMES
+    from sims.dynamics.samples import sample_descents
+    from sims.dynamics.state import Rules
 
     (n, *_), samples = effort.sizes([200], [400]), effort.count(8, 24)
     rules = Rules(steps=STEPS, records=40)

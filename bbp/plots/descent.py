@@ -30,7 +30,7 @@ NAMES = {
 ROUTES = {
     "conditioned": "--",
     "quenched": "-.",
-}  # of theory along the way (sims.descent.hessians), and their lines
+}  # of theory along the way (sims.dynamics.hessians), and their lines
 WORDS = {"conditioned": "theory of the path", "quenched": "theory of the labels"}
 CURVES = 4  # alphas whose paths are drawn
 

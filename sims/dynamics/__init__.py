@@ -1,1 +1,1 @@
-"""Dynamics of first order on the product of spheres: methods that see their data by products alone."""
+"""Dynamics of first order on the product of spheres, by products with the data alone, and the Hessian along them."""

@@ -40,7 +40,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Ruled:
-    """Gradient flow, or plain steps with a line search, by `Rules`: the same steps as those of `sims.descent`, on the host.
+    """Gradient flow, or plain steps with a line search, by `Rules`: the steps of `run.descend_batch`, on the host.
 
     The flow's largest curvature is renewed after every 64 gradients and where a step is refused: each product would span one
     more direction of deferred data.
@@ -70,27 +70,27 @@ class Ruled:
 
 
 class Moving(NamedTuple):
-    """State of a method: student (p, N), lam (M, p) its preactivations, time, number of steps taken, code: RUNNING or End, and
-    what it keeps besides."""
+    """State of a method: student (p, N), lam (M, p) its preactivations, time, number of steps taken, code: RUNNING or End, and an
+    array that the method keeps besides."""
 
     student: Array
     lam: Array
     time: Array
     taken: Array
     code: Array
-    kept: tuple[Any, ...] = ()
+    kept: Array
 
     @classmethod
-    def at(cls, problem: Problem, student: Array, *kept: Any) -> Moving:
+    def at(cls, problem: Problem, student: Array, kept: Any = 0.0) -> Moving:
         """The start."""
         lam = problem.preactivations(student)
-        return cls(student, lam, np.zeros((), np.float64), np.int32(0), np.int32(RUNNING), kept)
+        return cls(student, lam, np.zeros((), np.float64), np.int32(0), np.int32(RUNNING), np.asarray(kept))
 
-    def on(self, student: Array, lam: Array, time: float, *kept: Any) -> Moving:
+    def on(self, student: Array, lam: Array, time: float, kept: Any = 0.0) -> Moving:
         """One step on, ended where it is no number any more."""
         sound = np.all(np.isfinite(lam)) and np.all(np.isfinite(student))
         code = self.code if sound else np.int32(End.NOT_FINITE)
-        return Moving(student, lam, self.time + time, np.int32(self.taken + 1), code, kept)
+        return Moving(student, lam, self.time + time, np.int32(self.taken + 1), code, np.asarray(kept))
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Descent:
 
     def step(self, problem: Problem, state: Moving, rng: np.random.Generator) -> Moving:
         """One step; the state keeps the velocity (p, N)."""
-        forces, student, (velocity,) = problem.forces(state.lam), state.student, state.kept
+        forces, student, velocity = problem.forces(state.lam), state.student, state.kept
         kind = student.dtype.type
         if self.share < 1:
             forces = (
@@ -194,7 +194,7 @@ class MessagePassing:
 
         The student (1, N) is the posterior mean, lam (M, 1) is omega; the state keeps V, the variance of a weight.
         """
-        (variance,), kind = state.kept, state.student.dtype.type
+        variance, kind = float(state.kept), state.student.dtype.type
         omega = state.lam[:, 0].astype(np.float64)
         force, slope = self.output(omega, problem.loss.y, variance)
         precision = -float(np.sum(slope)) / state.student.shape[1]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, qr
 
 from sims.backend import HIGHEST
-from sims.operator.rows import across, times
+from sims.rows import across, times
 from sims.threefry import gemm_width
 
 Chunk = tuple[jax.Array, jax.Array | None]

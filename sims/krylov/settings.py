@@ -11,7 +11,7 @@ import numpy as np
 
 from sims.checks import of_type
 from sims.instance import finite_p, real_dtype, samples_of
-from sims.operator.rows import block_size
+from sims.rows import block_size
 from sims.threefry import gemm_width
 from theory.checks import ParameterError, count, positive
 from theory.model.network import Network

@@ -111,7 +111,7 @@ def lowest_krylov(
     basis are diagonalised whole. Raises ParameterError for k outside 1..order or unfit settings.
 
     >>> from sims.instance import draw
-    >>> from sims.operator.operator import hessian_operator
+    >>> from sims.operator import hessian_operator
     >>> from theory.model import Network
     >>> operator = hessian_operator(draw(Network(2, 1, 1.0), 12, 2.5, seed=1))
     >>> lowest_krylov(operator, 3).values.shape

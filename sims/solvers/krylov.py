@@ -22,8 +22,8 @@ from sims.instance import Instance, real_dtype
 from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.machine import fits
-from sims.operator.operator import HessianOperator, hessian_operator, interleaved
-from sims.operator.sharded import sharded_operator
+from sims.operator import HessianOperator, hessian_operator, interleaved
+from sims.sharded import sharded_operator
 from sims.signal import overlaps, signal_vectors
 from sims.solvers import Code, Eigenpairs, Overlaps, Solver
 from sims.tridiagonal import MARGIN, STEPS, group_means, groups, point_mass

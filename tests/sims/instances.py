@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.descent.path import Path, descend
 from sims.dynamics.problem import QUADRATIC, row_products, tangent, whole
+from sims.dynamics.run import Path, descend_batch
 from sims.hessian import Functions, dense_blas
 from sims.instance import Instance, draw_on_host, labels
 from theory.model import Committee
@@ -25,7 +25,7 @@ def host_draw(
 
 def descended(*given: Any, **options: Any) -> Path:
     """What `descend` returns, as NumPy arrays: of which a part is no program to be compiled."""
-    return Path(*map(np.asarray, descend(*given, **options)))
+    return Path(*map(np.asarray, descend_batch(*given, **options)))
 
 
 @dataclass(frozen=True)

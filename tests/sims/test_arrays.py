@@ -6,16 +6,17 @@ import pytest
 
 from sims import hessian, instance, signal
 from sims.density import Quadrature, measure_of
-from sims.descent import starts
-from sims.descent.path import Rules, descend
-from sims.descent.samples import sample_descents
-from sims.dynamics.problem import retract, riemannian_hessian, row_products, tangent
+from sims.dynamics import starts
+from sims.dynamics.problem import riemannian_hessian
+from sims.dynamics.run import descend_batch
+from sims.dynamics.samples import sample_descents
+from sims.dynamics.state import Rules
 from sims.instance import draw_on_host
 from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.one_draw import sample_grid
-from sims.operator.operator import hessian_operator
-from sims.operator.rows import rows_of
+from sims.operator import hessian_operator
+from sims.rows import rows_of
 from sims.sampling import bytes_needed, preferred_solver, sample_point
 from sims.solvers.dense import dense_bytes, lowest_dense
 from sims.solvers.krylov import certified_rank
@@ -48,7 +49,6 @@ CALLS = {
         {"model": MODEL, "student": whole(2, 4), "teacher": whole(1, 4), "data": DATA, "y": np.arange(6.0)},
     ),
     "overlaps": (signal.overlaps, {"vectors": whole(8, 3), "teacher": whole(1, 4)}),
-    "student_shares": (signal.student_shares, {"vectors": whole(8, 3), "student": whole(2, 4)}),
     "signal_vectors": (signal.signal_vectors, {"teacher": whole(1, 4)}),
     "gap": (signal.gap, {"values": np.arange(4.0)}),
     "certified_rank": (certified_rank, {"q2": np.array([0.0, 1.0])}),
@@ -58,21 +58,18 @@ CALLS = {
     "outlier_directions": (starts.outlier_directions, {"vectors": whole(8, 3)}),
     "student_from": (starts.student_from, {"directions": np.eye(4)[:1], "other": np.eye(4)[:2]}),
     "signed": (starts.signed, {"model": MODEL, "data": DATA, "y": np.arange(6.0), "student": whole(2, 4)}),
-    "retract": (retract, {"point": np.ones((2, 4))}),
-    "tangent": (tangent, {"student": np.ones((2, 4)), "vector": whole(2, 4)}),
-    "row_products": (row_products, {"student": np.ones((2, 4)), "vector": whole(2, 4)}),
     "riemannian_hessian": (
         riemannian_hessian,
         {"student": np.ones((2, 4)), "gradient": whole(2, 4), "hessian": symmetric(8)},
     ),
-    "descend": (descend, {"data": whole(1, 6, 4), "y": np.arange(6.0)[None], "student": np.ones((1, 2, 4))}),
+    "descend_batch": (descend_batch, {"data": whole(1, 6, 4), "y": np.arange(6.0)[None], "student": np.ones((1, 2, 4))}),
     "density": (Quadrature(whole(2, 3), np.full((2, 3), 1 / 3)).density, {"x": np.arange(3.0)}),
     "fraction_below": (Quadrature(whole(2, 3), np.full((2, 3), 1 / 3)).fraction_below, {"x": np.arange(3.0)}),
 }  # fmt: skip
 MORE = {
     "signal_vectors": {"p": 2}, "gap": {"degeneracy": 1}, "certified_rank": {"degeneracy": 1}, "lowest_dense": {"k": 2},
     "spectral_directions": {"p_star": 1}, "outlier_directions": {"p": 2, "p_star": 1}, "student_from": {"p": 2},
-    "descend": {"a": 1.0, "rules": Rules(steps=2, records=2)}, "density": {"width": 1.0},
+    "descend_batch": {"a": 1.0, "rules": Rules(steps=2, records=2)}, "density": {"width": 1.0},
 }  # fmt: skip
 
 
@@ -118,7 +115,6 @@ def test_shapes_that_do_not_fit():
     for bad in (
         lambda: signal.overlaps(np.ones(8), np.ones((1, 4))),
         lambda: signal.overlaps(np.ones((7, 2)), np.ones((1, 4))),
-        lambda: signal.student_shares(np.ones((12, 2)), np.ones((2, 4))),
         lambda: hessian.dense(np.ones((3, 4)), np.ones((2, 1, 1))),
         lambda: hessian.dense(np.ones((3, 4)), np.ones((3, 2, 1))),
         lambda: hessian.dense_blas(np.ones(4), np.ones((3, 2, 2))),

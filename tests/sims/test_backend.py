@@ -13,9 +13,10 @@ import threadpoolctl
 from sims import backend, instance
 from sims.backend import pinned
 from sims.density import lanczos_quadrature
-from sims.descent.path import Rules, descend
+from sims.dynamics.run import descend_batch
+from sims.dynamics.state import Rules
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.operator.operator import hessian_operator
+from sims.operator import hessian_operator
 from sims.sampling import sample_point
 from sims.solvers import dense as eigen
 from theory.model import Committee
@@ -74,7 +75,7 @@ def draws():
     """What is drawn, and an instance."""
     drawn = instance.draw(Committee(2, 2, 0.5), 11, ALPHA, seed=3)
     small = instance.draw(MODEL, N, ALPHA)
-    return [np.asarray(part) for part in (drawn.student, drawn.teacher, drawn.data, drawn.signal)], small
+    return [np.asarray(part) for part in (drawn.student, drawn.teacher, drawn.data)], small
 
 
 def everything():
@@ -83,7 +84,7 @@ def everything():
     operator = hessian_operator(small)
     krylov = lowest_krylov(operator, 2, settings=Settings(block=2, basis=8, mixed=False))
     lam, u = instance.labels(small)
-    path = descend(
+    path = descend_batch(
         small.data[None],
         np.pad(np.mean(u**2, axis=1), (0, len(small.data) - len(u)))[None],
         small.student[None],

@@ -7,16 +7,16 @@ import numpy as np
 import sims
 from sims import hessian, instance
 from sims.density import lanczos_quadrature
-from sims.descent.path import Rules
-from sims.descent.samples import bytes_needed as descent_bytes
-from sims.descent.samples import sample_descents
+from sims.dynamics.samples import bytes_needed as descent_bytes
+from sims.dynamics.samples import sample_descents
+from sims.dynamics.state import Rules
 from sims.functions import activation_of
 from sims.instance import draw_on_host
 from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.one_draw import sample_grid, shared
-from sims.operator.operator import hessian_operator
-from sims.operator.rows import rows_of
+from sims.operator import hessian_operator
+from sims.rows import rows_of
 from sims.sampling import bytes_needed, preferred_solver, sample_point
 from sims.solvers.dense import dense_bytes, lowest_dense
 from theory.checks import ParameterError
@@ -38,7 +38,7 @@ def calls():
         "draw": (instance.draw, {**point, **seeds, "sample": 0, "data": False, "shared": False}),
         "draw_on_host": (draw_on_host, {**point, **seeds, "samples": [0]}),
         "samples_of": (instance.samples_of, {"alpha": 2.0, "n": 8}),
-        "draw_key": (instance.draw_key, {"seed": 0, "n": 8, "alpha": 2.0, "sample": 0}),
+        "point_words": (instance.point_words, {"seed": 0, "n": 8, "alpha": 2.0}),
         "labels": (instance.labels, {"instance": drawn}),
         "outputs": (instance.outputs, {"instance": drawn}),
         "preactivations": (instance.preactivations, {"instance": drawn}),

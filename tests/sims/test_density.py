@@ -5,7 +5,7 @@ import pytest
 
 from sims.density import Quadrature, lanczos_quadrature, measure_of
 from sims.krylov.solver import lowest_krylov
-from sims.operator.operator import hessian_operator
+from sims.operator import hessian_operator
 from sims.solvers import Code
 from tests.sims.instances import dense_hessian, host_draw
 from theory.checks import ParameterError

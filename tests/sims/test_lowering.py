@@ -10,7 +10,7 @@ import pytest
 from benchmarks.compiled import FUNCTION, read
 from benchmarks.programs import HALVES, Program, compiled_functions, descents, programs, solves
 from sims.backend import settings
-from sims.descent import path
+from sims.dynamics import run as path
 from sims.dynamics.state import NAMES
 from sims.machine import Card
 from sims.threefry import row_block, row_halves
@@ -42,12 +42,12 @@ def descent() -> Program:
     rng = np.random.default_rng(0)
     try:
         with pytest.raises(Called) as found:
-            path.descend(
+            path.descend_batch(
                 rng.normal(size=(2, 128, 9)), np.ones((2, 128)), rng.normal(size=(2, 2, 9)), 0.3, group=2
             )
     finally:
         path._descend = held
-    return Program("sims.descent.path._descend", found.value.args)
+    return Program("sims.dynamics.run._descend", found.value.args)
 
 
 def complaints(program: Program, text: str, dtype: str) -> list[str]:

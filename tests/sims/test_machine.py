@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sims import machine, threefry, tridiagonal
-from sims.descent import samples
+from sims.dynamics import samples
 from sims.krylov import solver
 from sims.sampling import bytes_needed, sample_point
 from sims.solvers.dense import dense_bytes
@@ -116,24 +116,21 @@ def test_slurm_says_how_many(system, monkeypatch, told, expected):
 
 
 def test_threads_are_as_many_as_cores_are_allotted(monkeypatch):
-    monkeypatch.setattr(samples, "allotted", lambda: 3)
-    assert samples._workers(None, 100) == 3
-
     class Seen(Exception):
         pass
 
     def pool(threads):
         raise Seen(threads)
 
-    monkeypatch.setattr(solver, "allotted", lambda: 3)
-    monkeypatch.setattr(solver, "ThreadPoolExecutor", pool)
+    for module in (samples, solver):
+        monkeypatch.setattr(module, "allotted", lambda: 3)
+        monkeypatch.setattr(module, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(samples, "_batch", lambda *_: {})
+    with pytest.raises(Seen, match="3"):
+        samples.sample_descents(Committee(), 20, 2.0, range(4))
     for searches, threads in ((2, 2), (5, 3)):
-        try:
+        with pytest.raises(Seen, match=str(threads)):
             solver.drive(None, None, [iter([None]) for _ in range(searches)])
-        except Seen as seen:
-            assert seen.args == (threads,)
-        else:
-            raise AssertionError("no threads were asked for")
 
 
 @pytest.mark.parametrize("p, n, dtype", [(2, 300, "float64"), (1, 600, "float32")])

@@ -13,9 +13,9 @@ from sims.dynamics.problem import whole
 from sims.functions import activation_of
 from sims.krylov.solver import Settings
 from sims.one_draw import sample_grid
-from sims.operator.operator import hessian_operator
-from sims.operator.sharded import row_mesh, sharded_operator
+from sims.operator import hessian_operator
 from sims.sampling import sample_point
+from sims.sharded import row_mesh, sharded_operator
 from sims.signal import student_shares
 from sims.threefry import row_block
 from tests.sims.instances import host_draw
@@ -135,7 +135,10 @@ def test_the_plain_model_is_the_committee_bit_for_bit():
 
 def test_noise_is_a_stream_of_its_own():
     """Sample mu has the same noise whatever the block, M and the other noise; its law is normal (Kolmogorov-Smirnov, 1e-5)."""
-    model, key = Network(1, 3, noise=0.5), instance.draw_key(1, 20, None, 0)
+    model, key = (
+        Network(1, 3, noise=0.5),
+        instance.draw(Network(1, 3), 20, 5.0, seed=1, shared=True, data=False).key,
+    )
     zeta, xi = instance.teacher_noise(model, key, 0, 3000)
     assert xi is None and zeta.shape == (3000, 3) and zeta.dtype == np.float64
     np.testing.assert_array_equal(instance.teacher_noise(model, key, 100, 7)[0], zeta[100:107])
@@ -187,15 +190,15 @@ def test_shares_of_teacher_and_student():
     basis = np.linalg.qr(np.kron(np.eye(2), w.T))[0]
     vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((40, 4)))[0]
     expected = np.sum((basis.T @ vectors) ** 2, axis=0)
-    np.testing.assert_allclose(student_shares(vectors, drawn.student), expected, atol=1e-12)
+    np.testing.assert_allclose(student_shares([vectors], [drawn.student])[0], expected, atol=1e-12)
     along = np.kron([1.0, 0.0], t[0])[
         :, None
     ]  # a teacher direction lies in the student's span by its overlaps alone
     inside = np.linalg.lstsq(w.T, t[0], rcond=None)[0] @ w
-    np.testing.assert_allclose(student_shares(along, drawn.student), [inside @ inside], atol=1e-12)
+    np.testing.assert_allclose(student_shares([along], [drawn.student])[0], [inside @ inside], atol=1e-12)
     same = instance.draw(Network(2, 1, overlap=1.0), 20, 2.0)  # both rows are the teacher
     along = np.kron([1.0, 0.0], np.asarray(same.signal)[0])[:, None]
-    np.testing.assert_allclose(student_shares(along, same.student), [1.0], atol=1e-12)
+    np.testing.assert_allclose(student_shares([along], [same.student])[0], [1.0], atol=1e-12)
 
 
 def test_one_draw_serves_networks_that_differ_in_a_and_noise():

@@ -10,14 +10,14 @@ import pytest
 from bbp.engine import tasks
 from benchmarks import gpu_large
 from sims import hessian, machine
-from sims.descent.path import Rules
-from sims.descent.samples import sample_descents
+from sims.dynamics.samples import sample_descents
+from sims.dynamics.state import Rules
 from sims.instance import draw, padded
 from sims.krylov import settings as krylov_settings
-from sims.operator.operator import hessian_operator
-from sims.operator.rows import block_size
-from sims.operator.sharded import sharded_operator
+from sims.operator import hessian_operator
+from sims.rows import block_size
 from sims.sampling import bytes_needed, preferred_solver, sample_point
+from sims.sharded import sharded_operator
 from sims.solvers.dense import dense_bytes
 from sims.solvers.krylov import solve_krylov
 from sims.threefry import row_halves

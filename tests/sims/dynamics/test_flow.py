@@ -7,8 +7,8 @@ import pytest
 from numpy.polynomial.chebyshev import Chebyshev
 from scipy.integrate import solve_ivp
 
-from sims.descent.path import End, Rules
 from sims.dynamics.flow import DAMPING, chebyshev_step
+from sims.dynamics.state import End, Rules
 from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw, riemannian_gradient
 from theory.model import Committee

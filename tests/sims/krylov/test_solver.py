@@ -6,7 +6,7 @@ import pytest
 
 from sims.krylov.settings import FLOOR, Plan, Settings
 from sims.krylov.solver import lowest_krylov
-from sims.operator.operator import hessian_operator
+from sims.operator import hessian_operator
 from sims.solvers import Code
 from tests.cases import cases
 from tests.sims.instances import Case, dense_hessian, projector_error, random_cases

@@ -8,7 +8,7 @@ from sims.instance import draw, labels
 from sims.krylov.settings import Plan, Settings, data_bytes, krylov_bytes, solver_bytes
 from sims.krylov.solver import lowest_krylov
 from sims.one_draw import sample_grid, shared
-from sims.operator.operator import hessian_operator
+from sims.operator import hessian_operator
 from sims.sampling import bytes_needed, preferred_solver, sample_point
 from sims.signal import signal_vectors
 from sims.solvers import Code

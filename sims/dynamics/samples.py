@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +22,10 @@ from numpy.typing import NDArray
 from sims import checks
 from sims.backend import pinned
 from sims.checks import of_type
-from sims.descent import hessians as landscape
-from sims.descent import starts
-from sims.descent.path import End, Rules, descend
+from sims.dynamics import hessians as landscape
+from sims.dynamics import starts
+from sims.dynamics.run import descend_batch
+from sims.dynamics.state import End, Rules
 from sims.hessian import functions_of
 from sims.instance import draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.settings import krylov_bytes
@@ -42,10 +44,10 @@ class DescentResult(Printed):
     """S descents at one (N, alpha) with R records and T Hessians along the path (T = 0: none wanted).
 
     overlap_matrix  (S, R, p, p_star)  w_k . w*_l / N
-    loss, gradient, time, steps  (S, R)  as in sims.descent.path.Path
+    loss, gradient, time, steps  (S, R)  as in sims.dynamics.run.Path
     eigenvalues, overlaps  (S, T, 2, k)  lowest eigenpairs of the two Hessians (landscape.FRAMES) and their q2
     predicted       by name (landscape.NAMES) (S, T): what theory says of the plain Hessians; NaN unless asked for
-    code            (S,)  sims.descent.path.End
+    code            (S,)  sims.dynamics.state.End
     reason          (S,)  "" or why the sample failed; its numbers are then NaN, or those of its last good point
     recorded_steps  (R,)  step numbers of the records; hessian_records (T,) the records at which the Hessians were taken
     """
@@ -139,11 +141,11 @@ def sample_descents(
 ) -> DescentResult:
     """Descents of the samples with the given indices at (N, alpha).
 
-    start       a name in `sims.descent.starts.STARTS`, "overlap:M" for the overlap M with the teacher, or a function
+    start       a name in `sims.dynamics.starts.STARTS`, "overlap:M" for the overlap M with the teacher, or a function
                 (instance, data (M, N), y (M,)) -> student (p, N), which may want the sample's number as sample=
     eigenpairs  lowest eigenpairs kept of each Hessian along the path, at `hessians` of the records; 0 computes none
-    theory      whether theory is asked about each of those Hessians (`sims.descent.hessians`)
-    dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.descent.hessians.DENSE_ORDER`, and
+    theory      whether theory is asked about each of those Hessians (`sims.dynamics.hessians`)
+    dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.dynamics.hessians.DENSE_ORDER`, and
                 known by their products beyond
     batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
     memory      bytes that all workers may take; None: what may be planned for here (`sims.machine.planned_bytes`)
@@ -164,9 +166,20 @@ def sample_descents(
     indices = checks.indices("samples", samples)
     if not indices:
         raise ParameterError("samples must name at least one sample, got none")
-    need = _need(model, n, alpha, rules, dtype, eigenpairs > 0, dense, theory)
+    options: dict[str, Any] = {
+        "records": len(rules.recorded_steps),
+        "dtype": dtype,
+        "dense": dense,
+        "theory": theory,
+    }
+
+    def need(size: int) -> int:
+        return bytes_needed(model, n, alpha, batch=size, hessians=eigenpairs > 0, **options)
+
     batch = _batch_size(need, len(indices), batch, memory)
-    workers = _workers(workers, memory // need(batch))
+    if workers is None:
+        workers = allotted() if jax.default_backend() == "cpu" else 1
+    workers = max(1, min(count("workers", workers), memory // need(batch)))
 
     def part(first: int) -> dict[str, NDArray]:
         chosen = indices[first : first + batch]
@@ -184,21 +197,6 @@ def sample_descents(
         predicted=predicted,
         recorded_steps=np.asarray(rules.recorded_steps),
         hessian_records=moments,
-    )
-
-
-def _need(model, n, alpha, rules, dtype, hessians, dense, theory) -> Callable[[int], int]:
-    """Bytes needed as a function of the size of the batch."""
-    return lambda size: bytes_needed(
-        model,
-        n,
-        alpha,
-        batch=size,
-        records=len(rules.recorded_steps),
-        dtype=dtype,
-        hessians=hessians,
-        dense=dense,
-        theory=theory,
     )
 
 
@@ -222,13 +220,6 @@ def _batch_size(need: Callable[[int], int], samples: int, batch: int | None, mem
     return batch
 
 
-def _workers(workers: int | None, fitting: int) -> int:
-    """Number of threads, at most so many as fit in memory."""
-    if workers is None:
-        workers = allotted() if jax.default_backend() == "cpu" else 1
-    return max(1, min(count("workers", workers), fitting))
-
-
 @pinned
 def _batch(
     model, n, alpha, indices, seed, start, rules, moments, eigenpairs, theory, dense, dtype
@@ -241,7 +232,7 @@ def _batch(
     y = np.zeros(data.shape[:2])
     y[:, :m] = [outputs(d) for d in draws]
     students, reasons = _starts(draws, data, y, m, starts.start_of(start), indices)
-    path = descend(
+    path = descend_batch(
         data,
         jnp.asarray(y),
         jnp.asarray(students, data.dtype),

@@ -31,8 +31,8 @@ from sims.dynamics.problem import gradient_of, riemannian_hessian, row_products
 from sims.hessian import dense_blas, functions_of
 from sims.instance import Instance, outputs
 from sims.krylov.solver import lowest_krylov
-from sims.operator.operator import HessianOperator, weighted
-from sims.operator.rows import Rows, rows_of
+from sims.operator import HessianOperator, weighted
+from sims.rows import Rows, rows_of
 from sims.signal import overlaps
 from sims.solvers import Code, Eigenpairs
 from sims.solvers.dense import lowest_dense
@@ -155,7 +155,7 @@ def operators(
 ) -> tuple[HessianOperator, RiemannianOperator]:
     """The plain and the Riemannian Hessian of an instance at another student (p, N), matrix-free.
 
-    y (M,) outputs of the teacher with noise; rows those of the instance (`sims.operator.rows.rows_of`).
+    y (M,) outputs of the teacher with noise; rows those of the instance (`sims.rows.rows_of`).
     """
     model, p = instance.model, len(student)
     points = [(model, instance.m)]
@@ -244,8 +244,8 @@ def predicted_along(
 ) -> dict[str, Array]:
     """What theory says of the plain Hessian at some `moments` (T,) of a descent of an instance drawn with its data.
 
-    students (R, p, N) at all records; totals (R, p, M) the sums of the forces used until then (`sims.descent.path.Path.used`)
-    y (M,) outputs of the teacher with noise; before: what the start has used (`sims.descent.starts.used_by`)
+    students (R, p, N) at all records; totals (R, p, M) the sums of the forces used until then (`sims.dynamics.run.Path.used`)
+    y (M,) outputs of the teacher with noise; before: what the start has used (`sims.dynamics.starts.used_by`)
 
     Returns each of NAMES as an array (T,), in units of the Hessian, NaN where there is no such theory: quenched outliers that
     do not exist, other models, a spectrum without a left edge, a start that may have used the data in any way.

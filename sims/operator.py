@@ -40,9 +40,9 @@ from sims.instance import (
     finite_p,
     teacher_noise,
 )
-from sims.operator.rows import Block, Part, Rows, rows_of, single, times
+from sims.rows import Block, Part, Rows, rows_of, single, times
 from theory.checks import ParameterError, shown
-from theory.model.network import Network, network
+from theory.model.network import Network
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def hessian_operator(
 ) -> HessianOperator:
     """The operator of one instance. stored = False: rows are drawn again at every product.
 
-    size, mirror as in `sims.operator.rows.rows_of`; points as in `weighted`, by default the instance's own.
+    size, mirror as in `sims.rows.rows_of`; points as in `weighted`, by default the instance's own.
 
     >>> from sims.instance import draw
     >>> from theory.model import Network
@@ -186,14 +186,13 @@ def weighted(
     student: Any,
     teacher: Any,
     points: Sequence[tuple[Network, int]],
-    *,
-    key: jax.Array | None = None,
+    key: jax.Array,
 ) -> HessianOperator:
     """The Hessians of `points` on the same rows, student (p, N) and teacher (p_star, N): one set each.
 
     points  (model, samples M) with M at most rows.m: the first M rows count. Widths are those of student and teacher;
             models differ in a and in the variances of their noise alone
-    key     of the draw, from which the noise comes; needed where a model has some
+    key     of the draw, from which the noise comes
 
     Raises ParameterError on unfit points.
     """
@@ -207,19 +206,17 @@ def weighted(
     both = jnp.concatenate([jnp.asarray(student), jnp.asarray(teacher)]).astype(rows.dtype)
     if rows.roots is not None:
         both = both * rows.roots
-    wide = [network(model) for model, _ in points]
+    models = [model for model, _ in points]
     numbers = tuple(
         jnp.asarray([float(value) for value in column], jnp.float64)
-        for column in zip(*((n.a, n.noise, n.output_noise) for n in wide), strict=True)
+        for column in zip(*((n.a, n.noise, n.output_noise) for n in models), strict=True)
     )
     reach = jnp.asarray([m for _, m in points])
-    loudest = max(wide, key=lambda n: (n.noise > 0) + (n.output_noise > 0))
-    if key is None and any(n.noise or n.output_noise for n in wide):
-        raise ParameterError("key of the draw must be given where the model has noise")
+    loudest = max(models, key=lambda n: (n.noise > 0) + (n.output_noise > 0))
     parts, largest = [], []
     for i, (block, _) in enumerate(rows):
         start = i * rows.size
-        noise = (None, None) if key is None else teacher_noise(loudest, key, start, rows.size)
+        noise = teacher_noise(loudest, key, start, rows.size)
         made, size = _parts(functions, block, both, numbers, noise, reach, start, p)
         parts.append(made)
         largest.append(size)
@@ -237,7 +234,7 @@ def _shared_functions(models: Sequence[Network]) -> Functions:
                 "points must share activation, teacher_activation, loss, readout, bias and target"
             )
         for name in ("overlap", "gram", "covariance", "inputs"):
-            if getattr(network(model), name) != getattr(network(models[0]), name):
+            if getattr(model, name) != getattr(models[0], name):
                 raise ParameterError(f"points must share {name}")
     return first
 

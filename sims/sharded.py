@@ -23,8 +23,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sims.backend import pinned
 from sims.instance import Instance, data_key
-from sims.operator.operator import HessianOperator, weighted
-from sims.operator.rows import Block, Part, Rows, block_share, block_size
+from sims.operator import HessianOperator, weighted
+from sims.rows import Block, Part, Rows, block_share, block_size
 from sims.threefry import row_block, row_halves
 from theory.checks import ParameterError
 

@@ -7,8 +7,8 @@ import pytest
 
 from sims.hessian import dense_blas
 from sims.instance import draw
-from sims.operator.operator import hessian_operator, weighted
-from sims.operator.rows import block_size, rows_of
+from sims.operator import hessian_operator, weighted
+from sims.rows import block_size, rows_of
 from tests.sims.instances import Case, dense_hessian
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -80,7 +80,7 @@ def test_lowered_is_the_operator_in_float32():
 def test_sets_on_shared_data_are_the_single_hessians():
     instance = draw(Committee(p=2, a=0.3), N, 4.0, seed=5, shared=True)
     points = [(Committee(p=2, a=a), m) for a, m in ((0.3, 160), (0.3, 90), (2.0, 33))]
-    operator = weighted(rows_of(instance, size=50), instance.student, instance.teacher, points)
+    operator = weighted(rows_of(instance, size=50), instance.student, instance.teacher, points, instance.key)
     v = np.random.default_rng(0).standard_normal((3, 2, N, 4))
     found = np.asarray(operator(v))
     data = np.asarray(instance.data)
@@ -136,6 +136,6 @@ def test_unfit_arguments():
         operator(np.ones((2, 39, 1)))
     rows = operator.rows
     with pytest.raises(ParameterError, match=r"samples of a point must lie in 1..80, got 81"):
-        weighted(rows, instance.student, instance.teacher, [(Committee(p=2), 81)])
+        weighted(rows, instance.student, instance.teacher, [(Committee(p=2), 81)], instance.key)
     with pytest.raises(ParameterError, match="points must share p = 2, p_star = 1"):
-        weighted(rows, instance.student, instance.teacher, [(Committee(p=1), 80)])
+        weighted(rows, instance.student, instance.teacher, [(Committee(p=1), 80)], instance.key)

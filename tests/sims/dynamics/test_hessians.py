@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from sims import hessian, instance
-from sims.descent import hessians
-from sims.descent.hessians import NAMES, predicted_along, quenched_at
-from sims.descent.path import Rules, descend
-from sims.descent.samples import sample_descents
-from sims.descent.starts import used_by
+from sims.dynamics import hessians
+from sims.dynamics.hessians import NAMES, predicted_along, quenched_at
 from sims.dynamics.problem import retract, tangent
+from sims.dynamics.run import descend_batch
+from sims.dynamics.samples import sample_descents
+from sims.dynamics.starts import used_by
+from sims.dynamics.state import Rules
 from sims.hessian import functions_of
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
@@ -100,7 +101,7 @@ def kept(dynamics, model=MODEL, n=60, alpha=3.0, steps=60):
     y = instance.outputs(drawn)
     padded = np.zeros(len(drawn.data))
     padded[: drawn.m] = y
-    path = descend(
+    path = descend_batch(
         drawn.data[None], padded[None], drawn.student[None], model.a, Rules(dynamics, steps, 12),
         functions=functions_of(model), samples=drawn.m, keeping=True,
     )  # fmt: skip
@@ -124,7 +125,7 @@ def test_keeping_forces_changes_no_student():
     drawn, _, y, path = kept("flow")
     padded = np.zeros(len(drawn.data))
     padded[: drawn.m] = y
-    silent = descend(
+    silent = descend_batch(
         drawn.data[None], padded[None], drawn.student[None], MODEL.a, Rules("flow", 60, 12), samples=drawn.m
     )
     assert silent.used.shape[-1] == 0

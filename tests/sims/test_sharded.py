@@ -14,8 +14,8 @@ import jax
 import numpy as np
 from sims.instance import draw
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.operator.operator import hessian_operator
-from sims.operator.sharded import row_mesh, sharded_operator
+from sims.operator import hessian_operator
+from sims.sharded import row_mesh, sharded_operator
 from theory.model import Committee
 
 assert jax.device_count() == 8

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from sims import instance
-from sims.descent import hessians
-from sims.descent.path import End, Rules
-from sims.descent.samples import (
+from sims.dynamics import hessians
+from sims.dynamics.samples import (
     bytes_needed,
     hessian_moments,
     largest_projection,
     largest_squared,
     sample_descents,
 )
-from sims.descent.starts import hessian_start, signed, spectral_refusal
+from sims.dynamics.starts import hessian_start, signed, spectral_refusal
+from sims.dynamics.state import End, Rules
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.model import Committee

@@ -21,7 +21,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sims.checks import reals
-from sims.descent.hessians import lowest_plain
+from sims.dynamics.hessians import lowest_plain
 from sims.instance import Instance, finite_p
 from theory.checks import ParameterError, count, function, one, shown
 from theory.general.spectral_methods import optimal
@@ -207,7 +207,7 @@ def spectral_start_with(
     end: str = "top",
     spread: float = 0.1,
 ) -> Start:
-    """A start from the spectral method with weights T(y) = preprocessing(y): see sims.descent."""
+    """A start from the spectral method with weights T(y) = preprocessing(y): see sims.dynamics."""
 
     def start(instance: Instance, data: Array, y: Array) -> Array:
         p_star = instance.model.p_star
@@ -239,9 +239,10 @@ def start_of(start: str | Start) -> Start:
     if isinstance(start, str) and start.startswith("overlap:"):
         text = start.removeprefix("overlap:")
         try:
-            return overlap_start_with(float(text))
+            m = float(text)
         except ValueError:
             raise ParameterError(f"start overlap:M must have a number M, got {shown(text)}") from None
+        return overlap_start_with(m)
     if not isinstance(start, str) or start not in STARTS:
         raise ParameterError(f"start must be one of {', '.join(STARTS)}, overlap:M, got {shown(start)}")
     return STARTS[start]

@@ -12,9 +12,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from sims import hessian, instance
-from sims.descent import hessians
-from sims.descent.path import End, Rules
+from sims.dynamics import hessians
 from sims.dynamics.problem import retract, tangent
+from sims.dynamics.state import End, Rules
 from tests.cases import cases
 from tests.sims.instances import descended as descend
 from tests.sims.instances import hessian_product, host_draw, riemannian_gradient

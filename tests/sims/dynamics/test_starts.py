@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sims import instance
-from sims.descent.starts import outlier_directions, spectral_directions, spectral_matrix, student_from
+from sims.dynamics.starts import outlier_directions, spectral_directions, spectral_matrix, student_from
 from theory.checks import ParameterError
 from theory.general.spectral_methods import optimal, spectral_outlier, subset
 from theory.model import Committee

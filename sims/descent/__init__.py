@@ -1,1 +1,0 @@
-"""Gradient descent on the product of spheres, and the Hessian along it."""

@@ -1,1 +1,0 @@
-"""The Hessian as an operator, on one device or several."""
