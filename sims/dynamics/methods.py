@@ -70,8 +70,8 @@ class Ruled:
 
 
 class Moving(NamedTuple):
-    """State of a method: student (p, N), lam (M, p) its preactivations, time, number of steps taken, code: RUNNING or End, and an
-    array that the method keeps besides."""
+    """State of a method: student (p, N), lam (M, p) its preactivations, time, number of steps taken, code: RUNNING or End; and
+    what the method keeps besides, an array."""
 
     student: Array
     lam: Array
