@@ -232,7 +232,7 @@ def weight_spread(model: Network, m: int) -> float:
     True
     """
     wide, p = network(model), instance.finite_p(model)
-    lam, _, y = wide.draw_labels(min(DRAWS * m, MOST // (p + model.p_star)), np.random.default_rng(0))
+    lam, y = wide.draw_labels(min(DRAWS * m, MOST // (p + model.p_star)), np.random.default_rng(0))[::2]
     d, c, g = wide.weight_parts(lam, y)
     along = c * np.sum(g**2, axis=-1)
     largest = np.max(np.max(np.abs(d), axis=-1) + np.abs(along))
