@@ -12,7 +12,7 @@
     eigenvalues, overlaps        (n, start, alpha, sample, hessian_step, frame, eigenpair) lowest pairs and q2
     quenched_*                   (n, start, alpha, sample, hessian_step) edge, outlier, overlap
     conditioned_*                the same shape: edge, lowest, lowest_error, overlap, overlap_error: what theory says of the
-                                 plain Hessian, with --theory (sims.descent.hessians); NaN where there is none or it was
+                                 plain Hessian, with --theory (sims.dynamics.hessians); NaN where there is none or it was
                                  not asked. Files of before have annealed_* in place of the latter: students at these overlaps,
                                  independent of the data
     status, code, reason         (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
