@@ -1,4 +1,4 @@
-"""The server of `bbp explore`: who may reach it, how many pages it keeps, and how it starts and stops."""
+"""The server of `bbp explore`: who may reach it, and how it starts and stops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import logging
 import socket
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from bokeh.application import Application
@@ -31,7 +30,6 @@ from theory.checks import NotConverged, ParameterError
 
 log = logging.getLogger("bbp")
 
-PAGES = 24  # open at once
 PORT, TRIES = 5006, 20  # first port, and how many above it are tried where none was asked for
 LOCAL = ("127.0.0.1", "localhost")
 EVERYWHERE = ("0.0.0.0", "::", "")
@@ -42,49 +40,21 @@ REFUSAL = Template(
 )
 
 
-@dataclass
-class Explorer:
-    """What all pages of one server share."""
-
-    origins: Sequence[str]
-    held: list[Held] = field(default_factory=list)
-    work: Work = field(default_factory=Work)
-    pages: set[Document] = field(default_factory=set)
-
-    def open(self, doc: Document) -> None:
-        """Make `doc` a page, or a page that says why not."""
-        context: Any = doc.session_context
-        request = context.request if context else None
-        host = request.headers.get("Host", "") if request else ""
-        if host and host not in self.origins:
-            refuse(
-                doc,
-                f"This page was asked for as {host[:80]}. To allow that: bbp explore --origin {host[:80]}",
-            )
-            return
-        if len(self.pages) >= PAGES:
-            refuse(
-                doc,
-                f"{PAGES} pages are open, as many as this server keeps: close one, wait half a minute, and reload.",
-            )
-            return
-        state, notice = State.of_query(request.arguments if request else {})
-        try:
-            self._fill(doc, state, notice)
-        except (ParameterError, NotConverged) as error:  # values that are good one by one and not together
-            self._fill(doc, State(), f"In the link: {error}.")
-
-    def _fill(self, doc: Document, state: State, notice: str) -> None:
-        """Make `doc` a page of these values; one that cannot be made takes no place."""
-        Session(doc, self.work, state, notice, list(self.held))
-        self.pages.add(doc)
-        doc.on_session_destroyed(lambda context: self.pages.discard(doc))
-
-
-def refuse(doc: Document, reason: str) -> None:
-    """A page of one sentence."""
-    doc.template = REFUSAL
-    doc.template_variables["reason"] = reason
+def open_page(doc: Document, work: Work, origins: Sequence[str], held: list[Held]) -> None:
+    """Make `doc` a page, or one sentence that says why not."""
+    context: Any = doc.session_context
+    request = context.request if context else None
+    host = request.headers.get("Host", "") if request else ""
+    if host and host not in origins:
+        doc.template, host = REFUSAL, host[:80]
+        words = f"This page was asked for as {host}. To allow that: bbp explore --origin {host}"
+        doc.template_variables["reason"] = words
+        return
+    state, notice = State.of_query(request.arguments if request else {})
+    try:
+        Session(doc, work, state, notice, held)
+    except (ParameterError, NotConverged) as error:  # values that are good one by one and not together
+        Session(doc, work, State(), f"In the link: {error}.", held)
 
 
 def origins_of(host: str, port: int, more: Sequence[str]) -> list[str]:
@@ -101,25 +71,24 @@ def origins_of(host: str, port: int, more: Sequence[str]) -> list[str]:
     return [*dict.fromkeys(f"{name}:{port}" for name in names), *more]
 
 
-def start(host: str, port: int | None, more: Sequence[str], held: list[Held]) -> tuple[Server, Explorer, int]:
-    """A server that listens, its explorer, and its port. Raises ParameterError where no port is free."""
+def start(host: str, port: int | None, more: Sequence[str], held: list[Held]) -> tuple[Server, Work, int]:
+    """A server that listens, the work of its pages, and its port. Raises ParameterError where no port is free."""
     settings.resources.set_value("server")  # never a network, whatever the environment says
     settings.log_level.set_value("error")
-    explorer = Explorer(())
+    work = Work()
     wanted = range(PORT, PORT + TRIES) if port is None else [port]
     for number in wanted:
         origins = origins_of(host, number, more)
         try:
             _try_port(host, number)
-            server = _server(explorer, host, number, origins)
+            server = _server(work, host, number, origins, held)
         except OSError as error:
             reason = error
             if error.errno != errno.EADDRINUSE:
                 break
             continue
-        explorer.origins, explorer.held = origins, held
         server.start()
-        return server, explorer, number
+        return server, work, number
     where = f"port {port}" if port is not None else f"any port from {PORT} to {PORT + TRIES - 1}"
     raise ParameterError(f"{where} of {host!r} cannot be opened: {reason.strerror or reason}")
 
@@ -132,8 +101,8 @@ def _try_port(host: str, port: int) -> None:
             probe.bind(place)
 
 
-def _server(explorer: Explorer, host: str, port: int, origins: Sequence[str]) -> Server:
-    application = Application(FunctionHandler(explorer.open))
+def _server(work: Work, host: str, port: int, origins: list[str], held: list[Held]) -> Server:
+    application = Application(FunctionHandler(lambda doc: open_page(doc, work, origins, held)))
     more: dict[str, Any] = {
         "websocket_max_message_size": 2 * UPLOAD,
         "unused_session_lifetime_milliseconds": IDLE,
@@ -141,7 +110,7 @@ def _server(explorer: Explorer, host: str, port: int, origins: Sequence[str]) ->
         "xsrf_cookies": False,
     }
     return Server(
-        {"/": application}, address=host, port=port, allow_websocket_origin=list(origins), index=None, **more
+        {"/": application}, address=host, port=port, allow_websocket_origin=origins, index=None, **more
     )
 
 
@@ -178,7 +147,7 @@ def serve(
     host: str, port: int | None, more: Sequence[str], held: list[Held], *, browser: bool, query: str
 ) -> None:
     """Serve until interrupted."""
-    server, explorer, number = start(host, port, more, held)
+    server, work, number = start(host, port, more, held)
     settle()
     shown = "localhost" if host in (*LOCAL, *EVERYWHERE) else host
     url = f"http://{shown}:{number}/" + (f"?{query}" if query else "")
@@ -187,12 +156,12 @@ def serve(
         log.warning(
             "this address can be reached from other machines: whoever reaches it can use this one's processor"
         )
-    server.io_loop.add_callback(explorer.work.prepare)
+    server.io_loop.add_callback(work.prepare)
     if browser:
         webbrowser.open(url)
     try:
         with process.farewell("stopped"):
             server.io_loop.start()
     finally:
-        explorer.work.close()
+        work.close()
         server.stop()

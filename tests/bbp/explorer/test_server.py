@@ -95,43 +95,6 @@ def test_a_link_whose_values_clash_is_a_page_that_says_so(port, query):
     assert status == 200 and CLASHES[query] in text and "c-alpha" in text
 
 
-def test_a_page_that_cannot_be_made_takes_no_place(monkeypatch):
-    def fails(*arguments):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(server, "Session", fails)
-    shared = server.Explorer([])
-    for _ in range(2 * server.PAGES):
-        with pytest.raises(ZeroDivisionError):
-            shared.open(Document())
-    assert not shared.pages
-
-
-def test_there_are_only_so_many_pages(monkeypatch):
-    class Context:
-        request = None
-
-    class Document:
-        def __init__(self):
-            self.session_context, self.template_variables = Context(), {}
-
-        def on_session_destroyed(self, callback):
-            self.destroyed = callback
-
-    opened = []
-    monkeypatch.setattr(server, "PAGES", 2)
-    monkeypatch.setattr(server, "Session", lambda *arguments: opened.append(arguments))
-    shared = server.Explorer([])
-    pages = [Document() for _ in range(3)]
-    for page in pages:
-        shared.open(page)
-    assert len(opened) == 2
-    assert "2 pages are open" in pages[2].template_variables["reason"]
-    pages[0].destroyed(None)
-    shared.open(Document())
-    assert len(opened) == 3
-
-
 class Recorder:
     """Work that is begun and never done; notes what is begun and what is left."""
 
