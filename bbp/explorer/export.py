@@ -18,14 +18,12 @@ from typing import Any
 import numpy as np
 from bokeh.document import Document
 from bokeh.embed import file_html
-from bokeh.events import DocumentReady
-from bokeh.models import CustomJS
 from bokeh.resources import Resources
 from numpy.typing import NDArray
 
 from bbp.console.messages import Progress
 from bbp.explorer import curves, figures, page
-from bbp.explorer.answer import PHASES, answer
+from bbp.explorer.answer import PHASES, all_but_diagram
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
 from bbp.files import disk
 from theory.checks import ParameterError
@@ -103,13 +101,10 @@ def render(grid: Grid) -> str:
     """The page as HTML."""
     tables = dict(computed(grid))
     errors = accuracy(grid, tables)
-    state = State(p=2, p_star=1, a=0.3, alpha=2.0)
-    if state.p not in grid.widths:
-        state = replace(state, p=grid.widths[0])
+    state = State()
     doc, board = Document(), figures.board(grid.widths, live=False)
-    first = answer(state)
-    rows = [float(np.searchsorted(grid.widths, state.p))]
-    first.sources["present"] = {"a": [state.a], "row": rows}
+    first = all_but_diagram(state)
+    first.sources["present"] = {"a": [state.a], "row": [float(grid.widths.index(state.p))]}
     first.sources["phases"] = {"image": [np.zeros((len(grid.widths), grid.fine), dtype=np.uint8)]}
     first.sources |= {name: figures.empty(name) for name in ("a_c", "thresholds")}
     board.show(first)
@@ -118,11 +113,7 @@ def render(grid: Grid) -> str:
     for renderer in phases.renderers:
         if hasattr(renderer.glyph, "dw"):
             renderer.glyph.update(x=grid.a_range[0], dw=grid.a_range[1] - grid.a_range[0])
-    phases.tags = list(board.sources.values())
-    for panel in board.figures.values():
-        doc.add_root(panel)
-    args = {name: list(getattr(board, name).values()) for name in ("figures", "sources", "lines")}
-    doc.js_on_event(DocumentReady, CustomJS(args=args, code="bbpGrid.start(figures, sources, lines)"))
+    board.attach(doc, "bbpGrid.start(figures, sources, lines)")
     library = Resources(mode="inline", components=["bokeh"])
     scripts = "".join(f"<script>{code}</script>" for code in library.js_raw)
     held = f"<script>{page.text('grid.js')}\nbbpGrid.held = {json.dumps(packed(grid, tables))};</script>"
@@ -181,7 +172,7 @@ def computed(grid: Grid) -> Iterator[tuple[str, Array]]:
                 model = Network(width, teacher, float(a))
                 for row, ratio in enumerate(grid.ratios):
                     alpha = ratio * bbp_threshold(model).alpha
-                    spectra[:, index, column, row] = _spectrum(model, alpha, grid.nodes)
+                    spectra[:, index, column, row] = np.log(curves.shares(model, alpha, grid.nodes))
                 progress.advance()
     yield from zip(("edge", "outlier", "overlap"), branches, strict=True)
     yield from zip(SPECTRA, spectra, strict=True)
@@ -196,11 +187,6 @@ def _branch(model: Network, alpha: Array) -> Array:
     bound = np.arange(alpha.size) <= middle
     outside = np.where(bound | np.isnan(found.outlier), found.edge, found.outlier)
     return np.array([found.edge, outside, np.where(bound, 0.0, np.nan_to_num(found.overlap))])
-
-
-def _spectrum(model: Network, alpha: float, nodes: int) -> Array:
-    """Logarithms of the distances from the edge and of the density there (2, nodes)."""
-    return np.log(curves.shares(model, alpha, nodes))
 
 
 def packed(grid: Grid, tables: dict[str, Array]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bokeh.events import Tap
+from bokeh.document import Document
+from bokeh.events import DocumentReady, Tap
 from bokeh.models import (
     CDSView,
     ColumnDataSource,
@@ -90,6 +91,15 @@ class Board:
             panel = self.figures[name]
             panel.x_range.update(start=left, end=right, reset_start=left, reset_end=right)
             panel.y_range.update(start=low, end=high, reset_start=low, reset_end=high)
+
+    def attach(self, doc: Document, code: str, **more: ColumnDataSource) -> None:
+        """Put the figures into a document whose page runs `code` with figures, sources and lines, and more, once it is there."""
+        for panel in self.figures.values():
+            doc.add_root(panel)
+        # Sources that no figure draws travel with the document through this callback.
+        self.figures["phases"].tags = [*more.values(), *self.sources.values()]
+        args = {name: list(getattr(self, name).values()) for name in ("figures", "sources", "lines")}
+        doc.js_on_event(DocumentReady, CustomJS(args=args | more, code=code))
 
 
 def empty(name: str) -> Columns:

@@ -90,18 +90,8 @@ class Session:
             self._timer = None
 
     def _connect(self) -> None:
-        board, doc = self._board, self._doc
-        for panel in board.figures.values():
-            doc.add_root(panel)
-        # Sources that no figure draws travel with the document through this callback.
-        args: dict[str, Any] = {
-            name: list(getattr(board, name).values()) for name in ("figures", "sources", "lines")
-        }
-        args |= {"ask": self._ask, "answer": self._answer, "status": self._status}
-        board.figures["phases"].tags = [self._ask, self._answer, self._status, *board.sources.values()]
-        doc.js_on_event(
-            DocumentReady, CustomJS(args=args, code="bbp.live(figures, sources, lines, ask, answer, status)")
-        )
+        doc, code = self._doc, "bbp.live(figures, sources, lines, ask, answer, status)"
+        self._board.attach(doc, code, ask=self._ask, answer=self._answer, status=self._status)
         doc.js_on_event(ConnectionLost, CustomJS(code="bbp.gone()"))
         doc.js_on_event(ClientReconnected, CustomJS(code="bbp.back()"))
         doc.on_event(DocumentReady, lambda event: self._later_curves())
