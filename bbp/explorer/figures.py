@@ -93,7 +93,7 @@ class Board:
             panel.y_range.update(start=low, end=high, reset_start=low, reset_end=high)
 
     def attach(self, doc: Document, code: str, **more: ColumnDataSource) -> None:
-        """Put the figures into a document whose page runs `code` with figures, sources and lines, and more, once it is there."""
+        """Put the figures into a document whose page runs `code` with figures, sources, lines and more, once it is there."""
         for panel in self.figures.values():
             doc.add_root(panel)
         # Sources that no figure draws travel with the document through this callback.
