@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bbp.console import program
+from bbp.console import messages, options, program
+from bbp.console.grids import integer
+from bbp.console.messages import FileError, plain
+from bbp.files import disk
+from theory.checks import ParameterError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENDINGS = {".csv": "csv", ".tex": "latex", ".json": "json"}
 EXAMPLE = """  bbp export sweep.h5 --csv --out sweep.csv
   bbp export phase.h5 --table widths --latex
   bbp export compare.h5 --columns alpha,n,lowest,theory_n_lowest --out lowest.tex
@@ -39,10 +49,71 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The work, whose libraries --help does not wait for."""
-    from bbp.exports import export
+    """Print or write one table of the file."""
+    from bbp.exports import text
+    from bbp.exports.tables import quantities, tables
+    from bbp.files import dataset
 
-    return export.run(args)
+    form = next((form for form in text.FORMS if getattr(args, form)), None)
+    if args.out is not None:
+        ending = Path(args.out).suffix
+        by_ending = ENDINGS.get(ending.lower(), form)
+        if form not in (None, by_ending):
+            raise ParameterError(f"out ends in {ending}, but --{form} is asked for")
+        form = by_ending
+    form = form or "csv"
+    out = None if args.out is None else disk.destination(args.out)
+    for name in ("out", "columns", "table"):
+        if args.list and getattr(args, name) is not None:
+            raise ParameterError(f"{name} is for a table, and --list prints their names")
+    if out is not None:
+        disk.require_apart({"out": out}, [args.file])
+        disk.require_free(out, force=args.force)
+    found = tables(dataset.open(args.file))
+    if args.list:
+        for name, each in found.items():
+            program.show(f"{name:14} {len(each):8d} rows: {', '.join(quantities(each))}")
+        return program.OK
+    digits = text.DIGITS[form] if args.digits is None else min(integer("digits", args.digits), 17)
+    name, table = _chosen(found, args.table)
+    if args.columns is not None:
+        table = text.chosen(table, _columns(name, quantities(table), args.columns))
+    elif form == "latex":
+        table, left = text.fitting(table)
+        if left:
+            messages.log.info("left out, empty or beyond a page: %s (--columns chooses)", ", ".join(left))
+    written = text.FORMS[form](name, table, digits)
+    if out is None:
+        sys.stdout.write(written if form == "json" else plain(written))
+    else:
+        disk.prepare_directory(out.parent)
+        disk.write_bytes(out, written.encode())
+        program.show(f"wrote {args.out}")
+    return program.OK
+
+
+def _chosen(found: Mapping[str, pd.DataFrame], name: str | None) -> tuple[str, pd.DataFrame]:
+    if not found:
+        raise FileError("the file holds no table")
+    if name is None:
+        return next(iter(found.items()))
+    if name not in found:
+        raise ParameterError(
+            f"no table {name!r}{options.nearest(name, list(found))}; there are {', '.join(found)}"
+        )
+    return name, found[name]
+
+
+def _columns(name: str, held: list[str], asked: str) -> list[str]:
+    """The columns of these names, in this order."""
+    names = [each.strip() for each in asked.split(",")]
+    for each in names:
+        if each not in held:
+            near = options.nearest(each, held)
+            raise ParameterError(f"no column {each!r}{near}; {name} has {', '.join(held)}")
+        if names.count(each) > 1:
+            raise ParameterError(f"columns names {each} twice")
+    return names
 
 
 def main(argv: Sequence[str] | None = None) -> int:

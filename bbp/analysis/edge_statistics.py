@@ -6,7 +6,7 @@ beta = 1 as N grows, while the raw variance of the lowest eigenvalue is that of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -23,8 +23,7 @@ from theory.model import Network
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class EdgeStatistics:
+class EdgeStatistics(NamedTuple):
     """Lowest eigenvalues of one (N, alpha) about their quenched edges.
 
     scaled        (sample,) (edge - lowest) kappa
@@ -50,13 +49,10 @@ def edge_statistics(sweep: xr.Dataset, n: int, alpha: float, seed: int = 0) -> E
     Draws every sample's data again, for its labels. Raises ParameterError where the sweep has no such point or fewer than
     two samples there, and where its samples cannot be drawn again (another random stream).
     """
-    rows = (
-        np.flatnonzero(sweep.n.values == n),
-        np.flatnonzero(np.isclose(sweep.alpha.values, alpha, rtol=1e-12)),
-    )
-    if not (rows[0].size and rows[1].size):
+    here = (sweep.n.values == n)[:, None] & np.isclose(sweep.alpha.values, alpha, rtol=1e-12)
+    if not here.any():
         raise ParameterError(f"the sweep has no point N = {n}, alpha = {alpha}")
-    i, j = int(rows[0][0]), int(rows[1][0])
+    i, j = map(int, np.argwhere(here)[0])
     done = np.flatnonzero(sweep.status.values[i, j] == DONE)
     if done.size < 2:
         raise ParameterError(

@@ -122,18 +122,16 @@ def _streams(part: xr.Dataset) -> list[tuple[Any, xr.Dataset]]:
     return found
 
 
-def _aligned(parts: list[xr.Dataset], exclude: str = "unit") -> list[xr.Dataset]:
-    """The same over the union of their coordinates: numbers NaN, status 0, text empty where a part has none."""
-    fill: dict[Hashable, Any] = {}
-    for name, values in parts[0].data_vars.items():
-        fill[name] = "" if values.dtype.kind in "OUT" else 0 if values.dtype.kind in "iu" else np.nan
-    bare = [part.drop_dims(exclude, errors="ignore") for part in parts]
-    return list(xr.align(*bare, join="outer", fill_value=fill))
+def _fill(part: xr.Dataset) -> dict[Hashable, Any]:
+    """What stands where a part has nothing: numbers NaN, status 0, text empty."""
+    kinds = {name: values.dtype.kind for name, values in part.data_vars.items()}
+    return {name: "" if kind in "OUT" else 0 if kind in "iu" else np.nan for name, kind in kinds.items()}
 
 
 def _merged(one: xr.Dataset, two: xr.Dataset) -> xr.Dataset:
     """Two parts of one stream: of a draw that both hold, the first's that is done."""
-    a, b = _aligned([one, two])
+    bare = [part.drop_dims("unit", errors="ignore") for part in (one, two)]
+    a, b = xr.align(*bare, join="outer", fill_value=_fill(one))
     both = (a.status == DONE) & (b.status == DONE)
     take = (b.status != NOT_RUN) & (a.status != DONE) & ((b.status == DONE) | (a.status == NOT_RUN))
     found: dict[Hashable, Any] = {}
@@ -173,25 +171,17 @@ def _agree(name: str, one: xr.DataArray, two: xr.DataArray) -> None:
 
 def _side_by_side(streams: dict[Any, xr.Dataset]) -> xr.Dataset:
     """Samples of several seeds, one after another along `sample`."""
-    aligned = []
+    parts = []
     for seed, part in streams.items():
         own = part.drop_dims("unit", errors="ignore")
-        aligned.append(
-            own.assign_coords(
-                seed=("sample", np.full(own.sizes["sample"], seed)), draw=("sample", own.sample.values)
-            )
-        )
-    outer = [dim for dim in aligned[0].status.dims if dim != "sample"]
-    union = {
-        dim: reduce(lambda a, b: np.union1d(a, b), [part[dim].values for part in aligned])
-        for dim in outer
-        if dim != "start"
-    }
-    fill = {
-        name: "" if v.dtype.kind in "OUT" else 0 if v.dtype.kind in "iu" else np.nan
-        for name, v in aligned[0].data_vars.items()
-    }
-    whole = [part.reindex(union, fill_value=fill) for part in aligned]
+        which = {
+            "seed": ("sample", np.full(own.sizes["sample"], seed)),
+            "draw": ("sample", own.sample.values),
+        }
+        parts.append(own.assign_coords(which))
+    outer = [dim for dim in parts[0].status.dims if dim not in ("sample", "start")]
+    union = {dim: reduce(np.union1d, [part[dim].values for part in parts]) for dim in outer}
+    whole = [part.reindex(union, fill_value=_fill(parts[0])) for part in parts]
     names = [name for name in whole[0].data_vars if all(name in part for part in whole)]
     sampled = [part[[name for name in names if "sample" in part[name].dims]] for part in whole]
     found = xr.concat(sampled, "sample", combine_attrs="override")

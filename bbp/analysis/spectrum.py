@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass
 from itertools import pairwise
@@ -133,7 +132,8 @@ def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
 def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
     """Eigenvalues of samples, and theory of one of them where the verdict names a law of the rows."""
     assert model.inputs is not None
-    given = importlib.import_module("bbp.analysis.given")  # late: it brings JAX
+    from bbp.analysis import given  # late: it brings JAX
+
     n, seen = model.inputs.n, given.eigenvalues(model, alpha)
     verdict, lam, rho = given.spectrum(model, alpha, seen)
     if pool is None or pool.eigenvalues.shape[1] < pool.size:

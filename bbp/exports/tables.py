@@ -83,17 +83,11 @@ def tables(found: xr.Dataset) -> dict[str, pd.DataFrame]:
     if "model" in found.dims:
         more = [name for name in models.DEFAULTS if name in found.coords]
         heads = found[["p", "p_star", "a", *more]].to_dataframe()[["p", "p_star", "a", *more]]
-        return {
-            name: pd.concat(
-                [
-                    _in_front(heads.loc[index], part[name])
-                    for index, part in enumerate(several)
-                    if name in part
-                ],
-                ignore_index=True,
-            )
-            for name in dict.fromkeys(name for part in several for name in part)
-        }
+        below: dict[str, list[pd.DataFrame]] = {}
+        for index, part in enumerate(several):
+            for name, table in part.items():
+                below.setdefault(name, []).append(_in_front(heads.loc[index], table))
+        return {name: pd.concat(one, ignore_index=True) for name, one in below.items()}
     return several[0]
 
 
@@ -130,84 +124,55 @@ def _of_model(found: xr.Dataset) -> dict[str, pd.DataFrame]:
     order = [key for of, key in NAMES if of == form]
     for key in sorted(groups, key=lambda key: (order.index(key) if key in order else len(order), key)):
         name = NAMES.get((form, key), key.replace(": ", "_").replace(" ", "-"))
-        table = _table(
-            xr.Dataset(
-                {
-                    name: values.drop_vars([c for c in values.coords if c not in values.dims])
-                    for name, values in groups[key].items()
-                }
-            )
-        )
+        own = groups[key].items()
+        bare = {
+            each: values.drop_vars([c for c in values.coords if c not in values.dims]) for each, values in own
+        }
+        table = _table(xr.Dataset(bare))
         made[name] = table.rename(columns=_OLD) if name == "widths" else table
     if form == "bbp-compare":
-        made |= {name: _judged(name, found, made[name]) for name in JUDGED if name in made}
+        made |= {
+            name: _judged(name, found, made[name]) for name in ("crossings", "alpha_zero") if name in made
+        }
     return {name: table for name, table in made.items() if len(table)}
 
 
 def _table(found: xr.Dataset) -> pd.DataFrame:
     """A row a point: coordinates first, then quantities in order, each with its error and interval."""
-    dims = list(next(iter(found.data_vars.values())).dims)
-    every = max(found.data_vars.values(), key=lambda values: values.ndim).dims
-    dims = list(every)
+    dims = list(max(found.data_vars.values(), key=lambda values: values.ndim).dims)
     index = [str(dim) for dim in dims if dim in found.coords or len(dims) > 1 or dim == "unit"]
     table = found.to_dataframe(dim_order=dims).reset_index()
     own = [name for name in quantities(table) if name not in dims]
-    own = (
-        sorted(own, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-        if found.attrs.get("ordered") is None
-        else own
-    )
+    if found.attrs.get("ordered") is None:
+        own.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     table = table[[*index, *(part for name in own for part in parts(table, name))]]
-    words = {
-        str(name): found[name].attrs.get("long_name") or words_of(str(name))
-        for name in [*index, *own]
-        if name in found.variables
-    }
+    held = [name for name in (*index, *own) if name in found.variables]
+    words = {name: str(found[name].attrs.get("long_name") or words_of(name) or "") for name in held}
     table.attrs = {name: text for name, text in words.items() if text}
     return table
 
 
 def _judged(name: str, found: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
-    """A table of fits, with what samples do not determine left out, and a verdict that says why."""
+    """A table of crossings or of alpha_0, with what samples do not determine left out, and a verdict that says why."""
     about = table.attrs
-    table = JUDGED[name](found, table)
-    table.attrs = about | {each: words for each, words in VERDICTS.items() if each in table}
+    if name == "crossings":
+        reach = float(np.ptp(found.alpha.values))
+        each = [(one.alpha, one.doubt(reach)) for one in crossings(found)]
+        quantity, verdict, first, last = "crossing_alpha", "crossing_verdict", *_CROSSING
+    else:
+        each = [(one, one.doubt) for one in zeros(found).values()]
+        table = table.rename(columns={"alpha_zero_sampled_value": "alpha_zero_sampled"})
+        quantity, verdict, first, last = "alpha_zero_sampled", "alpha_zero_verdict", ["alpha_zero_n"], []
+    columns = parts(table, quantity)
+    table.loc[[bool(doubt) for _, doubt in each], columns] = np.nan
+    table[verdict] = [
+        f"not determined: {doubt}" if doubt else "determined" if np.isfinite(one.value) else "none"
+        for one, doubt in each
+    ]
+    table = table[[*first, *columns, verdict, *last]]
+    table.attrs = about | {verdict: "whether the samples determine it, and why not"}
     return table
 
 
-def _crossings(found: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
-    reach = float(np.ptp(found.alpha.values))
-    each = crossings(found)
-    doubts = [one.doubt(reach) for one in each]
-    columns = parts(table, "crossing_alpha")
-    table.loc[[bool(doubt) for doubt in doubts], columns] = np.nan
-    table["crossing_verdict"] = _verdicts([one.alpha.value for one in each], doubts)
-    return table[["crossing_n_small", "crossing_n_large", *columns, "crossing_verdict", "crossing_found"]]
-
-
-def _zeros(found: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
-    each = list(zeros(found).values())
-    doubts = [one.doubt for one in each]
-    table = table.rename(columns={"alpha_zero_sampled_value": "alpha_zero_sampled"})
-    columns = parts(table, "alpha_zero_sampled")
-    table.loc[[bool(doubt) for doubt in doubts], columns] = np.nan
-    table["alpha_zero_verdict"] = _verdicts([one.value for one in each], doubts)
-    return table[["alpha_zero_n", *columns, "alpha_zero_verdict"]]
-
-
-def _verdicts(values: list[float], doubts: list[str]) -> list[str]:
-    both = zip(values, doubts, strict=True)
-    return [
-        f"not determined: {doubt}" if doubt else "determined" if np.isfinite(value) else "none"
-        for value, doubt in both
-    ]
-
-
-JUDGED: dict[str, Callable[[xr.Dataset, pd.DataFrame], pd.DataFrame]] = {
-    "crossings": _crossings,
-    "alpha_zero": _zeros,
-}
-VERDICTS = dict.fromkeys(
-    ("crossing_verdict", "alpha_zero_verdict"), "whether the samples determine it, and why not"
-)
+_CROSSING = ["crossing_n_small", "crossing_n_large"], ["crossing_found"]
 AVERAGES: dict[str, Callable[[xr.Dataset], xr.Dataset]] = {"bbp-sweep": summarise, "bbp-descent": averages}
