@@ -175,17 +175,18 @@ def _worthwhile(experiment: Experiment, how: Execution) -> int:
         total, samples = total + number * seconds, samples + number
     free = free_bytes()
     processes = max(1, min(processes, samples, processes if free is None else int(free / PROCESS_BYTES)))
-    while processes > 1 and not _fits(experiment, how, processes):
+    while processes > 1 and _refusal(experiment, replace(how, processes=processes)):
         processes -= 1
     return processes if processes > 1 and total > total / processes + START else 1
 
 
-def _fits(experiment: Experiment, how: Execution, processes: int) -> bool:
+def _refusal(experiment: Experiment, how: Execution) -> str:
+    """Why the largest units do not fit in memory here; empty where they do."""
     try:
-        experiment.check_memory(how.hints, processes)
-    except ParameterError:
-        return False
-    return True
+        check_memory(experiment, how)
+    except ParameterError as error:
+        return str(error)
+    return ""
 
 
 def describe(experiment: Experiment, how: Execution) -> str:
@@ -203,8 +204,8 @@ def describe(experiment: Experiment, how: Execution) -> str:
     unit = experiment.unit_of
     lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
     for name, (points, units, samples, last) in rows.items():
-        memory = size(PROCESS_BYTES + experiment.bytes(last, how.hints))
-        lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:>10}")
+        memory = (PROCESS_BYTES + experiment.bytes(last, how.hints)) / 2**30
+        lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:6.1f} GiB")
     total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
     lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}; memory is that of a process")
     processes = how.parallel
@@ -222,20 +223,9 @@ def describe(experiment: Experiment, how: Execution) -> str:
     if processes > 1 and alone < seconds:
         lines.append(f"in one process about {messages.duration(alone)}: they cost more here than they gain")
     lines += experiment.notes()
-    try:
-        check_memory(experiment, how)
-    except ParameterError as error:
-        lines.append(f"would be refused on this machine as it is now: {error}")
+    if refused := _refusal(experiment, how):
+        lines.append(f"would be refused on this machine as it is now: {refused}")
     return "\n".join(lines)
-
-
-def size(number: float) -> str:
-    """Bytes in words: "1.5 GiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if number < 1024 or unit == "TiB":
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return ""
 
 
 def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:

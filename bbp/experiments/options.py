@@ -6,9 +6,7 @@ in the experiment's settings under its name, and in the record of its file, as s
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import pkgutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,7 @@ from theory.model.losses import LOSSES
 
 AUTO = "auto"
 # The modules of sims/solvers by name, none of them imported: --help does not wait for JAX.
-_SIMS = importlib.util.find_spec("sims")
-_PLACES = [
-    str(Path(place) / "solvers") for place in (_SIMS.submodule_search_locations or [] if _SIMS else [])
-]
-SOLVERS = (AUTO, *sorted(module.name for module in pkgutil.iter_modules(_PLACES)))
+SOLVERS = (AUTO, *sorted(path.stem for path in Path(__file__).parents[2].glob("sims/solvers/[a-z]*.py")))
 STARTS = ("random", "hessian", "spectral")
 DYNAMICS = ("flow", "steps")
 MOST_SAMPLES = 10**6  # at a point
@@ -78,10 +72,10 @@ def finite_widths(name: str, value: Any) -> list[int]:
 
 def one_width(name: str, value: Any) -> int:
     """One student width that can be sampled."""
-    found = grids.widths(name, value)
-    if len(found) != 1 or found[0] == float("inf"):
+    found, *more = finite_widths(name, value)
+    if more:
         raise ParameterError(f"{name} must be one finite width, got {shown(value)}")
-    return int(found[0])
+    return found
 
 
 def any_widths(name: str, value: Any) -> list[int | str]:

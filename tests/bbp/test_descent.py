@@ -169,7 +169,7 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
 @cases(
     ("words", "message"),
     [
-        (["--p", "inf"], "p must be one finite width"),
+        (["--p", "inf"], "p must be finite to sample, got inf"),
         (["--p", "1,2"], "p must be one finite width"),
         (["--start", "random,hesian"], "did you mean hessian?"),
         (["--start", "random,random"], "start names one start twice"),

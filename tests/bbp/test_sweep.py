@@ -348,7 +348,7 @@ def test_a_dry_run_computes_nothing_and_writes_nothing(bbp, tiny, out):
         said.code == 0
         and "24 units, 48 samples" in said.out
         and "290." in said.out
-        and "MiB" in said.out
+        and "GiB" in said.out
         and "about" in said.out
     )
     assert not out.parent.exists()
