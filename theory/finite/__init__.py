@@ -1,7 +1,7 @@
 """Finite N: the law of a sample, quenched theory of a draw of labels, thresholds, questions to the law."""
 
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from theory.finite.edge import alpha_bbp_typical, typical_edge
@@ -21,13 +21,10 @@ _GONE = {
 sys.modules |= {f"{__name__}.{old}": sys.modules[f"{__name__}.{new}"] for old, new in _FORMER.items()}
 
 
-def _gone(name: str, new: str) -> Callable[..., NoReturn]:
-    def called(*_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError(f"{name} is now {new}")
-
-    return called
+def _gone(name: str, new: str, *_: Any, **__: Any) -> NoReturn:
+    raise NotImplementedError(f"{name} is now {new}")
 
 
 for _name, _new in _GONE.items():
     _module, _, _name = _name.partition(".")
-    setattr(sys.modules[f"{__name__}.{_module}"], _name, _gone(_name, _new))
+    setattr(sys.modules[f"{__name__}.{_module}"], _name, partial(_gone, _name, _new))
