@@ -12,11 +12,11 @@ from typing import Any
 
 import reference
 
-from bbp import plot, store
+from bbp import plot
 from bbp.__main__ import COMMANDS
 from bbp.analysis import comparison
 from bbp.console.program import Parser
-from bbp.experiments import descent, phase_file
+from bbp.experiments import descent, phase_file, sweep
 from bbp.files import dataset, variables
 from bbp.gallery import ENTRIES, base
 
@@ -127,11 +127,16 @@ def _markdown(text: str) -> str:
 
 def layouts() -> str:
     """What every kind of file holds, from the modules that make them, and the words of every variable."""
-    told = {"Sweep": store, "Descents": descent, "Phase diagram": phase_file, "Figure": base}
+    told = {
+        "Sweep": (dataset.SWEEP, sweep),
+        "Descents": (dataset.DESCENT, descent),
+        "Phase diagram": (dataset.PHASE, phase_file),
+        "Figure": (base.FORMAT, base),
+    }
     parts = []
-    for title, module in told.items():
+    for title, (form, module) in told.items():
         parts += [
-            f"### {title}: `{module.FORMAT}`",
+            f"### {title}: `{form}`",
             "",
             "```text",
             inspect.cleandoc(module.__doc__ or ""),

@@ -1,4 +1,21 @@
-"""The sweep as an experiment: samples of the Hessian over models, N and alpha, beside the theory."""
+"""The sweep as an experiment: samples of the Hessian over (n, alpha, sample, eigenpair) beside the theory. Its Dataset:
+
+    n, alpha, sample, eigenpair              coordinates
+    eigenvalues, overlaps, residuals         (n, alpha, sample, eigenpair), lowest first; NaN where not run
+    max_overlap_rank                         (n, alpha, sample), NaN where unknown
+    status, reason                           (n, alpha, sample): 0 not run, 1 done, 2 failed and why
+    theory_edge, theory_outlier, theory_overlap   (alpha), NaN where there is none
+    theory_n_lowest, theory_n_overlap, theory_n_informative   (n, alpha): theory.finite.law, means over theory_n_draws (n)
+        draws; theory_n_lowest_error, _std, ...   standard errors, and the scatter of one draw; NaN where it would take too long
+    NAME                                     (n, alpha, sample) or with eigenpair: an observable of one's own, whose attributes
+        `observable` and `source` say where it lies, and the hash of its source
+    unit_n, unit_alpha, ...                  (unit): which samples were computed together, where, in what time
+    attributes                               p, p_star, a, alpha_bbp, kind, seed, dtype, device, prng, versions (JSON), commit,
+                                             finished, config (JSON: every option that decides the numbers)
+
+Of a product over (p, p_star, a) all that depends on the model has the dimension `model` (`bbp.files.product`). In the file
+(`bbp.files.dataset`) theory_edge is /theory/edge, theory_n_lowest is /theory_n/lowest and config is /config.
+"""
 
 from __future__ import annotations
 
