@@ -6,6 +6,7 @@ spectral methods and any weight of one's own in `theory.general`.
 """
 
 import importlib
+import sys
 from typing import Any
 
 from theory.answers import Edge, Outlier, Spectrum, Threshold
@@ -61,6 +62,7 @@ _FORMER = {
     "teacher_branch": spectrum,
 }
 _GONE = dict.fromkeys(("StudentDirection", "student_outliers"), "student_margins, which gives a dict")
+_MOVED = {"theory.finite_n": "theory.finite", "theory.quenched": "theory.finite.quenched"}
 _PACKAGES = "finite", "given", "minima", "path"  # imported when they are first asked for
 del outlier
 
@@ -70,6 +72,20 @@ def __getattr__(name: str) -> Any:
         return _FORMER[name]
     if name in _PACKAGES:
         return importlib.import_module(f"theory.{name}")
+    _Moved.find_spec(f"theory.{name}")
     if name in _GONE:  # of an AttributeError `from theory import ...` would show no words
         raise ImportError(f"theory.{name} is now {_GONE[name]}")
     raise AttributeError(f"module 'theory' has no attribute {name!r}")
+
+
+class _Moved:
+    """Finder of modules that says where one went."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        """ModuleNotFoundError for a module that moved; None for any other."""
+        if name in _MOVED:
+            raise ModuleNotFoundError(f"{name} is now {_MOVED[name]}", name=name)
+
+
+sys.meta_path.append(_Moved)
