@@ -13,7 +13,6 @@ from bbp.engine.executors import Processes
 from bbp.explorer.curves import PhaseMap, phase_map
 
 T = TypeVar("T")
-NICE = 5
 TEACHERS = range(1, 65)  # whose diagrams are prepared
 KEPT = 160  # diagrams
 
@@ -23,10 +22,11 @@ class Lane:
 
     patience   seconds that a call may go on when nobody waits for it any more: then the process is killed (it may be inside
                LAPACK), and the next call starts another
+    nice       of the process
     """
 
-    def __init__(self, patience: float):
-        self._patience, self._turn = patience, asyncio.Lock()
+    def __init__(self, patience: float, nice: int = 5):
+        self._patience, self._nice, self._turn = patience, nice, asyncio.Lock()
         self._process: Processes | None = None
 
     async def do(self, function: Callable[..., T], *arguments: object) -> T:
@@ -34,7 +34,7 @@ class Lane:
         async with self._turn:
             if self._process is None:
                 self._process = await asyncio.to_thread(Processes, 1, one_core=False)
-            answer = asyncio.wrap_future(self._process.submit(_nicely, function, arguments))
+            answer = asyncio.wrap_future(self._process.submit(_nicely, self._nice, function, arguments))
             try:
                 return await asyncio.shield(answer)
             except asyncio.CancelledError:
@@ -55,8 +55,8 @@ class Lane:
             process.shutdown()
 
 
-def _nicely(function: Callable[..., T], arguments: tuple[object, ...]) -> T:
-    os.nice(max(0, NICE - os.nice(0)))  # the page itself goes first
+def _nicely(nice: int, function: Callable[..., T], arguments: tuple[object, ...]) -> T:
+    os.nice(max(0, nice - os.nice(0)))  # the page itself goes first
     return function(*arguments)
 
 
@@ -64,7 +64,8 @@ class Work:
     """The lanes of all pages of a server, and the diagrams of phases that they have had computed, by p* and noise."""
 
     def __init__(self) -> None:
-        self.samples, self.curves, self.files, self.diagrams = map(Lane, (0.3, 3.0, 5.0, 5.0))
+        self.samples, self.curves, self.files = map(Lane, (0.3, 3.0, 5.0))
+        self.diagrams = Lane(5.0, nice=10)
         self.seen: dict[tuple[int, float], PhaseMap] = {}
 
     async def diagram(self, p_star: int, noise: float) -> PhaseMap:
