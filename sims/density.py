@@ -37,7 +37,7 @@ from scipy.linalg import eigh_tridiagonal
 from sims.backend import HIGHEST, pinned, power_of_two
 from sims.checks import of_type, reals
 from sims.instance import Instance
-from sims.krylov.solver import BlockOperator, block_operator
+from sims.krylov.solver import BlockOperator, block_operator, in_units
 from sims.operator import hessian_operator
 from theory.checks import ParameterError, count, finite, one, positive
 
@@ -157,6 +157,7 @@ def lanczos_quadrature(
     atom = getattr(operator, "atom", 0.0) if atom is None else one("atom", finite("atom", atom))
     if not 0 <= atom < 1:
         raise ParameterError(f"atom must be at least 0 and below 1, got {atom}")
+    operator = in_units(operator)
     if not atom or steps < 3:
         return measure_of(operator, start, steps)
     found = _rules(operator, start, steps, _with_node_at_zero)
@@ -210,7 +211,7 @@ def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrat
     largest = np.max(np.abs(start), axis=0)
     if not (np.all(largest > 0) and np.all(np.isfinite(largest))):
         raise ParameterError("start must have columns of finite length above 0")
-    return _rules(operator, start / largest, count("steps", steps), _plain_rule)
+    return _rules(in_units(operator), start / largest, count("steps", steps), _plain_rule)
 
 
 def _rules(

@@ -32,11 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from sims.backend import HIGHEST, pinned
+from sims.backend import HIGHEST, pinned, power_of_two
 from sims.krylov.basis import orthonormal
 from sims.krylov.settings import Plan, Settings
 from sims.krylov.space import WAIT, Space
 from sims.machine import allotted
+from sims.operator import HessianOperator
 from sims.solvers import Code, Eigenpairs
 from theory.checks import ParameterError, count, shown
 
@@ -88,6 +89,49 @@ def block_operator(operator: Any, *, one_set: bool = False) -> BlockOperator:
     return operator
 
 
+MILD = (
+    2.0**60
+)  # sizes from its inverse to it are left as they are: squares of float32 numbers hold out this far
+
+
+@dataclass(frozen=True)
+class InUnits:
+    """A `BlockOperator` whose products are divided by `own`, powers of two, one a set."""
+
+    whole: BlockOperator
+    own: tuple[float, ...]
+    order: int
+    dtype: np.dtype
+    sets: int
+    units: tuple[float, ...]
+
+    def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
+        """H V in the set's unit for one block of each chosen set."""
+        products = self.whole.product(chosen, blocks)
+        return [product / self.own[i] for i, product in zip(chosen, products, strict=True)]
+
+    def lowered(self) -> None:
+        """None: float32 has no such numbers."""
+
+    def ordered(self, vectors: jax.Array) -> jax.Array:
+        """Vectors (order, k) from the operator's order of rows to block-major."""
+        return self.whole.ordered(vectors)
+
+
+def in_units(operator: BlockOperator) -> BlockOperator:
+    """The operator in units near its size, which one product shows; one of ours has them already."""
+    if isinstance(operator, HessianOperator):
+        return operator
+    vector = np.random.default_rng(0).standard_normal((operator.order, 1))
+    probe = jnp.asarray(vector / np.linalg.norm(vector), operator.dtype)
+    products = operator.product(range(operator.sets), [probe] * operator.sets)
+    own = tuple(power_of_two(float(jnp.max(jnp.abs(product)))) for product in products)
+    if all(1 / MILD <= unit <= MILD for unit in own):
+        return operator
+    units = tuple(unit * more for unit, more in zip(operator.units, own, strict=True))
+    return InUnits(operator, own, operator.order, operator.dtype, operator.sets, units)
+
+
 @dataclass
 class Ritz:
     """Result of one solve: values (b,) and vectors (order, b), in the operator's order of rows, of which the
@@ -126,7 +170,7 @@ def lowest_of_sets(
     operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> list[Eigenpairs]:
     """The k lowest eigenpairs of every set of an operator; each step one pass over the data serves all sets."""
-    operator, k = block_operator(operator), count("k", k)
+    operator, k = in_units(block_operator(operator)), count("k", k)
     settings = Settings() if settings is None else settings
     plan = Plan.of(operator.order, operator.dtype, k, degeneracy, settings)
     lowered = operator.lowered() if plan.mixed and operator.order > plan.smallest else None
