@@ -205,7 +205,7 @@ def describe(experiment: Experiment, how: Execution) -> str:
     lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
     for name, (points, units, samples, last) in rows.items():
         memory = (PROCESS_BYTES + experiment.bytes(last, how.hints)) / 2**30
-        lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:6.1f} GiB")
+        lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:6.2f} GiB")
     total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
     lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}; memory is that of a process")
     processes = how.parallel
