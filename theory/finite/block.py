@@ -18,12 +18,12 @@ off its diagonal is singular at the edge as its diagonal is. On top:
   shape of C at the edge: what the sectors say of a mean direction of each kind is taken to those of the draw. It has what the
   kept levels do not bring of the variance of an entry, averaged over sectors, and of each sector that share, as found in
   samples (p = 2: 0.39 of all three where 24 of 188 levels are kept; their couplings are drawn independent).
-* `bend`. The rows of K extreme labels act on the bulk, and it on them. Let rho be their own part of the resolvent, (1/pN) sum
-  over rows. The labels of the bulk feel tau = t_b + rho with z = -1/t_b + K(tau), and give K(tau), S(tau). In the small
-  matrix they give K(t + rho) through v, the response of the kept levels, whose energies move by rho / |t|^2, and the
-  noise, which is linear in rho. To first order in rho the two agree, as tau' = 1 / (1 - t^2 rung); what is left of higher
-  orders is a number for each kind of row, and is added. tau is the t of all labels at the energy, which is t_b + rho with
-  nothing left out. Without this every extreme label makes the lowest level too low, by an amount that grows like (K/N)^{3/2}.
+* `higher_order`, the terms of second and higher order in the resolvent rho = (1/pN) sum over the rows of the K extreme labels.
+  These rows act on the bulk, and it on them. The labels of the bulk feel tau = t_b + rho with z = -1/t_b + K(tau), and give
+  K(tau), S(tau). The small matrix has K(t + rho) through v, the response of the kept levels, whose energies move by
+  rho / |t|^2, and the noise, which is linear in rho. To first order in rho the two agree, as tau' = 1 / (1 - t^2 rung). The
+  rest is a number for each kind of row, and is added. tau is the t of all labels at the energy: t_b + rho with nothing left
+  out. Without this every extreme label makes the lowest level too low, by an amount that grows like (K/N)^{3/2}.
 
 Anisotropy. The labels of a draw single out directions in the space of the p student blocks. The resolvent T of the bulk there
 makes
@@ -39,8 +39,8 @@ L the traceless rung. So
 L is below the rung of multiples of I, which is 1/t^2 at the edge of isotropic labels, but not by much (by a tenth at p = 2,
 a = 0.3): there linear response is larger than delta is. The last term makes the edge come at a lower t, where it is small.
 Where the denominator vanishes it has a double pole: it is told by its place and size, from two values below the edge.
-The block of a direction with rungs of its own (teacher, students) changes by -end delta and by a trace of
-second order: `tilt`. The same functions at complex t, on the curve where z is real, make the couplings of levels anisotropic.
+The block of a direction with rungs of its own (teacher, students) changes by -end delta to first order in delta, and by a
+trace of second order: `anisotropy`. At complex t, on the curve where z is real, it makes the couplings of levels anisotropic.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from theory.finite.draw import Draw
 Array = NDArray[np.float64]
 
 EDGE = 0.97  # of t at the edge of the bulk, up to where the mean is taken
-_FINE, _NODES, _CLOSER = 160, 8, 2.5
-_BISECTIONS, _STEPS = 6, 5
+_FINE, _NODES, _CLOSER = 160, 8, 2.5  # steps of the measure; nodes of couplings, the power that crowds them
+_BISECTIONS, _STEPS = 6, 5  # halvings, and then steps of Newton's method
 _RIDGE = 1e-12  # of covariances, of their mean diagonal
 _ABOVE = 1e-4  # the real axis, of t: where what a level at the edge couples to is taken
 _NEAR = 0.25  # of its distance, the nearest that a moved level may come to the energy
@@ -91,6 +91,7 @@ def kept_levels(drawn: Draw, bulk: LabelBulk, order: Array, kept: int) -> KeptLe
     teacher, so that entries of different rows are not independent. Between nodes all is linear in count^(2/3), as
     the energy is next to an edge.
     """
+    # Shorter steps next to the edge, where resolvents of kept levels change fastest.
     share = np.linspace(0, 1, _FINE + 1)[1:] ** 2 * kept
     step = np.diff(share, prepend=0.0)
     at = share - step / 2
@@ -102,12 +103,13 @@ def kept_levels(drawn: Draw, bulk: LabelBulk, order: Array, kept: int) -> KeptLe
     )
     covariance, squares = [], []
     for real, imag in zip(x.T, np.maximum(y, _ABOVE * x).T, strict=True):
+        # -Im phi / Im t in closed form: no cancellation as Im t -> 0
         spectral = [f**2 / ((1 + real[:, None] * f) ** 2 + (imag[:, None] * f) ** 2) for f in labels.f]
         means = _traces(labels, spectral)
         unit = 1 / order
         block = weighted_block(labels, drawn.v, spectral, drawn.kinds)
         if drawn.blocks > 1:
-            more = -tilt(labels, real + 1j * imag).imag / imag[:, None, None, None]
+            more = -anisotropy(labels, real + 1j * imag).imag / imag[:, None, None, None]
             block = stretched(block, more, means, drawn.kinds)
         covariance.append(block * unit[:, None, None])
         squares.append(means * unit)
@@ -158,12 +160,14 @@ def weighted_block(labels: Labels, v: Array, every: list[Array], kinds: NDArray[
     block = np.empty((q, p, w, p, w))
     for i in range(p):
         for j in range(i + 1):
+            # Phi = phi_1 I + (phi_2 - phi_1) lam lam^T / |lam|^2
             part = (phi[-1] - phi[0]) * unit[..., i] * unit[..., j] + (phi[0] if i == j else 0)
             block[:, i, :, j] = block[:, j, :, i] = (across * part[:, None]) @ v / size
     if every[0].shape[1] > m:  # those without projections of their own: their mean
         parts = [share * part[:, m:] for share, part in zip(labels.shares, every, strict=True)]
         level = np.sum(parts, axis=0) / size[:, 0]
         factors = np.stack([np.ones_like(level), labels.y[:, m:], labels.yhat[:, m:]])
+        # v v^T -> y I on the teacher, yhat I on students, I elsewhere, in the mean over directions
         mean = (factors * level).sum(axis=2)[kinds].T
         for i in range(p):
             block[:, i, range(w), i, range(w)] += mean
@@ -180,21 +184,26 @@ def _traces(labels: Labels, every: list[Array]) -> Array:
     return np.stack([labels.total(mean * v) for v in (1.0, labels.y, labels.yhat)]) / labels.n
 
 
-def bend(drawn: Draw, kept: KeptLevels, t_edge: Array, z: Array) -> Array:
-    """What the block has beyond the linear response to the extreme rows, (q, p w) on its diagonal, at z (q,): see the top."""
+def higher_order(drawn: Draw, kept: KeptLevels, t_edge: Array, z: Array) -> Array:
+    """What the block has beyond first order in the extreme rows, (q, p w) on its diagonal, at z (q,): see the top."""
     if not np.any(drawn.extremes):
         return np.zeros((len(z), len(drawn.rows)))
+    # Left of the edge of all labels, where tau exists
     labels, whole, z = drawn.labels, drawn.whole, np.fmin(z, drawn.edge)
     t, tau = t_at(labels, t_edge, z), t_at(whole, drawn.t_edge, z * labels.n / whole.n)
     after = _means(labels, tau)
+    # rho = tau - t_b, with -1 / t_b = z - K(tau)
     rho = np.maximum(tau + 1 / (z - after[0]), 0)
     sectors = label_sectors(labels, t)[..., 0]
     gap, squares = z[:, None] - kept.energies, kept.squares @ kept.hats.T
+    # Kept levels move by rho / |t|^2 = pN rho <b^2> of a direction without labels; gap < 0 throughout.
     moved = squares[0] * (drawn.blocks * labels.n * rho)[:, None]
     weight = kept.step * squares
+    # 1/(gap + moved) beyond its first order in moved; no level may come across the energy.
     theirs = np.sum(
         weight / np.minimum(gap + moved, _NEAR * gap) - weight / gap + weight * moved / gap**2, axis=2
     )
+    # sectors rho (tau' - 1), tau' = 1 / (1 - t^2 rung)
     linear = sectors * rho * t**2 * sectors[0] / (1 - t**2 * sectors[0])
     excess = after - _means(labels, t + rho) + linear - theirs
     return np.where(drawn.extremes > 0, excess, 0)[drawn.rows].T
@@ -210,6 +219,7 @@ def noise(drawn: Draw, kept: KeptLevels, t: Array) -> Array:
     labels = drawn.labels
     sectors = label_sectors(labels, t)
     ends = sectors[drawn.kinds].swapaxes(0, 1)
+    # T of the three sectors: S' (1/t^2 - L)^-1 S' / N
     gap = np.maximum(1 / t[:, None] ** 2 - sectors[0], 1e-12)
     t0, t1, t2 = np.moveaxis(
         ends[:, :, None] * ends[:, None] / (gap * labels.n[:, None])[:, None, None], -1, 0
@@ -218,9 +228,12 @@ def noise(drawn: Draw, kept: KeptLevels, t: Array) -> Array:
     scatter = np.sqrt(2 * np.sum(kept.step * (kept.squares @ kept.hats.T / gap_kept) ** 2, axis=2))[
         drawn.kinds
     ].T
+    # Var(b^2) = 2 <b^2>^2, Var(b c) = <b^2> <c^2>: half of it off the diagonal.
     own = scatter[:, :, None] * scatter[:, None] / 2
+    # T_km,k'm' = free d_km d_k'm' + same d_kk' d_mm' + tied d_km' d_mk', from T on I, traceless and antisymmetric X
     free, same, tied = (t0, 0 * t0, 0 * t0) if p == 1 else ((t0 - t1) / p, (t1 + t2) / 2, (t1 - t2) / 2)
     entry = free + (same + tied) / p
+    # The share of an entry's variance that kept levels do not bring.
     left = np.maximum(1 - own / entry, 0)
     even, odd, same = (
         np.sqrt(np.maximum(left * c, 0))[..., None, None] for c in (free + tied, free - tied, same)
@@ -230,6 +243,7 @@ def noise(drawn: Draw, kept: KeptLevels, t: Array) -> Array:
     omega = even * (raw + turned) / 2 + odd * (raw - turned) / 2
     omega = omega + same * drawn.noise[..., -1, None, None] * np.eye(p)
     block = omega.transpose(0, 3, 1, 4, 2).reshape(q, p * w, p * w)
+    # the two pairings of directions, d_lj d_l'j' and d_lj' d_l'j
     block = (block + block.transpose(0, 2, 1)) / math.sqrt(2)
     plain = np.sqrt(kept.squares[drawn.rows, :, 0]).T
     shape = lower_root(kept.covariance[:, 0] / (plain[:, :, None] * plain[:, None]), drawn.present)
@@ -278,6 +292,7 @@ def label_sectors(labels: Labels, t: Array) -> Array:
     p = labels.lam.shape[2]
     phi = [f / (1 + t[:, None] * f) for f in labels.f]
     gap = phi[-1] - phi[0]
+    # Over directions n of lam: E[n_i n_j] = d_ij / p, E[n_i n_j n_k n_l] = (three pairings) / (p (p + 2)).
     both = phi[0] ** 2 + 2 * phi[0] * gap / p
     kinds = np.stack([both + gap**2 / p, both + 2 * gap**2 / (p * (p + 2)), both], axis=1)
     return np.stack(
@@ -298,6 +313,7 @@ def _response(labels: Labels, t: Array) -> tuple[Array, Array, Array]:
         found = (unit * values[..., None]).transpose(0, 2, 1) @ unit / size
         return np.asarray(found - np.trace(found, axis1=1, axis2=2)[:, None, None] * np.eye(p) / p)
 
+    # The same averages over directions, of Phi X Phi and of the cubic term of W
     rung = low**2 + 2 * low * gap / p + 2 * gap**2 / (p * (p + 2))
     cube = low**3 + (low**2 * gap + square * low) / p + 2 * square * gap / (p * (p + 2))
     sizes = (np.ones(1), labels.y, labels.yhat)
@@ -307,7 +323,7 @@ def _response(labels: Labels, t: Array) -> tuple[Array, Array, Array]:
     return delta, rungs, (cubes * np.einsum("qij,qij->q", delta, delta) - falls) / p
 
 
-def soften(labels: Labels) -> Labels:
+def with_second_order(labels: Labels) -> Labels:
     """The same labels with the second-order term of z(t): for p > 1, where they have an edge."""
     if len(labels.f) == 1:
         return labels
@@ -318,12 +334,13 @@ def soften(labels: Labels) -> Labels:
         delta, _, trace = _response(labels, t)
         square = np.einsum("qij,qij->q", delta, delta) / delta.shape[1]
         found.append(np.sqrt(np.maximum(square / t**3 - trace[0], 1e-300)))
+    # Root of A / (t_0 - t)^2: its reciprocal is linear in t, and two values give t_0 and A.
     ratio = np.minimum(found[0] / found[1], 0.99)
     pole = edge * np.maximum((_PLACES[1] - ratio * _PLACES[0]) / (1 - ratio), 1.0)
     return replace(labels, soft=np.stack([(found[1] * (pole - _PLACES[1] * edge)) ** 2, pole]))
 
 
-def tilt(labels: Labels, t: Array) -> Array:
+def anisotropy(labels: Labels, t: Array) -> Array:
     """What the anisotropy of the bulk adds to the block of a direction (q, 3, p, p), of each kind as in Draw, at t (q,)."""
     delta, rungs, trace = _response(labels, t)
     return np.asarray(
@@ -331,8 +348,8 @@ def tilt(labels: Labels, t: Array) -> Array:
     )
 
 
-def add_tilt(block: Array, tilted: Array, kinds: NDArray[np.int64]) -> None:
-    """What `tilt` says onto a block (q, p w, p w), block index first, of directions of these kinds (w,)."""
+def add_anisotropy(block: Array, tilted: Array, kinds: NDArray[np.int64]) -> None:
+    """What `anisotropy` says onto a block (q, p w, p w), block index first, of directions of these kinds (w,)."""
     q, _, p, _ = tilted.shape
     parts = block.reshape(q, p, len(kinds), p, len(kinds))
     for row, kind in enumerate(kinds):
@@ -340,7 +357,7 @@ def add_tilt(block: Array, tilted: Array, kinds: NDArray[np.int64]) -> None:
 
 
 def stretched(block: Array, more: Array, means: Array, kinds: NDArray[np.int64]) -> Array:
-    """A positive block plus what `tilt` says, `more` (q, 3, p, p), as R block R, which stays positive.
+    """A positive block plus what `anisotropy` says, `more` (q, 3, p, p), as R block R, which stays positive.
 
     R^2 = 1 + more / means, means (3, q) of the block's diagonal by kind, with the traces over the p copies of a direction
     that the sum has.
@@ -357,6 +374,7 @@ def stretched(block: Array, more: Array, means: Array, kinds: NDArray[np.int64])
     own = np.einsum("qiaia->qa", parts)
     wanted = np.maximum(own + np.einsum("qaii->qa", more)[:, kinds], _LEAST * own)
     found = np.einsum("qiaia->qa", turned)
+    # R block R has the right anisotropy but not quite the right trace: that is set.
     scale = np.sqrt(wanted / np.maximum(found, 1e-300))
     turned *= scale[:, None, :, None, None] * scale[:, None, None, None, :]
     return turned.reshape(q, p * w, p * w)

@@ -42,9 +42,11 @@ _FIRST = 0.05  # levels below the first node of the curve
 _RATIO = 1.4  # from node to node in Im t; the count grows like its cube
 _BY_HEIGHT, _NODES = 4, 40  # nodes told by Im t, and of all
 _GROWTH = 0.6  # of the count from node to node after them
-_STEPS = 12
+_STEPS = 12  # of Newton's method, at the most
 _HAZE = 0.1  # of the distance to the edge: so far above the real axis, for gaps; moves the count by 0.4 %
-_FLAT, _MET, _ENDED = 1e-12, 1e-3, 1e-3
+_FLAT = 1e-12  # relative change of t at which the edge is found
+_MET = 1e-3  # of a step in energy: how well a node is met
+_ENDED = 1e-3  # of a full step, and of |edge|: where the curve counts as ended
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Labels:
                 np.concatenate([part, np.broadcast_to(more, (len(part), len(more)))], axis=1)
                 for part, more in zip((yhat, y, weight), nodes, strict=True)
             )
+        # units of (p/2) H: without the factor 2/p
         along = (3 * yhat - y) / (model.a + y)
         if p == 1:
             return cls(lam, u, n, (along,), (1.0,), y, yhat, weight)
@@ -115,6 +118,7 @@ class Labels:
 
     def free(self, t: Array) -> tuple[Array, Array]:
         """What z(t) and z'(t) have besides the sum over labels."""
+        # An empty bulk has z = -1/t; the second-order term of an anisotropic one is a double pole.
         if self.soft is None:
             return -1 / t, 1 / t**2
         amplitude, away = self.soft[0], self.soft[1] - t
@@ -155,6 +159,7 @@ class Labels:
         for f, share in zip(self.f, self.shares, strict=True):
             real, imag = 1 + x * f, y * f
             inverse = f / (real * real + imag * imag)
+            # Re and -Im of f conj(1 + t f) / |1 + t f|^2
             real *= inverse
             imag *= -inverse  # phi
             over = (real, imag) if self.weight is None else (self.weight * real, self.weight * imag)
@@ -172,10 +177,12 @@ class Labels:
         x, y = t.real[:, None], t.imag[:, None]
         for f, share in zip(self.f, self.shares, strict=True):
             real, imag = 1 + x * f, y * f
+            # Im of log(1 + t f) + 1 / (1 + t f)
             part = np.arctan2(imag, real) - imag / (real * real + imag * imag)
             total = total - share / self.n * self.total(part)
         if self.soft is not None:
             amplitude, away = self.soft[0], self.soft[1] - t
+            # t dz of -A / (t_0 - t)^2 is the differential of this
             total = total + (amplitude / away - amplitude * t / away**2).imag
         return total / math.pi
 
@@ -204,11 +211,13 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
     """
     t_edge = edge_of(labels)
     edge = labels.energy(t_edge)
+    # z''(t) at the edge, negative
     curvature = -2 / t_edge**3
     if labels.soft is not None:
         curvature = curvature - 6 * labels.soft[0] / (labels.soft[1] - t_edge) ** 4
     for f, share in zip(labels.f, labels.shares, strict=True):
         curvature = curvature + 2 * share / labels.n * labels.total((f / (1 + t_edge[:, None] * f)) ** 3)
+    # With z - z_e = |z''| tau^2 / 2 and rho = tau / pi the count up to Im t = tau is order |z''| tau^3 / (3 pi).
     start = (3 * math.pi * _FIRST / np.nanmedian(order * np.abs(curvature))) ** (1 / 3)
     t, energies, counts, reach = t_edge + 0j, [edge], [np.zeros_like(edge)], np.ones_like(edge)
     path = [t]
@@ -218,13 +227,17 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
             t, energy = _at_height(labels, t.real, start * _RATIO**node)
             energy, number = np.maximum(energy, energies[-1]), order * labels.counted(t)
         else:
+            # Energy that holds so many more levels at the density Im t / pi ...
             wanted = reach * math.pi / order * (_GROWTH * counts[-1] + _FIRST) / t.imag
+            # ... but t is a square root of the distance to the edge: no further than that lets Newton's method start,
             wanted = np.minimum(wanted, 0.4 * (energies[-1] - edge))
             if atom:
+                # and t diverges at the atom.
                 wanted = np.minimum(wanted, np.maximum(-energies[-1], 0) / 3)
             energy = energies[-1] + wanted
             haze = _HAZE * (np.minimum(energy - edge, np.abs(energy)) if atom else energy - edge)
             new, met = _at_energy(labels, t, energy + 1j * haze, wanted)
+            # Down to the real axis again: on a vertical line Im (t dz) = Re t d(Im z).
             number = order * (labels.counted(new) - haze * new.real / math.pi)
             plain_sum = order / math.pi * wanted * (t.imag + new.imag) / 2
             met &= np.abs(number - counts[-1] - plain_sum) < 0.5 * (1 + plain_sum)  # else it left the curve
@@ -242,6 +255,7 @@ def label_bulk(labels: Labels, order: Any, keep: float) -> LabelBulk:
 
 def edge_of(labels: Labels) -> Array:
     """t of the edge (q,): root of t^2 (1/t^2 - z') = 1, by Newton's method on its power -1/2, kept in its bracket."""
+    # The first pole, t = 1 / max(-f), bounds the walk.
     worst = np.max([np.max(-f, axis=1) for f in labels.f], axis=0)
     high = np.where(worst > 0, 1 / np.where(worst > 0, worst, 1.0), np.nan)
     if labels.soft is not None:
@@ -262,12 +276,14 @@ def edge_of(labels: Labels) -> Array:
             total += share / size[left] * _dot(part, phi)
             phi *= phi
             slope += 2 * share / size[left] * _dot(phi if weight is None else phi * weight, inverse)
+        # d(t^2 phi^2)/dt = 2 t phi^2 / (1 + t f)
         w, dw = at**2 * total, at * slope
         if labels.soft is not None:
             amplitude, away = labels.soft[0][left], labels.soft[1][left] - at
             more = 2 * amplitude * at**2 / away**3
             w, dw = w + more, dw + 2 * more / at + 3 * more / away
         low[left], high[left] = np.where(w < 1, at, low[left]), np.where(w < 1, high[left], at)
+        # W grows like the pole's distance to the power -2, so that W^(-1/2) is nearly linear in t.
         new = at + 2 * (w - w**1.5) / dw
         inside = (new > low[left]) & (new < high[left])
         t[left] = np.where(inside, new, (low[left] + high[left]) / 2)
@@ -279,6 +295,7 @@ def _at_height(labels: Labels, x: Array, tau: float) -> tuple[Array, Array]:
     """t (q,) with Im t = tau and Im z(t) = 0, Re t next to x; energy there."""
     for _ in range(_STEPS):
         z, slope = labels.above_axis(x + 1j * tau)
+        # Poles lie on the real axis, tau away: a step stays well within that.
         step = np.clip(-z.imag / slope.imag, -tau / 2, tau / 2)
         if np.nanmax(np.abs(step), initial=0.0) < 1e-4 * tau:
             break
@@ -295,6 +312,7 @@ def _at_energy(labels: Labels, t: Array, z: Array, step: Array) -> tuple[Array, 
         if np.all(met | ~np.isfinite(step)):
             break
         move = (value - z) / (new * slope)  # of log t; in 1/t, to which z is nearly linear, of the last line
+        # The argument of t halves at the most: t stays in the upper half plane.
         move = move * np.minimum(1, 0.5 * np.angle(new) / np.maximum(np.abs(move), 1e-300))
         new = new / (1 + move)
     return new, met
@@ -336,21 +354,30 @@ def controlled_mean(values: Array, excess: Array) -> tuple[float, float]:
     inverse = np.linalg.pinv(excess - centre)
     slope = inverse @ (values - values.mean())
     rest = values - values.mean() - (excess - centre) @ slope
+    # Error of a regression's value at zero excess: that of the mean, and of the slope over the way there.
     variance = np.sum(rest**2) / (draws - 1 - len(slope)) * (1 / draws + np.sum((centre @ inverse) ** 2))
     value = np.clip(values.mean() - centre @ slope, values.min(), values.max())
     return float(value), float(np.sqrt(variance))
 
 
 ORDER = 400  # of the GOE: its 24 lowest levels differ from the Airy process by far less than they fluctuate
-_SEEN = (
-    24,
-    220,
-)  # so many levels see so many rows: beyond row 172 their vectors die out as Airy functions, to rounding here
+# Vectors of the 24 lowest levels die out as Airy functions beyond row 172, to rounding at row 220.
+_SEEN = 24, 220
 _SEED, _BATCH = 20260, 64
 
 
 def airy_levels(draws: int, keep: int) -> Array:
-    """The `keep` lowest levels (draws, keep) of independent GOE matrices in the variable y, ascending; always the same draws.
+    """The lowest eigenvalues of independent GOE matrices, in the variable y of the Airy process.
+
+    Parameters
+    ----------
+    draws, keep : int
+        How many matrices, and how many of their lowest eigenvalues.
+
+    Returns
+    -------
+    array (draws, keep)
+        In the variable y, ascending; the same numbers at every call.
 
     >>> airy_levels(3, 2).shape
     (3, 2)
@@ -365,8 +392,10 @@ def _batch(number: int, keep: int) -> Array:
     rng = np.random.default_rng([_SEED, number])
     x = np.array([_lowest(rng, keep) for _ in range(_BATCH)])
     inside = np.clip(x, -2, 2)
+    # Share of the semicircle's mass below x.
     below = 0.5 + inside * np.sqrt(4 - inside**2) / (4 * math.pi) + np.arcsin(inside / 2) / math.pi
     y = (1.5 * math.pi * ORDER * np.maximum(below, 0)) ** (2 / 3)
+    # y of (2 / 3 pi) y^(3/2) = count; beyond the edge the local scale N^(2/3), which is its tangent.
     return np.where(x > -2, y, ORDER ** (2 / 3) * (x + 2))
 
 
@@ -378,4 +407,5 @@ def _lowest(rng: np.random.Generator, keep: int) -> Array:
     values, info = dsterf(diagonal[:rows], beside[: rows - 1])
     if info:
         raise np.linalg.LinAlgError(f"sterf returned {info}")
+    # sterf has the radius (2 N)^(1/2).
     return np.asarray(values[:keep]) / math.sqrt(ORDER / 2)

@@ -108,6 +108,7 @@ def draw(model: Network, m: int, n: int, chosen: range, seed: int, shared: Array
     with np.errstate(invalid="ignore", divide="ignore"):
         t_edge = edge_of(whole)
         edge = whole.energy(t_edge)
+    # Each takes a dimension out of the bulk: at most one in _FEWER.
     extremes = np.minimum(_extremes(whole, t_edge), n // _FEWER)
     k, size = int(extremes.max()), inner - extremes
     w = p_star + p + k
@@ -131,12 +132,14 @@ def draw(model: Network, m: int, n: int, chosen: range, seed: int, shared: Array
         far = np.concatenate([far, triangles * apart[:, None]], axis=2) * apart[..., None]
         weights = committee_weights(model.a, lam, np.mean(u**2, axis=-1)) * p / 2
         x = np.einsum("qmij,qma,qmb->qiajb", weights, far, far, optimize=True)
+        # x of unit variance a component: the 1/N of the inputs, in the dimension of the bulk
         x = x.reshape(len(own), p * w, p * w) / size[:, None, None]
         others = np.stack([_head(seed, i, BESIDE, v.shape[1], EXTREMES)[:, :k] for i in chosen])
         v = np.concatenate([v, others * apart[:, None]], axis=2)
         bulk = whole.without(rank, apart)
     bulk = replace(bulk, n=size)
     present = np.arange(w) < (p_star + p + extremes)[:, None]
+    # Any t in (0, 1): draws without an edge are told apart by their NaN energy.
     t_edge = np.where(np.isfinite(t_edge), t_edge, 0.5)
     return Draw(bulk, whole, t_edge, edge * inner / size, extremes, excess, v, x, present, noise, couplings)
 
@@ -151,6 +154,7 @@ def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
     shares = sum(
         share * (f / (1 + t_edge[:, None] * f)) ** 2 for f, share in zip(labels.f, labels.shares, strict=True)
     )
+    # t phi (2 / pN)^(1/2) > OWN, squared and averaged over the p blocks
     large = shares * t_edge[:, None] ** 2 > OWN**2 * labels.lam.shape[2] * labels.n / 2
     if labels.weight is not None:
         large &= labels.weight == 1
@@ -158,9 +162,9 @@ def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
     return np.minimum(np.minimum(large.sum(axis=1), negative // _LEFT), EXTREMES)
 
 
-def held(model: Network, m: int, n: int) -> int:
-    """Labels of a draw that are held in memory."""
-    return min(m, many_labels.HELD) if n > SINGLY and model.p <= many_labels.WIDEST else m
+def stored(model: Network, m: int, n: int) -> int:
+    """How many samples of a draw are in memory."""
+    return min(m, many_labels.STORED) if n > SINGLY and model.p <= many_labels.WIDEST else m
 
 
 def drawn_labels(
@@ -225,8 +229,10 @@ def _log_length(width: int) -> tuple[float, float, Array]:
     """
     x = np.linspace(np.log(_LEAST), np.log(700.0), 1000)
     depth, half = np.exp(x), width / 2
+    # Of P and 1 - P the smaller one is inverted: the other has lost its digits.
     far = depth > 0.7
     z = np.where(far, gammainccinv(half, np.exp(-depth)), gammaincinv(half, -np.expm1(-depth)))
+    # P(r' > r) = exp(-y), r f = z^s exp(-z) / Gamma(s), both in the exponent as each underflows
     slopes = np.exp(x + z - depth - half * np.log(z) + gammaln(half)) / 2
     step, values = float(x[1] - x[0]), np.log(2 * z) / 2
     rise, start, end = np.diff(values), step * slopes[:-1], step * slopes[1:]
@@ -246,6 +252,7 @@ def gram_factor(model: Network, n: int, rng: np.random.Generator) -> Array:
     p, p_star = int(model.p), model.p_star
     factor = np.eye(p + p_star)
     for j in range(p_star, p + p_star):
+        # Bartlett: n - j components are left beside the j rows before
         row = np.append(rng.standard_normal(j), np.sqrt(rng.chisquare(n - j)))
         factor[j, : j + 1] = row / np.linalg.norm(row)
     return factor
@@ -277,6 +284,7 @@ def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[Lab
     basis, weights, nodes, others = many_labels.standing(model, m, n, chosen, seed)
     rest = weights * (weights != 1)
     stand = (others / np.maximum(rest.sum(axis=1), 1))[:, None]
+    # p + p_star overlaps of N^(-1/2) each are ((p + p_star)/N)^(1/2) together.
     stretch = np.minimum(stand, _SMALL * math.sqrt(n / (p + p_star)))
     times, factors = stand / stretch, _factors(model, n, chosen, seed)
     stands = (rest > 0)[..., None]
@@ -284,6 +292,7 @@ def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[Lab
     normals = np.where(stands, longer, _with_overlaps(model, basis, factors))
     if np.any(times > 1):
         bare = np.where(stands, basis, np.repeat([1.0, 0.0], [p, p_star]))
+        # times (with overlaps - without) + without: the linear response to overlaps, at its full size
         normals, basis = np.concatenate([normals, bare], axis=1), np.concatenate([basis, basis], axis=1)
         weights = np.concatenate([np.where(rest > 0, times * rest, weights), (1 - times) * rest], axis=1)
     labels = Labels.of(model, normals[..., :p], normals[..., p:], n - p - p_star, weights, nodes)
@@ -314,6 +323,7 @@ def _block(
     rng = np.random.default_rng([seed, number, BLOCK])
     noise, couplings = rng.standard_normal((w, w, p * p + 1)), rng.standard_normal((p, w, levels))
     triangle = np.tril(rng.standard_normal((k, k)), -1)
+    # R of a QR decomposition of Gaussian vectors: chi variables on the diagonal
     triangle[range(k), range(k)] = np.sqrt(rng.chisquare(dimension - np.arange(k)))
     return noise, couplings, triangle
 
@@ -321,6 +331,7 @@ def _block(
 def _head(seed: int, number: int, kind: int, m: int, width: int) -> Array:
     """Of m labels of a draw: DIRECTIONS (m, width), unit vectors; ARRIVALS (m,), sums of exponential numbers; BESIDE
     (m, width), normal, their projections on more directions."""
+    # Rows are filled in order: a longer array starts with the shorter one.
     longer = 1 << (m - 1).bit_length()
     if number >= _KEPT or longer * width > _LARGEST:
         return _stream(seed, number, kind, m, width)

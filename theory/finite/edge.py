@@ -81,8 +81,8 @@ from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
 
-_QUANTILES = 24  # of the smallest pole
-_GRID = 200
+_QUANTILES = 24  # equally likely values of delta, whose mean is that over draws
+_GRID = 200  # nodes of each stretch of the tabulated walk
 _NEAREST = 1e-3  # t at which the tabulated walk starts
 _FARTHEST = 6.0  # t beyond which no walk is followed
 
@@ -114,7 +114,26 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module docstring.
 
     Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier exists it is the lowest
-    eigenvalue instead (theory.finite.quenched). Raises ParameterError on bad arguments or p = inf.
+    eigenvalue instead (theory.finite.quenched).
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    alpha : float
+        M/N.
+    n : int
+        Input dimension N.
+
+    Returns
+    -------
+    FiniteEdge
+        In units of the Hessian.
+
+    Raises
+    ------
+    ParameterError
+        On bad arguments or p = inf.
 
     >>> found = finite_edge(Network(1, 1, 0.5), 0.8, 400)
     >>> found.kind, round(found.mean, 4), round(found.std, 4)
@@ -122,20 +141,37 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     """
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
     edge = bulk_edge(model, alpha)
+    # M = alpha n independent terms, each over n
     label_std = math.sqrt(alpha / n * label_variance(model, edge_resolvent(model, alpha)))
     if edge.kind == "smooth":
         return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
     curvature = z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
     scale = tracy_widom_scale(float(model.p) * n, curvature)
+    # Preactivations and the Gaussian rest of the inputs are independent: variances add.
     std = math.hypot(label_std, math.sqrt(VARIANCE) / scale)
     return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
 
 
 @numpy_defaults
 def label_variance(model: Network, g: float) -> float:
-    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over one sample's labels, for -p/2 <= g < 0; units of the Hessian^2.
+    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over the preactivations of one sample.
 
-    Raises ParameterError on g outside or p = inf.
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    g : float
+        Resolvent trace, -p/2 <= g < 0.
+
+    Returns
+    -------
+    float
+        In units of the Hessian squared.
+
+    Raises
+    ------
+    ParameterError
+        On g outside or p = inf.
 
     >>> round(label_variance(Network(1, 1, 0.5), -0.3), 6)
     3.288035
@@ -144,6 +180,7 @@ def label_variance(model: Network, g: float) -> float:
     if not -p / 2 <= g < 0:
         raise ParameterError(f"g must lie in [{-p / 2}, 0), got {g!r}")
     yhat, y, probability = label_grid(p, model.p_star)
+    # In units of (p/2) H, where phi = f / (1 + t f) has no p but in t.
     t, low, high = -2 * g / p, (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)
     k = ((p - 1) * low / (1 + t * low) + high / (1 + t * high)) / p
     mean = np.sum(probability * k)
@@ -163,7 +200,19 @@ AMPLITUDES = (0.80, 1.02, 1.18, 1.30, 1.41, 1.50, 1.59, 1.67)  # c_d, d = 1 ... 
 def critical_amplitude(model: Network) -> float:
     """C of q2 ~ C N^{-1/3}, the mean over draws and over the p p_star lowest vectors at alpha_BBP.
 
-    Raises ParameterError on p = inf, at a discontinuous transition, and for p p_star above 8.
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p, its transition continuous, p p_star at most 8.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError
+        On any other model.
 
     >>> round(critical_amplitude(Network(1, 1, 0.5)), 2)
     0.51
@@ -179,18 +228,38 @@ def critical_amplitude(model: Network) -> float:
     g = edge_resolvent(model, found.alpha)
     curvature = abs(float(z_of_g(model, found.alpha, g, derivative=2)))
     yhat, y, probability = label_grid(p, model.p_star)
+    # In g and H as written: z''^(2/3) / S' has the same value in both units.
     low, high = ((2 / p) * (c * yhat - y) / (model.a + y) for c in (1, 3))
     square = ((p - 1) * (low / (1 - g * low)) ** 2 + (high / (1 - g * high)) ** 2) / p
     slope = found.alpha * float(np.sum(probability * y * square))
+    # N^(1/3) (pN)^(-1/3) leaves p^(-1/3).
     return float(AMPLITUDES[d - 1] * (curvature / 2) ** (2 / 3) / slope / p ** (1 / 3))
 
 
 @numpy_defaults
 def typical_edge(model: Network, alpha: float, n: int) -> float:
-    """Mean over draws of labels of the quenched left edge in dimension n, either kind of edge, by the formula above.
+    """Mean over draws of the quenched left edge in dimension n, sharp or smooth, by the formula above.
 
-    Tends to bulk_edge(model, alpha).value: like 1/log n where that is smooth. Units of the Hessian. Raises
-    ParameterError on bad arguments or p = inf.
+    Tends to `theory.edge` as n grows: like 1/log n where that is smooth.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    alpha : float
+        M/N.
+    n : int
+        Input dimension N, at least 2.
+
+    Returns
+    -------
+    float
+        In units of the Hessian.
+
+    Raises
+    ------
+    ParameterError
+        On bad arguments or p = inf.
 
     >>> round(float(typical_edge(Network(1, 1, 1.0), 0.8, 400)), 4)
     -1.9753
@@ -205,9 +274,25 @@ def alpha_bbp_typical(model: Network, n: ArrayLike) -> Any:
 
     The counterpart of `theory.finite.threshold` for large n, without draws and a limit on n (1e200 is as good as 1e8). It
     is asymptotic, and low where n is not large: for p = 1, a = 2 it gives 0.83, 1.09, 1.17 at n = 1e3, 1e4, 1e5, where draws
-    give 1.09, 1.13, 1.20, and agrees from 1e6 on; for p = 2, a = 1.5 it is 0.09 low at 1e4 and 0.02 at 1e6. Raises
-    ParameterError on bad arguments or p = inf, NotConverged where there is none between 0.1 and 4 times the N
-    = inf threshold.
+    give 1.09, 1.13, 1.20, and agrees from 1e6 on; for p = 2, a = 1.5 it is 0.09 low at 1e4 and 0.02 at 1e6.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    n : int, or an array
+        Input dimension N, at least 10.
+
+    Returns
+    -------
+    float, or an array of the shape of n
+
+    Raises
+    ------
+    ParameterError
+        On bad arguments or p = inf.
+    NotConverged
+        Where there is none between 0.1 and 4 times the threshold at N = infinity.
 
     >>> round(alpha_bbp_typical(Network(2, 1, 1.0), 400), 4)
     0.8355
@@ -237,12 +322,15 @@ class _Walk:
         from scipy.interpolate import CubicSpline, PchipInterpolator
 
         self.model, self.p = model, int(model.p)
+        # The branch whose weights come nearest -1: f_1, which p = 1 lacks.
         self.c = 3 if self.p == 1 else 1
+        # Dense on both sides of t = 1, where the walk of a smooth edge ends at N = infinity.
         below = np.append(
             np.geomspace(_NEAREST, 0.5, _GRID, endpoint=False), 1 - np.geomspace(0.5, 1e-4, _GRID)
         )
         above = 1 + np.geomspace(1e-4, _FARTHEST - 1, _GRID)
         rows = []
+        # Beyond t = 1 poles lie on the axis: principal values.
         for route, t in ((average, below), (continued, above)):
             models = Widths.of(model.p, model.p_star, model.a).broadcast(t.shape)
             rows.append(route([kernel_k, kernel_u], models, t, 1 - t))
@@ -253,28 +341,34 @@ class _Walk:
         with np.errstate(divide="ignore"):
             log_p = np.log(pole_probability(model, delta))
         seen = np.isfinite(log_p)
+        # Monotone between nodes, as a distribution function has to be.
         self.inverse = PchipInterpolator(log_p[seen], np.log(delta[seen]))
         self.reach = float(log_p[-1])
 
     def ends(self, alpha: float, n: int) -> tuple[Array, Array]:
         """Edge and margin of equally likely smallest poles (quantiles,), units of the Hessian."""
         delta = self.deltas(round(alpha * n))
+        # r / N: the pole belongs to f_1, p - 1 of p directions, or to f_2 alone at p = 1.
         share = (1.0 if self.p == 1 else (self.p - 1) / self.p) / n
         t = self._maximum(alpha, share, delta)
         push = share / (1 + delta - t)
         k, u = self.table(t)
+        # Along the line y(yhat) of the pole exp(-p_star y / 2) makes yhat a gamma variable.
         yhat = self.p / (self.p + self.model.p_star * self.c * (1 + delta) / delta)  # its mean at that pole
         y = (self.model.a + self.c * (1 + delta) * yhat) / delta
         edge = -1 / t + alpha * k - push
+        # z - alpha S with K - S = U / t; in S the pole's own term carries its y.
         return unit(self.model) * edge, unit(self.model) * ((alpha * u - 1) / t + (y - 1) * push)
 
     def deltas(self, m: int) -> Array:
         """Quantiles of the smallest pole, less 1, of m labels; the end of the table where it is beyond."""
+        # exp(-m P(delta)) = (i + 1/2) / _QUANTILES, solved for log P
         log_level = np.log(-np.log((np.arange(_QUANTILES) + 0.5) / _QUANTILES)) - math.log(max(m, 1))
         return np.exp(self.inverse(np.minimum(log_level, self.reach)))
 
     def _maximum(self, alpha: float, share: float, delta: Array) -> Array:
         """The first t (quantiles,) from 0 up at which dz/dt, the pole's repulsion included, vanishes."""
+        # Logarithmic in the distance to the pole: the maximum lies O(N^(-1/2)) below it.
         near = np.geomspace(_NEAREST, 0.5, 50)
         far = np.geomspace(1, 1e-15, 300)[1:]
         t = np.concatenate(
@@ -285,12 +379,14 @@ class _Walk:
             1,
         )
         falls = self._rise(alpha, share, delta[:, None], t) <= 0
+        # Next to the pole its repulsion wins, whatever rounding says.
         falls[:, -1] = True
         first = np.argmax(falls, axis=1)
         if np.any(first == 0):
             raise NotConverged("no edge on the tabulated walk", _NEAREST)
         rows = np.arange(len(delta))
         low, high = t[rows, first - 1], t[rows, first]
+        # Bisection, not Newton: it stays at the first maximum though the continued z' may vanish again.
         for _ in range(60):
             middle = (low + high) / 2
             up = self._rise(alpha, share, delta, middle) > 0
@@ -310,8 +406,23 @@ def _walk(model: Network) -> _Walk:
 
 @numpy_defaults
 def pole_probability(model: Network, delta: ArrayLike) -> Any:
-    """P(delta y > a + c (1 + delta) yhat): the probability that one label has its pole below 1 + delta, any
-    shape. Raises ParameterError unless delta is positive, and for p = inf.
+    """P(delta y > a + c (1 + delta) yhat): the probability that one sample has its pole below t = 1 + delta.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    delta : float or array
+        Distance of the pole from t = 1, positive.
+
+    Returns
+    -------
+    float or array, of the shape of delta
+
+    Raises
+    ------
+    ParameterError
+        Unless delta is positive, and for p = inf.
 
     >>> round(float(pole_probability(Network(1, 1, 1.0), 0.5)), 6)
     0.045054

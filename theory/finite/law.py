@@ -35,7 +35,7 @@ from theory.exact.density import bulk_resolvent
 from theory.exact.outliers import outlier
 from theory.exact.weight_law import signal_law
 from theory.finite.bulk import controlled_mean
-from theory.finite.draw import EXTREMES, held
+from theory.finite.draw import EXTREMES, stored
 from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
 from theory.model.network import Network
@@ -45,10 +45,11 @@ _FIXED = 24 * 10**6  # bytes of a draw beside its labels
 _SAMPLES = 2**63  # below which M = alpha N has to lie
 FIELDS = "lowest", "overlap", "overlap_lowest", "overlap_next", "informative", "among", "first"
 COLUMNS = (*FIELDS, "excess")
-_AT_ONCE = 2**20  # label entries held at a time
-WIDEST = 4, 8, 12  # p, p_star, p p_star of the widest models compared with dense samples
-LEAST_ORDER = 100  # p N
-LEAST_A, LEAST_ALPHA = 0.08, 0.3  # for p > 1
+_AT_ONCE = 2**20  # preactivations in memory at a time
+# of the models compared with dense samples (docs/appendix_finite_n.md): the widest p, p_star, p p_star
+WIDEST = 4, 8, 12
+LEAST_ORDER = 100  # p N: below it shares of informative samples can be 0.3 off
+LEAST_A, LEAST_ALPHA = 0.08, 0.3  # for p > 1, of the models compared; below the second q2 is 12 % low
 UNKNOWN = "finite-N theory is not known to hold"
 
 
@@ -107,6 +108,7 @@ class Law(Printed):
 
         def above(kept: Array, _: Array) -> tuple[float, float]:
             share = float(np.mean(kept > q2))
+            # Of a share of 0 or 1 the binomial error would be 0: half a draw at the least.
             return share, math.sqrt(max(share * (1 - share), 0.25 / kept.size) / kept.size)
 
         found = self._each(name, above)
@@ -130,6 +132,17 @@ def _std(kept: Array) -> float:
 
 def has_bulk(model: Network, n: int) -> bool:
     """Whether dimension n leaves a bulk beside students and teacher, of more levels than the p p_star of the signal.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    n : int
+        Input dimension N.
+
+    Returns
+    -------
+    bool
 
     >>> has_bulk(Network(2, 1, 1.0), 3), has_bulk(Network(2, 1, 1.0), 6)
     (False, True)
@@ -199,14 +212,29 @@ def law(
 
 
 def law_bytes(model: Network, alpha: float, n: int) -> int:
-    """Bytes that one draw of `law` takes, somewhat more than were measured (of a label 174 to 440 at p = p* = 1, 300 to
-    720 at p = 4, with 20,000 labels and more). Raises ParameterError as `law` does.
+    """Bytes that one draw of `law` takes, somewhat more than were measured (of a sample 174 to 440 at p = p* = 1, 300 to
+    720 at p = 4, with 20,000 samples and more).
+
+    Parameters
+    ----------
+    model, alpha, n
+        As in `law`.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    ParameterError
+        As `law`.
 
     >>> law_bytes(Network(4, 1, 1.0), 200.0, 3000) // 10**6
     264
     """
     m, n = _sizes(model, one("alpha", ratio("alpha", alpha)), n)
-    return _FIXED + held(model, m, n) * (100 + 60 * (int(model.p) + model.p_star))
+    return _FIXED + stored(model, m, n) * (100 + 60 * (int(model.p) + model.p_star))
 
 
 def _sizes(model: Network, alpha: float, n: int) -> tuple[int, int]:
@@ -225,10 +253,11 @@ def _law(model: Network, m: int, n: int, draws: int, seed: int, shared: Array | 
             f"n must be larger: the bulk's p (n - p - p_star) = {p * (n - p - model.p_star)} levels hardly hold"
             f" the p p_star = {d} of the signal"
         )
-    at_once = max(1, _AT_ONCE // (held(model, m, n) * (p + model.p_star + EXTREMES)))
+    at_once = max(1, _AT_ONCE // (stored(model, m, n) * (p + model.p_star + EXTREMES)))
     parts = []
     for first in range(0, draws, at_once):
         chosen = range(first, min(first + at_once, draws))
+        # A stream of its own, the same at every alpha.
         chance = np.array([np.random.default_rng([seed, i, 6]).random() for i in chosen])
         parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, shared), m, n, chance))
     columns = map(np.concatenate, zip(*parts, strict=True))
@@ -245,13 +274,34 @@ def law_of_labels(
     draws: int = 200,
     seed: int = 0,
 ) -> Law:
-    """`law` of samples that share their labels: preactivations lam (M, p), u (M, p_star) in dimension n.
+    """`law` of samples that share their preactivations: the quenched disorder is given.
 
-    What is left random is what the labels do not fix: levels, couplings, block noise. For p p_star > 1 its mean differs from
-    `quenched`, as that noise splits outliers.
+    What is left random is what preactivations do not fix: eigenvalues of the bulk, couplings, block noise. For p p_star > 1
+    its mean differs from `quenched`, as that noise splits outliers.
 
-    gram   overlaps of teacher and students as in `quenched`; without it they count as orthogonal
-    Raises ParameterError and NotConverged as `law`, and on bad shapes.
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    lam, u : arrays (M, p) and (M, p_star)
+        Preactivations of student and teacher.
+    n : int
+        Input dimension N.
+    gram : array (r, r)
+        Overlaps of teacher and students as in `quenched`; without it they count as orthogonal.
+    draws, seed : int
+        As in `law`.
+
+    Returns
+    -------
+    Law
+
+    Raises
+    ------
+    ParameterError
+        On bad shapes and other unfit arguments.
+    NotConverged
+        As `law`.
 
     >>> lam, u, _ = Network(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
     >>> law_of_labels(Network(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
@@ -274,6 +324,7 @@ def _draws(model: Network, pairs: SmallPairs, m: int, n: int, chance: Array) -> 
     group = q2[:, :d]
     informative = largest(group.mean(axis=1), rest)
     columns = (
+        # From (p/2) H in the dimension of the bulk to H in dimension N: 1/N stands in front of every sum.
         lowest * (2 / int(model.p) * pairs.size / n),
         group.mean(axis=1),
         q2[:, 0],
@@ -285,8 +336,8 @@ def _draws(model: Network, pairs: SmallPairs, m: int, n: int, chance: Array) -> 
     return *(np.where(pairs.sound, column, np.nan) for column in columns), pairs.excess
 
 
-_NEAR, _FAR = 48, 24  # nodes next to the left edge, and from there on
-_REACH = 1e3  # of the edge's own energy
+_NEAR, _FAR = 48, 24  # nodes in energy next to the left edge, and from there on
+_REACH = 1e3  # of |edge|: the farthest node, as the bulk has no right edge
 
 
 def none_above(model: Network, alpha: float, n: int, told: Array, x: Array) -> Array:
@@ -298,8 +349,10 @@ def none_above(model: Network, alpha: float, n: int, told: Array, x: Array) -> A
     """
     d, order = int(model.degeneracy), int(model.p) * n
     levels, shares = signal_measure(model, alpha)
+    # How many of each step's eigenvalues are left out, and their mean q2: rho_s d / (pN rho).
     below = np.maximum(levels[1:] * order - np.maximum(levels[:-1] * order, told[:, None]), 0)
     mean = np.diff(shares) / np.maximum(np.diff(levels), 1e-300) * d / order
+    # P(chi^2_d > d x / mean); independent vectors make the number above x Poisson.
     over = gammaincc(d / 2, d / 2 * np.maximum(x, 0)[:, None] / np.maximum(mean, 1e-300))
     return np.asarray(np.exp(-np.sum(below * over, axis=1)))
 
@@ -313,7 +366,9 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
     edge, zeros = bulk_edge(model, alpha).value, max(0.0, 1 - alpha)
     reach = abs(edge) + 1e-3
     if zeros > 0 and edge < 0:  # the levels on either side of 0
+        # Nodes crowd towards the atom at 0 ...
         low = edge * np.linspace(1, 0, _NEAR + 1)[1:-1] ** 2
+        # ... and towards the edge, where the density vanishes like a square root.
         x = np.concatenate([edge + reach * np.linspace(0, 0.3, 12)[1:] ** 2, low])
         x = np.concatenate([np.unique(x), reach * np.geomspace(1e-3, _REACH, _FAR)])
     else:
@@ -322,6 +377,7 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
     t, scale = bulk_resolvent(model, alpha, x)
     inside = t.imag > 0
     signal = np.zeros(len(x))
+    # rho_s = -Im s / pi, s = 1 / (z - alpha S)
     signal[inside] = -(1 / (scale * x[inside] - alpha * signal_law(model).transform(t[inside])[0])).imag
     steps = np.diff(x, prepend=edge) * scale / math.pi
 
@@ -331,6 +387,7 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
         )
 
     levels, shares, found = running(np.where(inside, t.imag, 0)), running(signal), outlier(model, alpha)
+    # An outlier takes q2 of each signal direction out of the bulk.
     mass = 1 - (found.overlap if found else 0.0)
     levels *= min(1.0, (1 - zeros) / levels[-1])  # what trapezoids have too much
     shares *= min(1.0, mass / shares[-1])
@@ -342,11 +399,22 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
 def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | None:
     """Why the finite-N law is not known to hold at (alpha, N), in a few words; None where it lies in the range of comparisons.
 
-    of   what is asked: shares of "overlap_lowest", the lowest vector alone, and of "informative", "among" and "first" are known
-         less well than of "overlap", the mean over the group
 
     In that range means of the overlap of the p p_star lowest vectors met those of dense samples within 10 %, those of the
     lowest eigenvalue within 0.35 of its standard deviation (docs/appendix_finite_n.md, benchmarks/finite_law.py).
+
+    Parameters
+    ----------
+    model, alpha, n
+        As in `law`.
+    of : str
+        What is asked. Shares of "overlap_lowest" (the lowest vector alone), "informative", "among" and "first" are known less
+        well than "overlap", the mean over the group.
+
+    Returns
+    -------
+    str or None
+        The reason, in a few words.
 
     >>> doubt(Network(2, 1, 0.5), 2.0, 200) is None
     True
@@ -373,6 +441,18 @@ def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | 
 
 def doubts(model: Network, alphas: Iterable[float], sizes: Iterable[float]) -> str:
     """What `doubt` says of a grid, in one line with the sizes it is said of; empty where it says nothing.
+
+    Parameters
+    ----------
+    model : Network
+        As in `law`.
+    alphas, sizes : iterables of float
+        Values of alpha and of N.
+
+    Returns
+    -------
+    str
+        Empty where `doubt` says nothing.
 
     >>> doubts(Network(2, 1, 0.5), [1.0, 2.0], [20, 100])
     'N = 20: p N = 40 is below 100: shares can be 0.3 off'

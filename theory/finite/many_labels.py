@@ -32,8 +32,8 @@ from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
-EXTREMES, REST = 500, 1000
-HELD = 4 * (EXTREMES + REST)  # labels of a draw, at the most
+EXTREMES, REST = 500, 1000  # samples told one by one at alpha_BBP, and those that stand for all others
+STORED = 4 * (EXTREMES + REST)  # samples of a draw in memory, at the most
 WIDEST = 8  # p beyond which the law draws every label at any N
 _NODES = 36  # Gauss-Legendre nodes in yhat and in y
 _REACH = 9.0  # of the chi laws beyond their mean: exp(-40)
@@ -52,9 +52,11 @@ class LabelTail:
         self.model, self.samples, self.rest = model, samples, rest
         self.p = int(model.p)
         self.c = 3 if self.p == 1 else 1
+        # Few enough for the tail beyond the cut to be a tail.
         rate = min(extremes / samples, 0.1)
 
         def excess(v: float) -> float:
+            # In logarithms of both: P falls like exp(-p_star a / (2 delta)).
             return np.log(pole_probability(model, np.exp(v)) + 1e-300) - np.log(rate)
 
         scale = np.log(model.a)  # delta is of order a / log(samples)
@@ -62,6 +64,7 @@ class LabelTail:
         yhat, one = _chi_square(self.p, np.array([np.inf]))
         y, two = _chi_square(model.p_star, self.cut(yhat[0]))
         share = (one[0][:, None] * two).ravel()
+        # Less than rounding of the whole probability, 1.
         self.nodes = np.array([np.repeat(yhat[0], _NODES), y.ravel(), share])[:, share > 1e-18]
         self.mass = float(self.nodes[2].sum())
 
@@ -71,6 +74,7 @@ class LabelTail:
 
     def extreme(self, rng: np.random.Generator) -> tuple[Array, Array, Array]:
         """lam (k, p), y (k,) and arrival in (0, 1) of the extreme ones among the labels of one sample."""
+        # Poisson in place of binomial: extremes are rare among the samples.
         number = rng.poisson(self.samples * pole_probability(self.model, self.delta))
         half, start = self.model.p_star / 2, float(self.cut(np.zeros(1))[0])
         tail = gammaincc(half, half * start)
@@ -81,11 +85,13 @@ class LabelTail:
         slope = self.c * (1 + self.delta) / self.delta
         yhat = np.empty(0)
         while len(yhat) < number:
+            # Rejection: with the tail bounded by exp(-hazard x) the ratio is at most 1.
             trial = rng.gamma(self.p / 2, 1 / (self.p / 2 + hazard * slope), size=number + 100)
             ratio = gammaincc(half, half * (start + slope * trial)) / tail * np.exp(hazard * slope * trial)
             yhat = np.append(yhat, trial[rng.random(len(trial)) < ratio])
         yhat = yhat[:number]
         y = gammainccinv(half, gammaincc(half, half * self.cut(yhat)) * (1 - rng.random(number))) / half
+        # The weight depends on |lam| alone: its direction is free.
         direction = rng.standard_normal((number, self.p))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         return np.sqrt(self.p * yhat)[:, None] * direction, y, rng.random(number)
@@ -94,6 +100,7 @@ class LabelTail:
         """lam (k, p) and y (k,) of `rest` labels that are not extreme."""
         lam, u = committee_labels(self.model, 2 * self.rest, rng)
         y = np.mean(u**2, axis=1)
+        # Twice as many are drawn as are wanted: most are not extreme.
         keep = np.flatnonzero(y <= self.cut(np.mean(lam**2, axis=1)))[: self.rest]
         return lam[keep], y[keep]
 
@@ -103,6 +110,7 @@ class LabelTail:
         here, (rest_lam, rest_y) = arrival * self.samples <= m, self.others(rng)
         kept = min(self.rest, round(m * self.mass))
         lam, y = np.concatenate([lam, rest_lam[:kept]]), np.concatenate([y, rest_y[:kept]])
+        # s M / REST with s = (REST / M)^(1/2), M here the samples that are not extreme
         weight = np.full(len(y), math.sqrt(kept * m * self.mass) / kept)
         weight[: len(here)] = 1
         direction = rng.standard_normal((len(y), self.model.p_star))
@@ -124,6 +132,7 @@ def standing(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[
     for i, (own, weight) in enumerate(draws):
         normals[i, : len(own)], weights[i, : len(own)] = own, weight
     nodes = np.array(tail.nodes)
+    # the 1 - s of the mean
     nodes[2] *= (1 - math.sqrt(min(tail.rest / (m * tail.mass), 1.0))) * m
     return normals, weights, nodes if nodes[2].any() else nodes[:, :0], m * tail.mass
 
@@ -137,7 +146,9 @@ def _chi_square(k: int, ends: Array) -> tuple[Array, Array]:
     """Law of y ~ chi^2_k / k on (0, ends): nodes and probabilities (len(ends), nodes), clustered near 0."""
     x, w = np.polynomial.legendre.leggauss(_NODES)
     end = np.minimum(np.sqrt(k * ends), np.sqrt(k) + _REACH)[:, None]
+    # r = (k y)^(1/2) has a smooth density; its nodes go like x^2, to be dense near 0 where the weight varies most.
     x = (1 + x) / 2
     r = end * x**2
     log_density = (k - 1) * np.log(r) - r**2 / 2 - (k / 2 - 1) * np.log(2) - gammaln(k / 2)
+    # dr = 2 end x dx, and w is for an interval of length 2
     return r**2 / k, end * w * x * np.exp(log_density)

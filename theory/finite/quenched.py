@@ -47,7 +47,7 @@ from theory.model.network import Network
 Array = NDArray[np.float64]
 
 _NORMS = 0.1, 10.0  # of rows, squared, over n: further from 1 the factor 1/n has been left out, or put twice
-_ASYMMETRY = 1e-6
+_ASYMMETRY = 1e-6  # of the largest norm: beyond any rounding
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,6 +120,7 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
     k, unit, edge, block = int(model.degeneracy), inner / n, dyson.edge(), SpikeBlock(dyson, vectors)
     found = block.spikes(edge)
     kappa = tracy_widom_scale(model.p * inner, edge.curvature)
+    # Of the part of an eigenvector in the span only the teacher's rows are signal.
     seen = found.overlaps[:k] * np.sum(found.directions[:k, : model.p_star] ** 2, axis=(1, 2))
     padding = np.full(k - len(seen), np.nan)
     return Quenched(
@@ -132,17 +133,33 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
 
 
 def level_push(block: SpikeBlock, edge: DysonEdge, inner: int, kappa: float) -> float:
-    """By how much the directions of `block` displace the lowest level of a bulk of dimension `inner`, units of its equation.
+    """Mean displacement of the lowest eigenvalue of the bulk by the directions of `block`: derived at the top of the module.
 
-    edge  of the bulk;  kappa  its scale: 0 leaves 1/m as it is. Derived in the docstring of this module.
+    Parameters
+    ----------
+    block : SpikeBlock
+        The directions, and their projections.
+    edge : DysonEdge
+        That of the bulk.
+    inner : int
+        Dimension of the bulk.
+    kappa : float
+        Scale of its lowest eigenvalue; 0 leaves 1/m as it is.
+
+    Returns
+    -------
+    float
+        In units of the equation that `edge` solves.
     """
     state = edge.at
     levels, vectors = np.linalg.eigh(block.xi(state))
     null = state.coordinates(edge.null)
     rise = inner * float(state.coordinates(state.inverse_q) @ null)  # p n' dg along the null vector
     shape = (1, block.v.shape[1], block.dyson.p)
+    # dXi / dg along the null vector E of L - 1: to first order all of G moves along it at the edge.
     c = np.array([block.slope(state, x.reshape(shape)) @ null for x in vectors.T]) / rise
     m = edge.value - levels
+    # 1/m smoothed over the width kappa c, on which levels exchange places (see the top)
     return float(np.sum(c * m / (m**2 + (kappa * c) ** 2)))
 
 
@@ -165,6 +182,7 @@ def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
         factor = np.linalg.cholesky(overlaps)
     except np.linalg.LinAlgError:
         raise ParameterError("gram must be positive definite, got one that is not") from None
+    # Rows = L Q with gram = L L^T: projections on Q are L^-1 of those on the rows.
     return np.asarray(solve_triangular(factor, projections.T, lower=True).T)
 
 

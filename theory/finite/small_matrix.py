@@ -11,7 +11,7 @@ left. In this basis the Hessian is, with levels mu of that bulk,
 
 Given the labels the couplings b of a level have the covariance (1/pN) (-Im C / Im t), C = (1/N) sum v v^T (x) Phi
 (theory.finite.block): 1 / |t|^2 for a direction that has no part in the labels. For p > 1 the bulk
-is not isotropic in the p blocks, which moves its edge and tilts what couples to it. What is drawn:
+is not isotropic in the p blocks, which moves its edge and makes what couples to it anisotropic. What is drawn:
 
 * the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
   (theory.finite.draw);
@@ -49,18 +49,18 @@ from theory.checks import NotConverged
 from theory.finite.block import (
     EDGE,
     KeptLevels,
-    add_tilt,
+    add_anisotropy,
+    anisotropy,
     at_count,
-    bend,
     hats,
+    higher_order,
     kept_levels,
     kept_part,
     lower_root,
     noise,
     signal_block,
-    soften,
     t_at,
-    tilt,
+    with_second_order,
 )
 from theory.finite.bulk import LabelBulk, airy_levels, label_bulk
 from theory.finite.draw import Draw, draw, level_count
@@ -69,9 +69,9 @@ from theory.model.network import Network
 Array = NDArray[np.float64]
 
 _ABSENT = 1e3  # energy of directions that a draw does not have
-_TURNS, _FAR_TURNS = 3, 6
+_TURNS, _FAR_TURNS = 3, 6  # chords, up to N = _FAR and beyond
 _FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
-_WIDTH, _CLEAR = 0.05, 0.3
+_WIDTH, _CLEAR = 0.05, 0.3  # of the distance to the last kept level: see the top
 _EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
 _STEPS = 8  # of Newton's method for the mean outlier
 _QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
@@ -105,7 +105,7 @@ def small_pairs(
     Raises NotConverged where no draw has an edge with enough levels left of 0.
     """
     drawn = draw(model, m, n, chosen, seed, shared)
-    drawn = replace(drawn, labels=soften(drawn.labels))
+    drawn = replace(drawn, labels=with_second_order(drawn.labels))
     bulk_labels, d = drawn.labels, int(model.degeneracy)
     order, most = drawn.blocks * bulk_labels.n, level_count(model)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -126,6 +126,7 @@ def small_pairs(
     bulk = replace(bulk, t=np.where(sound[:, None], bulk.t, 0.5), t_edge=t_edge)
     fine = kept_levels(drawn, bulk, order, kept)
     levels, couplings = _levels(drawn, bulk, fine, lows, sound)
+    # First chord: about the outlier of quenched theory, or the edge.
     found = np.where(sound, np.fmin(_outlier(drawn), np.minimum(drawn.edge, bulk.edge)), -1.0)
     rows = drawn.rows == 1
     turns = _TURNS if n <= _FAR else _FAR_TURNS
@@ -145,6 +146,7 @@ def small_pairs(
         near, spread = lowest.mean(axis=1), np.ptp(lowest, axis=1) / 2
         found = np.where(sound, np.minimum(bulk_edge, near), -1.0)
     (values, overlaps), (above, theirs) = parts
+    # Two chords, two sets of pairs: joined in ascending order.
     values = np.maximum.accumulate(np.concatenate([values[:, :d], above[:, d:]], axis=1), axis=1)
     overlaps = np.asarray(np.concatenate([overlaps[:, :d], theirs[:, d:]], axis=1), dtype=np.float64)
     # The highest vectors stand for the levels left out, all in one: theory.finite.law tells what those hold.
@@ -173,7 +175,7 @@ def _block(
         z = labels.energy(t)
         block = signal_block(labels, drawn.v, t, drawn.kinds)
         if drawn.blocks > 1:
-            add_tilt(block, tilt(labels, t), drawn.kinds)
+            add_anisotropy(block, anisotropy(labels, t), drawn.kinds)
         ends.append((z, block - kept_part(fine, z)))
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
@@ -181,13 +183,14 @@ def _block(
     absent = np.tile(~drawn.present, drawn.blocks)
     _clear(line, absent)
     root = _root(line)
+    # The variance T diverges at the edge like 1 / (1/t^2 - L).
     t = np.minimum(_QUIET * t_edge, t_at(labels, t_edge, found))
     centre = (
         first
         - line * z[:, None, None]
         + noise(drawn, fine, t)
         + drawn.extreme
-        + bend(drawn, fine, t_edge, found)[:, :, None] * eye
+        + higher_order(drawn, fine, t_edge, found)[:, :, None] * eye
     )
     _clear(centre, absent)
     centre[:, range(len(eye)), range(len(eye))] += _ABSENT * absent
@@ -201,6 +204,7 @@ def _outlier(drawn: Draw) -> Array:
     for _ in range(_STEPS):
         z, slope, signal, signal_slope = labels.sums(t)
         low, high = np.where(z > signal, low, t), np.where(z > signal, t, high)
+        # Newton's method for z - S = 0 in t
         new = t - (z - signal) / (slope - signal_slope)
         t = np.where((new > low) & (new < high), new, (low + high) / 2)
     return np.asarray(labels.energy(t) * labels.n / drawn.labels.n)
@@ -236,6 +240,7 @@ def _lowest_vectors(matrix: Array, d: int) -> tuple[Array, Array]:
     if d > 1:
         return _eigh(matrix)
     values = np.asarray(np.linalg.eigvalsh(matrix), np.float64)
+    # A shift just below the lowest value, off the singular matrix by more than rounding
     near = values[:, 0] - 1e-12 * (1 + np.ptp(values, axis=1))
     shifted = matrix - near[:, None, None] * np.eye(matrix.shape[1])
     vector = np.ones((*matrix.shape[:2], 1))
@@ -256,9 +261,11 @@ def _levels(
     counted = 2 / (3 * math.pi) * np.maximum(lows, 0) ** 1.5
     energies = np.zeros(lows.shape)
     for i in np.flatnonzero(sound):
+        # Beyond the edge: the slope dE/dy of the first node, y = (3 pi count / 2)^(2/3).
         y, count, energy = lows[i], bulk.count[i], bulk.energy[i]
         step = (energy[1] - energy[0]) / (1.5 * math.pi * count[1]) ** (2 / 3)
         energies[i] = np.where(y > 0, at_count(count, energy, counted[i]), bulk.edge[i] + step * y)
+    # L times normal variables, L L^T the covariance at a node; linear in count^(2/3) between nodes
     drawn_numbers = drawn.couplings[..., :kept] * drawn.present[:, None, :, None]
     turned = lower_root(fine.covariance, drawn.present) @ drawn_numbers.reshape(len(lows), 1, -1, kept)
     return energies, np.einsum("qlk,qkal->qal", hats(counted, kept), turned)

@@ -224,6 +224,7 @@ def answer(
         def at(x: float) -> float:
             return missing(math.exp(x), size)
 
+        # At least two samples: round(alpha N) >= 2 above 1.5 / N
         least = math.log(max(centre * _LOWEST, 1.5 / size))
         low, high = _bracket(at, least, math.log(centre), math.log(centre * _HIGHEST))
         place, error, share = _root(at, low, high, wanted, draws, step=0.15, sign=1.0)
@@ -234,6 +235,7 @@ def answer(
     def there(x: float) -> float:
         return missing(ratio, round(math.exp(x)))
 
+    # Overlaps rise or fall with N: the ends tell which.
     least, most = max(_SIZES[0], -(-_LEAST_ORDER // p)), _SIZES[1]
     first, last = there(math.log(least)), there(math.log(most))
     if first * last > 0:
@@ -264,6 +266,7 @@ def _root(
         middle = (low + high) / 2
         low, high = (middle, high) if sign * missing(middle) < 0 else (low, middle)
     place = (low + high) / 2
+    # binomial, of half a draw at the least
     scatter = math.sqrt(max(wanted * (1 - wanted), 0.25 / draws) / draws)
     there = missing(place)
     # A rise within the noise of shares would make the error too small as often as too large.

@@ -39,8 +39,19 @@ _LEFT, _RIGHT = -20.0, 105.0  # F1 is 0 and 1 beyond, to 1e-310
 def tracy_widom_scale(levels: float, curvature: float) -> float:
     """kappa = levels^{2/3} (2/|z''|)^{1/3}: about a sharp edge the lowest of `levels` = p n eigenvalues is edge - TW1/kappa.
 
-    curvature  z'' = d^2 z / d g^2 at the edge, of the resolvent trace g per level; derived in theory.finite.edge. Inverse
-    units of the eigenvalues.
+    Derived in theory.finite.edge.
+
+    Parameters
+    ----------
+    levels : float
+        Number of eigenvalues, p n.
+    curvature : float
+        z'' = d^2 z / d g^2 at the edge, g the resolvent trace per eigenvalue.
+
+    Returns
+    -------
+    float
+        In inverse units of the eigenvalues.
 
     >>> round(tracy_widom_scale(1000, 2.0), 10)
     100.0
@@ -50,7 +61,20 @@ def tracy_widom_scale(levels: float, curvature: float) -> float:
 
 @numpy_defaults
 def tracy_widom_cdf(s: ArrayLike) -> Any:
-    """P(TW1 <= s), absolute accuracy 2e-14; s of any shape. Raises ParameterError unless s is finite.
+    """P(TW1 <= s), absolute accuracy 2e-14.
+
+    Parameters
+    ----------
+    s : float or array
+
+    Returns
+    -------
+    float or array, of the shape of s
+
+    Raises
+    ------
+    ParameterError
+        Unless s is finite.
 
     >>> round(float(tracy_widom_cdf(-1.0)), 6)
     0.58379
@@ -60,7 +84,20 @@ def tracy_widom_cdf(s: ArrayLike) -> Any:
 
 @numpy_defaults
 def tracy_widom_sf(s: ArrayLike) -> Any:
-    """P(TW1 > s), to a relative 1e-12 on the right; s of any shape. Raises ParameterError unless s is finite.
+    """P(TW1 > s), to a relative 1e-12 on the right.
+
+    Parameters
+    ----------
+    s : float or array
+
+    Returns
+    -------
+    float or array, of the shape of s
+
+    Raises
+    ------
+    ParameterError
+        Unless s is finite.
 
     >>> round(float(tracy_widom_sf(-1.0)), 6)
     0.41621
@@ -70,7 +107,20 @@ def tracy_widom_sf(s: ArrayLike) -> Any:
 
 @numpy_defaults
 def tracy_widom_pdf(s: ArrayLike) -> Any:
-    """Density of TW1, absolute accuracy 1e-13; s of any shape. Raises ParameterError unless s is finite.
+    """Density of TW1, absolute accuracy 1e-13.
+
+    Parameters
+    ----------
+    s : float or array
+
+    Returns
+    -------
+    float or array, of the shape of s
+
+    Raises
+    ------
+    ParameterError
+        Unless s is finite.
 
     >>> round(float(tracy_widom_pdf(-1.0)), 6)
     0.304099
@@ -80,7 +130,21 @@ def tracy_widom_pdf(s: ArrayLike) -> Any:
 
 @numpy_defaults
 def tracy_widom_quantile(probability: ArrayLike) -> Any:
-    """s with P(TW1 <= s) = probability, any shape. Raises ParameterError unless 1e-12 <= probability <= 1 - 1e-12.
+    """s with P(TW1 <= s) = probability.
+
+    Parameters
+    ----------
+    probability : float or array
+        Between 1e-12 and 1 - 1e-12.
+
+    Returns
+    -------
+    float or array, of the shape of probability
+
+    Raises
+    ------
+    ParameterError
+        On any other probability.
 
     >>> round(tracy_widom_quantile(0.5), 4)
     -1.2686
@@ -121,6 +185,7 @@ def _series(start: float, density: bool) -> Array:
 
     def at(x: Any) -> Any:
         s = start + _LENGTH * (1 + x) / 2
+        # In logarithms both tails, exp(-|s|^3/24) and exp(-2 s^(3/2)/3), are smooth: a relative accuracy on both sides.
         return np.log([_pdf(v) if density else -_log_cdf(v) for v in s])
 
     return np.asarray(chebyshev.chebinterpolate(at, _DEGREE))
@@ -149,6 +214,7 @@ def _kernel(s: float) -> tuple[Array, Array]:
 
 def _log_cdf(s: float) -> float:
     eigenvalues = np.linalg.eigvalsh(_kernel(s)[0])
+    # On the far left the largest eigenvalues round to 1.
     return float(np.sum(np.log1p(-np.minimum(eigenvalues, 1 - 1e-16))))
 
 
@@ -156,6 +222,7 @@ def _pdf(s: float) -> float:
     kernel, slope = _kernel(s)
     eigenvalues, vectors = np.linalg.eigh(kernel)
     gaps = 1 - eigenvalues
+    # d(eigenvalue)/ds, first-order perturbation theory
     rates = np.einsum("ij,ij->j", vectors, slope @ vectors)
     # The product without one factor, for each: no division by a gap that rounding has closed on the far left.
     others = np.array([np.prod(np.delete(gaps, i)) for i in range(len(gaps))])

@@ -39,8 +39,8 @@ Weight = Callable[[Array, Array, Array], Array]
 
 _LEVELS = 30  # log2 of the points of one scrambling that SciPy can draw
 _DIVERGES = 4  # dimensions up to which E (q_min + f)^-2 diverges where the infimum is taken at a finite place
-_INSIDE = 1e3
-_ROUNDING = 1e-9
+_INSIDE = 1e3  # arguments from here on count as at infinity
+_ROUNDING = 1e-9  # relative distance by which a point may lie below the infimum that was found
 _SPLIT = 10.0  # neighbours this many errors apart may be one outlier, split
 _CARRIED = 0.2  # share of one point in the condition for the edge beyond which the points do not resolve it
 
@@ -57,15 +57,37 @@ def general_spectrum(
     scramblings: int = 8,
     seed: int = 0,
 ) -> Found:
-    """Left edge and outliers of H, one by one, for weight(lam (n, p), u (n, p_star), noise (n, noise)) -> (n, p, p) or (n,).
+    """Left edge and outliers of H, one by one, for a weight of one's own.
 
-    weight       vectorised over n points; (n,) only for p = 1
-    infimum      lower bound of the weight's eigenvalues that it approaches; None: it is looked for. For p > 1 a given one
-                 asserts that G is a multiple of I, which a weight symmetric under permutations and signs of lam ensures
-    points       nodes of one scrambling, rounded up to a power of 2
-    scramblings  independent repetitions, at least 2: their spread is the error
-    Raises ParameterError on bad arguments and on weights of wrong arguments or shape, not symmetric or not finite; NotConverged
-    where the spectrum has no left edge below its atom at 0.
+    Parameters
+    ----------
+    weight : function
+        weight(lam (n, p), u (n, p_star), noise (n, noise)) -> (n, p, p), for p = 1 also (n,): vectorised over n points.
+    alpha : float
+        M/N.
+    p, p_star, noise : int
+        Numbers of students, teachers and noises, all independent N(0, 1).
+    infimum : float
+        Lower bound of the weight's eigenvalues that it approaches; None: it is looked for. For p > 1 a given one asserts that
+        G is a multiple of I, which a weight symmetric under permutations and signs of lam ensures.
+    points : int
+        Nodes of one scrambling, rounded up to a power of 2.
+    scramblings : int
+        Independent repetitions, at least 2: their spread is the error.
+    seed : int
+        Of the scramblings.
+
+    Returns
+    -------
+    Found
+        In the units of the weight.
+
+    Raises
+    ------
+    ParameterError
+        On bad arguments, and weights of wrong arguments or shape, not symmetric or not finite.
+    NotConverged
+        Where the spectrum has no left edge below its atom at 0.
 
     >>> found = general_spectrum(lambda lam, u, xi: (3 * lam[:, 0] ** 2 - u[:, 0] ** 2) / (0.5 + u[:, 0] ** 2), 2.0)
     >>> found.kind, found.edge < 0, len(found.outliers)
@@ -198,6 +220,7 @@ def _solved(cloud: Cloud, law: Support, alpha: float, given: bool) -> Found:
     dyson, edge = problem.edge(alpha)
     if edge.state is None:
         raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
+    # rho is a sum over points: one that brings much of it is no average.
     if edge.kind == "sharp" and (dyson.c * np.sum(edge.state.b**2, axis=0)).max() > _CARRIED:
         edge = replace(edge, kind="unresolved")
     return problem.solved(dyson, edge)

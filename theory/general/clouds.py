@@ -84,6 +84,7 @@ def product_cloud(model: Network, h: float) -> Cloud:
         clean = 1 / (1 + model.noise)
         y = v[:, p] / clean + model.teacher.value(np.zeros(1), np)[0]
         y = y if xi is None else y + math.sqrt(model.output_noise) * xi
+        # E[u^2 | y'] = (y' + Delta) / (1 + Delta), of each u_l: all that Xi asks of u
         own, square = v[:, :p], clean * v[:, p] + 1 - clean
         lam = own @ model.mixing()[:, model.p_star :].T
         blocks = (
@@ -113,6 +114,7 @@ def _axis(centre: float, radius: float, h: float) -> tuple[Array, Array]:
         for _ in range(_NEWTONS):
             value, slope = _both(x, centre, radius)
             x = x - (value - v) / slope
+        # dx/dv
         stretch = 1 / _both(x, centre, radius)[1]
     weight = np.exp(-(x**2) / 2) * stretch
     return x, weight / weight.sum()
@@ -129,6 +131,7 @@ def _centre(model: Network) -> float:
     """The preactivation of the student at which the weights are lowest, 0 where it does not matter or is far out."""
     lam, y = bottom_place(model)
     values, vectors = np.linalg.eigh(model.weights_at(lam[None, :], np.array([y]))[0])
+    # The student that the lowest eigenvector points to; its place matters if the weight rises where it is 0.
     place = float(lam[np.argmax(np.abs(vectors[:, 0]))])
     moved = lam - np.where(lam == place, place, 0.0)
     (lower,) = np.linalg.eigvalsh(model.weights_at(moved[None, :], np.array([y])))[:, 0]
@@ -147,6 +150,7 @@ def _cloud(
     if zeta is None and model.noise:
         hidden = math.sqrt(model.noise / (1 + model.noise))
         clean = math.sqrt(1 / (1 + model.noise))
+        # Two points +-1 have the mean and the variance of the part that u' leaves open, and Xi is of second order in u.
         signs = (
             np.array(np.meshgrid(*[[-1.0, 1.0]] * model.p_star, indexing="ij")).reshape(model.p_star, -1).T
         )
@@ -154,6 +158,7 @@ def _cloud(
         seen = np.repeat(u, many, axis=0) / clean  # the argument of the teacher
         u = clean * np.repeat(u, many, axis=0) + hidden * np.tile(signs, (n, 1))
         own, probability = np.repeat(own, many, axis=0), np.repeat(probability, many) / many
+        # The output depends on u' alone.
         xi = None if xi is None else np.repeat(xi, many)
         y = model.outputs(seen, None, xi)
     else:
@@ -166,6 +171,7 @@ def _cloud(
         both = Block(np.arange(p_star + p) < p_star, _projector(mixing))
         blocks: tuple[tuple[Array, Block], ...] = ((np.concatenate([u, own], axis=1), both),)
     else:
+        # Permutations of teachers: their mean mixes with students, differences from it are all alike.
         mean = u.sum(axis=1, keepdims=True) / math.sqrt(p_star)
         first = np.concatenate([np.zeros((p, 1)), mixing[:, p_star:]], axis=1)
         between = Block(np.ones(1, bool), np.zeros((1, 1)), p_star - 1)
@@ -199,6 +205,7 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
         )
     line = np.arange(-_LINE_NODES, _LINE_NODES)
     if p_star == 1:
+        # as many points in all
         level -= round(math.log2(len(line)))
     uniform = sobol(sum(sizes), np.random.default_rng([0, repeat]), level)
     own, u, zeta, xi = np.split(normals(uniform), np.cumsum(sizes)[:-1], axis=1)
@@ -219,19 +226,51 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
 
 
 def sobol(dimensions: int, rng: np.random.Generator, level: int) -> Array:
-    """2^level scrambled Sobol points (2^level, dimensions) of the unit cube."""
+    """Scrambled Sobol points of the unit cube.
+
+    Parameters
+    ----------
+    dimensions, level : int
+        Of the cube, at most SOBOL_DIMENSIONS; log2 of the number of points.
+    rng : numpy.random.Generator
+        Scrambles them.
+
+    Returns
+    -------
+    array (2^level, dimensions)
+    """
     from scipy.stats.qmc import Sobol  # late: takes as long as all other imports
 
     return Sobol(dimensions, rng=rng).random_base2(level)
 
 
 def normals(uniform: Array) -> Array:
-    """Points of the unit cube as ones of independent normals."""
+    """Points of the unit cube as ones of independent normals.
+
+    Parameters
+    ----------
+    uniform : array
+        In [0, 1], any shape.
+
+    Returns
+    -------
+    array of that shape
+    """
     return np.asarray(ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)))
 
 
 def fit(model: Network) -> None:
-    """Raise ParameterError where a model has no such clouds."""
+    """Raise ParameterError where a model has no such clouds.
+
+    Parameters
+    ----------
+    model : Network
+
+    Raises
+    ------
+    ParameterError
+        For p = inf.
+    """
     if math.isinf(model.p):
         raise ParameterError("p must be finite for this teacher or with output_noise, got inf")
 
@@ -267,6 +306,7 @@ def _labels(p: int, teachers: int, owns: int, together: bool, even: bool) -> NDA
                 int, int
             ] = {}  # students in the order in which they are met; teachers that stay keep their number
             pattern = tuple(v if v >= p else names.setdefault(v, len(names)) for v in (i, j, k, m))
+            # Under lam_k -> -lam_k row and column k of F change sign, and so does the spike w_k.
             signs = [j, m] + ([i] if kind == "w" else []) + ([k] if other == "w" else [])
             gone = even and any(signs.count(v) % 2 for v in signs)
             labels[a, b] = -1 if gone else table.setdefault((kind, other, pattern), len(table))
@@ -281,5 +321,6 @@ def invariant_span(model: Network) -> Array | None:
     if p == 1 or not symmetric_students(model):
         return None
     even = model.even_students
+    # Permutations leave I and the matrix of ones; signs leave I alone.
     kept = [np.eye(p)] if even else [np.eye(p), np.ones((p, p)) - np.eye(p)]
     return np.stack([symmetric(p).coordinates(m / np.linalg.norm(m)) for m in kept], axis=1)

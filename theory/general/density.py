@@ -48,11 +48,11 @@ _SOBOL = (0, 12), (1, 13), (2, 14)
 # steady: change of rho relative to rho and 1/(width of the spectrum)
 _CUBATURE, _PRODUCT, _POINTS = 1e-6, 1e-3, 1e-2
 _DRAWN, _KEPT = 1e-3, 0.03  # the same of a curve: aimed at, and kept where the finest nodes do no better
-_PRODUCT_DIMENSIONS = 3
+_PRODUCT_DIMENSIONS = 3  # of the average, up to which product rules are taken
 _LOOK = 40  # places of the first look at a curve, on either side
 _SMALLEST, _FARTHEST = 1e-3, 30.0  # of their distances, in standard deviations of the spectrum
 
-_STEPS = 30
+_STEPS = 30  # of Newton's method, at the most
 _CONVERGED = 1e-8  # relative change after which Newton's next one is below rounding
 _REAL = 1e-9  # Im G relative to G below which a root counts as real
 _HEIGHTS = np.append(np.geomspace(30.0, 1e-6, 36), 0.0)  # Im z on the way down, in spectra's units
@@ -84,6 +84,7 @@ class Resolvent:
         mean = np.einsum("n,nij->ij", c, f)
         self.mean, self.mean_matrix = alpha * float(np.trace(mean)) / self.p, alpha * mean
         self.square = alpha * float(c @ np.sum(f**2, axis=(1, 2))) / self.p
+        # Size of the spectrum, from its mean and spread: it says how high "far above the axis" is.
         self.scale = abs(self.mean) + (1 + alpha) * np.sqrt(self.square / alpha)
 
     def moments(self) -> tuple[float, float]:
@@ -125,6 +126,7 @@ class Resolvent:
 
     def _from(self, near: Root, z: complex) -> Root | None:
         """The root at z from a tangent at one near it."""
+        # Along the tangent; where that leaves Im G < 0, from the neighbour itself.
         moved = near.g + near.slope * (z - near.z)
         for guess in (moved, near.g):
             found = self._newton(guess, z) if self._below(guess) else None
@@ -135,6 +137,7 @@ class Resolvent:
     def at(self, z: complex) -> Root | None:
         """The root at z, Im z >= 0, from far above it; None where Newton's method fails."""
         heights = _HEIGHTS * (self.scale + abs(z))
+        # Far above the axis G = 1/z.
         g = self.packing.coordinates(np.eye(self.p) / (z + 1j * heights[0]))
         point = self._newton(g, z + 1j * heights[0])
         for height in heights[1:]:
@@ -167,6 +170,7 @@ class Resolvent:
         resolvents, outer = self._resolvents(z, kappa)
         map_ = outer @ inner
         size = np.abs(g).max()
+        # A real root outside the spectrum: the derivative of T tells whether it is the resolvent.
         if z.imag == 0 and np.abs(g.imag).max() <= _REAL * size:
             if np.abs(np.linalg.eigvals(map_)).max() > 1 + 1e-9:
                 return None
@@ -189,6 +193,7 @@ class Resolvent:
             return np.array([[weighted.sum()]]), np.array([[weighted @ a]])
         q = -np.linalg.inv(self.packing.matrix(g))
         packed = q[self.packing.rows, self.packing.cols][:, None]
+        # A = Q - Q (Q + F)^(-1) Q with Q = -G^(-1), whose imaginary part is definite: every pivot is away from 0.
         inverse = cast(Array, self.packing.invert(self.f + packed))
         a = packed - self.packing.congruence(q) @ inverse
         weighted = a * self.c
@@ -278,7 +283,23 @@ def density(
 
 @numpy_defaults
 def atom(model: Network, alpha: ArrayLike) -> Any:
-    """Mass of the eigenvalue 0, shape of alpha: 1 less alpha or the share of input directions that vary, whichever is less.
+    """Mass of the eigenvalue 0: 1 less alpha or the share of input directions that vary, whichever is less.
+
+    Parameters
+    ----------
+    model : Network
+    alpha : float or array
+        M/N.
+
+    Returns
+    -------
+    float or array
+        Of the shape of alpha.
+
+    Raises
+    ------
+    ParameterError
+        Unless alpha is positive.
 
     >>> atom(Network(), 0.75)
     0.25
@@ -302,8 +323,27 @@ def density_curve(
     Half of the places crowd at the edge, where rho rises like a square root, half lie at equal shares of the mass. Weights
     unbounded below have no edge: the curve then starts where 1e-2 of the mass is reached. Places are steady to 1e-3 (see
     `density`), 1e-2 where Sobol points are needed, and 3e-2 next to lam = 0 for alpha <= 1.
-    known  the `spectrum` at alpha, if the caller has it
-    Raises ParameterError as `density` and `spectrum`, and unless points >= 10 and 0 < mass < 1.
+
+    Parameters
+    ----------
+    model : Network
+    alpha : float
+        M/N.
+    points : int
+        About how many places, at least 10.
+    mass : float
+        Share of the bulk, between 0 and 1.
+    known : Found
+        What `theory.general.spectrum` found at alpha, if the caller has it.
+
+    Returns
+    -------
+    DensityCurve
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments, and as `density`.
 
     >>> curve = density_curve(Network(a=2.0, activation="tanh"), 6.0, points=60)
     >>> bool(0.85 < np.trapezoid(curve.rho, curve.lam) < 0.95)
@@ -331,19 +371,21 @@ def _places(rough: Resolvent, edge: float, points: int, mass: float, bulk: float
     look = np.concatenate([mean - far, [mean], mean + far, edge + far if bounded else []])
     look = np.unique(look[look > edge] if bounded else look)
     rho = np.nan_to_num(rough.densities(look)[0])
-    held = np.concatenate([[0.0], np.cumsum(np.diff(look) * (rho[1:] + rho[:-1]) / 2)])
-    held *= bulk / max(held[-1], 1e-300)
-    rising = np.concatenate([[True], np.diff(held) > 0])
+    below = np.concatenate([[0.0], np.cumsum(np.diff(look) * (rho[1:] + rho[:-1]) / 2)])
+    below *= bulk / max(below[-1], 1e-300)
+    rising = np.concatenate([[True], np.diff(below) > 0])
 
     def reached(share: Array) -> Array:
-        return np.interp(share, held[rising], look[rising])
+        return np.interp(share, below[rising], look[rising])
 
     half = np.linspace(0, 1, points // 2 + 1)
     start = 0.0 if bounded else 1e-2
     shares = reached(bulk * (start + (mass - start) * half))
     even = np.linspace(shares[0], shares[-1], len(half))
+    # rho ~ (lambda - edge)^(1/2): even steps in the root
     crowded = edge + (shares[-1] - edge) * half[1:] ** 2 if bounded else even
     places = np.unique(np.concatenate([shares, crowded]))
+    # Not at the atom.
     return places[places != 0]
 
 

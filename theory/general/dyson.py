@@ -41,8 +41,8 @@ from theory.general.state import State, newton_step, symmetric
 
 Array = NDArray[np.floating[Any]]
 
-_STEPS = 60
-_TOLERANCE = 1e-13
+_STEPS = 60  # of Newton's method, at the most
+_TOLERANCE = 1e-13  # of the whitened equation, whose terms are of order 1
 _NEAR = 1e-8  # residual of a step along the branch with levels
 _STAGNATION = 1e-9  # next to a pole rounding stops the iteration at about eps q / (q + f)
 
@@ -161,6 +161,7 @@ class Dyson:
         negative eigenvalue and fewer samples than dimensions, so that the spectrum starts at the atom at 0.
         """
         coefficients = np.outer(self.multiplicities / self.p, self.c)
+        # The start is the edge of the trace equation, exact where G = g I.
         q = scalar_edge(self.values, coefficients)
         if self.levels is not None and q > 0:
             f, c = self.values.ravel(), coefficients.ravel()
@@ -183,9 +184,11 @@ class Dyson:
             size = max(float(np.abs(residual).max()), abs(rho - 1))
             if size < _TOLERANCE or (size < _STAGNATION and size >= best):
                 return self._edge_at(state, z, e, w, size)
+            # Newton's method has left the neighbourhood in which it converges.
             if size > 4 * best:
                 return None
             best = min(best, size)
+            # rho^(-1/2) = 1 in place of rho = 1: nearly linear in Q next to a pole (for p = 1 see the top)
             step = state.bordered(z, w, corner, residual, 2 * rho * (1 - np.sqrt(rho)))
             state, taken = self.step(state, step[:-1])
             z += taken * float(step[-1])
@@ -202,6 +205,7 @@ class Dyson:
         state = self._on_branch(q)
         bound = state.bound()
         rho, e = state.top(bound)
+        # Newton's method is tried from 1 - rho < attempt on, each time twice as near.
         attempt, part = 0.3, 0.9
         for _ in range(4 * _STEPS):
             if 1 - rho < attempt:
@@ -210,6 +214,7 @@ class Dyson:
                 if found is not None:
                     return found
             w = -state.gradient(e, bound)[0] @ e
+            # Only a part of the way: the linear law of 1 - rho holds next to the edge.
             aim = bound + part * (1 - rho) ** 2 / (2 * w * float(state.z_slope(bound) @ e))
             moved = self._towards(state, float(aim))
             if moved is not None and moved.top(moved.bound())[0] < 1:
@@ -236,6 +241,7 @@ class Dyson:
             state = self.state(q * np.eye(self.p))
             if state is not None and state.top(state.bound())[0] < 0.98:
                 return state
+            # rho falls as Q grows
             q *= 1.1
         raise NotConverged("left edge not found", -q)
 
@@ -268,6 +274,7 @@ class Dyson:
         """
         k = float(np.linalg.eigvalsh(self.packing.unpack(self.packed @ self.c))[-1])
         q = k - z if self.levels is None else self.levels.y(k, z)
+        # Admissible: Q + F > 0 for the lowest weight.
         q = max(q, -2.0 * float(self.values.min()), np.finfo(float).tiny)
         state = self.state(q * np.eye(self.p))
         best = np.inf
@@ -304,6 +311,7 @@ def scalar_edge(values: Array, coefficients: Array) -> float:
             return 0.0
         q = 0.0
     for _ in range(_STEPS):
+        # Newton's method for rho^(-1/2) = 1: q grows by (rho^(1/2) - 1) / (-rho' / 2 rho).
         ratio = f / (q + f)
         terms = c * ratio**2
         rho = float(terms.sum())

@@ -42,7 +42,7 @@ _FAR = 1e3  # preactivations from here on count as at infinity
 _FAR_OUTPUT = 1e6
 _ALL_ORDERS = 4  # p up to which every permutation of a place is kept
 _INTEGRALS = math.pi / 2, math.pi, math.pi**2, math.pi**2
-_DIRECTIONS = 4000
+_DIRECTIONS = 4000  # random ones, of the mean over a minimum that is not smooth
 _STEP = 1e-3  # of second differences
 _FLAT = 1e-6  # relative curvature below which the lowest place is no point
 _REACH = 12.0  # standard deviations beyond which a place has no probability
@@ -69,7 +69,18 @@ def scalar(model: Network) -> bool:
 
 @lru_cache(maxsize=64)
 def bottom(model: Network) -> Extreme:
-    """The infimum of the weights themselves."""
+    """The infimum of the weights themselves.
+
+    Parameters
+    ----------
+    model : Network
+        Of finite p.
+
+    Returns
+    -------
+    Extreme
+        Its value is -inf where the weights are unbounded below.
+    """
     return _extreme(model, np.zeros((int(model.p), int(model.p))))
 
 
@@ -113,6 +124,7 @@ def _searched(model: Network, shift: bytes) -> Infimum:
     known = []
     if bounded:  # where the weights themselves are lowest, one student there, or all of them
         at = _search(model)
+        # The student of the largest |s''| is the one on which l' s'' acts most.
         bends = np.abs(model.student.second(shifted(at.x, model.bias, np), np))
         known = [(at.x, at.y), (np.full_like(at.x, at.x[int(np.argmax(bends))]), at.y)]
     d = p if free else p + model.p_star
@@ -197,6 +209,7 @@ def peak(model: Network, lam: Array, y: float, smallest: Callable[[Array, Array]
 def _images(lam: Array, even: bool) -> int:
     """Places alike by permutations of students, and by their signs."""
     _, counts = np.unique(np.round(np.abs(lam) if even else lam, 6), return_counts=True)
+    # distinct permutations of the places
     many = math.factorial(len(lam)) // math.prod(math.factorial(int(c)) for c in counts)
     return many * 2 ** int(np.sum(np.abs(lam) > 1e-6)) if even else many
 
@@ -223,6 +236,7 @@ def _amplitude(function: Callable[[Array], Array], place: Array) -> float | None
     pairs = [(i, j, a, b) for i in range(k) for j in range(k) for a in (1, -1) for b in (1, -1)]
     values = function(np.array([place + a * steps[i] + b * steps[j] for i, j, a, b in pairs]))
     signs = np.array([a * b for *_, a, b in pairs])
+    # mixed second differences, [f(++) - f(+-) - f(-+) + f(--)] / 4
     second = (values * signs).reshape(k, k, 4).sum(axis=2) / 4
     second /= np.multiply.outer(np.diag(steps), np.diag(steps))
     if k > MOST or not np.all(np.isfinite(second)) or np.min(np.diag(second)) <= 0:
@@ -231,6 +245,7 @@ def _amplitude(function: Callable[[Array], Array], place: Array) -> float | None
     if curvatures[0] > _FLAT * curvatures[-1]:
         return float(2 ** (k / 2) * _INTEGRALS[k - 1] / math.sqrt(np.prod(curvatures)))
     axes = np.sqrt(np.diag(second))
+    # The mean over directions of rise^(-k/2) is the volume of {rise <= 1} in units of the ball's, whatever its shape.
     n = np.random.default_rng(0).standard_normal((_DIRECTIONS, k))
     n /= np.linalg.norm(n, axis=1, keepdims=True)
     rise = (function(place + _STEP * n / axes) - function(place[None, :])) / _STEP**2
@@ -245,8 +260,10 @@ def _mean_density(model: Network, y: float, size: float) -> float:
     values, weight = model.teacher.value(size * u, np), np.exp(-(u**2) / 2)
     low, high = float(values.min()), float(values.max())
     one, _ = np.histogram(values, _BINS, (low, high), weights=weight / weight.sum())
+    # p_star-fold convolution: the density of a sum of independent outputs
     many = np.fft.irfft(np.fft.rfft(one, _BINS * model.p_star) ** model.p_star, _BINS * model.p_star)
     step = (high - low) / _BINS / model.p_star  # of the mean
+    # Each of the p_star bins is half a bin above its lower end.
     at = (y - low) / step - model.p_star / 2
     return max(float(np.interp(at, np.arange(len(many)), many, 0.0, 0.0)) / step, 0.0)
 
@@ -288,6 +305,7 @@ def _separate(model: Network, outputs: tuple[float, float]) -> float:
     first = _of_outputs(model, lambda y, yhat: model.rule.first(y, yhat, model.a, np))
     slopes = plane_infimum(first, outputs).value, -plane_infimum(lambda x, y: -first(x, y), outputs).value
     bends = _range(model.student)
+    # A product of two independent ranges is lowest at a corner.
     corners = [0.0 if bend == 0 else slope * bend / 2 for slope in slopes for bend in bends]
     return min(corners)
 

@@ -36,9 +36,23 @@ _CARRIES = 1e-10  # squared overlap at alpha = 1 from which rounding is no excus
 
 @numpy_defaults
 def gradient_overlap(model: Network, alpha: ArrayLike) -> Array:
-    """Squared overlap of the spherical gradient at initialisation with the teacher, mean over the students; shape of alpha.
+    """Squared overlap of the spherical gradient at initialisation with the teacher, mean over the students.
 
-    Ten digits in up to three dimensions, three to four by Sobol points beyond. Raises ParameterError on a bad model or alpha.
+    Parameters
+    ----------
+    model : Network
+    alpha : float or array
+        M/N.
+
+    Returns
+    -------
+    array
+        Of the shape of alpha: ten digits in up to three dimensions, three to four by Sobol points beyond.
+
+    Raises
+    ------
+    ParameterError
+        On a bad model or alpha.
 
     >>> gradient_overlap(Network(activation="tanh", a=2.0), [0.1, 1.0]).round(4)
     array([0.046 , 0.3256])
@@ -78,6 +92,7 @@ def _moments(model: Network) -> tuple[Array, Array, Array]:
     inner = np.sum(along * s, axis=1)
     seen = []
     for row, own in zip(s, along, strict=True):
+        # The teacher's directions less their parts along the student: those on the tangent space of the sphere.
         left = np.eye(len(row))[:, : model.p_star] - np.outer(own, own[: model.p_star])
         vectors, values, _ = np.linalg.svd(left, full_matrices=False)
         seen.append(np.sum((vectors[:, values > 1e-9].T @ row) ** 2))

@@ -91,6 +91,7 @@ def plane_infimum(
     x_best, y_best = float(places[at]), plane.ended(float(places[at]), float(outs[at]), value)
     if moving and value > best - falls[-1]:  # the boxes' own minimum: still on its way
         ratio = falls[-1] / falls[-2]
+        # What is left of a geometric series of falls.
         rest = falls[-1] * ratio / (1 - ratio)
         return Infimum(float(value - rest), x_best, y_best, "far", float(rest))
     return Infimum(value, x_best, y_best, plane.place(x_best, y_best))
@@ -163,6 +164,7 @@ class _Plane:
         values = self.at(x[:, None], y)
         if relative:
             yhat = self.student(x)[:, None]
+            # y = yhat + offset holds no digit of a small offset.
             rounded = np.abs(columns) * _RESOLVED < np.finfo(float).eps * np.abs(yhat)
             values = np.where(rounded, np.inf, values)
         return _Grid(x, y, columns, values, self.outputs, relative)
@@ -189,6 +191,7 @@ class _Plane:
             i, j = np.unravel_index(at, (len(steps), len(steps)))
             x, column = np.where(lower, near_x[i, 0, each], x), np.where(lower, near[0, j, each], column)
             best = np.where(lower, values[at, each], best)
+            # 0.6 of the width, of which the spacing is a quarter: a minimum between nodes stays inside.
             wide, high = wide * _ZOOM, high * _ZOOM
         return best, x, self._output(x, column, relative)
 
@@ -323,6 +326,7 @@ class _Search:
         low, high = self.outputs
         moderate = rng.normal(0, 2.5, (_POINTS, d))
         reach = np.log10(self.box)
+        # on a logarithmic scale, as weights may be lowest at large arguments
         wide = rng.choice([-1.0, 1.0], (_POINTS, d)) * 10 ** rng.uniform(-2, reach, (_POINTS, d))
         x = np.where(rng.random((_POINTS, d)) < 0.6, moderate, wide)
         alike = rng.random(_POINTS) < 0.3  # students at two places
@@ -356,6 +360,7 @@ class _Search:
         place = np.clip(v[:-1], *np.array(bounds).T)
         best = at(place)
         options = {"xatol": 1e-9, "fatol": 1e-15, "maxiter": 100 * len(v), "adaptive": True}
+        # Without derivatives: the smallest eigenvalue has kinks, the function walls.
         found = minimize(at, place, method="Nelder-Mead", bounds=bounds, options=options)
         if found.fun < best:
             best, place = float(found.fun), found.x

@@ -46,8 +46,9 @@ _NEXT = 1e-8  # d / q_min at which averages are still those at q_min
 _NEAR_ZERO = 1e-3  # of an outlier, relative to the lowest of K s: there it is 0 to few digits
 _MARGINAL = 1e-10  # relative distance of alpha from alpha_c that is rounding
 _AHEAD = 4e-4  # in log q: what the difference below leaves is 1e-10, rounding 1e-11
-_ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12
-_NEIGHBOURS = np.geomspace(1e-3, 1e3, 13)
+_ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12  # first derivative from five points ahead, of fourth order
+_NEIGHBOURS = np.geomspace(1e-3, 1e3, 13)  # times a known d: where changes of sign are looked for
+# the same, times the weights' scale
 _GRID = np.concatenate([np.geomspace(1e-14, 1e-2, 25), np.geomspace(2e-2, 1e6, 60)])
 
 
@@ -150,6 +151,7 @@ class Isotropic:
         """The root of a function that grows with zeta from negative to positive, below the lowest of K s."""
         s = np.ones(1) if self.covariance is None else self.covariance[0]
         top = float(np.min(k * s))
+        # In log(top - zeta): the root may lie any number of decades below the lowest K s.
         v = bracketed(lambda v: -function(top - math.exp(v)), math.log(distance))
         if v is None:
             raise NotConverged("no place on the line of edges: the covariance spans too many scales", top)
@@ -159,6 +161,7 @@ class Isotropic:
         """alpha and zeta on the line of sharp edges."""
         q = self.law.q_min + d
         if self.covariance is None:
+            # Sigma = I: alpha = q^2 / K2 and zeta = K - q / alpha
             return q**2 / means.k2, means.k - means.k2 / q
         zeta = self._zeta(means.k, lambda v: self._sharpness(q, means, v), means.k2 / q)
         return q * self._means(means.k, zeta)[0], zeta
@@ -167,6 +170,7 @@ class Isotropic:
         first, second, *_ = self._means(means.k, zeta)
         if not math.isfinite(first):
             return math.inf
+        # As a logarithm, which grows without end on both sides of the root.
         return math.log(means.k2 * second / (q * first))
 
     def _at_alpha(self, d: float, means: Averages, alpha: float) -> float:
@@ -331,6 +335,7 @@ class Isotropic:
 
         d = brentq(lambda v: self._sharp_margin(index, v), low, high, xtol=1e-300, rtol=_EPS)
         at = self.outlier_at(index, d)
+        # d is found between two signs of the margin, alpha from the outlier's equation (see the docstring)
         alpha = math.nan if at is None else at[0]
         return Threshold(alpha, "continuous", 0.0, alpha_0=alpha), d
 
@@ -350,6 +355,7 @@ class Isotropic:
         if len(branch) < len(_ONE_SIDED):
             return math.nan
         alpha, overlap = (np.array(column) for column in zip(*branch, strict=True))
+        # Both derivatives in the same parameter, whose step drops out.
         return float((_ONE_SIDED @ overlap) / (_ONE_SIDED @ alpha))
 
     def outlier_at(self, index: int, d: float) -> tuple[float, float] | None:

@@ -183,6 +183,7 @@ def panel_law(model: Network, d: float, tolerance: float, most: int, rare: bool 
     def tests(t: Array, x: Array) -> Array:
         f, shares, *_ = built(t, x, np.ones(len(t)))
         with np.errstate(all="ignore"):
+            # What K, K2 and the spike blocks average, so that panels are fine where these vary.
             a = f * (q / (q + f))
         parts = (shares * a).reshape(-1, len(t)), (shares * a**2).reshape(-1, len(t))
         first, second = (part.sum(axis=0) for part in parts)
@@ -268,6 +269,7 @@ def _line(centre: Array, mean: Array | float, sigma: float, h: float, radius: fl
     v = h * np.arange(-count, count + 1)
     x = centre[:, None] + radius * np.sinh(v)
     away = (x - mean[:, None]) / sigma
+    # dx = radius cosh v dv
     weight = np.exp(-(away**2) / 2) * (radius * h / (sigma * math.sqrt(2 * math.pi))) * np.cosh(v)
     return x, weight
 
@@ -316,6 +318,7 @@ def _of_lines(model: Network, teacher: _Teacher, lam: Array, inner: Array) -> _B
     size = 1.0 if wide else float(model.gram_matrix[0, 0])
     probability = teacher.probability * inner
     f = student_weight(model)(lam, teacher.y)[0]
+    # exp(-x^2/2) underflows far out.
     keep = probability > 0
     if teacher.u is None or (model.student.parity == "even" and m == 0):
         rows: tuple[Array, ...] = (
@@ -338,6 +341,7 @@ def _conditional(m: float, size: float, noise: float, u: Array, lam: Array) -> A
     clean, own = math.sqrt(1 / (1 + noise)), math.sqrt(max(size - m**2, 0.0))
     joint = np.array([[1.0, m * clean], [m * clean, size]])
     cross = np.array([[clean, m], [0.0, own]])
+    # Gaussian conditioning: E[v v^T | x] = (gain x)(gain x)^T + cov(v) - gain cross^T
     gain = cross @ np.linalg.pinv(joint, rcond=1e-14, hermitian=True)
     left = np.eye(2) - gain @ cross.T
     first, second = gain @ np.stack([u, lam])
@@ -395,6 +399,7 @@ class QuadraticLaw:
         kernels, scale = [kernel_k, kernel_w, kernel_u, kernel_v], self.unit
         at = self.models, np.array([t]), np.array([rest])
         k, w, u, v = (float(value[0]) for value in average(kernels, *at))
+        # U = t (K - S), X = S
         x = k - u / t
         if abs(x) < _FEW_DIGITS * abs(k):  # as at large a, where E[y f] is of order 1/a^2
             x = float(at_outlier(*at)[0])

@@ -38,7 +38,7 @@ from theory.general.state import State
 
 Array = NDArray[Any]
 
-_STEPS = 200
+_STEPS = 200  # of a Newton iteration that climbs: convergence is monotone, not always fast
 _EPS = 4 * np.finfo(float).eps
 
 
@@ -124,6 +124,7 @@ class Shift:
     @cached_property
     def first_fall(self) -> Array:
         """d k[a, b] / dz at fixed q, (p, p)."""
+        # k_a and z both move in d_a = 1 / (s k_a - z); the same of b by symmetry.
         lost = self._sum(3, "a", "a", "b") * self.fall[:, None] - self._sum(2, "a", "a", "b")
         return (lost + lost.T) / (self.q[:, None] * self.q * self._sum(2, "a", "b") ** 2)
 
@@ -183,6 +184,7 @@ class Levelled(State):
 
         start = self.centre()
         width = 1e-6 * (abs(start) + float(np.trace(self.q)))
+        # From the trace equation outwards, in growing steps
         low = high = start
         while smallest(low) < 0:
             low, width = low - width, 4 * width
@@ -208,6 +210,7 @@ class Levelled(State):
 
     def top(self, z: float) -> tuple[float, Array]:
         """Largest rho with L E = rho M E, M the metric at z, and E (d,), its trace positive; rho = 1 at the edge."""
+        # L against the derivative of k_z, which takes the place of I
         values, vectors = eigh(self.map, self.metric(z))
         e = vectors[:, -1]
         return float(values[-1]), e if e @ self.unit > 0 else -e
@@ -217,6 +220,7 @@ class Levelled(State):
         shift, vectors = self.shift(z), self.eigen[1]
         inner = vectors.T @ self.matrix(e) @ vectors
         rho = float(e @ self.map @ e)
+        # The metric moves with Q too: second divided differences.
         bent = np.einsum("abc,b,ac,ab->bc", shift.second, self.eigen[0], inner, inner)
         row = super().gradient(e, z)[0] - rho * self._turned(bent + bent.T)
         return row, -rho * float(np.sum(shift.first_fall * inner**2))

@@ -35,7 +35,7 @@ _ROUNDED = 1e-9  # and share of nodes where that may be more: a + y is then roun
 
 _ORDER = 8  # nodes of a panel, along each axis
 _FIRST = 12  # panels along each axis at the start
-_DEPTH = 120
+_DEPTH = 120  # halvings, at the most
 _REACH = 9.5  # standard deviations that the nodes cover: what is left out is 2e-21
 
 _NODES, _WEIGHTS = (v / 2 for v in np.polynomial.legendre.leggauss(_ORDER))
@@ -70,6 +70,7 @@ class NodeLaw:
     def at(self, d: float) -> Averages:
         """K, K2, X and X2 at q = q_min + d, d > 0 (or d = 0 where averages exist there)."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # A = f q / (q + f) with q + f = (f - infimum) + d: no difference of large numbers at small d
             a = self.f * ((self.q_min + d) / (self.above + d))
             a2 = a * a
         return Averages(
@@ -134,6 +135,7 @@ def panels(
     total, count = np.zeros(len(whole)), 0
     for _ in range(_DEPTH):
         seen = np.abs(total + whole.sum(axis=1))[:, None, None] + 1e-300
+        # Halved across the axis along which the Legendre series converges worst.
         across = np.argmax(np.sum(tails / seen, axis=0), axis=0) == np.arange(2)[:, None]
         size = np.where(across, size / 2, size)
         low = np.stack([low, np.where(across, low + size, low)], axis=2).reshape(2, -1)
@@ -141,6 +143,7 @@ def panels(
         parts, nodes, tails = _integrals(function, low, size, lines)
         found = parts.reshape(len(parts), -1, 2).sum(axis=2)
         seen = np.abs(total + found.sum(axis=1))
+        # A pair that tells what the whole panel told is fine enough.
         done = np.repeat(np.all(np.abs(found - whole) <= tolerance * seen[:, None], axis=0), 2)
         if count + 2 * np.sum(~done) * _ORDER**2 > most:
             done[:] = True

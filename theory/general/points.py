@@ -55,17 +55,16 @@ Guess = tuple[float, tuple[Array, float] | None]  # an alpha, and (Q, z) near it
 
 STEPS = 0.2, 0.16, 0.13, 0.1  # of the product rule
 COARSE_STEP, COARSE_LEVEL = 0.35, 11  # of the clouds that bracket a threshold
-_DIMENSIONS = 3
+_DIMENSIONS = 3  # of the average, up to which the nodes of a product rule are few enough
 _LEVEL = 15  # log2 of the points of one scrambling
 _SCRAMBLINGS = 8
-_STEADY = 1e-11
-_STEADY_THRESHOLD = 1e-9
-_ALPHAS = np.geomspace(
-    0.02, 2e4, 61
-)  # where changes of sign of the margin are looked for: steps of a quarter
+_STEADY = 1e-11  # relative change of edge and outliers at which product rules are fine enough
+_STEADY_THRESHOLD = 1e-9  # the same of a threshold
+# where changes of sign of the margin are looked for: steps of a quarter
+_ALPHAS = np.geomspace(0.02, 2e4, 61)
 _CLOSE = 1e-7  # relative distance within which outliers count as one
 _CARRIES = 0.01  # share of an outlier's vector on teacher directions from which it carries the teacher
-_SECANTS = 12
+_SECANTS = 12  # steps, at the most
 _NEAR = 1e-6  # relative distance left of the edge of the mean Hessian at which a covariance's pull is taken
 _ROUGHLY, _NEARLY = 0.15, 0.03  # distances in Q at which smooth edges are verified: in the scan, at the root
 _AHEAD = 1e-3  # steps in log alpha of the tangent: what three points leave is 1e-6
@@ -94,6 +93,7 @@ class CloudProblem:
         """Equation and edge at alpha. Raises NotConverged."""
         dyson = self.unit.scaled(alpha)
         edge = edge_of(dyson, self.law, self.start)
+        # The edge moves little from one alpha to the next.
         self.start = None if edge.state is None else (edge.state.q, edge.value)
         return dyson, edge
 
@@ -153,6 +153,7 @@ class CloudProblem:
         if self.unit.levels is not None:
             s, w = self.unit.levels.s, self.unit.levels.w
             edge = float(np.min(np.outer(s, levels)))
+            # Just left of the edge, at which N diverges
             z = edge - _NEAR * abs(edge)
             pull = 1 / ((w * s**2) @ (1 / (s[:, None] * levels - z)))
             shift = (vectors * (edge - levels + pull)) @ vectors.T
@@ -171,6 +172,7 @@ def _lowest_with_teacher(xi: Array, teacher: NDArray[np.bool_]) -> _Lowest | Non
     """The lowest eigenvalue of Xi whose vectors lie on teacher directions to some part, all its vectors (k, p), its order."""
     values, vectors = np.linalg.eigh(xi)
     for start, value in enumerate(values):
+        # Equal outliers of mixed teacher and student parts are one eigenspace: any vector in it counts.
         alike = np.flatnonzero(np.abs(values - value) <= _CLOSE * abs(value))
         each = [vectors[:, i].reshape(len(teacher), -1) for i in alike]
         if alike[0] == start and max(np.sum(x[teacher] ** 2) for x in each) > _CARRIES:
@@ -300,7 +302,9 @@ def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -
         return Threshold(math.exp(v), kind, 0.0, alpha_0=math.exp(v), route="points")
     here = problem.start
     near = [overlap, *(problem.overlap(math.exp(v + step * _AHEAD)) for step in (1, 2))]
+    # The edges ahead are no start for another cloud's root.
     problem.start = here
+    # One-sided, of second order: the branch begins here.
     slope = float(np.dot([-1.5, 2.0, -0.5], near)) / (_AHEAD * math.exp(v))
     zero = zero_of(math.exp(v), overlap, slope)
     return Threshold(math.exp(v), kind, overlap, alpha_0=zero, route="points")
@@ -313,6 +317,7 @@ def _secant(function: Callable[[float], float], x: float, step: float) -> float 
     for _ in range(_SECANTS):
         if left == right:
             return x if right == 0 else None
+        # in log alpha
         move = -right * (x - low) / (right - left)
         low, left, x = x, right, x + float(np.clip(move, -0.5, 0.5))
         if abs(move) < 1e-13:

@@ -56,6 +56,10 @@ def optimal() -> Preprocessing:
 
     Mondelli and Montanari, arXiv 1708.05932; uniform optimality: Luo, Alghamdi and Lu, arXiv 1811.04420.
 
+    Returns
+    -------
+    Preprocessing
+
     >>> round(spectral_threshold(optimal(), p_star=2).alpha, 6)
     1.0
     """
@@ -65,8 +69,23 @@ def optimal() -> Preprocessing:
 def optimal_at(alpha: float, p_star: int = 1) -> Preprocessing:
     """Bounded preprocessing for one alpha > p_star / 2: T = (y - 1) / (y + sqrt(2 alpha / p_star) - 1).
 
-    Mondelli and Montanari, arXiv 1708.05932, equation for T*_delta, with delta_u = p_star / 2. Raises ParameterError
-    unless alpha is one number above that.
+    Mondelli and Montanari, arXiv 1708.05932, equation for T*_delta, with delta_u = p_star / 2.
+
+    Parameters
+    ----------
+    alpha : float
+        M/N, above p_star / 2.
+    p_star : int
+        Width of the teacher.
+
+    Returns
+    -------
+    Preprocessing
+
+    Raises
+    ------
+    ParameterError
+        On any other alpha.
 
     >>> optimal_at(2.0).name
     'optimal_at(2)'
@@ -83,7 +102,19 @@ def optimal_at(alpha: float, p_star: int = 1) -> Preprocessing:
 def trimmed(cut: float = 3.0) -> Preprocessing:
     """T = y for y < cut, else 0 (trimmed spectral initialisation).
 
-    Raises ParameterError unless cut is one positive number.
+    Parameters
+    ----------
+    cut : float
+        Positive.
+
+    Returns
+    -------
+    Preprocessing
+
+    Raises
+    ------
+    ParameterError
+        Unless cut is one positive number.
 
     >>> trimmed(3.0)(np.array([1.0, 4.0])).tolist()
     [1.0, 0.0]
@@ -95,7 +126,19 @@ def trimmed(cut: float = 3.0) -> Preprocessing:
 def subset(cut: float = 1.0) -> Preprocessing:
     """T = 1 for y > cut, else 0: the samples with the largest labels.
 
-    Raises ParameterError unless cut is one positive number.
+    Parameters
+    ----------
+    cut : float
+        Positive.
+
+    Returns
+    -------
+    Preprocessing
+
+    Raises
+    ------
+    ParameterError
+        Unless cut is one positive number.
 
     >>> subset(1.0)(np.array([0.5, 4.0])).tolist()
     [0.0, 1.0]
@@ -108,7 +151,20 @@ def subset(cut: float = 1.0) -> Preprocessing:
 def preprocessing_law(method: Preprocessing, p_star: int = 1) -> Isotropic:
     """Equations of (-T(y), y): right edges and outliers of D are minus the left ones of this law.
 
-    Raises ParameterError where T is unbounded above (D then has no right edge) or exceeds its stated supremum.
+    Parameters
+    ----------
+    method : Preprocessing
+    p_star : int
+        Width of the teacher.
+
+    Returns
+    -------
+    Isotropic
+
+    Raises
+    ------
+    ParameterError
+        Where T is unbounded above (D then has no right edge) or exceeds its stated supremum.
 
     >>> preprocessing_law(optimal()).edge(2.0)[1]
     'sharp'
@@ -128,7 +184,24 @@ def preprocessing_law(method: Preprocessing, p_star: int = 1) -> Isotropic:
 def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> Edge:
     """Right edge of the bulk of D.
 
-    Raises ParameterError unless alpha is one positive number, and as `preprocessing_law`; NotConverged.
+    Parameters
+    ----------
+    method : Preprocessing
+    alpha : float
+        M/N.
+    p_star : int
+        Width of the teacher.
+
+    Returns
+    -------
+    Edge
+
+    Raises
+    ------
+    ParameterError
+        Unless alpha is one positive number, and as `preprocessing_law`.
+    NotConverged
+        Where the edge is not found.
 
     >>> round(float(spectral_edge(trimmed(), 2.0).value), 6)
     6.111446
@@ -141,7 +214,19 @@ def spectral_edge(method: Preprocessing, alpha: float, p_star: int = 1) -> Edge:
 def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> Outlier | None:
     """The p_star-fold outlier of D right of the bulk, with its squared overlap with the teacher space; or None.
 
-    Raises as `spectral_edge`.
+    Parameters
+    ----------
+    method, alpha, p_star
+        As in `spectral_edge`.
+
+    Returns
+    -------
+    Outlier or None
+
+    Raises
+    ------
+    ParameterError, NotConverged
+        As `spectral_edge`.
 
     >>> round(float(spectral_outlier(optimal(), 2.0).overlap), 6)
     0.638881
@@ -156,6 +241,21 @@ def spectral_outlier(method: Preprocessing, alpha: float, p_star: int = 1) -> Ou
 @numpy_defaults
 def spectral_threshold(method: Preprocessing, p_star: int = 1) -> Threshold | None:
     """Smallest alpha at which the outlier leaves the bulk of D, its kind and the overlap just above; or None.
+
+    Parameters
+    ----------
+    method : Preprocessing
+    p_star : int
+        Width of the teacher.
+
+    Returns
+    -------
+    Threshold or None
+
+    Raises
+    ------
+    ParameterError
+        As `preprocessing_law`.
 
     >>> round(float(spectral_threshold(optimal()).alpha), 6)
     0.5

@@ -87,7 +87,16 @@ _THRESHOLD = {"exact": _exact_threshold, "nodes": _nodes_threshold, "points": po
 
 
 def route(model: Network) -> str:
-    """Which route a model takes: "exact", "nodes" or "points"."""
+    """Which route a model takes: "exact", "nodes" or "points".
+
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    str
+    """
     model = network(model)
     if model.is_quadratic:
         return "exact"
@@ -164,7 +173,21 @@ def _plain(model: Network) -> bool:
 def solve(model: Network, alpha: float) -> Found:
     """Left edge and all outliers of the Hessian of a model at alpha = M/N, in units of the Hessian ((p/2) H for p = inf).
 
-    Raises ParameterError unless model is a Network and alpha one positive number.
+    Parameters
+    ----------
+    model : Network
+    alpha : float
+        M/N.
+
+    Returns
+    -------
+    Found
+        Kind "unresolved", with the reason, where no rule of averages settles.
+
+    Raises
+    ------
+    ParameterError
+        Unless model is a Network and alpha one positive number.
 
     >>> found = solve(Network(a=2.0, noise=0.3), 6.0)
     >>> found.kind, found.outliers.round(4), found.overlaps.round(4)
@@ -290,7 +313,7 @@ def alpha_zero(model: Network, method: str = "overlap") -> float | None:
 
 
 def alpha_zero_estimate(model: Network, method: str = "overlap") -> tuple[float, float, str]:
-    """alpha_0 of a model, NaN where there is none, its error and why there is none. Raises ParameterError for another method.
+    """alpha_0 of a model, where a discontinuous transition would lose its overlap, with its error.
 
     overlap        the tangent of q2(alpha) at alpha_BBP+, followed to zero: alpha_BBP - q2 / (dq2/dalpha). Where G is g I,
                    alpha and q2 are explicit functions of q along the outlier (`theory.general.isotropic`), from
@@ -300,6 +323,22 @@ def alpha_zero_estimate(model: Network, method: str = "overlap") -> tuple[float,
                    (`theory.general.extremes`), and plain averages do. Others have not been derived: NaN, with that reason.
 
     A continuous transition loses its overlap at alpha_BBP itself: both estimates are that.
+
+    Parameters
+    ----------
+    model : Network
+    method : str
+        "overlap" or "continuation".
+
+    Returns
+    -------
+    tuple (float, float, str)
+        alpha_0, NaN where there is none; its error; why there is none, or "".
+
+    Raises
+    ------
+    ParameterError
+        For another method.
 
     >>> round(alpha_zero_estimate(Network(float("inf"), activation="tanh", a=2.0), "continuation")[0], 4)
     2.8943
@@ -326,9 +365,22 @@ def alpha_zero_estimate(model: Network, method: str = "overlap") -> tuple[float,
 def model_map(model: Network, **axes: Sequence[Any]) -> Threshold:
     """alpha_BBP on the product of the given values of any parameters of a Network, the rest as in `model`.
 
-    Returns a Threshold of arrays of the lengths of the axes, in their order; of kind "refused" where the parameters make no
-    model, "failed" where the threshold was not found, with the reason. Raises ParameterError where an axis is not a parameter,
-    or empty.
+    Parameters
+    ----------
+    model : Network
+    axes : lists
+        Values of each parameter, by its name.
+
+    Returns
+    -------
+    Threshold
+        Arrays of the lengths of the axes, in their order. Kind "refused" where the parameters make no model, "failed" where the
+        threshold was not found, with the reason.
+
+    Raises
+    ------
+    ParameterError
+        Where an axis is not a parameter, or empty.
 
     >>> found = model_map(Network(activation="tanh"), a=[0.5, 2.0], noise=[0.0, 0.3])
     >>> found.kind.tolist()
@@ -398,6 +450,7 @@ def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rar
         rough = fine
     if merged.steady(_ENOUGH) or d is None:
         return merged
+    # Product rules do not settle: panels about the edge that they have found.
     rough = None
     for bounds in _PANELS:
         fine, d = _resolved(model, solve, d, bounds, rare)
@@ -419,5 +472,6 @@ def _resolved(
         try:
             return solve(Isotropic(panel_law(model, d, *bounds, rare), model.levels(), d))
         except NotConverged as failure:
+            # The edge was not at d or beyond.
             last, d = failure, d / 30
     raise last

@@ -29,8 +29,8 @@ from theory.general.state import State, newton_step, symmetric
 
 Array = NDArray[np.floating[Any]]
 
-_STEPS = 60
-_TOLERANCE = 1e-13
+_STEPS = 60  # of Newton's method, at the most
+_TOLERANCE = 1e-13  # of the whitened equation, whose terms are of order 1
 _ALIKE = 1e-9  # relative distance of eigenvalues that a symmetry makes equal
 
 
@@ -76,6 +76,7 @@ class SpikeBlock:
         k, p, at = self.v.shape[1], self.dyson.p, state.packing.position
         gram = self.products @ state.weighted.T
         blocks = gram[self.pairs.position[:, :, None, None], at[None, None]]
+        # sum c v v^T (x) A, A = Q^(1/2) B Q^(1/2)
         blocks = np.einsum("ai,klij,jb->kalb", state.root, blocks, state.root)
         return orbit_average(blocks.reshape(k * p, k * p), self.orbits)
 
@@ -110,6 +111,7 @@ class SpikeBlock:
         """An outlier by bisection of an increasing function of z, for the starts that Newton's method cannot use."""
         high, width = edge, 1e-3 * (1 + abs(edge))
         low = edge - width
+        # z - level grows with z: downwards until it is negative.
         while low - self.level(self._inside(low), order, low)[0] > 0:
             high, width = low, 2 * width
             low -= width
@@ -156,7 +158,23 @@ class SpikeBlock:
 
 
 def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> float:
-    """Squared overlap with the spikes of an outlier at z with null vectors `directions` (n, k, p); 0 at a sharp edge."""
+    """Squared overlap with the spike directions of an outlier; 0 at a sharp edge.
+
+    Parameters
+    ----------
+    block : SpikeBlock
+    state : State
+        The sums at z.
+    directions : array (n, k, p)
+        Null vectors of the block.
+    z : float
+        Place of the outlier.
+
+    Returns
+    -------
+    float
+    """
+    # -dQ/dz, whitened; it diverges at a sharp edge, where the overlap is 0
     x = newton_step(state, state.z_slope(z), z)
     if x is None:
         return 0.0
@@ -165,8 +183,29 @@ def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> 
 
 
 def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
-    """State, value and null vectors (n, k, p) of the outlier of one order, from a state at the edge, where it must exist:
-    Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z; the pair stays regular at the edge."""
+    """The outlier of one order, which must exist, from a state at the edge: Newton's method on Z(Q) = z I with the ordered
+    eigenvalue of Xi equal to z. The pair stays regular at the edge.
+
+    Parameters
+    ----------
+    block : SpikeBlock
+    start : State
+        At the edge.
+    order : int
+        Which eigenvalue of Xi, ascending.
+    edge : float
+        In units of the equation.
+
+    Returns
+    -------
+    tuple (State, float, array (n, k, p))
+        The sums there, the place, null vectors.
+
+    Raises
+    ------
+    NotConverged
+        Where it is not found.
+    """
     state: State | None = start
     z = start.centre()
     best = np.inf
@@ -182,6 +221,7 @@ def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tupl
             break
         best = min(best, size)
         slope, corner = block.slopes(state, directions, z)
+        # z - level = 0 borders Z(Q) = z I: regular at the edge, where I - L alone is singular.
         step = state.bordered(z, slope, corner - 1.0, residual, z - level)
         state, taken = block.dyson.step(state, step[:-1])
         z += taken * step[-1]

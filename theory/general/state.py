@@ -23,6 +23,7 @@ class Symmetric:
         self.position = np.zeros((p, p), dtype=np.intp)
         self.position[self.rows, self.cols] = self.position[self.cols, self.rows] = np.arange(d)
         self.diagonal = self.position[np.arange(p), np.arange(p)]
+        # An entry off the diagonal counts twice in the Frobenius product.
         self.scale = np.where(self.rows == self.cols, 1.0, np.sqrt(2.0))
         self.basis = np.zeros((d, p, p))
         half = np.where(self.rows == self.cols, 1.0, np.sqrt(0.5))
@@ -30,6 +31,7 @@ class Symmetric:
         self.basis[np.arange(d), self.cols, self.rows] = half
         self.flat = self.basis.reshape(d, p * p)
         self.unit = self.coordinates(np.eye(p))
+        # (B X B)_ij = sum_km B_ik B_mj X_km: products of two packed entries, read off their Gram matrix
         i, j, k, m = np.indices((p, p, p, p)).reshape(4, -1)
         self.left = self.position[i, k].reshape(p * p, p * p)
         self.right = self.position[m, j].reshape(p * p, p * p)
@@ -51,6 +53,7 @@ class Symmetric:
         r, c = self.rows, self.cols
         first = s[r[:, None], r[None, :]] * s[c[:, None], c[None, :]]
         second = s[r[:, None], c[None, :]] * s[c[:, None], r[None, :]]
+        # R_ab and R_ba are one packed entry.
         return np.where(r == c, first, first + second)
 
     def operator(self, gram: Array) -> Array:
@@ -73,6 +76,7 @@ class Symmetric:
             return 1.0 / packed if complex_ or packed.min() > 0 else None
         if p == 2:
             det = packed[0] * packed[2] - packed[1] ** 2
+            # Leading minors: both positive for a positive definite matrix.
             if not complex_ and (det.min() <= 0 or packed[0].min() <= 0):
                 return None
             return np.stack([packed[2], -packed[1], packed[0]]) / det
@@ -139,6 +143,7 @@ class State:
         self.root = (vectors * np.sqrt(values)) @ vectors.T
         self.inverse_q = (vectors / values) @ vectors.T
         self.c, self.packing = coefficients, packing
+        # B = I - Q^(1/2) (Q + F)^(-1) Q^(1/2)
         self.b = packing.congruence(self.root) @ inverse
         np.negative(self.b, out=self.b)
         self.b[packing.diagonal] += 1.0
@@ -184,6 +189,7 @@ class State:
 
     def top(self, z: float) -> tuple[float, Array]:
         """Spectral radius rho of L and its eigenvector E (d,), signed so that its trace is positive; rho = 1 at the edge."""
+        # L is self-adjoint in the Frobenius product: symmetric in orthonormal coordinates.
         values, vectors = np.linalg.eigh(self.map)
         e = vectors[:, -1]
         return float(values[-1]), e if e @ self.unit > 0 else -e
@@ -194,6 +200,7 @@ class State:
         b = self.b[self.packing.position]
         eb = (full @ b.reshape(len(full), -1)).reshape(b.shape)
         ebe = np.einsum("dkm,kdm->dm", b[self.packing.rows], eb[:, self.packing.cols])
+        # sum c (I - B) E B E B, by its two terms
         w = full @ self.packing.unpack(ebe @ self.c) - self.packing.triple(self.weighted @ ebe.T, full)
         return self.coordinates(-(w + w.T)), 0.0
 
@@ -225,8 +232,21 @@ class State:
 
 
 def newton_step(state: State, residual: Array, z: float) -> Array | None:
-    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the edge."""
+    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the edge.
+
+    Parameters
+    ----------
+    state : State
+    residual : array (d,)
+        In orthonormal coordinates.
+    z : float
+
+    Returns
+    -------
+    array (d,) or None
+    """
     try:
+        # Cholesky's factorisation is the test rho < 1 as well.
         return cho_solve(cho_factor(state.left(z), lower=True), residual)
     except LinAlgError:
         return None

@@ -32,12 +32,12 @@ from theory.general.dyson import Dyson, DysonEdge
 from theory.general.state import State, newton_step
 
 Array = NDArray[Any]
-_STEPS = 40
-_TOLERANCE = 1e-12
-_STAGNATION = 1e-8
-_TOUCHES = 12
+_STEPS = 40  # of Newton's method, at the most
+_TOLERANCE = 1e-12  # of the whitened equation and of Q + F, relative to Q
+_STAGNATION = 1e-8  # where rounding next to a pole stops the iteration
+_TOUCHES = 12  # places of touching tried before giving up
 _SHORT = 1e-2  # part of a step that can be taken below which a point of the cloud stands in its way
-_HALVINGS = 30
+_HALVINGS = 30  # of z along the branch
 _BELOW = 1e-7  # relative distance by which searches may miss the infimum
 _TOUCHING = 1e-9  # relative distance within which a weight touches
 _NEAREST = 1e-14  # relative distance of a sharp edge from the end of the support that is rounding of Q,
@@ -122,12 +122,14 @@ class Support:
         values, vectors = np.linalg.eigh(state.q + self._bank)
         low = values[:, 0]
         touching = float(low.min()) + _TOUCHING * float(np.linalg.norm(state.q, 2))
+        # Averages exist at the infimum: the branch ends there with rho < 1.
         if self._closed[int(np.argmin(low))]:
             return "smooth", 0.0
         rows = [(vectors[i, :, 0], self._peaks[i]) for i in np.flatnonzero(low <= touching)]
         there = [(e, peak) for e, peak in rows if peak is not None]
         at = _depth(state, z, alpha, there) if len(there) == len(rows) else math.nan
         if at > _SHOWN:  # points show some of it already
+            # Weights next to touching are left out of the sums and put back in closed form.
             bare = dyson.above(state.q, _CUT * float(np.linalg.norm(state.q, 2)))
             at = math.nan if bare is None else _depth(bare, z, alpha, there, _CUT)
         if at < _NEAREST:
@@ -232,6 +234,7 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
             return (z, state) if newton_step(state, residual, z) is not None else None
         best = min(best, size)
         along = state.root @ x
+        # First-order perturbation theory: the eigenvalue of Q + F moves by x^T dQ x.
         step = state.bordered(z, state.coordinates(np.outer(along, along)), 0.0, residual, -low)
         state, taken = dyson.step(state, step[:-1])
         if taken < _SHORT:  # points of the cloud are in the way: weights for which no extreme is known
@@ -286,6 +289,7 @@ def _on_branch(dyson: Dyson, law: Support) -> tuple[float, State] | None:
             first = dyson.state_at(z)
             if first is not None and law.lowest(first.q)[0] > 0:
                 return z, first
+        # Far to the left, Q = q I is on the branch.
         q *= 2
     return None
 
@@ -311,11 +315,13 @@ def _depth(
     several = 1 if state.span is None else peaks[0][1].images
     if several > 1:
         rows, solved = rows[:1], solved[:1]
+    # A change of L of finite rank: rho = 1 where amplitude times the largest eigenvalue of W^T (I - L)^-1 W is 1.
     together = float(np.linalg.eigvalsh(np.array(rows) @ np.array(solved).T)[-1]) * several
     k, amplitude = peaks[0][1].codimension, alpha * peaks[0][1].amplitude * together
     if not amplitude > 0:
         return 0.0
     if math.isinf(cut):
+        # rho = 1 where amplitude d^(k/2 - 2) = 1; at k = 4 the power is a logarithm.
         return math.exp(-min(1 / amplitude, 700.0)) if k == MOST else float(amplitude ** (2 / (4 - k)) / size)
 
     def excess(v: float) -> float:

@@ -32,7 +32,7 @@ Scales. x = sqrt(tau) Sigma^(1/2) xi: with leverages h = x' (S + ridge)^(-1) x /
 that of a row left out (Sherman and Morrison), which over its mean is tau times (1 + noise), the noise of variance v = 2 sum
 w^2/(sum w)^2, w = s/(s + ridge), that Gaussian rows have too. Scales are its power of an exponent that leaves the variance
 of tau alone, 0 for Gaussian rows. The ridge belongs to the question: in the Hessian a row meets (kappa Sigma - z)^(-1), so
-ridge = -z/kappa at the edge. Directions that are held apart are left out.
+ridge = -z/kappa at the edge. Directions that are taken apart are left out.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ _NULL = 1e-10  # eigenvalues below this part of the largest are 0
 _SHARE, _TIMES = (
     0.04,
     3,
-)  # of the whole variance in one direction, and times the mean one, above which it is held apart
-_OWN = 2048  # rows kept
+)  # of all variance in one direction, and times the mean one, above which it is taken apart
+_OWN = 2048  # rows by which the mean of tau is told
 _APART = 8  # one in so many directions at most
 
 
@@ -87,8 +87,8 @@ class Population:
 
     @property
     def apart(self) -> int:
-        """How many of the first directions hold so much of the variance that no sum over directions averages them: they are
-        held apart, and projections of the rows on them are taken as they are."""
+        """How many of the first directions have so much of the variance that no sum over directions averages them: they are
+        taken apart, and projections of the rows on them are taken as they are."""
         most = len(self.s) // _APART
         return min(int(np.sum(self.raw > max(_SHARE * self.raw.sum(), _TIMES * self.raw.mean()))), most)
 
@@ -102,12 +102,15 @@ class Population:
         weight = 1 / (self.raw[k:] + ridge) / self.count
 
         def left_out(points: Array) -> Array:
+            # A row is part of S: h / (1 - h) is its leverage in the others (Sherman and Morrison).
             h = points[:, k:] ** 2 @ weight
             return h / np.maximum(1 - h, 1 / self.count)
 
         own = left_out(self.own)
+        # Relative variance that Gaussian rows have: w = s / (s + ridge), 2 sum w^2 / (sum w)^2.
         noise = 2 * float(np.sum((self.raw[k:] * weight) ** 2)) / float(np.sum(self.raw[k:] * weight)) ** 2
         seen = float(np.var(own / own.mean()))
+        # Var(tau (1 + noise)) = seen: the exponent leaves the variance of tau alone, 0 where that is all noise.
         power = math.sqrt(max(0.0, seen - noise) / (1 + noise) / seen) if seen > 0 else 0.0
         scale = float(np.mean(np.maximum(own, 1e-300) ** power))
         return np.maximum(np.maximum(left_out(coordinates), 1e-300) ** power / scale, 1e-12)
@@ -115,8 +118,23 @@ class Population:
 
 @lru_cache(maxsize=8)
 def population(rows: Inputs, half: int | None = None) -> Population:
-    """The population of inputs; half 0 or 1: from every other of their rows. ParameterError where fewer than four directions
-    vary."""
+    """Covariance of the inputs from their rows, its spectrum corrected for the noise of few rows.
+
+    Parameters
+    ----------
+    rows : Inputs
+    half : int or None
+        0 or 1: from every other of the rows, by which the error of the covariance is told; None: from all.
+
+    Returns
+    -------
+    Population
+
+    Raises
+    ------
+    ParameterError
+        Where fewer than four directions vary.
+    """
     n, index = rows.n, rows.typical if half is None else rows.typical[half::2]
     count = len(index)
     s_matrix, fourth = np.zeros((n, n)), 0.0
@@ -133,7 +151,9 @@ def population(rows: Inputs, half: int | None = None) -> Population:
     raw, vectors = raw[:size], np.ascontiguousarray(vectors[:, :size])
     mean = raw.mean()
     spread = float(np.mean((raw - mean) ** 2))
+    # Ledoit and Wolf: mean square error of S over N, from the scatter of single rows about it
     noise = max(0.0, (fourth - float(raw @ raw)) / count / size)
+    # sqrt(1 - b/d): the second moment of the spectrum is right (see the top)
     part = math.sqrt(max(0.0, 1 - noise / spread)) if spread > 0 else 0.0
     own = rows.take(index[np.arange(min(count, _OWN)) * count // min(count, _OWN)]) @ vectors
     return Population(n, count, mean + part * (raw - mean), raw, vectors, own)
@@ -141,7 +161,17 @@ def population(rows: Inputs, half: int | None = None) -> Population:
 
 @lru_cache(maxsize=8)
 def heaviest(rows: Inputs) -> NDArray[np.int64]:
-    """Numbers of the rows that stand for all, the heaviest first: by x' (S + its mean eigenvalue)^(-1) x."""
+    """Numbers of the rows that stand for all, the heaviest first: by x' (S + its mean eigenvalue)^(-1) x.
+
+    Parameters
+    ----------
+    rows : Inputs
+
+    Returns
+    -------
+    array of int
+        Numbers of rows.
+    """
     found, index = population(rows), rows.typical
     weight = 1 / (found.raw + found.raw.mean())
     heavy = np.concatenate([found.coordinates(block) ** 2 @ weight for block in rows.blocks(index)])
@@ -222,8 +252,27 @@ def bulk_density(
     *,
     scaled: bool,
 ) -> Array:
-    """Density of the bulk for the labels of one draw at `values` (k,), ascending, per unit of the Hessian, NaN where no root is
-    found; with the scales of the rows, or tau = 1. Arguments as in `given`. The atom at 0 is left out."""
+    """Density of the bulk for one draw, per unit of the Hessian, without the atom at 0.
+
+    Parameters
+    ----------
+    model, found, rows, student, teacher, y
+        As in `given`.
+    values : array (k,)
+        Eigenvalues, ascending.
+    scaled : bool
+        With the scales tau of the rows, or tau = 1.
+
+    Returns
+    -------
+    array (k,)
+        NaN where no root is found.
+
+    Raises
+    ------
+    ParameterError
+        As `given`.
+    """
     problem = _Problem(network(model), found, rows, student, teacher, y)
     m = len(problem.f)
     f = problem.f * problem.tau(scaled)[:, None, None]
@@ -259,22 +308,27 @@ class _Problem:
         self.f = np.asarray(model.weights(lam, model.outputs(u) if y is None else y))
         self.x = found.coordinates(x)
         self.open = min(len(self.s), len(x)) < self.n  # some directions are in the null space for certain
-        held = weights @ found.vectors / math.sqrt(self.n)
-        taught = held[: model.p_star]  # its length, of 1, is that in the directions that vary
+        components = weights @ found.vectors / math.sqrt(self.n)
+        taught = components[: model.p_star]  # its length, of 1, is that in the directions that vary
+        # Orthonormal, times the share of a row's length that lies where the inputs vary.
         self.teacher = np.linalg.qr(taught.T)[0].T * float(np.sqrt(np.mean(np.sum(taught**2, axis=1))))
         root = np.sqrt(self.s)
-        mixed = held[:, k:] * root[k:]
+        # Directions Sigma^(1/2) w: on these xi is known by the preactivations.
+        mixed = components[:, k:] * root[k:]
         if len(self.s) - k - len(mixed) < 2:
             raise ParameterError(
                 f"inputs must vary in more directions than p + p_star + 1, got {len(self.s)}"
             )
+        # Gram-Schmidt: mixed = factor basis.
         factor = np.linalg.cholesky(mixed @ mixed.T)
         basis = np.linalg.solve(factor, mixed)
-        rest = labels - self.x[:, :k] @ held[:, :k].T
+        # Preactivations less the part in the directions taken apart.
+        rest = labels - self.x[:, :k] @ components[:, :k].T
         self.v = np.concatenate([self.x[:, :k] / root[:k], np.linalg.solve(factor, rest.T).T], axis=1)
         self.loads = np.zeros((k + len(basis), len(self.s)))
         self.loads[np.arange(k), np.arange(k)] = root[:k]
         self.loads[k:, k:] = basis * root[k:]
+        # The bulk has the population spectrum of what is not known, b' Sigma b'.
         complement = np.linalg.qr(basis.T, mode="complete")[0][:, len(basis) :]
         inside = np.linalg.eigvalsh((complement.T * self.s[k:]) @ complement)
         self.levels = Levels(np.maximum(inside, _LEAST), np.full(len(inside), 1 / len(inside)))
@@ -283,6 +337,7 @@ class _Problem:
         """Scales of the rows (M,), or 1."""
         if not scaled:
             return np.ones(len(self.f))
+        # tau and the ridge depend on one another: from the mean eigenvalue on, in passes.
         ridge = float(self.found.s[self.found.apart :].mean())
         for _ in range(_PASSES):
             ridge = _Bulk(self, self.found.scales(self.x, ridge)).ridge
@@ -318,6 +373,7 @@ class _Bulk:
         """-z/kappa at the edge, as a positive number: by which rows are weighed there."""
         mean = float(np.trace(self._kappa(self._phi(self.state)))) / self.problem.p
         s = self.problem.s
+        # kappa of no sign gives no ridge: one above every eigenvalue weighs all rows by their length.
         if mean <= 0:
             return float(1e3 * s[0])
         return float(np.clip(-self.edge / mean, 1e-3 * s.mean(), 1e3 * s[0]))
@@ -330,6 +386,7 @@ class _Bulk:
         return np.linalg.solve(np.eye(self.problem.p) - self.f @ g, self.f)
 
     def _kappa(self, phi: Array) -> Array:
+        # Sums over samples are over N, not over the inner dimension: kappa is that of the whole matrix.
         found = phi.sum(axis=0) / self.problem.n
         return np.asarray(found + found.T) / 2
 
@@ -343,6 +400,7 @@ class _Bulk:
             for j in range(p):
                 xi[:, i, :, j] = v.T @ (phi[:, i, j, None] * v) / n
         d = xi.reshape(r * p, r * p) - np.kron(np.eye(r), kappa)
+        # In the eigenbases of kappa and of Sigma E is diagonal: s k - z.
         k, basis = np.linalg.eigh(kappa)
         inverse = 1 / (self.problem.s[:, None] * k - z)
         each = np.stack([(loads * inverse[:, q]) @ loads.T for q in range(p)])
@@ -360,6 +418,7 @@ class _Bulk:
         d, w, inverse, basis = self.parts(z, state)
         values, vectors = np.linalg.eigh(w)
         root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+        # W^(1/2) D W^(1/2) has the eigenvalues of W D, and is symmetric.
         levels, y = np.linalg.eigh(root @ d @ root)
         return levels, d @ root @ y[:, 0], inverse, basis
 
@@ -377,6 +436,7 @@ class _Bulk:
             found = self.modes(z) if z < self.edge else at_edge
             return float((at_edge if found is None else found)[0][0]) + 1
 
+        # m falls with z: leftwards until it is above -1.
         step = _NEAR * (1 + abs(self.edge))
         while beyond(self.edge - step) < 0:
             step *= 2
@@ -384,6 +444,7 @@ class _Bulk:
         found = self.modes(z)
         if found is None:
             return count, z, 0.0  # at the edge, to rounding
+        # A central difference must not reach the edge, beyond which there is no resolvent.
         h = min(_SLOPE * (1 + abs(z)), (self.edge - z) / 4)
         slope = (beyond(z + h) - beyond(z - h)) / (2 * h) if h > 0 else 0.0
         if not slope < 0:
@@ -401,10 +462,13 @@ class _Bulk:
         before, here = self._traces(self.edge - small), self._traces(self.edge)
         if before is None or here is None or here[0] == before[0]:
             return self.edge, math.nan
+        # z_e - z = |z''| (g - g_e)^2 / 2 at a sharp edge
         curvature = 2 * (small / self.unit) / (here[0] - before[0]) ** 2
         length = self.unit / tracy_widom_scale(p * inner, curvature)
         lowest = float(np.linalg.eigvalsh(self._kappa(self._phi(self.state)))[0])
+        # Tracy-Widom mean (MEAN < 0), at most at the lowest eigenvalue of kappa Sigma
         z = min(self.edge - MEAN * length, max(lowest * float(self.problem.s[-1]), self.edge))
+        # Share of the teacher over that of one level, on a stretch as long as the level is inside
         near, far = self._traces(self.edge - length), self._traces(self.edge - 2 * length)
         if near is None or far is None:
             return z, math.nan

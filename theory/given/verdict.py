@@ -45,7 +45,7 @@ KNOWN, MORE = 0.1, 512  # three errors of theory's mean, of it, beyond which mor
 EVEN = 0.1  # scatter of single draws, of their mean, below which those with Hessians are enough
 RARE, MET = 0.07, 10  # of the mean: rows that change it by more must have been met by so many draws
 BROAD = 0.1  # variance of tau beyond which rows are not called Gaussian
-_PROJECTIONS, _ROWS = 64, 2048
+_PROJECTIONS, _ROWS = 64, 2048  # of the marks, at the most
 GAUSSIAN, ELLIPTICAL, NEITHER = KINDS = "Gaussian", "elliptical", "neither"
 
 
@@ -106,12 +106,22 @@ class Heavy:
 
 @lru_cache(maxsize=8)
 def marks(rows: Inputs) -> Marks:
-    """The marks of inputs, from up to 2048 of their rows and 64 projections of fixed seed."""
+    """The marks of inputs, from up to 2048 of their rows and 64 projections of fixed seed.
+
+    Parameters
+    ----------
+    rows : Inputs
+
+    Returns
+    -------
+    Marks
+    """
     found, kept = population(rows), min(len(rows.typical), _ROWS)
     own = rows.take(rows.typical[np.arange(kept) * len(rows.typical) // kept])
     points, k = found.coordinates(own), found.apart
     tau = found.scales(points, float(found.s[k:].mean()))
     rng = np.random.default_rng(0)
+    # A random projection of Gaussian rows is normal; of elliptical ones it is once tau is divided out.
     raw = own @ rng.standard_normal((rows.n, _PROJECTIONS))
     white = points[:, k:] / np.sqrt(np.maximum(found.raw[k:], 1e-12 * found.raw[0]) * tau[:, None])
     white = white @ rng.standard_normal((white.shape[1], _PROJECTIONS))
@@ -147,6 +157,7 @@ def judge(
             f"draws must be arrays (S, 2) of one length, got {[each.shape for each in draws]}"
         )
     split = np.asarray(halves, float).reshape(-1, 2)
+    # Half of the rows have twice the variance of all, the difference of two halves four times: half of it.
     by_rows = np.sqrt(np.mean(split**2, axis=0)) / 2 if len(split) else np.zeros(2)
     by_gauss, by_tau = (
         _fit(kind, draws[0], said, by_rows) for kind, said in zip(KINDS, draws[1:], strict=False)
@@ -161,11 +172,24 @@ def judge(
     nearer = min(
         (by_gauss, by_tau), key=lambda fit: abs(fit.misfit) if math.isfinite(fit.misfit) else math.inf
     )
+    # Where neither holds, the law that misses by less says why.
     return replace(nearer, open=by_gauss.open or by_tau.open)
 
 
 def enough(lowest: Array, heavy: tuple[Heavy, ...] = ()) -> bool:
-    """Whether the mean over theory's lowest eigenvalues (K,) of K draws is known well, or no draw more will make it so."""
+    """Whether the mean of theory's lowest eigenvalue is known well, or no draw more will make it so.
+
+    Parameters
+    ----------
+    lowest : array (K,)
+        Lowest eigenvalues by theory.
+    heavy : tuple of Heavy
+        What the heaviest rows do.
+
+    Returns
+    -------
+    bool
+    """
     (mean, error), draws = _mean(lowest), len(lowest)
     if draws >= MORE:
         return True
@@ -173,6 +197,7 @@ def enough(lowest: Array, heavy: tuple[Heavy, ...] = ()) -> bool:
         even = draws >= 2 * DRAWS and error * math.sqrt(draws) <= EVEN * abs(mean)
         return even and not any(each.hidden(draws, mean) for each in heavy)
     unseen = any(each.hidden(MORE, mean) for each in heavy)
+    # The error falls like 1/sqrt(draws): what it would be at the most draws.
     hopeless = unseen or 3 * error * math.sqrt(draws / MORE) > 2 * TOLERANCE * abs(mean)
     known = 3 * error <= KNOWN * abs(mean) and not any(each.hidden(draws, mean) for each in heavy)
     return hopeless or known
@@ -208,6 +233,7 @@ def settled(verdict: Verdict, said: Array, pairs: int, heavy: tuple[Heavy, ...] 
     why, may_hold = "", False
     if not np.isfinite(lowest).all():
         why = f"theory has no answer for {np.sum(~np.isfinite(lowest))} of {draws} draws"
+    # Two draws that make the variance: its estimate, and the error with it, is not to be trusted.
     elif parts[-2:].sum() > parts.sum() / 2:
         why = f"two of {draws} draws make most of the scatter: the mean lambda_1, {mean:.3g}, is not known"
     elif hidden is not None:
@@ -248,6 +274,7 @@ def _fit(kind: str, found: Array, theory: Array, by_rows: Array) -> Verdict:
     (value, q2), (said, said_q2) = found[known].T, theory[known].T
     (off, off_error), (mean, spread) = _mean(said - value), _mean(said)
     (q2_off, q2_off_error), (q2_mean, q2_spread) = _mean(said_q2 - q2), _mean(said_q2)
+    # One heavy draw decides nothing.
     rest = np.arange(len(value)) != np.argmax(np.abs(value))
     trimmed, trimmed_error = _mean((said - value)[rest])
     middle = float(np.median(said) - np.median(value))
@@ -286,5 +313,6 @@ def _distance(values: Array) -> float:
     ordered = np.sort((values - values.mean(axis=0)) / np.maximum(values.std(axis=0), 1e-300), axis=0)
     normal = ndtr(ordered)
     m = len(values)
+    # The empirical distribution jumps by 1/m at each point: both ends of the jump count.
     above = np.arange(1, m + 1)[:, None] / m - normal
     return float(np.mean(np.maximum(above, 1 / m - above).max(axis=0)))

@@ -53,8 +53,8 @@ from theory.path.used import Used
 
 Array = NDArray[np.floating[Any]]
 
-LEVELS = 6  # of the bulk; y of the last is about 9
-DRAWS = 200
+LEVELS = 6  # of the bulk, told one by one; y of the last is about 9
+DRAWS = 200  # of levels, couplings and noise; always the same
 _CLEAR = 1.5  # distance of the tangent from the edge, in 1/kappa, at the least
 _SEED = 20261
 
@@ -189,16 +189,19 @@ def _lowest_pairs(
     known directions; `start` the lowest outlier or None."""
     at = edge.at
     assert isinstance(at, ProjectedState)
+    # Next to the edge Xi less what the kept levels give is a small difference of two singular parts.
     clear = edge.value - _CLEAR / kappa
     z = clear if start is None else min(start, clear)
     state = block.dyson.state_at(z)
     assert isinstance(state, ProjectedState)
+    # p n' dg along the null vector, by which every dXi is measured
     rise = float(at.coordinates(at.inverse_q) @ at.coordinates(edge.null)) / at.each
     coupled = block.gram(at, edge.null) / rise
     slope_z = newton_step(state, state.z_slope(z), z)
     assert slope_z is not None
     xi, falling = block.xi(state), block.gram(state, state.matrix(slope_z))  # Xi, -Xi'
     levels = edge.value + airy_levels(DRAWS, min(LEVELS, max(1, round(block.dyson.p / at.each)))) / kappa
+    # Mean places of the kept levels, whose mean pull and slope are taken out of Xi and Xi'.
     gaps = z - levels.mean(axis=0)
     coupled = _within(coupled, falling / np.sum(1 / gaps**2))
     rest, metric = xi - coupled * np.sum(1 / gaps), np.eye(len(xi)) + falling - coupled * np.sum(1 / gaps**2)
@@ -217,7 +220,9 @@ def _noise(
     square = float(sigma @ answer)
     if square <= 0:
         return np.zeros_like(xi)
+    # The variance that the kept levels bring by themselves: a sum of C^2 / gap^2.
     own = (x.T @ coupled @ x).item() ** 2 * kept / state.each
+    # S is normalised so that x' S x = <sigma, (1 - L)^-1 sigma>^(1/2), less the kept levels' part.
     scatter = block.gram(state, state.matrix(answer)) * np.sqrt(
         max(1 - own / square, 0) / square * state.each
     )
@@ -227,6 +232,7 @@ def _noise(
 def _within(matrix: Array, bound: Array) -> Array:
     """The matrix, cut down where it exceeds the bound: couplings of a direction that one extreme sample carries grow next
     to the edge as those of no other, and must not give more of -Xi' than there is."""
+    # a ridge of rounding: a direction without slope has no coupling either
     root = _root(bound) + 1e-12 * np.trace(bound) * np.eye(len(bound))
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ matrix @ inverse)
@@ -238,10 +244,12 @@ def _drawn(matrix: Array, metric: Array, coupled: Array, noise: Array, levels: A
     """Lowest pairs of [[matrix + W, b], [b', mu]] in the metric diag(metric, 1)."""
     rng, (draws, kept), d = np.random.default_rng(_SEED), levels.shape, len(matrix)
     lower = np.linalg.cholesky(metric)
+    # Coordinates in which the metric is I: a symmetric eigenvalue problem.
     into = solve_triangular(lower, np.eye(d), lower=True)
     raw = rng.standard_normal((draws, d, d))
     small = np.zeros((draws, d + kept, d + kept))
     turned, couplings = into @ noise, into @ _root(coupled)
+    # variance 1, 2 on the diagonal
     goe = (raw + raw.transpose(0, 2, 1)) / np.sqrt(2)
     small[:, :d, :d] = into @ matrix @ into.T + turned @ goe @ turned.T
     small[:, :d, d:] = couplings @ rng.standard_normal((draws, d, kept))

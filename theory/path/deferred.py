@@ -228,8 +228,10 @@ class Deferred:
     def _fresh(self, side: _Side, other: _Side, directions: Array) -> Array:
         """The images of new orthonormal directions: what the other side knows of them, and fresh normals beside it."""
         drawn = self.rng.standard_normal((len(directions), side.images.shape[1]), dtype=self.dtype)
+        # Entries of variance 1/N.
         drawn /= np.sqrt(self.n).astype(self.dtype)
         basis, images = other.basis[: other.size], other.images[: other.size]
+        # (1 - L'L) xi + L' (C e): the part along L is known, not drawn.
         return drawn + _rows(_inner(directions, images) - _inner(drawn, basis), basis)
 
 
@@ -276,6 +278,7 @@ def _orthonormal(vectors: Array, least: Array) -> tuple[Array, Array]:
     found: list[Array] = []
     for vector, short in zip(vectors, least, strict=True):
         rest = vector.copy()
+        # Twice: the first pass leaves rounding of the whole length.
         for e in found + found:
             rest -= (e @ rest) * e
         length = np.linalg.norm(rest)

@@ -56,17 +56,21 @@ class ProjectedState(State):
         super().__init__(q, eigen, coefficients, packing, inverse)
         p, (m, r) = len(q), forces.shape
         self.forces, self.each, self.left_over = forces, float(coefficients[0]), m - r
+        # Whitened (Q + F)^-1 = I - B
         self.s = np.eye(p) - np.moveaxis(self.b[packing.position], -1, 0)
         k = np.empty((r, p, r, p))
         for a, b in zip(packing.rows, packing.cols, strict=True):
             k[:, a, :, b] = k[:, b, :, a] = forces.T @ (forces * self.s[:, a, b, None])
         self.k = k.reshape(r * p, r * p)
+        # The one inverse of size r p: the block of the compressed inverse that the forces take out.
         self.inverse_k = np.linalg.inv(self.k)
         self.u = (self.s[:, :, None, :] * forces[:, None, :, None]).reshape(m, p, r * p)
         self.w = self.u @ self.inverse_k
+        # C = S - U K^-1 U': its diagonal blocks are S - E.
         self.e = self.w @ self.u.transpose(0, 2, 1)
         rest = self.e.sum(axis=0)
         self.trace = self.s.sum(axis=0) - rest
+        # (M - r) I - ptr C in place of M I - sum S, which the unprojected sums hold
         self.mean = self.mean + self.each * (rest - r * np.eye(p))
         self.map = np.array([self.coordinates(self._mapped(x)) for x in packing.basis]).T
 
@@ -77,6 +81,7 @@ class ProjectedState(State):
 
     def _between(self, x: Array) -> Array:
         """ptr(C x C) (p, p) of a symmetric x."""
+        # ptr (S - U K^-1 U') x (S - U K^-1 U'), multiplied out so that no array is M x M
         crossed = np.sum(self.s @ x @ self.e, axis=0)
         return (
             np.sum(self.s @ x @ self.s, axis=0)
@@ -127,10 +132,12 @@ class ProjectedDyson(Dyson):
             return ProjectedState(q, (values, vectors), self.c, self.packing, inverse, self.forces)
         whole = np.moveaxis(shifted[self.packing.position], -1, 0)
         negative = int(np.sum(np.linalg.eigvalsh(whole) < 0))
+        # K has r p eigenvalues: it cannot have as many negative ones as S.
         if negative > self.forces.shape[1] * self.p:
             return None
         inverse = np.linalg.inv(whole)[:, self.packing.rows, self.packing.cols].T
         state = ProjectedState(q, (values, vectors), self.c, self.packing, inverse, self.forces)
+        # Haynsworth: the compressed matrix is positive where K and S have equally many.
         return state if np.sum(np.linalg.eigvalsh(state.k) < 0) == negative else None
 
 
@@ -171,6 +178,7 @@ class ProjectedSpikes(SpikeBlock):
         """t (n, m, p) of directions x (n, k, p): what the module calls C F (v x), whitened."""
         b = np.eye(self.dyson.p) - state.s
         t = ((self.v @ (directions @ state.root))[..., None, :] @ b)[..., 0, :]
+        # What the forces have taken out of t: its projection through K^-1.
         known = np.einsum("mi,nma->nia", state.forces, t).reshape(len(t), -1)
         return t - np.einsum("mar,nr->nma", state.u, known @ state.inverse_k)
 

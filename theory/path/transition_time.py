@@ -39,8 +39,8 @@ from theory.path.used import closure, force, moments
 
 Array = NDArray[np.float64]
 
-STEP = 1.5  # times 1 / L: below 2, where Heun's method turns unstable
-_AGREE = 0.9  # share of the scramblings in which the outlier must be lost
+STEP = 1.5  # times 1 / (largest curvature): below 2, where Heun's method turns unstable
+_AGREE = 0.9  # share of the scramblings that must cross for a time to be given
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +138,9 @@ def bbp_time(
 def _extrapolated(whole: Array, fine: Array, small: Array) -> tuple[float, float]:
     """Time at step 0 and N = infinity, and its error, from roots at a step, at half of it (the same scramblings) and at a
     quarter of the samples. The correction of the step counts with half of its size as an error, for what is of higher order."""
+    # Second order in the step: halved, a quarter of the error is left.
     paired = whole + 4 / 3 * (fine - whole)
+    # First order in 1/N: at a quarter of the samples four times the error.
     size = float(np.nanmean(whole) - np.nanmean(small)) / 3
     error = np.hypot(_error(paired + whole / 3), _error(small / 3))
     return float(np.nanmean(paired)) + size, float(error + abs(np.nanmean(fine - whole)) * 2 / 3)
@@ -164,6 +166,7 @@ def _crossing(curve: Iterator[tuple[float, float]]) -> tuple[float, float]:
     if not len(changed):
         return math.nan, float(margins[0])
     at = int(changed[0])
+    # A few points about the change of sign, and no overshoot between them.
     near = PchipInterpolator(times[max(at - 3, 0) :], margins[max(at - 3, 0) :])
     return brentq(lambda t: float(near(t)), times[at - 1], times[at], xtol=1e-12), float(margins[0])
 
@@ -180,6 +183,7 @@ def _margins(
         if time >= until:
             return
         sizes = np.sqrt(np.sum(weights**2, axis=(1, 2)))
+        # Estimate of the Hessian's largest eigenvalue, from the norms of its weights.
         stiffest = 1.2 * sizes.max() + 2 * alpha * sizes.mean()
         step = min(part * STEP / stiffest, until - time)
         flow.advance(step)
@@ -199,11 +203,14 @@ class _Flow:
         own, self.u = points[:, :p], points[:, p : p + p_star]
         zeta, xi = points[:, p + p_star : p + p_star + noisy], points[:, -1]
         self.y = model.outputs(self.u, zeta if noisy else None, xi if model.output_noise else None)
+        # u -> -u: overlaps stay 0, forces drop out of the teacher's margin, and u has no place among the known vectors.
         self.plain = model.even_students and model.teacher.parity == "even" and model.target is None
+        # Sobol points in place of the first draws: the same law as M grows, with less scatter.
         known = own if self.plain else np.hstack([self.u, own])
         rows = np.linalg.qr(rng.standard_normal((self.n, known.shape[1])))[0].T
         dtype, tolerance = (np.float32, 1e-5) if self.plain else (np.float64, 1e-7)
         state = Deferred(m, self.n, rng, directions=2000, dtype=dtype, tolerance=tolerance).state()
+        # X e = lam / sqrt(n) for a unit vector e along a row of norm sqrt(n)
         images = (known.T / math.sqrt(self.n)).astype(dtype)
         self.data = Deferred.resumed({**state, "right": rows.astype(dtype), "images": images})
         rows *= math.sqrt(self.n)
@@ -216,6 +223,7 @@ class _Flow:
     def advance(self, step: float) -> None:
         """One step of Heun's method on the spheres. Forces are kept as they enter: both of a step, and their sum."""
         first, along, used = self._slope(self.w, self.lam)
+        # Heun: an Euler step, and the mean of the slopes at both ends.
         middle = self._on_spheres(self.w + step * first)
         second, beyond, other = self._slope(middle, self._pushed(middle))
         moved = self.w + step / 2 * (first + second)
@@ -250,6 +258,7 @@ class _Flow:
         """-(tangent part of the gradient) at w, the component (p,) of the gradient along w, and the force (m, p)."""
         used = force(self.model, lam, self.y)
         gradient = self.data.pull(used).astype(np.float64)
+        # The sphere takes out the part of the gradient along w.
         along = np.sum(gradient * w, axis=1) / self.n
         return along[:, None] * w - gradient, along, used
 

@@ -120,8 +120,10 @@ def closure(
     if kept.size and len(kept) != samples:
         raise ParameterError(f"forces must have {samples} rows, one a sample, got {len(kept)}")
     if kept.size:
+        # X'l joins R for every l of L, so that X'L lies in span R: cutting one of them alone leaks.
         vectors.append(_normalised(np.asarray(pull(kept), dtype=np.float64)))
     u, values, _ = np.linalg.svd(np.concatenate(vectors).T, full_matrices=False)
+    # Norm sqrt(n), as that of teacher and students: images are preactivations of variance 1.
     basis = u[:, values > ROWS * values[0]].T * np.sqrt(n)
     images = np.asarray(push(basis), dtype=np.float64)
     if not kept.size:
@@ -168,6 +170,7 @@ def orthonormal_forces(forces: NDArray[Any] | Sequence[ArrayLike]) -> Array:
     columns = np.concatenate(
         [np.asarray(finite("forces", part)).reshape(len(part), -1) for part in parts], axis=1
     )
+    # Of unit norm: forces late in a descent are small, and count as much.
     u, values, _ = np.linalg.svd(_normalised(columns.T).T, full_matrices=False)
     return np.ascontiguousarray(u[:, values > FORCES * values[0]]) if values.size and values[0] else u[:, :0]
 

@@ -7,15 +7,15 @@ import pytest
 from scipy.linalg import eigh
 
 from theory.finite.block import (
-    add_tilt,
+    add_anisotropy,
+    anisotropy,
     hats,
     kept_levels,
     kept_part,
     label_sectors,
     signal_block,
-    soften,
     t_at,
-    tilt,
+    with_second_order,
 )
 from theory.finite.bulk import Labels, edge_of, label_bulk
 from theory.finite.draw import draw
@@ -87,7 +87,7 @@ def test_tilt_is_what_a_matrix_of_resolvents_does(p, a):
     without that term; what T makes of the block beyond t I, on the teacher and a student, agrees to 6 % in norm:
     higher orders and the mean over the labels' directions, of order N^{-1/2}, make 0.4 to 3 % at N = 2,000."""
     bare = draw(Committee(p, 1, a), 2400, 2000, range(1), 1).labels
-    labels, t, eye = soften(bare), 0.8 * edge_of(bare), np.eye(p)
+    labels, t, eye = with_second_order(bare), 0.8 * edge_of(bare), np.eye(p)
     size = float(np.ravel(labels.n)[0])
     unit = labels.lam[0] / np.linalg.norm(labels.lam[0], axis=1, keepdims=True)
     low, high = (f[0][:, None, None] for f in labels.f)
@@ -106,7 +106,7 @@ def test_tilt_is_what_a_matrix_of_resolvents_does(p, a):
     resolvent = solved(labels.energy(t)[0])
     off = abs(np.trace(solved(bare.energy(t)[0])) / p - t[0])
     assert abs(np.trace(resolvent) / p - t[0]) < 0.1 * off
-    tilted = tilt(labels, t)[0]
+    tilted = anisotropy(labels, t)[0]
     for kind, factor in ((1, labels.y[0]), (2, labels.yhat[0])):
         twin = block(resolvent, factor) - block(t[0] * eye, factor)
         assert np.linalg.norm(twin) > 1e-4
@@ -118,7 +118,7 @@ def test_what_stands_for_the_levels_left_out_is_smooth_next_to_the_edge():
     that: the slope of what is left, on a teacher, between 0.01 and 0.03 of their width from the edge is within a
     third of that at 0.3 (the block's own slope there is more than five times as large)."""
     drawn = draw(Committee(2, 2, 0.5), 600, 150, range(4), 3)
-    drawn = replace(drawn, labels=soften(drawn.labels))
+    drawn = replace(drawn, labels=with_second_order(drawn.labels))
     labels, order = drawn.labels, 2 * drawn.labels.n
     bulk = label_bulk(labels, order, 25)
     kept, at = kept_levels(drawn, bulk, order, 24), []
@@ -126,7 +126,7 @@ def test_what_stands_for_the_levels_left_out_is_smooth_next_to_the_edge():
     for share in (0.01, 0.03, 0.25, 0.35):
         t = t_at(labels, bulk.t_edge, bulk.edge - share * reach)
         block = signal_block(labels, drawn.v, t, drawn.kinds)
-        add_tilt(block, tilt(labels, t), drawn.kinds)
+        add_anisotropy(block, anisotropy(labels, t), drawn.kinds)
         at.append([part[:, 0, 0] for part in (block, block - kept_part(kept, labels.energy(t)))])
     near, far = (at[1][k] - at[0][k] for k in (0, 1)), at[3][1] - at[2][1]
     whole, left = (part / 0.02 for part in near)
@@ -143,7 +143,7 @@ def test_couplings_of_levels_have_the_covariance_of_their_bulk(p):
     drawn = draw(model, 10 * n * p, n, range(1), 2)
     w = p + 3
     drawn = replace(drawn, v=drawn.v[..., :w], extremes=0 * drawn.extremes, present=drawn.present[:, :w])
-    drawn = replace(drawn, labels=soften(drawn.labels))
+    drawn = replace(drawn, labels=with_second_order(drawn.labels))
     labels, size = drawn.labels, int(drawn.labels.n[0])
     bulk = label_bulk(labels, p * size, 7)
     kept = kept_levels(drawn, bulk, np.array([p * size]), 6)
