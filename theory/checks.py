@@ -1,4 +1,8 @@
-"""Checks of arguments at the public boundary: one line that says what was wanted and what was given."""
+"""Checks of arguments at the public boundary: one line that says what was wanted and what was given.
+
+Each takes the argument's name, for the message, and its value. It returns the value in the type that its first line states,
+or raises ParameterError.
+"""
 
 from __future__ import annotations
 

@@ -129,11 +129,13 @@ class Tilt:
     @cached_property
     def gap(self) -> Array:
         """Mean of b c yhat - y, free of cancellation for c = 1 without noise."""
+        # m_hat - m = m_hat m (1/m - 1/m_hat), each inverse linear in s
         skew = self.models.two_over_p_star * self.rest - self.models.two_over_p * self.t
         return self.m_hat * self.m * ((self.scale - 1) / self.scale + skew * self.s)
 
     def square(self, bias: int) -> Array:
         """Mean of (b c yhat - y)^2 under the law of y biased by y^bias."""
+        # Gamma laws of means m_hat and m: variances k m_hat^2 and k_star m^2; y^bias adds bias to the shape k_star^-1 of y.
         k, k_star = self.models.two_over_p, self.models.two_over_p_star
         return (
             (self.gap - bias * k_star * self.m) ** 2
@@ -160,6 +162,7 @@ def _log1p(z: Array) -> Array:
     if not np.iscomplexobj(z):
         return np.log1p(z)
     out = np.empty_like(z)
+    # |1 + z|^2 - 1, without the digits that 1 would take from a small z
     out.real = np.log1p(z.real * (2 + z.real) + z.imag**2) / 2
     out.imag = np.arctan2(z.imag, 1 + z.real)
     return out
@@ -175,6 +178,7 @@ def kernel_k(tilt: Tilt) -> Array:
 
 def kernel_edge(tilt: Tilt) -> Array:
     """Kernel of K - W/t = E[(c yhat - y)(a + y)/D^2], which is z/alpha where alpha W = 1."""
+    # A factor y is the mean m times an average under the law biased by y, whose mean is larger by k_star m.
     with_y = tilt.m * (tilt.gap - tilt.models.two_over_p_star * tilt.m)
     return tilt.s * (tilt.models.a * tilt.gap + with_y)
 
@@ -356,6 +360,7 @@ def _sums(
 ) -> list[Array]:
     s, weight = path(models)
     columns, at, beyond = models.take((slice(None), None)), t[:, None], rest[:, None]
+    # The law of y is the same in both branches.
     m = 1 / (1 + columns.two_over_p_star * beyond * s)
     exponent = columns.a * s + _cumulant(columns.two_over_p_star, beyond * s)
     totals = [np.zeros_like(t) for _ in kernels]
@@ -393,7 +398,9 @@ def _ray(models: Widths) -> tuple[Array, Array]:
 def _nodes(a: Array, decay: Array, step: float) -> tuple[Array, Array]:
     """Trapezoid in x with s = s_0 exp(x - exp(-x)): |s| and d|s| (models, nodes), out to exp(-decay s) = 1e-20."""
     knee = a.dtype.type(_KNEE) / (1 + a)
+    # exp(-46) = 1e-20, and s = s_0 e^x at large x
     stop = math.log(46 / float(np.min(decay * knee))) + 0.1
     x = np.arange(math.floor(_START / step), math.ceil(stop / step) + 1).astype(a.dtype) * a.dtype.type(step)
     s = knee[:, None] * np.exp(x - np.exp(-x))
+    # ds = s (1 + exp(-x)) dx
     return s, s * (a.dtype.type(step) * (1 + np.exp(-x)))

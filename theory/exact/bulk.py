@@ -52,11 +52,9 @@ Array = Any
 
 _FEW_DIGITS = 1e-3  # |z| below this times 1/t
 _LARGE = 1.0  # a from which a + y + yhat is mostly a
-_TOLERANCE = (
-    1e-8  # relative step that is the last one: convergence being quadratic, its error is below rounding
-)
+_TOLERANCE = 1e-8  # relative step that is the last: its error, by quadratic convergence, is below rounding
 _FLOOR = 1e-15  # absolute part of that test, where v itself is tiny
-_STEPS = 100
+_STEPS = 100  # of Newton's method and bisections together
 
 
 # ---- roots ----
@@ -168,6 +166,7 @@ def _solve(
     low = np.log1p(start[chosen] / scale)
     v = newton(
         lambda v, index: function(v, chosen[index]),
+        # As if the logarithm fell with slope -2, as W ~ t^2 does far out.
         low + np.minimum(value_at_start[chosen], 4) / 2,
         low,
         np.full(chosen.size, np.inf),
@@ -182,11 +181,13 @@ def _evaluate(models: Widths, v: Array, index: Array, *kernels: Kernel) -> list[
     scale = _scale(part)
     r = scale * np.expm1(v)
     t, rest = split(r)
+    # dt/dr = -t^2, dr/dv = b + r
     return [*average(kernels, part, t, rest), -(t**2) * (scale + r)]
 
 
 def _scale(models: Widths) -> Array:
     low_end = models.a + models.clean * np.maximum(1 - models.two_over_p, 0)
+    # 1 - 2/p is the mode of yhat, 0 for p = 1 and 2
     return low_end / (1 + low_end)
 
 
@@ -194,12 +195,39 @@ def _scale(models: Widths) -> Array:
 
 
 def unit(model: Network) -> float:
-    """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf."""
+    """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf.
+
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    float
+    """
     return 1.0 if math.isinf(model.p) else 2 / model.p
 
 
 def problems(model: Network, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
-    """One model for each entry of alpha (checked: positive, at most 1e100), both flattened; and the shape of alpha."""
+    """A model and alpha, checked, as flat arrays of one length.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha : float or array
+        M/N, positive, at most 1e100.
+
+    Returns
+    -------
+    tuple (Widths, array, tuple of int)
+        One model for each entry of alpha, the entries of alpha, both flattened; the shape of alpha.
+
+    Raises
+    ------
+    ParameterError
+        On any other model or alpha.
+    """
     model, alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
     models = Widths.of(model.p, model.p_star, model.a, model.noise).broadcast((alpha.size,))
     return models, alpha.ravel(), alpha.shape
@@ -235,6 +263,17 @@ def at_outlier(models: Widths, t: Array, rest: Array) -> Array:
     At small a from D phi = b c yhat - y, so that y phi = b c yhat - y - a phi - t (b c yhat - y) phi. The mean of the first
     two terms, b - 1 + 2b/p, is exact; for p = inf, where it is 0, what is left is of one sign, while y phi itself changes
     sign. At large a, where a phi cancels that mean, by `kernel_outlier_wide`.
+
+    Parameters
+    ----------
+    models : Widths
+        1-D.
+    t, rest : arrays
+        Of one length with models; rest is 1 - t with all its digits.
+
+    Returns
+    -------
+    array
     """
 
     def narrow(at: Array) -> Array:
@@ -262,8 +301,25 @@ def _by_size(models: Widths, narrow: Callable[[Array], Array], wide: Callable[[A
 def bulk_edge(model: Network, alpha: float) -> Edge:
     """Left edge of the bulk at alpha = M/N: sharp or smooth.
 
-    Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not
-    part of it. Raises ParameterError unless alpha is positive and finite. Many alpha: `edges`.
+    Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not part of it. Many
+    alpha: `edges`.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha : float
+        M/N.
+
+    Returns
+    -------
+    Edge
+        In units of the Hessian, of (p/2) H for p = inf.
+
+    Raises
+    ------
+    ParameterError
+        On any other model, and unless alpha is positive and finite.
 
     >>> edge = bulk_edge(Network(1, 1, 1.0), 1.5)
     >>> edge.kind, round(edge.value, 6)
@@ -276,6 +332,16 @@ def bulk_edge(model: Network, alpha: float) -> Edge:
 @numpy_defaults
 def edge_resolvent(model: Network, alpha: float) -> float:
     """Resolvent trace g at the left edge: -p/2 (-1 for p = inf) where it is smooth, above it where sharp.
+
+    Parameters
+    ----------
+    model, alpha
+        As in `bulk_edge`.
+
+    Returns
+    -------
+    float
+        In inverse units of the edge.
 
     >>> edge_resolvent(Network(1, 1, 2.0), 1.0)
     -0.5
@@ -308,10 +374,26 @@ def edges(model: Network, alpha: ArrayLike) -> tuple[Array, Array, Array]:
 def z_of_g(model: Network, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) -> Array:
     """z(g) = 1/g + alpha K(g), or its first or second derivative in g, for g_min <= g < 0.
 
-    alpha and g broadcast; g_min = -p/2 (-1 for p = inf). Where dz/dg < 0 all the way from 0-, g is the
-    resolvent trace at z left of the bulk. At a sharp edge z' = 0 and z'' < 0 sets the scale of the square
-    root. Raises ParameterError for g outside [g_min, 0), alpha not positive, shapes that do not
-    broadcast, derivative not 0, 1 or 2.
+    g_min = -p/2 (-1 for p = inf). Where dz/dg < 0 all the way from 0-, g is the resolvent trace at z left of the bulk. At a
+    sharp edge z' = 0, and z'' < 0 sets the scale of the square root.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha, g : float or array
+        M/N, and the resolvent trace in [g_min, 0); they broadcast.
+    derivative : int
+        0, 1 or 2.
+
+    Returns
+    -------
+    float or array
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments, and shapes that do not broadcast.
 
     >>> g = edge_resolvent(Network(1, 1, 0.5), 2.0)
     >>> abs(z_of_g(Network(1, 1, 0.5), 2.0, g, derivative=1)) < 1e-12
@@ -331,6 +413,7 @@ def z_of_g(model: Network, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) 
         z = unit(model) * shift(models, alphas, t, 1 - t)
     elif order == 1:
         (w,) = average([kernel_w], models, t, 1 - t)
+        # In (p/2) H dz/dt = (1 - alpha W) / t^2; each derivative in g brings -2/p.
         z = -(unit(model) ** 2) * (1 - alphas * w) / t**2
     else:
         w, slope = average([kernel_w, kernel_w_slope], models, t, 1 - t)
@@ -340,16 +423,33 @@ def z_of_g(model: Network, alpha: ArrayLike, g: ArrayLike, derivative: int = 0) 
 
 @numpy_defaults
 def riemannian_shift(model: Network, alpha: ArrayLike) -> Array:
-    """What the whole spectrum moves by on the product of spheres: -alpha (2/p) E[yhat (yhat - y)/(a + y)], shape of alpha.
+    """What the whole spectrum moves by on the product of spheres: -alpha (2/p) E[yhat (yhat - y)/(a + y)].
 
     The Riemannian Hessian is the Euclidean one less (w_k . dL/dw_k)/N on each block k (and p directions are removed), the
-    same number on every block as N -> inf: it moves no threshold and no overlap. It is negative. Units of the Hessian,
-    or of (p/2) H for p = inf. Raises ParameterError unless alpha is positive and finite.
+    same number on every block as N -> inf: it moves no threshold and no overlap. It is negative.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha : float or array
+        M/N.
+
+    Returns
+    -------
+    float or array
+        Of the shape of alpha, in units of the Hessian, of (p/2) H for p = inf.
+
+    Raises
+    ------
+    ParameterError
+        On any other model, and unless alpha is positive and finite.
 
     >>> round(float(riemannian_shift(Network(2, 1, 1.0), 1.5)), 6)
     -1.450558
     """
     models, alphas, shape = problems(model, alpha)
+    # At t = 0 phi = f: a plain average.
     none = np.zeros(models.shape)
     (mean,) = average([kernel_radial], models, none, 1 - none, branches=(1,))
     return (-unit(model) * alphas * mean).reshape(shape)[()]

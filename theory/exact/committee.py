@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 _STEP = 1 / 16  # of the trapezoid in the transformed variable: 1e-14 for integrands analytic off the ends
 _WIDEST = 1e8  # k beyond which the logarithm of the density has lost half of its digits
-_REACH = 3.6  # tanh-sinh weights fall below 1e-36 of their peak beyond it
+_REACH = 3.6  # of the transformed variable: weights beyond fall below 1e-36 of their peak
 
 
 def quadratic(model: Network) -> Network:
@@ -49,14 +49,39 @@ def committee(model: Network) -> Network:
 
 
 def finite_committee(model: Network) -> Network:
-    """`model` itself; ParameterError unless it is the quadratic committee without options, of finite p."""
+    """`model` itself; ParameterError unless it is the quadratic committee without options, of finite p.
+
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    ParameterError
+        On any other.
+    """
     if math.isinf(committee(model).p):
         raise ParameterError("p must be finite at finite N, got inf")
     return model
 
 
 def committee_weights(a: float, lam: Array, y: Array) -> Array:
-    """Weights F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y), (..., p, p), of lam (..., p) and y (...), unchecked.
+    """Weights F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y) of the Hessian.
+
+    Parameters
+    ----------
+    a : float
+        Normalisation of the loss.
+    lam, y : arrays (..., p) and (...)
+        Preactivations of the student, outputs of the teacher; unchecked.
+
+    Returns
+    -------
+    array (..., p, p)
 
     >>> committee_weights(1.0, np.array([1.0, 1.0]), np.array(1.0)).tolist()
     [[0.5, 0.5], [0.5, 0.5]]
@@ -67,26 +92,55 @@ def committee_weights(a: float, lam: Array, y: Array) -> Array:
 
 
 def committee_labels(model: Network, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """lam (m, p) and u (m, p_star) of m samples as N -> inf: first all of the students', then the teacher's, unchecked.
+    """Preactivations of samples as N -> inf.
 
     What `Network.draw_labels` gives, in another order of the draws: that of the finite-N theory kept in files.
+
+    Parameters
+    ----------
+    model : Network
+        Of finite p; unchecked.
+    m : int
+        How many samples.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    tuple of arrays (m, p) and (m, p_star)
+        lam and u: all of the students' are drawn first.
     """
     return rng.standard_normal((m, int(model.p))), rng.standard_normal((m, model.p_star))
 
 
 @numpy_defaults
 def chi_square_law(k: int, breaks: Sequence[float] = ()) -> tuple[Array, Array]:
-    """Law of y ~ chi^2_k / k: nodes (n,) and probabilities (n,), double exponential between the `breaks`.
+    """Law of y ~ chi^2_k / k by nodes, double exponential between the `breaks`.
 
     Written in r = sqrt(k y), whose density r^(k-1) exp(-r^2/2) / (2^(k/2-1) Gamma(k/2)) is smooth for every k.
-    Its relative accuracy is 1e-15 k. Raises ParameterError unless 1 <= k <= 1e8, or when a break is not positive.
+    Its relative accuracy is 1e-15 k.
+
+    Parameters
+    ----------
+    k : int
+        From 1 to 1e8.
+    breaks : sequence of float
+        Positive places at which the integrand is not smooth.
+
+    Returns
+    -------
+    tuple of arrays (n,)
+        Nodes and probabilities.
+
+    Raises
+    ------
+    ParameterError
+        On another k, or a break that is not positive.
     """
     if (k := count("k", k)) > _WIDEST:
         raise ParameterError(f"k must be at most {_WIDEST:g}, got {shown(k)}")
     ends = np.atleast_1d(positive("breaks", breaks))
-    mode = np.sqrt(
-        max(k - 1, 1)
-    )  # r is within a few units of it, whatever k: knots there keep a wide law resolved
+    # r is within a few units of its mode, whatever k: knots there keep a wide law resolved.
+    mode = np.sqrt(max(k - 1, 1))
     inner = [mode] if k < 30 else [mode - 4, mode, mode + 4]
     knots = np.unique([0.0, *inner, *np.sqrt(k * ends)])
     pieces = [_tanh_sinh(lo, hi) for lo, hi in pairwise(knots)] + [_half_line(knots[-1], k)]

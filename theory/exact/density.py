@@ -77,9 +77,26 @@ ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to 
 def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     """Resolvent g(z) = (1/pN) E Tr (z - H)^{-1} as N -> inf, for Im z > 0.
 
-    alpha and z broadcast against each other, any shapes; returns complex (or a complex array), in units of 1/H;
-    for p = inf the resolvent of (p/2) H. Real and imaginary part are each accurate relatively, however close z is
-    to the real axis. Raises ParameterError unless alpha > 0, Im z > 0 and 1e-300 <= |z| <= 1e300.
+    Real and imaginary part are each accurate relatively, however close z is to the real axis.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options.
+    alpha : float or array
+        M/N.
+    z : complex or array
+        Im z > 0 and 1e-300 <= |z| <= 1e300; alpha and z broadcast.
+
+    Returns
+    -------
+    complex or array
+        In units of 1/H, for p = inf that of (p/2) H.
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments.
 
     >>> complex(np.round(stieltjes(Network(1, 1, 1.0), 1.5, 0.5 + 0.1j), 6))
     (0.303683-0.608968j)
@@ -91,6 +108,7 @@ def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     inner = ~(far | origin)
     t = -np.where(origin, 1 - alphas, 1.0) / points
     for i in np.flatnonzero(origin):
+        # Beside the atom t = -(1 - alpha)/z, and Im t is that of the density at 0.
         rest = math.pi * _limit_at_zero(law, float(alphas[i]), abs(points[i]))
         t[i] += 1j * rest if math.isfinite(rest) else 0.0
     moved, factor = _off_critical(alphas[inner], points[inner])
@@ -103,14 +121,32 @@ def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
 def density(model: Network, alpha: ArrayLike, lam: ArrayLike, *, digits: int = DIGITS) -> Any:
     """Density of eigenvalues, -(1/pi) Im g(lambda + i0) as N -> inf, without the atom at 0 (`theory.atom`).
 
-    alpha and lam broadcast against each other, any shapes; returns float (or a float array), in units of 1/H
-    (for p = inf of 1/((p/2) H)). Exactly 0 outside the support. Inside it the accuracy is relative down to
-    about 1e-290, limited only by the rounding of lam itself (1e-16 |lam| times the slope of log rho, or of
-    sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha < 1 (inf where p = p_star = 1); inf
-    for alpha = 1. Many lam at one alpha are fastest. Raises ParameterError unless alpha > 0 and lam is finite.
-    digits: 8 to 15, of the average that the density solves for. With 9 the first call for a model takes a quarter of the time;
-    measured over models, the error is then 1e-9 of the largest density, 1e-5 at worst (a sharp edge magnifies it), and
-    an exponentially small density keeps fewer digits.
+    Exactly 0 outside the support. Inside it the accuracy is relative down to about 1e-290, limited only by the rounding of lam
+    itself (1e-16 |lam| times the slope of log rho, or of sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha
+    < 1 (inf where p = p_star = 1); inf for alpha = 1. Many lam at one alpha are fastest.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options.
+    alpha : float or array
+        M/N.
+    lam : float or array
+        Eigenvalues; alpha and lam broadcast.
+    digits : int
+        8 to 15, of the average that the density solves for. With 9 the first call for a model takes a quarter of the time;
+        measured over models, the error is then 1e-9 of the largest density, 1e-5 at worst (a sharp edge magnifies it), and an
+        exponentially small density keeps fewer digits.
+
+    Returns
+    -------
+    float or array
+        In units of 1/H, for p = inf of 1/((p/2) H).
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments.
 
     >>> density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.191582])
@@ -130,15 +166,33 @@ def bulk_resolvent(
     digits: int = DIGITS,
     known: tuple[Real, Complex] | None = None,
 ) -> tuple[Complex, float]:
-    """t = -(2/p) g at real energies lam (n,) inside the support, 0 outside it, and the factor p/2 from H to its units.
+    """t = -(2/p) g at real energies inside the support, 0 outside it.
 
-    alpha: one number or (n,). At lam = 0 beside the atom only the imaginary part is meant. known: other energies, and t that
-    this function gave there at the same one alpha, from which Newton's method then starts.
+    At lam = 0 beside the atom only the imaginary part is meant.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options.
+    alpha : float or array (n,)
+        M/N.
+    lam : array (n,)
+        Eigenvalues.
+    digits : int
+        As in `density`.
+    known : tuple of arrays (m,)
+        Other energies, and t that this function gave there at the same one alpha: Newton's method then starts from them.
+
+    Returns
+    -------
+    tuple (array (n,), float)
+        t, and the factor p/2 from H to its units.
     """
     scale, law = _scale(model), weight_law(model, _digits(digits))
     alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), lam.shape)
     energy = np.clip(lam, -LARGEST, LARGEST) * scale
     left, right = _edges(law, alphas)
+    # Closer to an edge than rounding an energy is outside: t is real there.
     blur = ROUNDING * np.abs(energy)
     origin = _beside_atom(alphas, energy)
     inside = (energy - blur > left) & (energy + blur < right) & ~origin
@@ -157,11 +211,27 @@ def bulk_resolvent(
 
 @numpy_defaults
 def bulk_curve(model: Network, alpha: float, u: Real, digits: int = DIGITS) -> tuple[Real, Complex]:
-    """Real energies lam (n,), in units of the Hessian, and t = -(2/p) g there, from u (n,) = Re(-1/t), increasing, not 0.
+    """The bulk as a curve: energies and resolvents from u = Re(-1/t).
 
     Where the energies themselves do not matter this takes a seventh of the time of `bulk_resolvent`, which solves for them. The
-    left edge lies at u = (p/2)/g of the edge (1/g for p = inf); outside the support t is real. Raises ParameterError as
-    `density`.
+    left edge lies at u = (p/2)/g of the edge (1/g for p = inf).
+
+    Parameters
+    ----------
+    model, alpha, digits
+        As in `density`, one alpha.
+    u : array (n,)
+        Re(-1/t), increasing, not 0.
+
+    Returns
+    -------
+    tuple of arrays (n,)
+        Real energies in units of the Hessian, and t = -(2/p) g there, real outside the support.
+
+    Raises
+    ------
+    ParameterError
+        As `density`.
     """
     scale = _scale(model)
     lam, t = trace(weight_law(model, _digits(digits)), ratio("alpha", alpha), u)
@@ -174,8 +244,25 @@ def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
 
     The spectrum is a free compound Poisson law: its free cumulants are c_n = alpha E[(1/p) Tr F^n], and
     the moments follow by counting non-crossing partitions, m_n = sum_s c_s [x^{n-s}] (sum_i m_i x^i)^s.
-    alpha: any shape; returns the same shape, in units of H^k ((p/2) H for p = inf). Raises ParameterError on
-    bad arguments or overflow.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options.
+    alpha : float or array
+        M/N.
+    k : int
+        From 0 to 256.
+
+    Returns
+    -------
+    float or array
+        Of the shape of alpha, in units of H^k, for p = inf of ((p/2) H)^k.
+
+    Raises
+    ------
+    ParameterError
+        On unfit arguments, and where the moment overflows or loses its digits.
 
     >>> round(float(moment(Network(1, 1, 1.0), 1.5, 1)), 6)
     4.868155
@@ -208,6 +295,7 @@ def _moments(alpha: Real, cumulants: Real) -> Real:
     moments[0], powers[:, 0] = 1.0, 1.0
     for n in range(1, k + 1):
         s = np.arange(1, n + 1)
+        # Non-crossing partitions by the block that holds the first element, of size s
         moments[n] = alpha * np.einsum("s,sa->a", cumulants[:n], powers[s, n - s])
         # (sum)^s = (sum)^(s-1) + (sum - 1) (sum)^(s-1), for those s that higher moments ask for at this order
         grown = np.einsum("ia,sia->sa", moments[1 : n + 1], powers[: k - n + 1, n - 1 :: -1][:, :n])
@@ -323,6 +411,7 @@ def _right_edge(law: WeightLaw, alpha: float) -> float:
             return False  # y^(p_star/2 - 1)/y^2 is not integrable at y = 0
         return 1 + alpha * t**2 * law.transform(np.array([t], dtype=np.complex128))[1].real[0] >= 0
 
+    # Bisection to the last bit: the midpoint is then one of the ends.
     t, beyond = (limit, limit) if rises(limit) else (0.0, limit)
     while (middle := 0.5 * (t + beyond)) not in (t, beyond):
         t, beyond = (middle, beyond) if rises(middle) else (t, middle)
@@ -358,8 +447,26 @@ def _limit_at_zero(law: WeightLaw, alpha: float, distance: float) -> float:
 def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
     """rho_s at energies lam inside the bulk: density of squared overlap with one signal direction, as N -> inf; 0 outside.
 
-    lam: any shape; returns the same shape, in units of 1/H (1/((p/2) H) for p = inf). Its integral over the bulk is 1
-    without an outlier and 1 - q2 with one; for alpha < 1 a part sits on the atom. Raises ParameterError as `density` does.
+    Its integral over the bulk is 1 without an outlier and 1 - q2 with one; for alpha < 1 a part sits on the atom.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options.
+    alpha : float
+        M/N.
+    lam : float or array
+        Eigenvalues.
+
+    Returns
+    -------
+    float or array
+        Of the shape of lam, in units of 1/H, for p = inf of 1/((p/2) H).
+
+    Raises
+    ------
+    ParameterError
+        As `density`.
 
     >>> overlap_density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.165504])
@@ -369,6 +476,7 @@ def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
     t, scale = bulk_resolvent(model, alpha, energy.ravel())
     inside = t.imag > 0
     rho = np.zeros(energy.size)
+    # rho_s = -Im s / pi, s = 1 / (z - alpha S)
     block = scale * energy.ravel()[inside] - alpha * signal_law(model).transform(t[inside])[0]
     rho[inside] = -scale / math.pi * (1 / block).imag
     return float(rho[0]) if energy.ndim == 0 else rho.reshape(energy.shape)
@@ -376,14 +484,34 @@ def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
 
 @numpy_defaults
 def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
-    """Mean squared overlap of the k-th lowest level of the bulk in dimension n, k = 1, 2, ... (any shape), were levels still:
+    """Mean squared overlap of the k-th lowest eigenvalue of the bulk in dimension n, k = 1, 2, ..., if eigenvalues stood still:
 
         q2_k = p p_star (integral of rho_s between the (k - 1)/(p n) and the k/(p n) quantile of rho).
 
-    Above the threshold k counts from the edge on, the p p_star outliers apart. Levels near the edge fluctuate and share what is
-    here theirs alone: found and predicted for k = 1, 2, 3 at p = 1, a = 0.5, alpha = 1.1, N = 200: 0.071(4), 0.039(3), 0.024(2)
-    and 0.092, 0.030, 0.022. theory.finite.law draws them. Raises ParameterError as `overlap_density` does, on p = inf,
-    and where the bulk below 0 does not hold k levels.
+    Above the threshold k counts from the edge on, the p p_star outliers apart. Eigenvalues near the edge fluctuate and share
+    what each has alone here: found and predicted for k = 1, 2, 3 at p = 1, a = 0.5, alpha = 1.1, N = 200: 0.071(4), 0.039(3),
+    0.024(2) and 0.092, 0.030, 0.022. theory.finite.law draws them.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee of finite p.
+    alpha : float
+        M/N.
+    n : int
+        Input dimension N.
+    k : int or array
+        From 1 on.
+
+    Returns
+    -------
+    float or array
+        Of the shape of k.
+
+    Raises
+    ------
+    ParameterError
+        As `density`, on p = inf, and where the bulk below 0 does not have k eigenvalues.
 
     >>> level_overlap(Network(1, 1, 0.5), 1.1, 200, [1, 2, 3]).round(3)
     array([0.092, 0.03 , 0.022])
@@ -395,6 +523,7 @@ def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
     edge, order = bulk_edge(model, one("alpha", ratio("alpha", alpha))).value, int(model.p) * n
     s, width = np.linspace(0, 1, _FINE), 1e-3 * abs(edge)
     while True:
+        # rho ~ (lambda - edge)^(1/2): even steps in the root
         x = np.minimum(edge + width * s**2, 1e-9 * edge)  # short of the atom at 0
         jacobian = 2 * width * s
         levels = order * _running(density(model, alpha, x[1:]) * jacobian[1:])
@@ -406,6 +535,7 @@ def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
             )
         width = min(2 * width, abs(edge))
     shares = _running(overlap_density(model, alpha, x[1:]) * jacobian[1:])
+    # rho_s as a function of the count, between one quantile and the next
     above, below = (np.interp(v, levels, shares) for v in (wanted, wanted - 1))
     found = model.degeneracy * (above - below)
     return float(found) if wanted.ndim == 0 else found

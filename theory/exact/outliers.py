@@ -49,14 +49,31 @@ Array = Any
 
 _SMALL = 0.03  # below this 1 - alpha W is polished in extended precision
 _CLOSE = 0.03  # edge and outlier this close in r = (1-t)/t, relative to 1 + r: the gap is integrated
-_GAUSS = 12
+_GAUSS = 12  # nodes, on a short interval
 
 
 @numpy_defaults
 def outlier(model: Network, alpha: float) -> Outlier | None:
     """The teacher outlier at one alpha, p p_star eigenvalues in one place, or None where all of the spectrum is the bulk.
 
-    Raises ParameterError unless alpha is one positive and finite number. For arrays of alpha see `teacher_branch`.
+    Arrays of alpha: `teacher_branch`.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha : float
+        M/N.
+
+    Returns
+    -------
+    Outlier or None
+        In units of the Hessian, of (p/2) H for p = inf.
+
+    Raises
+    ------
+    ParameterError
+        On any other model, and unless alpha is one positive and finite number.
 
     >>> found = outlier(Network(1, 1, 1.0), 3.0)
     >>> round(found.value, 6), round(found.overlap, 6), found.multiplicity
@@ -74,6 +91,15 @@ def outlier(model: Network, alpha: float) -> Outlier | None:
 def outlier_resolvent(model: Network, alpha: float) -> float:
     """Resolvent trace g at the teacher outlier, NaN where there is none.
 
+    Parameters
+    ----------
+    model, alpha
+        As in `outlier`.
+
+    Returns
+    -------
+    float
+
     >>> round(outlier_resolvent(Network(1, 1, 1.0), 3.0), 6)
     -0.289455
     """
@@ -84,7 +110,24 @@ def outlier_resolvent(model: Network, alpha: float) -> float:
 
 @numpy_defaults
 def teacher_branch(model: Network, alpha: ArrayLike) -> Spectrum:
-    """Edge, outlier and overlap at every alpha (any shape). Raises ParameterError unless alpha is positive and finite.
+    """Edge, outlier and overlap at every alpha.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha : float or array
+        M/N.
+
+    Returns
+    -------
+    Spectrum
+        Arrays of the shape of alpha.
+
+    Raises
+    ------
+    ParameterError
+        On any other model, and unless alpha is positive and finite.
 
     >>> teacher_branch(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
     array([   nan, 0.1495, 0.2838])
@@ -105,11 +148,27 @@ def teacher_branch(model: Network, alpha: ArrayLike) -> Spectrum:
 
 @numpy_defaults
 def edge_gap(model: Network, alpha: ArrayLike) -> Array:
-    """Distance from the outlier up to the edge (shape of alpha, units of the Hessian), NaN where there is no outlier.
+    """Distance from the outlier up to the edge.
 
     Near a continuous threshold the gap closes quadratically and the difference of the two numbers has no digits left:
-    it is integrated instead, dz/dt = (1 - alpha W)/t^2 from outlier to edge, in extended precision. Raises
-    ParameterError unless alpha is positive and finite.
+    it is integrated instead, dz/dt = (1 - alpha W)/t^2 from outlier to edge, in extended precision.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha : float or array
+        M/N.
+
+    Returns
+    -------
+    float or array
+        Of the shape of alpha, in units of the Hessian, of (p/2) H for p = inf; NaN where there is no outlier.
+
+    Raises
+    ------
+    ParameterError
+        On any other model, and unless alpha is positive and finite.
 
     >>> edge_gap(Network(1, 1, 1.0), [1.0, 3.0]).round(6)
     array([    nan, 0.14213])
@@ -147,6 +206,7 @@ def _polished(models: Widths, alpha: Array, r: Array, kernel: Kernel, slope: Ker
     r = r.astype(np.longdouble)
     t, rest = split(r)
     value, rate = average([kernel, slope], models, t, rest)
+    # dt/dr = -t^2; one step doubles the 15 digits there are.
     return r + (value - 1 / alpha) / (rate * t**2)
 
 
@@ -159,6 +219,7 @@ def _integrated_gap(models: Widths, alpha: Array, r_edge: Array, r: Array) -> Ar
     bottom = _polished(models, alpha, r, kernel_u, kernel_u_slope)
     total = np.zeros(r.size, dtype=np.longdouble)
     for node, weight in zip(*np.polynomial.legendre.leggauss(_GAUSS), strict=True):
+        # dz/dr = -(1 - alpha W)
         t, rest = split(top + (bottom - top) * (1 - node) / 2)
         (w,) = average([kernel_w], models, t, rest)
         total += weight / 2 * (1 - alpha * w)
@@ -169,8 +230,24 @@ def _integrated_gap(models: Widths, alpha: Array, r_edge: Array, r: Array) -> Ar
 def student_margins(model: Network, alpha: float) -> dict[str, float]:
     """alpha t (K - T) at the edge for each kind of student direction: an outlier would need it above 1, it is never positive.
 
-    Kinds are "antisymmetric" (p(p-1)/2 directions), "singlet" (1) and "traceless symmetric" (p(p+1)/2 - 1), of p = 1 the
-    singlet alone. Raises ParameterError unless alpha is one positive number.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+    alpha : float
+        M/N.
+
+    Returns
+    -------
+    dict of float
+        By kind: "antisymmetric" (p(p-1)/2 directions), "singlet" (1), "traceless symmetric" (p(p+1)/2 - 1); of p = 1 the
+        singlet alone.
+
+    Raises
+    ------
+    ParameterError
+        On any other model, and unless alpha is one positive number.
 
     >>> list(student_margins(Network(2, 1, 1.0), 1.5))
     ['antisymmetric', 'singlet', 'traceless symmetric']

@@ -39,9 +39,7 @@ Mask = NDArray[np.bool_]
 
 STEPS = 30  # Newton steps before giving up on a starting point
 STAGES = 400  # moves towards the real axis before giving up on a point
-SKELETON = (
-    96  # points of one alpha followed down from far above the axis; the others start from interpolation
-)
+SKELETON = 96  # points of one alpha followed down from far above the axis; others start from interpolation
 SHRINK = 0.2  # factor by which a stage reduces the distance above z
 NEAR_AXIS = 1e-3  # Im t below this times |t|: use the imaginary part in its accurate form
 TINY = 1e-290  # imaginary parts below this are as good as 0
@@ -69,10 +67,12 @@ def solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
         final = (target < floor[todo]) | ((shrink[todo] <= SHRINK) & _in_reach(here, derivative, eta[todo]))
         target[final] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):  # no guess: the last point serves
+            # Along Z(t) = z + i eta: dt = i d eta / Z'(t).
             guess = here + 1j * (target - eta[todo]) / derivative
         guess = np.where(guess.imag > 0.2 * here.imag, guess, here)
         new, good = newton(law, alpha[todo], z[todo] + 1j * target, guess, loose=~final)
         eta[todo[good]], t[todo[good]] = target[good], new[good]
+        # In logarithms: half a stage after a failure, twice after a success.
         shrink[todo] = np.where(good, np.maximum(shrink[todo] ** 2, SHRINK), np.sqrt(shrink[todo]))
         result[todo[good & final]] = new[good & final]
         todo = todo[~(good & final)]
@@ -88,6 +88,7 @@ def solve_sorted(law: WeightLaw, alpha: float, energy: Real, edge: float) -> Com
     A skeleton of points is solved from scratch, the gaps by repeated halving from interpolated starting points.
     """
     n = energy.size
+    # At a sharp edge t is smooth in the root of the distance.
     alphas, z, root = np.full(n, alpha), energy + 0j, np.sqrt(energy - edge)
     t = np.empty(n, dtype=np.complex128)
     stride = 1
@@ -120,6 +121,7 @@ def solve_near(
     first, last = fresh[fresh < at[0]], fresh[fresh > at[-1]]
     between = fresh[(fresh > at[0]) & (fresh < at[-1])]
     t[between] = _interpolate(law, alpha, root, t, at, between)
+    # Towards the edge Im t falls like the root.
     t[first] = known[0].real + 1j * known[0].imag * root[first] / root[at[0]]
     t[last] = known[-1]
     z: Complex = everything.astype(np.complex128)
@@ -143,6 +145,7 @@ def newton(law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Any = Fal
         at = t[todo]
         step, near, exact = _step(law, alpha[todo], z[todo], at)
         new = at + step
+        # A step across the axis leaves the half plane in which the solution is unique.
         low = new.imag < np.where(near, 0.0, 0.1 * at.imag)
         new.imag[low] = 0.1 * at.imag[low]
         t[todo] = new
@@ -194,6 +197,7 @@ def _equation(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Comp
 
 def _moebius(t: Complex, residual: Complex, derivative: Complex) -> Complex:
     """Change of t in a Newton step for the unknown 1/t."""
+    # d(1/t) = -F / (dF/d(1/t)), written for t
     ratio = residual / (t * derivative)
     return -t * ratio / (1 + ratio)
 
@@ -222,6 +226,7 @@ def _settled(t: Complex, step: Complex, near: Mask, exact: Mask, loose: Mask) ->
 def _far_above(law: WeightLaw, alpha: Real, z: Complex) -> tuple[Complex, Real]:
     """A distance eta so far above z that the plain iteration contracts fast, and t there to a few digits."""
     spread = math.sqrt(abs(np.sum(law.mass / law.pole**2)))  # sqrt of E f^2
+    # Far above the spectrum, whose size is of order alpha (1 + (E f^2)^(1/2)).
     eta = np.asarray(4 * (1 + np.abs(z) + alpha * (1 + spread)), dtype=np.float64)
     t: Any = -1 / (z + 1j * eta)
     for _ in range(5):
@@ -240,6 +245,7 @@ def _interpolate(law: WeightLaw, alpha: float, root: Real, t: Complex, known: An
     """Starting points at indices `at` from t at `known`: cubic Hermite for 1/t in root = sqrt(energy - edge)."""
     place = np.searchsorted(known, at)
     inverse = 1 / t[known]
+    # d(1/t)/d root = -(1/t^2) (2 root) / Z'
     slope = -2 * root[known] / (1 + alpha * t[known] ** 2 * law.transform(t[known])[1])
     before, after = place - 1, place
     width = np.maximum(root[known[after]] - root[known[before]], np.finfo(float).tiny)
@@ -251,6 +257,7 @@ def _interpolate(law: WeightLaw, alpha: float, root: Real, t: Complex, known: An
     )
     first, last = -inverse[before].imag, -inverse[after].imag
     smaller, larger = np.minimum(first, last), np.maximum(first, last)
+    # In a tail Im t is exponentially small: the cubic is lost there, the logarithm is smooth.
     geometric = np.maximum(first, TINY) ** (1 - r) * np.maximum(last, TINY) ** r
     sane = (-value.imag > 0.1 * smaller) & (-value.imag < 10 * larger) & (smaller > 1e-3 * larger)
     value.imag = np.where(sane, value.imag, -geometric)
@@ -281,6 +288,7 @@ def _share(law: WeightLaw, alpha: float, u: Real, v: Real) -> tuple[Real, Real]:
     w: Any = u + 1j * v
     t: Any = -1 / w
     value, slope = law.transform(t)
+    # alpha E[ f^2 / |f - w|^2 ] = -alpha Im K(t) / Im w, with t = -1/w
     share = -alpha * value.imag / v
     # Off the support of f and close to the axis, Im K is nearly 0 and not divided by v: a law of few digits would show.
     gap = (
@@ -305,6 +313,7 @@ def _height(law: WeightLaw, alpha: float, u: Real, v: Real) -> Real:
         low = share >= 1
         lower[todo[low]], upper[todo[~low]] = at[low], at[~low]
         with np.errstate(divide="ignore"):
+            # Newton's method for 1/share = 1
             new = at + share * (1 - share) / slope
         lost = ~((new >= lower[todo]) & (new <= upper[todo]))
         new[lost] = np.sqrt(lower[todo[lost]] * upper[todo[lost]])

@@ -62,19 +62,33 @@ from theory.model.network import Network
 
 Array = Any
 
-_WIDEST = 2.0**40
+_WIDEST = 2.0**40  # p_c that is looked for
 _CONSTANT = 2.0**70  # width beyond which p a_c is constant even in extended precision
 _NEAR = 1e-12  # |log W/U| below which the kind is that of a against a_c: its own sign is rounding
 _SMALL = 0.03  # below this (U - W)/U is computed again in extended precision
 # t - 1 in units of 1 + a: from the end of the walk to far beyond where U has turned negative.
 _GRID = np.concatenate([[0.0], np.geomspace(0.01, 30.0, 40)])
 _STRIDE = 8  # nodes of the grid looked at before the models that are done drop out
-_BISECTIONS = 45
+_BISECTIONS = 45  # of the distance of two nodes: to rounding
 
 
 @numpy_defaults
 def bbp_threshold(model: Network) -> Threshold:
     """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee, with any noise before the teacher's square.
+
+    Returns
+    -------
+    Threshold
+
+    Raises
+    ------
+    ParameterError
+        For any other model.
 
     >>> found = bbp_threshold(Network(1, 1, 1.0))
     >>> found.kind, round(found.alpha, 6), round(found.jump, 6)
@@ -122,14 +136,29 @@ def threshold_map(
 def critical_normalisation(p: ArrayLike, p_star: ArrayLike = 1, noise: ArrayLike = 0.0) -> Array:
     """a_c, the normalisation where the transition changes kind: continuous for a < a_c, discontinuous from a_c on.
 
-    p, p_star and noise broadcast (a float for scalars). Without noise a_c falls with p like 1/p and is 0 for p = inf, where
-    every transition is discontinuous; with noise it tends to a number above 0. Raises ParameterError on bad widths or noise.
+    Without noise a_c falls with p like 1/p and is 0 for p = inf, where every transition is discontinuous; with noise it tends
+    to a number above 0.
 
     alpha_BBP(a) at fixed p has its minimum at a_c for p = 1, 2, 4, 8 and p_star = 1, but not in general: for p = 512 it lies
     near 0.74 a_c, and for p = 1 with p_star of 5 and more alpha_BBP rises with a from the start.
 
     Derived here: W(1) = U(1), that is E[(c yhat - y)^2/(c yhat + a)^2] = (2/p_star) E[1/(c yhat + a)] on average over
     the branches; W/U falls with a.
+
+    Parameters
+    ----------
+    p, p_star, noise : arrays
+        As in `threshold_map`.
+
+    Returns
+    -------
+    float or array
+        Of the common shape.
+
+    Raises
+    ------
+    ParameterError
+        On bad widths or noise.
 
     >>> round(critical_normalisation(1), 6), critical_normalisation(np.inf)
     (1.108756, 0.0)
@@ -148,6 +177,7 @@ def _critical(models: Widths) -> Array:
     narrow = models.two_over_p / np.maximum(models.two_over_p, 2 / _CONSTANT)
     beyond = np.where(models.clean < 1, 1.0, narrow)
     models = replace(models, two_over_p=np.maximum(models.two_over_p, 2 / _CONSTANT))
+    # a_c is of order 1/p without noise, of order 1 - b with it
     scale = (models.two_over_p + (1 - models.clean)) * (1 + 1 / models.two_over_p_star)
 
     def log_ratio(v: Array, index: Array) -> tuple[Array, Array]:
@@ -165,10 +195,24 @@ def _critical(models: Widths) -> Array:
 
 @numpy_defaults
 def critical_width(a: ArrayLike, p_star: ArrayLike = 1) -> Array:
-    """p_c, the smallest width p whose transition is discontinuous: an int, or int64 array of the broadcast shape.
+    """p_c, the smallest width p whose transition is discontinuous.
 
-    Raises ParameterError unless a is positive and p_star a width, or when a is so small that p_c passes 2^40 (p_c
-    grows like 1/a). Derived here: W(1)/U(1) falls with p, so p_c is found by doubling and bisection.
+    It grows like 1/a. Derived here: W(1)/U(1) falls with p, so p_c is found by doubling and bisection.
+
+    Parameters
+    ----------
+    a, p_star : arrays
+        As in `threshold_map`.
+
+    Returns
+    -------
+    int, or array of int64
+        Of the common shape.
+
+    Raises
+    ------
+    ParameterError
+        Unless a is positive and p_star a width, or where a is so small that p_c passes 2^40.
 
     >>> critical_width([0.1, 1.0])
     array([47,  2])
@@ -247,10 +291,26 @@ def alpha_zero_map(
     noise: ArrayLike = 0.0,
     thresholds: Threshold | None = None,
 ) -> Array:
-    """alpha_0 for arrays of p, p_star, a and noise that broadcast against one another: their shape, NaN where there is none.
+    """alpha_0, where a discontinuous transition would lose its overlap, for arrays that broadcast against one another.
 
-    thresholds: what `threshold_map` gave for the same arrays, where it is at hand: computed here otherwise. Raises
-    ParameterError for a method other than "overlap" and "continuation", or a bad p, p_star or a.
+    Parameters
+    ----------
+    p, p_star, a, noise : arrays
+        As in `threshold_map`.
+    method : str
+        "overlap" or "continuation": see the top of the module.
+    thresholds : Threshold
+        What `threshold_map` gave for the same arrays, where it is at hand; None: computed here.
+
+    Returns
+    -------
+    array
+        Of the common shape, NaN where there is none.
+
+    Raises
+    ------
+    ParameterError
+        For another method, or a bad p, p_star, a or noise.
 
     >>> alpha_zero_map(2, 1, [0.5, 1.0], "continuation").round(4)
     array([0.9767, 0.9015])
@@ -261,6 +321,7 @@ def alpha_zero_map(
     value = np.array(found.alpha, dtype=np.float64).ravel()
     jumps = np.flatnonzero(np.ravel(found.discontinuous))
     estimate = _METHODS[method](models.take(jumps))
+    # The weak-recovery limit p_star (1 + noise)^2 / 2
     weak = 1 / (models.take(jumps).two_over_p_star * models.take(jumps).clean ** 2)
     value[jumps] = np.where(estimate < weak, np.nan, estimate)
     return value.reshape(shape)
@@ -274,6 +335,7 @@ def _by_overlap(models: Widths) -> Array:
     rest, growth = u - w, (du - dw) * v - (u - w) * dv
     falls = growth < 0  # q2 falls with t, as alpha does
     with np.errstate(divide="ignore"):
+        # alpha - q2 / (dq2/dalpha), both derivatives in t: dq2 = growth / (rest + v)^2, dalpha = -du / u^2
         zero = 1 / u + rest * (rest + v) * du / (growth * u**2)
     return np.where(falls & (zero > 0), zero, np.nan)
 

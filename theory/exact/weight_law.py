@@ -109,6 +109,7 @@ def _stirling(half: float) -> float:
     """log( half^half exp(-half) / Gamma(half) ) without cancellation at large half."""
     if half < 30:
         return half * math.log(half) - half - float(gammaln(half))
+    # Stirling: half log half - half - log Gamma, a difference of large numbers, is what is left of it.
     series = 1 / (12 * half) - 1 / (360 * half**3) + 1 / (1260 * half**5)
     return 0.5 * math.log(half / (2 * math.pi)) - series
 
@@ -138,6 +139,7 @@ def graded(low: float, high: float, start: float, ratio: float, step: float, til
     first = math.log(low) - origin
     last = math.log(high / start) / ratio if high > start else math.log(high / start)
     s = np.arange(math.floor(first / step), math.ceil(max(last, first + 1) / step) + 1) * step - 1j * tilt
+    # log(1 + e^s) without overflow on either side
     soft = np.where(s.real > 0, s, 0) + np.log1p(np.exp(-np.where(s.real > 0, s, -s)))
     log_v = origin + s - (1 - ratio) * soft
     slope = 1 - (1 - ratio) / (1 + np.exp(-s))
@@ -162,6 +164,7 @@ def excess_density(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v, 
         for first in range(0, v.size, ROWS):
             rows = order[first : first + ROWS]
             b, measure = _lower_measure(upper, lower, a, np.abs(v[rows[[0, -1]]]), rule)
+            # A = b + v (a + b)
             at = b + v[rows, None] * (a + b)
             out[rows] = sum(np.exp(law.log_density(at) + measure).sum(axis=1) for law in upper)
     return out
@@ -173,6 +176,7 @@ def _lower_measure(
     """Nodes b and log of h_B(b) (a + b) db fit for |v| between ends (2,), nodes without weight left out."""
     smallest = max(float(ends[0]), 1e-200)
     ratio = min(fineness(upper[0].dof), fineness(lower[0].dof))
+    # Probability b^(dof/2) below it
     low = math.exp(-2 * rule.decay / lower[0].dof)
     if upper[0].dof < 2:
         low *= min(1.0, a * smallest)  # the density of A, singular at 0, feels b ~ a v
@@ -230,6 +234,7 @@ class WeightLaw:
         """(K(t) - K(x + i0)) / (t - x) without cancellation: real x (n,), t (n,) in the closed upper half plane."""
         out = np.empty(t.size, dtype=np.complex128)
         for rows, last, (_, c1, c2) in self._blocks(t):
+            # 1/(t - pole) - 1/(x - pole) over t - x is -1/((x - pole)(t - pole)).
             product = (x[rows, None] - self.pole[:last]) * (t[rows, None] - self.pole[:last])
             out[rows] = (c1 + (x[rows] + t[rows]) * c2) - _times(np.reciprocal(product), self.mass[:last])
         return out
@@ -241,6 +246,7 @@ class WeightLaw:
         if math.isinf(self.model.p):
             right = x < -a
             both = left | right
+            # f = -1/x at p = inf, solved for y
             y = (x[both] + a) / (x[both] - 1)
             density = sum(np.exp(law.log_density(y)) for law in teacher_law(self.model))
             out[both] = density * (1 + a) / (x[both] - 1) ** 2
@@ -267,7 +273,19 @@ def _times(matrix: Complex, vector: Complex) -> Complex:
 
 @lru_cache(maxsize=64)
 def weight_law(model: Network, digits: int = DIGITS) -> WeightLaw:
-    """The law of f for a model, computed once for so many digits."""
+    """The law of f for a model, computed once for so many digits.
+
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options.
+    digits : int
+        That are kept.
+
+    Returns
+    -------
+    WeightLaw
+    """
     return _law(model, teacher_law(model), Rule(digits))
 
 
@@ -281,7 +299,15 @@ def deep_law(model: Network) -> WeightLaw:
 def signal_law(model: Network) -> WeightLaw:
     """The law of f biased by y, whose transform is S(t) = E[y f / (1 + t f)]: y times its law is a law of p_star + 2 squares.
 
-    Only `transform` is meant here: `jump` is that of the law without bias.
+    Parameters
+    ----------
+    model : Network
+        A quadratic committee without options.
+
+    Returns
+    -------
+    WeightLaw
+        Of which `transform` alone is meant: `jump` is that of the law without bias.
     """
     return _law(model, (Chi(1.0, model.p_star + 2, 1 + 2 / model.p_star),), Rule())
 
@@ -290,6 +316,7 @@ def _law(model: Network, teacher: tuple[Chi, ...], rule: Rule) -> WeightLaw:
     pole, mass = (_infinite_width if math.isinf(model.p) else _finite_width)(model, teacher, rule)
     order = np.argsort(np.abs(pole))
     pole, mass = pole[order], mass[order]
+    # mass/(t - pole) = -mass/pole (1 + t/pole + t^2/pole^2 + ...), beyond a pole far out
     terms = -mass / pole ** np.arange(1, 4)[:, None]
     beyond = np.concatenate([np.cumsum(terms[:, ::-1], axis=1)[:, ::-1], np.zeros((3, 1))], axis=1)
     return WeightLaw(model, pole, mass, np.abs(pole), beyond, rule)

@@ -21,11 +21,13 @@ from theory.model import Network, network
 Array = NDArray[np.float64]
 
 _STEPS = 0.14, 0.1, 0.07, 0.05  # of the trapezoid, taken until two agree: their difference is the error told
-_ENOUGH = 1e-7
-_FLOOR = 1e-14
+_ENOUGH = (
+    1e-7  # difference of two steps, of the complexity or relative to alpha, at which nodes are fine enough
+)
+_FLOOR = 1e-14  # least error told: rounding
 _ALIKE = 1e-3  # difference of two steps above which an extremum is one of the nodes, not of the integrals
 _STRIDE = 0.1  # of the logarithm of the loss
-_TURNS = 9
+_TURNS = 9  # steps in which an extremum is followed from m = 0 and a larger alpha
 _MORE = 4.0  # times alpha, where minima are looked for that are not found at alpha
 _EDGE = 1e-6  # probability of the law at the rim of the nodes above which the nodes do not hold it
 _GRID = 17  # overlaps that are looked at
@@ -152,6 +154,7 @@ def _refined(
     for h in steps[1:]:
         nodes = Nodes.of(model, overlap, h)
         finer = saddle.continued(nodes, alpha, loss, held)
+        # Nodes end at 9 standard deviations: a law with probability there is cut off.
         rim = (np.abs(nodes.lam) > 8.5) | (np.abs(nodes.v) > 8.5)
         if finer is None or finer.probability[rim].sum() > _EDGE:
             break
@@ -180,6 +183,7 @@ def _to_loss(nodes: Nodes, alpha: float, loss: float) -> list[Saddle]:
         return []
     start = float(found.probability @ nodes.loss)
     steps = max(2, math.ceil(abs(math.log(loss / start)) / _STRIDE))
+    # beta is the multiplier of the loss: 0 at its free value.
     for target in np.geomspace(start, loss, steps + 1)[1:]:
         found = saddle.extremum(nodes, alpha, float(target), [found])
         if found is None:
@@ -204,7 +208,22 @@ def _answer(nodes: Nodes, alpha: float, found: Saddle, error: float, step: float
 
 
 def checked(model: Any, alpha: Any, overlap: Any) -> tuple[Network, float, float]:
-    """The model, alpha and overlap of a count of minima; ParameterError where such minima have not been counted."""
+    """The model, alpha and overlap of a count of minima, checked.
+
+    Parameters
+    ----------
+    model, alpha, overlap
+        As in `complexity`.
+
+    Returns
+    -------
+    tuple (Network, float, float)
+
+    Raises
+    ------
+    ParameterError
+        Where such minima have not been counted.
+    """
     model = network(model)
     if model.p != 1 or model.p_star != 1:
         raise ParameterError(f"p and p_star must be 1 to count minima, got {model.p} and {model.p_star}")
@@ -267,6 +286,7 @@ def most_numerous(model: Network, alpha: float, low: float = -0.99, high: float 
         return math.inf if at is None else -at.value
 
     left, right = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
+    # An even function of m with its maximum at 0: nothing to refine.
     if not (m == 0.0 and model.even_students and values[best + 1] < values[best]):
         top = minimize_scalar(less, bounds=(left, right), method="bounded", options={"xatol": _FLAT})
         m = float(top.x) if top.fun < -values[best] else m
@@ -415,6 +435,7 @@ def _crossing(
             break
     if not error < _ALIKE * last:
         return None
+    # Marginal: the eigenvector's overlap at the edge is 0, and alpha_0 the threshold itself.
     if found.rho:
         return Threshold(last, "continuous", 0.0, error=error, alpha_0=last, route="nodes")
     return Threshold(last, "discontinuous", share, error=error, route="nodes")

@@ -58,9 +58,9 @@ _STARTS = (
     (0.15, 12.0, -0.06), (0.07, 50.0, -0.02), (2.4, 0.4, -0.05), (1.5, 4.0, -0.07),
 )  # fmt: skip
 _LOW, _MIDDLE = 0.05, 0.5  # quantiles of the weights and of |l'| that are these units
-_CALLS = 60
-_BALANCING = 12
-_SAME = 1e-8
+_CALLS = 60  # evaluations of the equations from one start
+_BALANCING = 12  # steps of Newton's method for b
+_SAME = 1e-8  # by which the margin of a marginal minimum may pass 1
 _WIDE = 0.3  # least width of the law across l' = 0, in steps of the nodes: a narrower one is of single nodes
 _FAR = 200.0  # entries beyond it are no answer
 
@@ -183,6 +183,7 @@ def tilted(
         if rho:
             log = log - rho * (nodes.weight / one - nodes.lam * nodes.force)
     log = np.where((one > 0) & ~np.isnan(log), log, -np.inf)
+    # Relative to the largest: Z itself may overflow.
     top = float(log.max())
     if not math.isfinite(top):
         return np.full(len(log), np.nan), math.nan
@@ -196,6 +197,7 @@ def phi(
 ) -> float:
     """Phi at any point; the complexity where it is stationary."""
     log_z = tilted(nodes, alpha, a, r, b, beta, rho)[1]
+    # Volume at overlap m, and the density at zero of a Gaussian gradient
     fixed = 0.5 * math.log1p(-(nodes.overlap**2)) - 0.5 * math.log(alpha * a) - math.log(r)
     return fixed + alpha * log_z + rho / r + (0.0 if loss is None else alpha * beta * loss)
 
@@ -203,6 +205,7 @@ def phi(
 def _spread(nodes: Nodes, alpha: float) -> list[Unknowns]:
     """Places all over from which the equations are solved."""
     low = _quantile(nodes.weight, nodes.log_prior, _LOW)
+    # 1 + r F = 0 at a low quantile of F; without negative weights 1/r is of the order of E F.
     r0 = 1 / abs(low) if low < 0 else 2 / float(np.exp(nodes.log_prior) @ nodes.weight)
     a0 = _quantile(np.abs(nodes.force), nodes.log_prior, _MIDDLE) ** 2
     a0 = a0 if a0 > 0 else float(np.exp(nodes.log_prior) @ nodes.force**2)
@@ -225,7 +228,9 @@ def _balanced(nodes: Nodes, alpha: float, at: Unknowns) -> float:
         spread = float(p @ nodes.sideways**2) - mean**2
         if not spread > 0:
             return 0.0
+        # d log Z/db = -E[l' (u - m lambda)], d^2 log Z/db^2 its variance
         step = mean / spread
+        # Far from the solution the law hangs on few nodes, and a whole step goes astray.
         b += float(np.clip(step, -1 - abs(b), 1 + abs(b)))
         if abs(step) < 1e-3 * (1 + abs(b)):
             break
@@ -244,13 +249,14 @@ class _Problem:
     @property
     def names(self) -> list[str]:
         """The unknowns."""
-        held = {"rho": self.marginal, "beta": self.loss is not None}
-        return [name for name in ("a", "r", "b", "rho", "beta") if held.get(name, True)]
+        open_ = {"rho": self.marginal, "beta": self.loss is not None}
+        return [name for name in ("a", "r", "b", "rho", "beta") if open_.get(name, True)]
 
     def numbers(self, x: Array) -> tuple[Unknowns, Array]:
         """A, r, b, beta, rho at x, and the derivative of each unknown by its entry of x."""
         found = {"rho": 0.0, "beta": 0.0} | dict(zip(self.names, map(float, x), strict=True))
         slope = np.ones(len(x))
+        # A, r and -rho are positive: their logarithms are free.
         found["a"], found["r"] = math.exp(found["a"]), math.exp(found["r"])
         slope[:2] = found["a"], found["r"]
         if "rho" in self.names:
@@ -291,6 +297,7 @@ class _Problem:
             (alpha * r * dyson, 1.0, {"r": alpha * float(p @ (dyson - r * resolved**2))}),
         ]
         if self.marginal:
+            # d/dr of r F/(1 + r F) is F/(1 + r F)^2 = F/(1 + rF) - r (F/(1 + rF))^2.
             own = 2 * alpha * r * float(p @ (resolved**2 - r * resolved**3))
             rows.append((alpha * (r * resolved) ** 2, 1.0, {"r": own}))
         rows.append((n.sideways[kept] / math.sqrt(a), 0.0, {}))
@@ -298,6 +305,7 @@ class _Problem:
             rows.append((n.loss[kept] / self.loss, 1.0, {}))
         means = np.array([float(p @ row) for row, _, _ in rows])
         tilts = np.array([tilt[name] for name in self.names])
+        # d<row> = <row tilt> - <row><tilt>, and what the row has of the unknown itself
         slopes = (np.array([row for row, _, _ in rows]) * p) @ tilts.T - np.outer(means, tilts @ p)
         for i, (_, _, own_slopes) in enumerate(rows):
             for name, value in own_slopes.items():
@@ -327,6 +335,7 @@ def _solved(problem: _Problem, start: Unknowns) -> Saddle | None:
     n, alpha = problem.nodes, problem.alpha
     at, _ = problem.numbers(solved.x)
     p, _ = tilted(n, alpha, **at)
+    # Across l' = 0 the law is exp(-l'^2/(2 alpha A)), of width (alpha A)^(1/2) / |F| in lambda.
     wide = math.sqrt(alpha * at["a"]) > _WIDE * n.step * float(p @ np.abs(n.weight))
     margin = alpha * float(p @ (at["r"] * _resolved(n, at["r"], p)) ** 2)
     if not wide or margin > 1 + _SAME:
@@ -353,6 +362,7 @@ def towards_teacher(nodes: Nodes, alpha: float, found: Saddle) -> tuple[float, f
     square = (f * b) ** 2  # dB/dr = -F B^2
     c_r, d_r = -float(p @ (v * force * square)), -float(p @ (force**2 * f * b**2))
     xi_r = -float(p @ (v**2 * square)) + c**2 / d + r * (2 * c * c_r / d - c**2 * d_r / d**2)
+    # z = alpha E[F B] - 1/r; at the edge dz/dr = 0
     z_r = 1 / r**2 - float(p @ square)
     s = float(p @ (nodes.lam * force))
     overlap = z_r / (z_r - xi_r) if z_r > 0 else 0.0

@@ -26,7 +26,7 @@ Array = Any
 _RULE = np.polynomial.legendre.leggauss(16)
 _NODES: Array = np.asarray((_RULE[0] + 1) / 2, dtype=np.float64)  # of [0, 1]
 _WEIGHTS: Array = np.asarray(_RULE[1] / 2, dtype=np.float64)
-_INTERVALS, _HALVINGS = 20, 8
+_INTERVALS, _HALVINGS = 20, 8  # of the range at first, and how often those that differ are halved
 _RELATIVE, _ROUNDING, _SMALL = 1e-6, 1e-9, 1e-12  # of the integral of |f'|, of |f| here, of |f| anywhere
 _CORNERS = 8  # short intervals in which f' itself may jump
 
@@ -56,12 +56,14 @@ def departure(
             starts, ends = (np.asarray(f(x), dtype=np.float64) for x in (left, left + width))
             largest = max(largest, float(np.abs(starts).max()))
             steepest = max(steepest, float(np.abs(inside).max()))
+            # f(x + h) - f(x) less the integral of the slope
             gap = np.abs(ends - starts - width * inside @ _WEIGHTS)
             allowed = _RELATIVE * width * np.abs(inside) @ _WEIGHTS + _SMALL * largest
             wrong = ~(gap <= allowed + _ROUNDING * (np.abs(starts) + np.abs(ends)))
         left, gap = left[wrong], gap[wrong]
         if not left.size:
             return None
+    # Few short intervals, each off by no more than a jump of the slope makes: corners of f.
     if left.size <= _CORNERS and np.all(gap <= width * steepest):
         return None
     return float(left[np.argmax(gap)] + width / 2)
@@ -234,7 +236,22 @@ class Target:
 
 
 def activation(given: str | Activation, known: Iterable[Activation] = ()) -> Activation:
-    """`given` itself, or the entry of that name in the table or among `known`; else ParameterError.
+    """`given` itself, or the entry of that name in the table or among `known`.
+
+    Parameters
+    ----------
+    given : str or Activation
+    known : iterable of Activation
+        Further entries.
+
+    Returns
+    -------
+    Activation
+
+    Raises
+    ------
+    ParameterError
+        On an unknown name.
 
     >>> activation("tanh").parity
     'odd'
@@ -250,7 +267,18 @@ def target(given: str | Target, known: Iterable[Target] = ()) -> Target:
 
 def supremum(function: Callable[[Array], Array]) -> float:
     """Supremum of a function of x over all scales: inf where it rises by two decades of x as it did by the two before, as a
-    logarithm does; where it rises by ever less, as arctan does, the rest of that series is added."""
+    logarithm does; where it rises by ever less, as arctan does, the rest of that series is added.
+
+    Parameters
+    ----------
+    function : function
+        (n,) -> (n,).
+
+    Returns
+    -------
+    float
+        inf where there is none.
+    """
     x = np.concatenate([-_DECADES[::-1], np.linspace(-10, 10, 401), _DECADES])
     with np.errstate(over="ignore", invalid="ignore"):
         values = function(x)
@@ -261,6 +289,7 @@ def supremum(function: Callable[[Array], Array]) -> float:
     if rise > _FLAT * (1 + abs(top)):
         if rise > _SLOWER * (nearer - near):
             return math.inf
+        # The rest of a geometric series of rises
         return top + rise * rise / (nearer - near - rise)
     at, width = float(x[np.argmax(values)]), 0.05
     while width > 1e-9:
@@ -274,17 +303,54 @@ def supremum(function: Callable[[Array], Array]) -> float:
 
 
 def shifted(lam: Array, bias: tuple[float, ...] | None, xp: Any) -> Array:
-    """Arguments of the students' activations: preactivations lam (..., p) with their biases."""
+    """Arguments of the students' activations: preactivations with their biases.
+
+    Parameters
+    ----------
+    lam : array (..., p)
+        Preactivations.
+    bias : tuple of float
+        (p,), or None for 0.
+    xp : module
+        numpy or jax.numpy.
+
+    Returns
+    -------
+    array (..., p)
+    """
     return lam if bias is None else lam + xp.asarray(bias, dtype=lam.dtype)
 
 
 def weighed(values: Array, readout: tuple[float, ...] | None, xp: Any) -> Array:
-    """Values (..., p) times the readout, 1/p without one."""
+    """Values of the students times the readout.
+
+    Parameters
+    ----------
+    values : array (..., p)
+    readout : tuple of float
+        (p,), or None for 1/p.
+    xp : module
+        numpy or jax.numpy.
+
+    Returns
+    -------
+    array (..., p)
+    """
     return values / values.shape[-1] if readout is None else values * xp.asarray(readout, dtype=values.dtype)
 
 
 def read(values: Array, readout: tuple[float, ...] | None, xp: Any) -> Array:
-    """Their sum (...), the mean of values without a readout."""
+    """The output yhat: the sum of weighed values, their mean without a readout.
+
+    Parameters
+    ----------
+    values, readout, xp
+        As in `weighed`.
+
+    Returns
+    -------
+    array (...)
+    """
     return xp.mean(values, axis=-1) if readout is None else xp.sum(weighed(values, readout, xp), axis=-1)
 
 

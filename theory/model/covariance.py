@@ -116,8 +116,8 @@ class Covariance:
         if self.value is not None:
             return _called(self.name, self.value, n)
         s = _QUANTILES[self.kind](self, (np.arange(n) + 0.5) / n)
-        for words, share, held in _parts(self, s):
-            if not held:
+        for words, share, present in _parts(self, s):
+            if not present:
                 raise ParameterError(
                     f"covariance has {words}, share {share:.3g}, for no coordinate of a sample at N = {n}:"
                     f" N must be {math.ceil(1 / share)} or more"
@@ -134,6 +134,7 @@ class Covariance:
         0.2111
         """
         drawn = self.eigenvalues(n)
+        # Quantiles on a fine grid, some for each of the n eigenvalues
         within = max(1, _FINE // n)
         s = _QUANTILES[self.kind](self, (np.arange(n * within) + 0.5) / (n * within))
         raw, w = _LAWS[self.kind](self) if self.value is None else (np.ones(1), np.ones(1))
@@ -148,7 +149,18 @@ def covariance(given: str | Covariance) -> Covariance:
                                  would change with N, and for exponents of 1 and more a few directions would hold all
     mp:0.5                       Marchenko-Pastur: eigenvalues of Z Z^T / T, N/T = 0.5; for c > 1 a share 1 - 1/c is 0
 
-    Raises ParameterError on anything else.
+    Parameters
+    ----------
+    given : str or Covariance
+
+    Returns
+    -------
+    Covariance
+
+    Raises
+    ------
+    ParameterError
+        On anything else.
 
     >>> covariance("mp:0.5").spec
     'mp:0.5'
@@ -281,6 +293,7 @@ def _levels_law(law: Covariance) -> tuple[Array, Array]:
 def _power_law(law: Covariance) -> tuple[Array, Array]:
     exponent, ranks = law.parameters
     x, w = np.polynomial.legendre.leggauss(_NODES)
+    # Nodes in log rank: eigenvalues span decades.
     log_rank = np.log(ranks) * (1 + x) / 2  # even in rank is weight rank d(log rank)
     return np.exp(-exponent * log_rank), w * np.exp(log_rank)
 
@@ -290,6 +303,7 @@ def _mp_law(law: Covariance) -> tuple[Array, Array]:
     (c,) = law.parameters
     theta = (np.arange(_NODES) + 0.5) * np.pi / _NODES
     s = 1 + c + 2 * np.sqrt(c) * np.cos(theta)
+    # density ((s_+ - s)(s - s_-))^(1/2) / s times ds ~ sin theta d theta
     w = np.sin(theta) ** 2 / s
     if c <= 1:
         return s, w

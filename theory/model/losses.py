@@ -79,7 +79,22 @@ class Loss:
 
 
 def loss(given: str | Loss, known: Iterable[Loss] = ()) -> Loss:
-    """`given` itself, or the entry of that name in the table or among `known`; else ParameterError.
+    """`given` itself, or the entry of that name in the table or among `known`.
+
+    Parameters
+    ----------
+    given : str or Loss
+    known : iterable of Loss
+        Further entries.
+
+    Returns
+    -------
+    Loss
+
+    Raises
+    ------
+    ParameterError
+        On an unknown name.
 
     >>> loss("normalised").positive
     True

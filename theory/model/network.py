@@ -284,6 +284,7 @@ class Network:
         """Q (p, p), Q_kj = w_k.w_j / N. Raises ParameterError for p = inf."""
         if self.gram is not None:
             return np.array(self.gram)
+        # Rows of norm sqrt(N) share what their teachers make them share, m^2 where it is the same one.
         shared = self.overlap_matrix @ self.overlap_matrix.T
         np.fill_diagonal(shared, 1.0)
         return shared
@@ -293,6 +294,7 @@ class Network:
         C C^T = Q - R R^T symmetric. Raises ParameterError for p = inf."""
         r = self.overlap_matrix
         values, vectors = np.linalg.eigh(self.gram_matrix - r @ r.T)
+        # The symmetric root: it treats equal students alike.
         own = (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
         return np.concatenate([r, own], axis=1)
 
@@ -394,7 +396,21 @@ class Network:
 
 
 def network(model: Any) -> Network:
-    """`model` itself; ParameterError unless it is a Network."""
+    """`model` itself, which has to be a Network.
+
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    ParameterError
+        On anything else.
+    """
     if not isinstance(model, Network):
         raise ParameterError(f"model must be a Network, got {shown(model)}")
     return model
