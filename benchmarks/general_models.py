@@ -21,7 +21,7 @@ from theory.general.any_weight import Weight
 from theory.general.clouds import sobol_cloud
 from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic
-from theory.general.laws import floor_of, node_law
+from theory.general.laws import infimum_of, node_law
 from theory.general.points import CloudProblem
 from theory.general.results import scattered
 from theory.model import Committee
@@ -117,7 +117,7 @@ def imported() -> None:
 def fresh(model: Network):
     """`spectrum` at alpha = 3 with empty caches."""
     node_law.cache_clear()
-    floor_of.cache_clear()
+    infimum_of.cache_clear()
     return spectrum(model, 3.0)
 
 

@@ -5,7 +5,7 @@ Units are those of the Hessian, or of (p/2) H for p = inf. A route says how an a
     "exact"   quadratic committees: one Laplace integral (`theory.exact.averages`). Errors are 0: digits are those of rounding
     "nodes"   the resolvent is a multiple of the identity: averages in at most two dimensions, refined until nothing moves
     "points"  matrix Dyson equation on product rules or Sobol points
-    "draws"   at finite N: draws of labels (`theory.finite`)
+    "draws"   at finite N: draws of preactivations, the quenched disorder (`theory.finite`)
 
 Errors are the last change of a refined rule, or a standard deviation over sets of points.
 
@@ -64,13 +64,13 @@ class Printed:
 
     def _printed(self) -> list[tuple[str, str, str]]:
         """Name, value and error of every field that is worth a word."""
-        held = {field.name: field for field in fields(self) if field.repr}  # type: ignore[arg-type]
-        first = next(iter(held))
-        errors = {name: f"{name}_error" for name in held if f"{name}_error" in held}
-        if "error" in held and first not in errors:
+        shown = {field.name: field for field in fields(self) if field.repr}  # type: ignore[arg-type]
+        first = next(iter(shown))
+        errors = {name: f"{name}_error" for name in shown if f"{name}_error" in shown}
+        if "error" in shown and first not in errors:
             errors[first] = "error"
         found = []
-        for name, field in held.items():
+        for name, field in shown.items():
             value = getattr(self, name)
             if name in errors.values() or (name != first and _same(value, field.default)):
                 continue
@@ -111,8 +111,10 @@ def _array(values: np.ndarray) -> str:
     if values.dtype.kind == "b":
         return f"{shape}, {np.mean(values):.3g} of them true" if values.size else shape
     if values.dtype.kind not in "fiu":
-        held = list(dict.fromkeys(map(str, values.ravel().tolist())))
-        return f"{shape} of {', '.join(held[:3])}{', ...' if len(held) > 3 else ''}" if any(held) else shape
+        words = list(dict.fromkeys(map(str, values.ravel().tolist())))
+        return (
+            f"{shape} of {', '.join(words[:3])}{', ...' if len(words) > 3 else ''}" if any(words) else shape
+        )
     known = values[np.isfinite(values)]
     return f"{shape}, {known.min():.6g} to {known.max():.6g}" if known.size else f"{shape}, no number"
 

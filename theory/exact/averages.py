@@ -8,9 +8,9 @@ In units of (p/2) H, with t = -2g/p in (0, 1] and c = 1 (multiplicity p - 1) or 
 m_hat = c/(1 + 2cts/p), m = 1/(1 + 2(1-t)s/p_star): every average is one trapezoidal sum over x,
 s = s_0 exp(x - exp(-x)), of positive terms.
 
-A kernel is the mean of the averaged function over the tilted laws at one s. Kernels bear the letter of their average: K, W, U
-and V of docs/notation.md, `_slope` their derivative in t, `_in_a` in a. With noise Delta, y and a are in units of 1 + Delta and
-b = 1/(1 + Delta) multiplies yhat.
+A kernel is the mean of the averaged function over the tilted laws at one s: a function of a `Tilt`, (models, nodes). Kernels
+bear the letter of their average: K, W, U and V of docs/notation.md, `_slope` their derivative in t, `_in_a` in a. With noise
+Delta, y and a are in units of 1 + Delta and b = 1/(1 + Delta) multiplies yhat.
 """
 
 from __future__ import annotations
@@ -314,8 +314,20 @@ def average(
 ) -> list[Array]:
     """Averages of `kernels` at 0 < t <= 1, with rest = 1 - t given apart so that it keeps its digits near t = 1.
 
-    models, t, rest: one shape; the precision is that of t (float64, or longdouble for a polish). Returns one array of
-    that shape for each kernel: the mixture (1 - 1/p) [c = 1] + (1/p) [c = 3], or a single branch when one is named.
+    Parameters
+    ----------
+    kernels : sequence of functions
+        Of this module.
+    models : Widths
+    t, rest : arrays
+        Of the shape of models. The precision is that of t: float64, or longdouble for a polish.
+    branches : sequence of int
+        (1, 3) for the mixture (1 - 1/p) [c = 1] + (1/p) [c = 3], or a single branch.
+
+    Returns
+    -------
+    list of arrays
+        One of that shape for each kernel.
     """
     return _chunked(kernels, models, t, rest, branches, _straight)
 
@@ -325,7 +337,17 @@ def continued(kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array) 
 
     The half-sum of the analytic continuations around either side, which is what these mean, is the real part of one
     of them. Continuing t off the real axis turns the path of s with it: the same integral along the ray
-    s = |s| e^(i theta) keeps clear of the branch point at s = p_star/(2(t-1)). Shapes as in `average`; float64.
+    s = |s| e^(i theta) keeps clear of the branch point at s = p_star/(2(t-1)).
+
+    Parameters
+    ----------
+    kernels, models, t, rest
+        As in `average`, t > 1; float64.
+
+    Returns
+    -------
+    list of arrays
+        One for each kernel.
     """
     return _chunked(kernels, models, t, rest, (1, 3), _ray)
 

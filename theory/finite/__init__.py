@@ -1,4 +1,4 @@
-"""Finite N: the law of a sample, quenched theory of a draw of labels, thresholds, questions to the law."""
+"""Finite N: the law of a sample, theory of given preactivations (quenched disorder), thresholds, questions to the law."""
 
 import sys
 from functools import partial

@@ -1,7 +1,8 @@
-"""The bulk next to its left edge for many draws of labels at once: energies and counts, and the levels there.
+"""The bulk next to its left edge for many draws of the preactivations at once: energies, counts, and the eigenvalues there.
 
-Units of (p/2) H and t = -2g/p, as in theory.exact.bulk. With the labels of a draw fixed (theory.finite.quenched)
-the averages alpha E[...] are sums (1/N) sum_mu, and
+A label here is the pair (lambda, u) of one sample; those of a draw are its quenched disorder. A level is an eigenvalue of the
+bulk. Units of (p/2) H and t = -2g/p, as in theory.exact.bulk. With the labels of a draw fixed (theory.finite.quenched) the
+averages alpha E[...] are sums (1/N) sum_mu, and
 
     z(t) = -1/t + K(t),     K = (1/N) sum_mu [ ((p-1)/p) phi_1 + (1/p) phi_2 ],     S = the same sum with a factor y,
 

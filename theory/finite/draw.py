@@ -1,5 +1,7 @@
 """What is drawn of a sample for the small matrix of theory.finite.small_matrix: labels, extreme ones apart, all else normal.
 
+A label is the pair (lambda, u) of one sample's preactivations (theory.finite.bulk).
+
 Labels. Up to SINGLY dimensions (and for p > 8) every label is drawn, at every number m of samples at once, so that what a draw
 shows moves smoothly with alpha = m/N. Beyond, extreme ones and others that stand for many: theory.finite.many_labels.
 

@@ -93,7 +93,7 @@ class FiniteEdge(Printed):
 
     kind       "sharp" or "smooth"
     edge       the N = inf edge
-    label_std  standard deviation over draws of labels of the quenched edge, to O(N^{-1/2})
+    label_std  standard deviation of the quenched edge over draws of preactivations, to O(N^{-1/2})
     scale      kappa: about the quenched edge the lowest eigenvalue is distributed as -TW1 / kappa; NaN at a smooth edge
     mean       mean of the lowest eigenvalue (sharp), or of the quenched edge (smooth: `typical_edge`)
     std        standard deviation of the lowest eigenvalue (sharp); that of the labels alone where smooth
@@ -188,7 +188,7 @@ def label_variance(model: Network, g: float) -> float:
 
 
 def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:
-    """Nodes yhat, y (n,) and probabilities (n,) of the product law of one sample's labels."""
+    """Nodes yhat, y (n,) and probabilities (n,) of the product law of one sample's outputs."""
     (yhat, one), (y, two) = chi_square_law(p), chi_square_law(p_star)
     pairs = [v.ravel() for v in np.meshgrid(yhat, y, indexing="ij")]
     return pairs[0], pairs[1], np.outer(one, two).ravel()

@@ -1,4 +1,4 @@
-"""The law of the lowest eigenvalue and of its overlap at finite N, over draws: one small random matrix per draw of labels.
+"""The law of the lowest eigenvalue and of its overlap at finite N: one small random matrix for each draw of preactivations.
 
 theory.finite.small_matrix says what the matrix is and derives it. One law serves all alpha: below the threshold the
 lowest levels share what the signal leaves in the bulk, above it one falls out. How well it meets samples:

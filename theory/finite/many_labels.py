@@ -1,4 +1,6 @@
-"""Labels of a very large sample: extreme ones drawn one by one, and others that stand for all the rest.
+"""Preactivations of a very large sample: extreme ones drawn one by one, and others that stand for all the rest.
+
+A label is the pair (lambda, u) of one sample, as in theory.finite.bulk.
 
 At N = 1e8 the edge and outliers of a draw depend on single labels only through those that come close to
 ending the walk of t = -2 g / p: label (lam, u) has its pole at t = (a + y) / (y - c yhat), with c = 3 for p =

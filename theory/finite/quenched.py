@@ -1,4 +1,4 @@
-"""Finite-N theory conditioned on the labels of one draw: edge, outliers and overlaps without a matrix.
+"""Finite-N theory at given preactivations, the quenched disorder of one draw: edge, outliers and overlaps without a matrix.
 
 Given the preactivations lam (M, p) and u (M, p_star) of M samples the Hessian is a weighted Wishart matrix
 with FIXED weights F^mu, so that the expectation alpha E[...] of the N = inf theory becomes a sum. Let v (M, r) be the
@@ -52,7 +52,7 @@ _ASYMMETRY = 1e-6  # of the largest norm: beyond any rounding
 
 @dataclass(frozen=True, repr=False)
 class Quenched(Printed):
-    """Predictions for one draw of labels, in units of the Hessian.
+    """Predictions for one draw of preactivations, in units of the Hessian.
 
     edge                 left edge of the bulk, as teacher and students push it
     outliers (k,)        eigenvalues that leave the bulk outside the span, lowest first, NaN where there are fewer than k =

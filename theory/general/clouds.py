@@ -4,7 +4,7 @@ The product trapezoid has its step refined, the last change is the error; Sobol 
 
 Symmetries of a network are permutations of its students and, for even ones, signs. Points of a cloud have the symmetry of their
 law on average only. It splits equal outliers, and the largest of several margins split by noise is too large: a threshold would
-come out too low. An average over the group, entry by entry over the orbits of the indices (spike, student, spike, student), is
+come out too low. An average over the group, entry by entry over the classes of indices (spike, student, spike, student), is
 that of the cloud with all its images. The Dyson equation of all images has a Q that the group leaves as it is, so that one
 needs one or two numbers of it (`invariant_span`). Left to a cloud, Q is the maximum over p (p + 1)/2 of them: each adds to the
 edge what noise there is, and roots are too large.
@@ -285,9 +285,9 @@ def symmetric_students(model: Network) -> bool:
     return alike and (model.overlap == 0.0 or model.p_star == 1 or together)
 
 
-def orbit_labels(model: Network, teachers: int, owns: int) -> NDArray[np.intp] | None:
-    """Orbit of every entry of a block Xi (k p, k p) of `teachers` teacher directions and then `owns` (0 or p) students' own;
-    -1 for those that vanish. None for a model without symmetry."""
+def symmetry_classes(model: Network, teachers: int, owns: int) -> NDArray[np.intp] | None:
+    """Symmetry class (orbit of the indices under the group) of every entry of a block Xi (k p, k p) of `teachers` teacher
+    directions and then `owns` (0 or p) students' own; -1 for those that vanish. None for a model without symmetry."""
     if not symmetric_students(model):
         return None
     even = model.even_students

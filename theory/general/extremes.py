@@ -14,7 +14,7 @@ units of (p/2) H with F = diag(d) + (c/p) s'(lam) s'(lam)^T, d = l' s'' / 2, c =
 Where this infimum lies below that of the weights of yhat = E s (tanh, erf; not the quadratic one, whose infimum is at
 y -> inf for every yhat), thresholds of finite p tend to the one with this end of the support: tanh, a = 2: 3.48, 4.70, 5.67,
 6.8, 7.5(2), 8.2(3) at p = 2, 3, 4, 6, 8, 12 and 9.3730 at p = inf. Samples have such weights only from N = exp(O(p)) on:
-before, they follow the law without them (`typical_floor`), whose threshold is 2.8943.
+before, they follow the law without them (`typical_infimum`), whose threshold is 2.8943.
 
 Along the sum of the students the rank-one part of F is no small part of it. For c >= 0 it only adds to H, as a matrix and for
 every draw, so that neither the edge nor the lowest outlier, those of the directions across the sum, depend on it.
@@ -271,7 +271,7 @@ def _mean_density(model: Network, y: float, size: float) -> float:
 # --- infinitely many students ---
 
 
-def rare_floor(model: Network, typical: Infimum, outputs: tuple[float, float]) -> Infimum:
+def rare_infimum(model: Network, typical: Infimum, outputs: tuple[float, float]) -> Infimum:
     """The infimum of all weights of a model of p = inf, given that of weights with yhat at its mean and the range of y."""
     if not math.isfinite(typical.value):
         return typical

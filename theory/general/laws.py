@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.bulk import at_outlier, unit
 from theory.exact.committee import chi_square_law
-from theory.general.extremes import convex, rare_floor
+from theory.general.extremes import convex, rare_infimum
 from theory.general.infimum import Infimum, plane_infimum, valley
 from theory.general.isotropic import Averages, Block
 from theory.general.nodes import NodeLaw, panels
@@ -96,14 +96,14 @@ def student_weight(model: Network) -> Callable[[Array, Array], tuple[Array, ...]
 
 
 @lru_cache(maxsize=256)
-def floor_of(model: Network) -> Infimum:
+def infimum_of(model: Network) -> Infimum:
     """Infimum of the weights of an isotropic model, in its units; for p = inf of all that occur at finite p."""
-    typical = typical_floor(model)
-    return rare_floor(model, typical, model.teacher.reach) if math.isinf(model.p) else typical
+    typical = typical_infimum(model)
+    return rare_infimum(model, typical, model.teacher.reach) if math.isinf(model.p) else typical
 
 
 @lru_cache(maxsize=256)
-def typical_floor(model: Network) -> Infimum:
+def typical_infimum(model: Network) -> Infimum:
     """The same, for p = inf of the weights that have a probability there: those with yhat at its mean."""
     weight = student_weight(model)
 
@@ -194,7 +194,7 @@ def panel_law(model: Network, d: float, tolerance: float, most: int, rare: bool 
 
 
 def _bounded(model: Network, rare: bool) -> Infimum:
-    found = (floor_of if rare else typical_floor)(model)
+    found = (infimum_of if rare else typical_infimum)(model)
     if not math.isfinite(found.value):
         raise ValueError("weights without a lower bound have no law here")
     return found
@@ -217,7 +217,7 @@ def weight_nodes(model: Network, h: float, radius: float = _RADIUS) -> tuple[Arr
 
     radius  of the sinh map: a larger one needs fewer nodes, where poles of 1/(1 - g f) keep away from the real plane
     """
-    return _built(model, h, floor_of(model), radius)[:2]
+    return _built(model, h, infimum_of(model), radius)[:2]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Inputs of any covariance in the p x p matrix Dyson equation, left of the spectrum.
 
-Inputs x = Sigma^{1/2} xi / sqrt(N) have eigenvalues s of law nu, int s dnu = 1; students and teachers are isotropic in the
-eigenbasis, so preactivations keep their joint law. Derived here, with kappa = sum c F (I - G F)^{-1} and Q = -G^{-1}:
+Inputs x = Sigma^{1/2} xi / sqrt(N) have the population spectrum nu, of eigenvalues s with int s dnu = 1; students and
+teachers are isotropic in the eigenbasis, so preactivations keep their joint law. Derived here, with
+kappa = sum c F (I - G F)^{-1} and Q = -G^{-1}:
 
     R_s(z) = (z - s kappa)^{-1},  G = int s R_s dnu:   Q = y_z(kappa),  y_z(k) = 1 / int s/(s k - z) dnu,
 
@@ -44,7 +45,7 @@ _EPS = 4 * np.finfo(float).eps
 
 @dataclass(frozen=True)
 class Levels:
-    """The law of eigenvalues s (n,) > 0 with probabilities w (n,), those of s = 0 left out."""
+    """Population spectrum: eigenvalues s (n,) > 0 of the covariance, probabilities w (n,), those of s = 0 left out."""
 
     s: Array
     w: Array

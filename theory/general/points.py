@@ -28,9 +28,9 @@ from theory.general.clouds import (
     dimensions,
     fit,
     invariant_span,
-    orbit_labels,
     product_cloud,
     sobol_cloud,
+    symmetry_classes,
 )
 from theory.general.dyson import Dyson, DysonEdge, State
 from theory.general.extremes import bottom, support
@@ -86,8 +86,8 @@ class CloudProblem:
         self.spikes = []
         for vectors, block in cloud.blocks:
             own = int(np.sum(~block.teacher))
-            orbits = None if model is None else orbit_labels(model, len(block.teacher) - own, own)
-            self.spikes.append(SpikeBlock(self.unit, vectors, orbits))
+            classes = None if model is None else symmetry_classes(model, len(block.teacher) - own, own)
+            self.spikes.append(SpikeBlock(self.unit, vectors, classes))
 
     def edge(self, alpha: float) -> tuple[Dyson, DysonEdge]:
         """Equation and edge at alpha. Raises NotConverged."""

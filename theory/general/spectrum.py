@@ -33,7 +33,15 @@ from theory.exact.outliers import outlier, teacher_branch
 from theory.exact.transition import alpha_zero_map, bbp_threshold
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic
-from theory.general.laws import QuadraticLaw, across, floor_of, isotropic, node_law, panel_law, typical_floor
+from theory.general.laws import (
+    QuadraticLaw,
+    across,
+    infimum_of,
+    isotropic,
+    node_law,
+    panel_law,
+    typical_infimum,
+)
 from theory.general.points import UNBOUNDED, point_spectrum, point_threshold
 from theory.general.results import Found, changed, changed_threshold, without_edge
 from theory.model.network import Network, network
@@ -67,7 +75,7 @@ def _exact_threshold(model: Network) -> Threshold:
 
 def _nodes(model: Network, alpha: float) -> Found:
     """G a multiple of the identity: `Isotropic` on nodes, steps are halved until nothing moves."""
-    if not math.isfinite(floor_of(model).value):
+    if not math.isfinite(infimum_of(model).value):
         return without_edge("nodes", UNBOUNDED)
     if not across(model):
         return without_edge("nodes", _ALONG, "unresolved")
@@ -75,7 +83,7 @@ def _nodes(model: Network, alpha: float) -> Found:
 
 
 def _nodes_threshold(model: Network) -> Threshold:
-    if not math.isfinite(floor_of(model).value):
+    if not math.isfinite(infimum_of(model).value):
         return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=UNBOUNDED)
     if not across(model):
         return Threshold(math.nan, "unresolved", math.nan, route="nodes", reason=_ALONG)
@@ -355,7 +363,7 @@ def alpha_zero_estimate(model: Network, method: str = "overlap") -> tuple[float,
     if method == "overlap":
         reason = "" if math.isfinite(found.alpha_0) else "the tangent reaches no alpha > 0"
         return found.alpha_0, 0.0 if reason else found.alpha_0_error, reason
-    rare = math.isinf(model.p) and isotropic(model) and floor_of(model) != typical_floor(model)
+    rare = math.isinf(model.p) and isotropic(model) and infimum_of(model) != typical_infimum(model)
     beyond = typical_threshold(model) if rare else None
     if beyond is None or beyond.kind != "continuous":
         return math.nan, 0.0, "averages beyond the end of the support are not known here"

@@ -51,17 +51,17 @@ class Spikes:
 class SpikeBlock:
     """The block z I - Xi of spike vectors v (m, k) for one Dyson equation.
 
-    `orbits` (k p, k p) averages Xi over a symmetry (`theory.general.clouds`), which the equation must have: then eigenvectors
+    `classes` (k p, k p) averages Xi over a symmetry (`theory.general.clouds`), which the equation must have: then eigenvectors
     of one eigenvalue are images of one another, and the derivative is its mean over them.
     """
 
-    def __init__(self, dyson: Dyson, vectors: ArrayLike, orbits: NDArray[np.intp] | None = None):
+    def __init__(self, dyson: Dyson, vectors: ArrayLike, classes: NDArray[np.intp] | None = None):
         v = np.asarray(finite("vectors", vectors), dtype=np.float64)
         if v.ndim != 2 or len(v) != len(dyson.c) or not v.size:
             raise ParameterError(
                 f"vectors must have shape ({len(dyson.c)}, k) with k at least 1, got {v.shape}"
             )
-        self.dyson, self.v, self.orbits = dyson, v, orbits
+        self.dyson, self.v, self.classes = dyson, v, classes
         self.pairs = symmetric(v.shape[1])
         self.products = v.T[self.pairs.rows] * v.T[self.pairs.cols]
 
@@ -78,7 +78,7 @@ class SpikeBlock:
         blocks = gram[self.pairs.position[:, :, None, None], at[None, None]]
         # sum c v v^T (x) A, A = Q^(1/2) B Q^(1/2)
         blocks = np.einsum("ai,klij,jb->kalb", state.root, blocks, state.root)
-        return orbit_average(blocks.reshape(k * p, k * p), self.orbits)
+        return class_average(blocks.reshape(k * p, k * p), self.classes)
 
     def pulled(self, state: State, z: float) -> Array:
         """Xi (k p, k p), to be compared with z: for inputs with a covariance Xi + z - zeta (`theory.general.levels`)."""
@@ -101,10 +101,10 @@ class SpikeBlock:
         return state.coordinates((t * c) @ t.T)
 
     def level(self, state: State, order: int, z: float) -> tuple[float, Array]:
-        """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with orbits all (n, k, p)."""
+        """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with classes all (n, k, p)."""
         levels, vectors = np.linalg.eigh(self.pulled(state, z))
         alike = np.abs(levels - levels[order]) <= _ALIKE * np.abs(levels).max()
-        chosen = vectors[:, [order] if self.orbits is None else alike]
+        chosen = vectors[:, [order] if self.classes is None else alike]
         return float(levels[order]), chosen.T.reshape(-1, self.v.shape[1], self.dyson.p)
 
     def bisected(self, order: int, edge: float) -> tuple[State, float, Array]:
@@ -228,8 +228,8 @@ def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tupl
     return block.bisected(order, edge)
 
 
-def orbit_average(matrix: Array, labels: NDArray[np.intp] | None) -> Array:
-    """The matrix averaged over the orbits."""
+def class_average(matrix: Array, labels: NDArray[np.intp] | None) -> Array:
+    """The matrix averaged over symmetry classes of its entries."""
     if labels is None:
         return matrix
     kept = labels >= 0

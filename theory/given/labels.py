@@ -1,5 +1,5 @@
-"""The Hessian on given rows, from their covariance, the scale tau of each, and the labels of one draw: edge, lowest outlier
-and its overlap, without the Hessian.
+"""The Hessian on given rows, from their covariance, the scale tau of each, and the preactivations of one draw: edge, lowest
+outlier and its overlap, without the Hessian.
 
 Rows x = sqrt(tau) Sigma^(1/2) xi / sqrt(N), xi normal (tau = 1: Gaussian inputs). Known of them, beside tau, are their
 projections on some directions: the first eigenvectors of Sigma where these hold much of the variance, teacher and students. Let

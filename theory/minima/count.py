@@ -139,41 +139,41 @@ def _found(
     for first, h in enumerate(_STEPS[:-1]):
         nodes = Nodes.of(model, overlap, h)
         begun = near if loss is None or near else _to_loss(nodes, alpha, loss)
-        held = saddle.extremum(nodes, alpha, loss, begun) or _followed(model, alpha, overlap, loss, h)
-        refined = held and _refined(model, alpha, overlap, loss, held, _STEPS[first:])
+        known = saddle.extremum(nodes, alpha, loss, begun) or _followed(model, alpha, overlap, loss, h)
+        refined = known and _refined(model, alpha, overlap, loss, known, _STEPS[first:])
         if refined:
             return refined
     return None, math.nan, math.nan
 
 
 def _refined(
-    model: Network, alpha: float, overlap: float, loss: float | None, held: Saddle, steps: Sequence[float]
+    model: Network, alpha: float, overlap: float, loss: float | None, known: Saddle, steps: Sequence[float]
 ) -> tuple[Saddle, float, float] | None:
     """The extremum at finer nodes, with its last change and step; None where it does not stay."""
     error, step = math.inf, steps[0]
     for h in steps[1:]:
         nodes = Nodes.of(model, overlap, h)
-        finer = saddle.continued(nodes, alpha, loss, held)
+        finer = saddle.continued(nodes, alpha, loss, known)
         # Nodes end at 9 standard deviations: a law with probability there is cut off.
         rim = (np.abs(nodes.lam) > 8.5) | (np.abs(nodes.v) > 8.5)
         if finer is None or finer.probability[rim].sum() > _EDGE:
             break
-        error, step, held = abs(finer.value - held.value) + _FLOOR, h, finer
+        error, step, known = abs(finer.value - known.value) + _FLOOR, h, finer
         if error < _ENOUGH:
             break
-    return (held, error, step) if error < _ALIKE else None
+    return (known, error, step) if error < _ALIKE else None
 
 
 def _followed(model: Network, alpha: float, overlap: float, loss: float | None, h: float) -> Saddle | None:
     """The extremum where it is found nowhere else: followed from m = 0 and a larger alpha in small steps."""
-    held: list[Saddle] = []
+    known: list[Saddle] = []
     for turn in np.linspace(0, 1, _TURNS):
         m, more = overlap * math.sin(turn * math.pi / 2), alpha * _MORE ** (1 - turn)
-        found = saddle.extremum(Nodes.of(model, m, h), more, loss, held)
+        found = saddle.extremum(Nodes.of(model, m, h), more, loss, known)
         if found is None:
             return None
-        held = [found]
-    return held[0]
+        known = [found]
+    return known[0]
 
 
 def _to_loss(nodes: Nodes, alpha: float, loss: float) -> list[Saddle]:
@@ -277,12 +277,12 @@ def most_numerous(model: Network, alpha: float, low: float = -0.99, high: float 
         return complexity(model, alpha, (low + high) / 2)
     values = [-math.inf if each is None else each.value for each in found]
     best = int(np.argmax(values))
-    held = found[best]
-    assert held is not None
+    known = found[best]
+    assert known is not None
     m = float(grid[best])
 
     def less(m: float) -> float:
-        at = saddle.continued(Nodes.of(model, m, h), alpha, None, held)
+        at = saddle.continued(Nodes.of(model, m, h), alpha, None, known)
         return math.inf if at is None else -at.value
 
     left, right = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
@@ -320,18 +320,18 @@ def reach(model: Network, alpha: float, start: Minima) -> float:
     model, alpha, _ = checked(model, alpha, start.overlap)
     if start.saddle is None or not start.complexity > 0:
         return math.nan
-    held = start
+    known = start
 
     def height(m: float) -> float:
-        return complexity(model, alpha, m, near=[held]).complexity
+        return complexity(model, alpha, m, near=[known]).complexity
 
     for m in np.linspace(start.overlap, 0.99, _GRID)[1:]:
-        found = complexity(model, alpha, float(m), near=[held])
+        found = complexity(model, alpha, float(m), near=[known])
         if found.saddle is None:
             break
         if found.complexity <= 0:
-            return float(brentq(height, held.overlap, found.overlap, xtol=1e-8))
-        held = found
+            return float(brentq(height, known.overlap, found.overlap, xtol=1e-8))
+        known = found
     return math.nan
 
 

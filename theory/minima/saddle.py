@@ -160,7 +160,7 @@ def extremum(nodes: Nodes, alpha: float, loss: float | None, near: Iterable[Sadd
     """
     for starts in ([found.unknowns for found in near], _spread(nodes, alpha)):
         for start in starts:
-            for marginal in (False, True):  # where there are stable ones the edge holds nobody back
+            for marginal in (False, True):  # marginal only where no stable minima are found
                 found = _solved(_Problem(nodes, alpha, loss, marginal), start)
                 if found is not None:
                     return found

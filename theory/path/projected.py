@@ -145,7 +145,7 @@ class ProjectedSpikes(SpikeBlock):
     """The block z I - Xi of spike vectors v (m, k) for a projected equation, k of any size."""
 
     def __init__(self, dyson: ProjectedDyson, vectors: Array):
-        self.dyson, self.v, self.orbits = dyson, np.asarray(vectors, dtype=np.float64), None
+        self.dyson, self.v, self.classes = dyson, np.asarray(vectors, dtype=np.float64), None
 
     def xi(self, state: State) -> Array:
         """Xi (k p, k p) at a state, spike index first."""

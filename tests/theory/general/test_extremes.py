@@ -8,7 +8,7 @@ import pytest
 from theory.general import Network, spectrum, threshold
 from theory.general.extremes import bottom
 from theory.general.isotropic import Isotropic
-from theory.general.laws import floor_of, node_law, typical_floor
+from theory.general.laws import infimum_of, node_law, typical_infimum
 
 TANH = Network(math.inf, activation="tanh", a=2.0)
 STEEPEST = 4 / (3 * math.sqrt(3))  # largest |s''| of tanh
@@ -36,15 +36,15 @@ def test_rare_weights_of_many_students():
     lam[0, 0] = math.atanh(1 / math.sqrt(3))
     (explicit,) = np.linalg.eigvalsh(Network(8, activation="tanh", a=2.0).weights(lam, -np.ones(1)))[:, 0]
     found = 4 * bottom(Network(8, activation="tanh", a=2.0)).value
-    assert floor_of(TANH).value < found <= 4 * explicit + 1e-9
-    assert abs(floor_of(TANH).value + STEEPEST) < 1e-12
-    assert abs(typical_floor(TANH).value + STEEPEST / 2) < 1e-9
+    assert infimum_of(TANH).value < found <= 4 * explicit + 1e-9
+    assert abs(infimum_of(TANH).value + STEEPEST) < 1e-12
+    assert abs(typical_infimum(TANH).value + STEEPEST / 2) < 1e-9
 
 
 def test_even_students_have_no_lower_weights():
     """The quadratic infimum is at y = inf for every yhat."""
     model = Network(math.inf, a=2.0, loss="normalised")
-    assert floor_of(model) == typical_floor(model)
+    assert infimum_of(model) == typical_infimum(model)
 
 
 def test_losses_that_are_not_convex():

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from theory.general import Network, spectrum, threshold
-from theory.general.laws import floor_of
+from theory.general.laws import infimum_of
 from theory.model.activations import ACTIVATIONS, Activation
 
 QUARTIC = Activation(
@@ -25,7 +25,7 @@ QUARTIC = Activation(
 def test_no_weight_lies_below_the_infimum(activation, loss):
     """Weights at places of all scales, by chance and near those where y is off yhat by a few times a."""
     model = Network(activation=activation, loss=loss, a=1.0 if loss == "squared" else 0.7)
-    found, rng = floor_of(model), np.random.default_rng(0)
+    found, rng = infimum_of(model), np.random.default_rng(0)
     lam, u = rng.standard_cauchy((2, 40_000)) * 10 ** rng.uniform(-1, 1, (2, 40_000))
     u[::2] = lam[::2] + rng.standard_cauchy(20_000) * 10 ** rng.uniform(-3, 0, 20_000)
     lowest = model.weights(lam[:, None], model.outputs(u[:, None]))[:, 0, 0].min()
@@ -78,7 +78,7 @@ def test_the_edge_of_a_matrix_without_full_rank_is_not_above_0(a):
     """Nor left of that of Marchenko and Pastur with every weight at the infimum."""
     model = Network(activation="softened_relu", loss="cauchy", a=a)
     found = spectrum(model, 0.5)
-    assert floor_of(model).value * (1 + np.sqrt(0.5)) ** 2 < found.edge <= 0
+    assert infimum_of(model).value * (1 + np.sqrt(0.5)) ** 2 < found.edge <= 0
 
 
 def test_activations_that_saturate_slowly_have_ends():
@@ -134,5 +134,5 @@ def test_a_student_that_is_a_multiple_of_the_teacher(activation, loss, m):
     at = grid[int(np.argmin([z(t) for t in grid]))]
     best = minimize_scalar(z, bounds=(at - 0.3, at + 0.3), method="bounded", options={"xatol": 1e-9})
     found = spectrum(model, alpha)
-    assert floor_of(model).value == pytest.approx(f.min(), abs=1e-6)
+    assert infimum_of(model).value == pytest.approx(f.min(), abs=1e-6)
     assert found.kind == "sharp" and found.edge == pytest.approx(-best.fun, rel=1e-7)

@@ -7,13 +7,13 @@ import pytest
 from scipy.optimize import brentq
 
 from theory.general import Activation, Network, spectrum, threshold
-from theory.general.clouds import orbit_labels, product_cloud, sobol_cloud
+from theory.general.clouds import product_cloud, sobol_cloud, symmetry_classes
 from theory.general.extremes import _mean_density, support
 from theory.general.isotropic import Isotropic
 from theory.general.laws import panel_law
 from theory.general.points import CloudProblem, point_spectrum, point_threshold
 from theory.general.spectrum import route
-from theory.general.spikes import orbit_average
+from theory.general.spikes import class_average
 from theory.general.support import _share
 
 STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any cloud
@@ -127,7 +127,7 @@ def test_averages_over_symmetries_are_those_of_all_images():
         image = np.einsum("n,nk,nl,nij->kilj", cloud.probability, v, v, a).reshape(12, 12)
         xi = image if order == (0, 1, 2) else xi
         images += image / 6
-    np.testing.assert_allclose(orbit_average(xi, orbit_labels(model, 1, 3)), images, atol=1e-12)
+    np.testing.assert_allclose(class_average(xi, symmetry_classes(model, 1, 3)), images, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from theory.checks import ParameterError
 from theory.exact.committee import committee_weights
 from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
 from theory.general.any_weight import general_spectrum
-from theory.general.clouds import invariant_span, orbit_labels
+from theory.general.clouds import invariant_span, symmetry_classes
 from theory.general.first_order import gradient_overlap
 from theory.general.spectrum import route, solve, threshold
 from theory.minima.saddle import Nodes
@@ -329,7 +329,7 @@ def test_a_student_that_counts_for_nothing_leaves_the_other_alone():
 
 def test_students_of_unlike_readout_are_not_averaged_over_their_permutations():
     for unlike in ({"readout": (1.0, 0.3)}, {"bias": (0.3, 0.0)}):
-        assert orbit_labels(Network(2, 1, **unlike), 1, 2) is None
+        assert symmetry_classes(Network(2, 1, **unlike), 1, 2) is None
         assert invariant_span(Network(2, 1, **unlike)) is None
     assert invariant_span(Network(2, 1, readout=(1.0, 1.0))).shape == (3, 1)
     assert invariant_span(Network(2, 1, bias=(1.0, 1.0))).shape == (3, 2)
