@@ -160,6 +160,7 @@ class Dyson:
         Raises NotConverged (carrying the best lower bound) where there is none to find: weights without a
         negative eigenvalue and fewer samples than dimensions, so that the spectrum starts at the atom at 0.
         """
+        # Of the trace equation: each eigenvalue with its share of the trace.
         coefficients = np.outer(self.multiplicities / self.p, self.c)
         # The start is the edge of the trace equation, exact where G = g I.
         q = scalar_edge(self.values, coefficients)

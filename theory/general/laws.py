@@ -73,6 +73,7 @@ def student_weight(model: Network) -> Callable[[Array, Array], tuple[Array, ...]
 
         def wide(x: Array, y: Array) -> tuple[Array, ...]:
             x, y = np.broadcast_arrays(x, y)
+            # (p/2) F without its rank-one part, which acts along the sum of the students alone
             return (rule.first(y, np.full(y.shape, mean), a, np) * student.second(x, np) / 2,)
 
         return wide
@@ -142,9 +143,11 @@ def closed(model: Network, found: Infimum) -> bool:
         return False
     if found.place == "far":
         return True
+    # A mean inside its range is met on a set of one codimension, an end only where every u_l takes it.
     teacher = 1 if found.place == "inside" else model.p_star
     if found.place in ("low", "high") and not model.teacher.attains(found.y):
         return True
+    # x = |lam| = 0 is a point of p dimensions, any other length a sphere.
     length = model.p if not math.isinf(model.p) and found.x == 0 else 1
     return teacher + length > _DIVERGES
 
@@ -206,6 +209,7 @@ def _law(model: Network, found: Infimum, built: _Built) -> NodeLaw:
     if not np.all(there) and np.sum(coefficients[~there]) < 1e-9:
         f, coefficients, rows = f[there], coefficients[there], tuple(row[:, there] for row in rows)
     q_min = max(0.0, -found.value)
+    # The root mean square weight, where no infimum sets a scale.
     scale = float(np.sqrt(coefficients @ f**2 / np.sum(np.abs(coefficients))))
     scale = min(scale, float(np.max(np.abs(f)))) if q_min == 0 else max(q_min, 1e-300)
     return NodeLaw(f, coefficients, rows, blocks, q_min, closed(model, found), scale)
@@ -248,6 +252,7 @@ class _Teacher:
 def _teacher_nodes(model: Network, h: float, found: Infimum, radius: float) -> _Teacher:
     if model.p_star > 1:
         return _Teacher.of(model, *chi_square_law(model.p_star))
+    # Poles of 1/(q + f) lie next to the lowest weights: nodes crowd there.
     centre = _inverse(model, found.y) if found.place == "inside" else 0.0
     u, probability = _line(np.array([centre]), 0.0, 1.0, h, radius)
     return _Teacher.of(model, u[0], probability[0])
@@ -297,6 +302,7 @@ def _single(model: Network, h: float, teacher: _Teacher, radius: float) -> _Buil
     else:
         weight = student_weight(model)
         centre = valley(lambda x, y: weight(x, y)[0], teacher.y)
+        # In lam too nodes crowd where the weight is lowest, at every y.
         lam, inner = _line(centre, mean, spread, h, radius)
     return _of_lines(model, teacher.along(lam.shape[1]), lam.ravel(), inner.ravel())
 
@@ -308,6 +314,7 @@ def _student_given(model: Network, teacher: _Teacher) -> tuple[Array, float]:
         return np.zeros(len(teacher.y)), math.sqrt(size)
     m, size = float(model.overlap_matrix[0, 0]), float(model.gram_matrix[0, 0])
     clean = 1 / (1 + model.noise)
+    # E[lam u'] = m / (1 + Delta)^(1/2): the rest of lam's variance is its spread.
     return m * math.sqrt(clean) * teacher.u, math.sqrt(max(size - m**2 * clean, 0.0))
 
 

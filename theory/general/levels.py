@@ -71,7 +71,9 @@ class Levels:
         for _ in range(_STEPS):
             d = self.s[:, None] * k - z
             m = self.w @ (self.s[:, None] / d)
+            # dy/dk = int s^2/(s k - z)^2 / m^2 with y = 1/m
             move = (q - 1 / m) * m**2 / (self.w @ (self.s[:, None] / d) ** 2)
+            # The climb is monotone: a step back is rounding.
             k = k + np.maximum(move, 0.0)
             if np.all(move <= _EPS * (np.abs(k) + abs(z))):
                 break
@@ -82,6 +84,7 @@ class Levels:
         from scipy.optimize import brentq
 
         top = float(np.min(self.s * k))
+        # y falls to 0 as z rises to the lowest s k, and grows without bound the other way.
         far = q
         while self.y(k, top - far) < q:
             far *= 4
@@ -196,6 +199,7 @@ class Levelled(State):
     def metric(self, z: float) -> Array:
         """The derivative of whitened k_z(Q), (d, d)."""
         vectors, basis = self.eigen[1], self.packing.basis
+        # Daleckii and Krein: k[a, b] X_ab in the eigenbasis of Q, where the factors of whitening cancel.
         inside = self.shift(z).first * (vectors.T @ basis @ vectors)
         turned = vectors @ inside @ vectors.T
         whole = self.packing.flat @ turned.reshape(len(basis), -1).T
@@ -235,6 +239,7 @@ class Levelled(State):
         """Derivatives of <c, z - zeta_z(Q)>, c (p, p): along whitened X as coordinates (d,), and in z."""
         shift, vectors, root = self.shift(z), self.eigen[1], np.sqrt(self.eigen[0])
         inner = vectors.T @ c @ vectors
+        # dQ = Q^(1/2) X Q^(1/2) moves zeta_z(Q) by its divided differences.
         row = -self._turned(root[:, None] * root * shift.zeta_first * inner)
         return row, float(np.diag(inner) @ (1 - shift.zeta_fall))
 

@@ -113,6 +113,7 @@ class CloudProblem:
         """Largest margin of a direction that carries the teacher, the edge, and the overlap that its outlier starts with."""
         dyson, edge = self.edge(alpha)
         if edge.state is None:
+            # Nothing lies left of an atom: a margin below 0.
             return -1.0, edge, 0.0
         spike, found = self._carrier(dyson, edge.state, edge.value)
         smooth = edge.kind == "smooth"
@@ -269,6 +270,7 @@ def _absent(stays: bool) -> Threshold:
 def _scanned(problem: CloudProblem) -> list[Bracket]:
     """Brackets in alpha of every change of sign of the margin, +1 where it rises. Alphas at which the cloud has no edge (a few
     points carry it all, as at small alpha) are passed over."""
+    # As alpha -> 0 no model has an outlier (see the top).
     brackets, before, left = [], math.nan, -1.0
     for alpha in _ALPHAS:
         try:

@@ -99,6 +99,7 @@ def scattered(runs: Sequence[Found]) -> Found:
         "points",
     )
     pulled = []
+    # Lowest first: only those that every cloud has can be paired.
     for alike in zip(*(run.pulled[: min(many)] for run in runs), strict=True):
         rows = [(o.value, o.overlap, o.teacher_share, o.student_share, o.multiplicity) for o in alike]
         mean, errors = mean_error(np.array(rows))

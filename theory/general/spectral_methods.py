@@ -177,6 +177,7 @@ def preprocessing_law(method: Preprocessing, p_star: int = 1) -> Isotropic:
     values = np.asarray(finite(f"preprocessing {method.name}", method(y)))
     if values.shape != y.shape or np.any(values > method.supremum):
         raise ParameterError(f"preprocessing {method.name} must map (n,) to (n,) below {method.supremum}")
+    # E[u_l^2 | y] = y is what the spike has in place of 1; -T turns a right edge into a left one.
     return given_law(-values, y, probability, -method.supremum, p_star)
 
 

@@ -426,6 +426,7 @@ def _at(model: Network, changes: dict[str, Any]) -> Threshold:
 def _of(problem: Isotropic, alpha: float, taken: str) -> tuple[Found, float]:
     """Edge and outliers, and d at the edge."""
     value, kind, d = problem.edge(alpha)
+    # One that is the edge to rounding has not left.
     pulled = [] if kind == "atom" else [o for o in problem.outliers(alpha, d) if o.value < value]
     return Found(Edge(value, kind, 0.0, taken), tuple(pulled)), d
 

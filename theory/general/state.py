@@ -26,6 +26,7 @@ class Symmetric:
         # An entry off the diagonal counts twice in the Frobenius product.
         self.scale = np.where(self.rows == self.cols, 1.0, np.sqrt(2.0))
         self.basis = np.zeros((d, p, p))
+        # Matrices of Frobenius norm 1.
         half = np.where(self.rows == self.cols, 1.0, np.sqrt(0.5))
         self.basis[np.arange(d), self.rows, self.cols] = half
         self.basis[np.arange(d), self.cols, self.rows] = half
@@ -149,6 +150,7 @@ class State:
         self.b[packing.diagonal] += 1.0
         self.weighted = self.b * self.c
         self.mean = packing.unpack(self.weighted.sum(axis=1))
+        # L[X] = sum c B X B as a matrix: one product of (D, m) arrays, in place of m sandwiches
         whole = packing.operator(self.weighted @ self.b.T)
         self.map = whole if span is None else span.T @ whole @ span
         self.unit = self.coordinates(np.eye(len(q)))
@@ -169,6 +171,7 @@ class State:
     def z(self) -> Array:
         """Z(Q) = kappa - Q, (p, p)."""
         mean = self.mean if self.span is None else self.matrix(self.coordinates(self.mean))
+        # kappa = Q^(1/2) (sum c B) Q^(1/2)
         return self.root @ mean @ self.root - self.q
 
     def centre(self) -> float:

@@ -335,6 +335,7 @@ def _mp_quantiles(law: Covariance, x: Array) -> Array:
     (c,) = law.parameters
     root = math.sqrt(c)
     empty = max(0.0, 1 - 1 / c)
+    # s = 1 + c - 2 c^(1/2) cos theta: the square roots at both edges become smooth in theta.
     theta = np.linspace(0, np.pi, 20_001)  # from the lower edge up
     if c == 1:
         density = (1 + np.cos(theta)) / np.pi

@@ -159,6 +159,7 @@ class Network:
                 raise ParameterError("overlap must be 0, and gram not given, for p = inf")
             return
         if isinstance(self.overlap, tuple) or self.gram is not None:
+            # The Gram matrix of the students' parts outside the span of the teacher's rows.
             perpendicular = self.gram_matrix - self.overlap_matrix @ self.overlap_matrix.T
             if np.linalg.eigvalsh(perpendicular)[0] < -_SPARE:
                 raise ParameterError(
@@ -326,6 +327,7 @@ class Network:
         yhat = self.student_outputs(lam)
         first, second = self.rule.first(y, yhat, self.a, np), self.rule.second(y, yhat, self.a, np)
         bent = self.student.second(shifted(lam, self.bias, np), np)
+        # l' c s'' on the diagonal, l'' of the rank-one part, c s' its direction
         return weighed(first[..., None] * bent, self.readout, np), second, self.slopes(lam)
 
     def student_outputs(self, lam: Array, xp: Any = np) -> Array:
@@ -383,6 +385,7 @@ class Network:
         ((5, 2), (5, 3), (5,))
         """
         m, rng, p = count("m", m, 0), generator("rng", rng), self._finite_p()
+        # Independent directions: the teacher's, then the students' own.
         v = rng.standard_normal((m, self.p_star + p))
         u = v[:, : self.p_star]
         zeta = rng.standard_normal(u.shape) if self.noise else None

@@ -221,6 +221,7 @@ class Deferred:
             )
         fresh = self._fresh(side, other, directions)
         answers = _rows(known, side.images[: side.size])
+        # Known parts from the images, new parts from what was drawn now.
         answers[new] += parts @ fresh
         side.append(directions, fresh)
         return answers

@@ -207,6 +207,7 @@ class _Flow:
         self.plain = model.even_students and model.teacher.parity == "even" and model.target is None
         # Sobol points in place of the first draws: the same law as M grows, with less scatter.
         known = own if self.plain else np.hstack([self.u, own])
+        # Directions of teacher and students: any orthonormal ones, by rotation invariance.
         rows = np.linalg.qr(rng.standard_normal((self.n, known.shape[1])))[0].T
         dtype, tolerance = (np.float32, 1e-5) if self.plain else (np.float64, 1e-7)
         state = Deferred(m, self.n, rng, directions=2000, dtype=dtype, tolerance=tolerance).state()
