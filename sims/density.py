@@ -97,6 +97,7 @@ class Quadrature:
         power, unit = count("power", power, minimum=0), power_of_two(float(np.max(np.abs(self.nodes))))
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             mean, error = self.average((self.nodes / unit) ** power)
+            # The power of the unit comes last: only the result may overflow.
             scale = np.float64(unit) ** power
             return mean * scale, error * scale
 
@@ -164,6 +165,7 @@ def lanczos_quadrature(
     at = np.argmax(np.where(found.nodes == 0, found.weights, -1.0), axis=1)[:, None]
     held = np.take_along_axis(found.weights, at, axis=1)
     excess = max(float(np.mean(held)) - atom, 0.0)  # of the node at 0, not of the atom
+    # Each probe's other weights add up to 1 - A: how much of the null space it happens to have no longer counts.
     scale = (1 - atom) / (1 - held + excess)
     weights = found.weights * scale
     np.put_along_axis(weights, at, atom + excess * scale, axis=1)
@@ -211,6 +213,7 @@ def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrat
     largest = np.max(np.abs(start), axis=0)
     if not (np.all(largest > 0) and np.all(np.isfinite(largest))):
         raise ParameterError("start must have columns of finite length above 0")
+    # First by the largest entry: squares, of which lengths are made, could under- or overflow.
     return _rules(in_units(operator), start / largest, count("steps", steps), _plain_rule)
 
 
@@ -233,6 +236,7 @@ def _rules(
     for d, e in zip(np.array(diagonal).T, np.array(beside).T, strict=True):
         rounding = ROUNDING * float(np.finfo(operator.dtype).eps) * float(max(np.max(np.abs(d)), np.max(e)))
         ends = np.flatnonzero(e <= rounding)
+        # What follows an end is direction made of rounding: not the probe's.
         m = int(ends[0]) + 1 if len(ends) else steps
         whole.append(bool(len(ends)))
         t, w = solve(d[:m], np.where(e[:m] <= rounding, 0.0, e[:m]), rounding)
@@ -278,6 +282,7 @@ def _advance(
     """One Lanczos step of every probe: the past (steps, n, probes) with `vectors`, the vectors to follow, T's entries."""
     past = jax.lax.dynamic_update_index_in_dim(past, vectors, step, axis=0)
     along = jnp.sum(vectors * product, axis=0)
+    # Twice: beside a short rest what the first pass leaves of known vectors is not small.
     for _ in range(2):
         overlap = jnp.einsum("jnq,nq->jq", past, product, precision=HIGHEST)
         product -= jnp.einsum("jnq,jq->nq", past, overlap, precision=HIGHEST)

@@ -17,11 +17,8 @@ from theory.given.verdict import KINDS, MET, NEITHER, Heavy, Verdict, enough, ju
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network
 
-_BEYOND, _BATCH, _PUT = (
-    2**24,
-    48,
-    8,
-)  # first of the draws without Hessians, how many at once; draws that a heavy row is put into
+# First of the draws without Hessians, how many at once; draws that a heavy row is put into.
+_BEYOND, _BATCH, _PUT = 2**24, 48, 8
 _HALVES = 2  # draws of which theory is asked from either half of the rows too
 
 
@@ -164,10 +161,8 @@ def predictions(
             if number < _HALVES:
                 first, second = (predicted(drawn, half=half)[1] for half in (0, 1))
                 row[4:] = second.lowest - first.lowest, second.overlap - first.overlap
-        except (
-            ParameterError
-        ):  # rows that vary in too few directions: samples are all there is, and the verdict says why
-            continue
+        except ParameterError:
+            continue  # rows that vary in too few directions: samples are all there is, and the verdict says why
     return found
 
 

@@ -180,6 +180,7 @@ def _rows_and_weights(data: Any, F: Any) -> tuple[Any, Any]:
 def _block(data: jax.Array, f: jax.Array) -> jax.Array:
     """X^T diag(f) X, symmetric to the bit."""
     block = jnp.matmul(data.T, f[:, None] * data, precision=HIGHEST)
+    # The product is symmetric to rounding only.
     return (block + block.T) / 2
 
 
@@ -279,6 +280,7 @@ def _by_updates(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> ND
     """The same by the weights' sign."""
     syrk = blas("syrk", data.dtype)
     gram[:] = 0
+    # syrk takes no weights: rows are scaled by their roots, and the sign is the factor of the update.
     root = np.sqrt(np.abs(f)).astype(data.dtype, copy=False)
     for sign in (1.0, -1.0):
         (rows,) = (sign * f > 0).nonzero()
@@ -295,6 +297,7 @@ def _by_updates(data: NDArray, f: NDArray, gram: NDArray, scaled: NDArray) -> ND
 def _mirrored(lower: NDArray) -> NDArray:
     """The symmetric matrix whose lower triangle is given, in its place, by tiles."""
     n = len(lower)
+    # Tiles stay in the cache, where a whole row of a column-major matrix would take a line of it for each entry.
     for j in range(0, n, TILE):
         corner = lower[j : j + TILE, j : j + TILE]
         np.copyto(corner, corner.T, where=_ABOVE[: len(corner), : len(corner)])

@@ -37,9 +37,8 @@ from theory.model.network import Network, network
 # the transform of bits, the order of rows): samples of two streams must not be taken for those of one.
 STREAM = "threefry2x32/1"
 ROWS = 64  # rows whose preactivations are found at once where rows are drawn for them
-TOGETHER = (
-    2**16
-)  # rows that are numbered through together, about: the last call for them draws more than are used
+# rows that are numbered through together, about: the last call for them draws more than are used
+TOGETHER = 2**16
 WEIGHTS, DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
 WORD = 2**32  # how many numbers a word of a key tells apart
 _WIDEST = 2**31
@@ -145,6 +144,7 @@ def draw(
         drawn,
         student=jax.device_put(drawn.student),
         teacher=jax.device_put(drawn.teacher),
+        # Aligned memory is taken over, not copied.
         data=None if rows is None else jax.device_put(rows, may_alias=True),
     )
 
@@ -242,6 +242,7 @@ def weights_from(rows: NDArray, p: int, p_star: int) -> tuple[NDArray, NDArray]:
     orthogonal (Haar: QR with diag R > 0), from Gaussian rows (..., 2 max(p, p_star), n)."""
     student = rows[..., 0 : 2 * p : 2, :]  # even and odd rows: each is the same whatever the widths
     q, r = np.linalg.qr(np.swapaxes(rows[..., 1 : 2 * p_star : 2, :], -1, -2))
+    # LAPACK leaves the signs of diag R open: without this the rows would not be Haar.
     signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1, 1).astype(q.dtype)
     return _on_sphere(student), _on_sphere(np.swapaxes(q * signs[..., None, :], -1, -2))
 
@@ -263,6 +264,7 @@ def placed(model: Network, rows: NDArray, teacher: NDArray) -> NDArray:
     w, r = teacher.astype(np.float64), model.overlap_matrix
     own = rows - (rows @ w.T / n) @ w
     if model.gram is None:
+        # An overlap of 1 leaves nothing, or a rounding error below 0.
         length = np.sqrt(np.clip(1 - np.sum(r**2, axis=1), 0, None))[:, None]
         return (r @ w + length * _on_sphere(own)).astype(rows.dtype)
     q, triangle = np.linalg.qr(own.T)
@@ -391,6 +393,7 @@ def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.f
     weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T
     if instance.data is None:
         if instance.roots is not None:
+            # Rows are drawn without Sigma^(1/2): the weights have it instead.
             weights = weights * instance.roots[:, None].astype(weights.dtype)
         key, dtype = data_key(instance.key), str(weights.dtype)
         starts = range(0, instance.m, ROWS)

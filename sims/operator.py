@@ -127,6 +127,7 @@ class HessianOperator:
         if key == tuple(range(self.sets)):
             return self
         if key not in self.selected:
+            # Kept: searches that are still running ask for the same few subsets again and again.
             index = np.asarray(key)
             self.selected[key] = replace(
                 self,
@@ -205,6 +206,7 @@ def weighted(
     functions = _shared_functions([model for model, _ in points])
     both = jnp.concatenate([jnp.asarray(student), jnp.asarray(teacher)]).astype(rows.dtype)
     if rows.roots is not None:
+        # Sigma^(1/2) on the weights is the same as on the rows, which are drawn without it.
         both = both * rows.roots
     models = [model for model, _ in points]
     numbers = tuple(
@@ -212,6 +214,7 @@ def weighted(
         for column in zip(*((n.a, n.noise, n.output_noise) for n in models), strict=True)
     )
     reach = jnp.asarray([m for _, m in points])
+    # Normals are drawn once for all sets, of every kind that one of them has; each scales them by its own variance.
     loudest = max(models, key=lambda n: (n.noise > 0) + (n.output_noise > 0))
     parts, largest = [], []
     for i, (block, _) in enumerate(rows):
@@ -291,6 +294,7 @@ def _parts(
 ) -> tuple[Part, jax.Array]:
     """d (sets, size, p), c (sets, size), g (size, p) of one block in float64, zero on rows from m on, and the largest weight of
     each set; numbers: a, noise, output_noise (sets,), noise: their normals (size, p_star) and (size,)."""
+    # Weights in float64 whatever the data: until their unit is known they may lie beyond the range of float32.
     labels = times(block, both.T).astype(jnp.float64)
     lam, u = labels[:, :p], labels[:, p:]
     zeta, xi = noise
@@ -303,8 +307,10 @@ def _parts(
 
     d, c = jax.vmap(one)(*numbers)
     g = functions.slopes(lam, jnp)
+    # A set of smaller alpha stops earlier in the same rows.
     inside = start + jnp.arange(len(lam)) < m[:, None]
     d, c = jnp.where(inside[:, :, None], d, 0), jnp.where(inside, c, 0)
+    # A bound on |F| of the rows: |diag(d)| + |c| |g|^2.
     largest = jnp.max(jnp.abs(d), axis=(1, 2)) + jnp.max(jnp.abs(c) * jnp.sum(g**2, axis=-1), axis=1)
     return (d, c, g), largest
 

@@ -86,6 +86,7 @@ def times(block: Block, columns: jax.Array) -> jax.Array:
     if isinstance(block, tuple):
         h = -(-columns.shape[0] // 2)
         return times(block[0], columns[:h]) + times(block[1], columns[h:])
+    # Columns that fill up a block on a GPU are not zero: they meet zeros.
     filling = block.shape[1] - columns.shape[0]
     columns = jnp.pad(columns, ((0, filling), (0, 0))) if filling else columns
     return jnp.matmul(block, columns, precision=HIGHEST)
@@ -125,6 +126,7 @@ def _many_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Ar
     return d[..., None] * y + g[:, None, :, None] * along[:, :, None, :]
 
 
+# The first share is the sum itself; later ones are added in its memory (donated).
 _first_block = jax.jit(block_share)
 
 
@@ -142,6 +144,7 @@ def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: b
     target = targets.get(jax.default_backend(), targets["gpu"])
     parts = max(1, -(-m * n * np.dtype(dtype).itemsize // target))
     if jax.default_backend() != "cpu":
+        # Beside a short block the vectors that are read and written would take the time.
         parts = min(parts, -(-m // machine.ROWS))
     return padded(-(-m // parts))
 
@@ -159,10 +162,12 @@ def rows_of(
     """
     dtype = np.dtype(of_type("instance", instance, Instance).student.dtype)
     m, n, data = instance.m, instance.n, instance.data
+    # Inputs of one's own cannot be drawn again from a key.
     held = data is not None and (stored or instance.model.inputs is not None)
     on_host = jax.default_backend() == "cpu"
     mirror = on_host if mirror is None else mirror
     size = block_size(m, n, dtype, size, stored=stored or held)
+    # Rows that the instance carries have Sigma in them.
     roots = None if held or instance.roots is None else jnp.asarray(instance.roots, dtype)
     rows = Rows(m, n, size, dtype, None, data_key(instance.key), roots)
     if held and data is not None:

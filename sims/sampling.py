@@ -317,6 +317,7 @@ def _solve(
         need = _bytes_of(one.model, one.m / one.n, k, one.student.dtype, name, 1)
         reason = machine.exhausted(error, need, one.n) or f"{type(error).__name__}: {first}"
         blank = np.full(k, np.nan)
+        # NaN, not absent: the columns of a run have one shape whatever failed.
         columns = dict.fromkeys(("eigenvalues", "residuals", "overlaps", "student_shares"), blank)
         measured = [blank if each.of_pairs else np.nan for each in observables]
         ended = {"max_overlap_rank": -1, "codes": Code.FAILED, "reasons": reason, "measured": measured}

@@ -56,6 +56,7 @@ class ShardedRows(Rows):
         """X' F X V for V as columns (n, sets p k), on the first device of this process."""
         mesh = self.mesh
         columns = _replicate(columns, mesh)
+        # A sum for each device: they exchange it once a product, not once a block.
         total = _zero_maker(mesh, columns.shape, str(self.dtype))()
         add = _adder(mesh, self.stored is not None and self.stored[0][1] is not None)
         for (block, mirror), (d, c, g) in zip(self, parts, strict=True):
@@ -87,6 +88,7 @@ def sharded_operator(
 @functools.cache
 def _drawer(rows: Callable[..., Block], mesh: Mesh, share: int, n: int, dtype: str) -> Any:
     def draw(key: jax.Array, start: jax.Array) -> Block:
+        # Rows are numbered through the devices, so that the data are those of one.
         return rows(key, start + jax.lax.axis_index(ROW).astype(jnp.uint32) * share, share, n, dtype)
 
     return jax.jit(jax.shard_map(draw, mesh=mesh, in_specs=_WHOLE, out_specs=_SPLIT, check_vma=False))

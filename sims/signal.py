@@ -71,6 +71,7 @@ def student_shares(vectors: Sequence[NDArray], students: Sequence[NDArray]) -> N
     values, mixing = np.linalg.eigh(gram) if p > 1 else (gram[:, 0], np.ones((b, 1, 1)))
     kept = values > n * np.finfo(np.float64).eps * values[:, -1:]  # students may coincide
     scale = np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
+    # Rows of any Gram matrix made orthonormal by its eigenvectors, directions that coincide left out.
     basis = np.swapaxes(mixing * scale[:, None], 1, 2) @ rows
     # (b, k, p, n) by (b, 1, n, p): rows of the vectors are contiguous
     return np.sum((columns @ np.swapaxes(basis, 1, 2)[:, None]) ** 2, axis=(2, 3))

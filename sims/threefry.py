@@ -49,6 +49,7 @@ def fold(key: ArrayLike, word: ArrayLike) -> Words:
     True
     """
     pair, second = np.asarray(key, np.uint32), np.atleast_1d(np.asarray(word, np.uint32))
+    # JAX seeds 64 bits from a word, the upper ones zero.
     x, y = encrypted(pair[..., 0], pair[..., 1], np.zeros_like(second), second)
     return np.stack([x, y], axis=-1).reshape((*np.broadcast_shapes(pair.shape[:-1], np.shape(word)), 2))
 
@@ -65,6 +66,7 @@ def encrypted(first: Any, second: Any, x: Any, y: Any) -> tuple[Any, Any]:
         for by in _ROTATIONS[turn % 2]:
             x = x + y
             y = (y << np.uint32(by) | y >> np.uint32(32 - by)) ^ x
+        # The key goes in anew after every four rounds, turned on by one, and the number of the turn sets turns apart.
         x = x + schedule[(turn + 1) % 3]
         y = y + schedule[(turn + 2) % 3] + np.uint32(turn + 1)
     return x, y
@@ -165,9 +167,11 @@ def row_halves(
     rows = encrypted(words[0], words[1], jnp.uint32(0), start + jnp.arange(count, dtype=jnp.uint32))
     columns = jnp.arange(gemm_width(h), dtype=jnp.uint32)
     pairs = [
+        # Words of a row are numbered through both halves, as jax.random.bits numbers an array (2, h).
         encrypted(rows[0][:, None], rows[1][:, None], jnp.uint32(0), columns[None] + np.uint32(i * h))
         for i in (0, 1)
     ]
+    # As JAX: 64 bits are both words of the cipher, 32 bits their exclusive or.
     if jnp.dtype(dtype).itemsize == 8:
         drawn = tuple(x.astype(jnp.uint64) << 32 | y.astype(jnp.uint64) for x, y in pairs)
     else:

@@ -196,6 +196,7 @@ def spectra_overlaps(
 
 def all_values(d: NDArray, e: NDArray) -> NDArray:
     """All eigenvalues (n,) of T, ascending. Raises LinAlgError where the iteration fails."""
+    # Values alone: the QL iteration without square roots, O(n^2).
     values, info = lapack("sterf", d.dtype)(d, e) if len(d) > 1 else (d.copy(), 0)
     if info:
         raise np.linalg.LinAlgError(f"sterf returned {info}")
@@ -238,6 +239,7 @@ def _resolved(values: NDArray, raw: NDArray, s: NDArray, width: float) -> NDArra
     means = group_means(raw, starts, lengths)
     if abs(means.sum() - total) < _SUM * total:
         return means
+    # The sum rule gives what one space has, not what two have.
     largest = int(np.argmax(lengths))
     inside = np.repeat(np.arange(len(starts)) == largest, lengths)
     means[inside] = (total - np.sum(means[~inside])) / lengths[largest]
@@ -281,10 +283,12 @@ def _sweep(d: jax.Array, e: jax.Array, s: jax.Array, x: jax.Array) -> jax.Array:
         d_j, e_j, s_j = row
         ratio = e_j / pivot
         pivot = d_j - x - e_j * ratio
+        # A pivot is 0 where x is an eigenvalue of the part swept so far: a tiny one stands for it.
         pivot = jnp.where(jnp.abs(pivot) < _TINY, _TINY, pivot)
         products = tuple(s_j[i] - ratio * product for i, product in enumerate(products))
         return (pivot, products, 1 + ratio**2 * square), None
 
+    # The last off-diagonal is 0, so the first pivot, divided by, may be anything but 0.
     start = (jnp.ones_like(x), (zero,) * len(s), zero)
     (_, products, square), _ = jax.lax.scan(advance, start, rows, reverse=True, unroll=8)
     return sum((product**2 for product in products), start=zero) / square
@@ -300,9 +304,8 @@ def settled(d: NDArray, e: NDArray, rest: NDArray, largest: float) -> bool:
     """
     total = float(np.sum(np.square(rest)))
     for steps in (STEPS // 4, STEPS):
-        if (
-            2 * total / (steps + 1) >= largest - MARGIN
-        ):  # sums of neighbours, of which there are steps + 1, add up to that
+        # Of the steps + 1 sums of neighbouring weights, which add up to 2 total, the largest is no smaller than their mean.
+        if 2 * total / (steps + 1) >= largest - MARGIN:
             continue
         bound = overlap_bound(d, e, rest, steps)
         if bound < largest - MARGIN:
@@ -336,6 +339,7 @@ def lanczos(d: NDArray, e: NDArray, s: NDArray, steps: int) -> tuple[NDArray, ND
     Every vector is made orthogonal to all before it, which SciPy's Lanczos does not offer without its restarts.
     """
     n = len(d)
+    # Gershgorin's bound on |T|.
     least = _LEFT * (np.max(np.abs(d)) + 2 * np.max(np.abs(e), initial=0.0))
     basis = np.empty((n, min(steps, n)), order="F")
     alpha: list[float] = []
@@ -344,6 +348,7 @@ def lanczos(d: NDArray, e: NDArray, s: NDArray, steps: int) -> tuple[NDArray, ND
     for i in range(basis.shape[1]):
         basis[:, i] = q
         w = d * q
+        # T q by its three diagonals.
         w[:-1] += e * q[1:]
         w[1:] += e * q[:-1]
         alpha.append(ddot(w, q))

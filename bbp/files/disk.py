@@ -103,9 +103,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
     OSError (disk full, read-only, ...) leaves what was there and no temporary file behind.
     """
-    name = (
-        path.parent / f".bbp-{_mark(path)}-{uuid.uuid4().hex[:12]}.tmp"
-    )  # short, however long the name of `path`
+    # short, however long the name of `path`
+    name = path.parent / f".bbp-{_mark(path)}-{uuid.uuid4().hex[:12]}.tmp"
     try:
         with open(name, "xb") as file:
             file.write(data)

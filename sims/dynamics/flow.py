@@ -47,7 +47,9 @@ def flow_step(problem: Problem, state: State, rules: Numbers) -> State:
     bound = (MARGIN * xp.where(state.largest > 0, state.largest, 1.0)).astype(kind)
     most = _stages(kind, rules.accuracy)
     first = xp.where(xp.isfinite(state.step), state.step, 1 / bound)
+    # Longer steps would want more stages than are allowed to be stable.
     size = xp.minimum(first, 0.65 * (most**2 - 1) / bound).astype(kind)
+    # The fewest whose interval of stability, 0.65 (s^2 - 1), holds size times L: 1.54 is 1 / 0.65.
     stages = xp.clip(xp.ceil(xp.sqrt(1 + 1.54 * size * bound)), 2, most).astype(np.int32)
 
     def slope_at(point: Array) -> Array:
@@ -59,10 +61,12 @@ def flow_step(problem: Problem, state: State, rules: Numbers) -> State:
     )
     lam = problem.preactivations(student)
     gradient = problem.projected_gradient(student, lam)
+    # The estimate of Sommeijer, Shampine and Verwer, of third order in the step; slopes are minus gradients.
     error = 0.8 * (state.student - student) - 0.4 * size * (state.gradient + gradient)
     allowed = xp.minimum(rules.accuracy, SHARE * _size(state.student - student))
     relative = _size(error) / allowed
     falls = problem.drop(state.lam, lam - state.lam) <= problem.noise(state.lam)
+    # An error of third order: the step that would just meet `allowed`, less a margin.
     factor = xp.clip(0.8 * xp.maximum(relative, 1e-9) ** (-1 / 3), 0.1, 5.0)
     factor = xp.where(xp.isfinite(relative), factor, 0.1).astype(kind)
     taken = falls & (relative <= 1)
@@ -95,6 +99,7 @@ def chebyshev_step(slope, start: Array, first: Array, size: Array, stages: Array
     arc = s * xp.log(w0 + root)
     w1 = xp.sinh(arc) * root**2 / (xp.cosh(arc) * s * root - w0 * xp.sinh(arc))  # T_s' / T_s'' at w0
     h, kind = size.astype(np.float64), start.dtype
+    # b_0 = b_1 = b_2 = T_2'' / T_2'^2 at w0.
     b = 1 / (2 * w0) ** 2
     one, zero = xp.ones((), np.float64), xp.zeros((), np.float64)
     # of the last two stages: the points, T, T', T'' and b
@@ -105,6 +110,7 @@ def chebyshev_step(slope, start: Array, first: Array, size: Array, stages: Array
 
     def stage(_: Array, state):
         last, before, t, dt, d2t, (b1, b2) = state
+        # T, T' and T'' at w0 by the three-term recurrence.
         new_t = 2 * w0 * t[0] - t[1]
         new_dt = 2 * w0 * dt[0] - dt[1] + 2 * t[0]
         new_d2t = 2 * w0 * d2t[0] - d2t[1] + 4 * dt[0]
@@ -198,6 +204,7 @@ def line_step(problem: Problem, state: State, rules: Numbers) -> State:
         return (halved + 1, size / 2, *trial(size / 2))
 
     bound = xp.where(state.largest > 0, rules.share / state.largest, 1.0)
+    # Twice the last step, for a step once halved must be able to grow again.
     first = xp.minimum(bound, 2 * state.step).astype(slope.dtype)
     start = (xp.zeros((), np.int32), first, *trial(first))
     _, size, change, drop = repeated(rejected, halve, start)

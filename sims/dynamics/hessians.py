@@ -253,6 +253,7 @@ def predicted_along(
     model = instance.model
     data = np.asarray(instance.data, np.float64)[: instance.m]
     teacher = np.asarray(instance.teacher, np.float64)
+    # A sample that has ended repeats its last point, whose forces count once.
     moved = [0, *(r for r in range(1, len(students)) if not np.array_equal(students[r], students[r - 1]))]
     rows: dict[int, tuple[float, ...]] = {}
     for at in {max(r for r in moved if r <= moment) for moment in moments}:

@@ -153,6 +153,7 @@ class Descent:
                 student, rng.standard_normal(student.shape, dtype=student.dtype)
             )
         student = retract(student + velocity)
+        # The velocity that is kept must be tangent where the next step starts.
         return state.on(student, problem.preactivations(student), self.pace, tangent(student, velocity))
 
 
@@ -201,6 +202,7 @@ class MessagePassing:
         pulled = problem.data.pull(force.astype(kind)[:, None])
         student = (kind(precision) * state.student + pulled) / kind(1 + precision)
         variance = 1 / (1 + precision)
+        # Onsager's term takes off what a row's own force has put into its field.
         lam = problem.preactivations(student) - kind(variance) * force.astype(kind)[:, None]
         return state.on(student, lam, 1, variance)
 

@@ -189,6 +189,7 @@ def sample_descents(
     # the first batch alone: it compiles what the others then find compiled
     parts = [part(0)]
     with ThreadPoolExecutor(workers) as pool:
+        # In the order of the samples, whichever thread ends first.
         parts += pool.map(part, firsts[1:])
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     predicted = {name: joined.pop(name) for name in landscape.NAMES}

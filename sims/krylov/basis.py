@@ -46,6 +46,7 @@ class Basis:
         if at == 0:
             self._chunks.append(self._empty())
         self._chunks[-1] = _write(*self._chunks[-1], columns, at)
+        # Two: a Krylov step couples to no more.
         self.recent = (*self.recent[-1:], columns)
         self.dimension += self.block
 
@@ -53,12 +54,14 @@ class Basis:
         """Columns (n, b) with their part in the basis taken off, chunk after chunk, and its coefficients (dimension, b)."""
         found = []
         for chunk in self._chunks:
+            # What the chunks before have left is projected: Gram-Schmidt in its modified form, which loses less to rounding.
             columns, coefficients = _project(*chunk, columns)
             found.append(coefficients)
         return columns, np.concatenate([np.asarray(c, np.float64) for c in found])[: self.dimension]
 
     def combine(self, mixing: NDArray) -> jax.Array:
         """Columns Q S (n, r) for S (dimension, r)."""
+        # Columns of a chunk beyond the dimension are zero: filled up, every part has the shape of a chunk.
         padded = np.zeros((len(self._chunks) * self.width, mixing.shape[1]))
         padded[: self.dimension] = mixing
         parts = padded.reshape(len(self._chunks), self.width, -1).astype(self.dtype)
@@ -72,6 +75,7 @@ class Basis:
         chunks = []
         for start in range(0, mixing.shape[1], self.width):
             part = mixing[:, start : start + self.width]
+            # The last chunk gets the shape of the others, for which the steps are compiled.
             part = np.pad(part, ((0, 0), (0, self.width - part.shape[1])))
             chunks.append(self._chunk(self.combine(part)))
         self._chunks, self.dimension, self.recent = chunks, mixing.shape[1], ()
@@ -123,6 +127,7 @@ def new_block(
     coefficients = np.asarray(found, np.float64)
     if not np.all(np.isfinite(coefficients)):  # the caller sees it
         return Orthonormal(rest, np.full(gram.shape, np.nan), 0), coefficients
+    # Of the first products |H| is not known yet: what this one shows of it counts.
     floor *= max(norm, float(np.max(np.linalg.norm(coefficients, axis=0))))
     return _by_cholesky(rest, gram, floor) or _by_householder(rest, floor, rng), coefficients
 
@@ -141,6 +146,7 @@ def orthonormal_blocks(columns: jax.Array, block: int, floor: float, rng: np.ran
         here = slice(i * block, (i + 1) * block)
         if done:
             for _ in range(2):
+                # Twice: the first pass leaves rounding of the whole block, which beside a small rest is not small.
                 part, along, _ = _new_block(tuple(done), part)
                 factor[: i * block, here] += np.asarray(along)
         made = orthonormal(part, floor, rng)
@@ -153,9 +159,11 @@ def _by_cholesky(columns: jax.Array, gram: jax.Array, floor: float) -> Orthonorm
     """V and R from the Gram matrix (b, b) of the columns, factored on the host; None where that is not good."""
     products = np.asarray(gram, np.float64)
     length = np.sqrt(np.diagonal(products))
+    # A column near the floor is rounding, which a Cholesky factor would scale up to a unit vector.
     if not (np.all(np.isfinite(products)) and np.all(length > 10 * floor)):
         return None
     try:
+        # Of unit columns: lengths far apart are no ill conditioning.
         upper = cholesky(products / (length[:, None] * length))
     except np.linalg.LinAlgError:
         return None
@@ -168,16 +176,19 @@ def _by_cholesky(columns: jax.Array, gram: jax.Array, floor: float) -> Orthonorm
 
 
 def _by_householder(columns: jax.Array, floor: float, rng: np.random.Generator) -> Orthonormal:
+    # Pivots bring the columns that say nothing new to the end, where the diagonal of R shows their number.
     q, r, pivots = qr(np.asarray(columns, dtype=np.float64), mode="economic", pivoting=True)
     rank = int(np.sum(np.abs(np.diag(r)) > floor))
     r[rank:] = 0
     if rank < q.shape[1]:
         fresh = rng.standard_normal((q.shape[0], q.shape[1] - rank))
         for _ in range(2):
+            # Twice, for the same reason as in `orthonormal_blocks`.
             fresh -= q[:, :rank] @ (q[:, :rank].T @ fresh)
             fresh = np.linalg.qr(fresh)[0]
         q[:, rank:] = fresh
     back = np.empty_like(r)
+    # columns[:, pivots] = Q R: in the caller's order R is no triangle.
     back[:, pivots] = r
     return Orthonormal(jnp.asarray(q, columns.dtype), back, q.shape[1] - rank)
 

@@ -71,6 +71,7 @@ class Plan:
         if k > order:
             raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {order}")
         if settings.block is None:
+            # Wider than a degenerate space: no member of one is missed.
             block = max(8, k, count("degeneracy", degeneracy) + 2)
         else:
             block = count("block", settings.block)
@@ -135,6 +136,7 @@ def solver_bytes(order: int, plan: Plan, dtype: Any, sets: int = 1) -> int:
     item = real_dtype(dtype).itemsize
     if order <= plan.smallest:
         return sets * 4 * 8 * order**2
+    # Row-major and column-major on the CPU, filled up rows on a GPU (`sims.krylov.basis`).
     long, copies = (order, 2) if jax.default_backend() == "cpu" else (gemm_width(order), 1)
     columns = copies * (plan.basis + plan.width) + PANELS * plan.block
     contraction = 2 * copies * plan.basis // 5  # the old basis stands while the new one is formed

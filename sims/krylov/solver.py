@@ -89,9 +89,8 @@ def block_operator(operator: Any, *, one_set: bool = False) -> BlockOperator:
     return operator
 
 
-MILD = (
-    2.0**60
-)  # sizes from its inverse to it are left as they are: squares of float32 numbers hold out this far
+# sizes from its inverse to it are left as they are: squares of float32 numbers hold out this far
+MILD = 2.0**60
 
 
 @dataclass(frozen=True)
@@ -191,6 +190,7 @@ def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Seque
     waiting = {i: next(solver) for i, solver in enumerate(solvers)}
     with ThreadPoolExecutor(max(1, min(len(solvers), allotted()))) as threads:
         while waiting:
+            # Of searches some may have gone on to float64 while others are in float32: each asks the operator of its dtype.
             for source in (operator, lowered):
                 chosen = [i for i, v in waiting.items() if source is not None and v.dtype == source.dtype]
                 if source is None or not chosen:
@@ -237,11 +237,13 @@ def solve(order: int, dtype: np.dtype, plan: Plan, *, mixed: bool) -> Search:
     rough = found.stats
     if found.code is Code.INVALID:
         return found
+    # Orthonormal to rounding of float32 so far; twice, as `orthonormal` asks.
     vectors = orthonormal(found.vectors.astype(dtype), 0.0, rng).vectors
     vectors = orthonormal(vectors, 0.0, rng).vectors
     found = _rayleigh_ritz(vectors, (yield vectors), plan, rough["norm"])
     found.stats.update(products=1, restarts=0, block=plan.block)
     left = plan.products - rough["products"] - 1
+    # A search takes two products at least: one for its space, one for the residuals.
     if found.code is not Code.CONVERGED and left >= 2:
         found = yield from search(found.vectors, replace(plan, products=left), rng)
         found.stats["products"] += 1
@@ -261,11 +263,13 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Search:
     if not np.all(np.isfinite(matrix)):
         nothing = jnp.full((order, plan.k), jnp.nan, dtype)
         return Ritz(blank, nothing, blank, Code.INVALID, {"failure": "not finite"})
+    # eigh reads one triangle: of a matrix that is symmetric to rounding both are heard.
     matrix = (matrix + matrix.T) / 2
     # Divide and conquer: its vectors are orthonormal to a few eps, those of the default (MRRR) to a hundred and more.
     values, vectors = eigh(matrix, driver="evd")
     norm = float(max(abs(values[0]), abs(values[-1])))
     low, values, above = vectors[:, : plan.k], values[: plan.k], values[min(plan.k, order - 1)]
+    # The entries themselves are products in the dtype: their rounding, which the float64 matrix does not show, is added.
     residuals = np.linalg.norm(matrix @ low - low * values, axis=0) + np.finfo(dtype).eps * norm
     tol = plan.accepted(dtype, norm)
     stats = {"method": "products", "products": -(-order // plan.block), "norm": norm, "tol": tol}
@@ -283,9 +287,11 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Search:
         products += 1
         if not space.finite:
             return Ritz(*space.blank(), Code.INVALID, space.stats(products))
+        # One product is kept back for the residuals.
         last = products >= plan.products - 1
         # looked at when no block waits: few numbers of blocks that meet the basis, few shapes compiled
         if (products >= due - WAIT // 2 and not space.waiting) or space.full or last:
+            # R s_last is the residual up to rounding of Q and T: it says when to ask, H itself decides.
             mixing, estimates = space.ritz()
             worst = float(np.max(estimates[: plan.k]))
             tol = plan.accepted(start.dtype, space.norm)
@@ -317,6 +323,7 @@ def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | Non
     longest = max(2, products // 4)
     if worst <= tol or seen is None or worst >= seen[1]:
         return longest
+    # Residuals of Krylov spaces fall like a power of the number of steps: the rate last seen is taken to go on.
     rate = math.log(seen[1] / worst) / (products - seen[0])
     return min(max(2, math.ceil(0.7 * math.log(worst / tol) / rate)), longest)
 
@@ -324,6 +331,7 @@ def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | Non
 def _rayleigh_ritz(vectors: jax.Array, product: jax.Array, plan: Plan, norm: float) -> Ritz:
     """Ritz pairs of the orthonormal columns `vectors` (order, b) from their product with H, residuals anew."""
     gram, projected = (np.asarray(x) for x in _small(vectors, product))
+    # Generalised, with the Gram matrix: combinations of a long basis are orthonormal to rounding of the sum only.
     values, mixing = eigh((projected + projected.T) / 2, gram)
     vectors, residuals, skew = _rotate(vectors, product, mixing, values)
     residuals = np.asarray(residuals, dtype=np.float64)

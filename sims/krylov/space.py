@@ -70,6 +70,7 @@ class Space:
         self.mixing: NDArray | None = None  # and their vectors; none since a restart
         self.factor = np.zeros((plan.block, plan.block))
         self.along = np.zeros((0, plan.block))  # the last columns of T
+        # Twice, as `orthonormal` asks: once by Cholesky is good to the square of the conditioning.
         self.next = orthonormal(orthonormal(start, 0.0, rng).vectors, 0.0, rng).vectors
         self.met = True  # whether `next` is orthogonal to the whole basis
         self.growth = 1.0  # of rounding since it was
@@ -105,11 +106,14 @@ class Space:
             return None
         if self.met:
             self._set(
-                np.concatenate([np.zeros((self.dimension - len(along), self.plan.block)), along]), made.factor
+                # To older blocks a Krylov step does not couple: zero but for rounding.
+                np.concatenate([np.zeros((self.dimension - len(along), self.plan.block)), along]),
+                made.factor,
             )
         else:
             self.steps.append((along, made.factor))
         self.next, self.met = made.vectors, False
+        # The direction of which the step leaves least takes its rounding along at full length: it grows by |H| / left.
         left = np.linalg.svd(made.factor, compute_uv=False)[-1]
         self.growth *= self.norm / left if left > 0 else math.inf
         if made.fresh or len(self.waiting) == WAIT or self._floor(self.growth) > LOOSE:
@@ -118,6 +122,7 @@ class Space:
 
     def _take_coupled(self, product: jax.Array) -> None:
         self.basis.append(self.next)
+        # After a restart the residuals of the Ritz vectors kept all lie in this block: its product meets every one of them.
         rest, along = self.basis.project(product)
         if self._seen(along):
             made = orthonormal(rest, self._floor(self.norm), self.rng)
@@ -134,6 +139,7 @@ class Space:
             if self.met:
                 return
             found, made = self._met()
+            # Where less than a tenth was taken off, what rounding left of it stays at the size of rounding.
             self.met = not (fresh or made.fresh) and bool(np.max(np.abs(found)) < 0.1)
             fresh = 0
         self.met = True
@@ -187,6 +193,7 @@ class Space:
         first = d - wide
         self.projected[:d, first:d] = along
         self.projected[first:d, :d] = along.T
+        # H is symmetric, products with it are to rounding: the mean of both halves.
         self.projected[first:d, first:d] = (along[first:] + along[first:].T) / 2
         self.along, self.factor = along[:, wide - self.plan.block :], factor
 
@@ -209,12 +216,14 @@ class Space:
         with one_thread():  # T is small beside what the others of BLAS would leave a product that comes next
             self.norm = max(self.norm, spectral_norm(projected, b, kept))
         tol = self.plan.accepted(self.basis.dtype, self.norm)
+        # One more than asked for: the value above the pairs tells how far apart the others are.
         wanted = min(self.plan.k + 1, b)
         guess = self._below()
         found = None
         if d >= FEW * b:
             with one_thread():
                 found = lowest(projected, self.factor, kept, wanted, guess, CLOSE * tol, self.mixing)
+        # The fast way knows the pattern of T alone. Before pairs are taken for good, what rounding put outside it counts too.
         if found is None or (
             np.max(self._residuals(found[1])[: self.plan.k]) <= tol
             and self._off_pattern(projected, *found) > tol / 4
@@ -253,6 +262,7 @@ class Space:
         self.projected[:] = 0
         self.kept, self.lowest, self.mixing = kept, values[:b], None
         np.fill_diagonal(self.projected[:kept, :kept], values)
+        # The block to come is orthogonal to all Ritz vectors, those kept included, and H couples it to each.
         self.met, self.coupled = True, True
         self.restarts += 1
 
@@ -284,6 +294,7 @@ def times(projected: NDArray, block: int, kept: int, columns: NDArray) -> NDArra
     """T (d, d) times columns (d, b), on the pattern of T; d and kept are multiples of the block."""
     down, right = projected.strides
     number, strides = len(projected) // block, (block * (down + right), down, right)
+    # The diagonal blocks as a stack without a copy: one batched product takes all of them.
     middle = as_strided(projected, (number, block, block), strides, writeable=False)
     parts = columns.reshape(number, block, -1)
     result = middle @ parts
@@ -321,6 +332,7 @@ class Inverse:
         for i in range(min(len(bands), len(rest))):
             bands[i, : len(rest) - i] = np.diagonal(rest, -i)
         bands[0] -= shift
+        # D couples to one block, so its elimination changes that block alone, and the band stays as wide.
         row, column = np.tril_indices(len(coupling))
         bands[row - column, column] -= ((coupling / diagonal) @ coupling.T)[row, column]
         try:
@@ -363,12 +375,14 @@ def lowest(
         inverse = Inverse.of(projected, block, kept, shift)
         if inverse is not None:
             break
+        # Not definite: the shift is not below the spectrum. Ever longer steps get there in a few.
         shift, step = shift - step, 2 * step
     else:
         return None
     d = len(projected)
     steps = min(STEPS, d // block)
     basis, products = np.empty((d, steps * block), order="F"), np.empty((d, steps * block), order="F")
+    # Of a fixed seed: the same T gives the same pairs.
     columns = np.random.default_rng(0).standard_normal((d, block))
     if near is not None:  # with a little of everything, for copies of what was found are to be found too
         columns *= CLOSE / math.sqrt(d)
@@ -376,6 +390,7 @@ def lowest(
     for i in range(steps):
         known, last = basis[:, : i * block], slice(i * block, (i + 1) * block)
         for _ in range(2):
+            # The inverse brings directions near the shift back: twice, or rounding of them stays.
             columns -= known @ (known.T @ columns)
             columns = np.linalg.qr(columns)[0]
         basis[:, last], products[:, last] = columns, times(projected, block, kept, columns)

@@ -192,6 +192,7 @@ def _lowest(problems: list[Reduced], k: int) -> list[Eigenpairs]:
     try:
         found = _carried(problems, _pairs(problems, k)) if problems else []
     except (np.linalg.LinAlgError, ValueError):
+        # ValueError is SciPy's word for a T that is not finite.
         if len(problems) > 1:  # one that fails costs the others another try
             return [pairs for problem in problems for pairs in _lowest([problem], k)]
         return [_whole(problems[0].matrix, k, problems[0].signal).times(problems[0].unit)]
@@ -247,6 +248,7 @@ def _carried(problems: list[Reduced], lows: list[Low]) -> list[Eigenpairs]:
     dtype = problems[0].matrix.dtype
     vectors, products = np.empty((len(lows), k, n), dtype), np.empty((len(lows), k, n), dtype)
     for i, (one, low) in enumerate(zip(problems, lows, strict=True)):
+        # Above its diagonal the reduced matrix still is H: residuals are those of H itself, not of T.
         columns = carried(one.matrix, one.tau, low[1].astype(dtype, copy=False), "N")
         vectors[i], products[i] = columns.T, blas("symm", dtype)(1.0, one.matrix, columns, lower=0).T
     norms, units = (np.array([getattr(one, name) for one in problems]) for name in ("norm", "unit"))
@@ -256,6 +258,7 @@ def _carried(problems: list[Reduced], lows: list[Low]) -> list[Eigenpairs]:
 
 def _whole(matrix: NDArray, k: int, signal: Any) -> Eigenpairs:
     """Every pair by `scipy.linalg.eigh` from the upper triangle: the slow twin and the fallback."""
+    # Below the diagonal lie the reflectors of the reduction that failed.
     full = np.triu(matrix) + np.triu(matrix, 1).T
     try:
         # divide and conquer: its vectors are orthonormal to a few eps, those of the default (MRRR) to a hundred and more

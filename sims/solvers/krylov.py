@@ -142,10 +142,12 @@ def bounded_rank(operator: HessianOperator, vectors: NDArray, q2: NDArray, signa
     steps = min(STEPS, operator.order, KEPT // len(total))
     if largest < left / 4 or steps < 1:
         return -1
+    # What the pairs have nearly all of is rounding, nothing to start Lanczos from: all of it goes to the bound.
     kept = total > MARGIN**2
     bound = float(np.sum(total[~kept]))
     if np.any(kept):
         measures = measure_of(operator, interleaved(rest[:, kept], operator.p), steps).weights
+        # A rule is of a normalised vector: its weights count as shares of the squared length.
         bound += float(sum(share * point_mass(w) for share, w in zip(total[kept], measures, strict=True)))
     return int(np.argmax(q2)) if bound < CERTAIN * largest else -1
 
