@@ -17,7 +17,10 @@ from typing import Any
 # routine. The library reads this when NumPy is first imported: after this line in every program; worker processes inherit it.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
+from bbp import former
 from bbp.console import process
+
+sys.meta_path.append(former)
 
 if process.is_program():
     process.begin()
@@ -47,4 +50,5 @@ def __getattr__(name: str) -> Any:
         from bbp.files.inputs import inputs
 
         return inputs
+    former.find_spec(f"bbp.{name}")
     raise AttributeError(f"module 'bbp' has no attribute {name!r}")

@@ -101,7 +101,8 @@ def write(folder: Path) -> None:
     groups: dict[str, list[Module]] = {}
     for module in modules():
         parts = module.name.split(".")
-        package = module.name if hasattr(module.module, "__path__") else ".".join(parts[:-1])
+        is_package = inspect.getsourcefile(module.module).endswith("__init__.py")
+        package = module.name if is_package else ".".join(parts[:-1])
         groups.setdefault(package, []).append(module)
     folder.mkdir(parents=True, exist_ok=True)
     for package, members in groups.items():

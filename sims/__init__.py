@@ -4,6 +4,8 @@
 spectral measure. `sample` does the first and third for many samples; `descend` follows a method of first order.
 """
 
+from typing import Any
+
 from theory.checks import ParameterError
 
 try:
@@ -13,7 +15,7 @@ except ValueError as error:  # of a variable of the environment that JAX reads: 
 
 jax.config.update("jax_enable_x64", True)
 
-from sims import hessian  # noqa: E402  (JAX is switched first)
+from sims import former, hessian  # noqa: E402  (JAX is switched first)
 from sims.density import density_of_states  # noqa: E402
 from sims.dynamics.run import descend  # noqa: E402
 from sims.instance import draw  # noqa: E402
@@ -21,3 +23,7 @@ from sims.sampling import lowest  # noqa: E402
 from sims.sampling import sample_point as sample  # noqa: E402
 
 __all__ = ["density_of_states", "descend", "draw", "hessian", "lowest", "sample"]
+
+
+def __getattr__(name: str) -> Any:
+    return former.SIMS.get("sims", name)

@@ -56,7 +56,6 @@ USED = {
     "sims.operator": ["hessian_operator"],
     "sims.sampling": ["lowest", "sample_point"],
     "sims.signal": ["gap", "overlaps", "signal_vectors"],
-    "bbp.store": ["load"],
 }
 
 

@@ -65,7 +65,7 @@ def compare(
     Parameters
     ----------
     sweep
-        One model's (bbp.store).
+        Of one model, as `bbp.open` gives it.
     draws
         Of labels, for finite-N theory; 0 leaves it out.
     repeats, seed

@@ -164,7 +164,7 @@ class SweepExperiment(engine.Experiment):
         return float(mean), float(spread)
 
     def assemble(self, results: Results) -> xr.Dataset:
-        """The sweep (bbp.store), of several models as the dimension `model`."""
+        """The sweep, of several models as the dimension `model`."""
         return combined([self._assembled(results, index) for index in range(len(self.models))])
 
     def _assembled(self, results: Results, index: int) -> xr.Dataset:

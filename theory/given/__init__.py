@@ -1,7 +1,5 @@
 """Theory for given rows: the Hessian on inputs of one's own, Gaussian or with a scale tau of each row, and a verdict on it."""
 
-import sys
-
 from theory.given.labels import Given, Population, given, population
 from theory.given.verdict import Heavy, Verdict, enough, judge, marks, settled
 
@@ -17,5 +15,3 @@ __all__ = [
     "population",
     "settled",
 ]
-
-sys.modules[f"{__name__}.population"] = sys.modules[f"{__name__}.labels"]  # its first name

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+import bbp
 from bbp.analysis.edge_statistics import _distances, edge_statistics
-from bbp.store import load
 from bbp.sweep import main
 from theory.checks import ParameterError
 from theory.finite.tracy_widom import tracy_widom_cdf
@@ -26,7 +26,7 @@ def test_samples_of_a_sharp_edge(tmp_path):
     path = tmp_path / "sweep.h5"
     options = ["--alpha-grid", "0.8", "--a", "0.5", "--n", "100", "--samples", "40", "--out", str(path), "-q"]
     assert main(options) == 0
-    sweep = load(path)
+    sweep = bbp.open(path)
     found = edge_statistics(sweep, 100, 0.8)
     assert len(found.scaled) == 40 and -3 < found.mean.value < 0
     assert np.corrcoef(found.lowest, found.edges)[0, 1] > 0.5

@@ -197,7 +197,7 @@ def test_other_threads_leave_signals_alone():
 
 
 def test_importing_the_library_changes_no_handler():
-    code = "import signal, bbp.store; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    code = "import signal, bbp.files.dataset; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.stdout == "True\n", done.stderr
