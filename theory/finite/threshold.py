@@ -82,6 +82,8 @@ def threshold(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) 
         sizes = np.asarray(n)
     except ValueError:
         raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
+    if not sizes.size:
+        raise ParameterError(f"n must be a number or an array of at least one, got {shown(n)}")
     each, kind = [], bbp_threshold(model).kind
     for size in [_size(v) for v in (sizes.ravel() if sizes.ndim else [n])]:
         found = answer(model, n=size, share=0.5, of="informative", draws=draws, seed=seed)

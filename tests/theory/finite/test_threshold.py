@@ -60,6 +60,7 @@ def test_threshold_of_several_directions_is_where_half_of_the_draws_are_informat
     ("arguments", "message"),
     [
         ({"n": 5}, "n must be"),
+        ({"n": []}, "n must be .* of at least one"),
         ({"n": 100, "draws": 1}, "draws must be"),
     ],
 )
