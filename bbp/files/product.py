@@ -37,7 +37,7 @@ def combined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
     varied = [name for name in dict.fromkeys(n for head in heads for n in head) if name not in common]
     columns = {
         name: ("model", _column(name, [head.get(name) for head in heads]))
-        for name in dict.fromkeys((*OWN, *varied))
+        for name in dict.fromkeys((*OWN, *varied, *(found for found in _FOUND if found in heads[0])))
     }
     plain = [
         part.drop_dims("unit", errors="ignore").assign(

@@ -69,6 +69,8 @@ def test_several_models_are_a_dimension(tmp_path):
     whole = product.combined(parts)
     assert whole.p.values.tolist() == [1, 2] and whole.alpha.values.tolist() == [1, 2, 3, 4]
     assert "p" not in whole.attrs and whole.status.isel(model=0).sel(alpha=4.0).max() == 0
+    # every model's own, those that are the same too
+    assert whole.kind.values.tolist() == ["continuous"] * 2 and whole.alpha_bbp.dims == ("model",)
     dataset.write(tmp_path / "a.h5", whole)
     for part, back in zip(parts, product.split(package.open(tmp_path / "a.h5")), strict=True):
         _same(part, back)
