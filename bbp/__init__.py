@@ -25,7 +25,7 @@ sys.meta_path.append(former)
 if process.is_program():
     process.begin()
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 # What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
 _PROGRAMS = (

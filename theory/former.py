@@ -9,18 +9,17 @@ from typing import Any
 
 
 class Former(Loader):
-    """Finder of the former modules of a package, and of names that modules had. Names in the tables are without the package.
+    """Finder of the former modules of a package, and of names that modules had. Former names are without the package.
 
-    opens: former name -> the module that it opens (none of whose parent's own names it takes), or module:name of an object.
-    moved: module -> its former names, which fail and say it.
-    gone: former name -> what to use now, in words.
+    opens: module, or module:name of an object -> its former names, which open it; the module above has no such name.
+    says: what to use now -> the former names that fail in a line with it.
     """
 
-    def __init__(self, package: str, opens: dict[str, str], moved: dict[str, str], gone: dict[str, str]):
-        self.opens = {f"{package}.{old}": f"{package}.{new}" for old, new in opens.items()}
-        self.says = {f"{package}.{old}": new for old, new in gone.items()}
-        for new, names in moved.items():
-            self.says |= {f"{package}.{old}": f"{package}.{new}" for old in names.split()}
+    def __init__(self, package: str, opens: dict[str, str], says: dict[str, str]):
+        self.opens = {
+            f"{package}.{old}": f"{package}.{new}" for new, names in opens.items() for old in names.split()
+        }
+        self.says = {f"{package}.{old}": new for new, names in says.items() for old in names.split()}
         self.modules = {name.rpartition(".")[0] for name in (*self.opens, *self.says)} - {package}
         sys.meta_path.insert(0, self)  # ours first: some of these modules exist and lack a name
 
@@ -59,89 +58,68 @@ class Former(Loader):
         return getattr(sys.modules[new], inside) if inside else sys.modules[new]
 
 
-LABELS = "a tuple (lam, u, y): theory.Network.draw_labels"
-MARGINS = "theory.student_margins, which gives a dict"
-CURVE = "theory.finite.law(model, alphas, n) with .mean(name) and .std(name)"
-MEANS = "theory.finite.law(model, alpha, n), which has means over draws"
-ANSWER = "theory.finite.answer(model, alpha=, n=, share=), of which two are given"
-
 THEORY = Former(
     "theory",
     opens={
-        "TeacherBranch": "answers:Spectrum",
-        "ThresholdMap": "answers:Threshold",
-        "bbp_threshold": "general.spectrum:threshold",
-        "bulk_edge": "general.spectrum:edge",
-        "exact.density.atom": "general.density:atom",
-        "exact.density.resolvent": "exact.resolvent",
-        "exact.density.signal": "exact.density",
-        "finite.law.FiniteLaw": "finite.law:Law",
-        "finite.questions": "finite.threshold",
-        "finite.typical": "finite.edge",
-        "finite.validity": "finite.law",
-        "general.GeneralSpectrum": "general.results:Found",
-        "general.ModelMap": "answers:Threshold",
-        "general.ModelThreshold": "answers:Threshold",
-        "general.Spectrum": "general.results:Found",
-        "general.network": "model.network",
-        "minima.answers": "minima.count",
-        "minima.overlaps": "minima.count",
-        "minima.transition": "minima.count",
-        "model.target": "model.activations",
-        "outlier": "exact.outliers:outlier",
-        "quenched": "finite.quenched",
-        "teacher_branch": "general.spectrum:spectrum",
+        "answers:Spectrum": "TeacherBranch",
+        "answers:Threshold": "ThresholdMap general.ModelMap general.ModelThreshold",
+        "exact.density": "exact.density.signal",
+        "exact.outliers:outlier": "outlier",
+        "exact.resolvent": "exact.density.resolvent",
+        "finite.edge": "finite.typical",
+        "finite.law": "finite.validity",
+        "finite.law:Law": "finite.law.FiniteLaw",
+        "finite.quenched": "quenched",
+        "finite.threshold": "finite.questions",
+        "general.density:atom": "exact.density.atom",
+        "general.results:Found": "general.GeneralSpectrum general.Spectrum",
+        "general.spectrum:edge": "bulk_edge",
+        "general.spectrum:spectrum": "teacher_branch",
+        "general.spectrum:threshold": "bbp_threshold",
+        "minima.count": "minima.answers minima.overlaps minima.transition",
+        "model.activations": "model.target",
+        "model.network": "general.network",
     },
-    moved={
-        "answers": "printing",
-        "exact.bulk": "exact.conditions",
-        "exact.committee": "exact.quadrature",
-        "exact.density": "exact.density.density",
-        "exact.transition": "exact.alpha_zero",
-        "exact.weight_law": "exact.density.weight_law",
-        "finite": "finite_n",
-        "finite.block": "finite.anisotropy finite.bulk_block",
-        "finite.bulk": "finite.label_bulk finite.levels",
-        "finite.draw": "finite.random_numbers",
-        "finite.many_labels": "finite.extreme_labels",
-        "general.clouds": "general.orbits",
-        "general.density": "general.resolvent",
-        "general.extremes": "general.touching general.wide",
-        "general.infimum": "general.floor general.lowest",
-        "general.nodes": "general.panels",
-        "general.spectrum": "front general.alpha_zero",
-        "general.state": "general.symmetric",
-        "given.labels": "given.population",
-        "minima.saddle": "minima.labels minima.stability",
-        "model.activations": "model.readout",
-        "path.conditioned": "path.law",
-    },
-    gone={
-        "StudentDirection": MARGINS,
-        "exact.outliers.StudentDirection": MARGINS,
-        "exact.outliers.student_outliers": MARGINS,
-        "finite.block_noise": "theory.finite.law, which has the noise",
-        "finite.edge.critical_overlap": "critical_amplitude(model) * n ** (-1/3)",
-        "finite.edge.edge_scale": "finite_edge(model, alpha, n).scale",
-        "finite.law.FiniteCurve": CURVE,
-        "finite.law.finite_curve": CURVE,
-        "finite.quenched.QuenchedMean": MEANS,
-        "finite.quenched.mean_margin": MEANS,
-        "finite.quenched.quenched_mean": MEANS,
-        "finite.threshold.alpha_at": ANSWER,
-        "finite.threshold.margin_threshold": "theory.finite.threshold(model, n), that of samples",
-        "finite.threshold.n_at": ANSWER,
-        "finite.threshold.share_at": ANSWER,
-        "general.Labels": LABELS,
-        "general.ScalarLaw": "theory.general.nodes.given_law(weight, spike, probability, infimum)",
-        "general.activation_weight": "lambda lam, u, xi: model.weights(lam, model.outputs(u)), "
-        "model = Network(activation=..., a=...)",
-        "general.spikes.spikes": "SpikeBlock(dyson, v).spikes(edge)",
-        "late_scipy": "scipy itself",
-        "model.Labels": LABELS,
-        "model.activations.outputs_of": "the reach of the Activation or Target",
-        "model.activations.taken": "attains(end) of the Activation or Target",
-        "model.network.Labels": LABELS,
-        "student_outliers": MARGINS,
+    says={
+        "SpikeBlock(dyson, v).spikes(edge)": "general.spikes.spikes",
+        "a tuple (lam, u, y): theory.Network.draw_labels": "general.Labels model.Labels model.network.Labels",
+        "attains(end) of the Activation or Target": "model.activations.taken",
+        "critical_amplitude(model) * n ** (-1/3)": "finite.edge.critical_overlap",
+        "finite_edge(model, alpha, n).scale": "finite.edge.edge_scale",
+        "lambda lam, u, xi: model.weights(lam, model.outputs(u)), of a Network model": "general.activation_weight",
+        "scipy itself": "late_scipy",
+        "the reach of the Activation or Target": "model.activations.outputs_of",
+        "theory.answers": "printing",
+        "theory.exact.bulk": "exact.conditions",
+        "theory.exact.committee": "exact.quadrature",
+        "theory.exact.density": "exact.density.density",
+        "theory.exact.transition": "exact.alpha_zero",
+        "theory.exact.weight_law": "exact.density.weight_law",
+        "theory.finite": "finite_n",
+        "theory.finite.answer(model, alpha=, n=, share=), of which two are given": "finite.threshold.alpha_at "
+        "finite.threshold.n_at finite.threshold.share_at",
+        "theory.finite.block": "finite.anisotropy finite.bulk_block",
+        "theory.finite.bulk": "finite.label_bulk finite.levels",
+        "theory.finite.draw": "finite.random_numbers",
+        "theory.finite.law(model, alpha, n), which has means over draws": "finite.quenched.QuenchedMean "
+        "finite.quenched.mean_margin finite.quenched.quenched_mean",
+        "theory.finite.law(model, alphas, n) with .mean(name) and .std(name)": "finite.law.FiniteCurve finite.law.finite_curve",
+        "theory.finite.law, which has the noise": "finite.block_noise",
+        "theory.finite.many_labels": "finite.extreme_labels",
+        "theory.finite.threshold(model, n), that of samples": "finite.threshold.margin_threshold",
+        "theory.general.clouds": "general.orbits",
+        "theory.general.density": "general.resolvent",
+        "theory.general.extremes": "general.touching general.wide",
+        "theory.general.infimum": "general.floor general.lowest",
+        "theory.general.nodes": "general.panels",
+        "theory.general.nodes.given_law(weight, spike, probability, infimum)": "general.ScalarLaw",
+        "theory.general.spectrum": "front general.alpha_zero",
+        "theory.general.state": "general.symmetric",
+        "theory.given.labels": "given.population",
+        "theory.minima.saddle": "minima.labels minima.stability",
+        "theory.model.activations": "model.readout",
+        "theory.path.conditioned": "path.law",
+        "theory.student_margins, which gives a dict": "StudentDirection student_outliers "
+        "exact.outliers.StudentDirection exact.outliers.student_outliers",
     },
 )
