@@ -1,6 +1,6 @@
 """The parts of an unfinished run: one file per finished unit, in the directory FILE.h5.parts beside the output.
 
-A part is a zip of arrays (npz, no pickles) with a seal behind it (bbp.files.atomic), landed by temporary file, fsync and
+A part is a zip of arrays (npz, no pickles) with a seal behind it (bbp.files.disk), landed by temporary file, fsync and
 rename. It states what it holds (experiment, point, samples and all that decides its numbers), and that is checked, with
 the type and shape of every column, when it is read: parts of any block size, in any order, from any number of processes
 make up one run, and none counts for another point or another run. A damaged one is set aside and computed again.

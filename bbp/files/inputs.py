@@ -45,7 +45,7 @@ def inputs(rows: Any, *, name: str | None = None, centred: bool = True) -> Input
     ------
     theory.checks.ParameterError
         On what is no matrix of finite real numbers.
-    bbp.console.errors.FileError
+    bbp.console.messages.FileError
         On a file that cannot be read.
 
     >>> inputs([[1, 2], [3, 5], [0, 1]]).words
