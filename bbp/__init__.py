@@ -28,15 +28,8 @@ if process.is_program():
 __version__ = "0.5.0"
 
 # What `import bbp` gives, imported when it is first asked for: xarray alone takes half a second.
-_PROGRAMS = (
-    "sweep",
-    "phase",
-    "descent",
-    "compare",
-    "join",
-    "fit",
-    "plot",
-)  # modules, and functions (program.callable_as)
+# Each is a module, and a function (program.callable_as).
+_PROGRAMS = "sweep", "phase", "descent", "compare", "join", "fit", "plot"
 
 
 def __getattr__(name: str) -> Any:

@@ -56,9 +56,8 @@ def descent(
     theory.checks.ParameterError, KeyboardInterrupt
         As `bbp.sweep`.
     """
-    grids = {name: values for name, values in {"alpha_grid": alpha, "n": n}.items() if values is not None}
-    own = {**grids, "samples": samples, "seed": seed, **options}
-    return PROGRAM.call(own, model, out=out, executor=executor, progress=progress)
+    own = {"samples": samples, "seed": seed, **options}
+    return PROGRAM.call(own, model, alpha_grid=alpha, n=n, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, descent)

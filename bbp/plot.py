@@ -119,10 +119,8 @@ def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
     found: dict[str, xr.Dataset] = {}
     for name, one in several.items():
         result = one if isinstance(one, xr.Dataset) else files.open(one)
-        form, called = (
-            str(result.attrs.get("format")),
-            repr(str(one)) if isinstance(one, str | Path) else "the result",
-        )
+        form = str(result.attrs.get("format"))
+        called = repr(str(one)) if isinstance(one, str | Path) else "the result"
         if form not in FIGURES:
             raise FileError(f"{called} is a {form} file, which has no figure here")
         if model is not None and form not in (files.SWEEP, files.DESCENT):

@@ -69,9 +69,8 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C, with a line on what is kept: beside `out` (`resume=True` goes on), or in memory (the same call goes on).
     """
-    grids = {name: values for name, values in {"alpha_grid": alpha, "n": n}.items() if values is not None}
-    own = {**grids, "samples": samples, "seed": seed, **options}
-    return PROGRAM.call(own, model, out=out, executor=executor, progress=progress)
+    own = {"samples": samples, "seed": seed, **options}
+    return PROGRAM.call(own, model, alpha_grid=alpha, n=n, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, sweep)

@@ -32,6 +32,25 @@ def activation_of(
     values unless given. A closed form given there costs theory less: here each of its calls goes through JAX. Raises
     ParameterError where JAX cannot differentiate the function.
 
+    Parameters
+    ----------
+    name : str
+    value : function
+        s(x) of one number.
+    parity : str
+        "even", "odd" or "none".
+    growth : float
+    infimum : float
+        Of s.
+
+    Returns
+    -------
+    theory.model.activations.Activation
+
+    Raises
+    ------
+    theory.checks.ParameterError
+
     >>> float(activation_of("sech", lambda x: 1 / jnp.cosh(x)).second(0.0, np))
     -1.0
     """
@@ -56,6 +75,21 @@ def loss_of(name: str, value: Callable[..., Any], *, has_a: bool = True, positiv
 
     Without the parameter a (has_a False) it is a function l(y, yhat) of two. has_a, positive as in `theory.model.losses.Loss`,
     which checks them. Raises ParameterError where JAX cannot differentiate the function.
+
+    Parameters
+    ----------
+    name : str
+    value : function
+        l(y, yhat, a), or l(y, yhat).
+    has_a, positive : bool
+
+    Returns
+    -------
+    theory.model.losses.Loss
+
+    Raises
+    ------
+    theory.checks.ParameterError
 
     >>> one = np.ones(1)
     >>> loss_of("cosh", lambda y, yhat, a: a * jnp.cosh((yhat - y) / a)).second(one, one, 2.0, np).tolist()

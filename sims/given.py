@@ -93,7 +93,25 @@ def verdict_of(
     model: Network, alpha: float, seed: int, lowest: NDArray, overlaps: NDArray, said: NDArray
 ) -> Verdict:
     """The verdict from lowest eigenvalues and overlaps (S,) of samples and the `predictions` (S, 6) of the same; theory's means
-    are those of more draws of the seed, of which no Hessian is solved."""
+    are those of more draws of the seed, of which no Hessian is solved.
+
+    Parameters
+    ----------
+    model : Network
+        With `inputs`.
+    alpha : float
+        M / N of the samples.
+    seed : int
+        Of their draws.
+    lowest, overlaps : arrays (S,)
+        Of each sample: lowest eigenvalue, in units of the Hessian, and q2 of its vector; NaN where it failed.
+    said : array (S, 6)
+        `predictions` of the same samples.
+
+    Returns
+    -------
+    theory.given.verdict.Verdict
+    """
     rows = _inputs(model)
     try:
         own = marks(rows)
@@ -151,6 +169,26 @@ def predictions(
     q2), and by how much the two differ between the halves of the rows; NaN beyond the first two samples.
 
     Raises ParameterError as `sims.sample`.
+
+    Parameters
+    ----------
+    model : Network
+        With `inputs`.
+    n, alpha : int, float
+        N, the number of columns of the inputs, and M / N.
+    samples : iterable of int
+        Numbers of draws.
+    seed : int
+        Of all of them.
+
+    Returns
+    -------
+    array (S, 6)
+        Eigenvalues in units of the Hessian.
+
+    Raises
+    ------
+    theory.checks.ParameterError
     """
     found = np.full((len(numbers := list(samples)), 6), np.nan)
     for row, number in zip(found, numbers, strict=True):

@@ -248,6 +248,22 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
 
     Each block X^T diag(f) X is symmetric: rows of positive and of negative weight go to one symmetric rank
     update each (syrk), half the operations of a general product, which small ones are nevertheless faster by.
+
+    Parameters
+    ----------
+    data : array (M, N)
+        Rows of inputs.
+    F : array (M, p, p)
+        Symmetric weights of each row, as from `weights_of`.
+
+    Returns
+    -------
+    array (pN, pN)
+        In the units of F and the dtype of the data; index k N + i is coordinate i of student k.
+
+    Raises
+    ------
+    theory.checks.ParameterError
     """
     data, F = (np.asarray(array) for array in _rows_and_weights(data, F))
     p, n = F.shape[-1], data.shape[1]

@@ -219,6 +219,18 @@ def chosen(words: NDArray, count: int, m: int) -> NDArray[np.int64]:
     """Which m of `count` given rows the draw with these words of its key has, (m,): each row has a number of 64 bits, its index
     folded into the data key, and those of the lowest numbers are taken in order. A larger m has those of a smaller one first.
 
+    Parameters
+    ----------
+    words : array (2,) of uint32
+        Of the key of the draw (`Instance.words`).
+    count, m : int
+        Rows there are, and rows taken: m is at most count.
+
+    Returns
+    -------
+    array (m,) of int
+        Indices of rows, in the order in which the draw has them.
+
     >>> chosen(np.array([0, 7], np.uint32), 5, 5).tolist() == sorted(range(5))
     False
     """
@@ -300,6 +312,22 @@ def real_dtype(dtype: Any) -> np.dtype:
 def samples_of(alpha: float, n: int) -> int:
     """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0.
 
+    Parameters
+    ----------
+    alpha : float
+        M / N.
+    n : int
+        Input dimension N.
+
+    Returns
+    -------
+    int
+        M.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+
     >>> samples_of(2.5, 13)
     32
     """
@@ -360,7 +388,24 @@ def teacher_noise(
 
 @pinned
 def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]:
-    """Teacher outputs y (M,) with their noise on the host; u (M, p_star) as from `labels`, which is called without it."""
+    """Teacher outputs y (M,) with their noise on the host; u (M, p_star) as from `labels`, which is called without it.
+
+    Parameters
+    ----------
+    instance : Instance
+    u : array (M, p_star)
+        Preactivations of the teacher, as from `labels`.
+
+    Returns
+    -------
+    array (M,)
+        In float64.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On u of another shape.
+    """
     of_type("instance", instance, Instance)
     u = labels(instance)[1] if u is None else reals("u", u, instance.m, len(instance.teacher))
     zeta, xi = (
@@ -384,7 +429,17 @@ def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
 
 @pinned
 def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn."""
+    """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn.
+
+    Parameters
+    ----------
+    instance : Instance
+
+    Returns
+    -------
+    lam, u : arrays (M, p) and (M, p_star)
+        X w_k and X w*_l: of variance 1 where the rows of weights have norm sqrt(N).
+    """
     return labels_inside(of_type("instance", instance, Instance))
 
 
@@ -408,7 +463,20 @@ def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def finite_p(model: Network) -> int:
-    """The student's width as an int; ParameterError for p = inf, and for what is no model."""
+    """The student's width as an int; ParameterError for p = inf, and for what is no model.
+
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    theory.checks.ParameterError
+    """
     if math.isinf(network(model).p):
         raise ParameterError("p must be finite to draw samples, got inf")
     if model.p >= _WIDEST:

@@ -42,6 +42,11 @@ WIDEST = {"cpu": 46_340, "gpu": 26_700}
 def allotted() -> int:
     """Cores that may be kept busy: the least of affinity, quota of the control groups, and Slurm's; at least 1.
 
+    Returns
+    -------
+    int
+        Cores of this process, whatever the machine has.
+
     >>> allotted() >= 1
     True
     """
@@ -60,7 +65,13 @@ def allotted() -> int:
 
 
 def free_bytes() -> int | None:
-    """The least of MemAvailable and what each control group on the way to the root leaves; None where neither is said."""
+    """The least of MemAvailable and what each control group on the way to the root leaves; None where neither is reported.
+
+    Returns
+    -------
+    int or None
+        Bytes of this machine's memory, without a GPU's.
+    """
     lines = _text(PROC / "meminfo").splitlines()
     known = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     known += [left for place in _groups("memory") if (left := _left(place)) is not None]
@@ -98,6 +109,11 @@ def available_bytes() -> int | None:
     """Bytes free for new arrays on JAX's first device; None where the system does not say.
 
     GPU: the pool's limit less what is in use. CPU: `free_bytes`.
+
+    Returns
+    -------
+    int or None
+        Bytes.
     """
     if jax.default_backend() != "cpu":
         stats = jax.devices()[0].memory_stats() or {}
@@ -209,9 +225,8 @@ COLUMN = 4  # kernels for a column of a matrix that is reduced to tridiagonal fo
 PRODUCTS = 150  # of a search, as at N = 4,000 (docs/accuracy.md)
 VARIATE = 127  # operations for a normal variate, most of them on integers, as compiled
 PATIENCE = 4  # times as long as a search that a dense solve may take, for its ranks: some 4 on a CPU too, at p N = 4,000
-TOGETHER = (
-    32  # matrices solved together at most: the host's work on a sample then takes longer than the card's
-)
+# matrices solved together at most: the host's work on a sample then takes longer than the card's
+TOGETHER = 32
 
 # of a block of rows: its kernels take ten times as long as they wait for one another
 BLOCK_BYTES = 1 << round(10 * KERNELS * LAUNCH * CARD.bandwidth / 2 - 1).bit_length()

@@ -206,14 +206,50 @@ def bytes_needed(
     solver: str = "auto",
     batch: int | None = None,
 ) -> int:
-    """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones."""
+    """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones.
+
+    Parameters
+    ----------
+    model, n, alpha, eigenpairs, dtype, solver, batch
+        As in `sample_point`.
+
+    Returns
+    -------
+    int
+        Bytes of the device that solves.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+    """
     n = count("n", n)
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     return _bytes_of(model, alpha, k, dtype, name, size)(n)
 
 
 def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
-    """ "dense" while the order p N is small enough in time and memory, else "krylov"."""
+    """ "dense" while the order p N is small enough in time and memory, else "krylov".
+
+    Parameters
+    ----------
+    model : Network
+        Of finite p.
+    n, alpha : int, float
+        N, and M / N.
+    k : int
+        Eigenpairs wanted.
+    dtype : str
+        "float64" or "float32".
+
+    Returns
+    -------
+    str
+        A name of `SOLVERS`.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+    """
     p, n = instance.finite_p(model), count("n", n)
     if jax.default_backend() == "cpu":
         fast = p * n <= DENSE

@@ -132,7 +132,25 @@ class Observable:
 
 @pinned
 def tried(name: str, value: Callable[..., Any], p: int, p_star: int, n: int, k: int) -> Observable:
-    """The observable that this function is, by calling it with arrays of the shapes of a sample; ParameterError if none."""
+    """The observable that this function is, by calling it with arrays of the shapes of a sample; ParameterError if none.
+
+    Parameters
+    ----------
+    name : str
+        Of the variable that keeps it.
+    value : function
+        Called with values=, vectors=, teacher=, student= (see the top of the module).
+    p, p_star, n, k : int
+        Widths, N and number of eigenpairs of the samples that it is for; tried at a smaller N where arrays would be large.
+
+    Returns
+    -------
+    Observable
+
+    Raises
+    ------
+    theory.checks.ParameterError
+    """
     n = max(p_star, -(-k // p), min(n, MOST // (p * k)))
     rng = np.random.default_rng(0)
     vectors = np.linalg.qr(rng.standard_normal((p * n, k)))[0]

@@ -98,15 +98,14 @@ def read_toml(path: str | Path, options: Sequence[Option]) -> dict[str, Any]:
     """The options in a TOML file; keys are the long option names, with - or _. FileError, ParameterError."""
     names = [option.name for option in options if not option.flag and option.name != "task"]
     try:
-        stored = tomllib.loads(
-            disk.read_bytes(path, LARGEST).decode("utf-8-sig")
-        )  # a byte-order mark is skipped
+        # utf-8-sig: a byte-order mark is skipped
+        stored = tomllib.loads(disk.read_bytes(path, LARGEST).decode("utf-8-sig"))
     except FileError as error:
         raise FileError(f"cannot read the configuration: {error}") from None
     except (
         ValueError,
         RecursionError,
-    ) as error:  # no UTF-8, no TOML, an integer of thousands of digits, deep nesting
+    ) as error:  # no UTF-8, no TOML, an integer of 10^4 digits, deep nesting
         raise FileError(f"{str(path)!r} is not TOML: {error}") from None
     found: dict[str, Any] = {}
     for key, value in stored.items():

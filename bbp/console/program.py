@@ -244,6 +244,7 @@ class Program:
         out: Any = None,
         executor: Executor | None = None,
         progress: bool = True,
+        **grids: Any,
     ) -> Any:
         """What the program would put into its file, from Python.
 
@@ -252,10 +253,12 @@ class Program:
         out        the file to write; None keeps nothing on disk
         executor   runs the units of work
         progress   False: no bar and no messages but errors
+        grids      more options, of which None keeps the default
 
         ParameterError on a wrong option; FileError, RunError as the program; Interrupted, a KeyboardInterrupt, on Ctrl-C.
         """
         names = [option.name for option in self.options if option.name not in SHELL_ONLY]
+        given = {**{name: values for name, values in grids.items() if values is not None}, **given}
         progress, values = checks.flag("progress", progress), {n: _plain(value) for n, value in given.items()}
         for name in values:
             if name in self.elsewhere:

@@ -44,6 +44,7 @@ _GPU = re.compile(r"[0-9]+|(GPU|MIG)-[0-9a-fA-F/-]+")
 def here(units: Iterable[Unit]) -> Iterator[Result]:
     """Run units in this process, until a signal comes."""
     for unit in units:
+        # Between units: a signal cuts none in half.
         process.check()
         yield compute(unit)
 

@@ -32,15 +32,6 @@ PATIENCE = 600.0  # seconds that workers of a scheduler are waited for
 UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
 
 
-@dataclass(frozen=True)
-class Held:
-    """What the engine asks of a file: the records it answers, whether all of it was run, why samples failed."""
-
-    records: list[dict[str, Any]]
-    finished: bool
-    reasons: list[str]
-
-
 class Experiment(ABC):
     """Points, computation and file of one program's run.
 
@@ -70,7 +61,7 @@ class Experiment(ABC):
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """What records and parts of before an option existed mean by its absence: its default."""
+        """Defaults by name: files and parts from before an option existed do not name it, and were made with its default."""
         return checked(self.options, {}, decides=True)
 
     @abstractmethod
@@ -127,19 +118,6 @@ class Experiment(ABC):
     def load(self, path: Path, locking: dataset.Locking) -> Any:
         """What the file holds; FileError."""
         return dataset.open(path, self.form, locking=locking)
-
-    def held(self, found: Any) -> Held:
-        """What the engine asks of it: records, and reasons of failures in order."""
-        each = split(found) if isinstance(found, xr.Dataset) else found
-        whys = [
-            one[name].values
-            for one in each
-            for name in one
-            if name == "reason" or str(name).endswith("_reason")
-        ]
-        reasons = [text for why in whys if why.dtype == object for text in why.ravel() if text]
-        finished = all(one.attrs.get("finished", 1) for one in each)
-        return Held([dataset.config(one) for one in each], finished, reasons)
 
     @abstractmethod
     def table(self, found: Any) -> str:
@@ -303,6 +281,22 @@ def runs(samples: Any) -> Iterator[tuple[int, int]]:
     starts, stops = [0, *(breaks + 1)], [*breaks, len(samples) - 1]
     for start, stop in zip(starts, stops, strict=True):
         yield int(samples[start]), int(samples[stop]) + 1
+
+
+def each_model(found: Any) -> list[xr.Dataset]:
+    """The results, one a model, of what `Experiment.assemble` gives."""
+    return split(found) if isinstance(found, xr.Dataset) else found
+
+
+def reasons(found: Any) -> list[str]:
+    """Why samples of a result failed, in order."""
+    whys = [
+        one[name].values
+        for one in each_model(found)
+        for name in one
+        if name == "reason" or str(name).endswith("_reason")
+    ]
+    return [text for why in whys if why.dtype == object for text in why.ravel() if text]
 
 
 def devices(units: Iterable[Result]) -> str:

@@ -62,6 +62,7 @@ class Parts:
                 )
             plan = {"format": FORMAT, "version": VERSION, "experiment": experiment.name, "records": wanted}
             with FileLock(self.path / PLAN_LOCK):
+                # Looked for again under the lock: of tasks that begin at once the first writes the plan.
                 if not self.exist():
                     disk.write_bytes(self.plan, json.dumps(plan, indent=1).encode())
         there = self.read_plan()
@@ -121,9 +122,7 @@ class Parts:
                 continue
             try:
                 yield _read(path.name, data, experiment)
-            except (
-                Exception
-            ) as error:  # whatever bytes that others wrote make of the readers of zip, npy and JSON
+            except Exception as error:  # whatever foreign bytes make of the readers of zip, npy and JSON
                 log.warning("part %s is damaged (%s): it does not count", path.name, error)
                 if set_aside:
                     path.replace(path.with_suffix(".damaged"))
@@ -146,6 +145,7 @@ class Parts:
     def discard(self) -> None:
         """Remove the plan, then the parts; what is not ours stays, and so do locks until their holder leaves."""
         with suppress(FileNotFoundError):
+            # The plan goes first: parts that a process killed here leaves are refused, and not taken for those of a run.
             for path in sorted(self.path.iterdir(), key=lambda path: path.name != PLAN):
                 if _OURS.fullmatch(path.name) and not path.is_dir():
                     path.unlink(missing_ok=True)

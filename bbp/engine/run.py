@@ -16,10 +16,10 @@ from filelock import FileLock, Timeout
 from bbp.console import messages, process, program
 from bbp.console.messages import FileError, RunError, log
 from bbp.engine import cache, executors
-from bbp.engine.experiment import Execution, Experiment, Pending, canonical, differences
+from bbp.engine.experiment import Execution, Experiment, Pending, canonical, differences, each_model, reasons
 from bbp.engine.parts import LOCK, OWNER, Parts
 from bbp.engine.tasks import Result, Results, Unit
-from bbp.files import disk
+from bbp.files import dataset, disk
 from theory.checks import ParameterError
 
 # What runs units and gives their results; after a signal it gives what it has computed already, and ends as process.check does.
@@ -37,6 +37,7 @@ def run(experiment: Experiment, how: Execution) -> Any:
     disk.prepare_directory(how.out.parent)
     parts = Parts(how.out)
     with _locked(how, parts):
+        # Under the lock: nobody writes the file between this look and what follows from it.
         finished = existing(experiment, how)
         if finished is not None:
             return finished
@@ -96,20 +97,19 @@ def existing(experiment: Experiment, how: Execution) -> Any:
         found = experiment.load(how.out, how.locking)
     except FileError as error:
         raise FileError(f"{error} (--force replaces it)") from None
-    held = experiment.held(found)
-    difference = differences(held.records, experiment.records(), experiment.defaults)
+    each = each_model(found)
+    # Names of the files that were compared are stored too: their contents count.
+    records = [{k: v for k, v in dataset.config(one).items() if k != "files"} for one in each]
+    finished = all(one.attrs.get("finished", 1) for one in each)
+    difference = differences(records, experiment.records(), experiment.defaults)
     if difference:
         raise FileError(
             f"{str(how.out)!r} holds another {experiment.name}: {difference} (--force replaces it)"
         )
-    if held.finished and not (how.retry_failed and held.reasons):
+    if finished and not (how.retry_failed and reasons(found)):
         return found
     if not Parts(how.out).exist():
-        state = (
-            "is finished, but its parts are gone"
-            if held.finished
-            else "is unfinished, and its parts are gone"
-        )
+        state = f"is {'finished, but' if finished else 'unfinished, and'} its parts are gone"
         raise FileError(f"{str(how.out)!r} {state} (--force starts afresh)")
     return None
 
@@ -152,6 +152,7 @@ def keep_programs(how: Execution) -> None:
 def _begin(experiment: Experiment, how: Execution, parts: Parts) -> Results:
     """What earlier runs have left, after checking that it may be used."""
     if not how.task:
+        # Not by a task: what looks left over may be what another one is writing.
         disk.sweep_leftovers(how.out)
         parts.tidy()
     if how.force and not how.continues:
@@ -181,6 +182,7 @@ def _run_all(
         while plan.samples:
             for result in work(plan):
                 if parts is not None:
+                    # On disk before it counts as done.
                     parts.save(result, experiment)
                 results.add(result)
                 last = result.first + result.count - 1
@@ -202,6 +204,7 @@ def _finish(experiment: Experiment, how: Execution, parts: Parts, results: Resul
             " run the missing tasks, or merge with --partial"
         )
     found = experiment.assemble(results)
+    # The file is on disk before its parts go.
     experiment.save(how.out, found)
     if not missing.samples and not results.failed:
         parts.discard()
@@ -251,9 +254,8 @@ def _lock(path: Path, what: str) -> Iterator[None]:
         raise FileError(f"{str(path.parent)!r} is not a directory, which the parts of {what!r} need")
     lock = FileLock(path, timeout=MOMENT)
     try:
-        while not (
-            lock.is_locked and path.exists()
-        ):  # its last holder may remove it, and its directory, at any moment
+        # Its last holder may remove the lock, and its directory, at any moment: it counts if it is there once it is ours.
+        while not (lock.is_locked and path.exists()):
             lock.release(force=True)
             with suppress(FileNotFoundError, FileExistsError):
                 path.parent.mkdir(parents=True, exist_ok=True)

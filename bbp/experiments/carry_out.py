@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,13 @@ from bbp.console.messages import log
 from bbp.engine import cache
 from bbp.engine import run as engine
 from bbp.engine.executors import given, gpus
-from bbp.engine.experiment import PATIENCE, Execution, Experiment, Pending
+from bbp.engine.experiment import PATIENCE, Execution, Experiment, Pending, reasons
 from bbp.engine.tasks import Point, Results, compute
 from sims.machine import allotted, free_bytes
 from theory.checks import ParameterError
 
 ELSEWHERE = 8  # processes that a scheduler or an executor is taken to have, where units are cut
 HINTS = ("batch", "threads")  # options of execution that are for what computes
-# Options of the same name in `Execution`.
-SAME = "block task scheduler locking merge partial resume retry_failed force".split()
 PLACES = ("processes", "workers", "scheduler")  # options that say where units run
 EXCLUDE = (
     *(("processes", "workers"), ("processes", "scheduler")),
@@ -94,11 +92,11 @@ def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, st
 
 def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
     """How many samples failed, after an error message if any did; `again`: the option that tries them again, of a file."""
-    reasons = experiment.held(found).reasons
-    if reasons:
+    whys = reasons(found)
+    if whys:
         more = f" ({again} tries again)" if again else ""
-        log.error("%d %s failed, the first because: %s%s", len(reasons), experiment.unit_of, reasons[0], more)
-    return len(reasons)
+        log.error("%d %s failed, the first because: %s%s", len(whys), experiment.unit_of, whys[0], more)
+    return len(whys)
 
 
 def execution(settings: Mapping[str, Any]) -> Execution:
@@ -120,16 +118,17 @@ def execution(settings: Mapping[str, Any]) -> Execution:
     parallel = workers or (ELSEWHERE if elsewhere else 1)
     if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
         hints.setdefault("threads", 1)  # the processes share the cores already
-    return Execution(
-        out=settings["out"] or Path(),
-        hints=hints,
-        parallel=parallel,
-        workers=workers,
-        executor=None if settings.get("executor") is None else given(settings["executor"]),
-        patience=PATIENCE if settings["wait"] is None else settings["wait"],
-        cache=None if settings["merge"] else cache.directory(settings["cache"]),
-        **{name: settings[name] for name in SAME},
-    )
+    chosen = {each.name: settings[each.name] for each in fields(Execution) if each.name in settings}
+    chosen |= {
+        "out": settings["out"] or Path(),
+        "hints": hints,
+        "parallel": parallel,
+        "processes": 1,  # until `side_by_side` knows how many end soonest
+        "executor": None if settings.get("executor") is None else given(settings["executor"]),
+        "patience": PATIENCE if settings["wait"] is None else settings["wait"],
+        "cache": None if settings["merge"] else cache.directory(settings["cache"]),
+    }
+    return Execution(**chosen)
 
 
 def check_memory(experiment: Experiment, how: Execution) -> None:

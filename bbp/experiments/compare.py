@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -114,11 +114,6 @@ class CompareExperiment(engine.Experiment):
     def load(self, path: Path, locking: dataset.Locking) -> list[xr.Dataset]:
         """The one comparison that the file holds."""
         return [super().load(path, locking)]
-
-    def held(self, found: list[xr.Dataset]) -> engine.Held:
-        """Records without the names of the files, whose contents count."""
-        held = super().held(found)
-        return replace(held, records=[{k: v for k, v in r.items() if k != "files"} for r in held.records])
 
     def table(self, found: list[xr.Dataset]) -> str:
         """The table of every model."""

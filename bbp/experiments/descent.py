@@ -13,7 +13,7 @@
     quenched_*                   (n, start, alpha, sample, hessian_step) edge, outlier, overlap
     conditioned_*                the same shape: edge, lowest, lowest_error, overlap, overlap_error: what theory says of the
                                  plain Hessian, with --theory (sims.dynamics.hessians); NaN where there is none or it was
-                                 not asked. Files of before have annealed_* in place of the latter: students at these overlaps,
+                                 not asked. Older files have annealed_* in place of the latter: students at these overlaps,
                                  independent of the data
     status, code, reason         (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
                                  (sims.dynamics.state.End); why it failed
@@ -105,7 +105,7 @@ def compute(
 
 
 def _rules(settings: Mapping[str, Any]) -> Rules:
-    """Those of the descents: of a record, what it does not name is what it meant when there was no choice."""
+    """The rules of the descents. What stored options do not name is what was done before there was a choice."""
     return Rules(
         settings.get("dynamics", "steps"),
         settings["steps"],
@@ -160,7 +160,7 @@ class DescentExperiment(engine.Experiment):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Those of the table of options, but the dynamics of the records that name none."""
+        """Those of the table of options; but what names no dynamics was made in steps."""
         return {**super().defaults, "dynamics": "steps"}
 
     def points(self, results: Results) -> Iterator[Point]:
@@ -263,7 +263,7 @@ def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = No
         model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
     else:
         model = models.given(model, given)
-    # The record states the model by what makes it no committee: those of before there were others are the same.
+    # A committee is stored by its widths and a alone: files older than the other models read the same.
     settings = {name: value for name, value in settings.items() if name not in models.DEFAULTS}
     settings |= models.record(model)
     reason = spectral_refusal(model)

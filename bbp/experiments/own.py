@@ -156,7 +156,7 @@ def read(kind: str, value: Any) -> str | None:
 
 
 def found(kind: str, name: Any, source: str) -> Entry:
-    """The object of a record; one that can say no more than its name where it is not at hand, or has changed."""
+    """The object that stored options name; where it cannot be found, or has changed, one that knows its name alone."""
     if isinstance(name, Text):
         return name.entry
     if source not in _seen and (":" in name or kind == "inputs"):
@@ -174,7 +174,7 @@ def found(kind: str, name: Any, source: str) -> Entry:
 
 
 def known(kind: str, name: Any) -> Text | None:
-    """The object of this name that this program has seen last, if it is at hand."""
+    """The last object of this name that this program has seen, if any."""
     if isinstance(name, Text):
         return None if is_absent(name.entry) else name
     seen = [held[name] for held in _seen.values() if name in held]
@@ -182,12 +182,12 @@ def known(kind: str, name: Any) -> Text | None:
 
 
 def is_absent(entry: Entry) -> bool:
-    """Whether nothing but the name of this object is known."""
+    """Whether the object could not be found: its name is all that is known."""
     return isinstance(entry.rows if isinstance(entry, Inputs) else entry.value, _Absent)
 
 
 class _Absent:
-    """The function of an object that is not at hand: whoever needs it is told in a line."""
+    """Stands for the functions of an object that cannot be found: calling it raises ParameterError, in one line."""
 
     absent = True
     shape: tuple[int, ...] = ()

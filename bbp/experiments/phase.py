@@ -38,10 +38,7 @@ from theory.model.network import network
 from theory.path import bbp_time
 
 Array = NDArray[np.float64]
-NETWORK_BLOCK, NETWORK_COST = (
-    4,
-    1000.0,
-)  # of other models than the committee: thresholds take up to seconds each
+NETWORK_BLOCK, NETWORK_COST = 4, 1000.0  # of other models than the committee: a threshold takes up to seconds
 TIME_SAMPLES = 2**13  # of the largest flow behind a BBP time
 
 
@@ -214,7 +211,7 @@ AXES = {
 
 @dataclass(frozen=True)
 class PhaseExperiment(engine.Experiment):
-    """A phase diagram. A record of no times and minima does not name them."""
+    """A phase diagram. Options of times and minima are stored only where these were asked for."""
 
     settings: dict[str, Any]
 

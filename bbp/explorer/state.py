@@ -18,24 +18,8 @@ from theory.model.activations import ACTIVATIONS
 from theory.model.losses import LOSSES
 from theory.model.network import Network
 
-WIDTHS = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    10,
-    12,
-    16,
-    24,
-    32,
-    64,
-    128,
-    512,
-    math.inf,
-)  # stops of p, rows of the phase diagram
+# Stops of p, rows of the phase diagram.
+WIDTHS = 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64, 128, 512, math.inf
 COVARIANCES = (
     "identity", "power:0.5", "power:1", "power:1.5", "mp:0.2", "mp:0.5", "mp:1", "levels:0.4@0.667,2.2@0.333"
 )  # fmt: skip

@@ -69,7 +69,7 @@ FIRST = (
     "alpha_0_overlap",
     "status",
 )
-# How columns of a group are called where their coordinates have the names of before.
+# Names of a group's columns whose coordinates have other names in older files.
 _OLD = {"width": "p", "at_a": "a"}
 
 

@@ -47,7 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "bbp-descent": ("conditioned", "quenched", "annealed"),
 }
 _UNITS = "provenance"  # the group of what is over "unit", the pieces of work
-# In files of before, /widths had coordinates p and a of its own, which readers of whole trees refuse.
+# In older files /widths had coordinates p and a of its own, which readers of whole trees refuse.
 _RENAMED = {"widths": {"p": "width", "a": "at_a"}}
 _BOOKKEEPING = ("_NCProperties", "sha256")
 _SCALE = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS")
@@ -174,7 +174,7 @@ def _stored(file: h5py.File, place: str, name: str, values: xr.Variable) -> h5py
 
 
 def _read(group: h5py.Group, form: str) -> xr.Dataset:
-    """The Dataset in the root of a file, or in the group of a model in files of before."""
+    """The Dataset in the root of a file, or in the group of a model in older files."""
     attributes = {name: _plain(group.attrs[name]) for name in group.attrs if name not in _BOOKKEEPING}
     if "models" in attributes:
         head = {name: attributes[name] for name in ("format", "format_version")}
@@ -202,7 +202,7 @@ def _name(form: str, place: str, item: h5py.Dataset) -> str:
     group, _, name = place.rpartition("/")
     if item.is_scale:
         return _RENAMED.get(group, {}).get(name, name)
-    if form == "bbp-compare" and name.startswith("quenched_"):  # of before
+    if form == "bbp-compare" and name.startswith("quenched_"):  # in older files
         return "theory_n_" + name.removeprefix("quenched_").replace("present", "phi_group")
     return name if group in ("", _UNITS) else f"{group.replace('/', '_')}_{name}"
 
@@ -271,7 +271,7 @@ def _verified(path: str | Path, locking: Locking) -> bytes:
     if sound is False:
         raise ValueError("its contents do not match their checksum")
     if sound is None:
-        log.debug("%s carries no checksum: changed by another program, or of before there was one", name)
+        log.debug("%s carries no checksum: changed by another program, or older than checksums", name)
     return data
 
 

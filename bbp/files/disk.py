@@ -109,10 +109,12 @@ def write_bytes(path: Path, data: bytes) -> None:
         with open(name, "xb") as file:
             file.write(data)
             file.flush()
+            # Before the rename: else a crash could leave the new name with none of the new bytes.
             os.fsync(file.fileno())
         os.replace(name, path)
     finally:
         name.unlink(missing_ok=True)
+    # And after it: the new name is safe once its directory is on the disk.
     handle = os.open(path.parent, os.O_RDONLY)
     try:
         with suppress(

@@ -177,14 +177,8 @@ WORDS: dict[str, str] = {
     "final": "mean m2 at the end",
     "initial": "mean m2 of the starts",
 }
-PREFIXES = (
-    "theory_",
-    "unit_",
-    "widths_",
-    "annealed_",
-    "quenched_",
-    "conditioned_",
-)  # of names that mean something
+# Of names that say what a variable is.
+PREFIXES = "theory_", "unit_", "widths_", "annealed_", "quenched_", "conditioned_"
 _GRID = "n alpha sample"
 _PATH = "n start alpha sample step"
 _HESSIANS = "n start alpha sample hessian_step"
@@ -216,16 +210,8 @@ REQUIRED: dict[str, dict[str, str]] = {
 }
 
 
-HEAD = (
-    "format",
-    "p",
-    "p_star",
-    "a",
-    "alpha_bbp",
-    "kind",
-    "seed",
-    "finished",
-)  # attributes that a reader wants first
+# attributes that a reader wants first
+HEAD = "format", "p", "p_star", "a", "alpha_bbp", "kind", "seed", "finished"
 
 
 def described(found: xr.Dataset) -> xr.Dataset:

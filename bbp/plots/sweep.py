@@ -302,7 +302,7 @@ def _one_size(
     if "theory_n_verdict" in sweep:
         judged_points(ax, sweep, what, row)
     if has_theory_n(sweep) and np.isfinite(sweep.theory_n_lowest.values[row]).any():
-        # files of before lack the error
+        # older files lack the error
         parts = [f"theory_n_{what}{part}" for part in ("", "_std", "_error")]
         curves = [sweep[part].values[row] for part in parts if part in sweep]
         draws = int(sweep.theory_n_draws.values[row]) if "theory_n_draws" in sweep else 0

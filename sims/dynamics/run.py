@@ -92,7 +92,25 @@ def problem_of(model: Network, data: Data, y: Array) -> Problem:
 def trajectory(
     problem: Problem, method: Method, student: Array, rng: np.random.Generator, state: Any = None
 ) -> Iterator[Any]:
-    """The states of a method one by one, the start first, until it ends by itself; `state` goes on from there."""
+    """The states of a method one by one, the start first, until it ends by itself; `state` goes on from there.
+
+    Parameters
+    ----------
+    problem : Problem
+    method : Method
+        See `sims.dynamics.methods`.
+    student : array (p, N)
+        The start.
+    rng : numpy.random.Generator
+        Draws what the method draws: masks, noise.
+    state : state of the method
+        Where to go on, of an earlier trajectory.
+
+    Returns
+    -------
+    iterator of states
+        What is common to all: student (p, N), lam (M, p), time, taken, code.
+    """
     state = method.begin(problem, student) if state is None else state
     yield state
     while state.code == RUNNING:
@@ -117,6 +135,30 @@ def drawn(
 
     data        "matrix": the sample of sims.instance; "deferred": its teacher and student, data drawn as they are asked for
     directions  most of either side of deferred data; memory as in `theory.path.deferred`, None: what may be planned for here
+
+    Parameters
+    ----------
+    model : Network
+        Of finite p.
+    n, alpha : int, float
+        N, and M / N.
+    data : str
+        "matrix" or "deferred".
+    seed, sample, dtype
+        Of the draw, as in `sims.draw`.
+    directions : int
+    memory : int
+        Bytes.
+
+    Returns
+    -------
+    problem, teacher, student : Problem, arrays (p_star, N) and (p, N)
+        Rows of norm sqrt(N), in float64.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On an unfit argument, or where memory does not hold the directions.
     """
     choice("data", data, DATA)
     instance = draw(model, n, alpha, seed=seed, sample=sample, dtype=dtype, data=data == "matrix")

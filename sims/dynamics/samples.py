@@ -102,7 +102,29 @@ def bytes_needed(
     dense: bool | None = None,
     theory: bool = False,
 ) -> int:
-    """Bytes that a batch of descents takes: data, kept students (with theory sums of forces), and one Hessian at a time."""
+    """Bytes that a batch of descents takes: data, kept students (with theory sums of forces), and one Hessian at a time.
+
+    Parameters
+    ----------
+    model : Network
+        Of finite p.
+    n, alpha : int, float
+        N, and M / N.
+    batch, records : int
+        Descents at once, and points of the path that are kept.
+    dtype : str
+        "float64" or "float32".
+    hessians, dense, theory : bool
+        Whether Hessians along the path are solved; as matrices (None: up to order DENSE_ORDER); whether theory is asked.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    theory.checks.ParameterError
+    """
     p, item = finite_p(model), real_dtype(dtype).itemsize
     n, batch, records = count("n", n), count("batch", batch), count("records", records)
     rows = padded(samples_of(alpha, n))
@@ -116,7 +138,18 @@ def bytes_needed(
 
 
 def hessian_moments(recorded: int, wanted: int) -> NDArray[np.int64]:
-    """Which of `recorded` records get a Hessian: `wanted` of them, evenly spread, start and end among them."""
+    """Which of `recorded` records get a Hessian: `wanted` of them, evenly spread, start and end among them.
+
+    Parameters
+    ----------
+    recorded, wanted : int
+        Numbers of records, and of Hessians.
+
+    Returns
+    -------
+    array of int
+        Indices of records, rising; fewer than `wanted` where there are fewer records.
+    """
     return np.unique(np.rint(np.linspace(0, recorded - 1, min(wanted, recorded))).astype(np.int64))
 
 

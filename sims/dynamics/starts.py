@@ -132,6 +132,15 @@ def spectral_refusal(model: Network) -> str:
     """Why the spectral method's optimal weights do not suit a model; empty where they do.
 
     T(y) = 1 - 1/y are the weights of the outputs y = mean_l u_l^2 of inputs N(0, 1/N), whatever the student and the loss are.
+
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    str
+        In a line.
     """
     wide = network(model)
     known = {
@@ -180,6 +189,18 @@ def own_start(name: str, value: Callable[..., Array]) -> Start:
     """A start by a function of one's own, called with teacher=, student=, data=, y= and sample=, the number of the sample.
 
     It gives a student (p, N), whose rows are scaled to norm sqrt(N). Where it fails, or gives anything else, the sample fails.
+
+    Parameters
+    ----------
+    name : str
+        In messages.
+    value : function
+        Gives an array (p, N).
+
+    Returns
+    -------
+    function
+        A start, as `start_of` takes it.
     """
 
     def start(instance: Instance, data: Array, y: Array, *, sample: int) -> Array:

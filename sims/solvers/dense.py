@@ -40,9 +40,8 @@ from sims.tridiagonal import (
 from theory.checks import ParameterError, count, flag
 from theory.model.network import Network
 
-BOUNDED = (
-    1000  # order above which a bound may spare all eigenvalues: below, they take less time than the bound
-)
+# order above which a bound may spare all eigenvalues: below, they take less time than the bound
+BOUNDED = 1000
 _MILD = 32  # binary orders of magnitude about 1 within which a matrix is taken as it is
 _TRUST = 50  # errors of pairs accepted, in n eps |H| and n eps: the threshold of LAPACK's own tests
 
