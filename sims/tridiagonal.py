@@ -196,7 +196,7 @@ def spectra_overlaps(
 
 def all_values(d: NDArray, e: NDArray) -> NDArray:
     """All eigenvalues (n,) of T, ascending. Raises LinAlgError where the iteration fails."""
-    # Values alone: the QL iteration without square roots, O(n^2).
+    # Values alone take the QL iteration without square roots, O(n^2).
     values, info = lapack("sterf", d.dtype)(d, e) if len(d) > 1 else (d.copy(), 0)
     if info:
         raise np.linalg.LinAlgError(f"sterf returned {info}")

@@ -323,7 +323,7 @@ def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | Non
     longest = max(2, products // 4)
     if worst <= tol or seen is None or worst >= seen[1]:
         return longest
-    # Residuals of Krylov spaces fall like a power of the number of steps: the rate last seen is taken to go on.
+    # Residuals fall geometrically with the steps: the rate last seen is taken to go on.
     rate = math.log(seen[1] / worst) / (products - seen[0])
     return min(max(2, math.ceil(0.7 * math.log(worst / tol) / rate)), longest)
 
