@@ -195,7 +195,7 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     base.FORMAT: _gallery,
 }
 # What draws each panel of a figure on axes of one's own.
-PANELS: dict[str, Callable[[xr.Dataset], list[Callable[[Axes], object]]]] = {
+PANELS: dict[str, Callable[[xr.Dataset], list[Callable[[Axes], list[Artist]]]]] = {
     files.SWEEP: sweep_plots.panels,
     files.PHASE: phase_plots.panels,
     comparison.FORMAT: compare_plots.panels,
@@ -415,9 +415,7 @@ def plot(dataset: xr.Dataset | str | Path, ax: Axes | None = None, *, panel: str
         from matplotlib import pyplot  # late: it chooses a display
 
         ax = pyplot.gca()
-    before = set(map(id, ax.get_children()))
-    each[panel](ax)
-    return [artist for artist in ax.get_children() if id(artist) not in before]
+    return each[panel](ax)
 
 
 callable_as(__name__, plot)

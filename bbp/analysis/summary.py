@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -265,20 +266,25 @@ def theory_curves(source: xr.Dataset) -> xr.Dataset:
     they are those of the file, and at alpha_BBP the outlier starts at the edge, between two points of the file.
     """
     model = models.of(source)
-    found = None if models.lacking(model) or _slow(model) else _computed(source, model)
-    return _of_file(source) if found is None or not found.theory_edge.notnull().any() else found
+    if not models.lacking(model) and not _slow(model):
+        found = _computed(
+            model, float(source.alpha.min()), float(source.alpha.max()), float(source.alpha_bbp)
+        )
+        if found.theory_edge.notnull().any():
+            return found
+    return _of_file(source)
 
 
 def _slow(model: Network) -> bool:
     return not model.is_committee and route(model) not in FINE
 
 
-def _computed(source: xr.Dataset, model: Network) -> xr.Dataset:
-    low, high = float(source.alpha.min()), float(source.alpha.max())
+@lru_cache(maxsize=8)  # two panels of a figure show it
+def _computed(model: Network, low: float, high: float, alpha_bbp: float) -> xr.Dataset:
     margin = 0.03 * (high - low) if high > low else 0.2 * low
     taken = "exact" if model.is_committee else route(model)
     alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE[taken])
-    sides = source.alpha_bbp * np.array([1 - SIDE[taken], 1 + SIDE[taken]])
+    sides = alpha_bbp * np.array([1 - SIDE[taken], 1 + SIDE[taken]])
     alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
     found = models.theory_along(model, alpha)
     edge, outlier = found["edge"], found["outlier"]

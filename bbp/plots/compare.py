@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from bbp.analysis.summary import has_theory_n, own_names
+from bbp.analysis.summary import has_theory_n
 from bbp.experiments import models
 from bbp.files import dataset
 from bbp.plots import layout, style
@@ -34,34 +35,14 @@ def compare_figure(comparisons: xr.Dataset | Mapping[str, xr.Dataset], *, width:
     Points: samples with bootstrap errors (phi: 95 % intervals); lines and bands in the colour of an N: finite-N theory, mean,
     its standard error and, wide, one standard deviation of a draw. Several comparisons are told apart by their names.
     """
+    return layout.filled(panels(comparisons), width, 0.4, 2.3 if width == "double" else 2.05)
+
+
+def panels(comparisons: xr.Dataset | Mapping[str, xr.Dataset]) -> list[Callable[[Axes], list[Artist]]]:
+    """What draws each panel of the figure of comparisons, in order."""
     sources = sweep_plots.named(comparisons)
     names = [*PANELS, *sweep_plots.common_names(sources)]
-    rows = -(-len(names) // 2) if width == "double" else len(names)
-    fig = style.new_figure(width, 0.4 + 2.3 * rows if width == "double" else 0.4 + 2.05 * rows)
-    axes = layout.grid(fig, len(names), 2 if width == "double" else 1)
-    sweep_plots.theory_lines(axes[0], axes[1], sources)
-    for ax, name in zip(axes, names, strict=True):
-        panel(ax, sources, name)
-    for ax in axes[: -2 if width == "double" else -1]:
-        ax.set_xlabel("")
-    finite = [one for one in sources.values() if has_theory_n(one)]
-    said = [doubts(models.of(one), one.alpha.values, one.n.values) for one in finite]
-    sweep_plots.name_finite(axes[0], sources, [draws_of(one) for one in finite], said, shared=True)
-    layout.title(axes[1], sweep_plots.model_title(sources))
-    for one in sources.values():
-        sweep_plots.name_lack(axes[0], one.alpha_bbp, one.kind)
-    layout.legend_above(fig, axes, 4 if width == "double" else 2)
-    return fig
-
-
-def panels(found: xr.Dataset) -> list[Callable[[Axes], object]]:
-    """What draws each panel of a comparison's figure, in order."""
-
-    def draw(name: str, ax: Axes) -> None:
-        panel(ax, found, name)
-        sweep_plots.theory_lines(ax if name == "lowest" else None, ax if name == "overlap" else None, found)
-
-    return [partial(draw, name) for name in (*PANELS, *own_names(found))]
+    return [partial(panel, comparisons=sources, name=name) for name in names]
 
 
 def draws_of(comparison: xr.Dataset) -> int:
@@ -71,17 +52,25 @@ def draws_of(comparison: xr.Dataset) -> int:
 
 @style.added
 def panel(ax: Axes, comparisons: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
-    """One observable of every N against alpha, with finite-N theory."""
+    """One observable of every N against alpha, with theory."""
     sources = sweep_plots.named(comparisons)
+    sweep_plots.theory_lines(ax, sources, name)
     for comparison, row, size, look in sweep_plots.each_size(sources):
         measured(ax, comparison, name, row, label=size, **look)
         if has_theory_n(comparison) and f"theory_n_{name}" in comparison:
             _finite(ax, comparison, name, row, look)
         if "theory_n_verdict" in comparison and name in ("lowest", "overlap"):
             sweep_plots.judged_points(ax, comparison, name, row)
-    sweep_plots.mark_thresholds([ax], sources)
+    sweep_plots.mark_thresholds(ax, sources)
     ax.set_xlabel(sweep_plots.ALPHA)
     ax.set_ylabel(PANELS[name] if name in PANELS else layout.words_of(next(iter(sources.values())), name))
+    if name == "lowest":
+        finite = [one for one in sources.values() if has_theory_n(one)]
+        said = [doubts(models.of(one), one.alpha.values, one.n.values) for one in finite]
+        sweep_plots.name_finite(ax, sources, [draws_of(one) for one in finite], said, shared=True)
+        sweep_plots.name_lack(ax, sources)
+    elif name == "overlap":
+        layout.title(ax, sweep_plots.model_title(sources))
 
 
 def _finite(ax: Axes, comparison: xr.Dataset, name: str, row: int, look: Mapping[str, Any]) -> None:

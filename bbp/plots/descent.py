@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
@@ -57,28 +58,27 @@ def descent_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
     return fig
 
 
-def panels(found: xr.Dataset) -> list[Callable[[Axes], object]]:
+def panels(found: xr.Dataset) -> list[Callable[[Axes], list[Artist]]]:
     """What draws each panel of the figure of descents, in order."""
-    of: dict[str, Any] = {"found": found, "n": int(found.n[-1]), "start": str(found.start.values[0])}
-    of["alphas"] = spread_alphas(found)
-    drawn = [partial(final_panel, found=found), partial(path_curves, **of)]
-    if found.sizes["hessian_step"]:
-        drawn.append(partial(eigenvector_curves, **of))
-        drawn += [partial(eigenvalue_curves, **of)] if has_theory(found) else []
-    return list(drawn)
+    hessians = ["overlap", *(["lowest"] if has_theory(found) else [])] if found.sizes["hessian_step"] else []
+    drawn = [partial(time_panel, found=found, name=name) for name in ("m2", *hessians)]
+    return [partial(final_panel, found=found), *drawn]
 
 
 @style.added
 def final_panel(ax: Axes, found: xr.Dataset) -> None:
     """Mean m2 at the end and at the start against alpha for every start, at the largest N."""
     n = int(found.n[-1])
+    look: dict[str, Any] = {"linestyle": "--", "linewidth": 0.8, "markerfacecolor": "white"}
     for index, start in enumerate(found.start.values.tolist()):
         seen = recovery(found, n, start)
         final_points(ax, seen, index=index, label=NAMES.get(start, start))
-        start_line(ax, seen, index=index)
-    ax.plot([], [], label="at the start", **_start_look(style.GREY))
+        tint, mark = style.colour(index), style.marker(index)
+        ax.plot(seen.alpha.values, seen.initial.values, color=tint, marker=mark, zorder=2, **look)
+    ax.plot([], [], label="at the start", color=style.GREY, marker=style.marker(0), **look)
     sweep_plots.mark_threshold(ax, found.alpha_bbp, found.attrs["kind"])
-    chance_line(ax, chance(found.attrs["p"], found.attrs["p_star"], n))
+    by_chance: dict[str, Any] = {"linestyle": ":", "linewidth": 1.0, "zorder": 1, "label": "$m^2$ by chance"}
+    ax.axhline(chance(found.attrs["p"], found.attrs["p_star"], n), color=style.GREY, **by_chance)
     ax.set_xlabel(r"$\alpha = M/N$")
     ax.set_ylabel(r"squared magnetisation $m^2$")
 
@@ -130,102 +130,54 @@ def recovery_figure(
     return fig
 
 
-def final_points(
-    ax: Axes, seen: xr.Dataset, *, index: int, label: str, count: int = 0, line: bool = False
-) -> ErrorbarContainer:
-    """Mean final m2 with bootstrap errors against alpha."""
+def final_points(ax: Axes, seen: xr.Dataset, **look: Any) -> ErrorbarContainer:
+    """Mean final m2 with bootstrap errors against alpha; look: of `bbp.plots.sweep.points`."""
     values, errors = seen.final.values, np.nan_to_num(seen.final_error.values)
     # means of numbers between 0 and 1: no bar leaves that range
-    bars = np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)]).clip(0)
-    return _errorbar(ax, seen.alpha.values, values, bars, index=index, count=count, label=label, line=line)
+    bars = np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)])
+    return sweep_plots.points(ax, seen.alpha.values, values, bars, **look)
 
 
-def success_points(
-    ax: Axes, seen: xr.Dataset, *, index: int, label: str, count: int = 0
-) -> ErrorbarContainer:
-    """Fraction of samples that recover, with its 95 % interval, against alpha."""
+def success_points(ax: Axes, seen: xr.Dataset, **look: Any) -> ErrorbarContainer:
+    """Fraction of samples that recover, with its 95 % interval, against alpha; look: of `bbp.plots.sweep.points`."""
     share, low, high = (seen[f"success{end}"].values for end in ("", "_low", "_high"))
-    bars = np.nan_to_num(np.stack([share - low, high - share])).clip(0)
-    return _errorbar(ax, seen.alpha.values, share, bars, index=index, count=count, label=label, line=True)
-
-
-def start_line(ax: Axes, seen: xr.Dataset, *, index: int, label: str | None = None) -> Line2D:
-    """Mean m2 at the start against alpha, open markers on a thin dashed line in the colour of its points."""
-    look = _start_look(style.colour(index)) | {"marker": style.marker(index)}
-    (line,) = ax.plot(seen.alpha.values, seen.initial.values, **look, zorder=2, label=label)
-    return line
-
-
-def _start_look(tint: str) -> dict[str, Any]:
-    return {
-        "color": tint,
-        "linestyle": "--",
-        "linewidth": 0.8,
-        "marker": style.marker(0),
-        "markerfacecolor": "white",
-    }
-
-
-def chance_line(ax: Axes, value: float) -> Line2D:
-    """Horizontal line at the mean m2 of random students."""
-    return ax.axhline(
-        value, color=style.GREY, linestyle=":", linewidth=1.0, zorder=1, label="$m^2$ by chance"
-    )
+    return sweep_plots.points(ax, seen.alpha.values, share, np.stack([share - low, high - share]), **look)
 
 
 @style.added
-def path_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]) -> None:
-    """m2 against the time of gradient flow, mean over samples, a curve for each alpha."""
-    found = found.sel(n=n, start=start)
-    drawn = []
-    for index, alpha in enumerate(alphas):
-        i = int(np.argmin(np.abs(found.alpha.values - alpha)))
-        label = rf"$\alpha = {float(found.alpha[i]):.4g}$"
-        look = _look(index, len(alphas)) | {"markevery": (0.03 + 0.03 * index, 0.15)}
-        drawn.append(_in_time(ax, found.time.values[i], found.m2.values[i], label=label, **look))
-    time_axis(ax, drawn)
-    ax.set_ylabel(r"mean $m^2(t)$")
+def time_panel(ax: Axes, found: xr.Dataset, name: str) -> None:
+    """Means over samples in the time of gradient flow, a curve for each of a few alphas; from the first start at the largest N.
 
-
-@style.added
-def eigenvector_curves(
-    ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float], frame: str = "riemannian"
-) -> None:
-    """Largest q2 among the lowest eigenvectors kept of the Hessian, against time; mean over samples."""
-    found = found.sel(n=n, start=start)
-    moments = np.searchsorted(found.step.values, found.hessian_step.values)
-    drawn = []
-    for index, alpha in enumerate(alphas):
-        i = int(np.argmin(np.abs(found.alpha.values - alpha)))
-        largest = found.overlaps.sel(frame=frame).values[i].max(axis=-1)
-        drawn.append(_in_time(ax, found.time.values[i][:, moments], largest, **_look(index, len(alphas))))
-    time_axis(ax, drawn)
-    ax.set_ylabel(rf"largest $q^2$, {found.sizes['eigenpair']} lowest pairs")
-
-
-@style.added
-def eigenvalue_curves(ax: Axes, found: xr.Dataset, n: int, start: str, alphas: Sequence[float]) -> None:
-    """Lowest eigenvalue of the plain Hessian (points) against time beside theory of its path and of its labels (lines).
-
-    Theory is drawn as far as all samples have it: that of labels ends where they are fitted.
+    name: "m2"; "overlap", the largest q2 among the lowest eigenvectors kept of the Riemannian Hessian; or "lowest", the lowest
+    eigenvalue of the plain Hessian (points) beside theory of its path and of its labels (lines), as far as all samples have it:
+    that of labels ends where they are fitted.
     """
-    found = found.sel(n=n, start=start)
+    alphas, drawn = spread_alphas(found), []
+    found = found.sel(n=int(found.n[-1]), start=str(found.start.values[0]))
     moments = np.searchsorted(found.step.values, found.hessian_step.values)
-    drawn = []
     for index, alpha in enumerate(alphas):
-        i = int(np.argmin(np.abs(found.alpha.values - alpha)))
-        time = found.time.values[i][:, moments]
-        sampled = found.eigenvalues.sel(frame="plain").values[i][..., 0]
-        look = _look(index, len(alphas))
-        tint = {"color": look["color"]}
-        drawn.append(_in_time(ax, time, sampled, **look, linestyle="none"))
-        for route, line in ROUTES.items():
-            lowest = _lowest(found, route)[i]
-            ax.plot(*mean_in_time(*_known(time, lowest)), **tint, linestyle=line)
-    for route, line in ROUTES.items():
+        at = found.sel(alpha=alpha)
+        time = at.time.values if name == "m2" else at.time.values[:, moments]
+        # from dark to light as alpha grows, the same in every panel
+        look: dict[str, Any] = {"color": style.ordered(index, len(alphas)), "marker": style.marker(index)}
+        look["markersize"] = 3.0
+        if name == "m2":
+            look |= {"label": rf"$\alpha = {alpha:.4g}$", "markevery": (0.03 + 0.03 * index, 0.15)}
+            drawn.append(_in_time(ax, time, at.m2.values, **look))
+        elif name == "overlap":
+            largest = at.overlaps.sel(frame="riemannian").values.max(axis=-1)
+            drawn.append(_in_time(ax, time, largest, **look))
+        else:
+            lowest = at.eigenvalues.sel(frame="plain").values[..., 0]
+            drawn.append(_in_time(ax, time, lowest, linestyle="none", **look))
+            for route, line in ROUTES.items():
+                curve = mean_in_time(*_known(time, _lowest(at, route)))
+                ax.plot(*curve, color=look["color"], linestyle=line)
+    for route, line in ROUTES.items() if name == "lowest" else ():
         ax.plot([], [], color=style.GREY, linestyle=line, label=WORDS[route])
-    time_axis(ax, drawn, low=None)
-    ax.set_ylabel(r"lowest eigenvalue $\lambda_1$")
+    time_axis(ax, drawn, low=None if name == "lowest" else 0)
+    words = {"m2": r"mean $m^2(t)$", "lowest": r"lowest eigenvalue $\lambda_1$"}
+    ax.set_ylabel(words.get(name, rf"largest $q^2$, {found.sizes['eigenpair']} lowest pairs"))
 
 
 def has_theory(found: xr.Dataset) -> bool:
@@ -299,26 +251,3 @@ def spread_alphas(found: xr.Dataset, count: int = CURVES) -> list[float]:
     alpha = found.alpha.values
     chosen = np.unique(np.linspace(0, alpha.size - 1, min(count, alpha.size)).round().astype(int))
     return [float(value) for value in alpha[chosen]]
-
-
-def _errorbar(
-    ax: Axes, alpha: Array, values: Array, bars: Array, *, index: int, count: int, label: str, line: bool
-) -> ErrorbarContainer:
-    """Points (alpha,) with bars (2, alpha), below and above."""
-    return ax.errorbar(
-        alpha,
-        values,
-        yerr=bars,
-        linestyle="-" if line else "none",
-        linewidth=0.8,
-        marker=style.marker(index),
-        color=style.colour(index, count),
-        elinewidth=0.9,
-        zorder=3,
-        label=label,
-    )
-
-
-def _look(index: int, count: int) -> dict[str, Any]:
-    """Colour, from dark to light as alpha grows, and marker of curve number `index` of `count`, the same in every panel."""
-    return {"color": style.ordered(index, count), "marker": style.marker(index), "markersize": 3.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -61,6 +61,19 @@ def grid(fig: Figure, count: int, columns: int) -> list[Axes]:
     for ax in every[max(count - columns, 0) : count]:
         ax.tick_params(labelbottom=True)
     return lettered(every[:count])
+
+
+def filled(drawn: Sequence[Callable[[Axes], object]], width: str, above: float, row: float) -> Figure:
+    """Panels over alpha in a grid, filled, with their legend above; a row is so many inches high."""
+    columns = 2 if width == "double" else 1
+    fig = style.new_figure(width, above + row * -(-len(drawn) // columns))
+    axes = grid(fig, len(drawn), columns)
+    for ax, draw in zip(axes, drawn, strict=True):
+        draw(ax)
+    for ax in axes[:-columns]:
+        ax.set_xlabel("")
+    legend_above(fig, axes, 2 * columns)
+    return fig
 
 
 def lettered(axes: list[Axes]) -> list[Axes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
@@ -36,7 +35,7 @@ TRICRITICAL: dict[str, Any] = {
 WIDE = 30  # ratio of largest to smallest threshold from which their axis is logarithmic
 MOST_TICKS = 8  # widths that are the ticks of their axis
 FEW = 12  # points of a curve, each of which is then marked
-ALPHA_0_MARKERS = {"overlap": "x", "continuation": "+"}
+ALPHA_0_LOOKS = {"overlap": (style.BLACK, "x"), "continuation": (style.GREEN, "+")}
 
 
 def width_look(index: int, p: float, count: int = 0) -> dict[str, Any]:
@@ -99,97 +98,6 @@ def threshold_curve(
     return solid, dashed, tricritical, *joints
 
 
-def widths_curve(
-    ax: Axes,
-    p: ArrayLike,
-    alpha: ArrayLike,
-    discontinuous: ArrayLike,
-    *,
-    alpha_0: Mapping[str, ArrayLike] | None = None,
-    limit: float | None = None,
-) -> dict[str, Line2D]:
-    """alpha_BBP(p) at one a, arrays (p,) of finite widths: kinds by colour and marker; alpha_0 and the p = inf value.
-
-    alpha_0 maps the name of an estimate ("overlap", "continuation") to its values (p,), NaN where there is none.
-    Keys of the answer: "line" (thin, through all), "continuous", "discontinuous", and, where given, "alpha_0 NAME" and "limit".
-    """
-    p, alpha = np.asarray(p, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
-    jumps = np.asarray(discontinuous, dtype=bool)
-    artists: dict[str, Line2D] = {}
-    (artists["line"],) = ax.plot(p, alpha, color=style.GREY, linewidth=0.6, zorder=1.5)
-    for kind, chosen, shape in (("continuous", ~jumps, "o"), ("discontinuous", jumps, "s")):
-        (artists[kind],) = ax.plot(
-            p[chosen],
-            alpha[chosen],
-            linestyle="none",
-            marker=shape,
-            markersize=3.2,
-            color=style.KIND_COLOURS[kind],
-            markerfacecolor=style.KIND_COLOURS[kind] if kind == "continuous" else "white",
-            label=rf"$\alpha_\mathrm{{BBP}}$, {kind}",
-        )
-    for name, values in (alpha_0 or {}).items():
-        (artists[f"alpha_0 {name}"],) = ax.plot(
-            p,
-            values,
-            linestyle=":",
-            linewidth=0.8,
-            marker=ALPHA_0_MARKERS[name],
-            markersize=4.0,
-            color=style.BLACK if name == "overlap" else style.GREEN,
-            label=rf"$\alpha_0$, {name}",
-        )
-    if limit is not None:
-        artists["limit"] = ax.axhline(
-            limit,
-            color=style.BLACK,
-            linewidth=0.8,
-            linestyle="-.",
-            zorder=1,
-            label=r"$\alpha_\mathrm{BBP}$, $p = \infty$",
-        )
-    return artists
-
-
-def finite_curve(
-    ax: Axes, n: ArrayLike, alpha: ArrayLike, error: ArrayLike, *, p: float, index: int = 0, count: int = 0
-) -> ErrorbarContainer:
-    """Thresholds at finite N with standard errors, arrays (n,), at one width."""
-    look = width_look(index, p, count)
-    return ax.errorbar(
-        np.asarray(n),
-        alpha,
-        yerr=error,
-        color=look["color"],
-        marker=look.get("marker"),
-        label=layout.width_name(p),
-        zorder=3,
-    )
-
-
-def limit_line(ax: Axes, alpha: float, kind: str, *, p: float, index: int = 0, count: int = 0) -> Line2D:
-    """Horizontal line at the N = inf threshold of one width: solid if continuous, dashed if not."""
-    tint = width_look(index, p, count)["color"]
-    return ax.axhline(alpha, color=tint, linestyle=style.KIND_LINES[kind], linewidth=0.8, zorder=1)
-
-
-def minima_curve(
-    ax: Axes, alpha: ArrayLike, complexity: ArrayLike, saddles: ArrayLike, unstable: float
-) -> list[Line2D]:
-    """Complexity of minima, arrays (alpha,): open markers where they are saddles, a line where that begins (NaN: nowhere)."""
-    alpha, complexity, saddles = np.asarray(alpha), np.asarray(complexity), np.asarray(saddles, dtype=bool)
-    look: dict[str, Any] = {"color": style.colour(0), "marker": "o", "markersize": 3.4}
-    drawn = ax.plot(alpha, complexity, label="minima", **look)
-    drawn += ax.plot(
-        alpha[saddles], complexity[saddles], linestyle="none", markerfacecolor="white", zorder=3,
-        label="saddles", **look,
-    )  # fmt: skip
-    if math.isfinite(unstable):
-        where: dict[str, Any] = {"color": style.colour(0), "linestyle": "--", "linewidth": 0.9}
-        drawn.append(ax.axvline(unstable, label="first saddles", **where))
-    return [*drawn, ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)]
-
-
 def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
     """alpha_BBP against a for each p; beside it (below it at single width) alpha_BBP against p, a panel for each a.
 
@@ -216,11 +124,11 @@ def phase_figure(phase: xr.Dataset, *, width: str = "double") -> Figure:
     return fig
 
 
-def panels(phase: xr.Dataset) -> list[Callable[[Axes], object]]:
+def panels(phase: xr.Dataset) -> list[Callable[[Axes], list[Artist]]]:
     """What draws each panel of the figure of a phase diagram, in order: alpha_BBP(a), then each kind of panel at every a."""
     lines, cuts = widths(phase), range(phase.sizes["at_a"])
     network = bool(models.special(dataset.config(phase)))
-    drawn: list[Callable[[Axes], object]] = [partial(threshold_panel, phase=phase)]
+    drawn: list[Callable[[Axes], list[Artist]]] = [partial(threshold_panel, phase=phase)]
     drawn += [partial(widths_panel, lines=lines, index=index, network=network) for index in cuts]
     of_n = range(phase.sizes["finite_a"] if "alpha_bbp_n" in phase else 0)
     drawn += [partial(finite_panel, phase=phase, index=index) for index in of_n]
@@ -306,18 +214,24 @@ def widths_panel(ax: Axes, lines: xr.Dataset, index: int, *, network: bool = Fal
     p, alpha, jump = at.p.values, at.alpha_bbp.values, discontinuous(at)
     finite = np.isfinite(p)
     limit, jumps = alpha[~finite], jump[finite]
-    zeros = {name: at[f"alpha_0_{name}"].values[finite] for name in ("overlap", "continuation")}
-    alpha_0 = {name: np.where(jumps, zero, np.nan) for name, zero in zeros.items()}
-    if network:
-        del alpha_0["continuation"]  # which is not computed
-    widths_curve(
-        ax,
-        p[finite],
-        alpha[finite],
-        jumps,
-        alpha_0={name: zero for name, zero in alpha_0.items() if np.isfinite(zero).any()},
-        limit=float(limit[0]) if limit.size else None,
-    )
+    ax.plot(p[finite], alpha[finite], color=style.GREY, linewidth=0.6, zorder=1.5)
+    for kind, chosen, shape in (("continuous", ~jumps, "o"), ("discontinuous", jumps, "s")):
+        tint = style.KIND_COLOURS[kind]
+        ax.plot(
+            p[finite][chosen], alpha[finite][chosen], linestyle="none", marker=shape, markersize=3.2, color=tint,
+            markerfacecolor=tint if kind == "continuous" else "white", label=rf"$\alpha_\mathrm{{BBP}}$, {kind}",
+        )  # fmt: skip
+    zeros = {name: at[f"alpha_0_{name}"].values[finite] for name in ALPHA_0_LOOKS}
+    for name, (tint, shape) in ALPHA_0_LOOKS.items():
+        zero = np.where(jumps, zeros[name], np.nan)
+        if np.isfinite(zero).any() and not (network and name == "continuation"):  # which is not computed
+            ax.plot(
+                p[finite], zero, linestyle=":", linewidth=0.8, marker=shape, markersize=4.0, color=tint,
+                label=rf"$\alpha_0$, {name}",
+            )  # fmt: skip
+    if limit.size:
+        words = r"$\alpha_\mathrm{BBP}$, $p = \infty$"
+        ax.axhline(limit[0], color=style.BLACK, linewidth=0.8, linestyle="-.", zorder=1, label=words)
     if finite.sum() > 2 and layout.is_logarithmic(p[finite]):
         layout.log_axis(ax)
     if finite.sum() <= MOST_TICKS:
@@ -344,9 +258,12 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     for row, p in enumerate(phase.p.values):
         alpha, error = (at[f"alpha_bbp_n{part}"].values[:, row] for part in ("", "_error"))
         if np.isfinite(alpha).any():
-            finite_curve(ax, phase.n.values, alpha, error, p=p, index=row, count=phase.sizes["p"])
+            look = width_look(row, p, phase.sizes["p"])
+            own = {"color": look["color"], "marker": look.get("marker"), "label": layout.width_name(p)}
+            ax.errorbar(phase.n.values, alpha, yerr=error, zorder=3, **own)
             limit = bbp_threshold(Network(p, p_star, a))
-            limit_line(ax, limit.alpha, limit.kind, p=p, index=row, count=phase.sizes["p"])
+            line = style.KIND_LINES[limit.kind]
+            ax.axhline(limit.alpha, color=look["color"], linestyle=line, linewidth=0.8, zorder=1)
     ax.plot([], [], color=style.GREY, linewidth=0.8, label=r"$N = \infty$")
     sweep_plots.doubt_entry(ax, [str(phase.attrs.get("theory_n_doubt", ""))])
     layout.log_axis(ax)
@@ -385,13 +302,15 @@ def minima_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     """Complexity of the most numerous minima at one a against alpha, open where the teacher makes saddles of them; dashed: from
     where on; dotted: alpha_BBP of p = 1."""
     at = phase.isel(at_a=index)
-    minima_curve(
-        ax,
-        phase.minima_alpha.values,
-        at.minima_complexity.values,
-        at.minima_instability.values > 0,
-        float(at.alpha_minima),
-    )
+    alpha, complexity = phase.minima_alpha.values, at.minima_complexity.values
+    saddles, unstable = at.minima_instability.values > 0, float(at.alpha_minima)
+    look: dict[str, Any] = {"color": style.colour(0), "marker": "o", "markersize": 3.4}
+    ax.plot(alpha, complexity, label="minima", **look)
+    look |= {"linestyle": "none", "markerfacecolor": "white", "zorder": 3}
+    ax.plot(alpha[saddles], complexity[saddles], label="saddles", **look)
+    if math.isfinite(unstable):
+        ax.axvline(unstable, color=style.colour(0), linestyle="--", linewidth=0.9, label="first saddles")
+    ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
     if not models.special(dataset.config(phase)):
         limit = bbp_threshold(Network(1, 1, float(at.at_a))).alpha
         words = r"$\alpha_\mathrm{BBP}$"

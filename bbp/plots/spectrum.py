@@ -2,70 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import StepPatch
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike
 
 from bbp.analysis.spectrum import Pool, Spectrum
 from bbp.plots import layout, style
 
 SLIVER = 0.25  # of a panel: what the samples' eigenvalues must cover of it to be drawn as a histogram
 MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
-
-
-def density_curve(ax: Axes, lam: ArrayLike, rho: ArrayLike) -> Line2D:
-    """Theory density rho(lambda), arrays (lambda,)."""
-    (line,) = ax.plot(lam, rho, color=style.BLACK, label="theory", zorder=3)
-    return line
-
-
-def pooled_eigenvalues(
-    ax: Axes, eigenvalues: ArrayLike, edges: ArrayLike, *, total: int, label: str | None = None
-) -> StepPatch:
-    """Histogram of eigenvalues (any shape) over bins with these edges, as a density of states.
-
-    `total` is the number of all eigenvalues of the matrices they come from, known or not: a histogram of the lowest
-    few is then the left part of the histogram of all.
-    """
-    edges = np.asarray(edges, dtype=np.float64)
-    heights = np.histogram(np.ravel(eigenvalues), edges)[0] / (total * np.diff(edges))
-    return ax.stairs(
-        heights, edges, fill=True, color=style.SKY, alpha=0.65, linewidth=0.0, label=label, zorder=1
-    )
-
-
-def mark_edge(ax: Axes, edge: float, kind: str) -> Line2D:
-    """Vertical line at the left edge of the bulk; its label says whether the edge is sharp or smooth."""
-    return ax.axvline(
-        edge, color=style.GREY, linestyle=(0, (4, 1.6)), linewidth=1.0, zorder=2, label=rf"left edge ({kind})"
-    )
-
-
-def mark_outlier(ax: Axes, outlier: float, overlap: float) -> Line2D:
-    """A spike that stands on the axis at the outlier, a sixth of the panel high; its label gives the squared overlap."""
-    (line,) = ax.plot(
-        [outlier, outlier],
-        [0.0, 1 / 6],
-        transform=ax.get_xaxis_transform(),
-        marker="^",
-        markevery=[1],
-        markersize=5.5,
-        color=style.VERMILION,
-        zorder=5,
-        label=rf"outlier, $q^2 = {overlap:.3f}$",
-    )
-    return line
-
-
-def mark_atom(ax: Axes, mass: float) -> Line2D:
-    """Dotted line at 0, where eigenvalues of total mass `mass` sit; its label gives the mass."""
-    return ax.axvline(
-        0.0, color=style.PURPLE, linestyle=":", linewidth=1.2, zorder=2, label=f"atom at 0, mass {mass:.3g}"
-    )
 
 
 def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:
@@ -101,16 +49,24 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
                 rf", {pairs} lowest of {pool.size} eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)"
             )
         if bins.size > 1 and known - left > SLIVER * (right - left):
-            pooled_eigenvalues(ax, values, bins, total=pool.total, label=label)
+            # the left part of the histogram of all, where the lowest alone are known
+            heights = np.histogram(values, bins)[0] / (pool.total * np.diff(bins))
+            look: dict[str, Any] = {"color": style.SKY, "alpha": 0.65, "linewidth": 0.0, "zorder": 1}
+            ax.stairs(heights, bins, fill=True, label=label, **look)
     shown = (spectrum.lam >= left) & (spectrum.lam <= right)
     if np.isfinite(spectrum.rho).any():
-        density_curve(ax, spectrum.lam[shown], spectrum.rho[shown])
+        ax.plot(spectrum.lam[shown], spectrum.rho[shown], color=style.BLACK, label="theory", zorder=3)
     if np.isfinite(spectrum.edge.value):
-        mark_edge(ax, spectrum.edge.value, spectrum.edge.kind)
-    for outlier in spectrum.outliers:
-        mark_outlier(ax, outlier.value, outlier.overlap)
+        look = {"color": style.GREY, "linestyle": (0, (4, 1.6)), "linewidth": 1.0, "zorder": 2}
+        ax.axvline(spectrum.edge.value, label=rf"left edge ({spectrum.edge.kind})", **look)
+    for outlier in spectrum.outliers:  # a spike that stands on the axis, a sixth of the panel high
+        look = {"marker": "^", "markevery": [1], "markersize": 5.5, "color": style.VERMILION, "zorder": 5}
+        spike = [outlier.value, outlier.value], [0.0, 1 / 6]
+        words = rf"outlier, $q^2 = {outlier.overlap:.3f}$"
+        ax.plot(*spike, transform=ax.get_xaxis_transform(), label=words, **look)
     if spectrum.atom and left < 0 < right:
-        mark_atom(ax, spectrum.atom)
+        look = {"color": style.PURPLE, "linestyle": ":", "linewidth": 1.2, "zorder": 2}
+        ax.axvline(0.0, label=f"atom at 0, mass {spectrum.atom:.3g}", **look)
     ax.set_xlim(left, right)
     ax.set_ylim(bottom=0)
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
@@ -61,20 +62,22 @@ def points(
     index: int = 0,
     count: int = 0,
     filled: bool = True,
+    line: bool = False,
     label: str | None = None,
 ) -> ErrorbarContainer:
     """Points with errors, NaN left out, an unknown error drawn as none; `index`, of `count` curves, picks colour
     and marker.
 
-    alpha, mean (alpha,); error (alpha,), or (2, alpha) below and above.
+    alpha, mean (alpha,); error (alpha,), or (2, alpha) below and above; line: from point to point, with gaps at NaN.
     """
-    shown = np.isfinite(mean)
+    shown = np.isfinite(mean) | line
     tint = style.colour(index, count)
     return ax.errorbar(
         np.asarray(alpha, dtype=np.float64)[shown],
         mean[shown],
         yerr=np.nan_to_num(error[..., shown]).clip(0),
-        linestyle="none",
+        linestyle="-" if line else "none",
+        linewidth=0.8,
         marker=style.marker(index),
         color=tint,
         markerfacecolor=tint if filled else "white",
@@ -168,10 +171,11 @@ def _if_any(values: ArrayLike, label: str) -> str:
     return label if np.any(np.isfinite(np.asarray(values, dtype=np.float64))) else "_nothing"
 
 
-def name_lack(ax: Axes, alpha_bbp: float, kind: str) -> None:
+def name_lack(ax: Axes, sources: Mapping[str, xr.Dataset]) -> None:
     """Above the upper right corner, that there is no threshold and why; nothing where there is one."""
-    if not np.isfinite(alpha_bbp):
-        ax.set_title(LACKS.get(kind, f"theory: {kind}"), loc="right", pad=3.0)
+    for one in sources.values():
+        if not np.isfinite(one.alpha_bbp):
+            ax.set_title(LACKS.get(one.kind, f"theory: {one.kind}"), loc="right", pad=3.0)
 
 
 def mark_threshold(ax: Axes, alpha_bbp: float, kind: str, *, name: str = "") -> Line2D | None:
@@ -196,24 +200,15 @@ def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = 
     Coloured lines and bands: finite-N theory, the mean over draws, its error, and wider one draw's scatter. Several sweeps,
     each of one model, are told apart by their names.
     """
-    own = common_names(named(sweeps))
-    columns = 2 if width == "double" else 1
-    rows = -(-(2 + len(own)) // columns)
-    fig = style.new_figure(width, 0.5 + (2.5 if width == "double" else 2.2) * rows)
-    axes = layout.grid(fig, 2 + len(own), columns)
-    sweep_panels(axes[0], axes[1], sweeps)
-    for ax, name in zip(axes[2:], own, strict=True):
-        quantity_panel(ax, sweeps, name)
-    for ax in axes[:-columns]:
-        ax.set_xlabel("")
-    layout.legend_above(fig, axes, 4 if width == "double" else 2)
-    return fig
+    return layout.filled(panels(sweeps), width, 0.5, 2.5 if width == "double" else 2.2)
 
 
-def panels(found: xr.Dataset) -> list[Callable[[Axes], object]]:
-    """What draws each panel of a sweep's figure, in order."""
-    both = [lambda ax: sweep_panels(ax, None, found), lambda ax: sweep_panels(None, ax, found)]
-    return [*both, *(partial(quantity_panel, sweeps=found, name=name) for name in own_names(found))]
+def panels(sweeps: xr.Dataset | Mapping[str, xr.Dataset]) -> list[Callable[[Axes], list[Artist]]]:
+    """What draws each panel of the figure of sweeps, in order."""
+    sources = named(sweeps)
+    return [
+        partial(panel, sweeps=sources, name=name) for name in ("lowest", "overlap", *common_names(sources))
+    ]
 
 
 def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
@@ -224,18 +219,6 @@ def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
     if left:
         log.warning("not drawn, for not every file holds it: %s", ", ".join(left))
     return common
-
-
-@style.added
-def quantity_panel(ax: Axes, sweeps: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
-    """The mean over samples of any observable of a sweep against alpha, for each N; of one over eigenpairs the lowest's."""
-    sources = named(sweeps)
-    mark_thresholds([ax], sources)
-    for sweep, row, size, look in each_size(sources):
-        label = size if is_brief(sources) else f"samples, {size}"
-        sampled_points(ax, sweep.alpha.values, observables(sweep)[name].values[row], label=label, **look)
-    ax.set_xlabel(ALPHA)
-    ax.set_ylabel(layout.words_of(next(iter(sources.values())), name))
 
 
 def named(sources: xr.Dataset | Mapping[str, xr.Dataset]) -> Mapping[str, xr.Dataset]:
@@ -256,33 +239,30 @@ def is_brief(sources: Mapping[str, xr.Dataset]) -> bool:
 
 
 @style.added
-def sweep_panels(
-    values: Axes | None, overlaps: Axes | None, sweeps: xr.Dataset | Mapping[str, xr.Dataset]
-) -> None:
-    """The lowest eigenvalues on one axes and the squared overlap on the other, of which either may be None.
+def panel(ax: Axes, sweeps: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
+    """An observable of every N against alpha: "lowest" and "overlap" beside theory, or the mean over samples of any other, of
+    one over eigenpairs the lowest's.
 
     Up to MOST_NAMED sizes every curve has an entry for a legend of its own; more share those of what they are.
     """
     sources = named(sweeps)
     brief = is_brief(sources)
-    theory_lines(values, overlaps, sources)
-    mark_thresholds([ax for ax in (values, overlaps) if ax is not None], sources)
-    groups = {models.group(models.of(one)) for one in sources.values()}
+    theory_lines(ax, sources, name)
+    mark_thresholds(ax, sources)
     for sweep, row, size, look in each_size(sources):
-        for ax, what in ((values, "lowest"), (overlaps, "overlap")):
-            if ax is not None:
-                _one_size(ax, sweep, what, row, size, brief, look)
-    if values is not None:
-        _name_values(values, sources, groups, brief)
-        values.set_xlabel(ALPHA)
-    if overlaps is not None:
-        overlaps.set_xlabel(ALPHA)
-        _name_finite(overlaps, sources, brief)
-        for sweep in sources.values():
-            name_lack(overlaps, sweep.alpha_bbp, sweep.kind)
-        (group,) = groups if len(groups) == 1 else (0,)
+        _one_size(ax, sweep, name, row, size, brief, look)
+    ax.set_xlabel(ALPHA)
+    groups = {models.group(models.of(one)) for one in sources.values()}
+    (group,) = groups if len(groups) == 1 else (0,)
+    if name == "lowest":
+        _name_values(ax, sources, group, brief)
+    elif name == "overlap":
+        _name_finite(ax, sources, brief)
+        name_lack(ax, sources)
         mean = f"overlap $q^2$, mean of {group} lowest" if group else "mean overlap $q^2$"
-        overlaps.set_ylabel("squared overlap $q^2$" if group == 1 else mean)
+        ax.set_ylabel("squared overlap $q^2$" if group == 1 else mean)
+    else:
+        ax.set_ylabel(layout.words_of(next(iter(sources.values())), name))
 
 
 def said(name: str, words: str) -> str:
@@ -293,12 +273,14 @@ def said(name: str, words: str) -> str:
 def _one_size(
     ax: Axes, sweep: xr.Dataset, what: str, row: int, size: str, brief: bool, look: dict[str, Any]
 ) -> None:
-    """One observable of one N: samples, finite-N theory; of the lowest eigenvalue the first that stays, too."""
+    """One observable of one N: samples, and of eigenvalue and overlap theory; of the eigenvalue the first that stays, too."""
     alpha, seen, group = sweep.alpha.values, observables(sweep), models.group(models.of(sweep))
     sampled_points(ax, alpha, seen[what].values[row], label=size if brief else f"samples, {size}", **look)
     if what == "lowest" and seen.sizes["eigenpair"] > group:
         rest = None if brief else rf"$\lambda_{{{group + 1}}}$, {size}"
         sampled_points(ax, alpha, seen.eigenvalues.values[row, ..., group], label=rest, filled=False, **look)
+    if what not in ("lowest", "overlap"):
+        return
     if "theory_n_verdict" in sweep:
         judged_points(ax, sweep, what, row)
     if has_theory_n(sweep) and np.isfinite(sweep.theory_n_lowest.values[row]).any():
@@ -328,9 +310,8 @@ def judged_points(ax: Axes, sweep: xr.Dataset, what: str, row: int) -> None:
         ax.scatter(none, height, marker="|", color=style.VERMILION, transform=place, zorder=4, label=words)
 
 
-def _name_values(ax: Axes, sources: Mapping[str, xr.Dataset], groups: set[int], brief: bool) -> None:
-    """Model, ordinate and what curves share in the legend, of the panel of eigenvalues."""
-    (group,) = groups if len(groups) == 1 else (0,)
+def _name_values(ax: Axes, sources: Mapping[str, xr.Dataset], group: int, brief: bool) -> None:
+    """Model, ordinate and what curves share in the legend, of the panel of eigenvalues; group: 0 where models differ in it."""
     stays = rf"\lambda_{{{group + 1}}}" if group else r"\lambda_{p\,p^* + 1}"
     more = any(one.sizes["eigenpair"] > models.group(models.of(one)) for one in sources.values())
     if brief and more and not style.for_a_talk():
@@ -398,37 +379,35 @@ def distinct(sources: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
 
 
 @style.added
-def theory_lines(
-    values: Axes | None, overlaps: Axes | None, sources: xr.Dataset | Mapping[str, xr.Dataset]
-) -> None:
-    """Edge and outlier of the model of a sweep or comparison in one panel, the overlap in the other; of several a line each."""
+def theory_lines(ax: Axes, sources: xr.Dataset | Mapping[str, xr.Dataset], what: str) -> None:
+    """Edge and outlier ("lowest") of the model of a sweep or comparison, or the "overlap"; of several a line each."""
     tints = file_tints(named(sources))
     for name, source in distinct(named(sources)).items():
-        if "theory_n_verdict" in source:
+        if "theory_n_verdict" in source or what not in ("lowest", "overlap"):
             continue
         curves = theory_curves(source)
-        alpha = curves.alpha.values
-        if values is not None:
-            below, out = edge_and_outlier(
-                values, alpha, curves.theory_edge.values, curves.theory_outlier.values, name=name
-            )
+        alpha, edge, outlier, overlap = (
+            curves[each].values for each in ("alpha", "theory_edge", "theory_outlier", "theory_overlap")
+        )
+        lines: Sequence[Line2D]
+        if what == "lowest":
+            lines = edge_and_outlier(ax, alpha, edge, outlier, name=name)
             if name:
-                below.set(color=tints[name], linewidth=0.9)
-                out.set_color(tints[name])
-        if overlaps is not None:
-            curve = overlap_curve(overlaps, alpha, curves.theory_overlap.values, name=name)
-            if name:
-                curve.set_color(tints[name])
+                lines[0].set_linewidth(0.9)
+        else:
+            lines = [overlap_curve(ax, alpha, overlap, name=name)]
+        if name:
+            for line in lines:
+                line.set_color(tints[name])
 
 
-def mark_thresholds(axes: Sequence[Axes], sources: Mapping[str, xr.Dataset]) -> None:
-    """A line at alpha_BBP of every model, in every panel; of several in the colours of their theory."""
+def mark_thresholds(ax: Axes, sources: Mapping[str, xr.Dataset]) -> None:
+    """A line at alpha_BBP of every model; of several in the colours of their theory."""
     tints = file_tints(sources)
     for name, one in distinct(sources).items():
-        for ax in axes:
-            line = mark_threshold(ax, one.alpha_bbp, one.kind, name=name)
-            if name and line is not None:
-                line.set_color(tints[name])
+        line = mark_threshold(ax, one.alpha_bbp, one.kind, name=name)
+        if name and line is not None:
+            line.set_color(tints[name])
 
 
 def file_tints(sources: Mapping[str, xr.Dataset]) -> dict[str, str]:

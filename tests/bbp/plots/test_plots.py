@@ -6,11 +6,14 @@ import math
 import matplotlib as mpl
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib import colors
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 
 import bbp
 from bbp.analysis.comparison import compare
+from bbp.analysis.spectrum import Pool, Spectrum
 from bbp.analysis.summary import own_names
 from bbp.console.messages import FileError
 from bbp.files import dataset
@@ -18,6 +21,7 @@ from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import sweep as sweep_plots
+from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -88,38 +92,43 @@ def test_no_tricritical_mark_outside_the_grid(ax, a_c):
 
 
 def test_thresholds_against_width_split_by_kind(ax):
-    artists = phase_plots.widths_curve(
-        ax,
-        [1, 2, 4],
-        [1.2, 1.0, 0.9],
-        [False, True, True],
-        alpha_0={"overlap": [np.nan, 0.9, 0.8], "continuation": [np.nan, np.nan, 0.8]},
-        limit=0.95,
+    values = {
+        "alpha_bbp": [1.2, 1.0, 0.9, 0.95],
+        "alpha_0_overlap": [1.2, 0.9, 0.8, np.nan],
+        "alpha_0_continuation": [1.2, np.nan, 0.8, np.nan],
+        "kind": ["continuous", "discontinuous", "discontinuous", "continuous"],
+    }
+    lines = xr.Dataset(
+        {name: (("p", "a"), np.array(column)[:, None]) for name, column in values.items()},
+        {"p": [1, 2, 4, np.inf], "a": [1.0]},
     )
-    np.testing.assert_array_equal(artists["continuous"].get_xydata(), [[1, 1.2]])
-    np.testing.assert_array_equal(artists["discontinuous"].get_xydata(), [[2, 1.0], [4, 0.9]])
-    np.testing.assert_array_equal(artists["alpha_0 overlap"].get_ydata(), [np.nan, 0.9, 0.8])
-    np.testing.assert_array_equal(artists["alpha_0 continuation"].get_ydata(), [np.nan, np.nan, 0.8])
-    assert artists["limit"].get_ydata()[0] == 0.95
-    assert artists["continuous"].get_color() != artists["discontinuous"].get_color()
-    assert artists["continuous"].get_marker() != artists["discontinuous"].get_marker()
+    phase_plots.widths_panel(ax, lines, 0)
+    drawn = {str(line.get_label()): line for line in ax.get_lines()}
+    continuous, jumping = (drawn[rf"$\alpha_\mathrm{{BBP}}$, {kind}"] for kind in style.KINDS)
+    np.testing.assert_array_equal(continuous.get_xydata(), [[1, 1.2]])
+    np.testing.assert_array_equal(jumping.get_xydata(), [[2, 1.0], [4, 0.9]])
+    np.testing.assert_array_equal(drawn[r"$\alpha_0$, overlap"].get_ydata(), [np.nan, 0.9, 0.8])
+    np.testing.assert_array_equal(drawn[r"$\alpha_0$, continuation"].get_ydata(), [np.nan, np.nan, 0.8])
+    assert drawn[r"$\alpha_\mathrm{BBP}$, $p = \infty$"].get_ydata()[0] == 0.95
+    assert continuous.get_color() != jumping.get_color()
+    assert continuous.get_marker() != jumping.get_marker()
 
 
-def test_pooled_eigenvalues_are_a_density_over_all_of_them(ax):
-    values = np.array([-1.0, -0.9, -0.9, 5.0])
-    heights, edges, _ = spectrum_plots.pooled_eigenvalues(
-        ax, values, [-1.05, -0.95, -0.85], total=8
-    ).get_data()
-    np.testing.assert_allclose(heights, [1 / 8 / 0.1, 2 / 8 / 0.1])
-    np.testing.assert_array_equal(edges, [-1.05, -0.95, -0.85])
-
-
-def test_spectrum_marks(ax):
-    line = spectrum_plots.density_curve(ax, [0.0, 1.0], [0.2, 0.3])
-    np.testing.assert_array_equal(line.get_ydata(), [0.2, 0.3])
-    assert "sharp" in spectrum_plots.mark_edge(ax, -1.0, "sharp").get_label()
-    mark = spectrum_plots.mark_outlier(ax, -1.2, 0.25)
-    assert mark.get_xdata()[0] == -1.2 and "0.250" in mark.get_label()
+def test_a_spectrum_is_a_density_of_all_eigenvalues_with_its_marks(ax):
+    """Six of eight eigenvalues lie in the window: bars of area 6/8."""
+    pool = Pool(np.array([[-1.0, -0.9, -0.8, 3.0], [-0.9, -0.7, 0.2, 5.0]]), 4, 4)
+    found = Spectrum(
+        Committee(1, 1, 0.5), 2.0, np.array([0.0, 1.0]), np.array([0.2, 0.3]), 0.25,
+        Edge(-0.5, "sharp"), Outlier(-1.2, 0.25), pool,
+    )  # fmt: skip
+    spectrum_plots.spectrum_panel(ax, found, -1.05, 1.35)
+    heights, edges, _ = next(patch for patch in ax.patches if isinstance(patch, StepPatch)).get_data()
+    assert np.isclose((heights * np.diff(edges)).sum(), 6 / 8)
+    drawn = {str(line.get_label()): line for line in ax.get_lines()}
+    np.testing.assert_array_equal(drawn["theory"].get_ydata(), [0.2, 0.3])
+    assert drawn["left edge (sharp)"].get_xdata()[0] == -0.5
+    assert drawn["outlier, $q^2 = 0.250$"].get_xdata()[0] == -1.2
+    assert drawn["atom at 0, mass 0.25"].get_xdata()[0] == 0
 
 
 def test_neighbouring_curves_differ_in_lightness_and_in_marker():
@@ -229,8 +238,8 @@ def test_what_functions_add_they_give(made_up):
     """Of every function that the documentation names for axes of one's own."""
     found = made_up()
     drawn = (
-        lambda ax: sweep_plots.sweep_panels(ax, None, found),
-        lambda ax: sweep_plots.theory_lines(ax, None, found),
+        lambda ax: sweep_plots.panel(ax, found, "lowest"),
+        lambda ax: sweep_plots.theory_lines(ax, found, "lowest"),
         lambda ax: sweep_plots.finite_band(ax, [1, 2], [0, 1], [1, 1], [1, 1]),
     )
     for draw in drawn:
@@ -293,5 +302,17 @@ def test_doubt_names_its_sizes(ax):
 
 
 def test_minima_and_their_lines_have_entries(ax):
-    phase_plots.minima_curve(ax, [1, 2, 3], [0.1, 0.2, 0.1], [False, True, True], 1.5)
-    assert ax.get_legend_handles_labels()[1] == ["minima", "saddles", "first saddles"]
+    """Open markers where minima are saddles, a line where that begins."""
+    phase = xr.Dataset(
+        {
+            "minima_complexity": (("minima_alpha", "at_a"), [[0.1], [0.2], [0.1]]),
+            "minima_instability": (("minima_alpha", "at_a"), [[-1.0], [1.0], [1.0]]),
+            "alpha_minima": ("at_a", [1.5]),
+        },
+        {"minima_alpha": [1.0, 2.0, 3.0], "at_a": [0.5]},
+        {"config": "{}"},
+    )
+    phase_plots.minima_panel(ax, phase, 0)
+    assert ax.get_legend_handles_labels()[1][:3] == ["minima", "saddles", "first saddles"]
+    np.testing.assert_array_equal(ax.get_lines()[1].get_xydata(), [[2, 0.2], [3, 0.1]])
+    assert ax.get_lines()[2].get_xdata()[0] == 1.5
