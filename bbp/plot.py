@@ -92,7 +92,7 @@ def draw(
     _check_dpi(dpi)
     found = _opened(source, None if model is None else grids.integer("model", model, 0))
     form = str(next(iter(found.values())).attrs.get("format"))
-    with chosen.look():
+    with style.figure_style(chosen.look):
         results: Any = found if len(found) > 1 else next(iter(found.values()))
         figure = options.apply(FIGURES[form](results, width=_width(width, chosen)), chosen)
         if place is not None:
@@ -151,7 +151,7 @@ def _names(sources: Sequence[Any]) -> list[str]:
 
 def _width(width: str | None, chosen: options.Options) -> str:
     """Panels side by side where there is room; ParameterError where a size is said twice."""
-    other = "size" if chosen.size is not None else "talk" if chosen.talk else ""
+    other = "size" if chosen.size is not None else "talk" if chosen.look.talk else ""
     if width is not None and other:
         raise ParameterError(f"width cannot go with {other}, which has a width of its own")
     if chosen.size is None:
@@ -168,7 +168,7 @@ def draw_spectrum(
         found = spectrum.of_sweep(source, alpha)
     else:
         found = spectrum.of_model(source, alpha)
-    with chosen.look():
+    with style.figure_style(chosen.look):
         return options.apply(spectrum_plots.spectrum_figure(found, width=_width(width, chosen)), chosen)
 
 
@@ -294,7 +294,7 @@ def run(args: argparse.Namespace) -> int:
     disk.require_free(out, force=args.force)
     look = {name: getattr(args, name) for name in LOOK}
     figure = _figure(args, look)
-    with options.read(**look).look():
+    with style.figure_style(options.read(**look).look):
         _write(figure, out, form, args.dpi)
     program.show(f"wrote {out}")
     return program.OK

@@ -7,14 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from bbp.plots.descent import samples_in_time, time_axis
+from bbp.plots.descent import in_time, time_axis
 from theory.exact.transition import bbp_threshold
 from theory.model import Network
 from theory.path import bbp_time, closure, conditioned
@@ -123,9 +121,15 @@ def draw_theory(data: Data) -> Figure:
     for case, (p, alpha) in enumerate(zip(data["p"], data["alpha"], strict=True)):
         time = data["time"][case]
         for ax, name, part in ((axes[0, case], "eigenvalue", 0), (axes[1, case], "overlap", 1)):
-            line = _mean(ax, time, data[name][case], "o", 0, "samples")
+            points: dict[str, Any] = {"color": style.colour(0), "marker": "o", "linestyle": "none"}
+            line = in_time(ax, time, data[name][case], markersize=3, label="samples", **points)
             for index, (route, words) in enumerate(ROUTES.items(), 1):
-                _mean(ax, time, predicted(data, route, case)[part], "-" if index == 1 else "-.", index, words)
+                look = {
+                    "color": style.colour(index),
+                    "linestyle": "-" if index == 1 else "-.",
+                    "label": words,
+                }
+                in_time(ax, time, predicted(data, route, case)[part], **look)
             time_axis(ax, [line], low=None)
             ax.axvline(
                 data["bbp_time"][case], color=style.GREY, linestyle=":", linewidth=0.9, zorder=0,
@@ -140,15 +144,6 @@ def draw_theory(data: Data) -> Figure:
     axes[1, 0].set_ylabel(r"its $q^2$ with the teacher")
     layout.legend_above(fig, [axes[0, 0]], 4)
     return fig
-
-
-def _mean(ax: Axes, time: Array, values: Array, look: str, index: int, words: str) -> Line2D:
-    """The mean over samples against time, within a band of its standard error."""
-    common, rows = samples_in_time(time, values)
-    mean, error = rows.mean(axis=0), rows.std(axis=0, ddof=1) / np.sqrt(len(rows))
-    (line,) = ax.plot(common, mean, look, color=style.colour(index), markersize=3, label=words)
-    ax.fill_between(common, mean - error, mean + error, color=style.colour(index), alpha=0.2, linewidth=0)
-    return line
 
 
 LIFETIME_ALPHA = 3.0

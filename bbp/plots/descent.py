@@ -163,13 +163,13 @@ def time_panel(ax: Axes, found: xr.Dataset, name: str) -> None:
         look["markersize"] = 3.0
         if name == "m2":
             look |= {"label": rf"$\alpha = {alpha:.4g}$", "markevery": (0.03 + 0.03 * index, 0.15)}
-            drawn.append(_in_time(ax, time, at.m2.values, **look))
+            drawn.append(in_time(ax, time, at.m2.values, **look))
         elif name == "overlap":
             largest = at.overlaps.sel(frame="riemannian").values.max(axis=-1)
-            drawn.append(_in_time(ax, time, largest, **look))
+            drawn.append(in_time(ax, time, largest, **look))
         else:
             lowest = at.eigenvalues.sel(frame="plain").values[..., 0]
-            drawn.append(_in_time(ax, time, lowest, linestyle="none", **look))
+            drawn.append(in_time(ax, time, lowest, linestyle="none", **look))
             for route, line in ROUTES.items():
                 curve = mean_in_time(*_known(time, _lowest(at, route)))
                 ax.plot(*curve, color=look["color"], linestyle=line)
@@ -203,7 +203,7 @@ def _known(time: Array, values: Array) -> tuple[Array, Array]:
     return time[rows, :many], values[rows, :many]
 
 
-def _in_time(ax: Axes, time: Array, values: Array, **look: Any) -> Line2D:
+def in_time(ax: Axes, time: Array, values: Array, **look: Any) -> Line2D:
     """The mean over samples (sample, record) in time, and a band of its standard error."""
     common, rows = samples_in_time(time, values)
     mean, error = mean_and_error(rows.T)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from bbp.console.messages import FileError
 from bbp.plots import layout, style
+from bbp.plots.style import Look
 from theory.checks import ParameterError, choice, shown
 
 LARGEST = 40.0  # inches
@@ -52,9 +52,7 @@ class Options:
     legend    one of LEGENDS: above the panels ("on"), within the first, right of them, or none ("off")
     logs      which axes are logarithmic, "", "x", "y" or "yx", in panels where all that is drawn is positive
     limits    (panel or "", "x" or "y", low, high) of axes
-    settings  Matplotlib's, over the style of the package
-    colours   of curves: the name of one of Matplotlib's maps, or colours; None: the package's
-    talk      one panel, large, with few entries in its legend
+    look      the style in which it is drawn and rendered; for a talk one panel, large, with few entries in its legend
 
     >>> Options(panels=("a",), size=(3.4, 2.5)).panels
     ('a',)
@@ -66,13 +64,7 @@ class Options:
     legend: str = "on"
     logs: str = ""
     limits: tuple[tuple[str, str, float, float], ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    colours: str | tuple[str, ...] | None = None
-    talk: bool = False
-
-    def look(self) -> AbstractContextManager[None]:
-        """The style in which the figure is to be drawn and rendered."""
-        return style.figure_style(self.settings or None, colours=self.colours, talk=self.talk)
+    look: Look = field(default_factory=Look)
 
 
 def read(
@@ -111,9 +103,11 @@ def read(
         legend=choice("legend", legend, LEGENDS),
         logs="y" * ylog + "x" * xlog,
         limits=(*parse_limits("ylim", ylim), *parse_limits("xlim", xlim)),
-        settings=settings(_texts("style", style), None if font is None else _texts("font", [font])[0]),
-        colours=None if colors is None else parse_colours(colors),
-        talk=talk,
+        look=Look(
+            settings(_texts("style", style), None if font is None else _texts("font", [font])[0]),
+            None if colors is None else parse_colours(colors),
+            talk,
+        ),
     )
 
 
@@ -260,7 +254,7 @@ def apply(figure: Figure, options: Options) -> Figure:
                     f"{which}lim must be positive on a logarithmic axis, got {low:g}:{high:g}"
                 )
             getattr(ax, f"set_{which}lim")(low, high)
-    size = options.size or (style.TALK_SIZE if options.talk else None)
+    size = options.size or (style.TALK_SIZE if options.look.talk else None)
     if options.panels:
         layout.lettered(axes)
         if size is None:  # no panel higher than wide, with room for a legend
@@ -274,7 +268,7 @@ def apply(figure: Figure, options: Options) -> Figure:
             layout.title_again(ax)
     if size is not None or options.legend != "on":
         sized = options.size is not None
-        layout.legends_again(figure, axes, options.legend, talk=options.talk, sized=sized)
+        layout.legends_again(figure, axes, options.legend, talk=options.look.talk, sized=sized)
     if options.size is not None:
         layout.require_room(figure)
     return figure

@@ -103,42 +103,43 @@ _RC: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Over:
-    """What lies over the style: Matplotlib's settings, colours of curves (a map's name, or a list), the form for a talk."""
+class Look:
+    """What lies over the style.
+
+    settings  Matplotlib's
+    colours   of curves: the name of one of Matplotlib's maps, or colours in their order; None: the package's
+    talk      large, with few entries in legends
+    """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     colours: str | tuple[str, ...] | None = None
     talk: bool = False
 
 
-# Figures drawn within one `figure_style(...)` open it again without naming them.
-_OVER: ContextVar[Over] = ContextVar("what lies over the package's style", default=Over())  # noqa: B039
+# Figures drawn within one `figure_style(...)` open it again without naming it.
+_LOOK: ContextVar[Look] = ContextVar("what lies over the package's style", default=Look())  # noqa: B039
 
 
 @contextmanager
-def figure_style(
-    over: Mapping[str, Any] | None = None, *, colours: str | tuple[str, ...] | None = None, talk: bool = False
-) -> Iterator[None]:
-    """Context in which figures take this style, and `over` on top of it; the user's own settings return afterwards.
-
-    colours   of curves: the name of one of Matplotlib's maps, or colours in their order
-    talk      large, with few entries in legends
-    """
-    given = over is not None or colours is not None or talk
-    token = _OVER.set(Over({**(TALK if talk else {}), **(over or {})}, colours, talk)) if given else None
+def figure_style(look: Look | None = None) -> Iterator[None]:
+    """Context in which figures take this style, and on top of it `look`, or that of the context around; the user's own settings
+    return afterwards."""
+    token = _LOOK.set(look) if look not in (None, Look()) else None
     try:
-        settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC | dict(_OVER.get().settings)
+        over = _LOOK.get()
+        settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC
+        settings |= {**(TALK if over.talk else {}), **over.settings}
         settings.pop("backend", None)  # the choice of a display stays the user's
         with mpl.rc_context(settings):
             yield
     finally:
         if token is not None:
-            _OVER.reset(token)
+            _LOOK.reset(token)
 
 
 def for_a_talk() -> bool:
     """Whether figures are drawn for a talk: few entries in legends."""
-    return _OVER.get().talk
+    return _LOOK.get().talk
 
 
 def colour(index: int, count: int = 0) -> str:
@@ -146,7 +147,7 @@ def colour(index: int, count: int = 0) -> str:
 
     Colours of a list cycle. More curves than the list has take the map ORDERED from dark to light.
     """
-    over = _OVER.get()
+    over = _LOOK.get()
     cycle = over.settings.get("axes.prop_cycle")
     own = tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
     chosen = over.colours or own or COLOURS
@@ -157,7 +158,7 @@ def colour(index: int, count: int = 0) -> str:
 
 def ordered(index: int, count: int) -> str:
     """Colour number `index` of `count` from dark to light, of the map that is asked for, else of ORDERED."""
-    chosen = _OVER.get().colours
+    chosen = _LOOK.get().colours
     name = chosen if isinstance(chosen, str) else ORDERED
     return to_hex(mpl.colormaps[name](DARK * index / max(count - 1, 1)))
 

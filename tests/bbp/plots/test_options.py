@@ -64,7 +64,7 @@ def test_fonts_and_sheets_reach_the_figure_and_leave_again(sweep_file, tmp_path)
     sheet.write_text("axes.prop_cycle: cycler('color', ['112233'])\naxes.labelsize: 13\nbackend: pdf\n")
     over = options.settings([str(sheet)], "serif")
     assert "backend" not in over
-    with style.figure_style(over):
+    with style.figure_style(style.Look(over)):
         ax = plot.draw(sweep_file).axes[0]
         assert ax.xaxis.label.get_size() == 13 and ax.xaxis.label.get_family() == ["serif"]
         assert ax.containers[0].lines[0].get_color() == "#112233"
@@ -129,7 +129,7 @@ def test_pgf_where_there_is_a_latex(sweep_file, monkeypatch):
 
 
 def test_pgf_without_latex_is_one_line(sweep_file):
-    with style.figure_style({"pgf.texsystem": "xelatex"}), pytest.MonkeyPatch.context() as patch:
+    with style.figure_style(style.Look({"pgf.texsystem": "xelatex"})), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
         with pytest.raises(RunError, match=r"\.pgf needs xelatex"):
             plot.render(plot.draw(sweep_file), "pgf", 100)
