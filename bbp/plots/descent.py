@@ -141,7 +141,8 @@ def final_points(ax: Axes, seen: xr.Dataset, **look: Any) -> ErrorbarContainer:
 def success_points(ax: Axes, seen: xr.Dataset, **look: Any) -> ErrorbarContainer:
     """Fraction of samples that recover, with its 95 % interval, against alpha; look: of `bbp.plots.sweep.points`."""
     share, low, high = (seen[f"success{end}"].values for end in ("", "_low", "_high"))
-    return sweep_plots.points(ax, seen.alpha.values, share, np.stack([share - low, high - share]), **look)
+    bars = np.stack([share - low, high - share])
+    return sweep_plots.points(ax, seen.alpha.values, share, bars, line=True, **look)
 
 
 @style.added
