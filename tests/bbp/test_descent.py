@@ -402,9 +402,10 @@ def test_the_table_has_intervals_and_counts_apart_what_still_moves():
 
 
 def test_bars_of_shares_are_their_intervals():
-    """No bar of a share leaves [0, 1], and none is of length 0 at both ends."""
+    """No bar of a share leaves [0, 1], and none is of length 0 at both ends; a line joins the shares."""
     seen = recovery.recovery(made_up(np.repeat([[0.0], [0.9], [0.9]], 28, axis=1)), 100, "random")
     drawn = descent_plots.success_points(Figure().subplots(), seen, index=0, label="share")
     ends = np.array([segment[:, 1] for segment in drawn.lines[2][0].get_segments()])
     np.testing.assert_allclose(ends, np.stack([seen.success_low, seen.success_high], axis=1), atol=1e-12)
     assert ends.min() >= 0 and ends.max() <= 1 and np.all(np.diff(ends) > 0.1)
+    assert drawn.lines[0].get_linestyle() == "-"
