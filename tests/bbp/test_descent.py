@@ -23,7 +23,6 @@ from bbp.plots import layout
 from sims.dynamics.samples import sample_descents
 from sims.dynamics.state import End, Rules
 from sims.instance import STREAM
-from tests.cases import cases
 from theory.checks import ParameterError
 from theory.exact.transition import bbp_threshold
 from theory.model import Committee, Network
@@ -166,7 +165,7 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
     assert not out.with_name(out.name + ".parts").exists()
 
 
-@cases(
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--p", "inf"], "p must be finite to sample, got inf"),

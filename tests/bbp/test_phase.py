@@ -13,7 +13,6 @@ from bbp.experiments import phase as experiment
 from bbp.experiments.phase_file import discontinuous, widths
 from bbp.exports.tables import tables
 from bbp.files import dataset
-from tests.cases import cases
 from theory import Threshold, finite, minima
 from theory.checks import NotConverged
 from theory.exact.transition import bbp_threshold, critical_normalisation, critical_width
@@ -179,7 +178,7 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
     assert dataset.open(path).p.values.tolist() == [2]
 
 
-@cases(
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--p", "0"], "p must be an integer of at least 1 or inf, got 0"),
@@ -346,7 +345,7 @@ def test_minima_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
     assert {"minima", "minima_thresholds"} <= set(tables(found))
 
 
-@cases(
+@pytest.mark.parametrize(
     "words, why",
     [
         ("--p-star 2", "p = p* = 1"),

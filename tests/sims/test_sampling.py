@@ -11,7 +11,6 @@ import sims
 from sims import hessian, instance, machine, sampling
 from sims.sampling import sample_point
 from sims.solvers import Code, dense
-from tests.cases import cases
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -163,7 +162,7 @@ def test_a_sample_that_is_not_finite_says_so(monkeypatch):
     assert found.status[0] == 2 and found.reasons[0].startswith("invalid")
 
 
-@cases(
+@pytest.mark.parametrize(
     "change, message",
     [
         ({"alpha": -1.0}, "alpha must be positive and finite, got -1.0"),

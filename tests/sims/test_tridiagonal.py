@@ -8,7 +8,6 @@ from sims import hessian, instance, sampling, tridiagonal
 from sims.signal import signal_vectors
 from sims.solvers import Code
 from sims.solvers import dense as eigen
-from tests.cases import cases
 from tests.sims.instances import host_draw
 from theory.model import Committee
 
@@ -76,9 +75,9 @@ def test_the_gauss_rule_of_three_points():
     assert tridiagonal.overlap_bound(d, e, np.zeros((3, 2)), 3) == 0
 
 
-@cases("axes", [False, True])
-@cases("kind", KINDS)
-@cases("n", [1, 2, 3, 10, 150])
+@pytest.mark.parametrize("axes", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 150])
 def test_no_overlap_outside_the_lowest_is_above_the_bound(n, kind, axes):
     """Of every eigenvector and of the mean over its degenerate space, for any number of steps and of vectors taken off."""
     rng = np.random.default_rng(n)
@@ -111,9 +110,11 @@ def rounding(values):
     return 1e-10 + 10 * unit / np.min(gaps, where=gaps > 4 * unit, initial=np.inf)
 
 
-@cases("axes", [False, True])
-@cases("kind", KINDS)
-@cases("n, ks", [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (40, [1, 6, 20, 39, 40]), (150, [6])])
+@pytest.mark.parametrize("axes", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "n, ks", [(1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (40, [1, 6, 20, 39, 40]), (150, [6])]
+)
 def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, kind, axes):
     rng = np.random.default_rng(n)
     matrix, signal = kind(n, rng), directions(n, min(n, 2), rng, axes)

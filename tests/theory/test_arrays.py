@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.cases import cases
 from theory import (
     Network,
     ParameterError,
@@ -46,8 +45,8 @@ CALLS = {
 }
 
 
-@cases("form", FORMS)
-@cases("call", [name for name in CALLS])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("call", [name for name in CALLS])
 def test_any_form_of_an_array_gives_the_same_numbers(call, form):
     values = np.array([1.0, 2.0, 100.0])
     if call == "quenched" and form == "list":
@@ -55,7 +54,7 @@ def test_any_form_of_an_array_gives_the_same_numbers(call, form):
     np.testing.assert_array_equal(CALLS[call](FORMS[form](values)), CALLS[call](values))
 
 
-@cases("call", CALLS)
+@pytest.mark.parametrize("call", CALLS)
 def test_hidden_entries_are_refused(call):
     with pytest.raises(ParameterError, match="must have no masked entries"):
         CALLS[call](np.ma.array([1.0, 2.0], mask=[False, True])) if call != "quenched" else quenched(
@@ -82,7 +81,7 @@ def test_overlaps_that_are_none():
         quenched(MODEL, lam, u, 200, gram=[[1, 0.3], [0, 1]])
 
 
-@cases(
+@pytest.mark.parametrize(
     "call",
     [
         lambda: MODEL.weights([[1e200]], [1.0]),

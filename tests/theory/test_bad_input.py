@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.cases import cases
 from theory import (
     Committee,
     alpha_zero,
@@ -95,8 +94,8 @@ OF_A_MODEL = {
 }
 
 
-@cases("function", OF_A_MODEL.values(), ids=OF_A_MODEL.keys())
-@cases("model", [None, "x", 3, (1, 1, 1.0), np.ones(3), Committee], ids=shown)
+@pytest.mark.parametrize("function", OF_A_MODEL.values(), ids=OF_A_MODEL.keys())
+@pytest.mark.parametrize("model", [None, "x", 3, (1, 1, 1.0), np.ones(3), Committee], ids=shown)
 def test_model(function, model):
     refused(function, model, name="model")
 
@@ -140,19 +139,19 @@ NOT_POSITIVE = [
 ]
 
 
-@cases("function", (OF_ALPHA | ONE_ALPHA).values(), ids=(OF_ALPHA | ONE_ALPHA).keys())
-@cases("alpha", NOT_POSITIVE, ids=shown)
+@pytest.mark.parametrize("function", (OF_ALPHA | ONE_ALPHA).values(), ids=(OF_ALPHA | ONE_ALPHA).keys())
+@pytest.mark.parametrize("alpha", NOT_POSITIVE, ids=shown)
 def test_alpha(function, alpha):
     refused(function, alpha, name="alpha")
 
 
-@cases("function", OF_ALPHA.values(), ids=OF_ALPHA.keys())
+@pytest.mark.parametrize("function", OF_ALPHA.values(), ids=OF_ALPHA.keys())
 def test_alpha_whose_square_overflows(function):
     refused(function, 1e200, name="alpha")
 
 
-@cases("function", ONE_ALPHA.values(), ids=ONE_ALPHA.keys())
-@cases("alpha", [[], [2.0], [[1.0, 2.0]]], ids=shown)
+@pytest.mark.parametrize("function", ONE_ALPHA.values(), ids=ONE_ALPHA.keys())
+@pytest.mark.parametrize("alpha", [[], [2.0], [[1.0, 2.0]]], ids=shown)
 def test_one_alpha(function, alpha):
     refused(function, alpha, name="alpha")
 
@@ -164,13 +163,13 @@ def test_largest_alpha_works():
     assert outlier(Committee(1, 1, 1.0), 1e99).value == pytest.approx(found.value / 10, rel=1e-9)
 
 
-@cases("function", [trimmed, subset])
-@cases("cut", [*NOT_POSITIVE, [], [1.0]], ids=shown)
+@pytest.mark.parametrize("function", [trimmed, subset])
+@pytest.mark.parametrize("cut", [*NOT_POSITIVE, [], [1.0]], ids=shown)
 def test_cut(function, cut):
     refused(function, cut, name="cut")
 
 
-@cases(
+@pytest.mark.parametrize(
     "arguments",
     [
         {"p": 0}, {"p": 1.5}, {"p": "1"}, {"p": None}, {"p": True}, {"p": [1, 2]}, {"p": np.ones(1)}, {"p": HUGE},
@@ -183,8 +182,8 @@ def test_committee(arguments):
     refused(Committee, **arguments, name=next(iter(arguments)))
 
 
-@cases("a", [1e-100, 1e-30, 1e30, 1e60])
-@cases("p", [1, 2, 7, math.inf])
+@pytest.mark.parametrize("a", [1e-100, 1e-30, 1e30, 1e60])
+@pytest.mark.parametrize("p", [1, 2, 7, math.inf])
 def test_extreme_normalisations_work(p, a):
     model = Committee(p, 2, a)
     found = bbp_threshold(model)
@@ -194,7 +193,7 @@ def test_extreme_normalisations_work(p, a):
     assert outlier(model, 0.9 * found.alpha) is None and 0 < outlier(model, 2 * found.alpha).overlap <= 1
 
 
-@cases(
+@pytest.mark.parametrize(
     "call",
     [
         lambda: threshold_map(HUGE), lambda: threshold_map(1, HUGE), lambda: threshold_map(1, 1, 1e-320),
@@ -217,14 +216,16 @@ def test_maps(call):
     refused(call)
 
 
-@cases("seed", [None, True, "1", math.nan, -1, 1.5, [1], 1j, np.ones(1)], ids=shown)
+@pytest.mark.parametrize("seed", [None, True, "1", math.nan, -1, 1.5, [1], 1j, np.ones(1)], ids=shown)
 def test_seeds(seed):
     refused(threshold_at, MODEL, 1000, seed=seed, name="seed")
     refused(general_spectrum, lambda lam, u, xi: lam[:, 0] - u[:, 0], 2.0, points=64, seed=seed, name="seed")
     refused(MODEL.draw_labels, 3, seed, name="rng")
 
 
-@cases("n", [None, True, "10", 0, -1, 10.5, math.nan, math.inf, [], [100, 200], HUGE], ids=shown)
+@pytest.mark.parametrize(
+    "n", [None, True, "10", 0, -1, 10.5, math.nan, math.inf, [], [100, 200], HUGE], ids=shown
+)
 def test_dimensions(n):
     for call in (
         lambda: finite_edge(MODEL, 1.0, n),
@@ -241,7 +242,7 @@ def test_dimensions_too_large_to_draw():
         threshold_at(MODEL, 10**15)
 
 
-@cases(
+@pytest.mark.parametrize(
     "call",
     [
         lambda: threshold_at(MODEL, 1000, draws=None), lambda: threshold_at(MODEL, [1000, 5]),
@@ -264,7 +265,7 @@ def test_finite_size(call):
     refused(call)
 
 
-@cases(
+@pytest.mark.parametrize(
     "call",
     [
         lambda: Preprocessing("t", None, 1.0), lambda: Preprocessing("t", np.sin, None),
@@ -282,7 +283,7 @@ def test_laws(call):
     refused(call)
 
 
-@cases("function", [spectral_edge, spectral_outlier, spectral_threshold])
+@pytest.mark.parametrize("function", [spectral_edge, spectral_outlier, spectral_threshold])
 def test_methods(function):
     alpha = () if function is spectral_threshold else (1.0,)
     for method in (None, "x", np.sin, 3):
@@ -300,7 +301,7 @@ def difference(lam, u, xi):
     return lam[:, 0] - u[:, 0]
 
 
-@cases(
+@pytest.mark.parametrize(
     "arguments",
     [
         {"infimum": "1"}, {"infimum": math.nan}, {"infimum": [-5.0]}, {"infimum": 1j}, {"weight": None}, {"weight": "x"},
@@ -329,8 +330,8 @@ def test_large_python_integers_are_numbers():
     assert Committee(10**30).p == 10**30
 
 
-@cases("p", [1, 10**6, 10**300, math.inf])
-@cases("p_star", [1, 10**40])
+@pytest.mark.parametrize("p", [1, 10**6, 10**300, math.inf])
+@pytest.mark.parametrize("p_star", [1, 10**40])
 def test_extreme_widths_work(p, p_star):
     model = Committee(p, p_star, 1.0)
     found = bbp_threshold(model)
@@ -342,14 +343,14 @@ def test_largest_dimension_works():
     assert finite_edge(MODEL, 1.0, 10**300).std < 1e-140
 
 
-@cases("model", [None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)])
+@pytest.mark.parametrize("model", [None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)])
 def test_typical_draws_want_a_model_of_finite_width(model):
     for call in (lambda: typical_edge(model, 1.0, 100), lambda: alpha_bbp_typical(model, 1e8)):
         with pytest.raises(ParameterError, match=r"^(model must be a Network|p must be finite)"):
             call()
 
 
-@cases("bad", [0, -1.0, math.nan, "1", None, 1j])
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, "1", None, 1j])
 def test_typical_draws_want_numbers(bad):
     calls = (
         lambda: typical_edge(MODEL, bad, 100),

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cases import cases
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.outliers import edge_gap, teacher_branch
 from theory.exact.transition import bbp_threshold, threshold_map
@@ -45,7 +44,7 @@ def test_table_is_wide_enough():
     assert any(r["a"] == 1e-4 and r["p"] == 512 for r in TABLE) and any(r["p_star"] == 50 for r in TABLE)
 
 
-@cases("row", TABLE, ids=lambda r: f"{r['p']}-{r['p_star']}-{r['a']:.6g}")
+@pytest.mark.parametrize("row", TABLE, ids=lambda r: f"{r['p']}-{r['p_star']}-{r['a']:.6g}")
 def test_model(row):
     model = committee(row)
     found = bbp_threshold(model)

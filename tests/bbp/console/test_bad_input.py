@@ -19,7 +19,6 @@ from bbp.__main__ import COMMANDS
 from bbp.console import program
 from bbp.console.messages import FileError
 from bbp.files import dataset, disk
-from tests.cases import cases
 
 PROGRAMS = sorted(path.stem for path in Path(package.__file__).parent.glob("*.py") if path.stem in COMMANDS)
 
@@ -143,7 +142,7 @@ def tree(directory):
     return {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
-@cases("words", SWEEP, ids=" ".join)
+@pytest.mark.parametrize("words", SWEEP, ids=" ".join)
 def test_a_bad_sweep_is_refused(bbp, here, words):
     base = [] if "--n" in words else ["--n", "12"]
     said = bbp("sweep", *words, *base)
@@ -151,7 +150,7 @@ def test_a_bad_sweep_is_refused(bbp, here, words):
     assert said.err.startswith("bbp sweep: error: ") and len(said.err) < 400
 
 
-@cases("words", OTHERS, ids=" ".join)
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
 def test_a_bad_command_is_refused(bbp, here, words):
     said = bbp(*words)
     assert (said.code, said.out) == (2, "") and (said.err.count("\n") == 1 or not words), said
@@ -304,7 +303,7 @@ def test_a_flipped_bit_is_never_silently_another_number(tmp_path, same):
     assert refused > 10
 
 
-@cases("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_help_teaches_with_an_example(bbp, name):
     said = bbp(name, "--help")
     assert said.code == 0 and said.err == ""
@@ -312,7 +311,7 @@ def test_help_teaches_with_an_example(bbp, name):
     assert bbp(name, "--version").out.startswith("bbp ")
 
 
-@cases("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_every_option_has_help(name):
     parser = argparse.ArgumentParser()
     importlib.import_module(f"bbp.{name}").add_arguments(parser)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bbp.console import grids
-from tests.cases import cases
 from theory.checks import ParameterError
 
 
@@ -72,13 +71,13 @@ BAD += [
 BAD += [[1, "x"], [True], {"start": 1}, [[1]], "1:2:3:", ":", "1:2:3:log:"]
 
 
-@cases("value", BAD)
+@pytest.mark.parametrize("value", BAD)
 def test_anything_else_is_refused_in_one_line(value):
     with pytest.raises(ParameterError, match=r"^alpha[^\n]*$"):
         grids.numbers("alpha", value)
 
 
-@cases("value", ["0", "1.5", "1,1", "x", "", "inf", True, None, -1, [1, 1]])
+@pytest.mark.parametrize("value", ["0", "1.5", "1,1", "x", "", "inf", True, None, -1, [1, 1]])
 def test_bad_integers_are_refused(value):
     with pytest.raises(ParameterError, match=r"^n [^\n]*$"):
         grids.integers("n", value)

@@ -1,8 +1,9 @@
 """The seconds that a dry run expects: the model beside measured samples, and a hint where workers do not pay."""
 
+import pytest
+
 from bbp import sweep
 from bbp.experiments.samples import sample_seconds
-from tests.cases import cases
 
 # (p, N, alpha, solver): seconds measured on one machine (docs/accuracy.md).
 MEASURED = {
@@ -28,7 +29,7 @@ MEASURED = {
 }
 
 
-@cases("point", MEASURED)
+@pytest.mark.parametrize("point", MEASURED)
 def test_within_a_factor_of_two_of_what_was_measured(point):
     assert 0.5 < sample_seconds(*point) / MEASURED[point] < 2
 

@@ -11,13 +11,12 @@ from bbp.explorer import curves, figures
 from bbp.explorer.answer import Answer, all_but_diagram, answer, diagram, phase_here
 from bbp.explorer.curves import COLUMNS, nearest_row, phase_map, phases, threshold_of
 from bbp.explorer.state import WIDTHS, State
-from tests.cases import cases
 from theory import Committee, bbp_threshold, bulk_edge, density, outlier
 
 CORNERS = list(itertools.product((1, 3, 512, math.inf), (1, 64), (0.01, 100.0), (0.1, 1.0, 200.0)))
 
 
-@cases(("p", "p_star", "a", "alpha"), CORNERS)
+@pytest.mark.parametrize(("p", "p_star", "a", "alpha"), CORNERS)
 def test_every_corner_answers_with_finite_axes_and_equal_columns(p, p_star, a, alpha):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

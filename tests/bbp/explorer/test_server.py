@@ -26,7 +26,6 @@ from bbp.explorer.samples import DENSE_ORDER, KRYLOV_DATA, sampling_of
 from bbp.explorer.state import State
 from bbp.explorer.work import Lane
 from tests.bbp.explorer.conftest import explorer
-from tests.cases import cases
 from theory import ParameterError, bbp_threshold
 from theory.general.spectrum import solve
 
@@ -186,7 +185,7 @@ def test_the_diagram_of_another_p_star_follows_the_rest_of_an_answer():
     asyncio.run(opened())
 
 
-@cases(
+@pytest.mark.parametrize(
     ("words", "text"),
     [
         (["--port", "70000"], "at most 65535"),

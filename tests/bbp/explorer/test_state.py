@@ -15,7 +15,6 @@ from bbp.explorer.answer import answer, number, with_branch, with_density, with_
 from bbp.explorer.curves import BRANCH, at, axis_end, general_branch, general_density
 from bbp.explorer.files import Held, options_of
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
-from tests.cases import cases
 from theory import Network, ParameterError, bbp_threshold, bulk_edge, outlier, outliers
 from theory.answers import Edge, Outlier
 from theory.general import density, lowest_branch, spectrum, threshold
@@ -57,8 +56,10 @@ def test_a_bad_link_keeps_what_is_good_and_says_what_is_not():
         assert words in wrong
 
 
-@cases("value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"])
-@cases("name", ["p_star", "a", "alpha", "n"])
+@pytest.mark.parametrize(
+    "value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"]
+)
+@pytest.mark.parametrize("name", ["p_star", "a", "alpha", "n"])
 def test_no_control_takes_nonsense(name, value):
     with pytest.raises(ParameterError) as error:
         State.of({name: value})

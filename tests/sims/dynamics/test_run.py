@@ -15,7 +15,6 @@ from sims import hessian, instance
 from sims.dynamics import hessians
 from sims.dynamics.problem import retract, tangent
 from sims.dynamics.state import End, Rules
-from tests.cases import cases
 from tests.sims.instances import descended as descend
 from tests.sims.instances import hessian_product, host_draw, riemannian_gradient
 from theory.checks import ParameterError
@@ -284,7 +283,7 @@ def test_float32_descends_in_float32():
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
 
 
-@cases(
+@pytest.mark.parametrize(
     "bad",
     [
         {"steps": 0},

@@ -8,7 +8,6 @@ from sims.krylov.settings import FLOOR, Plan, Settings
 from sims.krylov.solver import lowest_krylov
 from sims.operator import hessian_operator
 from sims.solvers import Code
-from tests.cases import cases
 from tests.sims.instances import Case, dense_hessian, projector_error, random_cases
 from theory.checks import ParameterError
 
@@ -248,13 +247,13 @@ def test_results_do_not_depend_on_block_or_basis():
         assert np.allclose(found.values, results[0].values, rtol=0, atol=1e-10)
 
 
-@cases("degeneracy", [None, "x", -1, 2.5, float("nan")])
+@pytest.mark.parametrize("degeneracy", [None, "x", -1, 2.5, float("nan")])
 def test_unfit_degeneracies(degeneracy):
     with pytest.raises(ParameterError, match="degeneracy must be an integer of at least 1"):
         Plan.of(40, np.dtype("float64"), 6, degeneracy, Settings())
 
 
-@cases(
+@pytest.mark.parametrize(
     ("k", "settings", "message"),
     [
         (0, Settings(), "k must be an integer of at least 1, got 0"),

@@ -7,7 +7,6 @@ import pytest
 from sims import tridiagonal
 from sims.solvers import Code
 from sims.solvers import dense as eigen
-from tests.cases import cases
 from theory.checks import ParameterError
 
 
@@ -158,7 +157,7 @@ def test_wrong_pairs_are_told(monkeypatch):
     assert found.code is Code.CONVERGED and found.stats["method"] == "eigh"
 
 
-@cases("k", [0, -1, 5, 1.5, "2"])
+@pytest.mark.parametrize("k", [0, -1, 5, 1.5, "2"])
 def test_unfit_k(k):
     with pytest.raises(ParameterError, match=r"k must be"):
         eigen.lowest_dense(np.eye(4), k)
@@ -223,7 +222,7 @@ def test_the_bound_on_orthonormality_grows_with_the_order():
         assert checked.code is code and checked.stats["orthonormality"] == skew
 
 
-@cases(
+@pytest.mark.parametrize(
     "bad",
     [
         [1, 2],

@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from tests.cases import cases
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.exact.committee import committee_labels
@@ -33,7 +32,7 @@ def random_models(number, *ends):
 NEAR = [*zip(CORNERS, np.resize([-1e-9, 1e-9], len(CORNERS)), strict=True)]
 
 
-@cases(("model", "log_ratio"), random_models(60, -6, 6) + NEAR)
+@pytest.mark.parametrize(("model", "log_ratio"), random_models(60, -6, 6) + NEAR)
 def test_outlier_exists_exactly_above_threshold(model, log_ratio):
     alpha = bbp_threshold(model).alpha * math.exp(log_ratio)
     found, edge = outlier(model, alpha), bulk_edge(model, alpha)
@@ -47,7 +46,7 @@ def test_outlier_exists_exactly_above_threshold(model, log_ratio):
         )
 
 
-@cases("model", random_models(25))
+@pytest.mark.parametrize("model", random_models(25))
 def test_overlap_grows_with_samples_to_one(model):
     threshold = bbp_threshold(model)
     branch = teacher_branch(model, threshold.alpha * np.array([1 + 1e-9, 1.01, 1.3, 3, 10, 1e3, 1e8]))
@@ -91,7 +90,7 @@ def test_infinite_width_is_the_limit_of_wide_students():
         np.testing.assert_allclose(near / far, 2, rtol=0.03)
 
 
-@cases("alpha, a", [(1e5, 1e-6), (1e5, 1e-9), (1e8, 1e-12), (2.0, 0.5)])
+@pytest.mark.parametrize("alpha, a", [(1e5, 1e-6), (1e5, 1e-9), (1e8, 1e-12), (2.0, 0.5)])
 def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
     """p = inf, p_star = 2, where y is exponential: averages by the exponential integral, in 50 digits; z = -1/t + alpha K."""
     with mp.workdps(50):
@@ -115,7 +114,7 @@ def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
     assert float(branch.outlier) == found.value
 
 
-@cases("p, p_star, noise", [(1, 1, 0), (2, 2, 0), (1, 2, 1)])
+@pytest.mark.parametrize("p, p_star, noise", [(1, 1, 0), (2, 2, 0), (1, 2, 1)])
 def test_outliers_at_large_a(p, p_star, noise):
     """-1/t + alpha K in 50 digits: for p = p*, or p* = 2 and noise 1, z is 1/a^2 of either term. Then z ~ 1/a for a -> inf."""
     a = 1e6
@@ -163,7 +162,7 @@ def test_degeneracy():
     assert outlier(Committee(math.inf, 2, 0.5), 9.0).multiplicity == math.inf
 
 
-@cases(("model", "log_alpha"), random_models(60, -6, 12))
+@pytest.mark.parametrize(("model", "log_alpha"), random_models(60, -6, 12))
 def test_no_student_direction_leaves_the_bulk(model, log_alpha):
     margins = student_margins(model, math.exp(log_alpha))
     assert len(margins) == (3 if model.p > 1 else 1) and max(margins.values()) <= 1e-12

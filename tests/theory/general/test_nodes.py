@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.cases import cases
 from theory.checks import ParameterError
 from theory.exact.committee import chi_square_law
 from theory.general.nodes import given_law
@@ -109,8 +108,8 @@ def test_committee_points(reference, row):
         assert found.overlap == pytest.approx(case["overlap"], rel=1e-9)
 
 
-@cases("k", [1, 2, 3, 50, 400])
-@cases("breaks", [(), (1.3,), (0.5, 2.0, 7.0)])
+@pytest.mark.parametrize("k", [1, 2, 3, 50, 400])
+@pytest.mark.parametrize("breaks", [(), (1.3,), (0.5, 2.0, 7.0)])
 def test_chi_square_law(k, breaks):
     y, probability = chi_square_law(k, breaks)
     moments = [probability @ y**j for j in range(3)]

@@ -8,7 +8,6 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from tests.cases import cases
 from theory.answers import Threshold
 from theory.checks import ParameterError
 from theory.minima import complexity, label_law, most_numerous, reach, threshold
@@ -88,7 +87,7 @@ def test_marginal_minima_sit_at_the_edge_of_their_own_bulk(found):
     assert z.max() == pytest.approx(found.multiplier, abs=1e-6)
 
 
-@cases("a, alpha", [(1.0, 5.94), (0.5, 5.25)])
+@pytest.mark.parametrize("a, alpha", [(1.0, 5.94), (0.5, 5.25)])
 def test_marginal_minima_become_unstable_towards_the_teacher(a, alpha):
     """Where other code found them to, to the two decimals it gave."""
     model = Network(a=a)
@@ -98,7 +97,7 @@ def test_marginal_minima_become_unstable_towards_the_teacher(a, alpha):
     assert below.instability < 0 < above.instability
 
 
-@cases("model, alpha", [(QUADRATIC, 2.5), (Network(loss="squared"), 4.0)])
+@pytest.mark.parametrize("model, alpha", [(QUADRATIC, 2.5), (Network(loss="squared"), 4.0)])
 def test_labels_that_no_minimum_can_have_are_left_out(model, alpha):
     """r beyond 1/|inf F|, which is -2 for the one and has no bound for the other: the law keeps to 1 + r F > 0, and the edge of
     the bulk that it makes is the multiplier."""
@@ -206,7 +205,7 @@ def test_where_there_is_no_extremum():
         label_law(at, QUADRATIC)
 
 
-@cases(
+@pytest.mark.parametrize(
     "model, alpha, overlap, words",
     [
         (Network(p=2), 3.0, 0.0, "p and p_star must be 1"),

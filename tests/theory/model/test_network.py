@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.cases import cases
 from theory.checks import ParameterError
 from theory.exact.committee import committee_weights
 from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
@@ -46,8 +45,8 @@ def test_derivatives_of_losses(name):
         np.testing.assert_allclose(slope(y, yhat, 0.7, np), difference / (2 * _STEP), atol=2e-8)
 
 
-@cases("loss", LOSSES)
-@cases("name", ["quadratic", "tanh", "softplus"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ["quadratic", "tanh", "softplus"])
 def test_weights_are_second_derivatives_of_the_loss(name, loss):
     model = Network(3, 2, 1.0, activation=name, loss=loss, noise=0.2)
     lam, _, y = model.draw_labels(20, np.random.default_rng(0))
@@ -146,7 +145,7 @@ def test_records():
     assert Network(covariance=Covariance.of([1.0, 1.0])) == Network()
 
 
-@cases(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"p": 0}, "p must be an integer"),
