@@ -1,7 +1,8 @@
-"""Dense samples against the theory of N = inf: outlier and squared overlap, at transitions of both kinds.
+"""Dense samples against the theory of N = inf: outlier and squared overlap of committees, at transitions of both kinds;
+lowest eigenvalue and shares of six networks; bulk densities.
 
-Statistics: the mean over S samples of the p p_star lowest eigenvalues, and of their q2, against the theory's value.
-The allowed difference is 4.5 standard errors (false alarm 7e-6 a comparison, 1e-4 for the module, were the seeds free)
+Statistics of committees: the mean over S samples of the p p_star lowest eigenvalues, and of their q2, against the theory's
+value. The allowed difference is 4.5 standard errors (false alarm 7e-6 a comparison, 1e-4 for the committees, were the seeds free)
 and a bias of order 1/N: at most 3/N on eigenvalues and 7/N on q2, the largest measured at N = 100 being 2.8 +- 1.4 and
 5.4 +- 0.5. Eigenvalues of one sample scatter by O(N^{-1/2}) because of its labels.
 """
@@ -13,6 +14,7 @@ import pytest
 
 from sims.sampling import sample_point
 from theory.exact.outliers import outlier
+from theory.general import Network, density, spectrum
 from theory.model import Committee
 
 
@@ -91,3 +93,47 @@ def test_outlier_and_overlap_at_a_thousand(reference):
         print(f"{name} {seen.mean():.4f} +- {seen.std(ddof=1) / math.sqrt(24):.4f}")
     assert_near(values, -0.9664, 3 / 1000)
     assert_near(q2, 0.3832, 7 / 1000)
+
+
+MODELS = {
+    "tanh": (Network(a=3.0, activation="tanh"), 6.0),
+    "sigmoid": (Network(a=1.0, activation="sigmoid"), 6.0),
+    "noise": (Network(a=2.0, noise=0.3), 6.0),
+    "two levels": (Network(a=0.5, noise=0.3, covariance="levels:0.4@2,2.2@1"), 4.0),
+    "Marchenko-Pastur": (Network(a=0.5, covariance="mp:0.5"), 4.0),
+    "overlap": (Network(a=1.0, overlap=0.8), 5.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_lowest_eigenvalue_and_shares(name):
+    """16 samples at N = 500, fixed seed: the lowest eigenvalue and its squared overlaps with teacher and student within 4.1
+    standard errors (15 degrees of freedom: false-alarm rate 1e-3 each, 2e-2 for all 18) and a bias of (3 |value| + 1)/N."""
+    (model, alpha), n, samples = MODELS[name], 500, 16
+    found = spectrum(model, alpha)
+    drawn = sample_point(model, n, alpha, range(samples), seed=7)
+    pairs = (
+        (found.outliers[0], drawn.eigenvalues[:, 0]),
+        (found.overlaps[0] * found.teacher_share[0], drawn.overlaps[:, 0]),
+        (found.overlaps[0] * found.student_share[0], drawn.student_shares[:, 0]),
+    )
+    for theory, values in pairs:
+        error = values.std(ddof=1) / np.sqrt(samples)
+        assert abs(values.mean() - theory) < 4.1 * error + (3 * abs(theory) + 1) / n
+
+
+@pytest.mark.parametrize(
+    ("model", "places"),
+    [
+        pytest.param(Network(a=2.0, activation="tanh"), (-0.2, 0.25, 1.4), marks=pytest.mark.slow),
+        (Network(a=2.0, covariance="levels:0.4@2,2.2@1"), (1.0, 3.0)),
+        (Network(2, a=2.0, activation="tanh"), (-0.6, 0.2, 0.6)),
+    ],
+)
+def test_dense_samples_have_the_density(model, places):
+    """24 samples of N = 150, windows of 0.2: 4 sigma of samples and 3 % for N and width (false alarm 3e-4 in all)."""
+    values = sample_point(model, 150, 6.0, range(24), 0, eigenpairs=150 * int(model.p)).eigenvalues
+    for place, rho in zip(places, density(model, 6.0, places), strict=True):
+        found = (np.abs(values - place) < 0.1).mean(axis=1) / 0.2
+        assert abs(found.mean() - rho) < 4 * found.std() / np.sqrt(24) + 0.03 * rho

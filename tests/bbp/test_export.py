@@ -19,7 +19,7 @@ from bbp.exports.text import heads
 from bbp.files import dataset, product
 from theory.model import Committee
 
-DATA = Path(__file__).parents[3] / "data"
+DATA = Path(__file__).parents[2] / "data"
 STORED = ("figures/phi.h5", "figures/thresholds.h5", "descent/descent_p1_a0.5_n100.h5")
 MODEL = Committee(2, 1, 0.3)
 

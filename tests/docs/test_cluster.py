@@ -18,7 +18,7 @@ import pytest
 
 from bbp.files import dataset
 
-PAGE = Path(__file__).parents[3] / "docs" / "cluster.md"
+PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 SWEEP = 'p = 2\na = 0.3\nn = 150\nalpha_grid = "1,2"\nsamples = 200\nseed = 1\nout = "p2.h5"\n'
 
 

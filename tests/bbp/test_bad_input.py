@@ -364,7 +364,7 @@ def test_a_bug_is_one_line_unless_verbose(capsys):
 
 
 ONE = ["--samples", "1", "--alpha-grid", "2", "--n", "20"]
-STORED = str(Path(__file__).parents[3] / "data" / "finite_size" / "c200.h5")
+STORED = str(Path(__file__).parents[2] / "data" / "finite_size" / "c200.h5")
 ODD = [
     (["sweep", *ONE, "--p", "1e300"], "p must be below 2^31 to draw samples, got 1e+300"),
     (["sweep", *ONE, "--p-star", "1e39"], "p_star must be at most n"),
