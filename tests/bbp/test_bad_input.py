@@ -142,18 +142,20 @@ def tree(directory):
     return {path: path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize("words", SWEEP, ids=" ".join)
-def test_a_bad_sweep_is_refused(bbp, here, words):
-    base = [] if "--n" in words else ["--n", "12"]
-    said = bbp("sweep", *words, *base)
-    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said
-    assert said.err.startswith("bbp sweep: error: ") and len(said.err) < 400
+def test_bad_sweeps_are_refused(bbp, here, subtests):
+    for words in SWEEP:
+        with subtests.test(words=words):
+            base = [] if "--n" in words else ["--n", "12"]
+            said = bbp("sweep", *words, *base)
+            assert (said.code, said.out, said.err.count("\n")) == (2, "", 1), said
+            assert said.err.startswith("bbp sweep: error: ") and len(said.err) < 400
 
 
-@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
-def test_a_bad_command_is_refused(bbp, here, words):
-    said = bbp(*words)
-    assert (said.code, said.out) == (2, "") and (said.err.count("\n") == 1 or not words), said
+def test_bad_commands_are_refused(bbp, here, subtests):
+    for words in OTHERS:
+        with subtests.test(words=words):
+            said = bbp(*words)
+            assert (said.code, said.out) == (2, "") and (said.err.count("\n") == 1 or not words), said
 
 
 def test_there_are_enough_of_them():

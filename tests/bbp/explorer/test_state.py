@@ -56,14 +56,11 @@ def test_a_bad_link_keeps_what_is_good_and_says_what_is_not():
         assert words in wrong
 
 
-@pytest.mark.parametrize(
-    "value", ["", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"]
-)
 @pytest.mark.parametrize("name", ["p_star", "a", "alpha", "n"])
-def test_no_control_takes_nonsense(name, value):
-    with pytest.raises(ParameterError) as error:
-        State.of({name: value})
-    assert len(str(error.value).splitlines()) == 1
+def test_no_control_takes_nonsense(name):
+    for value in ("", "x", "nan", "-1", "1e999", "0x10", "9" * 200, "inf", None, [1], True, {}, "0"):
+        with pytest.raises(ParameterError, match=r"^[^\n]+$"):
+            State.of({name: value})
 
 
 @pytest.mark.parametrize("value", ["1e400", "-inf", "infinit", "∞∞", "nan"])

@@ -32,27 +32,29 @@ def random_models(number, *ends):
 NEAR = [*zip(CORNERS, np.resize([-1e-9, 1e-9], len(CORNERS)), strict=True)]
 
 
-@pytest.mark.parametrize(("model", "log_ratio"), random_models(60, -6, 6) + NEAR)
-def test_outlier_exists_exactly_above_threshold(model, log_ratio):
-    alpha = bbp_threshold(model).alpha * math.exp(log_ratio)
-    found, edge = outlier(model, alpha), bulk_edge(model, alpha)
-    assert (found is not None) == (log_ratio > 0)
-    if found is not None:
-        assert edge_resolvent(model, alpha) < outlier_resolvent(model, alpha) < 0
-        assert found.value <= edge.value
-        assert 0 < found.overlap <= 1
-        assert found.value == pytest.approx(
-            z_of_g(model, alpha, outlier_resolvent(model, alpha)), rel=1e-8, abs=1e-12
-        )
+def test_outlier_exists_exactly_above_threshold(subtests):
+    for model, log_ratio in random_models(60, -6, 6) + NEAR:
+        with subtests.test(model=model, log_ratio=log_ratio):
+            alpha = bbp_threshold(model).alpha * math.exp(log_ratio)
+            found, edge = outlier(model, alpha), bulk_edge(model, alpha)
+            assert (found is not None) == (log_ratio > 0)
+            if found is not None:
+                g = outlier_resolvent(model, alpha)
+                assert edge_resolvent(model, alpha) < g < 0
+                assert found.value <= edge.value
+                assert 0 < found.overlap <= 1
+                assert found.value == pytest.approx(z_of_g(model, alpha, g), rel=1e-8, abs=1e-12)
 
 
-@pytest.mark.parametrize("model", random_models(25))
-def test_overlap_grows_with_samples_to_one(model):
-    threshold = bbp_threshold(model)
-    branch = teacher_branch(model, threshold.alpha * np.array([1 + 1e-9, 1.01, 1.3, 3, 10, 1e3, 1e8]))
-    assert np.all(np.diff(branch.overlap) > 0)
-    assert branch.overlap[0] == pytest.approx(threshold.jump, abs=1e-4)
-    assert branch.overlap[-1] > 0.999
+def test_overlap_grows_with_samples_to_one(subtests):
+    for model in random_models(25):
+        with subtests.test(model=model):
+            threshold = bbp_threshold(model)
+            at = threshold.alpha * np.array([1 + 1e-9, 1.01, 1.3, 3, 10, 1e3, 1e8])
+            overlap = teacher_branch(model, at).overlap
+            assert np.all(np.diff(overlap) > 0)
+            assert overlap[0] == pytest.approx(threshold.jump, abs=1e-4)
+            assert overlap[-1] > 0.999
 
 
 def test_continuous_overlap_grows_linearly_from_zero():
@@ -162,10 +164,11 @@ def test_degeneracy():
     assert outlier(Committee(math.inf, 2, 0.5), 9.0).multiplicity == math.inf
 
 
-@pytest.mark.parametrize(("model", "log_alpha"), random_models(60, -6, 12))
-def test_no_student_direction_leaves_the_bulk(model, log_alpha):
-    margins = student_margins(model, math.exp(log_alpha))
-    assert len(margins) == (3 if model.p > 1 else 1) and max(margins.values()) <= 1e-12
+def test_no_student_direction_leaves_the_bulk(subtests):
+    for model, log_alpha in random_models(60, -6, 12):
+        with subtests.test(model=model, log_alpha=log_alpha):
+            margins = student_margins(model, math.exp(log_alpha))
+            assert len(margins) == (3 if model.p > 1 else 1) and max(margins.values()) <= 1e-12
 
 
 def test_student_margins_from_sampled_labels():
