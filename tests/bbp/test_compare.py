@@ -177,12 +177,7 @@ def test_comparison_finds_what_was_put_in(comparison):
 
 def test_table_shows_every_part(comparison):
     text = table(comparison)
-    for words in (
-        "alpha_BBP = 1.37962 (continuous)",
-        "N = 200",
-        "crossings of phi",
-        "alpha_0:",
-    ):
+    for words in ("alpha_BBP = 1.37962 (continuous)", "N = 200", "crossings of phi", "alpha_0:"):
         assert words in text
 
 

@@ -114,10 +114,7 @@ def compare_file(tmp_path_factory, made_up_module):
     }
     crossing |= {"n_small": [20, 40], "n_large": [40, 80]}
     zero = {"value": 1.2, "error": [0.1, 5.0], "low": [1.0, math.nan], "high": [1.4, math.nan]}
-    groups = {
-        ("crossing", "crossing"): crossing,
-        ("alpha_zero_n", "alpha_zero_sampled"): zero,
-    }
+    groups = {("crossing", "crossing"): crossing, ("alpha_zero_n", "alpha_zero_sampled"): zero}
     more = {
         f"{prefix}_{name}": (dim, np.broadcast_to(values, 2))
         for (dim, prefix), columns in groups.items()

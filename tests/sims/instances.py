@@ -88,13 +88,7 @@ def riemannian_gradient(student: Any, data: Any, y: Any, a: float, functions: Fu
 
 
 def hessian_product(
-    student: Any,
-    vector: Any,
-    data: Any,
-    lam: Any,
-    y: Any,
-    a: float,
-    functions: Functions = QUADRATIC,
+    student: Any, vector: Any, data: Any, lam: Any, y: Any, a: float, functions: Functions = QUADRATIC
 ) -> Any:
     """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.problem)."""
     problem = whole(data, y, a, functions)

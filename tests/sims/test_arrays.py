@@ -140,10 +140,7 @@ def test_whole_numbers_of_numpy():
         np.testing.assert_array_equal(
             next(draw_on_host(MODEL, n, 2.5, [two])).data, next(draw_on_host(MODEL, 60, 2.5, [2])).data
         )
-        rows, exact = (
-            rows_of(drawn, size=kind(64)),
-            rows_of(drawn, size=64),
-        )
+        rows, exact = (rows_of(drawn, size=kind(64)), rows_of(drawn, size=64))
         np.testing.assert_array_equal(rows.stored[1][0], exact.stored[1][0])
         operator = hessian_operator(same)
         np.testing.assert_array_equal(lowest_krylov(operator, two).values, lowest_krylov(operator, 2).values)

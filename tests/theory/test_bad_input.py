@@ -32,13 +32,7 @@ from theory.exact.committee import chi_square_law
 from theory.exact.density import density
 from theory.finite import law, quenched
 from theory.finite import threshold as threshold_at
-from theory.finite.edge import (
-    alpha_bbp_typical,
-    finite_edge,
-    label_variance,
-    pole_probability,
-    typical_edge,
-)
+from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
 from theory.general.any_weight import general_spectrum
 from theory.general.dyson import Dyson
 from theory.general.nodes import given_law

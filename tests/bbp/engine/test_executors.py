@@ -75,10 +75,7 @@ def test_a_process_that_dies_costs_no_other_its_unit(pool, units, tmp_path):
 
 
 def test_what_is_no_samples_fault_stops_the_run(units):
-    with (
-        executors.Processes(1) as pool,
-        pytest.raises(RunError, match="processes cannot run a unit"),
-    ):
+    with executors.Processes(1) as pool, pytest.raises(RunError, match="processes cannot run a unit"):
         list(executors.results(pool, units(1, folder=Unreadable())))
 
 
@@ -204,10 +201,7 @@ def test_processes_end_with_their_program(program, number, said):
 
 @pytest.mark.parametrize(
     ("number", "said"),
-    [
-        pytest.param(signal.SIGINT, "interrupted", marks=pytest.mark.slow),
-        (signal.SIGTERM, "terminated"),
-    ],
+    [pytest.param(signal.SIGINT, "interrupted", marks=pytest.mark.slow), (signal.SIGTERM, "terminated")],
 )
 def test_a_signal_loses_no_unit_that_was_begun(program, tmp_path, number, said):
     """Whether it is sent to the program alone or, as batch systems do, to all its processes."""

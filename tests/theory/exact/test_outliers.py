@@ -137,10 +137,7 @@ def test_outliers_at_large_a(p, p_star, noise):
                 mass = step * s * growth * mp.exp(-a * b * s) * y ** (1 / k_star)
                 for c, share in ((b, 1 - k / 2), (3 * b, k / 2)):
                     z = c * t * s
-                    yhat, each = (
-                        c / (1 + k * z),
-                        mass * share * (1 + k * z) ** (-1 / k),
-                    )
+                    yhat, each = (c / (1 + k * z), mass * share * (1 + k * z) ** (-1 / k))
                     first += each * (yhat - y)
                     signal += each * t * b * (yhat - y - y * (yhat - (1 + k_star) * y))
             return first, signal

@@ -9,13 +9,7 @@ from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.exact.committee import committee_labels
 from theory.exact.transition import bbp_threshold
-from theory.finite.edge import (
-    alpha_bbp_typical,
-    finite_edge,
-    label_variance,
-    pole_probability,
-    typical_edge,
-)
+from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
 from theory.finite.quenched import quenched
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.general.dyson import Dyson, scalar_edge

@@ -181,8 +181,7 @@ def test_bad_labels_are_refused(lam, u, n, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("p", "p_star", "a", "alpha"),
-    [(1, 1, 0.1, 0.8), (1, 1, 0.5, 12.0), (2, 1, 0.3, 10.0), (4, 1, 0.5, 4.0)],
+    ("p", "p_star", "a", "alpha"), [(1, 1, 0.1, 0.8), (1, 1, 0.5, 12.0), (2, 1, 0.3, 10.0), (4, 1, 0.5, 4.0)]
 )
 def test_the_lowest_level_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, p_star, a, alpha):
     """200 samples of order 100 (200 at p > 1): the mean of the level above the outliers there are, within 3 standard errors and
