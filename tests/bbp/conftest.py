@@ -171,16 +171,8 @@ def same():
     def check(one, two):
         for name in ("p", "p_star", "a", "kind", "alpha_bbp"):
             assert one.attrs[name] == two.attrs[name]
-        for name in (
-            "n",
-            "alpha",
-            "sample",
-            "eigenpair",
-            *SAMPLED,
-            "theory_edge",
-            "theory_outlier",
-            "theory_overlap",
-        ):
+        theory = "theory_edge", "theory_outlier", "theory_overlap"
+        for name in ("n", "alpha", "sample", "eigenpair", *SAMPLED, *theory):
             np.testing.assert_array_equal(one[name], two[name], err_msg=name)
 
     return check

@@ -22,39 +22,9 @@ from bbp.files import dataset, disk
 
 PROGRAMS = sorted(path.stem for path in Path(package.__file__).parent.glob("*.py") if path.stem in COMMANDS)
 
-NUMBERS = [
-    "-1",
-    "0",
-    "nan",
-    "inf",
-    "-inf",
-    "x",
-    "",
-    "1e999",
-    "1,1",
-    "1,,2",
-    "1;2",
-    "0x10",
-    "None",
-    "1+1j",
-    "1e-400",
-]
+NUMBERS = ["", *"-1 0 nan inf -inf x 1e999 1,1 1,,2 1;2 0x10 None 1+1j 1e-400".split()]
 COUNTS = ["-1", "0", "1.5", "nan", "inf", "x", "", "-0", "1e-3", "true"]
-GRIDS = [
-    "1:2",
-    "1:2:3:4",
-    "2:1:3",
-    "1:2:1",
-    "0:1:3",
-    "-1:1:3",
-    "1:2:0",
-    "1:2:2.5",
-    "1:2:3:lin",
-    ":",
-    "1:2:x",
-    "nan:2:3",
-]
-GRIDS += ["1:inf:3", "1:2:1e12", "1:1:5"]
+GRIDS = "1:2 1:2:3:4 2:1:3 1:2:1 0:1:3 -1:1:3 1:2:0 1:2:2.5 1:2:3:lin : 1:2:x nan:2:3 1:inf:3 1:2:1e12 1:1:5".split()
 SWEEP = [
     *(["--a", value] for value in NUMBERS),
     *(["--alpha-grid", value] for value in [*NUMBERS, *GRIDS]),

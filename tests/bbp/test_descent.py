@@ -27,22 +27,7 @@ from theory.checks import ParameterError
 from theory.exact.transition import bbp_threshold
 from theory.model import Committee, Network
 
-TINY = [
-    "--alpha-grid",
-    "1,4",
-    "--p",
-    "2",
-    "--a",
-    "0.7",
-    "--n",
-    "16",
-    "--samples",
-    "3",
-    "--steps",
-    "30",
-    "--hessians",
-    "3",
-]
+TINY = "--alpha-grid 1,4 --p 2 --a 0.7 --n 16 --samples 3 --steps 30 --hessians 3".split()
 
 
 @pytest.fixture

@@ -240,20 +240,7 @@ def test_the_table_shows_every_width(made, capsys):
 
 def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
     path = tmp_path / "finite.h5"
-    options = [
-        "--p",
-        "1,inf",
-        "--a-grid",
-        "0.5",
-        "--at-a",
-        "0.5",
-        "--widths",
-        "1,2",
-        "--n",
-        "200,100",
-        "--draws",
-        "4",
-    ]
+    options = "--p 1,inf --a-grid 0.5 --at-a 0.5 --widths 1,2 --n 200,100 --draws 4".split()
     assert phase.main([*options, "--seed", "3", "--out", str(path)]) == 0
     found = dataset.open(path)
     assert found.n.values.tolist() == [100, 200] and found.finite_a.values.tolist() == [0.5]
@@ -304,20 +291,7 @@ def test_minima_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
         lambda model: Threshold(7 + model.a, "discontinuous", 0.25, error=0.125),
     )
     path = tmp_path / "minima.h5"
-    options = [
-        "--p",
-        "1,2",
-        "--a-grid",
-        "0.5",
-        "--at-a",
-        "0.5,1",
-        "--widths",
-        "1",
-        "--minima",
-        "4,6",
-        "--processes",
-        "1",
-    ]
+    options = "--p 1,2 --a-grid 0.5 --at-a 0.5,1 --widths 1 --minima 4,6 --processes 1".split()
     assert phase.main([*options, "--out", str(path)]) == 0
     found, said = dataset.open(path), capsys.readouterr().out
     assert found.minima_complexity.dims == ("minima_alpha", "at_a") and found.alpha_minima.dims == ("at_a",)

@@ -121,20 +121,8 @@ ONE_ALPHA = {
     "general_spectrum": lambda a: general_spectrum(difference, a, points=64),
 }
 MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
-NOT_POSITIVE = [
-    MASKED,
-    None,
-    "1",
-    True,
-    0,
-    -1.0,
-    math.nan,
-    math.inf,
-    1j,
-    [1.0, -2.0],
-    [[1.0], [1.0, 2.0]],
-    HUGE,
-]
+NUMBERS = [0, -1.0, math.nan, math.inf, 1j, HUGE]
+NOT_POSITIVE = [MASKED, None, "1", True, [1.0, -2.0], [[1.0], [1.0, 2.0]], *NUMBERS]
 
 
 @pytest.mark.parametrize("function", (OF_ALPHA | ONE_ALPHA).values(), ids=(OF_ALPHA | ONE_ALPHA).keys())

@@ -216,20 +216,7 @@ def test_a_program_takes_no_module_of_the_user_s(tmp_path):
     (tmp_path / "theory").mkdir()
     for name in ("theory/__init__", "sims", "json", "multiprocessing", "typing", "numpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('theirs')")
-    words = [
-        "bbp.sweep",
-        "--n",
-        "12",
-        "--alpha-grid",
-        "1",
-        "--samples",
-        "2",
-        "--workers",
-        "1",
-        "--quiet",
-        "--out",
-        "x.h5",
-    ]
+    words = "bbp.sweep --n 12 --alpha-grid 1 --samples 2 --workers 1 --quiet --out x.h5".split()
     done = started_in(tmp_path, "-m", *words)
     assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "x.h5").exists()
 

@@ -181,34 +181,13 @@ def test_eigenvalues_of_a_file_with_a_mark_comments_and_a_home(bbp, tmp_path, mo
 
 
 def test_a_covariance_that_samples_do_not_have(bbp, tmp_path):
-    told = bbp(
-        "sweep",
-        "--alpha-grid",
-        "2",
-        "--covariance",
-        "power:3",
-        "--n",
-        "40",
-        "--dry-run",
-        "--out",
-        tmp_path / "x.h5",
-    )
+    words = "sweep --alpha-grid 2 --covariance power:3 --n 40 --dry-run --out".split()
+    told = bbp(*words, tmp_path / "x.h5")
     assert told.code == 0 and "the eigenvalues drawn differ from the law that theory is for by" in told.err
     assert "of its eigenvalues is 0" not in told.err
     for law, share in (("mp:100", "0.99"), ("levels:0@0.5,2@0.5", "0.5"), ("mp:0.5", "")):
-        words = [
-            "sweep",
-            "--covariance",
-            law,
-            "--alpha-grid",
-            "2",
-            "--n",
-            "100",
-            "--dry-run",
-            "--out",
-            tmp_path / "y.h5",
-        ]
-        said = bbp(*words).err
+        words = f"sweep --covariance {law} --alpha-grid 2 --n 100 --dry-run --out".split()
+        said = bbp(*words, tmp_path / "y.h5").err
         assert f"a share {share} of its eigenvalues is 0" in said if share else "eigenvalues is 0" not in said
     lost = bbp(
         "sweep", "--covariance", "levels:0.9@0.996,25.9@0.004", "--n", "100", "--out", tmp_path / "x.h5"

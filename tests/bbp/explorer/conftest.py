@@ -286,21 +286,8 @@ def saved(downloads):
 def small_sweep(tmp_path_factory):
     """A sweep of a few samples: its path, and the means that a page should show."""
     path = tmp_path_factory.mktemp("sweep") / "small.h5"
-    words = [
-        "--alpha-grid",
-        "1,2",
-        "--p",
-        "1",
-        "--a",
-        "0.5",
-        "--n",
-        "20",
-        "--samples",
-        "3",
-        "--out",
-        str(path),
-    ]
-    assert sweep.main(["--quiet", *words]) == 0
+    words = "--quiet --alpha-grid 1,2 --p 1 --a 0.5 --n 20 --samples 3 --out".split()
+    assert sweep.main([*words, str(path)]) == 0
     stored = dataset.open(path)
     lowest = stored.eigenvalues.values[0, :, :, 0].mean(axis=-1)
     return SimpleNamespace(path=path, lowest=lowest, alpha=stored.alpha.values)

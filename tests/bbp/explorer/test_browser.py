@@ -29,18 +29,7 @@ from theory.general import density as general_density
 from theory.general import lowest_branch
 
 DESCENTS = Path(__file__).parents[3] / "data" / "descent" / "descent_p1_a0.5_n100_path.h5"
-NUMBERS = (
-    "alpha_bbp",
-    "jump",
-    "alpha_0",
-    "alpha_0_continuation",
-    "a_c",
-    "edge",
-    "outlier",
-    "overlap",
-    "atom",
-    "phase",
-)
+NUMBERS = "alpha_bbp jump alpha_0 alpha_0_continuation a_c edge outlier overlap atom phase".split()
 SMALL = State(p=1, a=0.5, alpha=3.0, n=60)  # where a sample is quick
 MOVES = {
     "p": (Keys.ARROW_RIGHT * 2, "inf"),

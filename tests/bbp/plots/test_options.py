@@ -80,19 +80,7 @@ def test_matplotlibrc_is_the_user_s(monkeypatch, tmp_path):
 
 def test_the_program_takes_them_all(sweep_file, tmp_path):
     out = tmp_path / "figure.png"
-    words = [
-        "--panels",
-        "a",
-        "--size",
-        "3.4x2.5",
-        "--font",
-        "serif",
-        "--style",
-        "ggplot",
-        "--labels",
-        "x=a",
-        "a.y=b",
-    ]
+    words = "--panels a --size 3.4x2.5 --font serif --style ggplot --labels x=a a.y=b".split()
     assert plot.main([str(sweep_file), "--out", str(out), "--dpi", "100", "--legend", "off", *words]) == 0
     with Image.open(out) as image:
         assert image.size == (340, 250)
