@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.theory.general.test_points import solved
 from theory.general import Network, spectrum, threshold
 from theory.general.extremes import bottom
 from theory.general.isotropic import Isotropic
@@ -60,20 +61,9 @@ def test_samples_below_the_threshold_follow_the_law_without_rare_weights():
     """p = 8, N = 150, alpha = 5, where theory at N = inf has no outlier up to 7.5(2): the teacher's share of the lowest four
     vectors is that of the law of probable weights within 5 sigma of 6 samples and 0.04 for N and p."""
     model, rng = Network(8, activation="tanh", a=2.0), np.random.default_rng(8)
-    shares = np.array([_shares(model, 5.0, 150, rng)[:4].mean() for _ in range(6)])
+    shares = np.array([solved(model, 5.0, 150, rng)[1][:4].mean() for _ in range(6)])
     law = Isotropic(node_law(TANH, 0.08, rare=False))
     (found,) = law.outliers(5.0, law.edge(5.0)[2])
     wanted = found.overlap * (found.vector @ found.block.teacher @ found.vector)
     assert wanted > 0.15
     assert abs(shares.mean() - wanted) < 5 * shares.std(ddof=1) / math.sqrt(6) + 0.04
-
-
-def _shares(model, alpha, n, rng):
-    """Shares on teacher directions of the vectors of one sample, lowest eigenvalue first."""
-    x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
-    w, t = rng.standard_normal((model.p, n)), rng.standard_normal((1, n))
-    w, t = (v * np.sqrt(n) / np.linalg.norm(v, axis=1, keepdims=True) for v in (w, t))
-    f = model.weights(x @ w.T, model.outputs(x @ t.T))
-    hessian = np.block([[(x.T * f[:, i, j]) @ x for j in range(model.p)] for i in range(model.p)])
-    vectors = np.linalg.eigh(hessian)[1]
-    return np.sum(np.tensordot(t[0], vectors.reshape(model.p, n, -1), (0, 1)) ** 2, axis=0) / n

@@ -193,16 +193,16 @@ def test_samples_on_both_sides_of_a_threshold(model, n, below, above):
 
 def _shares(model, alpha, n, seed):
     """Shares on the teacher of the p lowest vectors of one sample."""
-    return _solved(model, alpha, n, np.random.default_rng(seed))[1][: int(model.p)]
+    return solved(model, alpha, n, np.random.default_rng(seed))[1][: int(model.p)]
 
 
 def _lowest(model, alpha, n, rng):
     """Lowest eigenvalue of one sample and the share of its vector on teacher directions."""
-    values, shares = _solved(model, alpha, n, rng)
+    values, shares = solved(model, alpha, n, rng)
     return values[0], shares[0]
 
 
-def _solved(model, alpha, n, rng):
+def solved(model, alpha, n, rng):
     """Eigenvalues of one sample and the shares of their vectors on teacher directions."""
     x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
     if model.covariance is not None:
