@@ -56,19 +56,8 @@ def test_what_would_be_wrong_is_refused(p, a, capsys, tmp_path):
             ParameterError, match=r"^dtype must be float64 at a = 1e-0\d: weights span [^\n]*$"
         ):
             call()
-    words = [
-        "--p",
-        str(p),
-        "--a",
-        str(a),
-        "--n",
-        "100",
-        "--alpha-grid",
-        "1.5",
-        "--out",
-        str(tmp_path / "x.h5"),
-    ]
-    assert sweep.main([*words, "--dtype", "float32"]) == 2
+    words = f"--p {p} --a {a} --n 100 --alpha-grid 1.5 --dtype float32 --out".split()
+    assert sweep.main([*words, str(tmp_path / "x.h5")]) == 2
     assert "dtype must be float64" in capsys.readouterr().err
     require_resolved(model, 100, 1.5, "float64")
 
