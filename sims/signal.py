@@ -4,7 +4,7 @@ The signal space is the span over student rows k and teacher rows l of e_k (x) w
 dimensions. The squared overlap q2 of a unit vector is the squared norm of its projection there. Over a
 complete set of eigenvectors the q2 add up to p p_star.
 
-An observable of one's own is a function that takes, by their names, any of
+An observable of one's own is a function that takes, by their names, any of (`Observable` itself gives it all of them)
 
     values   (k,) lowest eigenvalues, rising, in units of the Hessian
     vectors  (p N, k) their unit eigenvectors, block-major: row l N + i is coordinate i of student l

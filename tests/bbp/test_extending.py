@@ -105,7 +105,14 @@ def observable(place):
     edit(
         place / "bbp/experiments/samples.py",
         "    STATUS,\n",
-        '    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),\n    STATUS,\n',
+        '    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),\n'
+        '    Field("ipr", ("sample",), words="fourth powers of the lowest eigenvector, summed"),\n    STATUS,\n',
+    )
+    edit(
+        place / "bbp/experiments/samples.py",
+        "    found = sampling.sample_point(",
+        '    measures.append(Observable("ipr", lambda *, vectors, **_: (vectors[:, 0] ** 4).sum(), False))\n'
+        "    found = sampling.sample_point(",
     )
     edit(
         place / "bbp/experiments/samples.py",
@@ -180,6 +187,7 @@ def test_an_observable_and_an_option_are_one_file_each(extended):
     with h5py.File(place / "x.h5") as file:
         values = file["eigenvalues"][()]
         np.testing.assert_allclose(file["spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14)
+        assert (file["ipr"][()] > 1 / 12).all() and (file["ipr"][()] <= 1).all()
         assert file["spread"].attrs["long_name"].startswith("eigenvalues kept")
         assert [file["spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
         assert '"stretch": 2' in file["config"].asstr()[()]
