@@ -56,7 +56,8 @@ def sweep(python: Path, options: list[str]) -> None:
         call(python, "-m", "bbp.sweep", *options)
         return
     (HERE / "results").mkdir(exist_ok=True)
-    call(python, "-m", "bbp.sweep", *MAIN_JOB, "--out", "results/first_light.h5")
+    # One that was interrupted goes on where it was.
+    call(python, "-m", "bbp.sweep", *MAIN_JOB, "--out", "results/first_light.h5", "--resume")
     call(python, "-m", "bbp.plot", "results/first_light.h5", "--out", "results/first_light.png", "--force")
     print("figure: results/first_light.png")
 

@@ -144,6 +144,8 @@ def _outcome(future: Future[Result], unit: Unit, tries: int) -> Result | None:
         if type(error).__name__ == "KilledWorker":  # dask's, after as many tries
             return failure(unit, f"each of the workers that tried it died: {_words(error)}")
         raise RunError(f"workers cannot run a unit: {type(error).__name__}: {_words(error)}") from None
+    if not isinstance(result, Result):
+        raise RunError(f"the executor gives {type(result).__name__} where a unit's result is due")
     foreign = _foreign(result, unit)
     if not foreign:
         return result

@@ -215,9 +215,10 @@ def in_time(ax: Axes, time: Array, values: Array, **look: Any) -> Line2D:
 
 def time_axis(ax: Axes, drawn: Sequence[Line2D], low: float | None = 0) -> None:
     """Time on a logarithmic axis that still holds t = 0, at its left end; `low` is where the ordinate begins."""
-    positive = [t[t > 0].min() for line in drawn if (t := np.asarray(line.get_xdata())).max(initial=0) > 0]
-    # a whole power of ten, so that its tick and that of 0 stay apart
-    least = 10.0 ** np.ceil(np.log10(min(positive, default=1.0)))
+    times = np.concatenate([np.asarray(line.get_xdata(), dtype=float) for line in drawn] or [np.ones(1)])
+    digits = np.log10(times[times > 0] if np.any(times > 0) else np.ones(1))
+    # A whole power of ten, so that its tick and that of 0 stay apart; not beyond the last time, or there is no other tick.
+    least = 10.0 ** min(np.ceil(digits.min()), np.floor(digits.max()))
     ax.set_xscale("symlog", linthresh=least, linscale=0.7)
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=low)

@@ -131,6 +131,11 @@ def test_a_result_of_another_version_or_stream_is_refused(units, caplog):
     assert "bbp 0.1.9 there" in caplog.text
 
 
+def test_what_is_no_result_is_told_in_a_line(units):
+    with pytest.raises(RunError, match="gives int where"):
+        list(executors.results(Elsewhere([lambda unit: 3]), units(1)))
+
+
 def test_streams_are_compared_where_there_are_any(units):
     unit = units(1)[0]
     drawing = dataclasses.replace(unit, kind=dataclasses.replace(KIND, drawn=True))
