@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bbp import sweep
-from bbp.experiments import assemble
+from bbp.experiments import sweep as assembled
 from sims import sampling
 
 CLAIM = 0.05
@@ -43,7 +43,7 @@ class Clock:
 def run(words: list[str], out: Path) -> dict[str, Clock]:
     """Run the sweep once: clocks of the whole command, and of the samples and the finite-N theory in it."""
     clocks = {name: Clock() for name in ("whole", "samples", "theory")}
-    places = {"samples": (sampling, "sample_point"), "theory": (assemble, "finite_theory")}
+    places = {"samples": (sampling, "sample_point"), "theory": (assembled, "finite_theory")}
     with contextlib.ExitStack() as held:
         for name, (module, function) in places.items():
             held.enter_context(clocked(module, function, clocks[name]))

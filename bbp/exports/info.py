@@ -143,8 +143,9 @@ def _samples(found: xr.Dataset) -> dict[str, str]:
 def _origin(found: xr.Dataset) -> dict[str, str]:
     attributes = found.attrs
     lines = {"finished": "yes" if attributes.get("finished") else "no"}
-    if "created" in attributes:
-        lines["written"] = f"{attributes['created']} at commit {attributes.get('commit', 'unknown')}"
+    if attributes.keys() & {"created", "commit"}:
+        when, commit = (attributes.get(name, "unknown") for name in ("created", "commit"))
+        lines["written"] = f"{when} at commit {commit}"
     if "unit_seconds" in found:
         lines["computed in"] = f"{found.sizes['unit']} units, {duration(float(found.unit_seconds.sum()))}"
     elif isinstance(attributes.get("seconds"), float):
@@ -173,4 +174,5 @@ def _number(value: Any) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, list) and len(value) > MOST:
         return f"[{_number(value[0])}, ..., {_number(value[-1])}] ({len(value)})"
-    return json.dumps(value)
+    text = json.dumps(value)
+    return text if len(text) <= 2 * WIDE else f"{text[:WIDE]}..."
