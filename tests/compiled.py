@@ -15,8 +15,6 @@ import os
 import sys
 from pathlib import Path
 
-from bbp.engine.cache import processor
-
 QUICK = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
     " --xla_cpu_parallel_codegen_split_count=1"  # one thread compiles a program: most are tiny
@@ -37,6 +35,10 @@ def use() -> None:
     sys.dont_write_bytecode = False
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
+    from bbp.engine.cache import (
+        processor,
+    )  # only here: it brings NumPy, whose BLAS reads the environment when it is loaded
+
     directory = CACHE / f"compiled-{processor()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)

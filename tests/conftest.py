@@ -17,9 +17,10 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.set_threshold(100_000)  # while modules are imported and tests collected
-compiled.use()  # before JAX is imported
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the processes share the cores already
+    # The processes share the cores already. Before NumPy is imported, whose BLAS looks once.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+compiled.use()  # before JAX is imported
 
 
 def pytest_configure(config):
