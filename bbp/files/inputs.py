@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import warnings
 import zipfile
@@ -104,7 +103,7 @@ def _of_many(text: str, path: Path, part: str) -> Any:
 
 
 def _of_hdf5(text: str, path: Path, part: str) -> Any:
-    h5py = importlib.import_module("h5py")  # which processes that only compute need not wait for
+    import h5py  # late: processes that only compute need not wait for it
 
     def is_matrix(each: Any) -> bool:
         return isinstance(each, h5py.Dataset) and each.ndim == 2
