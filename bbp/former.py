@@ -7,6 +7,7 @@ MOVED = {
     "bbp.analysis.comparison": "analysis.comparison_table",
     "bbp.analysis.estimates": "analysis.bootstrap exports.digits",
     "bbp.analysis.scaling": "analysis.scaling_table",
+    "bbp.analysis.spectrum": "analysis.edge_statistics analysis.given",
     "bbp.analysis.summary": "analysis.finite_theory analysis.theory_curves",
     "bbp.console.messages": "console.devices console.errors console.progress",
     "bbp.console.process": "console.signals console.start console.streams",

@@ -10,10 +10,10 @@ scaled lowest eigenvalue against Tracy-Widom. The commands that made the files s
 import sys
 
 import xarray as xr
+from spiked_edge import edge_statistics
 
 from bbp.analysis import scaling
 from bbp.analysis.comparison import compare, table
-from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.join import join
 from bbp.experiments import models
 from bbp.files.product import split

@@ -11,23 +11,117 @@ distance X = w^2 in units of 1/kappa for w < 0, which gives
     w = (S / |A'|) (|z''| kappa / 2)^(1/2)    at the edge.
 
 Printed for p = p_star = 1 and each N: w, the mean of that law (4,000 draws of the tridiagonal beta ensemble near its edge),
-the shift 2 kappa / (N g) of an edge of N - 2 dimensions (student and teacher set apart), their sum, and what the sweep shows.
+the shift 2 kappa / (N g) of an edge of N - 2 dimensions (student and teacher set apart), their sum, and what the sweep shows:
+each sample's labels give its quenched edge and scale kappa, and (edge - lowest) kappa should follow the Tracy-Widom law of
+beta = 1 as N grows, while the raw variance of the lowest eigenvalue is that of the edge itself, of order 1/N.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
-from bbp.analysis.edge_statistics import edge_statistics
+from bbp.analysis.estimates import Estimate, bootstrap
 from bbp.analysis.join import join
+from bbp.analysis.spectrum import quenched_sample
 from bbp.experiments import models
 from bbp.files.product import split
+from bbp.files.variables import DONE
+from sims.instance import STREAM
+from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
 from theory.finite.edge import finite_edge, label_grid
+from theory.finite.tracy_widom import tracy_widom_cdf
 from theory.model import Committee
+
+Array = NDArray[np.float64]
+
+
+class EdgeStatistics(NamedTuple):
+    """Lowest eigenvalues of one (N, alpha) about their quenched edges.
+
+    scaled        (sample,) (edge - lowest) kappa
+    lowest, edges (sample,) units of the Hessian
+    mean, variance of `scaled`, with bootstrap errors (Tracy-Widom: -1.2065, 1.6078)
+    distance      Kolmogorov-Smirnov distance of `scaled` from Tracy-Widom, with its bootstrap error
+    share         variance of the quenched edges over that of the lowest eigenvalues: what the labels alone explain
+    """
+
+    n: int
+    scaled: Array
+    lowest: Array
+    edges: Array
+    mean: Estimate
+    variance: Estimate
+    distance: Estimate
+    share: Estimate
+
+
+def edge_statistics(sweep: xr.Dataset, n: int, alpha: float, seed: int = 0) -> EdgeStatistics:
+    """Statistics of the samples that are done at (n, alpha) of a sweep below its threshold, where no outlier is expected.
+
+    Draws every sample's data again, for its labels. Raises ParameterError where the sweep has no such point or fewer than
+    two samples there, and where its samples cannot be drawn again (another random stream).
+    """
+    here = (sweep.n.values == n)[:, None] & np.isclose(sweep.alpha.values, alpha, rtol=1e-12)
+    if not here.any():
+        raise ParameterError(f"the sweep has no point N = {n}, alpha = {alpha}")
+    i, j = map(int, np.argwhere(here)[0])
+    done = np.flatnonzero(sweep.status.values[i, j] == DONE)
+    if done.size < 2:
+        raise ParameterError(
+            f"edge statistics need two finished samples at N = {n}, alpha = {alpha}, got {done.size}"
+        )
+    lowest = sweep.eigenvalues.values[i, j, done, 0]
+    found = [_quenched(sweep, n, float(sweep.alpha[j]), int(k)) for k in done]
+    edges, scales = (np.array(column) for column in zip(*found, strict=True))
+    scaled = (edges - lowest) * scales
+    rng = np.random.default_rng([seed, n])
+    pairs = np.arange(done.size, dtype=np.float64)  # resampled together: samples keep their edges
+
+    def share(index: Array, axis: int = -1) -> Array:
+        which = index.astype(np.int64)
+        return edges[which].var(axis=axis, ddof=1) / lowest[which].var(axis=axis, ddof=1)
+
+    return EdgeStatistics(
+        n=n,
+        scaled=scaled,
+        lowest=lowest,
+        edges=edges,
+        mean=bootstrap(scaled, rng),
+        variance=bootstrap(scaled, rng, lambda v, axis: v.var(axis=axis, ddof=1)),
+        distance=bootstrap(scaled, rng, _distances, repeats=200),
+        share=bootstrap(pairs, rng, share),
+    )
+
+
+def _quenched(sweep: xr.Dataset, n: int, alpha: float, k: int) -> tuple[float, float]:
+    stream, model = sweep.attrs.get("prng"), models.of(sweep)
+    if stream != STREAM:
+        raise ParameterError(
+            f"edge statistics draw labels again, from the random stream {STREAM}: these samples are of {stream}"
+        )
+    if not model.is_committee:
+        raise ParameterError("edge statistics know the quadratic committee only")
+    joined = "seed" in sweep.coords  # samples of several seeds, each with its number there
+    seed, sample = (sweep.seed[k], sweep.draw[k]) if joined else (sweep.attrs["seed"], sweep.sample[k])
+    found = quenched_sample(model, n, alpha, int(seed), int(sample))
+    return found.edge, found.scale
+
+
+def _distances(values: Array, axis: int = -1) -> Array:
+    """Kolmogorov-Smirnov distance from Tracy-Widom (beta = 1) along the last axis."""
+    ordered = np.sort(values, axis=axis)
+    grid = np.linspace(-9, 7, 400)
+    law = np.interp(ordered, grid, tracy_widom_cdf(grid), left=0.0, right=1.0)
+    count = ordered.shape[-1]
+    steps = np.arange(count + 1) / count
+    return np.maximum(steps[1:] - law, law - steps[:-1]).max(axis=-1)
 
 
 def spike(model: Committee, alpha: float, n: int) -> float:

@@ -18,8 +18,11 @@ from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.exact.density import density
 from theory.exact.outliers import outlier
+from theory.finite.quenched import Quenched, quenched
 from theory.general.density import density_curve
 from theory.general.spectrum import route
+from theory.given import population
+from theory.given.labels import bulk_density
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -28,6 +31,10 @@ POINTS = 240  # of the density, for each stretch of the axis; of a network in al
 MASS = 0.7  # of the bulk that the figure shows; the rest is a long tail to the right
 NETWORK_MASS = 0.95  # the same, of a network, whose bulk is known point by point
 STRETCHES = 12
+# Of rows of one's own:
+MOST, DRAWN = 4000, 4  # order of a whole Hessian, and how many are drawn
+ROWS_POINTS, REACH = 400, 0.97  # places of a density, up to this share of the eigenvalues
+TAIL = 1e-4  # of the largest density: below it nothing is drawn left of the bulk
 
 
 @dataclass(frozen=True)
@@ -130,17 +137,43 @@ def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
 
 
 def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
-    """Eigenvalues of samples, and theory of one of them where the verdict names a law of the rows."""
-    assert model.inputs is not None
-    from bbp.analysis import given  # late: it brings JAX
+    """Eigenvalues of draws of seed 0, and where the verdict at alpha names a law of the rows the bulk of the first of them."""
+    import sims  # late: it brings JAX
+    from sims import given, instance
+    from sims.hessian import hessian
 
-    n, seen = model.inputs.n, given.eigenvalues(model, alpha)
-    verdict, lam, rho = given.spectrum(model, alpha, seen)
+    rows = model.inputs
+    assert rows is not None
+    n, size = rows.n, int(model.p) * rows.n
+    if size > MOST:
+        raise ParameterError(f"spectrum takes whole Hessians of order {MOST} at most, got p N = {size:g}")
+    drawn = [sims.draw(model, n, alpha, sample=sample) for sample in range(DRAWN)]
+    seen = np.stack([np.linalg.eigvalsh(hessian(each)) for each in drawn])
+    law, whole = given.judged(model, alpha).kind, population(rows)
+    low, high = float(seen.min()), float(np.quantile(seen, REACH))
+    lam = low + (high - low) * np.linspace(-0.1, 1, ROWS_POINTS)
+    rho = np.full(ROWS_POINTS, np.nan)
+    if law != "neither":
+        first = drawn[0]
+        taken = rows.take(instance.chosen(first.words, rows.count, first.m))
+        student, teacher = np.asarray(first.student, np.float64), np.asarray(first.teacher, np.float64)
+        y, scaled = instance.outputs(first), law == "elliptical"
+        rho = bulk_density(model, whole, taken, student, teacher, lam, y, scaled=scaled)
+        good = np.isfinite(rho) & (np.arange(ROWS_POINTS) >= np.argmax(rho > TAIL * np.nanmax(rho)) - 1)
+        lam, rho = lam[good], rho[good]
     if pool is None or pool.eigenvalues.shape[1] < pool.size:
-        pool = Pool(seen, n, int(model.p) * n)
-    edge = Edge(np.nan, "sharp")
-    varied = min(round(alpha * n), given.rank(model))
-    return Spectrum(model, alpha, lam, rho, 1 - varied / n, edge, None, pool, verdict=verdict)
+        pool = Pool(seen, n, size)
+    varied = min(round(alpha * n), len(whole.s))  # directions in which the rows vary
+    return Spectrum(model, alpha, lam, rho, 1 - varied / n, Edge(np.nan, "sharp"), None, pool, verdict=law)
+
+
+def quenched_sample(model: Network, n: int, alpha: float, seed: int, sample: int) -> Quenched:
+    """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
+    from sims.instance import draw, labels  # late: it brings JAX
+
+    found = draw(model, n, alpha, seed=seed, sample=sample)
+    lam, u = labels(found)
+    return quenched(model, lam, u, n)
 
 
 def pool_of(sweep: xr.Dataset, alpha: float) -> Pool:

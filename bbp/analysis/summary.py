@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from bbp.analysis.estimates import bootstrap, columns, decimals, fraction
 from bbp.experiments import models
 from bbp.files.variables import DONE, FAILED, described
 from theory import finite
+from theory.checks import ParameterError
 from theory.finite.law import Law, has_bulk
 from theory.general.spectrum import route
 from theory.model import Network
@@ -53,7 +54,9 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
     gap           distance from the p p_star lowest eigenvalues to the next one, in units of the Hessian
 
     and every other number over the samples that the sweep holds, by its own name; of one over eigenpairs the lowest's.
+    ParameterError where one of these has the name of an average.
     """
+    require_names(map(str, sweep.data_vars))
     model, dims = models.of(sweep), sweep.status.dims
     size, done = models.group(model), sweep.status.values == DONE
     values, overlaps = (
@@ -76,6 +79,15 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
             lowest = more.isel(eigenpair=0) if "eigenpair" in more.dims else more
             found[str(name)] = dims, np.where(done, lowest.values, np.nan), more.attrs
     return xr.Dataset(found, {dim: sweep[dim] for dim in dims if dim in sweep.coords})
+
+
+def require_names(columns: Iterable[str]) -> None:
+    """ParameterError where a column of samples is named like an average that is made of them, which would hide it."""
+    for name in columns:
+        if name in NAMES:
+            raise ParameterError(
+                f"column {name!r} of a sweep must have a name of its own: an average is called so"
+            )
 
 
 def own_names(found: xr.Dataset) -> list[str]:

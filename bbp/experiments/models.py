@@ -174,7 +174,7 @@ def theory_along(model: Network, alpha: np.ndarray) -> dict[str, np.ndarray]:
     overlap and teacher_share are the squared overlap of the outlier with the signal space, as in `overlaps` of samples;
     student_share is that with the span of the students, as in their `student_shares`.
     """
-    if model.inputs is None:  # what is said of them is at each N (bbp.analysis.given)
+    if model.inputs is None:  # what is said of them is at each N (bbp.experiments.sweep)
         try:
             found = spectrum(model, alpha)
             student = found.overlap * found.student_share

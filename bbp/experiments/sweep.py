@@ -29,7 +29,6 @@ import numpy as np
 import xarray as xr
 
 from bbp.analysis import summary
-from bbp.analysis.given import verdicts
 from bbp.analysis.summary import draws_of, finite_theory, mean_overlap
 from bbp.console import grids
 from bbp.console.messages import log
@@ -42,8 +41,9 @@ from bbp.experiments.options import AUTO, SWEEP
 from bbp.experiments.samples import COLUMNS, KIND, LAWS, OUTER, ROWS, law_seconds, own_column, sample_seconds
 from bbp.files import dataset
 from bbp.files.product import combined, split
-from bbp.files.variables import described
+from bbp.files.variables import DONE, described
 from sims import sampling
+from sims.given import verdict_of
 from sims.instance import STREAM, finite_p, samples_of
 from sims.machine import allotted
 from sims.sampling import preferred_solver
@@ -58,6 +58,8 @@ SECONDS_PER_CUBE = 1e-9  # of (p n)^3: a slow machine's, for units that no machi
 SIDE_BY_SIDE = 2000  # largest order p n of which samples go side by side, one BLAS thread each
 # Size p n of the matrix whose time is scaled up; a smaller one is not searched.
 PROBE = {"dense": 400, "krylov": 1600}
+# What the verdict on rows of one's own says in numbers, with errors.
+VERDICT = ("lowest", "lowest_error", "overlap", "overlap_error", "misfit", "misfit_error")
 PER_POINT = "alpha_grid", "n", "samples", "target_error", "refine"  # what a point's numbers do not depend on
 
 
@@ -271,7 +273,7 @@ def with_theory(found: xr.Dataset, model: Network) -> xr.Dataset:
     (threshold, kind), along = models.transition(model), models.theory_along(model, found.alpha.values)
     theory: dict[str, Any] = {f"theory_{name}": ("alpha", values) for name, values in along.items()}
     if model.inputs is not None:
-        theory |= verdicts(found, model)
+        theory |= _verdicts(found, model)
     attributes = models.record(model) | {"alpha_bbp": threshold, "kind": kind}
     if model.is_committee:
         at_n = finite_theory(model, found.n.values.tolist(), found.alpha.values, found.attrs["seed"])
@@ -279,6 +281,34 @@ def with_theory(found: xr.Dataset, model: Network) -> xr.Dataset:
         if said := doubts(model, found.alpha.values.tolist(), found.n.values.tolist()):
             attributes["theory_n_doubt"] = said
     return described(found.assign(theory).assign_attrs(attributes))
+
+
+def _verdicts(found: xr.Dataset, model: Network) -> dict[str, Any]:
+    """Variables over (n, alpha): theory's means where a law of the rows holds, the verdict and why."""
+    assert model.inputs is not None
+    shape = (found.sizes["n"], found.sizes["alpha"])
+    numbers = {
+        name: np.full(shape, np.nan) for name in (*VERDICT, "misfit_overlap", "lowest_std", "overlap_std")
+    }
+    words = {name: np.full(shape, "", dtype=object) for name in ("verdict", "why")}
+    for place in np.ndindex(shape):
+        done = found.status.values[place] == DONE
+        said = np.concatenate([found[field.name].values[place][done] for field in ROWS], axis=1)
+        lowest = found.eigenvalues.values[place][done][:, 0]
+        overlap = found.overlaps.values[place][done][:, 0]
+        alpha, seed = float(found.alpha.values[place[1]]), int(found.attrs["seed"])
+        verdict = verdict_of(model, alpha, seed, lowest, overlap, said)
+        for name in VERDICT:
+            numbers[name][place] = getattr(verdict, name)
+        numbers["misfit_overlap"][place] = verdict.overlap_misfit
+        words["verdict"][place] = verdict.kind
+        words["why"][place] = verdict.reason + (": more samples may tell" if verdict.open else "")
+        if verdict.kind != "neither":
+            law = LAWS.index(verdict.kind.lower())
+            for name, column in (("lowest", 0), ("overlap", 2)):
+                if np.isfinite(numbers[name][place]):
+                    numbers[f"{name}_std"][place] = np.std(said[:, column + law], ddof=1)
+    return {f"theory_n_{name}": (("n", "alpha"), values) for name, values in (numbers | words).items()}
 
 
 def _units(units: Sequence[Result]) -> dict[str, Any]:
@@ -319,7 +349,9 @@ def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = No
         tried(text.short, text.entry, int(model.p), model.p_star, n, pairs)
         for text in settings["observable"] or ()
     ]
-    return replace(config, observables=tuple(own))
+    built = replace(config, observables=tuple(own))
+    summary.require_names(field.name for field in built.kind(()).fields)
+    return built
 
 
 def _check_work(settings: Mapping[str, Any]) -> None:

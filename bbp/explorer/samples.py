@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.analysis.edge_statistics import quenched_sample
+from bbp.analysis.spectrum import quenched_sample
 from bbp.experiments import models
 from bbp.explorer.answer import Columns, number
 from bbp.explorer.state import State

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.analysis import spectrum
-from bbp.analysis.edge_statistics import quenched_sample
+from bbp.analysis.spectrum import quenched_sample
 from bbp.engine.tasks import DONE
 from bbp.gallery.base import Arrays, Data, Effort, Entry, points_look, sampled
 from bbp.plots import layout, style

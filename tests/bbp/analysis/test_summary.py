@@ -1,10 +1,15 @@
 """Finite-N theory beside a sweep: the law's own numbers, at a bounded cost."""
 
 import numpy as np
+import pytest
 
 from bbp.analysis import summary
 from bbp.analysis.summary import FEWEST_DRAWS, LABELS, THEORY_N, draws_of, finite_theory
+from bbp.engine.tasks import Field
+from bbp.experiments import sweep
+from bbp.sweep import PROGRAM
 from theory import finite
+from theory.checks import ParameterError
 from theory.model import Committee
 
 
@@ -28,3 +33,13 @@ def test_draws_are_bounded_by_the_labels_of_all_sizes():
     assert (
         draws_of(model, [50], alpha, 50) == summary.MOST_DRAWS and draws_of(model, [10**6], alpha, 10**6) == 0
     )
+
+
+@pytest.mark.parametrize("name", summary.NAMES)
+def test_a_column_named_like_an_average_is_refused_before_any_sample_and_in_files(monkeypatch, made_up, name):
+    message = f"column '{name}' of a sweep must have a name of its own: an average is called so"
+    with pytest.raises(ParameterError, match=message):
+        summary.summarise(made_up().assign({name: made_up().max_overlap_rank}))
+    monkeypatch.setattr(sweep, "COLUMNS", (*sweep.COLUMNS, Field(name, ("sample",))))
+    with pytest.raises(ParameterError, match=message):
+        PROGRAM.experiment({"alpha_grid": "1", "n": 12})

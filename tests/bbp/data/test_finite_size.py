@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bbp.analysis.edge_statistics import edge_statistics
 from bbp.analysis.finite_size import phi_crossing
 from bbp.analysis.join import join
 from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files.variables import NOT_RUN
+from benchmarks.spiked_edge import edge_statistics
 from theory.finite.threshold import threshold
 from theory.finite.tracy_widom import MEAN, VARIANCE
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import bbp
-from bbp.analysis.edge_statistics import _distances, edge_statistics
 from bbp.sweep import main
+from benchmarks.spiked_edge import _distances, edge_statistics
 from theory.checks import ParameterError
 from theory.finite.tracy_widom import tracy_widom_cdf
 
